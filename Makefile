@@ -1,0 +1,169 @@
+# Makefile -- from a fresh clone to the paper.
+#
+#     setup -> build -> paper (every notebook of a profile, then the pages)
+#
+# `make` alone prints the targets. What is compiled stands in src_c/server.mk
+# and src_c/client.mk; every .c file in src_c/models and src_c/workloads is
+# taken as it is, so a new model needs no change here.
+
+BUILD   ?= build$(if $(SAN),/$(subst $(comma),-,$(SAN)))
+PROFILE ?= quick
+comma   := ,
+
+# The Python that runs connlab: the active conda environment if it is ours,
+# else .venv (tools/setup.sh makes it).
+CONDA_OURS := $(filter connlab,$(CONDA_DEFAULT_ENV))
+CORES := $(shell nproc 2>/dev/null || echo 1)
+SELF = $(MAKE) --no-print-directory
+PY ?= $(if $(CONDA_OURS),$(CONDA_PREFIX)/bin/python,.venv/bin/python)
+
+# ---- compiler and flags ----------------------------------------------------
+ifeq ($(origin CC),default)
+CC := $(notdir $(firstword $(foreach c,gcc cc clang,$(shell command -v $c))))
+endif
+URING_PROBE = printf '\043include <liburing.h>\nint main(void)\
+	{ struct io_uring r; io_uring_prep_recv_multishot(0, 0, 0, 0, 0);\
+	return io_uring_register_buf_ring(&r, 0, 0); }\n'
+URING := $(if $(CC),$(shell $(URING_PROBE) | $(CC) $(CPPFLAGS) $(LDFLAGS) \
+	-x c - -luring -o /dev/null 2>/dev/null && echo yes))
+
+WARN   = -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes
+WARN  += $(if $(filter-out 0 false no,$(CI)),-Werror)
+OPT   ?= $(if $(SAN),-O1,-O2)
+CFLAGS ?= $(OPT) -g
+SANFLAGS = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+ALL_CPPFLAGS = -D_GNU_SOURCE $(if $(URING),-DHAVE_URING) -Isrc_c \
+	$(CPPFLAGS) -UNDEBUG
+ALL_CFLAGS = -std=c11 $(CFLAGS) $(WARN) -pthread $(SANFLAGS)
+LIBS = $(if $(URING),-luring) -lm
+
+# ---- what is compiled ------------------------------------------------------
+-include src_c/server.mk
+-include src_c/client.mk
+-include src_c/floor.mk
+
+in_src = $(patsubst src_c/%,%,$(wildcard $(1:%=src_c/%)))
+objects = $(1:%.c=$(BUILD)/%.o)
+
+server_srcs := $(if $(SERVER_SRCS),\
+	$(sort $(SERVER_SRCS) $(call in_src,models/*.c workloads/*.c)))
+client_srcs := $(sort $(CLIENT_SRCS))
+server_tests := $(SERVER_TESTS:%.c=$(BUILD)/%)
+client_tests := $(CLIENT_TESTS:%.c=$(BUILD)/%)
+programs := $(if $(server_srcs),$(BUILD)/server)\
+	$(if $(client_srcs),$(BUILD)/client) $(if $(FLOOR_SRCS),$(BUILD)/floor)
+-include src_c/fuzz/fuzz.mk
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: help setup setup-test build programs paper notebook render doctor bench \
+	test test-c test-py fuzz lint format lock clean FORCE
+
+help:  ## print this list
+	@echo 'connlab: measure connection handling models, print the paper.'
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' Makefile | \
+		awk -F'|' '{ printf "  make %-10s%s\n", $$1, $$2 }'
+	@echo 'variables: PROFILE=smoke|quick|full RUN=name NB=01 P="-p trials 10"'
+
+# ---- the two commands ------------------------------------------------------
+paper: setup  ## everything from nothing: build, studies, HTML and PDF
+	@$(PY) -m connlab paper --profile $(PROFILE) $(RUN:%=--run %)
+
+test: setup-test  ## set up, build, run every test
+	@$(SELF) build && $(SELF) test-c && $(SELF) test-py
+
+# ---- one step of it --------------------------------------------------------
+setup:  ## Python packages into .venv, system packages when allowed
+	@sh tools/setup.sh run $(if $(filter setup,$(MAKECMDGOALS)),--retry)
+
+setup-test:
+	@sh tools/setup.sh test
+
+build:  ## compile build/server, client, floor
+	@$(SELF) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(CORES)) programs
+
+programs: $(programs) $(BUILD)/flags.json
+
+notebook: setup  ## one study anew: NB=01 P="-p trials 10"
+	@$(SELF) build
+	@$(PY) -m connlab notebook $(or $(NB),01) --profile $(PROFILE) \
+		$(RUN:%=--run %) $(P)
+
+render: setup  ## set the paper from runs/$(RUN), measure nothing
+	@$(PY) -m connlab render $(RUN:%=--run %)
+
+doctor: setup  ## what this machine can measure, what limits it
+	@$(SELF) build
+	@$(PY) -m connlab doctor
+
+bench: setup  ## models against this machine's floor: P="--rounds 9"
+	@$(SELF) build
+	@$(PY) -m connlab bench $(P)
+
+test-c: $(server_tests) $(client_tests)
+	@for t in $^; do echo "  RUN $$t"; $$t || exit 1; done
+
+test-py:
+	@$(PY) -m pytest -n 2 $(T)
+
+fuzz: $(FUZZERS:%=fuzz-%)  ## fuzz the parsers, FUZZ_S=20 seconds each
+
+lint: setup  ## ruff, typed numbers, C with -Werror and 80 columns
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
+	@$(PY) -m connlab lint-paper
+	@$(SELF) build BUILD=build/lint CI=true
+	@! grep -rnE --include=*.[ch] '^.{81,}' src_c
+
+format: setup  ## let ruff lay out the Python
+	@$(PY) -m ruff format . && $(PY) -m ruff check --fix .
+
+lock: setup  ## pin the packages of pyproject.toml anew
+	@sh tools/setup.sh lock
+
+clean:  ## remove what was built (runs and .venv stay)
+	rm -rf build paper/_output paper/_generated paper/_variables.yml
+
+# ---- how C becomes programs ------------------------------------------------
+# flags.json changes only when compiler or flags do; then all is compiled anew.
+CC_VERSION := $(if $(CC),$(shell $(CC) --version 2>/dev/null | head -n 1))
+FLAGS_JSON = {"compiler":"$(CC)","version":"$(CC_VERSION)",$\
+	"cflags":"$(strip $(ALL_CFLAGS))","cppflags":"$(strip $(ALL_CPPFLAGS))",$\
+	"ldflags":"$(strip $(LDFLAGS))","libs":"$(strip $(LIBS))",$\
+	"uring":$(if $(URING),true,false),"sanitize":"$(SAN)"}
+
+$(BUILD)/flags.json: FORCE
+	@$(if $(CC),,echo 'no C compiler found: install gcc, or make CC=...'; exit 1)
+	@mkdir -p $(@D)
+	@echo '$(FLAGS_JSON)' | cmp -s - $@ || echo '$(FLAGS_JSON)' > $@
+
+$(BUILD)/%.o: src_c/%.c $(BUILD)/flags.json
+	@mkdir -p $(@D)
+	@echo "  CC  $<"
+	@$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+link = @echo "  LD  $@"; $(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/server: $(call objects,$(server_srcs))
+	$(link)
+
+$(BUILD)/client: $(call objects,$(client_srcs))
+	$(link)
+
+$(BUILD)/floor: $(call objects,$(FLOOR_SRCS))
+	$(link)
+
+# A C test is one file with a main(), linked with all but the program's own.
+$(BUILD)/libserver.a: $(call objects,$(filter-out server.c,$(server_srcs)))
+	@rm -f $@; $(AR) rcs $@ $^
+
+$(BUILD)/libclient.a: $(call objects,$(filter-out client.c,$(client_srcs)))
+	@rm -f $@; $(AR) rcs $@ $^
+
+$(server_tests): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libserver.a
+	$(link)
+
+$(client_tests): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libclient.a
+	$(link)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

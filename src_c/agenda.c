@@ -1,0 +1,51 @@
+/* agenda.c -- see agenda.h. Children of entry i are 2i + 1 and 2i + 2. */
+#include "agenda.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static bool agenda_grow(struct agenda *a)
+{
+    size_t room = a->room ? 2 * a->room : 64;
+    struct agenda_entry *heap = realloc(a->heap, room * sizeof *heap);
+    if (!heap)
+        return false;
+    a->heap = heap;
+    a->room = room;
+    return true;
+}
+
+bool agenda_add(struct agenda *a, uint64_t due_ns, uint32_t who)
+{
+    if (a->count == a->room && !agenda_grow(a))
+        return false;
+    size_t i = a->count++;
+    for (; i > 0 && a->heap[(i - 1) / 2].due_ns > due_ns; i = (i - 1) / 2)
+        a->heap[i] = a->heap[(i - 1) / 2];
+    a->heap[i] = (struct agenda_entry){due_ns, who};
+    return true;
+}
+
+struct agenda_entry agenda_take(struct agenda *a)
+{
+    assert(a->count > 0);
+    struct agenda_entry first = a->heap[0], last = a->heap[--a->count];
+    size_t i = 0, child;
+    while ((child = 2 * i + 1) < a->count) {
+        if (child + 1 < a->count
+            && a->heap[child + 1].due_ns < a->heap[child].due_ns)
+            child++;
+        if (last.due_ns <= a->heap[child].due_ns)
+            break;
+        a->heap[i] = a->heap[child];
+        i = child;
+    }
+    a->heap[i] = last;
+    return first;
+}
+
+void agenda_free(struct agenda *a)
+{
+    free(a->heap);
+    *a = (struct agenda){0};
+}

@@ -1,0 +1,250 @@
+/* ask.c -- see ask.h. */
+#include "ask.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* Requests begin at one of so many places of the pattern. */
+enum { STARTS = 4096 };
+
+enum http_stage { HTTP_STATUS, HTTP_HEADER, HTTP_BODY, HTTP_BODY_TO_END };
+
+const char *ask_workload_name(enum ask_workload workload)
+{
+    static const char *const names[] = {"echo", "work", "http"};
+    return names[workload];
+}
+
+static char *http_request(const char *host, const char *path, const char *word)
+{
+    char *text = NULL;
+    int n = asprintf(&text,
+                     "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: %s\r\n\r\n",
+                     path, host, word);
+    return n < 0 ? NULL : text;
+}
+
+static char *random_bytes(size_t bytes, uint64_t seed)
+{
+    struct dice dice = dice_make(seed, 0x7061747465726e);
+    char *pattern = malloc(bytes);
+    for (size_t i = 0; pattern && i < bytes; i++)
+        pattern[i] = (char)(dice_roll(&dice) >> 56);
+    return pattern;
+}
+
+bool asks_make(struct asks *asks, const char *host, const char *path,
+               uint64_t seed)
+{
+    if (asks->workload == ASK_ECHO)
+        asks->pattern = random_bytes(asks->size_max + STARTS, seed);
+    if (asks->workload == ASK_HTTP) {
+        asks->http[0] = http_request(host, path, "keep-alive");
+        asks->http[1] = http_request(host, path, "close");
+    }
+    return (asks->workload != ASK_ECHO || asks->pattern)
+           && (asks->workload != ASK_HTTP || (asks->http[0] && asks->http[1]));
+}
+
+void asks_free(struct asks *asks)
+{
+    free((char *)asks->pattern);
+    free(asks->http[0]);
+    free(asks->http[1]);
+}
+
+/* --- echo --------------------------------------------------------------- */
+
+static void make_echo(const struct asks *asks, struct ask *ask, uint64_t who,
+                      uint64_t number, struct dice *dice)
+{
+    size_t choice = asks->size_max - asks->size_min;
+    ask->out_bytes = asks->size_min
+                     + (choice ? dice_below(dice, choice + 1) : 0);
+    ask->out = asks->pattern
+               + dice_mix(who * 0x9e3779b97f4a7c15u + number) % STARTS;
+    ask->expect = ask->out;
+    ask->left = ask->out_bytes;
+}
+
+static enum ask_verdict take_echo(struct ask *ask, const char *data, size_t n)
+{
+    if (n > ask->left || memcmp(data, ask->expect, n) != 0)
+        return ASK_MISMATCH;
+    ask->expect += n;
+    ask->left -= n;
+    return ask->left ? ASK_MORE : ASK_DONE;
+}
+
+/* --- lines, for work and http ------------------------------------------- */
+
+/* Adds a byte to the line; true when it was the line's end. What does not fit
+ * is dropped: nothing that we look for is that far to the right. */
+static bool line_add(struct ask *ask, char c)
+{
+    if (c == '\n') {
+        if (ask->line_bytes > 0 && ask->line[ask->line_bytes - 1] == '\r')
+            ask->line_bytes--;
+        ask->line[ask->line_bytes] = '\0';
+        return true;
+    }
+    if (ask->line_bytes < sizeof ask->line - 1)
+        ask->line[ask->line_bytes++] = c;
+    return false;
+}
+
+/* --- work --------------------------------------------------------------- */
+
+static void make_work(const struct asks *asks, struct ask *ask,
+                      struct dice *dice)
+{
+    uint64_t us = (delay_draw(&asks->delay, dice) + 500) / 1000;
+    ask->least = us;
+    ask->out_bytes = (size_t)snprintf(
+        ask->text, sizeof ask->text, "%llu %llu\n", (unsigned long long)us,
+        (unsigned long long)dice_below(dice, asks->buckets));
+    ask->out = ask->text;
+}
+
+static enum ask_verdict take_work(struct ask *ask, const char *data, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!line_add(ask, data[i]))
+            continue;
+        char *end;
+        uint64_t value = strtoull(ask->line, &end, 10);
+        bool number = isdigit((unsigned char)ask->line[0]) && *end == '\0';
+        return number && value >= ask->least && i + 1 == n ? ASK_DONE
+                                                           : ASK_MISMATCH;
+    }
+    return ASK_MORE;
+}
+
+/* --- http --------------------------------------------------------------- */
+
+static void make_http(const struct asks *asks, struct ask *ask, bool last)
+{
+    ask->out = asks->http[last];
+    ask->out_bytes = strlen(ask->out);
+    ask->stage = HTTP_STATUS;
+    ask->closes = last;
+    ask->left = UINT64_MAX;                /* until a Content-Length is seen */
+}
+
+static enum ask_verdict http_done(const struct ask *ask)
+{
+    return ask->status >= 400 ? ASK_STATUS : ASK_DONE;
+}
+
+/* The value of header `name`, or NULL when this line is another one. */
+static const char *header_value(const char *line, const char *name)
+{
+    size_t length = strlen(name);
+    if (strncasecmp(line, name, length) != 0 || line[length] != ':')
+        return NULL;
+    return line + length + 1 + strspn(line + length + 1, " \t");
+}
+
+static enum ask_verdict http_status(struct ask *ask)
+{
+    int minor;
+    if (sscanf(ask->line, "HTTP/1.%d %d", &minor, &ask->status) != 2)
+        return ASK_MISMATCH;
+    ask->closes |= minor == 0;
+    ask->stage = HTTP_HEADER;
+    return ASK_MORE;
+}
+
+/* The empty line: what follows depends on status and Content-Length. */
+static enum ask_verdict http_body_begins(struct ask *ask)
+{
+    if (ask->status < 200) {               /* 100 Continue and its like */
+        ask->stage = HTTP_STATUS;
+        return ASK_MORE;
+    }
+    if (ask->status == 204 || ask->status == 304 || ask->left == 0)
+        return http_done(ask);
+    ask->stage = ask->left == UINT64_MAX ? HTTP_BODY_TO_END : HTTP_BODY;
+    return ASK_MORE;
+}
+
+static enum ask_verdict http_header(struct ask *ask)
+{
+    const char *value;
+    if (ask->line_bytes == 0)
+        return http_body_begins(ask);
+    if ((value = header_value(ask->line, "Content-Length"))) {
+        if (!isdigit((unsigned char)*value))
+            return ASK_MISMATCH;
+        ask->left = strtoull(value, NULL, 10);
+    } else if ((value = header_value(ask->line, "Connection"))) {
+        if (strcasecmp(value, "close") == 0)
+            ask->closes = true;
+        else if (strcasecmp(value, "keep-alive") == 0 && ask->closes)
+            ask->closes = false;           /* HTTP/1.0 that stays open */
+    } else if (header_value(ask->line, "Transfer-Encoding")) {
+        return ASK_MISMATCH;               /* chunks are not spoken here */
+    }
+    return ASK_MORE;
+}
+
+static enum ask_verdict http_body(struct ask *ask, size_t n)
+{
+    if (ask->stage == HTTP_BODY_TO_END)
+        return ASK_MORE;
+    if (n > ask->left)
+        return ASK_MISMATCH;
+    ask->left -= n;
+    return ask->left ? ASK_MORE : http_done(ask);
+}
+
+static enum ask_verdict take_http(struct ask *ask, const char *data, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (ask->stage >= HTTP_BODY)
+            return http_body(ask, n - i);
+        if (!line_add(ask, data[i]))
+            continue;
+        enum ask_verdict verdict = ask->stage == HTTP_STATUS
+                                       ? http_status(ask)
+                                       : http_header(ask);
+        ask->line_bytes = 0;
+        if (verdict != ASK_MORE)
+            return i + 1 == n ? verdict : ASK_MISMATCH;
+    }
+    return ASK_MORE;
+}
+
+/* --- any ---------------------------------------------------------------- */
+
+void ask_make(const struct asks *asks, struct ask *ask, uint64_t who,
+              uint64_t number, bool last, struct dice *dice)
+{
+    ask->line_bytes = 0;
+    ask->closes = false;
+    switch (asks->workload) {
+    case ASK_ECHO: make_echo(asks, ask, who, number, dice); break;
+    case ASK_WORK: make_work(asks, ask, dice); break;
+    case ASK_HTTP: make_http(asks, ask, last); break;
+    }
+}
+
+enum ask_verdict ask_take(const struct asks *asks, struct ask *ask,
+                          const char *data, size_t bytes)
+{
+    switch (asks->workload) {
+    case ASK_ECHO: return take_echo(ask, data, bytes);
+    case ASK_WORK: return take_work(ask, data, bytes);
+    case ASK_HTTP: return take_http(ask, data, bytes);
+    }
+    return ASK_MISMATCH;
+}
+
+enum ask_verdict ask_end(const struct asks *asks, const struct ask *ask)
+{
+    return asks->workload == ASK_HTTP && ask->stage == HTTP_BODY_TO_END
+               ? http_done(ask) : ASK_MORE;
+}

@@ -1,0 +1,465 @@
+/* client_crew.c -- the loop of one thread of the client.
+ *
+ *     look at the clock -> do what is due -> wait for sockets -> ...
+ *
+ * Due by the clock are: connections to open, users to start, arrivals of the
+ * open loop, wake-ups of the agenda, timeouts, and the end of a phase. Between
+ * them the engine waits; where something precise is due within --spin it only
+ * looks, again and again, since waking up may take longer than that.
+ */
+#include "client_crew.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "clock.h"
+
+enum {
+    DIALS_IN_FLIGHT = 128,                 /* a full backlog stops us here */
+    DIALS_AT_ONCE = 8, STARTS_AT_ONCE = 32, ARRIVALS_AT_ONCE = 64,
+    LONGEST_LOOK_NS = 50000,
+};
+static const uint64_t NAP_NS = 20 * NS_PER_MS;   /* longest look away */
+
+/* --- setting up --------------------------------------------------------- */
+
+static _Noreturn void die(const char *call, int error)
+{
+    fprintf(stderr, "client: %s: %s\n", call, strerror(error));
+    exit(1);
+}
+
+static void *zeroed(size_t count, size_t bytes)
+{
+    void *p = calloc(count ? count : 1, bytes);
+    if (!p)
+        die("calloc", errno);
+    return p;
+}
+
+static void open_engine(struct crew *crew)
+{
+    const struct plan *plan = crew->plan;
+    crew->kind = plan->engine;
+    crew->engine = crew->kind->open(crew, &plan->dial);
+    if (!crew->engine)
+        die(crew->kind->name, errno);
+    crew->record->engine = crew->kind->name;
+}
+
+static void make_users(struct crew *crew)
+{
+    const struct plan *plan = crew->plan;
+    uint32_t first = plan_first_user(plan, crew->number);
+    crew->count = plan_first_user(plan, crew->number + 1) - first;
+    crew->users = zeroed(crew->count, sizeof *crew->users);
+    crew->live = zeroed(crew->count, sizeof *crew->live);
+    for (uint32_t i = 0; i < crew->count; i++) {
+        struct user *u = &crew->users[i];
+        *u = (struct user){.fd = -1, .who = first + i,
+                           .active = plan_is_active(plan, first + i),
+                           .row = &crew->board->rows[first + i]};
+        u->row->active = u->active;
+        if (u->active) {
+            u->place = crew->live_count;
+            crew->live[crew->live_count++] = i;
+        }
+    }
+    crew->active_count = crew->live_count;
+}
+
+/* A block that is shared with another crew shares its rate in proportion. */
+static void make_meters(struct crew *crew)
+{
+    const struct plan *plan = crew->plan;
+    uint64_t first = crew->users[0].who, end = first + crew->count;
+    if (plan->byte_rate == 0)
+        return;
+    crew->first_block = first / plan->block;
+    uint64_t blocks = (end - 1) / plan->block - crew->first_block + 1;
+    crew->meters = zeroed(blocks, sizeof *crew->meters);
+    for (uint64_t i = 0; i < blocks; i++) {
+        uint64_t from = (crew->first_block + i) * plan->block;
+        uint64_t to = from + plan->block;
+        uint64_t all = (to < plan->connections ? to : plan->connections) - from;
+        uint64_t ours = (to < end ? to : end) - (from > first ? from : first);
+        crew->meters[i] =
+            meter_make(plan->byte_rate * (double)ours / (double)all);
+    }
+}
+
+static void make_paces(struct crew *crew, uint64_t now_ns)
+{
+    const struct plan *plan = crew->plan;
+    crew->dice = dice_make(plan->seed, 2 * crew->number);
+    if (plan->connect_rate > 0)
+        crew->dials = pace_make(
+            PACE_PACED, plan->connect_rate / (double)plan_crews(plan),
+            (double)crew->number / (double)plan_crews(plan), now_ns,
+            crew->dice);
+}
+
+/* Arrivals in proportion to the crew's share of active users. */
+static void make_arrivals(struct crew *crew)
+{
+    const struct plan *plan = crew->plan;
+    if (plan->rate == 0 || crew->active_count == 0)
+        return;
+    crew->arrivals = pace_make(
+        plan->arrivals,
+        plan->rate * (double)crew->active_count / (double)plan->active,
+        (double)crew->number / (double)plan_crews(plan),
+        crew->record->start_ns,
+        dice_make(plan->seed, 2 * crew->number + 1));
+}
+
+/* --- phases ------------------------------------------------------------- */
+
+static uint64_t seconds_ns(double s)
+{
+    return (uint64_t)(s * (double)NS_PER_S);
+}
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* The warm-up begins, after which the window opens. */
+static void begin_warmup(struct crew *crew, uint64_t at_ns)
+{
+    const struct plan *plan = crew->plan;
+    uint64_t from = at_ns + seconds_ns(plan->warmup_s);
+    uint64_t to = plan->requests ? UINT64_MAX
+                                 : from + seconds_ns(plan->duration_s);
+    record_begin(crew->record, crew->record->start_ns, from, to);
+}
+
+static void begin_load(struct crew *crew, uint64_t start_ns)
+{
+    record_begin(crew->record, start_ns, UINT64_MAX, UINT64_MAX);
+    if (crew->plan->settle_s == 0)
+        begin_warmup(crew, start_ns);
+    make_arrivals(crew);
+    crew->phase = PHASE_LOADING;
+}
+
+static bool is_settling(const struct crew *crew)
+{
+    return crew->phase == PHASE_LOADING && crew->record->from_ns == UINT64_MAX;
+}
+
+/* Waits, loading already, until every crew's users have been answered once. */
+static void settle(struct crew *crew, uint64_t now_ns)
+{
+    bool late = now_ns >= crew->record->start_ns
+                              + seconds_ns(crew->plan->settle_s);
+    bool all = crew->answered >= crew->live_count;
+    if (late || (all && !crew->said_answered)) {
+        crew->said_answered = true;
+        board_answered(crew->board, late);
+    }
+    uint64_t settled = atomic_load(&crew->board->settled_ns);
+    if (settled)
+        begin_warmup(crew, settled);
+}
+
+static void measure(struct crew *crew, bool on)
+{
+    if (on == crew->measuring)
+        return;
+    crew->measuring = on;
+    if (on)
+        crew->cpu_at_from_ns = cpu_ns();
+    else
+        crew->record->window_cpu_ns = cpu_ns() - crew->cpu_at_from_ns;
+}
+
+static void end(struct crew *crew, enum board_stop why)
+{
+    measure(crew, false);
+    crew->record->end = why;
+    crew->phase = PHASE_OVER;
+}
+
+static bool has_arrivals(const struct crew *crew)
+{
+    return crew->phase == PHASE_LOADING && crew->arrivals.gap_ns > 0
+           && pace_due_ns(&crew->arrivals) < crew->record->to_ns;
+}
+
+static void end_load(struct crew *crew, uint64_t now_ns)
+{
+    struct record *r = crew->record;
+    if (is_settling(crew))
+        settle(crew, now_ns);
+    if (now_ns >= r->from_ns && now_ns < r->to_ns)
+        measure(crew, true);
+    if (crew->active_count && crew->live_count == 0)
+        end(crew, crew->finished ? STOP_REQUESTS : STOP_SERVER_GONE);
+    else if (!crew->active_count && atomic_load(&crew->board->busy) == 0)
+        end(crew, STOP_NONE);
+    else if (now_ns >= r->to_ns && !has_arrivals(crew)) {
+        measure(crew, false);
+        crew->phase = PHASE_DRAINING;
+    }
+}
+
+/* Requests that somebody still waits for: sent, or queued behind those. */
+static bool is_drained(const struct crew *crew, uint64_t now_ns)
+{
+    return (crew->asking == 0 && crew->dialing == 0)
+           || now_ns >= crew->record->to_ns + seconds_ns(crew->plan->drain_s);
+}
+
+static void change_phase(struct crew *crew, uint64_t now_ns)
+{
+    uint64_t start;
+    if (atomic_load(&crew->board->interrupted)) {
+        end(crew, STOP_INTERRUPTED);
+        return;
+    }
+    switch (crew->phase) {
+    case PHASE_DIALING:
+        if (crew->settled == crew->count) {
+            crew->phase = PHASE_WAITING;
+            board_ready(crew->board, 1);
+        }
+        break;
+    case PHASE_WAITING:
+        start = atomic_load(&crew->board->start_ns);
+        if (start && now_ns >= start)
+            begin_load(crew, start);
+        break;
+    case PHASE_LOADING:
+        end_load(crew, now_ns);
+        break;
+    case PHASE_DRAINING:
+        if (is_drained(crew, now_ns))
+            end(crew, STOP_DURATION);
+        break;
+    case PHASE_OVER:
+        break;
+    }
+}
+
+/* --- what the clock makes due ------------------------------------------- */
+
+static bool may_dial(const struct crew *crew, uint64_t now_ns)
+{
+    return crew->phase == PHASE_DIALING && crew->next_dial < crew->count
+           && crew->dialing < DIALS_IN_FLIGHT
+           && (crew->dials.gap_ns == 0 || pace_due_ns(&crew->dials) <= now_ns);
+}
+
+static void dial_some(struct crew *crew, uint64_t now_ns)
+{
+    for (int i = 0; i < DIALS_AT_ONCE && may_dial(crew, now_ns); i++) {
+        if (crew->dials.gap_ns > 0)
+            pace_next(&crew->dials);
+        crew->dialing++;
+        crew->kind->dial(crew->engine, &crew->users[crew->next_dial++]);
+    }
+}
+
+/* Closed loop: everybody's first request, but a few at a time, so that answers
+ * are not left lying meanwhile. */
+static bool may_start(const struct crew *crew)
+{
+    return crew->phase == PHASE_LOADING && crew->plan->rate == 0
+           && crew->next_start < crew->count;
+}
+
+static void start_some(struct crew *crew, uint64_t now_ns)
+{
+    for (int i = 0; i < STARTS_AT_ONCE && may_start(crew); i++) {
+        struct user *u = &crew->users[crew->next_start++];
+        if (u->active)
+            crew_begin(crew, u, now_ns, now_ns);
+    }
+}
+
+/* Poisson arrivals fall on a random user, paced ones on each in turn. */
+static void take_arrivals(struct crew *crew)
+{
+    for (int i = 0; i < ARRIVALS_AT_ONCE && has_arrivals(crew); i++) {
+        uint64_t now = clock_now_ns(), due = pace_due_ns(&crew->arrivals);
+        if (due > now || crew->live_count == 0)
+            return;
+        pace_next(&crew->arrivals);
+        uint64_t pick = crew->plan->arrivals == PACE_POISSON
+                            ? dice_roll(&crew->dice) : crew->next_turn++;
+        record_lag(crew->record, due, now);
+        crew->record->arrivals++;
+        crew->record->window_arrivals += due >= crew->record->from_ns;
+        crew_arrive(crew, &crew->users[crew->live[pick % crew->live_count]],
+                    due, now);
+    }
+}
+
+static void wake_some(struct crew *crew, uint64_t now_ns)
+{
+    while (agenda_due_ns(&crew->agenda) <= now_ns) {
+        struct agenda_entry entry = agenda_take(&crew->agenda);
+        struct user *u = &crew->users[entry.who];
+        if (u->wake_ns == entry.due_ns && crew->phase == PHASE_LOADING)
+            crew_wake(crew, u);
+    }
+}
+
+static void check_timeout(struct crew *crew, struct user *u, uint64_t now_ns)
+{
+    uint64_t waited = now_ns > u->since_ns ? now_ns - u->since_ns : 0;
+    if (u->state == USER_DIALING
+        && waited > seconds_ns(crew->plan->connect_timeout_s))
+        crew_on_connected(crew, u, ETIMEDOUT);
+    else if (u->state == USER_ASKING
+             && waited > seconds_ns(crew->plan->timeout_s))
+        crew_fail(crew, u, FAIL_TIMEOUT);
+}
+
+/* Looks at a few users per turn, at all of them eight times per timeout: a
+ * sweep over everybody at once would make others wait. */
+static void scan_timeouts(struct crew *crew, uint64_t now_ns)
+{
+    const struct plan *plan = crew->plan;
+    double shortest = plan->timeout_s < plan->connect_timeout_s
+                          ? plan->timeout_s : plan->connect_timeout_s;
+    double elapsed = (double)(now_ns - crew->scanned_ns) / NS_PER_S;
+    double share = 8 * elapsed / shortest * crew->count;
+    uint32_t some = share < crew->count ? (uint32_t)share : crew->count;
+    if (some == 0)
+        return;
+    crew->scanned_ns = now_ns;
+    for (uint32_t i = 0; i < some; i++) {
+        check_timeout(crew, &crew->users[crew->next_scan], now_ns);
+        crew->next_scan = (crew->next_scan + 1) % crew->count;
+    }
+}
+
+/* --- waiting ------------------------------------------------------------ */
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* When the next thing is due that should not be late. */
+static uint64_t due_ns(const struct crew *crew)
+{
+    uint64_t due = agenda_due_ns(&crew->agenda);
+    if (has_arrivals(crew))
+        due = earlier(due, pace_due_ns(&crew->arrivals));
+    if (crew->phase == PHASE_DIALING && crew->dials.gap_ns > 0
+        && crew->next_dial < crew->count)
+        due = earlier(due, pace_due_ns(&crew->dials));
+    return due;
+}
+
+/* How long the engine may sleep; 0: it should only look. */
+static uint64_t patience_ns(const struct crew *crew, uint64_t now_ns)
+{
+    uint64_t due = due_ns(crew), spin = crew->plan->spin_ns;
+    if (spin == UINT64_MAX || may_dial(crew, now_ns) || may_start(crew)
+        || due <= now_ns || due - now_ns <= spin)
+        return 0;
+    uint64_t until = earlier(due - spin, now_ns + NAP_NS);
+    if (crew->phase == PHASE_WAITING || is_settling(crew))
+        until = now_ns + NS_PER_MS;
+    if (crew->phase == PHASE_LOADING)
+        until = earlier(until, now_ns < crew->record->from_ns
+                                   ? crew->record->from_ns
+                                   : crew->record->to_ns);
+    return until > now_ns ? until - now_ns : 0;
+}
+
+/* A look takes a microsecond or two; when it took much longer, this thread
+ * was not running meanwhile. */
+static void count_spin(struct crew *crew, uint64_t now_ns)
+{
+    uint64_t look_ns = now_ns - crew->turn_ns;
+    if (crew->spun && crew->measuring && look_ns < LONGEST_LOOK_NS)
+        crew->record->window_spin_ns += look_ns;
+    crew->turn_ns = now_ns;
+}
+
+static void turn(struct crew *crew)
+{
+    uint64_t now = clock_now_ns();
+    count_spin(crew, now);
+    change_phase(crew, now);
+    dial_some(crew, now);
+    start_some(crew, now);
+    take_arrivals(crew);
+    wake_some(crew, now);
+    scan_timeouts(crew, now);
+    if (crew->record->start_ns)
+        record_slice(crew->record, now)->active = crew->live_count;
+    uint64_t timeout = patience_ns(crew, clock_now_ns());
+    unsigned events = crew->kind->wait(crew->engine, timeout);
+    crew->record->polls++;
+    crew->record->events += events;
+    crew->spun = timeout == 0 && events == 0;
+}
+
+/* --- the end ------------------------------------------------------------ */
+
+/* Who still waits has waited at least so long. */
+static void count_waits(struct crew *crew, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < crew->count; i++) {
+        struct user *u = &crew->users[i];
+        uint64_t since = now_ns;
+        if (u->state == USER_ASKING)
+            since = u->intended_ns;
+        if (u->opened_ns)
+            u->row->session_ns += now_ns - u->opened_ns;
+        if (now_ns - since > u->row->longest_wait_ns && now_ns > since)
+            u->row->longest_wait_ns = now_ns - since;
+    }
+}
+
+static uint64_t timeval_ns(struct timeval t)
+{
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_usec * 1000;
+}
+
+static void finish(struct crew *crew)
+{
+    struct rusage usage;
+    crew->record->end_ns = clock_now_ns();
+    count_waits(crew, crew->record->end_ns);
+    getrusage(RUSAGE_THREAD, &usage);
+    crew->record->cpu_user_ns = timeval_ns(usage.ru_utime);
+    crew->record->cpu_system_ns = timeval_ns(usage.ru_stime);
+    if (crew->active_count)
+        atomic_fetch_sub(&crew->board->busy, 1);
+    crew->kind->close(crew->engine);       /* sockets close with the process */
+    agenda_free(&crew->agenda);
+    fifo_free(&crew->waiting);
+    free(crew->meters);
+    free(crew->live);
+    free(crew->users);
+}
+
+void crew_run(const struct plan *plan, struct board *board, unsigned number)
+{
+    struct crew crew = {.plan = plan, .board = board, .number = number,
+                        .record = &board->records[number]};
+    make_users(&crew);
+    make_meters(&crew);
+    if (crew.active_count)
+        atomic_fetch_add(&board->busy, 1);
+    make_paces(&crew, clock_now_ns());
+    open_engine(&crew);
+    crew.scanned_ns = clock_now_ns();
+    while (crew.phase != PHASE_OVER)
+        turn(&crew);
+    finish(&crew);
+}

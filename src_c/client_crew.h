@@ -1,0 +1,77 @@
+/* client_crew.h -- a thread of the client and the users it plays.
+ *
+ * client_crew.c is the loop: phases, and what falls due by the clock.
+ * client_events.c says what an event of a connection leads to.
+ */
+#ifndef CLIENT_CREW_H
+#define CLIENT_CREW_H
+
+#include "agenda.h"
+#include "client_board.h"
+#include "client_plan.h"
+#include "fifo.h"
+#include "user.h"
+
+/* dial all users → wait for the other crews → load → drain → over */
+enum phase { PHASE_DIALING, PHASE_WAITING, PHASE_LOADING, PHASE_DRAINING,
+             PHASE_OVER };
+
+struct crew {
+    const struct plan *plan;
+    struct board *board;
+    struct record *record;
+    const struct engine_kind *kind;
+    struct engine *engine;
+    unsigned number;
+    enum phase phase;
+
+    struct user *users;
+    uint32_t count;
+    uint32_t *live;                        /* active users that are not gone */
+    uint32_t live_count, active_count;
+    uint32_t settled;                      /* users whose first dialing ended */
+    uint32_t dialing;                      /* connects in flight */
+    uint32_t asking;                       /* requests without an answer yet */
+    uint32_t finished;                     /* users who made all requests */
+    uint32_t answered;                     /* users who had an answer */
+    bool said_answered;                    /* ... all of them: told the board */
+
+    uint32_t next_dial, next_start, next_turn, next_scan;
+    struct dice dice;
+    struct agenda agenda;
+    struct pace dials, arrivals;
+    struct fifos waiting;                  /* arrivals whose user is busy */
+    struct meter *meters;
+    uint64_t first_block;
+
+    uint64_t awake_ns;                     /* the engine's wait ended */
+    uint64_t turn_ns, scanned_ns;
+    bool spun;                             /* the last wait found nothing, and
+                                              was not meant to sleep */
+    bool measuring;
+    uint64_t cpu_at_from_ns;
+};
+
+/* Plays crew `number` of the plan to its end; a thread's body. Ends the
+ * process with status 1 when nothing can be set up. */
+void crew_run(const struct plan *plan, struct board *board, unsigned number);
+
+/* --- between the two files ---------------------------------------------- */
+
+/* The user is to make a request that is due at intended_ns: at once, or when
+ * it is connected, or when its block's byte rate lets it. */
+void crew_begin(struct crew *crew, struct user *u, uint64_t intended_ns,
+                uint64_t now_ns);
+
+/* An arrival of the open loop for this user: now, or after earlier ones. */
+void crew_arrive(struct crew *crew, struct user *u, uint64_t due_ns,
+                 uint64_t now_ns);
+
+/* The agenda says that it is time. */
+void crew_wake(struct crew *crew, struct user *u);
+
+/* The connection failed: counted, closed, and dialed anew if the plan has
+ * users reconnect. */
+void crew_fail(struct crew *crew, struct user *u, enum failure kind);
+
+#endif

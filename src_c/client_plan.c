@@ -1,0 +1,395 @@
+/* client_plan.c -- see client_plan.h.
+ *
+ * Every flag is a row of a table: its name, what its value is called and what
+ * is allowed, how it is read, where it goes. Help, parsing and complaints come
+ * from the same rows.
+ */
+#include "client_plan.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct flag {
+    const char *name, *value, *allowed, *help;
+    bool (*read)(struct plan *plan, const struct flag *flag, const char *text);
+    size_t offset;
+    double min, max;
+};
+
+static _Noreturn void usage(const char *flag, const char *value,
+                            const char *allowed)
+{
+    fprintf(stderr, "client: %s%s%s: %s\n", flag, value ? " " : "",
+            value ? value : "", allowed);
+    exit(2);
+}
+
+/* --- reading values ----------------------------------------------------- */
+
+static bool read_number(const struct flag *flag, const char *text, double *x)
+{
+    char *end;
+    *x = strtod(text, &end);
+    return end != text && *end == '\0' && *x >= flag->min && *x <= flag->max;
+}
+
+static bool read_count(struct plan *plan, const struct flag *flag,
+                       const char *text)
+{
+    double x;
+    if (!read_number(flag, text, &x) || x != floor(x))
+        return false;
+    *(uint64_t *)((char *)plan + flag->offset) = (uint64_t)x;
+    return true;
+}
+
+static bool read_real(struct plan *plan, const struct flag *flag,
+                      const char *text)
+{
+    return read_number(flag, text, (double *)((char *)plan + flag->offset));
+}
+
+static bool read_text(struct plan *plan, const struct flag *flag,
+                      const char *text)
+{
+    *(const char **)((char *)plan + flag->offset) = text;
+    return text[0] != '\0';
+}
+
+static bool read_delay(struct plan *plan, const struct flag *flag,
+                       const char *text)
+{
+    return delay_parse(text, (struct delay *)((char *)plan + flag->offset));
+}
+
+static bool read_size(struct plan *plan, const struct flag *flag,
+                      const char *text)
+{
+    char *end;
+    double low = strtod(text, &end), high = low;
+    if (end == text)
+        return false;
+    if (*end == '-')
+        high = strtod(end + 1, &end);
+    if (*end != '\0' || low != floor(low) || high != floor(high)
+        || low < flag->min || high > flag->max || high < low)
+        return false;
+    plan->asks.size_min = (size_t)low;
+    plan->asks.size_max = (size_t)high;
+    return true;
+}
+
+static bool read_sources(struct plan *plan, const struct flag *flag,
+                         const char *text)
+{
+    (void)flag;
+    return dial_parse_sources(text, &plan->dial);
+}
+
+static bool read_arrivals(struct plan *plan, const struct flag *flag,
+                          const char *text)
+{
+    (void)flag;
+    plan->arrivals = strcmp(text, "paced") == 0 ? PACE_PACED : PACE_POISSON;
+    return plan->arrivals == PACE_PACED || strcmp(text, "poisson") == 0;
+}
+
+static bool read_workload(struct plan *plan, const struct flag *flag,
+                          const char *text)
+{
+    (void)flag;
+    for (int i = ASK_ECHO; i <= ASK_HTTP; i++) {
+        plan->asks.workload = (enum ask_workload)i;
+        if (strcmp(text, ask_workload_name(plan->asks.workload)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool read_engine(struct plan *plan, const struct flag *flag,
+                        const char *text)
+{
+    static const struct engine_kind *const kinds[] = {
+        &engine_epoll,
+#ifdef HAVE_URING
+        &engine_uring,
+#endif
+    };
+    (void)flag;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(text, kinds[i]->name) == 0) {
+            plan->engine = kinds[i];
+            return true;
+        }
+    return false;
+}
+
+static bool read_spin(struct plan *plan, const struct flag *flag,
+                      const char *text)
+{
+    double us;
+    plan->spin_ns = UINT64_MAX;
+    if (strcmp(text, "always") == 0)
+        return true;
+    if (!read_number(flag, text, &us))
+        return false;
+    plan->spin_ns = (uint64_t)(us * 1000);
+    return true;
+}
+
+/* --- the table ---------------------------------------------------------- */
+
+#define AT(member) offsetof(struct plan, member)
+#define DELAYS "MEAN, fixed:MEAN, uniform:MEAN:SPREAD, bimodal:MEAN:SPREAD " \
+               "or exponential:MEAN; SPREAD at most MEAN; ms, or with a unit"
+
+static const struct flag flags[] = {
+    {NULL, NULL, NULL, "Who asks", NULL, 0, 0, 0},
+    {"--connections", "N", "1 to 10000000",
+     "users, each with a connection (1)", read_count, AT(connections), 1, 1e7},
+    {"--active", "M", "1 to --connections",
+     "how many of them ask; the others are idle (all)",
+     read_count, AT(active), 1, 1e7},
+    {"--sources", "FIRST-LAST", "IPv4 addresses of this host, 127.0.0.1-"
+     "127.0.0.8",
+     "addresses to connect from, in turn (the system's\n"
+     "choice; on loopback one per 10000 connections)", read_sources, 0, 0, 0},
+    {"--threads", "T", "1 to 64", "per process (1)",
+     read_count, AT(threads), 1, 64},
+    {"--processes", "P", "1 to 64",
+     "each may open as many descriptors as the system\n"
+     "allows one process (1)", read_count, AT(processes), 1, 64},
+    {"--seed", "S", "0 to 2^53", "of sizes, delays and arrivals (1)",
+     read_count, AT(seed), 0, 9007199254740992.0},
+
+    {NULL, NULL, NULL, "What they ask", NULL, 0, 0, 0},
+    {"--workload", "NAME", "echo, work or http", "(echo)",
+     read_workload, 0, 0, 0},
+    {"--size", "BYTES|MIN-MAX", "1 to 67108864", "echo: bytes per request (64)",
+     read_size, 0, 1, 67108864},
+    {"--delay", "KIND:MEAN[:SPREAD]", DELAYS,
+     "work: how long the server shall take: fixed:5,\n"
+     "uniform:5:2, bimodal:5:4, exponential:5, in ms\n"
+     "or with a unit, 250us (0)", read_delay, AT(asks.delay), 0, 0},
+    {"--buckets", "N", "1 to 2^32", "work: buckets to choose from (1)",
+     read_count, AT(asks.buckets), 1, 4294967296.0},
+    {"--path", "PATH", "a path that begins with /", "http: what to GET (/)",
+     read_text, AT(path), 0, 0},
+
+    {NULL, NULL, NULL, "When they ask", NULL, 0, 0, 0},
+    {"--requests", "R", "1 to 10^15",
+     "R requests per user, who then leaves", read_count, AT(requests), 1, 1e15},
+    {"--duration", "S", "0.001 to 86400 seconds",
+     "measure for S seconds (1, without --requests)",
+     read_real, AT(duration_s), 0.001, 86400},
+    {"--warmup", "S", "0 to 3600 seconds",
+     "before that (0.1; 0 with --requests)",
+     read_real, AT(warmup_s), 0, 3600},
+    {"--settle", "S", "0 to 3600 seconds",
+     "before the warm-up, let each user be answered once,\n"
+     "for at most S seconds: a server may still be busy\n"
+     "starting a thread or a process for each (0)",
+     read_real, AT(settle_s), 0, 3600},
+    {"--drain", "S", "0 to 3600 seconds",
+     "after that, wait for answers that are missing\n"
+     "(0.2; 1 with --rate)", read_real, AT(drain_s), 0, 3600},
+    {"--think", "MS", DELAYS,
+     "closed loop: pause between an answer and the next\n"
+     "request; a number or as for --delay (0)",
+     read_delay, AT(think), 0, 0},
+    {"--rate", "R", "0.001 to 10^8 requests/s",
+     "open loop: R requests/s in all, at times fixed by\n"
+     "the seed, whatever the server does",
+     read_real, AT(rate), 0.001, 1e8},
+    {"--arrivals", "KIND", "poisson or paced",
+     "random or equal gaps between them (poisson)",
+     read_arrivals, 0, 0, 0},
+    {"--byte-rate", "B", "1 to 10^12 bytes/s",
+     "a block of connections sends at most so much",
+     read_real, AT(byte_rate), 1, 1e12},
+    {"--block", "N", "1 to 10000000 connections",
+     "connections per block (all)", read_count, AT(block), 1, 1e7},
+    {"--connect-rate", "N", "0.1 to 10^7 connections/s",
+     "at first, connect at most so many per second",
+     read_real, AT(connect_rate), 0.1, 1e7},
+    {"--requests-per-connection", "N", "0 (no limit) to 10^15",
+     "then hang up and connect anew, which counts into\n"
+     "the response time (0: never)",
+     read_count, AT(requests_per_connection), 0, 1e15},
+    {"--timeout", "S", "0.001 to 86400 seconds",
+     "an answer takes longer: give the connection up (10)",
+     read_real, AT(timeout_s), 0.001, 86400},
+    {"--connect-timeout", "S", "0.001 to 86400 seconds",
+     "the same for connecting (5)",
+     read_real, AT(connect_timeout_s), 0.001, 86400},
+
+    {NULL, NULL, NULL, "How the client works, and what it writes", NULL, 0, 0,
+     0},
+    {"--engine", "NAME",
+#ifdef HAVE_URING
+     "epoll or uring",
+#else
+     "epoll (built without io_uring)",
+#endif
+     "how it waits for sockets: epoll, or uring to see\n"
+     "that no result depends on it (epoll)", read_engine, 0, 0, 0},
+    {"--spin", "US|always", "0 to 1000000 microseconds, or always",
+     "look without sleeping when something is due within\n"
+     "so many microseconds; said in the result (100)",
+     read_spin, 0, 0, 1e6},
+    {"--per-connection", "FILE", "a file to write", "CSV, a row per user",
+     read_text, AT(per_connection), 0, 0},
+    {"--timeline", "FILE", "a file to write", "CSV, a row per 100 ms",
+     read_text, AT(timeline), 0, 0},
+    {"--histogram", "FILE", "a file to write", "CSV, a row per slot",
+     read_text, AT(histogram), 0, 0},
+};
+
+enum { FLAGS = sizeof flags / sizeof *flags };
+
+/* --- help --------------------------------------------------------------- */
+
+static void help_flag(const struct flag *flag)
+{
+    int width = printf("  %s %s", flag->name, flag->value);
+    for (const char *line = flag->help; line;) {
+        const char *end = strchr(line, '\n');
+        int length = end ? (int)(end - line) : (int)strlen(line);
+        if (width > 28) {
+            putchar('\n');
+            width = 0;
+        }
+        printf("%*s%.*s\n", 29 - width, "", length, line);
+        width = 0;
+        line = end ? end + 1 : NULL;
+    }
+}
+
+static _Noreturn void help(void)
+{
+    puts("Usage: client HOST:PORT --connections N [flags]\n\n"
+         "Loads a server and prints one JSON object: what was asked, tried and"
+         "\nreached, errors by kind, how long answers took, and how busy the "
+         "client\nitself was. Every byte of every answer is checked.\n\n"
+         "  client 127.0.0.1:7000 --connections 100 --duration 2\n"
+         "  client 127.0.0.1:7000 --connections 100 --rate 20000 "
+         "--arrivals poisson\n"
+         "  client 127.0.0.1:7000 --connections 100000 --processes 6 "
+         "--active 100");
+    for (int i = 0; i < FLAGS; i++) {
+        if (flags[i].name)
+            help_flag(&flags[i]);
+        else
+            printf("\n%s\n", flags[i].help);
+    }
+    puts("\nExit status: 0 with a result (a server that fails is a result), "
+         "1 when\nnothing could be set up, 2 after a mistake in the flags.");
+    exit(0);
+}
+
+/* --- parsing ------------------------------------------------------------ */
+
+/* Finds the flag that `word` names, as "--flag" or "--flag=value". */
+static const struct flag *find_flag(const char *word, const char **value)
+{
+    size_t length = strcspn(word, "=");
+    for (int i = 0; i < FLAGS; i++)
+        if (flags[i].name && strlen(flags[i].name) == length
+            && strncmp(word, flags[i].name, length) == 0) {
+            *value = word[length] ? word + length + 1 : NULL;
+            return &flags[i];
+        }
+    usage(word, NULL, "no such flag; see client --help");
+}
+
+static void read_flag(struct plan *plan, const struct flag *flag,
+                      const char *value)
+{
+    char message[256];
+    if (value && flag->read(plan, flag, value))
+        return;
+    snprintf(message, sizeof message, "allowed is %s", flag->allowed);
+    usage(flag->name, value ? value : "(nothing)", message);
+}
+
+/* Beyond some ten thousand connections between two addresses, the search for a
+ * free port takes longer than all the rest, and at 28 thousand it fails. */
+static void spread_sources(struct plan *plan)
+{
+    enum { PER_SOURCE = 10000 };
+    if (plan->dial.source_count || plan->connections <= PER_SOURCE
+        || !dial_is_loopback(&plan->dial))
+        return;
+    dial_parse_sources("127.0.0.1", &plan->dial);
+    plan->dial.source_count =
+        (uint32_t)((plan->connections + PER_SOURCE - 1) / PER_SOURCE);
+}
+
+/* What depends on other flags: defaults, and what does not go together. */
+static void settle(struct plan *plan)
+{
+    bool open = plan->rate > 0;
+    if (plan->requests && plan->duration_s >= 0)
+        usage("--requests", NULL, "not together with --duration");
+    if (plan->requests && open)
+        usage("--requests", NULL, "not together with --rate; use --duration");
+    if (plan->think.mean_ns > 0 && open)
+        usage("--think", NULL, "not together with --rate");
+    if (plan->byte_rate > 0 && open)
+        usage("--byte-rate", NULL, "not together with --rate");
+    if (plan->active > plan->connections)
+        usage("--active", NULL, "allowed is 1 to --connections");
+    if (plan->dial.source_count && plan->dial.target.ss_family != AF_INET)
+        usage("--sources", NULL, "only for an IPv4 target");
+    if (plan->path[0] != '/' || strpbrk(plan->path, " \r\n"))
+        usage("--path", plan->path, "allowed is a path that begins with /");
+    if (plan->duration_s < 0)
+        plan->duration_s = 1;
+    if (plan->warmup_s < 0)
+        plan->warmup_s = plan->requests ? 0 : 0.1;
+    if (plan->drain_s < 0)
+        plan->drain_s = open ? 1 : 0.2;
+    if (plan->active == 0)
+        plan->active = plan->connections;
+    if (plan->block == 0)
+        plan->block = plan->connections;
+    if (plan->processes > plan->connections)
+        plan->processes = plan->connections;
+    if (plan_crews(plan) > plan->connections)
+        plan->threads = plan->connections / plan->processes;
+    spread_sources(plan);
+}
+
+void plan_parse(struct plan *plan, int argc, char **argv)
+{
+    *plan = (struct plan){
+        .connections = 1, .path = "/", .seed = 1, .threads = 1, .processes = 1,
+        .duration_s = -1, .warmup_s = -1, .drain_s = -1,
+        .timeout_s = 10, .connect_timeout_s = 5, .spin_ns = 100000,
+        .engine = &engine_epoll,
+        .asks = {.size_min = 64, .size_max = 64, .buckets = 1}};
+    for (int i = 1; i < argc; i++) {
+        const char *value;
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            help();
+        if (argv[i][0] != '-') {
+            const char *wrong = dial_parse_target(argv[i], &plan->dial);
+            if (wrong)
+                usage(argv[i], NULL, wrong);
+            if (plan->target)
+                usage(argv[i], NULL, "there is a target already");
+            plan->target = argv[i];
+            continue;
+        }
+        const struct flag *flag = find_flag(argv[i], &value);
+        if (!value && i + 1 < argc)
+            value = argv[++i];
+        read_flag(plan, flag, value);
+    }
+    if (!plan->target)
+        usage("HOST:PORT", NULL, "missing; see client --help");
+    settle(plan);
+}

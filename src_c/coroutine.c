@@ -1,0 +1,231 @@
+/* coroutine.c -- see coroutine.h. */
+#include "coroutine.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "coroutine_switch.h"
+
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#else
+#define VALGRIND_STACK_REGISTER(low, high) 0u
+#define VALGRIND_STACK_DEREGISTER(id) (void)(id)
+#endif
+
+#ifdef __has_feature /* clang */
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1
+#elif __has_feature(thread_sanitizer) && !defined(__SANITIZE_THREAD__)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#elif defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+enum {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    STACK_BYTES = 512 * 1024, /* their frames are large */
+#else
+    STACK_BYTES = 64 * 1024,
+#endif
+    KEPT_MOST = 256,
+};
+
+/* --- coroutines --------------------------------------------------------- */
+
+/* Lies at the high end of its own stack, on a page that is touched anyway. */
+struct coroutine {
+    _Alignas(16) struct context context;
+    char *low;                     /* the lowest byte of the stack */
+    void (*work)(void *value);
+    void *value;                   /* of the latest resume */
+    bool ended;
+    unsigned valgrind_id;
+    void *shadow;                  /* a sanitizer's view of the stack */
+    struct coroutine *next;        /* among those that are kept */
+};
+
+static struct context scheduler;
+static struct coroutine *running;
+static struct coroutine *kept;
+static unsigned kept_count;
+
+#if defined(__SANITIZE_ADDRESS__)
+
+static const void *scheduler_low;
+static size_t scheduler_bytes;
+
+static void enter(struct coroutine *coroutine)
+{
+    void *shadow;
+    __sanitizer_start_switch_fiber(
+        &shadow, coroutine->low,
+        (size_t)((char *)coroutine - coroutine->low));
+    switch_context(&scheduler, &coroutine->context);
+    __sanitizer_finish_switch_fiber(shadow, NULL, NULL);
+}
+
+static void entered(struct coroutine *coroutine)
+{
+    __sanitizer_finish_switch_fiber(coroutine->shadow, &scheduler_low,
+                                    &scheduler_bytes);
+}
+
+static void leave(struct coroutine *coroutine)
+{
+    __sanitizer_start_switch_fiber(
+        coroutine->ended ? NULL : &coroutine->shadow, scheduler_low,
+        scheduler_bytes);
+    switch_context(&coroutine->context, &scheduler);
+}
+
+#elif defined(__SANITIZE_THREAD__)
+
+static void enter(struct coroutine *coroutine)
+{
+    void *ours = __tsan_get_current_fiber();
+    if (!coroutine->shadow)
+        coroutine->shadow = __tsan_create_fiber(0);
+    __tsan_switch_to_fiber(coroutine->shadow, 0);
+    coroutine->next = ours;        /* not in a list while it runs */
+    switch_context(&scheduler, &coroutine->context);
+    if (coroutine->ended)
+        __tsan_destroy_fiber(coroutine->shadow);
+}
+
+static void entered(struct coroutine *coroutine)
+{
+    (void)coroutine;
+}
+
+static void leave(struct coroutine *coroutine)
+{
+    __tsan_switch_to_fiber(coroutine->next, 0);
+    switch_context(&coroutine->context, &scheduler);
+}
+
+#else
+
+static void enter(struct coroutine *coroutine)
+{
+    switch_context(&scheduler, &coroutine->context);
+}
+
+static void entered(struct coroutine *coroutine)
+{
+    (void)coroutine;
+}
+
+static void leave(struct coroutine *coroutine)
+{
+    switch_context(&coroutine->context, &scheduler);
+}
+
+#endif
+
+/* The first function on every stack. */
+static void begin(void)
+{
+    struct coroutine *coroutine = running;
+    entered(coroutine);
+    coroutine->work(coroutine->value);
+    coroutine->ended = true;
+    leave(coroutine); /* for good */
+}
+
+static struct coroutine *map_stack(void)
+{
+    size_t guard = (size_t)sysconf(_SC_PAGESIZE);
+    char *low = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE,
+                     -1, 0);
+    if (low == MAP_FAILED)
+        return NULL;
+    if (mprotect(low, guard, PROT_NONE) < 0) {
+        munmap(low, STACK_BYTES);
+        return NULL;
+    }
+    char *high = low + STACK_BYTES - sizeof(struct coroutine);
+    struct coroutine *coroutine = (struct coroutine *)high;
+    coroutine->low = low + guard;
+    coroutine->valgrind_id = VALGRIND_STACK_REGISTER(low + guard, high);
+    return coroutine;
+}
+
+static void unmap_stack(struct coroutine *coroutine)
+{
+    VALGRIND_STACK_DEREGISTER(coroutine->valgrind_id);
+    munmap((char *)coroutine + sizeof *coroutine - STACK_BYTES, STACK_BYTES);
+}
+
+static struct coroutine *take_stack(void)
+{
+    struct coroutine *coroutine = kept;
+    if (!coroutine)
+        return map_stack();
+    kept = coroutine->next;
+    kept_count--;
+    return coroutine;
+}
+
+static void give_back_stack(struct coroutine *coroutine)
+{
+    if (kept_count == KEPT_MOST) {
+        unmap_stack(coroutine);
+        return;
+    }
+    coroutine->next = kept;
+    kept = coroutine;
+    kept_count++;
+}
+
+struct coroutine *coroutine_new(void (*work)(void *value))
+{
+    struct coroutine *coroutine = take_stack();
+    if (!coroutine)
+        return NULL;
+    coroutine->work = work;
+    coroutine->ended = false;
+    coroutine->shadow = NULL;
+    prepare(&coroutine->context, coroutine->low, (char *)coroutine, begin);
+    return coroutine;
+}
+
+void coroutine_drop(struct coroutine *coroutine)
+{
+    give_back_stack(coroutine);
+}
+
+void coroutine_resume(struct coroutine *coroutine, void *value)
+{
+    running = coroutine;
+    coroutine->value = value;
+    enter(coroutine);
+    running = NULL;
+    if (coroutine->ended)
+        give_back_stack(coroutine);
+}
+
+void *coroutine_yield(void)
+{
+    struct coroutine *coroutine = running;
+    leave(coroutine);
+    entered(coroutine);
+    return coroutine->value;
+}
+
+void coroutine_trim(void)
+{
+    while (kept) {
+        struct coroutine *coroutine = kept;
+        kept = coroutine->next;
+        unmap_stack(coroutine);
+    }
+    kept_count = 0;
+}

@@ -1,0 +1,65 @@
+/* floor.h -- what this machine's system calls cost at least.
+ *
+ * A server cannot be faster than the calls that it must make. Each of these
+ * measures one such cost once; floor.c repeats them and prints the numbers.
+ * Whatever goes wrong ends the program with "floor: call: reason".
+ */
+#ifndef FLOOR_H
+#define FLOOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+/* What is measured, as the command line says it. */
+struct floor_plan {
+    unsigned connections;
+    unsigned size_bytes;          /* of a message; at most FLOOR_SIZE_MAX */
+    double duration_s;            /* of one window */
+    unsigned repeats;
+    int cores[2];                 /* [0]: the server half, [1]: the other */
+    struct sockaddr_storage server;   /* drive this one; family 0: none */
+    socklen_t server_bytes;
+    pid_t server_pid;             /* whose CPU time to read; 0: unknown */
+};
+
+enum { FLOOR_SIZE_MAX = 1 << 20 };
+
+/* One window of the echo floor. */
+struct floor_echo {
+    double seconds;
+    uint64_t requests;
+    double server_cpu_s;          /* negative: unknown */
+    double client_cpu_s;
+};
+
+/* Two processes that only recv and send, non-blocking, over all connections,
+ * asking nobody which are ready. With plan->server, only the client half, and
+ * that server. */
+struct floor_echo floor_echo(const struct floor_plan *plan);
+
+/* Mean nanoseconds of: a message there and back between two processes that
+ * block in recv, on two cores; … */
+double floor_ping_pong_ns(const struct floor_plan *plan);
+/* … handing over between two threads of one core: a write, a switch and a
+ * read of a pipe; … */
+double floor_switch_ns(const struct floor_plan *plan);
+/* … pthread_create until pthread_join has returned; … */
+double floor_thread_ns(const struct floor_plan *plan);
+/* … fork until waitpid has returned. */
+double floor_process_ns(const struct floor_plan *plan);
+
+/* How much later than asked a sleep of 1 ms ends. */
+struct floor_overshoot { double median_ns, p99_ns, max_ns; };
+struct floor_overshoot floor_timer(const struct floor_plan *plan);
+
+_Noreturn void floor_die(const char *call);
+
+/* Stay on this core from now on. */
+void floor_pin(int core);
+
+/* A connected pair of TCP sockets over loopback, TCP_NODELAY. */
+void floor_tcp_pair(int pair[2]);
+
+#endif

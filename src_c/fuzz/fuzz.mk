@@ -1,0 +1,24 @@
+# fuzz.mk -- `make fuzz`: clang's libFuzzer, with sanitizers, on the parsers.
+#
+# New inputs gather in BUILD/fuzz/found-NAME. To keep what they reach:
+#     BUILD/fuzz/fuzz_NAME -merge=1 src_c/fuzz/corpus/NAME BUILD/fuzz/found-NAME
+# A bug leaves the input that shows it as BUILD/fuzz/crash-...; it becomes a
+# case of src_c/tests/ and a file of the corpus.
+FUZZERS := http work resp
+FUZZ_S ?= 20
+FUZZ_FLAGS = -std=c11 -O1 -g -pthread -fsanitize=fuzzer,address,undefined \
+	-fno-sanitize-recover=undefined
+fuzz_srcs = $(patsubst %,src_c/%,http_parse.c http_reply.c files.c template.c \
+	resp.c guestbook.c upstream.c conn.c net.c stop.c stats.c log.c \
+	workloads.c $(filter workloads/%,$(server_srcs)))
+fuzz_headers = $(wildcard src_c/*.h src_c/tests/talk.h)
+
+$(BUILD)/fuzz/%: src_c/fuzz/%.c $(fuzz_srcs) $(fuzz_headers)
+	@mkdir -p $(@D) && echo "  FUZZ-LD $@"
+	@clang $(ALL_CPPFLAGS) $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LIBS)
+
+fuzz-%: $(BUILD)/fuzz/fuzz_%
+	@mkdir -p $(<D)/found-$* && echo "  FUZZ $* for $(FUZZ_S) s"
+	@$< -max_total_time=$(FUZZ_S) -max_len=2000 -dict=src_c/fuzz/$*.dict \
+		-artifact_prefix=$(<D)/ $(<D)/found-$* src_c/fuzz/corpus/$* \
+		>$<.log 2>&1 || { tail -n 60 $<.log; exit 1; }; tail -n 1 $<.log

@@ -1,0 +1,329 @@
+/* http_parse.c -- see http_parse.h. */
+#include "http_parse.h"
+
+#include <strings.h>
+
+/* What a method or the name of a header may be made of (RFC 9110, 5.6.2). */
+static bool is_token_char(unsigned char c)
+{
+    static const bool others[128] = {
+        ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1,
+        ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1, ['^'] = 1, ['_'] = 1,
+        ['`'] = 1, ['|'] = 1, ['~'] = 1,
+    };
+    unsigned char letter = c | 0x20;
+    return (letter >= 'a' && letter <= 'z') || (c >= '0' && c <= '9') ||
+           (c < 128 && others[c]);
+}
+
+static bool is_token(struct span text)
+{
+    for (size_t i = 0; i < text.length; i++)
+        if (!is_token_char((unsigned char)text.bytes[i]))
+            return false;
+    return text.length > 0;
+}
+
+/* No control character but, where allowed, the tab. */
+static bool is_printable(struct span text, bool tab)
+{
+    for (size_t i = 0; i < text.length; i++) {
+        unsigned char c = (unsigned char)text.bytes[i];
+        if ((c < 0x20 && !(tab && c == '\t')) || c == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+static bool is_same(struct span text, const char *name, size_t length)
+{
+    return text.length == length && strncasecmp(text.bytes, name, length) == 0;
+}
+
+#define IS(text, literal) is_same(text, literal, sizeof literal - 1)
+
+/* Cuts off what comes before `c`, which goes too; false: there is no `c`. */
+static bool cut(struct span *rest, char c, struct span *before)
+{
+    const char *found =
+        rest->length ? memchr(rest->bytes, c, rest->length) : NULL;
+    if (!found)
+        return false;
+    size_t length = (size_t)(found - rest->bytes);
+    *before = (struct span){rest->bytes, length};
+    rest->bytes += length + 1;
+    rest->length -= length + 1;
+    return true;
+}
+
+static struct span trim(struct span text)
+{
+    while (text.length > 0 &&
+           (text.bytes[0] == ' ' || text.bytes[0] == '\t')) {
+        text.bytes++;
+        text.length--;
+    }
+    while (text.length > 0 && (text.bytes[text.length - 1] == ' ' ||
+                               text.bytes[text.length - 1] == '\t'))
+        text.length--;
+    return text;
+}
+
+/* --- the request line ------------------------------------------------- */
+
+static enum http_method read_method(struct span name)
+{
+    static const char *const known[] = {"PUT", "DELETE", "OPTIONS", "PATCH",
+                                        "TRACE", "CONNECT"};
+    if (span_is(name, "GET"))
+        return HTTP_GET;
+    if (span_is(name, "HEAD"))
+        return HTTP_HEAD;
+    if (span_is(name, "POST"))
+        return HTTP_POST;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (span_is(name, known[i]))
+            return HTTP_KNOWN;
+    return HTTP_UNKNOWN;
+}
+
+/* "/path?query", or the same behind "http://host" as a proxy would send it. */
+static int read_target(struct span target, struct http_request *request)
+{
+    static const char scheme[] = "http://";
+    size_t skip = sizeof scheme - 1;
+    if (target.length > skip && strncasecmp(target.bytes, scheme, skip) == 0) {
+        const char *slash =
+            memchr(target.bytes + skip, '/', target.length - skip);
+        size_t host = slash ? (size_t)(slash - target.bytes) : target.length;
+        target.bytes = slash ? slash : "/";
+        target.length = slash ? target.length - host : 1;
+    }
+    if (target.length == 0 || !is_printable(target, false))
+        return 400;
+    if (target.bytes[0] != '/' && request->method < HTTP_KNOWN)
+        return 400;
+    request->query = target;
+    if (!cut(&request->query, '?', &request->path)) {
+        request->path = target;
+        request->query.length = 0;
+    }
+    return 0;
+}
+
+static int read_version(struct span version, struct http_request *request)
+{
+    if (version.length != 8 || memcmp(version.bytes, "HTTP/", 5) != 0 ||
+        version.bytes[6] != '.' ||
+        (unsigned)(version.bytes[5] - '0') > 9 ||
+        (unsigned)(version.bytes[7] - '0') > 9)
+        return 400;
+    if (version.bytes[5] != '1')
+        return 505;
+    request->old = version.bytes[7] == '0';
+    request->keep_alive = !request->old;
+    return 0;
+}
+
+static int read_request_line(struct span line, struct http_request *request)
+{
+    struct span method, target;
+    if (!cut(&line, ' ', &method) || !is_token(method) ||
+        !cut(&line, ' ', &target))
+        return 400;
+    request->method = read_method(method);
+    int error = read_version(line, request);
+    return error ? error : read_target(target, request);
+}
+
+/* --- headers ---------------------------------------------------------- */
+
+static int read_length(struct span value, struct http_request *request)
+{
+    if (request->has_length || value.length == 0)
+        return 400;
+    request->has_length = true;
+    for (size_t i = 0; i < value.length; i++) {
+        unsigned digit = (unsigned)(value.bytes[i] - '0');
+        if (digit > 9)
+            return 400;
+        if (request->body_bytes <= UINT32_MAX) /* far too much already */
+            request->body_bytes = request->body_bytes * 10 + digit;
+    }
+    return 0;
+}
+
+static int read_connection(struct span value, struct http_request *request)
+{
+    struct span word;
+    for (bool more = true; more;) {
+        more = cut(&value, ',', &word);
+        word = trim(more ? word : value);
+        if (IS(word, "close"))
+            request->keep_alive = false;
+        else if (IS(word, "keep-alive") && request->old)
+            request->keep_alive = true;
+    }
+    return 0;
+}
+
+static int read_host(struct span value, struct http_request *request)
+{
+    for (size_t i = 0; i < value.length; i++)
+        if (strchr(" \t,/@?#", value.bytes[i]))
+            return 400;
+    if (request->has_host)
+        return 400;
+    request->has_host = true;
+    return 0;
+}
+
+static int read_encoding(struct span value, struct http_request *request)
+{
+    request->chunked = !request->has_encoding && IS(value, "chunked");
+    request->has_encoding = true;
+    return 0;
+}
+
+static int read_expect(struct span value, struct http_request *request)
+{
+    request->expects_continue = IS(value, "100-continue");
+    return request->expects_continue ? 0 : 417;
+}
+
+static int read_header(struct span line, struct http_request *request)
+{
+    struct span name;
+    if (!cut(&line, ':', &name) || !is_token(name) || !is_printable(line, true))
+        return 400;
+    line = trim(line);
+    if (IS(name, "Host"))
+        return read_host(line, request);
+    if (IS(name, "Connection"))
+        return read_connection(line, request);
+    if (IS(name, "Content-Length"))
+        return read_length(line, request);
+    if (IS(name, "Transfer-Encoding"))
+        return read_encoding(line, request);
+    if (IS(name, "Expect"))
+        return read_expect(line, request);
+    if (IS(name, "Content-Type"))
+        request->content_type = line;
+    return 0;
+}
+
+/* What can be said only when all headers are known. */
+static int check(const struct http_request *request)
+{
+    if (!request->old && !request->has_host)
+        return 400;
+    if (request->has_encoding && (request->has_length || request->old))
+        return 400;
+    if (request->has_encoding)
+        return request->chunked ? 411 : 501; /* a body of unknown length */
+    return request->body_bytes > HTTP_BODY_MAX ? 413 : 0;
+}
+
+/* --- the head --------------------------------------------------------- */
+
+static enum http_found refuse(struct http_request *request, int error)
+{
+    request->error = error;
+    request->keep_alive = false;
+    return HTTP_BAD;
+}
+
+/* The head has not ended yet: may it still? */
+static enum http_found unfinished(struct span line, size_t lines, bool full,
+                                  struct http_request *request)
+{
+    if (full)
+        return refuse(request, lines ? 431 : 414);
+    bool begins = lines == 0 && line.length > 0;
+    if (begins && !is_token_char((unsigned char)line.bytes[0]) &&
+        !span_is(line, "\r"))
+        return refuse(request, 400); /* TLS, or what else is not for us */
+    return HTTP_INCOMPLETE;
+}
+
+/* Empty lines before a request are skipped: old clients send one after a
+ * body. */
+static size_t skip_empty_lines(struct span bytes)
+{
+    size_t at = 0;
+    while (at < bytes.length && at < 4 &&
+           (bytes.bytes[at] == '\n' ||
+            (bytes.bytes[at] == '\r' && at + 1 < bytes.length &&
+             bytes.bytes[at + 1] == '\n')))
+        at += bytes.bytes[at] == '\n' ? 1 : 2;
+    return at;
+}
+
+enum http_found http_parse(struct span bytes, struct http_request *request)
+{
+    *request = (struct http_request){.method = HTTP_UNKNOWN};
+    size_t start = skip_empty_lines(bytes);
+    size_t most = bytes.length < HTTP_HEAD_MAX ? bytes.length : HTTP_HEAD_MAX;
+    struct span rest = {bytes.bytes + start, most - start}, line;
+    for (size_t lines = 0;; lines++) {
+        if (!cut(&rest, '\n', &line))
+            return unfinished(rest, lines, most == HTTP_HEAD_MAX, request);
+        if (line.length > 0 && line.bytes[line.length - 1] == '\r')
+            line.length--;
+        if (line.length == 0)
+            break;
+        int error = lines ? read_header(line, request)
+                          : read_request_line(line, request);
+        if (error)
+            return refuse(request, error);
+    }
+    request->head_bytes = (size_t)(rest.bytes - bytes.bytes);
+    int error = check(request);
+    return error ? refuse(request, error) : HTTP_COMPLETE;
+}
+
+/* --- encoded text ----------------------------------------------------- */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    char letter = (char)(c | 0x20);
+    return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+}
+
+long http_decode(struct span text, bool plus, char *to, size_t size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.length; i++) {
+        int c = (unsigned char)text.bytes[i];
+        if (c == '%') {
+            if (text.length - i < 3)
+                return -1;
+            int high = hex_digit(text.bytes[i + 1]);
+            int low = hex_digit(text.bytes[i + 2]);
+            c = high < 0 || low < 0 ? 0 : high * 16 + low;
+            i += 2;
+        } else if (c == '+' && plus) {
+            c = ' ';
+        }
+        if (c == 0)
+            return -1;
+        if (n == size)
+            return -2;
+        to[n++] = (char)c;
+    }
+    return (long)n;
+}
+
+bool http_form_field(struct span form, const char *name, struct span *value)
+{
+    for (bool more = true; more;) {
+        struct span pair, key;
+        more = cut(&form, '&', &pair);
+        *value = more ? pair : form;
+        if (cut(value, '=', &key) && span_is(key, name))
+            return true;
+    }
+    return false;
+}

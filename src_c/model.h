@@ -1,0 +1,91 @@
+/* model.h -- what a model of connection handling fulfils.
+ *
+ * A model answers one question: how do we wait for many clients? It gets a
+ * listening socket and serves connections from it until it is told to stop.
+ * One model is one file in models/ and one row in models.def.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stats.h"
+#include "workload.h"
+
+enum family { BLOCKING, PROCESSES, THREADS, READINESS, COMPLETION, COROUTINE };
+
+/* What a model can and cannot do; the conformance suite reads it. */
+enum trait {
+    SERIAL = 1 << 0,         /* serves one client at a time */
+    FIXED_WORKERS = 1 << 1,  /* takes --workers N */
+    WORKER_EACH = 1 << 2,    /* makes a thread or process per connection */
+    HOLDS_FDSETSIZE = 1 << 3,/* cannot watch a descriptor >= FD_SETSIZE */
+    SLOW_HURTS = 1 << 4,     /* a slow client holds up more than itself */
+    HAS_QUEUE = 1 << 5,      /* takes --queue N */
+    OWN_LISTENERS = 1 << 6,  /* each worker listens on a socket of its own */
+};
+
+/* The flags of the command line, checked. */
+struct options {
+    const char *host;
+    uint16_t port;
+    unsigned workers;        /* 0: not given, the model's default */
+    unsigned processes;
+    unsigned backlog;
+    unsigned queue;
+    const char *log_path;    /* or NULL */
+    struct workload_options workload;
+};
+
+/* One process's share of the server: what a model is given to run on. */
+struct server {
+    const struct model *model;
+    const struct workload *workload;
+    struct options options;
+    int listen_fd;           /* blocking, until the model sets it otherwise */
+    const int *listen_fds;   /* with OWN_LISTENERS one a worker: listen_fd, … */
+    unsigned process;        /* which of --processes this is, from 0 */
+    struct stats *stats;     /* shared by all processes of the server */
+};
+
+/* What the file of a model exports, as NAME_model. */
+struct model_code {
+    /* Serves until stop_requested(), then finishes what is in flight.
+     * Returns 0, or -1 after net_warn() when it could not set itself up. */
+    int (*run)(struct server *server);
+    /* Why it cannot run on this kernel, or NULL; left out: it always can. */
+    const char *(*missing)(void);
+};
+
+/* A row of models.def. */
+struct model {
+    const char *name;
+    enum family family;
+    const char *label;       /* as printed on figures */
+    unsigned traits;
+    const struct model_code *code;
+};
+
+/* How many workers it runs on when none were asked for. */
+#define WORKERS_DEFAULT 8u
+
+/* The named model, or NULL. */
+const struct model *model_find(const char *name);
+
+/* Prints the registry as a JSON array on standard output. */
+void model_list_json(void);
+
+/* Why the model cannot run here, or NULL. The text is static. */
+const char *model_missing(const struct model *model);
+
+/* "iterative, thread, ...": for messages. The text is static. */
+const char *model_names(void);
+
+/* The workers that this server runs: --workers, else the default. */
+unsigned model_workers(const struct server *server);
+
+/* The place of a process's worker, from 0, in requests_per_worker. */
+unsigned model_slot(const struct server *server, unsigned worker);
+
+#endif

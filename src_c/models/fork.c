@@ -1,0 +1,60 @@
+/* fork.c -- a process for every connection.
+ *
+ *     accept -> fork -> accept          child: read -> answer -> ... -> exit
+ *
+ * Good: a client's code may leak, block or crash, and only that client
+ *       notices; nothing is shared, so nothing needs a lock.
+ * Bad:  each connection pays for a copy of the page tables and of every page
+ *       written since; what one client learns no other can use.
+ * Look: a child that has ended stays as a zombie until it is waited for, and
+ *       the parent sits in accept(): a handler of SIGCHLD reaps. (Ignoring
+ *       SIGCHLD would reap too, but lose the children's CPU time.) fork()
+ *       fails at RLIMIT_NPROC, pid_max or the cgroup's pids.max: the client is
+ *       refused, the others are served on.
+ */
+#include <unistd.h>
+
+#include "../blocking.h"
+#include "../children.h"
+#include "../log.h"
+#include "../net.h"
+
+_Noreturn static void serve(struct server *server, int fd,
+                            const struct sockaddr_in6 *peer)
+{
+    close(server->listen_fd);
+    blocking_serve_fd(server, server->process, fd, peer);
+    log_flush();
+    _exit(0);
+}
+
+static void start(struct server *server, int fd,
+                  const struct sockaddr_in6 *peer)
+{
+    pid_t pid = children_fork(-1);
+    if (pid == 0)
+        serve(server, fd, peer);
+    if (pid < 0) {
+        net_refuse(server, fd, REFUSED_PROCESSES);
+        return;
+    }
+    stats_add(&server->stats->workers_started, 1);
+    close(fd);
+}
+
+static int fork_run(struct server *server)
+{
+    children_reap_always(server->stats);
+    for (;;) {
+        struct sockaddr_in6 peer;
+        int fd = net_accept(server, &peer, 0);
+        if (fd == ACCEPT_STOPPED)
+            break;
+        if (fd >= 0)
+            start(server, fd, &peer);
+    }
+    children_wait_all(server->stats);
+    return 0;
+}
+
+const struct model_code fork_model = {.run = fork_run};

@@ -1,0 +1,59 @@
+/* pool.c -- one thread accepts, a bounded queue, and N threads that serve.
+ *
+ *     acceptor: accept -> put into the queue, or refuse when it is full
+ *     worker:   take -> read -> answer -> ... -> close -> take
+ *
+ * Good: the queue says how many may wait and turns the rest away at once,
+ *       instead of leaving them in a backlog that nobody sees.
+ * Bad:  the unit is a connection: a client holds its worker from connect to
+ *       close, even if it is slow or silent, and those in the queue wait.
+ * Look: by Little's law the workers that are really busy are throughput times
+ *       time per request; a pool whose library capped it shows there. Ours
+ *       says how many workers it started, when it was fewer than asked.
+ */
+#include "../blocking.h"
+#include "../crew.h"
+#include "../net.h"
+#include "../queue.h"
+#include "../threads.h"
+
+static void work(struct server *server, unsigned worker, void *shared)
+{
+    struct arrival arrival;
+    stats_add(&server->stats->workers_started, 1);
+    while (queue_take(shared, &arrival))
+        blocking_serve_fd(server, model_slot(server, worker), arrival.fd,
+                          &arrival.peer);
+}
+
+static void accept_all(struct server *server, struct queue *queue)
+{
+    for (;;) {
+        struct arrival arrival;
+        arrival.fd = net_accept(server, &arrival.peer, 0);
+        if (arrival.fd == ACCEPT_STOPPED)
+            return;
+        if (arrival.fd >= 0 && !queue_put(queue, &arrival))
+            net_refuse(server, arrival.fd, REFUSED_QUEUE_FULL);
+    }
+}
+
+static int pool_run(struct server *server)
+{
+    unsigned places = server->options.queue;
+    struct queue *queue = queue_new(places ? places : QUEUE_DEFAULT);
+    if (!queue) {
+        net_warn("calloc");
+        return -1;
+    }
+    unsigned workers =
+        crew_start(server, 0, model_workers(server), work, queue);
+    if (workers > 0)
+        accept_all(server, queue);
+    queue_end(queue);
+    if (threads_wait())
+        queue_free(queue);
+    return workers > 0 ? 0 : -1;
+}
+
+const struct model_code pool_model = {.run = pool_run};

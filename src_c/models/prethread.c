@@ -1,0 +1,33 @@
+/* prethread.c -- a fixed number of threads, each as iterative serves.
+ *
+ *     each thread: accept -> read -> answer -> ... -> close -> accept
+ *
+ * Good: no thread is made while a client waits; the kernel hands out the
+ *       connections, so there is no queue of ours and no lock.
+ * Bad:  a client holds its thread from connect to close, even if it is slow
+ *       or silent: with as many of those as there are threads, all others
+ *       wait in the backlog, connected as far as they know.
+ * Look: the same loop as prefork, in one memory: compare the two for what
+ *       separate address spaces cost. All threads sleep in accept(); each
+ *       connection wakes the one that has waited longest.
+ */
+#include "../blocking.h"
+#include "../crew.h"
+#include "../threads.h"
+
+static void work(struct server *server, unsigned worker, void *shared)
+{
+    (void)shared;
+    stats_add(&server->stats->workers_started, 1);
+    blocking_serve_all(server, model_slot(server, worker));
+}
+
+static int prethread_run(struct server *server)
+{
+    crew_start(server, 1, model_workers(server), work, NULL);
+    work(server, 0, NULL);
+    threads_wait();
+    return 0;
+}
+
+const struct model_code prethread_model = {.run = prethread_run};

@@ -1,0 +1,194 @@
+/* thread-pair.c -- two threads for every connection: one reads, one writes.
+ *
+ *     accept -> pthread_create -> accept
+ *     reader: read -> answer -> into the outbox -> read
+ *     writer: wait for the outbox -> send -> wait
+ *
+ * Good: the reader goes on reading and answering while the writer is stuck on
+ *       a client that takes its time; each is still code for one client.
+ * Bad:  two stacks and two tasks for each client, and every answer costs a
+ *       copy, a lock and a switch from one thread to the other.
+ * Look: the outbox is bounded. Once a slow client has filled it the reader
+ *       waits too: else one client that sends and never reads would take all
+ *       memory. Compare with thread what the second one buys.
+ */
+#include "thread.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "../blocking.h"
+#include "../threads.h"
+
+enum { OUTBOX = 16 * 1024 };
+
+/* Answers on their way from the reader to the writer: a ring. */
+struct outbox {
+    pthread_mutex_t lock;
+    pthread_cond_t filled, drained;
+    int fd;
+    size_t first, length;
+    uint64_t sent;
+    int error;             /* of the writer's send, which then has left */
+    bool counted;          /* an error of this connection, by the reader */
+    bool ended;            /* the reader will put nothing more */
+    char *ring;            /* OUTBOX bytes */
+};
+
+struct pair {
+    struct outbox *outbox;
+    struct conn conn;
+};
+
+static const size_t pair_extra = offsetof(struct pair, conn);
+
+static struct outbox *outbox_of(struct conn *conn)
+{
+    return ((struct pair *)((char *)conn - pair_extra))->outbox;
+}
+
+/* --- the writer ------------------------------------------------------- */
+
+/* Waits for bytes that lie in one piece; none: the end. */
+static struct span next_piece(struct outbox *box)
+{
+    pthread_mutex_lock(&box->lock);
+    while (box->length == 0 && !box->ended)
+        pthread_cond_wait(&box->filled, &box->lock);
+    size_t to_edge = OUTBOX - box->first;
+    struct span piece = {box->ring + box->first,
+                         box->length < to_edge ? box->length : to_edge};
+    pthread_mutex_unlock(&box->lock);
+    return piece;
+}
+
+static void take_out(struct outbox *box, ssize_t n, int error)
+{
+    pthread_mutex_lock(&box->lock);
+    if (n > 0) {
+        box->first = (box->first + (size_t)n) % OUTBOX;
+        box->length -= (size_t)n;
+        box->sent += (uint64_t)n;
+        if (box->length == 0)
+            box->first = 0; /* the same page again: less memory */
+    } else if (error != EINTR) {
+        box->error = error;
+        shutdown(box->fd, SHUT_RD); /* the reader may wait for more */
+    }
+    pthread_cond_signal(&box->drained);
+    pthread_mutex_unlock(&box->lock);
+}
+
+static void *write_all(void *argument)
+{
+    struct outbox *box = argument;
+    for (struct span piece; !box->error;) {
+        piece = next_piece(box);
+        if (piece.length == 0)
+            break;
+        ssize_t n = send(box->fd, piece.bytes, piece.length, MSG_NOSIGNAL);
+        take_out(box, n, errno);
+    }
+    return NULL;
+}
+
+/* --- the reader ------------------------------------------------------- */
+
+static ssize_t receive(struct conn *conn, char *buffer, size_t size)
+{
+    ssize_t n = blocking_kernel.receive(conn, buffer, size);
+    if (n < 0 && errno != EINTR)
+        outbox_of(conn)->counted = true;
+    return n;
+}
+
+static size_t copy_in(struct outbox *box, struct span out)
+{
+    size_t last = (box->first + box->length) % OUTBOX;
+    size_t free_bytes = OUTBOX - box->length, to_edge = OUTBOX - last;
+    size_t n = out.length < free_bytes ? out.length : free_bytes;
+    size_t part = n < to_edge ? n : to_edge;
+    memcpy(box->ring + last, out.bytes, part);
+    memcpy(box->ring, out.bytes + part, n - part);
+    box->length += n;
+    return n;
+}
+
+/* Stands in for send(): waits while there is no room. */
+static ssize_t put_in(struct conn *conn)
+{
+    struct outbox *box = outbox_of(conn);
+    ssize_t n = -1;
+    pthread_mutex_lock(&box->lock);
+    while (box->length == OUTBOX && !box->error)
+        pthread_cond_wait(&box->drained, &box->lock);
+    if (!box->error) {
+        n = (ssize_t)copy_in(box, conn_unsent(conn));
+        pthread_cond_signal(&box->filled);
+    }
+    errno = box->error;
+    box->counted = box->error != 0;
+    pthread_mutex_unlock(&box->lock);
+    return n;
+}
+
+static void end(struct outbox *box)
+{
+    pthread_mutex_lock(&box->lock);
+    box->ended = true;
+    pthread_cond_signal(&box->filled);
+    pthread_mutex_unlock(&box->lock);
+}
+
+static void read_all(struct conn *conn, struct blocking_buffers *buffers,
+                     pthread_t writer)
+{
+    struct blocking_calls calls = blocking_kernel;
+    struct outbox *box = outbox_of(conn);
+    calls.receive = receive;
+    calls.send = put_in;
+    blocking_converse(conn, buffers->in, sizeof buffers->in, &calls);
+    end(box);
+    pthread_join(writer, NULL);
+    if (box->error && !box->counted)
+        conn_failed(conn, box->error);
+    conn->bytes_out = box->sent;
+    conn_close(conn);
+    conn_free(conn, pair_extra);
+}
+
+static void serve_pair(struct server *server, const struct arrival *arrival)
+{
+    struct blocking_buffers buffers;
+    struct worker worker = {server, server->process, buffers.room};
+    char ring[OUTBOX]; /* not zeroed: a page not touched costs no memory */
+    struct outbox box = {.fd = arrival->fd, .ring = ring};
+    pthread_t writer;
+    pthread_mutex_init(&box.lock, NULL);
+    pthread_cond_init(&box.filled, NULL);
+    pthread_cond_init(&box.drained, NULL);
+    if (!threads_spawn(&writer, write_all, &box)) {
+        net_refuse(server, arrival->fd, REFUSED_THREADS);
+        return;
+    }
+    stats_add(&server->stats->workers_started, 1);
+    struct conn *conn =
+        conn_open(&worker, arrival->fd, &arrival->peer, pair_extra);
+    if (conn) {
+        ((struct pair *)((char *)conn - pair_extra))->outbox = &box;
+        read_all(conn, &buffers, writer);
+    } else {
+        end(&box);
+        pthread_join(writer, NULL);
+    }
+}
+
+static int thread_pair_run(struct server *server)
+{
+    thread_each(server, serve_pair);
+    return 0;
+}
+
+const struct model_code thread_pair_model = {.run = thread_pair_run};

@@ -1,0 +1,75 @@
+/* thread.c -- a thread for every connection.
+ *
+ *     accept -> pthread_create -> accept        thread: read -> answer -> ...
+ *
+ * Good: the code of one client reads as if there were no other; the kernel
+ *       does the waiting and the choosing, on all cores.
+ * Bad:  every client costs a stack and a task, and every wake-up a switch;
+ *       the system's number of threads is the number of clients.
+ * Look: pthread_create fails at the first of: threads-max, pid_max, the
+ *       cgroup's pids.max, RLIMIT_NPROC, two mappings a stack against
+ *       max_map_count. The client is refused, the others are served on.
+ */
+#include "thread.h"
+
+#include <stdlib.h>
+
+#include "../blocking.h"
+#include "../threads.h"
+
+struct client {
+    struct server *server;
+    struct arrival arrival;
+    thread_serve *serve;
+};
+
+static void run(void *argument)
+{
+    struct client client = *(struct client *)argument;
+    free(argument);
+    client.serve(client.server, &client.arrival);
+}
+
+static void start(struct server *server, const struct arrival *arrival,
+                  thread_serve *serve)
+{
+    struct client *client = malloc(sizeof *client);
+    if (!client) {
+        net_refuse(server, arrival->fd, REFUSED_MEMORY);
+        return;
+    }
+    *client = (struct client){server, *arrival, serve};
+    if (!threads_start(run, client)) {
+        free(client);
+        net_refuse(server, arrival->fd, REFUSED_THREADS);
+        return;
+    }
+    stats_add(&server->stats->workers_started, 1);
+}
+
+void thread_each(struct server *server, thread_serve *serve)
+{
+    for (;;) {
+        struct arrival arrival;
+        arrival.fd = net_accept(server, &arrival.peer, 0);
+        if (arrival.fd == ACCEPT_STOPPED)
+            break;
+        if (arrival.fd >= 0)
+            start(server, &arrival, serve);
+    }
+    threads_wait();
+}
+
+static void serve_blocking(struct server *server,
+                           const struct arrival *arrival)
+{
+    blocking_serve_fd(server, server->process, arrival->fd, &arrival->peer);
+}
+
+static int thread_run(struct server *server)
+{
+    thread_each(server, serve_blocking);
+    return 0;
+}
+
+const struct model_code thread_model = {.run = thread_run};

@@ -1,0 +1,181 @@
+/* net.c -- see net.h. */
+#include "net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "stop.h"
+
+/* A descriptor kept back, given up to accept and close one that is too many. */
+static int reserve_fd = -1;
+static pthread_mutex_t reserve_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void net_warn(const char *call)
+{
+    fprintf(stderr, "server: %s: %s\n", call, strerror(errno));
+}
+
+_Noreturn void net_die(const char *call)
+{
+    net_warn(call);
+    exit(1);
+}
+
+static void set_option(int fd, int level, int option, const char *name)
+{
+    int on = 1;
+    if (setsockopt(fd, level, option, &on, sizeof on) < 0)
+        net_die(name);
+}
+
+static struct addrinfo *resolve(const struct options *options)
+{
+    char port[8];
+    snprintf(port, sizeof port, "%u", options->port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE | AI_NUMERICHOST};
+    struct addrinfo *found;
+    int error = getaddrinfo(options->host, port, &hints, &found);
+    if (error) {
+        fprintf(stderr, "server: --listen %s: %s (a numeric address)\n",
+                options->host, gai_strerror(error));
+        exit(2);
+    }
+    return found;
+}
+
+int net_listen(const struct options *options, bool shared)
+{
+    struct addrinfo *at = resolve(options);
+    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        net_die("socket");
+    set_option(fd, SOL_SOCKET, SO_REUSEADDR, "setsockopt SO_REUSEADDR");
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, "setsockopt TCP_NODELAY");
+    if (shared)
+        set_option(fd, SOL_SOCKET, SO_REUSEPORT, "setsockopt SO_REUSEPORT");
+    if (bind(fd, at->ai_addr, at->ai_addrlen) < 0)
+        net_die("bind");
+    if (listen(fd, (int)options->backlog) < 0)
+        net_die("listen");
+    freeaddrinfo(at);
+    return fd;
+}
+
+uint16_t net_port(int fd)
+{
+    struct sockaddr_in6 at;
+    socklen_t length = sizeof at;
+    if (getsockname(fd, (struct sockaddr *)&at, &length) < 0)
+        net_die("getsockname");
+    return ntohs(at.sin6_port); /* the same place as sin_port */
+}
+
+static void reserve_open(void)
+{
+    reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+void net_raise_limits(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    reserve_open();
+}
+
+/* Whether a connection waits that nobody takes. accept() runs out of
+ * descriptors before it looks whether anybody is there, so threads that block
+ * in it wait here instead; and one of them that holds a descriptor already is
+ * given a moment to take the connection first. */
+enum { LOOK_MS = 100 }; /* then the next one in the queue looks */
+
+static bool left_waiting(int listen_fd)
+{
+    struct pollfd listener = {.fd = listen_fd, .events = POLLIN};
+    if (fcntl(listen_fd, F_GETFL) & O_NONBLOCK)
+        return poll(&listener, 1, 0) > 0;
+    if (poll(&listener, 1, LOOK_MS) <= 0 || stop_requested())
+        return false;
+    usleep(1000);
+    return poll(&listener, 1, 0) > 0;
+}
+
+/* Others may have left while we waited. */
+static bool descriptor_free(int listen_fd)
+{
+    int fd = fcntl(listen_fd, F_DUPFD_CLOEXEC, 0);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* Lets one connection in through the reserve, to close it at once. Those who
+ * are out of descriptors queue at the lock, where they cannot take it. */
+static void refuse_for_descriptors(struct server *server)
+{
+    pthread_mutex_lock(&reserve_lock);
+    if (reserve_fd < 0)
+        reserve_open();
+    if (left_waiting(server->listen_fd) && reserve_fd >= 0 &&
+        !descriptor_free(server->listen_fd)) {
+        close(reserve_fd);
+        int fd = accept4(server->listen_fd, NULL, NULL,
+                         SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0)
+            net_refuse(server, fd, REFUSED_DESCRIPTORS);
+        reserve_open();
+    }
+    pthread_mutex_unlock(&reserve_lock);
+}
+
+/* Tells a connection that left early or was one too many from the end. */
+static int accept_failed(struct server *server)
+{
+    switch (errno) {
+    case EMFILE:
+    case ENFILE:
+        refuse_for_descriptors(server);
+        return stop_requested() ? ACCEPT_STOPPED : ACCEPT_NONE;
+    case ENOBUFS:
+    case ENOMEM:
+        stats_refused(server->stats, REFUSED_MEMORY);
+        return ACCEPT_NONE;
+    case EINVAL:
+    case EBADF:
+        return stop_requested() ? ACCEPT_STOPPED : ACCEPT_NONE;
+    case EAGAIN:
+    case EINTR:
+        return ACCEPT_NONE;
+    default: /* ECONNABORTED and the network's errors, see accept(2) */
+        stats_error(server->stats, errno);
+        return ACCEPT_NONE;
+    }
+}
+
+int net_accept(struct server *server, struct sockaddr_in6 *peer, int flags)
+{
+    socklen_t length = sizeof *peer;
+    int fd = accept4(server->listen_fd, (struct sockaddr *)peer, &length,
+                     flags | SOCK_CLOEXEC);
+    return fd >= 0 ? fd : accept_failed(server);
+}
+
+void net_refuse(struct server *server, int fd, enum refusal reason)
+{
+    stats_refused(server->stats, reason);
+    close(fd);
+}

@@ -1,0 +1,55 @@
+/* net.h -- sockets, and the three grades of error.
+ *
+ *   set-up fails             net_die(): the call and the reason, exit 1
+ *   a peer's fault, a limit  counted in stats; the server goes on
+ *   our own bug              assert()
+ */
+#ifndef NET_H
+#define NET_H
+
+#include <netinet/in.h>
+
+#include "model.h"
+
+/* Prints "server: call: reason" for errno and exits with status 1. */
+_Noreturn void net_die(const char *call);
+
+/* Prints "server: call: reason" for errno. */
+void net_warn(const char *call);
+
+/* A listening TCP socket at options->host and port (0: the kernel chooses),
+ * with TCP_NODELAY, which accepted sockets inherit. `shared` lets more
+ * sockets listen there (SO_REUSEPORT, Linux 3.9). Dies on failure. */
+int net_listen(const struct options *options, bool shared);
+
+/* The port that a socket is bound to, in host order. */
+uint16_t net_port(int fd);
+
+/* What net_accept() returns when there is no connection to give. */
+enum {
+    ACCEPT_NONE = -1,      /* nothing waits, or it left again, or was refused */
+    ACCEPT_STOPPED = -2,   /* the listening socket was shut: stop */
+};
+
+/* A connection that was accepted and is to be opened by somebody else. An IPv4
+ * address fills half of `peer`: zero it before it crosses a pipe. */
+struct arrival {
+    int fd;
+    struct sockaddr_in6 peer;
+};
+
+/* Takes one connection from the server's listening socket.
+ *
+ * flags: SOCK_NONBLOCK or 0. Returns a descriptor with *peer filled in, or one
+ * of the above. At the limit of descriptors the connection is accepted with a
+ * reserve, closed and counted: it would otherwise stay in the backlog and wake
+ * us for ever. */
+int net_accept(struct server *server, struct sockaddr_in6 *peer, int flags);
+
+/* Closes a connection that a limit of ours does not let in, and counts it. */
+void net_refuse(struct server *server, int fd, enum refusal reason);
+
+/* Raises the soft limit of descriptors to the hard one; opens the reserve. */
+void net_raise_limits(void);
+
+#endif

@@ -1,0 +1,12 @@
+/* options.h -- the server's command line. */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include "model.h"
+
+/* Reads the command line. Answers --help and --list itself and exits 0; exits
+ * 2 after naming the flag, the value and what is allowed. */
+void options_read(int argc, char **argv, const struct model **model,
+                  const struct workload **workload, struct options *options);
+
+#endif

@@ -1,0 +1,100 @@
+/* record.h -- what was seen, kept per thread and merged by rule.
+ *
+ * Each thread of the client (a crew) writes one record, one timeline, and one
+ * row per connection, alone and without locks, into memory that the client's
+ * processes share. Afterwards counters are added, histograms merged, maxima
+ * taken; nothing is averaged over threads.
+ *
+ * What counts as inside the measurement window [from, to):
+ *     requests, bytes         when the answer, or the byte, arrived
+ *     response, service       closed loop: when the answer arrived
+ *                             open loop: when the request was due, so that a
+ *                             slow answer cannot slip out of the window
+ *     lag                     when it ended
+ * Connect times and all other counts are of the client's whole life.
+ */
+#ifndef RECORD_H
+#define RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hist.h"
+
+enum failure {
+    FAIL_NONE,
+    FAIL_CONNECT_REFUSED, FAIL_CONNECT_TIMEOUT, FAIL_CONNECT_OTHER,
+    FAIL_RESET, FAIL_CLOSED, FAIL_TIMEOUT, FAIL_MISMATCH,
+    FAIL_SEND, FAIL_RECEIVE, FAIL_STATUS,
+    /* limits of the client itself */
+    FAIL_DESCRIPTORS, FAIL_PORTS,
+    FAIL_KINDS
+};
+
+/* "reset", "closed", …; "" for FAIL_NONE. The names are the JSON's. */
+const char *failure_name(enum failure kind);
+
+enum { SLICE_MS = 100, SLICES = 36000 };   /* an hour; the last one takes on */
+
+struct slice {                             /* 100 ms of the timeline */
+    uint64_t requests, bytes, errors, max_response_ns, active;
+};
+
+struct row {                               /* one connection (one user) */
+    uint64_t requests, window_requests, bytes_in, bytes_out;
+    uint64_t response_sum_ns, longest_wait_ns, session_ns;
+    uint32_t established;                  /* how often: more than 1 when it
+                                              reconnects */
+    uint8_t error;                         /* enum failure: the last one */
+    bool active, attempted;
+    bool lost;                             /* failed, and did not come back */
+};
+
+struct record {
+    bool open_loop;
+    uint64_t start_ns, from_ns, to_ns;     /* of the load; of the window */
+    uint64_t end_ns, last_answer_ns;
+    uint64_t sent, completed, arrivals, window_arrivals;
+    uint64_t bytes_sent, bytes_received;
+    uint64_t window_requests, window_bytes;
+    uint64_t reconnects;
+    uint64_t failures[FAIL_KINDS];
+    uint64_t cpu_user_ns, cpu_system_ns;   /* whole life of the crew */
+    uint64_t window_cpu_ns, window_spin_ns;
+    uint64_t polls, events;                /* how well waiting was shared */
+    int end;                               /* enum board_stop */
+    const char *engine;                    /* its name */
+    struct hist response;                  /* from when a request was due */
+    struct hist service;                   /* from when it left */
+    struct hist connect;                   /* from connect(2) */
+    struct hist lag;                       /* open loop, thinking: from when
+                                              something was due until it was
+                                              done; else from when the engine
+                                              woke until the answer's turn */
+    struct slice *slices;                  /* SLICES of them */
+};
+
+/* When the load begins and which part of it is measured. */
+void record_begin(struct record *r, uint64_t start_ns, uint64_t from_ns,
+                  uint64_t to_ns);
+
+/* The slice that a moment belongs to. */
+struct slice *record_slice(struct record *r, uint64_t now_ns);
+
+/* An answer was complete; its request was due at `intended`, left at `sent`. */
+void record_answer(struct record *r, struct row *row, uint64_t intended_ns,
+                   uint64_t sent_ns, uint64_t now_ns);
+
+/* Something that was due came so much later because of the client itself. */
+void record_lag(struct record *r, uint64_t due_ns, uint64_t now_ns);
+
+void record_received(struct record *r, struct row *row, uint64_t bytes,
+                     uint64_t now_ns);
+
+void record_failure(struct record *r, struct row *row, enum failure kind,
+                    uint64_t now_ns);
+
+/* Adds everything but the timeline. */
+void record_merge(struct record *into, const struct record *from);
+
+#endif

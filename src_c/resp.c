@@ -1,0 +1,134 @@
+/* resp.c -- see resp.h. */
+#include "resp.h"
+
+static const struct resp more = {.kind = RESP_MORE}, bad = {.kind = RESP_BAD};
+
+/* The line that begins at `at`, without its \r\n; RESP_STATUS when found. */
+static enum resp_kind read_line(struct span bytes, size_t at,
+                                struct span *line)
+{
+    size_t left = bytes.length - at;
+    size_t most = left < RESP_LINE_MAX ? left : RESP_LINE_MAX;
+    const char *start = bytes.bytes + at;
+    const char *cr = most ? memchr(start, '\r', most) : NULL;
+    if (!cr)
+        return left < RESP_LINE_MAX ? RESP_MORE : RESP_BAD;
+    *line = (struct span){start, (size_t)(cr - start)};
+    if (line->length + 1 == left)
+        return RESP_MORE;
+    return cr[1] == '\n' ? RESP_STATUS : RESP_BAD;
+}
+
+/* A whole line that is a number, with a sign perhaps; false: it is not. Adds
+ * up below zero, where there is one number more. */
+static bool read_number(struct span line, int64_t *number)
+{
+    size_t sign = line.length > 0 && line.bytes[0] == '-';
+    int64_t value = 0;
+    for (size_t i = sign; i < line.length; i++) {
+        unsigned digit = (unsigned)(line.bytes[i] - '0');
+        if (digit > 9 || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_sub_overflow(value, (int64_t)digit, &value))
+            return false;
+    }
+    if (line.length == sign || (!sign && value == INT64_MIN))
+        return false;
+    *number = sign ? value : -value;
+    return true;
+}
+
+/* The bytes of a string whose head ends at *at. */
+static struct resp read_string(struct span bytes, size_t *at, int64_t length)
+{
+    if (length == -1)
+        return (struct resp){.kind = RESP_NOTHING};
+    if (length < 0 || length > RESP_STRING_MAX)
+        return bad;
+    size_t n = (size_t)length, left = bytes.length - *at;
+    const char *text = bytes.bytes + *at;
+    if ((left > n && text[n] != '\r') || (left > n + 1 && text[n + 1] != '\n'))
+        return bad;
+    if (left < n + 2)
+        return more;
+    *at += n + 2;
+    return (struct resp){.kind = RESP_STRING, .text = {text, n}};
+}
+
+static struct resp read_array(int64_t length)
+{
+    if (length == -1)
+        return (struct resp){.kind = RESP_NOTHING};
+    if (length < 0 || length > RESP_ARRAY_MAX)
+        return bad;
+    return (struct resp){.kind = RESP_ARRAY, .number = length};
+}
+
+/* A value whose first line is `line`, the type in front cut off. */
+static struct resp read_value(char type, struct span line, struct span bytes,
+                              size_t *at)
+{
+    int64_t number = 0;
+    if (type == '+')
+        return (struct resp){.kind = RESP_STATUS, .text = line};
+    if (type == '-')
+        return (struct resp){.kind = RESP_ERROR, .text = line};
+    if (!read_number(line, &number))
+        return bad;
+    if (type == ':')
+        return (struct resp){.kind = RESP_NUMBER, .number = number};
+    return type == '$' ? read_string(bytes, at, number) : read_array(number);
+}
+
+struct resp resp_next(struct span bytes, size_t *at)
+{
+    struct span line;
+    if (*at >= bytes.length)
+        return more;
+    char type = bytes.bytes[*at];
+    if (!type || !strchr("+-:$*", type))
+        return bad;
+    enum resp_kind found = read_line(bytes, *at + 1, &line);
+    if (found != RESP_STATUS)
+        return (struct resp){.kind = found};
+    size_t next = *at + 1 + line.length + 2;
+    struct resp value = read_value(type, line, bytes, &next);
+    if (value.kind != RESP_MORE && value.kind != RESP_BAD)
+        *at = next;
+    return value;
+}
+
+enum resp_kind resp_whole(struct span bytes, unsigned count)
+{
+    int64_t left[RESP_DEPTH_MAX] = {count};
+    size_t at = 0;
+    for (int depth = 0; depth >= 0;) {
+        if (left[depth] == 0) {
+            depth--;
+            continue;
+        }
+        left[depth]--;
+        struct resp value = resp_next(bytes, &at);
+        if (value.kind == RESP_MORE || value.kind == RESP_BAD)
+            return value.kind;
+        if (value.kind != RESP_ARRAY)
+            continue;
+        if (++depth == RESP_DEPTH_MAX)
+            return RESP_BAD;
+        left[depth] = value.number;
+    }
+    return RESP_ARRAY;
+}
+
+void resp_command(struct buffer *to, const struct span *words, unsigned count)
+{
+    buffer_text(to, "*");
+    buffer_number(to, count);
+    buffer_text(to, "\r\n");
+    for (unsigned i = 0; i < count; i++) {
+        buffer_text(to, "$");
+        buffer_number(to, words[i].length);
+        buffer_text(to, "\r\n");
+        buffer_span(to, words[i]);
+        buffer_text(to, "\r\n");
+    }
+}

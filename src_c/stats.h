@@ -1,0 +1,57 @@
+/* stats.h -- what a server counts, in memory that all its processes share.
+ *
+ * A connection counts for itself and adds its sums here once, when it closes:
+ * in steady state no two threads write the same cache line.
+ */
+#ifndef STATS_H
+#define STATS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Why a connection was turned away: a limit of ours, never the peer's fault. */
+enum refusal {
+    REFUSED_DESCRIPTORS,    /* EMFILE or ENFILE */
+    REFUSED_FDSETSIZE,      /* the descriptor does not fit into an fd_set */
+    REFUSED_THREADS,        /* pthread_create failed */
+    REFUSED_PROCESSES,      /* fork failed */
+    REFUSED_QUEUE_FULL,     /* the pool's queue has no place */
+    REFUSED_MEMORY,         /* malloc or the kernel had none left */
+    REFUSED_BUFFERS,        /* no receive buffer left */
+    REFUSALS
+};
+
+enum { STATS_ERRNOS = 134 };    /* Linux's errno values are 1 .. 133 */
+
+typedef _Atomic uint64_t counter;
+
+struct stats {
+    counter accepted, open_now, open_max;
+    counter requests, bytes_in, bytes_out;
+    counter refused[REFUSALS];
+    counter errors[STATS_ERRNOS];
+    counter workers_started;
+    counter workers_lost;           /* processes that died of a fault */
+    counter upstream_opened;        /* connections made to Redis */
+    unsigned slots;                 /* length of worker_requests */
+    counter worker_requests[];
+};
+
+/* Zeroed counters with `slots` workers in shared memory, or NULL (errno). */
+struct stats *stats_new(unsigned slots);
+void stats_free(struct stats *stats);
+
+void stats_opened(struct stats *stats);
+void stats_closed(struct stats *stats);
+void stats_refused(struct stats *stats, enum refusal reason);
+void stats_error(struct stats *stats, int error);
+
+static inline void stats_add(counter *c, uint64_t n)
+{
+    atomic_fetch_add_explicit(c, n, memory_order_relaxed);
+}
+
+/* Prints the members that stats add to a JSON object, from "accepted" on. */
+void stats_print_json(const struct stats *stats);
+
+#endif

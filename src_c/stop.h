@@ -1,0 +1,49 @@
+/* stop.h -- a signal to stop becomes the end of every client's stream.
+ *
+ * SIGTERM and SIGINT are not a case that each model must handle in its loop.
+ * The handler shuts the listening socket and the reading side of every open
+ * connection: whoever waits, in whatever way, sees an end of input, answers
+ * what it already has, and closes. What is not done a second later is cut.
+ * (shutdown(2) is async-signal-safe; a thread blocked in accept(2) on the
+ * listening socket returns with EINVAL.)
+ */
+#ifndef STOP_H
+#define STOP_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Catches the signals for this process, which serves from listen_fd (-1: it
+ * has none of its own). A child calls it again: it forgets what its parent
+ * watched, and a stop that came to the parent. Dies on failure. */
+void stop_install(int listen_fd);
+
+bool stop_requested(void);
+
+/* True from a second after the request: drop everything. */
+bool stop_overdue(void);
+
+/* A descriptor that is readable from the moment a stop is asked for. */
+int stop_fd(void);
+
+/* A further listening socket, to be shut like the first; any thread may. */
+void stop_watch_listener(int fd);
+
+/* Marks a connection as open, so that a stop ends it; unwatch before close. */
+void stop_watch(int fd);
+void stop_unwatch(int fd);
+
+/* Passes the signal on to a child process until it is reaped; one that is
+ * still there after a second is killed. See children.h. Only while
+ * stop_has_place() is true. */
+bool stop_has_place(void);
+void stop_watch_child(pid_t pid);
+void stop_unwatch_child(pid_t pid);
+
+/* Sleeps until clock_now_ns() reaches `ns` or a stop is overdue. */
+void stop_sleep_until(unsigned long long ns);
+
+/* Die with the process that started us, so that nothing is left behind. */
+void stop_with_parent(pid_t parent);
+
+#endif

@@ -1,0 +1,169 @@
+/* test_conn.c -- what stands between a model and a workload.
+ *
+ * The test is the model: it fulfils what is wanted, or just does not yet.
+ */
+#include <assert.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "conn.h"
+#include "stats.h"
+
+static char room[CONN_CHUNK], in[CONN_CHUNK];
+static struct server server;
+static struct worker worker = {&server, 0, room};
+
+static struct conn *open_on(const char *workload, int fd)
+{
+    struct workload_options options = {.buckets = 4};
+    struct sockaddr_in6 peer = {.sin6_family = AF_INET6};
+    server.workload = workload_find(workload);
+    server.stats = stats_new(1);
+    if (server.workload->setup)
+        assert(!server.workload->setup(&options));
+    struct conn *conn = conn_open(&worker, fd, &peer, 0);
+    assert(conn && server.stats->open_now == 1);
+    return conn;
+}
+
+static void shut(struct conn *conn, unsigned requests)
+{
+    conn_close(conn);
+    assert(server.stats->requests == requests);
+    assert(server.stats->open_now == 0 && server.stats->accepted == 1);
+    conn_free(conn, 0);
+    if (server.workload->teardown)
+        server.workload->teardown();
+    stats_free(server.stats);
+}
+
+/* Bytes come into the one buffer that all connections share. */
+static enum want receive(struct conn *conn, const char *text)
+{
+    memset(in, '#', sizeof in);
+    memcpy(in, text, strlen(text));
+    return conn_received(conn, in, strlen(text));
+}
+
+static bool unsent_is(struct conn *conn, const char *text)
+{
+    return span_is(conn_unsent(conn), text);
+}
+
+static void what_is_not_sent_survives_the_shared_buffers(void)
+{
+    struct conn *conn = open_on("echo", open("/dev/null", 0));
+    assert(receive(conn, "hello") == WANT_WRITE && unsent_is(conn, "hello"));
+    assert(conn_sent(conn, 2) == WANT_WRITE && unsent_is(conn, "llo"));
+    assert(conn_stash(conn) && conn_stash(conn));
+    memset(in, '#', sizeof in);
+    memset(room, '#', sizeof room);
+    assert(unsent_is(conn, "llo"));
+    assert(conn_sent(conn, 1) == WANT_WRITE && unsent_is(conn, "lo"));
+    assert(conn_sent(conn, 2) == WANT_READ && !conn->kept_out.bytes);
+    assert(conn->bytes_in == 5 && conn->bytes_out == 5);
+    assert(conn_received(conn, in, 0) == WANT_CLOSE);
+    shut(conn, 1);
+}
+
+static void a_beginning_is_kept_until_the_rest_comes(void)
+{
+    struct conn *conn = open_on("work", open("/dev/null", 0));
+    assert(receive(conn, "0") == WANT_READ && conn->kept_in.bytes);
+    assert(receive(conn, " ") == WANT_READ);
+    assert(receive(conn, "2\n0") == WANT_WRITE && unsent_is(conn, "0\n"));
+    assert(conn_sent(conn, 2) == WANT_READ);
+    assert(receive(conn, " 1\n") == WANT_WRITE && unsent_is(conn, "0\n"));
+    assert(conn_sent(conn, 2) == WANT_READ && !conn->kept_in.bytes);
+    assert(conn_received(conn, in, 0) == WANT_CLOSE);
+    shut(conn, 2);
+}
+
+static void sleeps_answers_and_the_next_request_take_turns(void)
+{
+    struct conn *conn = open_on("work", open("/dev/null", 0));
+    assert(receive(conn, "5 1\n6 1\n0") == WANT_SLEEP);
+    uint64_t first = conn->wake_ns;
+    assert(conn_woken(conn) == WANT_WRITE && unsent_is(conn, "5\n"));
+    assert(conn_sent(conn, 1) == WANT_WRITE);
+    assert(conn_sent(conn, 1) == WANT_SLEEP && conn->wake_ns > first);
+    /* completion models cannot refuse bytes that come meanwhile */
+    assert(conn_keep(conn, " 3\n", 3) && conn_keep(conn, NULL, 0));
+    assert(conn_woken(conn) == WANT_WRITE && unsent_is(conn, "11\n0\n"));
+    assert(conn_sent(conn, 5) == WANT_CLOSE);
+    shut(conn, 3);
+}
+
+static void an_answer_in_what_was_kept_moves_aside(void)
+{
+    struct conn *conn = open_on("echo", open("/dev/null", 0));
+    assert(conn_keep(conn, "early", 5));
+    assert(receive(conn, " bird") == WANT_WRITE);
+    assert(unsent_is(conn, "early bird") && !conn->kept_in.bytes);
+    assert(conn_sent(conn, 10) == WANT_READ);
+    shut(conn, 1);
+}
+
+static void a_failure_is_counted_and_closes(void)
+{
+    struct conn *conn = open_on("echo", open("/dev/null", 0));
+    assert(receive(conn, "lost") == WANT_WRITE);
+    assert(conn_failed(conn, EPIPE) == WANT_CLOSE);
+    assert(conn_unsent(conn).length == 0 && conn->want == WANT_CLOSE);
+    assert(server.stats->errors[EPIPE] == 1);
+    shut(conn, 1);
+}
+
+/* Two ends of one TCP connection. */
+static void connect_pair(int ends[2])
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t length = sizeof at;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert(bind(listener, (struct sockaddr *)&at, sizeof at) == 0);
+    assert(listen(listener, 1) == 0);
+    getsockname(listener, (struct sockaddr *)&at, &length);
+    ends[0] = socket(AF_INET, SOCK_STREAM, 0);
+    assert(connect(ends[0], (struct sockaddr *)&at, sizeof at) == 0);
+    ends[1] = accept(listener, NULL, NULL);
+    assert(ends[1] >= 0);
+    close(listener);
+}
+
+/* Unread bytes would make close(2) a reset, and cost the last answer. */
+static void the_last_answer_arrives_though_more_was_sent(void)
+{
+    int ends[2];
+    char got[100];
+    connect_pair(ends);
+    struct conn *conn = open_on("work", ends[1]);
+    assert(send(ends[0], "bad\n and more", 13, 0) == 13);
+    assert(recv(ends[1], in, 4, 0) == 4);
+    assert(conn_received(conn, in, 4) == WANT_WRITE);
+    struct span out = conn_unsent(conn);
+    assert(send(ends[1], out.bytes, out.length, 0) == (ssize_t)out.length);
+    assert(conn_sent(conn, out.length) == WANT_CLOSE);
+    shut(conn, 0);
+    ssize_t n = recv(ends[0], got, sizeof got, 0);
+    assert(n == (ssize_t)out.length && memcmp(got, "ERR want", 8) == 0);
+    assert(recv(ends[0], got, sizeof got, 0) == 0);
+    close(ends[0]);
+}
+
+int main(void)
+{
+    what_is_not_sent_survives_the_shared_buffers();
+    a_beginning_is_kept_until_the_rest_comes();
+    sleeps_answers_and_the_next_request_take_turns();
+    an_answer_in_what_was_kept_moves_aside();
+    a_failure_is_counted_and_closes();
+    the_last_answer_arrives_though_more_was_sent();
+    puts("test_conn: passed");
+    return 0;
+}

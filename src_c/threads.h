@@ -1,0 +1,20 @@
+/* threads.h -- threads that end by themselves, and waiting for the last. */
+#ifndef THREADS_H
+#define THREADS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+/* Runs work(argument) in a thread of its own with a stack that is large enough
+ * for blocking_serve_fd(). Returns false, with errno, when there is none. */
+bool threads_start(void (*work)(void *), void *argument);
+
+/* The same, but its maker is to join it. */
+bool threads_spawn(pthread_t *id, void *(*work)(void *), void *argument);
+
+/* Waits until every thread that was started has left, its memory freed, or
+ * until a stop is overdue by half a second. Returns whether all have left:
+ * only then may what they share be freed. */
+bool threads_wait(void);
+
+#endif

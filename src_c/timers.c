@@ -1,0 +1,99 @@
+/* timers.c -- see timers.h. Each timer knows its place in the heap, so that
+ * cancelling it costs no search. */
+#include "timers.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static void put(struct timers *t, size_t place, struct timer *timer)
+{
+    t->heap[place - 1] = timer;
+    timer->place = place;
+}
+
+static struct timer *at(const struct timers *t, size_t place)
+{
+    return t->heap[place - 1];
+}
+
+static void rise(struct timers *t, struct timer *timer)
+{
+    size_t place = timer->place;
+    while (place > 1 && at(t, place / 2)->at_ns > timer->at_ns) {
+        put(t, place, at(t, place / 2));
+        place /= 2;
+    }
+    put(t, place, timer);
+}
+
+static void sink(struct timers *t, struct timer *timer)
+{
+    size_t place = timer->place;
+    for (size_t child; (child = place * 2) <= t->count; place = child) {
+        if (child < t->count && at(t, child + 1)->at_ns < at(t, child)->at_ns)
+            child++;
+        if (at(t, child)->at_ns >= timer->at_ns)
+            break;
+        put(t, place, at(t, child));
+    }
+    put(t, place, timer);
+}
+
+static bool grow(struct timers *t)
+{
+    size_t capacity = t->capacity ? t->capacity * 2 : 64;
+    struct timer **heap = realloc(t->heap, capacity * sizeof *heap);
+    if (!heap)
+        return false;
+    t->heap = heap;
+    t->capacity = capacity;
+    return true;
+}
+
+bool timers_set(struct timers *t, struct timer *timer, uint64_t at_ns)
+{
+    assert(timer->place == 0);
+    if (t->count == t->capacity && !grow(t))
+        return false;
+    timer->at_ns = at_ns;
+    put(t, ++t->count, timer);
+    rise(t, timer);
+    return true;
+}
+
+void timers_cancel(struct timers *t, struct timer *timer)
+{
+    size_t place = timer->place;
+    if (place == 0)
+        return;
+    struct timer *last = at(t, t->count--);
+    timer->place = 0;
+    if (last == timer)
+        return;
+    put(t, place, last);
+    rise(t, last);
+    sink(t, last);
+}
+
+struct timer *timers_due(struct timers *t, uint64_t now_ns)
+{
+    if (t->count == 0 || at(t, 1)->at_ns > now_ns)
+        return NULL;
+    struct timer *first = at(t, 1);
+    timers_cancel(t, first);
+    return first;
+}
+
+int64_t timers_left_ns(const struct timers *t, uint64_t now_ns)
+{
+    if (t->count == 0)
+        return -1;
+    uint64_t first = at(t, 1)->at_ns;
+    return first > now_ns ? (int64_t)(first - now_ns) : 0;
+}
+
+void timers_free(struct timers *t)
+{
+    free(t->heap);
+    *t = (struct timers){0};
+}

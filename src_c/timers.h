@@ -1,0 +1,34 @@
+/* timers.h -- a binary heap of wake-up times; embedded, so nothing allocates
+ * for a timer but the heap's array. */
+#ifndef TIMERS_H
+#define TIMERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct timer {
+    uint64_t at_ns;
+    size_t place;      /* 1-based index in the heap; 0: not set */
+};
+
+struct timers {
+    struct timer **heap;
+    size_t count, capacity;
+};
+
+/* Sets a timer that is not set. Returns false when memory is out. */
+bool timers_set(struct timers *timers, struct timer *timer, uint64_t at_ns);
+
+/* Takes a timer out; does nothing when it is not set. */
+void timers_cancel(struct timers *timers, struct timer *timer);
+
+/* Takes out and returns the earliest timer that is due, or NULL. */
+struct timer *timers_due(struct timers *timers, uint64_t now_ns);
+
+/* Nanoseconds until the earliest one: 0 when it is due, -1 when none is set. */
+int64_t timers_left_ns(const struct timers *timers, uint64_t now_ns);
+
+void timers_free(struct timers *timers);
+
+#endif
