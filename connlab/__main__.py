@@ -1,0 +1,283 @@
+"""The command line: one command per arrow of the design.
+
+    build -> notebook -> render          paper does all three
+    doctor, list                         what this machine and this build can do
+    bench                                what each model costs, against the floor
+    check-paper, lint-paper              is the paper whole, is no number typed
+
+Each command imports what it needs when it runs, so that ``--help`` answers at once.
+Exit status: 0 done, 1 it failed, 2 asked for something that does not exist, 130
+interrupted (the same command goes on).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from connlab.publish import Rendered
+    from connlab.schema import Model, Workload
+
+EPILOG = "The shortest way from nothing to the paper is `make paper`."
+
+
+@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Measure how servers hold many connections; print it as a paper."""
+
+
+run_option = click.option(
+    "--run", metavar="NAME", help="Name of the run below runs/.", default=None
+)
+profile_option = click.option(
+    "--profile",
+    metavar="NAME",
+    default="quick",
+    show_default=True,
+    help="smoke, quick or full: notebooks/profiles/NAME.yaml.",
+)
+
+
+@cli.command()
+def build() -> None:
+    """Compile build/server and build/client."""
+    from connlab import paper
+
+    paper.build()
+
+
+@cli.command("list")
+@click.option("--json", "as_json", is_flag=True, help="As the server prints it.")
+def list_models(as_json: bool) -> None:
+    """Show the models and workloads that this build can serve."""
+    from connlab import drive
+
+    registry = drive.registry()
+    if as_json:
+        click.echo(registry.model_dump_json(indent=1))
+        return
+    for model in registry.models:
+        click.echo(f"{model.name:16}{model.family:12}{model.label}{_not_here(model)}")
+    click.echo("\nworkloads:")
+    for workload in registry.workloads:
+        click.echo(f"{workload.name:16}{workload.label}{_not_here(workload)}")
+
+
+@cli.command()
+def doctor() -> None:
+    """Say what this machine can measure, what limits it, what is missing."""
+    from connlab import drive
+
+    click.echo(drive.doctor())
+
+
+@cli.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED)
+def bench(flags: tuple[str, ...]) -> None:
+    """Measure every model against the floor of this machine (bench --help)."""
+    from connlab import bench as benches
+
+    raise click.exceptions.Exit(benches.main(list(flags)))
+
+
+@cli.command()
+@click.argument("nb", required=False)
+@click.option(
+    "-p",
+    "given",
+    nargs=2,
+    multiple=True,
+    metavar="NAME VALUE",
+    help="A parameter of the notebook, e.g. -p connections '[1,10]'.",
+)
+@run_option
+@profile_option
+def notebook(
+    nb: str | None, given: tuple[tuple[str, str], ...], run: str | None, profile: str
+) -> None:
+    """Run one notebook, by number or name, with other parameters.
+
+    What -p does not name comes from the profile. Trials that the run holds already
+    are not measured again. Without NB: the notebooks there are.
+    """
+    from connlab import notebook as notebooks
+    from connlab import profiles
+
+    if nb is None:
+        for path in notebooks.every():
+            click.echo(f"  {path.stem:24}{notebooks.title_of(path)}")
+        return
+    path = notebooks.find(nb)
+    values = profiles.load(profile).parameters(path)
+    values |= {name: _value(text) for name, text in given}
+    done = notebooks.run(path, run=run or profile, parameters=values)
+    click.echo(f"results: {_from_here(done.directory)}")
+    click.echo(f"to set the paper: make render RUN={run or profile}")
+
+
+@cli.command()
+@profile_option
+@run_option
+def paper(profile: str, run: str | None) -> None:
+    """Build, run every notebook of a profile, set the paper, check it."""
+    from connlab import paper as papers
+    from connlab import profiles
+
+    printed = papers.make(profiles.load(profile), run=run or profile, say=click.echo)
+    click.echo("paper: " + _times(printed.seconds))
+    _tell(printed.rendered)
+    if printed.failed:
+        click.echo("studies failed: " + ", ".join(printed.failed), err=True)
+    _problems(printed.problems)
+    if printed.failed:
+        raise click.exceptions.Exit(1)
+
+
+@cli.command()
+@run_option
+def render(run: str | None) -> None:
+    """Set the paper from an existing run (the newest), measuring nothing."""
+    from connlab import paper, publish
+
+    run = run or _newest_run()
+    try:
+        click.echo(f"claims: {paper.judge(run)}")
+        rendered = publish.render(run)
+    except FileNotFoundError as error:
+        raise click.UsageError(str(error)) from None
+    _tell(rendered)
+    _problems(list(rendered.problems))
+
+
+@cli.command()
+@run_option
+def claims(run: str | None) -> None:
+    """Put the claims of earlier reports to a run (the newest); print verdicts."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from connlab.study import claims as ledger
+
+    judged = ledger.judge_all(run or _newest_run())
+    table = Table("id", "claim", "published", "here", "verdict", "because")
+    for one in judged:
+        finding = one.finding
+        words = (one.claim.number, finding.effect_text, finding.verdict, finding.why)
+        table.add_row(one.claim.id, one.claim.says, *words)
+    Console().print(table)
+    click.echo(ledger.answer(judged))
+
+
+@cli.command("check-paper")
+def check_paper() -> None:
+    """Read the set pages back and list what is wrong with them."""
+    from connlab import publish
+
+    _problems(publish.check())
+    click.echo("paper/_output: nothing is wrong")
+
+
+@cli.command("lint-paper")
+def lint_paper() -> None:
+    """Find measurements that somebody typed into the paper's sources."""
+    from connlab import publish
+
+    _problems(publish.lint())
+    click.echo("paper: no measurement is typed by hand")
+
+
+def _problems(problems: list[str]) -> None:
+    """List problems, if there are any, and end with status 1."""
+    for problem in problems:
+        click.echo(f"problem: {problem}", err=True)
+    if problems:
+        raise click.ClickException(f"the paper has {len(problems)} problems")
+
+
+def _value(text: str) -> Any:
+    """Return what a parameter's text means: a number, a list, a truth, else itself."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+
+
+def _not_here(row: Model | Workload) -> str:
+    return "" if row.available else f"  (not here: {row.reason})"
+
+
+def _tell(rendered: Rendered) -> None:
+    """Print the two paths last; before them, what a reader of the paper will miss."""
+    for stale in rendered.stale:
+        click.echo(f"stale: {stale}", err=True)
+    if rendered.missing:
+        click.echo(f"not measured here: {len(rendered.missing)}; the paper says why")
+    click.echo(f"set with {rendered.renderer} in {rendered.seconds:.0f} s")
+    click.echo(_from_here(rendered.html))
+    click.echo(_from_here(rendered.pdf))
+
+
+def _newest_run() -> str:
+    """Return the run with the newest results; the reference if there is no other."""
+    from connlab.schema import run_folder
+
+    root = run_folder("")
+    found = {p: p.stat().st_mtime for p in root.glob("*/*/results.json")}
+    own = {p: t for p, t in found.items() if p.parts[-3] != "reference"} or found
+    if not own:
+        raise click.UsageError("no run has results yet; make paper measures one")
+    return max(own, key=own.get).parts[-3]
+
+
+def _times(seconds: dict[str, float]) -> str:
+    from connlab.paper import minutes
+
+    total = sum(seconds.values())
+    parts = [f"{phase} {minutes(s)}" for phase, s in seconds.items()]
+    return ", ".join(parts) + f"; {minutes(total)} in all"
+
+
+def _from_here(path: Path) -> str:
+    path = Path(path).resolve()
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run a command; turn what may go wrong into one clear line and a status."""
+    try:
+        status = cli.main(args, prog_name="connlab", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        said = "stopped; what was measured is kept, the same command goes on"
+        return _fail(said, status=130)
+    except subprocess.CalledProcessError as error:
+        return _fail(f"{error.cmd[0]} failed, see above", status=1)
+    except ValueError as error:
+        return _fail(str(error), status=2, cause=error)
+    except (RuntimeError, OSError) as error:
+        return _fail(str(error), status=1, cause=error)
+    return status or 0
+
+
+def _fail(text: str, *, status: int, cause: Exception | None = None) -> int:
+    """Say it in one line; with CONNLAB_DEBUG set, show where it came from as well."""
+    if cause and os.environ.get("CONNLAB_DEBUG"):
+        traceback.print_exception(cause)
+    print(f"connlab: {text}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

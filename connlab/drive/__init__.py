@@ -1,0 +1,33 @@
+"""connlab.drive: parameters -> trials -> ``runs/``.
+
+The few names that notebooks and commands need:
+
+- `sweep` measures a grid and keeps each trial; `estimate` says what that would cost;
+- `floor` measures what the machine's own calls cost;
+- `registry` and `models` say what the server can do;
+- `manifest` describes this machine, `doctor` says what limits it.
+
+How a trial goes is in `connlab.drive.trials`, how a sweep goes in
+`connlab.drive.sweeps`; what they leave behind is described in ``runs/README.md``.
+"""
+
+from connlab.drive.checkup import Checkup, doctor
+from connlab.drive.floor import floor
+from connlab.drive.machine import manifest
+from connlab.drive.programs import Programs, models, registry
+from connlab.drive.reports import Estimate, SweepReport
+from connlab.drive.sweeps import estimate, sweep
+
+__all__ = [
+    "Checkup",
+    "Estimate",
+    "Programs",
+    "SweepReport",
+    "doctor",
+    "estimate",
+    "floor",
+    "manifest",
+    "models",
+    "registry",
+    "sweep",
+]

@@ -1,0 +1,45 @@
+"""Programs that trials need beside server and client, such as Redis.
+
+They run on the client's cores where it has one to spare, else on the server's, and
+their CPU time is kept with each trial: it is neither the client's nor that of a
+stranger who disturbs the measurement.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from connlab.drive import cores, procfs
+
+_RUNNING: dict[int, tuple[int, ...]] = {}
+
+
+def place() -> tuple[int, ...]:
+    """Return the cores for a companion: not the only one that the client has."""
+    sets = cores.split(cores.available())
+    return sets.client if len(sets.client) > 1 else sets.server
+
+
+@contextlib.contextmanager
+def joined(pid: int) -> Iterator[None]:
+    """Count a running program as a companion of all trials of a block of code."""
+    chosen = place()
+    os.sched_setaffinity(pid, chosen)
+    _RUNNING[pid] = chosen
+    try:
+        yield
+    finally:
+        del _RUNNING[pid]
+
+
+def recorded() -> dict[str, list[int]]:
+    """Return the cores of the companions as a trial keeps them; nothing for none."""
+    used = sorted({core for chosen in _RUNNING.values() for core in chosen})
+    return {"companions": used} if used else {}
+
+
+def cpu_s() -> float:
+    """Return the CPU time of all companions that are running, in seconds."""
+    return sum(procfs.cpu_clock_s(pid) or 0.0 for pid in _RUNNING)

@@ -1,0 +1,129 @@
+"""``runs/README.md``, made from the schema so that it cannot disagree with it.
+
+``python -m connlab.drive.describe > runs/README.md`` renews it; a test compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from connlab import schema
+
+_HEAD = """\
+# Runs: what was measured
+
+<!-- Made by `python -m connlab.drive.describe`; change connlab/schema.py instead. -->
+
+A run is a folder of facts about one machine; each study in it is a folder of trials.
+Facts are appended and never edited; all that is derived from them can be thrown away
+and made again. Only `reference/` is kept in the repository.
+"""
+
+_FILES = (
+    (
+        "`NAME/manifest.json`",
+        "the machine: kernel, processor, cores, mitigations, limits, sysctls that"
+        " matter, compiler and flags, versions, git commit and whether the tree was"
+        " changed, hashes of both programs; per study its parameters, its seed and how"
+        " its last sweep ended; every class of environment that ever added trials",
+    ),
+    (
+        "`NAME/STUDY/trials.jsonl`",
+        "one trial per line, self-contained: factors, what the server said and what"
+        " was seen of it, what the client said, gates, label, failure or null",
+    ),
+    (
+        "`NAME/the-machine/floor.jsonl`",
+        "one round per line, self-contained: a fresh process that measured what the"
+        " machine's own calls cost, in `report`; `binaries` and `environment` as for a"
+        " trial",
+    ),
+    (
+        "`NAME/STUDY/progress.json`",
+        "heartbeat of a sweep, renewed before and after every trial",
+    ),
+    (
+        "`NAME/STUDY/latency/KEY.csv.gz`",
+        "histogram of trial KEY, where a sweep was asked to keep them: `lower_ns`,"
+        " `upper_ns`, `count`, `clock` (response, service or connect)",
+    ),
+    ("`NAME/STUDY/figures/`", "derived: SVG, PDF and the data of each figure"),
+    ("`NAME/STUDY/results.json`", "derived: values with intervals, tables, words"),
+    ("`NAME/STUDY/*.ipynb`", "derived: the executed notebook"),
+)
+
+_TRIAL = """\
+## A trial
+
+A trial is a fresh server process and a fresh client process. Its `key` is a hash of
+its factors and fixed settings, its repeat number, both binaries and the class of
+environment (kernel, processor, cores, mitigations): a sweep that is called again skips
+every key that is there. A line cut short by a crash is no fact; the next sweep cuts it
+off and says so.
+
+A trial that failed, or that did not pass a gate, stays; `ok` says whether it may be
+used by rule. Times end in `_ns` (integers, nanoseconds) or `_s` (seconds), sizes in
+`_bytes`.
+
+Kernel figures (`socket_memory_bytes`, `sockets_max`, `listen_overflows`,
+`listen_drops`, `time_wait_start`, `other_cpu_s`, `steal_s`) belong to the whole machine
+or network namespace. On loopback the socket memory holds both ends of every
+connection, and the kernel counts it in batches of up to 1 MiB per core, so that small
+figures are coarse.
+
+CPU time of the server covers the measurement window: `server.samples.window_s` is the
+width that was really covered; `window_from` says how the window was found: from the
+client's start, dialing and warm-up (`start`), or from its report (`end`).
+
+`cores` are the sets that server and client could use, and `companions` that of Redis
+where it was asked; `shared` is true where the machine has too few to keep server and
+client apart.
+"""
+
+
+def readme() -> str:
+    """Return the text of ``runs/README.md``."""
+    files = "\n".join([*_table(("file", "what it holds"), _FILES), ""])
+    return "\n".join([_HEAD, files, _TRIAL, _models(), _columns()])
+
+
+def _models() -> str:
+    rows = []
+    for prefix, model in (
+        ("", schema.Trial),
+        ("server.samples.", schema.Samples),
+        ("", schema.Heartbeat),
+    ):
+        title = model.__name__
+        about = (model.__doc__ or "").strip().splitlines()[0]
+        names = [field.alias or name for name, field in model.model_fields.items()]
+        listed = ", ".join(f"`{prefix}{name}`" for name in names)
+        rows.append(f"- **{title}**: {about} Keys: {listed}.")
+    return "\n".join(["## Keys\n", *rows, ""])
+
+
+def _columns() -> str:
+    head = [
+        "## Columns of a frame",
+        "",
+        "`connlab.study.load(run, study)` gives one row per trial with these columns.",
+        "",
+    ]
+    table = _table(
+        ("column", "unit", "type", "where in the trial", "meaning"),
+        (
+            (f"`{c.name}`", c.unit, c.dtype, c.path, c.description)
+            for c in schema.COLUMNS
+        ),
+    )
+    return "\n".join([*head, *table, ""])
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    names = list(head)
+    lines = [names, ["---"] * len(names), *rows]
+    return ["| " + " | ".join(cell or "–" for cell in line) + " |" for line in lines]
+
+
+if __name__ == "__main__":
+    print(readme(), end="")

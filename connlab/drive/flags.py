@@ -1,0 +1,134 @@
+"""From the names of factors to the flags of the two programs.
+
+`FLAGS` is the only place where a factor's name meets a flag. A value of None means
+that the flag is left out, so that the program's own default holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connlab import schema
+from connlab.drive.programs import unknown
+
+SERVER, CLIENT, DRIVE = "server", "client", "drive"
+#: what a client process opens beside its connections, generously
+OWN_DESCRIPTORS = 64
+#: how long a client waits at most for everybody's first answer
+SETTLE_S = 3.0
+
+#: factor -> the programs that it is told to, and the flag (without the dashes)
+FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
+    "model": ((SERVER,), ""),
+    "workload": ((SERVER, CLIENT), "workload"),
+    "workers": ((SERVER,), "workers"),
+    "processes": ((SERVER,), "processes"),
+    "backlog": ((SERVER,), "backlog"),
+    "queue": ((SERVER,), "queue"),
+    "buckets": ((SERVER, CLIENT), "buckets"),
+    "delay_kind": ((SERVER,), "delay-kind"),
+    "redis": ((SERVER,), "redis"),
+    "remarks": ((DRIVE,), ""),
+    "root": ((SERVER,), "root"),
+    "cores": ((DRIVE,), ""),
+    "arm": ((DRIVE,), ""),
+    "stall": ((DRIVE,), ""),
+    "connections": ((CLIENT,), "connections"),
+    "active": ((CLIENT,), "active"),
+    "size": ((CLIENT,), "size"),
+    "threads": ((CLIENT,), "threads"),
+    "client_processes": ((CLIENT,), "processes"),
+    "requests": ((CLIENT,), "requests"),
+    "rate": ((CLIENT,), "rate"),
+    "arrivals": ((CLIENT,), "arrivals"),
+    "byte_rate": ((CLIENT,), "byte-rate"),
+    "block": ((CLIENT,), "block"),
+    "think": ((CLIENT,), "think"),
+    "connect_rate": ((CLIENT,), "connect-rate"),
+    "requests_per_connection": ((CLIENT,), "requests-per-connection"),
+    "delay": ((CLIENT,), "delay"),
+    "path": ((CLIENT,), "path"),
+    "sources": ((CLIENT,), "sources"),
+    "timeout": ((CLIENT,), "timeout"),
+    "connect_timeout": ((CLIENT,), "connect-timeout"),
+    "drain": ((CLIENT,), "drain"),
+    "engine": ((CLIENT,), "engine"),
+    "spin": ((CLIENT,), "spin"),
+    "duration": ((CLIENT,), "duration"),
+    "warmup": ((CLIENT,), "warmup"),
+    "settle": ((CLIENT,), "settle"),
+}
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise ValueError for a factor that no program knows, naming the nearest."""
+    for name in names:
+        if name not in FLAGS:
+            raise ValueError(unknown("factor", name, FLAGS))
+
+
+def server_flags(factors: Mapping[str, Any]) -> list[str]:
+    """Return the server's arguments, the model first."""
+    return [str(factors["model"]), *_flags(SERVER, factors)]
+
+
+def client_flags(factors: Mapping[str, Any], *, seed: int) -> list[str]:
+    """Return the client's arguments, without the target."""
+    told = dict(factors)
+    if told.get("requests") is not None:
+        told["duration"] = None
+    return [*_flags(CLIENT, told), "--seed", str(seed)]
+
+
+def with_enough_processes(
+    factors: Mapping[str, Any], *, descriptors: int | None
+) -> dict[str, Any]:
+    """Return the factors with as many client processes as the connections need.
+
+    One process may have only so many `descriptors`; a client that cannot hold what it
+    is asked for would measure itself. What the caller said stays.
+    """
+    told = dict(factors)
+    asked = told.get("connections") or 1
+    if descriptors and told.get("client_processes") is None:
+        each = max(1, descriptors - OWN_DESCRIPTORS)
+        if asked > each:
+            told["client_processes"] = -(-asked // each)
+    return told
+
+
+def with_time_to_settle(
+    factors: Mapping[str, Any], *, model: schema.Model | None
+) -> dict[str, Any]:
+    """Return the factors with a wait for everybody's first answer where it helps.
+
+    A model that starts a thread or a process for each client may still be at it when
+    the load begins; until then fewer clients are served than were asked for. A model
+    that serves some clients only after others have left would wait in vain, and the
+    open loop has no users to wait for. What the caller said stays.
+    """
+    told = dict(factors)
+    serves_all = model is not None and model.holds in ("threads", "processes")
+    closed = told.get("rate") is None and told.get("requests") is None
+    if serves_all and closed and told.get("settle") is None:
+        told["settle"] = SETTLE_S
+    return told
+
+
+def _flags(program: str, factors: Mapping[str, Any]) -> list[str]:
+    words = []
+    for name, (programs, flag) in FLAGS.items():
+        value = factors.get(name)
+        if program in programs and flag and value is not None:
+            words += [f"--{flag}", as_text(value)]
+    return words
+
+
+def as_text(value: Any) -> str:
+    """Return a factor's value as a flag's argument; a pair becomes ``MIN-MAX``."""
+    if isinstance(value, list | tuple):
+        return "-".join(as_text(part) for part in value)
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return str(value)

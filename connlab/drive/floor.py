@@ -1,0 +1,131 @@
+"""Run ``build/floor``, which measures the machine's own calls, and keep what it says.
+
+    round: a fresh process measures every cost once -> one line of floor.jsonl
+
+A process is a repeat, as it is for a trial, so that an interval over rounds holds what
+differs from process to process. A round that is on disk already, made by the same
+program in the same class of environment, is not repeated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from connlab import schema
+from connlab.drive import cores, machine, programs, store
+
+FILE = "floor.jsonl"
+#: what the program measures, each for one window
+COSTS = 6
+_TIMEOUT_S = 60
+
+
+def floor(
+    study: str,
+    *,
+    run: str,
+    rounds: int = 10,
+    duration: float = 0.1,
+    root: str | Path = "runs",
+    command: tuple[str, ...] | None = None,
+    progress: bool = True,
+) -> int:
+    """Measure what the machine's calls cost; return how many rounds are on disk.
+
+    Parameters
+    ----------
+    study, run : str
+        Names; the lines go to ``root/run/study/floor.jsonl``.
+    rounds : int
+        Processes in all, each measuring every cost once.
+    duration : float
+        Seconds of each measurement; a round takes about six times that.
+    root : str or Path
+        Folder of runs, relative to the project's.
+    command : tuple of str, optional
+        The program, if not ``build/floor``.
+    progress : bool
+        Say what was done.
+
+    Raises
+    ------
+    ValueError
+        For `rounds` below 1 or a `duration` that the program does not take.
+    FileNotFoundError
+        When the program has not been built.
+    RuntimeError
+        When it fails, with what it said.
+    """
+    if rounds < 1:
+        raise ValueError(f"rounds: {rounds}; allowed: 1 or more")
+    if not 0.01 <= duration <= 3600:
+        raise ValueError(f"duration: {duration}; allowed: 0.01 to 3600 seconds")
+    command = command or _built()
+    about = _about(command, duration)
+    path = schema.study_folder(run, study, root=root) / FILE
+    with store.journal(path) as (log, append):
+        there = {row.get("key") for row in log.trials}
+        wanted = [_key(about, n) for n in range(rounds)]
+        missing = [n for n, key in enumerate(wanted) if key not in there]
+        for n in missing:
+            append(json.dumps(_round(command, about, n), allow_nan=False))
+    if progress:
+        print(f"{study}: {len(missing)} rounds of the floor measured, {rounds} there")
+    return rounds
+
+
+def _built() -> tuple[str, ...]:
+    server = Path(programs.built().server[-1])
+    return (str(server.with_name("floor")),)
+
+
+def _about(command: tuple[str, ...], duration: float) -> dict[str, Any]:
+    """Return what defines a round, whichever it is."""
+    binary = Path(command[-1])
+    if not binary.is_file():
+        raise FileNotFoundError("floor is not built; run `make build`")
+    digest = hashlib.sha256(binary.read_bytes()).hexdigest()[:16]
+    binaries = {"floor": digest}
+    kind = machine.environment_class(machine.environment(binaries))
+    sets = cores.split(cores.available())
+    pair = [sets.server[0], sets.client[-1]]
+    return {
+        "binaries": binaries,
+        "environment": kind,
+        "duration": duration,
+        "cores": pair,
+    }
+
+
+def _key(about: dict[str, Any], n: int) -> str:
+    text = json.dumps([about, n], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _round(command: tuple[str, ...], about: dict[str, Any], n: int) -> dict[str, Any]:
+    words = ["--repeats", "1", "--duration", f"{about['duration']:g}"]
+    words += ["--cores", ",".join(map(str, about["cores"]))]
+    began, started_at = time.monotonic(), machine.now()
+    done = subprocess.run(
+        [*command, *words],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S + 2 * COSTS * about["duration"],
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"floor: exit {done.returncode}: {done.stderr.strip()}")
+    return {
+        "schema": schema.SCHEMA,
+        "key": _key(about, n),
+        "round": n,
+        "started_at": started_at,
+        "seconds": time.monotonic() - began,
+        **about,
+        "report": json.loads(done.stdout),
+    }

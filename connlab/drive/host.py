@@ -1,0 +1,366 @@
+"""Where a program runs: start, ready, sample, stop; pause and resume for a stall.
+
+The functions of `Host` are all that the rest of the driver knows about the
+place where a server or a client lives. `LocalHost` is this machine; another
+implementation may speak to another one, and nothing else needs to change, because
+facts come back as values and times are those of the driver's monotonic clock.
+
+A program is started in a process group of its own (so that Ctrl-C at a terminal
+reaches the driver alone, and that the group can be killed whole) and inherits the
+core set from the thread that starts it, which costs two system calls and no helper
+program. Standard output is a pipe of JSON lines, standard error a file in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from connlab.drive import interrupt, procfs
+
+_SLICE_S = 0.1
+#: between the end of a program's output and its own end
+_LAST_WORDS_S = 1.0
+#: context switches stand in a file per thread, so many are not looked at
+_FEW_THREADS = 64
+_LINE_MAX_BYTES = 16 << 20
+_DIAGNOSTICS_BYTES = 2000
+
+
+class ProgramError(RuntimeError):
+    """A program did not say what it must; the text is fit for a trial's reason."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One look at a program and its machine. Times in seconds."""
+
+    time_s: float
+    processes: procfs.Processes | None
+    machine: procfs.Machine | None = None
+    pss_bytes: int | None = None
+    context_switches: tuple[int, int] | None = None
+    cost_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended.
+
+    `exit` is negative for a signal; `early` says that it had ended before it was
+    told to; `lines` are the JSON objects that nobody had taken yet.
+    """
+
+    exit: int
+    early: bool
+    lines: tuple[dict, ...]
+    diagnostics: str
+    files: Mapping[str, bytes]
+
+
+class Host(Protocol):
+    """The place where programs run. A handle is an opaque number."""
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cores: Sequence[int] = (),
+        files: Sequence[str] = (),
+    ) -> int:
+        """Start a program, on `cores` if given; return its handle.
+
+        For each name in `files` the program gets a flag ``--NAME PATH``; what it
+        writes there comes back from `stop`.
+        """
+
+    def ready(self, handle: int, *, timeout_s: float) -> dict | None:
+        """Return the program's next JSON line, None after `timeout_s` without one.
+
+        Raises `ProgramError` when it ended first or printed something else.
+        """
+
+    def sample(
+        self, handle: int, *, machine: bool = True, memory: bool = False
+    ) -> Reading:
+        """Look at the program, with memory when asked (which costs more)."""
+
+    def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
+        """End the program and all that it started.
+
+        It may end by itself for `wait_s`, then gets SIGTERM, and after `grace_s` more
+        its whole group is killed.
+        """
+
+    def pause(self, handle: int) -> None:
+        """Let the program and all that it started stand still; see `resume`."""
+
+    def resume(self, handle: int) -> None:
+        """Let what `pause` stopped go on; does nothing to one that goes, or is gone."""
+
+
+@dataclass
+class _Program:
+    process: subprocess.Popen
+    pidfd: int
+    errors_fd: int
+    files: dict[str, int]
+    pending: bytearray = field(default_factory=bytearray)
+    eof: bool = False
+
+
+class LocalHost:
+    """Programs on this machine."""
+
+    def __init__(self) -> None:
+        self._programs: dict[int, _Program] = {}
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cores: Sequence[int] = (),
+        files: Sequence[str] = (),
+    ) -> int:
+        """Start a program; see `Host.start`. Its files live in memory."""
+        fds = {name: os.memfd_create(name, os.MFD_CLOEXEC) for name in files}
+        errors_fd = os.memfd_create("stderr", os.MFD_CLOEXEC)
+        words = list(argv)
+        for name, fd in fds.items():
+            words += [f"--{name}", f"/proc/{os.getpid()}/fd/{fd}"]
+        try:
+            with _on_cores(cores), _all_descriptors():
+                process = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=errors_fd,
+                    process_group=0,
+                    bufsize=0,
+                )
+        except OSError as error:
+            for fd in (errors_fd, *fds.values()):
+                os.close(fd)
+            name = os.path.basename(argv[0])
+            raise ProgramError(f"{name}: cannot start: {error.strerror}") from error
+        os.set_blocking(process.stdout.fileno(), False)
+        pidfd = os.pidfd_open(process.pid)
+        self._programs[process.pid] = _Program(process, pidfd, errors_fd, fds)
+        return process.pid
+
+    def ready(self, handle: int, *, timeout_s: float) -> dict | None:
+        """Return the program's next JSON line; see `Host.ready`."""
+        program = self._programs[handle]
+        until = time.monotonic() + timeout_s
+        while True:
+            line = _next_line(program)
+            if line is not None:
+                return _parsed(line)
+            ended = _wait(program, until - time.monotonic())
+            _drain(program)
+            if b"\n" in program.pending:
+                continue
+            if ended or program.eof:
+                _until_ended(program, _LAST_WORDS_S)
+                raise ProgramError(_how_it_ended(program))
+            if time.monotonic() >= until or interrupt.asked():
+                return None
+
+    def sample(
+        self, handle: int, *, machine: bool = True, memory: bool = False
+    ) -> Reading:
+        """Look at the program and, if asked, at its memory and context switches."""
+        start = time.monotonic()
+        found = procfs.processes(handle) if _alive(self._programs[handle]) else None
+        closely = found.closely if found else ()
+        few = found is not None and found.threads <= _FEW_THREADS
+        pids = [pid for pid, _share in closely]
+        return Reading(
+            time_s=start,
+            processes=found,
+            machine=procfs.machine() if machine else None,
+            pss_bytes=procfs.pss_bytes(closely) if memory else None,
+            context_switches=procfs.context_switches(pids) if few else None,
+            cost_s=time.monotonic() - start,
+        )
+
+    def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
+        """End the program and all that it started; see `Host.stop`."""
+        program = self._programs.pop(handle)
+        early = not _alive(program)
+        _until_ended(program, wait_s)
+        if grace_s > 0:
+            _signal(program, signal.SIGTERM)
+            _until_ended(program, grace_s)
+        _signal_group(handle, signal.SIGKILL)
+        status = program.process.wait()
+        _drain(program)
+        ended = Ended(
+            exit=status,
+            early=early,
+            lines=_lines_left(program),
+            diagnostics=_diagnostics(program),
+            files={name: _content(fd) for name, fd in program.files.items()},
+        )
+        program.process.stdout.close()
+        for fd in (program.pidfd, program.errors_fd, *program.files.values()):
+            os.close(fd)
+        return ended
+
+    def pause(self, handle: int) -> None:
+        """Stop the program's group; see `Host.pause`."""
+        _signal_group(handle, signal.SIGSTOP)
+
+    def resume(self, handle: int) -> None:
+        """Continue the program's group; see `Host.resume`."""
+        _signal_group(handle, signal.SIGCONT)
+
+    def close(self) -> None:
+        """Kill whatever is still running."""
+        for handle in list(self._programs):
+            self.stop(handle, grace_s=0)
+
+
+@contextlib.contextmanager
+def _on_cores(cores: Sequence[int]) -> Iterator[None]:
+    """Let the calling thread, and what it starts meanwhile, use only `cores`."""
+    if not cores:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextlib.contextmanager
+def _all_descriptors() -> Iterator[None]:
+    """Let what is started meanwhile have as many descriptors as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        yield
+        return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _alive(program: _Program) -> bool:
+    return not _polled([program.pidfd], 0)
+
+
+def _polled(fds: Sequence[int], timeout_s: float) -> list[int]:
+    poller = select.poll()
+    for fd in fds:
+        poller.register(fd, select.POLLIN)
+    return [fd for fd, _events in poller.poll(max(0, timeout_s * 1000))]
+
+
+def _wait(program: _Program, timeout_s: float) -> bool:
+    """Wait a slice at most for output or the end; return whether it has ended."""
+    fds = [program.pidfd]
+    if not program.eof:
+        fds.append(program.process.stdout.fileno())
+    return program.pidfd in _polled(fds, min(timeout_s, _SLICE_S))
+
+
+def _until_ended(program: _Program, timeout_s: float) -> None:
+    """Wait for the end, taking output; a signal to the driver cuts the wait short."""
+    until = time.monotonic() + timeout_s
+    while _alive(program) and time.monotonic() < until and not interrupt.asked():
+        _wait(program, until - time.monotonic())
+        _drain(program)
+
+
+def _content(fd: int) -> bytes:
+    return os.pread(fd, os.fstat(fd).st_size, 0)
+
+
+def _drain(program: _Program) -> None:
+    """Take what the program has printed so far, without waiting."""
+    while not program.eof and len(program.pending) < _LINE_MAX_BYTES:
+        try:
+            chunk = os.read(program.process.stdout.fileno(), 1 << 18)
+        except BlockingIOError:
+            return
+        program.eof = not chunk
+        program.pending += chunk
+
+
+def _next_line(program: _Program) -> bytes | None:
+    at = program.pending.find(b"\n")
+    if at < 0:
+        return None
+    line = bytes(program.pending[:at])
+    del program.pending[: at + 1]
+    return line
+
+
+def _parsed(line: bytes) -> dict:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        shown = line[:80].decode("utf-8", "replace")
+        raise ProgramError(f"printed {shown!r} in place of a JSON object")
+    return value
+
+
+def _lines_left(program: _Program) -> tuple[dict, ...]:
+    """Return the JSON objects printed last; a line of anything else is skipped."""
+    found = []
+    while (line := _next_line(program)) is not None:
+        with contextlib.suppress(ProgramError):
+            found.append(_parsed(line))
+    return tuple(found)
+
+
+def _signal(program: _Program, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(program.pidfd, number)
+
+
+def _signal_group(handle: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(handle, number)
+
+
+def _how_it_ended(program: _Program) -> str:
+    if _alive(program):
+        return "closed its standard output"
+    status = os.waitid(os.P_PIDFD, program.pidfd, os.WEXITED | os.WNOWAIT)
+    text = _diagnostics(program)
+    return describe_exit(
+        status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+    ) + (f": {text}" if text else "")
+
+
+def describe_exit(status: int) -> str:
+    """Return ``exit 1`` or ``killed by SIGKILL`` for a status (negative: signal)."""
+    if status >= 0:
+        return f"exit {status}"
+    try:
+        return f"killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"killed by signal {-status}"
+
+
+def _diagnostics(program: _Program) -> str:
+    size = os.fstat(program.errors_fd).st_size
+    start = max(0, size - _DIAGNOSTICS_BYTES)
+    text = os.pread(program.errors_fd, _DIAGNOSTICS_BYTES, start)
+    return text.decode("utf-8", "replace").strip()

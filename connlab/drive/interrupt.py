@@ -1,0 +1,49 @@
+"""A request to stop, noted at once and obeyed at a safe place.
+
+Python raises KeyboardInterrupt between any two bytecodes, also between the birth of a
+process and the line that notes its id; such a process would be left behind. So a
+sweep only notes the signal here. Everything that waits does so in short slices and
+asks `asked` between them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_caught: list[int] = []
+
+
+def asked() -> bool:
+    """Return whether a signal has asked this process to stop."""
+    return bool(_caught)
+
+
+def caught() -> int | None:
+    """Return the first signal that asked, if one did."""
+    return _caught[0] if _caught else None
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[None]:
+    """Note SIGINT, SIGTERM and SIGHUP inside the block instead of dying of them.
+
+    Only the main thread may change handlers; elsewhere the block changes nothing.
+    """
+    _caught.clear()
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {
+        number: signal.signal(number, lambda n, _frame: _caught.append(n))
+        for number in _SIGNALS
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

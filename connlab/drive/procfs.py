@@ -1,0 +1,205 @@
+"""What Linux says about processes and the machine, read cheaply.
+
+A sampler that costs much disturbs what it measures, so each function reads one or two
+small files. CPU time of a process comes from its CPU clock (``clock_gettime`` on the
+clock id of the process): nanoseconds, over all its threads, dead ones included, for
+one system call, where ``/proc/PID/stat`` has ticks of 10 ms. The split into user and
+system time exists only in ticks, and is used as a proportion.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_CPUCLOCK_SCHED = 2
+#: of a larger family of siblings only so many are looked at closely
+FAMILY = 64
+
+
+@dataclass(frozen=True)
+class Processes:
+    """A process and its descendants, summed. Times in seconds since their start.
+
+    `closely` holds the processes that were looked at one by one, each with how many
+    it stands for: 1, or more where it speaks for its siblings too.
+    """
+
+    cpu_s: float
+    user_s: float
+    system_s: float
+    threads: int
+    processes: int
+    closely: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Counters of the whole machine (or of this network namespace)."""
+
+    busy_s: float
+    steal_s: float
+    socket_memory_bytes: int
+    sockets: int
+    time_wait: int
+    listen_overflows: int
+    listen_drops: int
+
+
+def read_text(path: str) -> str:
+    """Return a small file's text, or "" when it is not there (or not ours)."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        parts = []
+        while chunk := os.read(fd, 65536):
+            parts.append(chunk)
+        return b"".join(parts).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+
+
+def cpu_clock_s(pid: int) -> float | None:
+    """Return the CPU time of all threads of a process, or None when it is gone."""
+    try:
+        return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)
+    except OSError:
+        return None
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that the main thread of `pid` has forked and that live."""
+    return [int(p) for p in read_text(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+def tree(pid: int) -> tuple[list[int], list[int]]:
+    """Return `pid` and its descendants, and apart from them members of large families.
+
+    A process that forks one child per connection has thousands; reading a few files
+    of each would disturb what is measured. Such children count as having none.
+    """
+    found, family, todo = [], [], [pid]
+    while todo:
+        found.append(todo.pop())
+        born = children(found[-1])
+        (todo if len(born) <= FAMILY else family).extend(born)
+    return found, family
+
+
+def processes(pid: int) -> Processes | None:
+    """Sum a process and its descendants; None when the process is gone.
+
+    Children that ended count once their parent has waited for them. CPU time is read
+    from every process; of a large family, threads and the split into user and system
+    time from 64 members, which speak for the others.
+    """
+    found, family = tree(pid)
+    some = family[:: -(-len(family) // FAMILY) or 1]
+    weight = len(family) / len(some) if some else 1.0
+    closely = [(one, 1.0) for one in found] + [(one, weight) for one in some]
+    cpu = user = system = threads = 0.0
+    alive = []
+    for one, share in closely:
+        stat = read_text(f"/proc/{one}/stat")
+        if not stat:
+            continue
+        fields = stat[stat.rindex(")") + 2 :].split()
+        utime, stime, cutime, cstime = (int(t) * TICK_S for t in fields[11:15])
+        cpu += cutime + cstime
+        user += (utime + cutime) * share
+        system += (stime + cstime) * share
+        threads += int(fields[17]) * share
+        alive.append((one, share))
+    if not alive:
+        return None
+    cpu += sum(cpu_clock_s(one) or 0.0 for one in (*found, *family))
+    count = sum(share for _one, share in alive)
+    return Processes(cpu, user, system, round(threads), round(count), tuple(alive))
+
+
+def pss_bytes(closely: tuple[tuple[int, float], ...]) -> int | None:
+    """Return the proportional set size of some processes together.
+
+    A page that k processes share counts 1/k in each, so that the sum is what the
+    processes together really hold. Each counts as often as it stands for others.
+    """
+    total = None
+    for pid, share in closely:
+        text = read_text(f"/proc/{pid}/smaps_rollup")
+        at = text.find("\nPss:")
+        if at >= 0:
+            kib = int(text[at + 5 :].split(None, 1)[0])
+            total = (total or 0.0) + kib * 1024 * share
+    return None if total is None else round(total)
+
+
+def context_switches(pids: Iterable[int]) -> tuple[int, int] | None:
+    """Return voluntary and involuntary switches of all living threads."""
+    voluntary = involuntary = 0
+    seen = False
+    for pid in pids:
+        try:
+            tids = os.listdir(f"/proc/{pid}/task")
+        except OSError:
+            continue
+        for tid in tids:
+            for line in read_text(f"/proc/{pid}/task/{tid}/status").splitlines()[-2:]:
+                name, _, count = line.partition(":")
+                if name == "voluntary_ctxt_switches":
+                    voluntary, seen = voluntary + int(count), True
+                elif name == "nonvoluntary_ctxt_switches":
+                    involuntary += int(count)
+    return (voluntary, involuntary) if seen else None
+
+
+def machine() -> Machine:
+    """Read the machine's counters."""
+    busy, steal = parse_stat(read_text("/proc/stat"))
+    sockets = parse_sockstat(read_text("/proc/net/sockstat"))
+    sockets6 = parse_sockstat(read_text("/proc/net/sockstat6"))
+    drops = parse_netstat(read_text("/proc/net/netstat"))
+    tcp, tcp6 = sockets.get("TCP", {}), sockets6.get("TCP6", {})
+    return Machine(
+        busy_s=busy,
+        steal_s=steal,
+        socket_memory_bytes=tcp.get("mem", 0) * PAGE_BYTES,
+        sockets=tcp.get("inuse", 0) + tcp6.get("inuse", 0),
+        time_wait=tcp.get("tw", 0),
+        listen_overflows=drops.get("ListenOverflows", 0),
+        listen_drops=drops.get("ListenDrops", 0),
+    )
+
+
+def parse_stat(text: str) -> tuple[float, float]:
+    """Return busy and stolen seconds over all cores from ``/proc/stat``."""
+    fields = text.split("\n", 1)[0].split()[1:]
+    ticks = [int(field) for field in fields] + [0] * 8
+    user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:8]
+    return (user + nice + system + irq + softirq) * TICK_S, steal * TICK_S
+
+
+def parse_sockstat(text: str) -> dict[str, dict[str, int]]:
+    """Return ``{"TCP": {"inuse": …, "mem": …}, …}`` from ``/proc/net/sockstat``."""
+    table = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        words = rest.split()
+        table[name] = {k: int(v) for k, v in zip(words[::2], words[1::2], strict=False)}
+    return table
+
+
+def parse_netstat(text: str) -> dict[str, int]:
+    """Return the TcpExt counters of ``/proc/net/netstat`` by name."""
+    lines = [line for line in text.splitlines() if line.startswith("TcpExt:")]
+    if len(lines) < 2:
+        return {}
+    names, values = (line.split()[1:] for line in lines[:2])
+    return dict(zip(names, map(int, values), strict=False))

@@ -1,0 +1,96 @@
+"""The two programs that are driven, and what they say about themselves.
+
+``server --list`` is the only list of models; nothing here knows a model's name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from connlab import schema
+
+_LIST_TIMEOUT_S = 20
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The command that starts each program, and the file that identifies it."""
+
+    server: tuple[str, ...]
+    client: tuple[str, ...]
+
+    def digests(self) -> dict[str, str]:
+        """Return a hash of each program's file, as recorded with every trial."""
+        return {
+            "server": _digest(*_stamp(self.server[-1])),
+            "client": _digest(*_stamp(self.client[-1])),
+        }
+
+
+def built() -> Programs:
+    """Return ``build/server`` and ``build/client`` (``$CONNLAB_BUILD`` moves them)."""
+    folder = Path(os.environ.get("CONNLAB_BUILD") or schema.project_root() / "build")
+    return Programs((str(folder / "server"),), (str(folder / "client"),))
+
+
+def registry(programs: Programs | None = None) -> schema.Registry:
+    """Return what ``server --list`` says: the models and the workloads.
+
+    Raises
+    ------
+    FileNotFoundError
+        When the server has not been built.
+    RuntimeError
+        When it cannot list its models.
+    """
+    command = (programs or built()).server
+    return _registry(command, _stamp(command[-1]))
+
+
+def models(programs: Programs | None = None) -> tuple[schema.Model, ...]:
+    """Return the models of `registry`, in its order."""
+    return registry(programs).models
+
+
+def unknown(what: str, name: object, known: Iterable[str]) -> str:
+    """Return the text of an error about a name, with the nearest known one."""
+    known = list(known)
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"unknown {what} {name!r}{hint} (known: {', '.join(known)})"
+
+
+def _stamp(path: str) -> tuple[str, int, int]:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        name = os.path.basename(path)
+        raise FileNotFoundError(f"{name} is not built; run `make build`") from None
+    return path, status.st_mtime_ns, status.st_size
+
+
+@functools.lru_cache(maxsize=16)
+def _digest(path: str, _mtime_ns: int, _size: int) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+
+
+@functools.lru_cache(maxsize=16)
+def _registry(command: tuple[str, ...], _stamp: tuple) -> schema.Registry:
+    done = subprocess.run(
+        [*command, "--list"],
+        capture_output=True,
+        text=True,
+        timeout=_LIST_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"server --list: exit {done.returncode}: {done.stderr}")
+    return schema.Registry.model_validate(json.loads(done.stdout))

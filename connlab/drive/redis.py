@@ -1,0 +1,145 @@
+"""A real Redis for the guestbook: on loopback, in memory, for as long as it is needed.
+
+    serving() -> redis-server on a free port, in a folder of its own, remarks in it
+              -> its address for the server's --redis
+              -> gone, with its folder, at the end of the block or with us
+
+It keeps nothing on disk. Where redis-server is not installed there is no address, and
+the reason is said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from connlab.drive import companions
+
+PROGRAM = "redis-server"
+REMARKS = "guestbook:remarks"
+
+_READY_S = 10.0
+_ATTEMPTS = 5
+_PR_SET_PDEATHSIG = 1
+
+
+class RedisError(RuntimeError):
+    """Redis was installed but could not be started."""
+
+
+@dataclass(frozen=True)
+class Redis:
+    """Where Redis listens, or why there is none."""
+
+    address: str | None
+    """HOST:PORT for ``--redis``; None where it cannot be had."""
+    reason: str | None
+    version: str | None
+
+    def __str__(self) -> str:
+        if self.address is None:
+            return f"not measured here: {self.reason}"
+        return f"Redis {self.version}, for the time of this sweep"
+
+    __repr__ = __str__
+
+
+@contextlib.contextmanager
+def serving(*, remarks: int = 20, program: str = PROGRAM) -> Iterator[Redis]:
+    """Run a Redis with so many remarks in its guestbook for a block of code.
+
+    Parameters
+    ----------
+    remarks : int
+        How many guests have left one, of some fifty bytes each.
+    program : str
+        The command; looked up on the PATH.
+
+    Yields
+    ------
+    Redis
+        Without an address, and with the reason, where the program is not installed.
+
+    Raises
+    ------
+    RedisError
+        When the program is there but does not come up.
+    """
+    path = shutil.which(program)
+    if path is None:
+        yield Redis(None, f"{program} is not installed", None)
+        return
+    with tempfile.TemporaryDirectory(prefix="connlab-redis-") as folder:
+        process, port = _started(path, folder)
+        try:
+            for number in range(remarks):
+                text = f"remark-{number:04d}-" + "x" * 40
+                command(port, "LPUSH", REMARKS, text)
+            with companions.joined(process.pid):
+                yield Redis(f"127.0.0.1:{port}", None, _version(port))
+        finally:
+            process.kill()
+            process.wait()
+
+
+def command(port: int, *words: str) -> str:
+    """Return Redis's raw reply to one short command without spaces in its words."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
+        sock.sendall((" ".join(words) + "\r\n").encode())
+        return sock.recv(1 << 16).decode("utf-8", "replace")
+
+
+def _started(path: str, folder: str) -> tuple[subprocess.Popen, int]:
+    """Start it on a port that was free a moment ago; another one if it is not."""
+    for _ in range(_ATTEMPTS):
+        port = _free_port()
+        flags = {"--port": port, "--bind": "127.0.0.1", "--dir": folder, "--save": ""}
+        flags |= {"--appendonly": "no", "--daemonize": "no"}
+        process = subprocess.Popen(
+            [path, *(str(word) for pair in flags.items() for word in pair)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+            preexec_fn=_die_with_parent,
+        )
+        if _answers(process, port):
+            return process, port
+        process.kill()
+        process.wait()
+    raise RedisError(f"{os.path.basename(path)} did not come up on {_ATTEMPTS} ports")
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return sock.getsockname()[1]
+
+
+def _answers(process: subprocess.Popen, port: int) -> bool:
+    until = time.monotonic() + _READY_S
+    while process.poll() is None and time.monotonic() < until:
+        with contextlib.suppress(OSError):
+            if command(port, "PING").startswith("+PONG"):
+                return True
+        time.sleep(0.02)
+    return False
+
+
+def _version(port: int) -> str | None:
+    for line in command(port, "INFO", "server").splitlines():
+        if line.startswith("redis_version:"):
+            return line.partition(":")[2].strip()
+    return None

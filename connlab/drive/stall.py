@@ -1,0 +1,91 @@
+"""A stall: the server stands still for a while, in the middle of the window.
+
+    client started ... warm-up ... | half a window | stop .. go on | the rest |
+
+The factor ``stall`` says for how many milliseconds. All of the server's processes get
+SIGSTOP and then SIGCONT, so the kernel goes on taking bytes for it while no program
+answers: what a garbage collector, a page fault or a noisy neighbour does, at a known
+time and for a known length. When it began and how long it took in fact is kept with
+the trial (``server.stall``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from connlab import schema
+from connlab.drive.host import Host
+
+
+class Watched:
+    """What became of a stall; `seen` is None until it is over, or if it never came."""
+
+    seen: schema.Stall | None = None
+
+
+@contextlib.contextmanager
+def during(
+    factors: Mapping[str, Any], host: Host, server: int, *, started_at_s: float
+) -> Iterator[Watched]:
+    """Stall the server once while the body runs, if the factors say so.
+
+    On leaving, the server is going again, whatever has happened.
+
+    Parameters
+    ----------
+    factors : mapping
+        ``stall`` in ms (nothing, or 0: no stall), ``warmup`` and ``duration`` in s.
+    host, server
+        Where the server runs, and its handle there.
+    started_at_s : float
+        When the client was started, on the driver's monotonic clock. Connecting takes
+        no part in the reckoning: the stall is in the middle of the window as far as
+        that was short.
+    """
+    watched = Watched()
+    length_s = (factors.get("stall") or 0) / 1000
+    if length_s <= 0:
+        yield watched
+        return
+    wait_s = begin_s(factors)
+    left = threading.Event()
+    job = (watched, host, server, started_at_s, wait_s, length_s, left)
+    thread = threading.Thread(target=_stall, args=job, name="stall", daemon=True)
+    thread.start()
+    try:
+        yield watched
+    finally:
+        left.set()
+        thread.join()
+
+
+def begin_s(factors: Mapping[str, Any]) -> float:
+    """Return how long after the client's start a stall in the middle begins."""
+    half = (factors["duration"] - factors["stall"] / 1000) / 2
+    return factors.get("warmup", 0) + max(0.0, half)
+
+
+def _stall(
+    watched: Watched,
+    host: Host,
+    server: int,
+    started_at_s: float,
+    wait_s: float,
+    length_s: float,
+    left: threading.Event,
+) -> None:
+    if left.wait(max(0.0, started_at_s + wait_s - time.monotonic())):
+        return
+    began = time.monotonic()
+    try:
+        host.pause(server)
+        left.wait(began + length_s - time.monotonic())
+    finally:
+        host.resume(server)
+    watched.seen = schema.Stall(
+        from_s=began - started_at_s, seconds=time.monotonic() - began
+    )

@@ -1,0 +1,232 @@
+"""When a sweep has measured enough.
+
+    n_min whole blocks -> look -> block -> look -> … until each metric of each cell is
+        as narrow as asked, or n_max blocks are there, or the budget is used
+
+The rule looks after whole blocks only, so that every cell has as many trials as the
+others when it is judged. Stopping as soon as an interval is narrow makes it cover
+somewhat less than it says (0.91 to 0.94 in place of 0.95, see the method); n_min keeps
+that loss small.
+
+With a budget, time beyond n_min blocks goes where intervals are widest: a round then
+holds only the cells that are furthest from their target.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+#: relative half-widths to reach, where nothing else is asked
+TARGETS = {"throughput_rps": 0.05, "response_p99_s": 0.10}
+LEVEL = 0.95
+#: n_max when only targets are given, as a multiple of n_min
+_N_MAX = 3
+#: a round of a budget takes the cells at least this near to the worst one
+_NEAR_WORST = 0.5
+#: gates that a trial may fail and the next one of its cell pass
+PASSING = {"quiet", "stationary", "lag"}
+_UNITS = {"h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0, "": 1.0}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When to stop: at least `n_min` trials per cell, at most `n_max`."""
+
+    n_min: int
+    n_max: int
+    targets: Mapping[str, float]
+    budget_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Width:
+    """How wide the interval of one metric in one cell is.
+
+    `half_width` is relative to the mean; None where two usable trials are missing.
+    Then `hope` says whether more trials may help: they do where the machine was not
+    quiet, they do not where a limit was met.
+    """
+
+    cell: int
+    metric: str
+    n: int
+    half_width: float | None
+    target: float
+    hope: bool = False
+
+    @property
+    def met(self) -> bool:
+        """Whether it is as narrow as asked."""
+        return self.half_width is not None and self.half_width <= self.target
+
+    @property
+    def pending(self) -> bool:
+        """Whether more trials are worth their time."""
+        return self.hope if self.half_width is None else not self.met
+
+    @property
+    def need(self) -> float:
+        """How far it is from its target; 1 is just met."""
+        return math.inf if self.half_width is None else self.half_width / self.target
+
+
+def rule(
+    *,
+    trials: int,
+    max_trials: int | None = None,
+    targets: Mapping[str, float] | None = None,
+    budget: float | str | None = None,
+    metrics: Sequence[str] = (),
+) -> Rule:
+    """Return the rule that a sweep's arguments mean.
+
+    Without `max_trials`, `targets` and `budget` it is just `trials` blocks. With
+    `max_trials` alone the targets are `TARGETS`; with `targets` or `budget` alone
+    there are at most three times `trials`.
+
+    Raises
+    ------
+    ValueError
+        For numbers that cannot be, and metrics that are not in `metrics`.
+    """
+    if trials < 1:
+        raise ValueError(f"trials: {trials}; allowed: 1 or more")
+    if max_trials is not None and max_trials < trials:
+        raise ValueError(f"max_trials: {max_trials}; allowed: {trials} (trials) up")
+    adaptive = max_trials is not None or targets is not None or budget is not None
+    if not adaptive:
+        return Rule(trials, trials, {})
+    wanted = dict(TARGETS if targets is None else targets)
+    for metric, width in wanted.items():
+        if metrics and metric not in metrics:
+            raise ValueError(f"targets: unknown metric {metric!r}")
+        if not 0 < width < 1:
+            raise ValueError(f"targets: {metric}: {width}; allowed: between 0 and 1")
+    most = _N_MAX * trials if max_trials is None else max_trials
+    return Rule(trials, most, wanted, seconds(budget) if budget is not None else None)
+
+
+def seconds(text: float | str) -> float:
+    """Return a span of time in seconds: ``90``, ``"90s"``, ``"10m"``, ``"1h30m"``."""
+    if isinstance(text, int | float):
+        found = float(text)
+    else:
+        parts = re.findall(r"(\d+(?:\.\d+)?)\s*(h|min|m|s|)", text.strip())
+        if not parts or re.sub(r"[\d.\s]|h|min|m|s", "", text):
+            raise ValueError(f"budget: {text!r}; allowed: 90, '90s', '10m', '1h30m'")
+        found = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if not found > 0:
+        raise ValueError(f"budget: {text!r}; allowed: more than no time")
+    return found
+
+
+def relative_half_width(values: Sequence[float]) -> float | None:
+    """Return the half-width of the 95 % t interval of a mean, over that mean.
+
+    None for fewer than two values; infinite for a mean of 0 whose values differ.
+    """
+    if len(values) < 2:
+        return None
+    from scipy.special import stdtrit
+
+    mean = statistics.fmean(values)
+    deviation = statistics.stdev(values)
+    if deviation == 0:
+        return 0.0
+    t = float(stdtrit(len(values) - 1, 0.5 + LEVEL / 2))
+    half = t * deviation / math.sqrt(len(values))
+    return half / abs(mean) if mean else math.inf
+
+
+def widths(rows: Sequence[Sequence[Mapping[str, Any]]], rule: Rule) -> list[Width]:
+    """Return the width reached by each target metric in each cell.
+
+    Parameters
+    ----------
+    rows : sequence of sequence of mapping
+        Per cell its trials as flat rows (`connlab.schema.flatten`); only those with
+        `ok` count, and of them those that have the metric.
+    """
+    return [
+        _width(cell, metric, trials, target)
+        for cell, trials in enumerate(rows)
+        for metric, target in rule.targets.items()
+    ]
+
+
+def _width(cell: int, metric: str, trials: Sequence[Mapping], target: float) -> Width:
+    values = [
+        row[metric] for row in trials if row["ok"] and row.get(metric) is not None
+    ]
+    hope = any(_spoilt(row) for row in trials)
+    width = relative_half_width(values)
+    return Width(cell, metric, len(values), width, target, hope)
+
+
+def _spoilt(row: Mapping[str, Any]) -> bool:
+    """Return whether a trial was spoilt by what may be over next time."""
+    failed = set((row.get("gates_failed") or "").split(", ")) - {""}
+    return not row.get("failure") and bool(failed) and failed <= PASSING
+
+
+def next_round(rows: Sequence[Sequence[Mapping]], rule: Rule) -> tuple[int, ...] | str:
+    """Return the cells to measure next, or why no more is wanted.
+
+    Called after whole rounds only. Without a budget a round is all cells.
+    """
+    counts = [len(trials) for trials in rows]
+    if min(counts) < rule.n_min:
+        least = min(counts)
+        return tuple(cell for cell, n in enumerate(counts) if n == least)
+    if not rule.targets:
+        return f"all {rule.n_min} blocks are there"
+    reached = widths(rows, rule)
+    pending = [width for width in reached if width.pending]
+    if not pending:
+        return _all_met(reached, counts)
+    if rule.budget_s is None:
+        if min(counts) >= rule.n_max:
+            return _still_wide(pending, counts)
+        return tuple(range(len(rows)))
+    return _widest(pending, counts, rule)
+
+
+def _widest(pending: Sequence[Width], counts: Sequence[int], rule: Rule):
+    need: dict[int, float] = {}
+    for width in pending:
+        if counts[width.cell] < rule.n_max:
+            need[width.cell] = max(width.need, need.get(width.cell, 0.0))
+    if not need:
+        return _still_wide(pending, counts)
+    worst = max(need.values())
+    limit = worst * _NEAR_WORST if math.isfinite(worst) else worst
+    return tuple(sorted(cell for cell, far in need.items() if far >= limit))
+
+
+def _all_met(reached: Sequence[Width], counts: Sequence[int]) -> str:
+    without = len({width.cell for width in reached if not width.met})
+    if not without:
+        return f"every target was met after {_blocks(counts)}"
+    return (
+        f"no more trials would help after {_blocks(counts)}: {without} of "
+        f"{len(counts)} cells have no interval, the others met their targets"
+    )
+
+
+def _still_wide(pending: Sequence[Width], counts: Sequence[int]) -> str:
+    cells = len({width.cell for width in pending})
+    return (
+        f"the most trials allowed ({max(counts)} per cell) are there; "
+        f"{cells} of {len(counts)} cells are wider than their target or have too few "
+        "trials that may be used"
+    )
+
+
+def _blocks(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low} blocks" if low == high else f"{low} to {high} trials per cell"

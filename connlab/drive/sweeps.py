@@ -1,0 +1,536 @@
+"""A sweep: from a grid of factors to the trials of one study.
+
+    check -> estimate, said -> round after round: trial -> gates -> one line on disk
+        -> look: narrow enough? -> report
+
+Trials that are already on disk, made by the same programs in the same class of
+environment, are taken as they are; so a sweep that was interrupted goes on where it
+stopped when it is called again with the same arguments.
+"""
+
+from __future__ import annotations
+
+import gzip
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from connlab import schema
+from connlab.drive import (
+    companions,
+    cores,
+    flags,
+    gates,
+    interrupt,
+    machine,
+    plan,
+    stopping,
+    store,
+    timelines,
+    works,
+)
+from connlab.drive import progress as telling
+from connlab.drive import trials as running
+from connlab.drive.host import Host, LocalHost
+from connlab.drive.programs import Programs
+from connlab.drive.reports import Estimate, Reached, SweepReport
+from connlab.drive.works import Work
+
+
+@dataclass
+class _State:
+    """What a sweep has done so far; `rows` are flat, per cell."""
+
+    rows: list[list[dict]]
+    began: float = field(default_factory=time.monotonic)
+    started_at: str = field(default_factory=machine.now)
+    done: int = 0
+    resumed: int = 0
+    failed: int = 0
+    flagged: int = 0
+    window_s: float = 0.0
+    planned: int = 0
+    reason: str = ""
+    complete: bool = False
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def there(self) -> int:
+        return self.done + self.resumed
+
+
+def sweep(
+    study: str,
+    *,
+    run: str,
+    factors: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]],
+    fixed: Mapping[str, Any] | None = None,
+    trials: int = 5,
+    max_trials: int | None = None,
+    targets: Mapping[str, float] | None = None,
+    duration: float = 1.0,
+    warmup: float = 0.1,
+    seed: int = 1,
+    budget: float | str | None = None,
+    progress: bool = True,
+    root: str | Path = "runs",
+    timeout: float | None = None,
+    histograms: bool = True,
+    programs: Programs | None = None,
+    server_host: Host | None = None,
+    client_host: Host | None = None,
+) -> SweepReport:
+    """Measure every cell of a grid, in shuffled blocks, and keep each trial.
+
+    A trial that is on disk already is not repeated, so the same call goes on where an
+    earlier one was interrupted.
+
+    Parameters
+    ----------
+    study, run : str
+        Names; the trials go to ``root/run/study/trials.jsonl``.
+    factors : mapping of str to sequence, or several of them
+        What varies: every combination of the levels is a cell. Names are those of
+        `connlab.drive.flags.FLAGS`. Several grids are joined into one sweep, so that
+        a block still holds each cell once.
+    fixed : mapping, optional
+        Settings that all cells share.
+    trials : int
+        Blocks at least; a block holds every cell once.
+    max_trials : int, optional
+        Blocks at most, while a target is not met. Without `max_trials`, `targets` and
+        `budget` there are just `trials` blocks.
+    targets : mapping of str to float, optional
+        Relative half-width of the 95 % interval to reach, per column; 5 % for
+        ``throughput_rps`` and 10 % for ``response_p99_s`` if only `max_trials` or
+        `budget` is given.
+    duration, warmup : float
+        Seconds of each trial's measurement window, and before it.
+    seed : int
+        Fixes the order of the blocks and what the clients do.
+    budget : float or str, optional
+        Seconds, or ``"10m"``: stop then; time beyond `trials` blocks is spent on the
+        cells whose intervals are widest.
+    progress : bool
+        Say what it costs, how far it is, and the report.
+    root : str or Path
+        Folder of runs, relative to the project's.
+    timeout : float, optional
+        Seconds after which a client counts as hung.
+    histograms : bool
+        Keep each trial's histogram below ``latency/``.
+    programs : Programs, optional
+        The two programs, if not ``build/server`` and ``build/client``.
+    server_host, client_host : Host, optional
+        Where they run; this machine if not said.
+
+    Returns
+    -------
+    SweepReport
+
+    Raises
+    ------
+    ValueError
+        For an unknown factor, model or workload (with the nearest known name) or a
+        value that is not allowed.
+    FileNotFoundError
+        When the programs have not been built.
+    KeyboardInterrupt
+        After Ctrl-C: within two seconds, with no process left; what was measured is
+        on disk, and how to go on has been said.
+    """
+    work = works.prepare(
+        study,
+        run=run,
+        factors=factors,
+        fixed=fixed,
+        trials=trials,
+        max_trials=max_trials,
+        targets=targets,
+        duration=duration,
+        warmup=warmup,
+        seed=seed,
+        budget=budget,
+        root=root,
+        timeout=timeout,
+        histograms=histograms,
+        programs=programs,
+    )
+    here = LocalHost()
+    server = server_host or here
+    with interrupt.noted():
+        try:
+            report = _swept(work, (server, client_host or server), progress)
+        finally:
+            here.close()
+        stopped = interrupt.caught()
+    if progress:
+        telling.say(str(report))
+    if stopped == signal.SIGINT:
+        raise KeyboardInterrupt(report.stopped_because)
+    if stopped is not None:
+        signal.raise_signal(stopped)
+    return report
+
+
+def estimate(study: str, **arguments: Any) -> Estimate:
+    """Return what `sweep` with the same arguments would cost, measuring nothing.
+
+    Trials that are on disk say what their cells cost; others are guessed from their
+    window, warm-up and connections.
+    """
+    for name in ("progress", "server_host", "client_host"):
+        arguments.pop(name, None)
+    work = works.prepare(study, **arguments)
+    log = store.read(work.folder / store.TRIALS)
+    return works.estimated(work, works.known(work, log.trials))
+
+
+def _swept(work: Work, hosts: tuple[Host, Host], progress: bool) -> SweepReport:
+    state = _State(rows=[[] for _ in work.cells])
+    run_folder = work.folder.parent
+    with store.journal(work.folder / store.TRIALS) as (log, append):
+        there = works.known(work, log.trials)
+        manifest = store.read_json(run_folder / store.MANIFEST) or {}
+        state.remarks += [*log.remarks, *works.strangers(work, log.trials, manifest)]
+        cost = works.estimated(work, there)
+        state.planned = cost.trials + min(cost.resumed, _least(work))
+        if progress:
+            for remark in state.remarks:
+                telling.say(f"{work.study}: {remark}")
+            telling.say(f"{work.study}: {cost}")
+        facts = machine.manifest(work.programs)
+        _note_in_manifest(work, state, facts)
+        with telling.shown(work.study, enabled=progress) as show:
+            _measure(work, state, hosts, there, append, show)
+        report = _report(work, state)
+        _note_in_manifest(work, state, facts, report)
+    _beat(work, state, report=report)
+    return report
+
+
+def _least(work: Work) -> int:
+    return work.rule.n_min * len(work.cells)
+
+
+def _measure(
+    work: Work,
+    state: _State,
+    hosts: tuple[Host, Host],
+    there: Mapping[str, dict],
+    append: Callable[[str], None],
+    show: telling.Show,
+) -> None:
+    """Walk the rounds; take what is there, measure what is not, keep each at once."""
+    for slot in _slots(work, state):
+        key = work.key(slot.cell, slot.repeat)
+        row = there.get(key)
+        if row is not None:
+            state.resumed += 1
+        elif _out_of_budget(work, state, slot.cell):
+            return
+        else:
+            _beat(work, state, current=work.cells[slot.cell])
+            try:
+                row = _measured(work, state, slot, key, hosts, append)
+            except store.StoreError as error:
+                state.reason = f"{error}; free some space, then the same call goes on"
+                return
+            if row is None:
+                state.reason = _interrupted(state)
+                return
+        _count(state, slot.cell, schema.flatten(row))
+        show(
+            done=state.there,
+            planned=state.planned,
+            eta_s=_eta_s(work, state),
+            note=f"{state.failed} failed",
+        )
+
+
+def _slots(work: Work, state: _State) -> Iterator[plan.Slot]:
+    """Give place after place, looking after each round whether more is wanted."""
+    number = 0
+    while True:
+        wanted = stopping.next_round(state.rows, work.rule)
+        if isinstance(wanted, str):
+            state.reason, state.complete = wanted, True
+            return
+        counts = [len(rows) for rows in state.rows]
+        state.planned = max(_least(work), state.there + len(wanted))
+        yield from plan.round_of(wanted, number=number, counts=counts, seed=work.seed)
+        number += 1
+
+
+def _count(state: _State, cell: int, flat: dict) -> None:
+    state.rows[cell].append(flat)
+    failed = flat["failure"] is not None
+    state.failed += failed
+    state.flagged += not failed and not flat["ok"]
+
+
+def _measured(
+    work: Work,
+    state: _State,
+    slot: plan.Slot,
+    key: str,
+    hosts: tuple[Host, Host],
+    append: Callable[[str], None],
+) -> dict | None:
+    """Measure one trial and keep it; None when a signal came meanwhile."""
+    outcome, trial = _trial(work, slot, key, hosts)
+    if trial is None:
+        return None
+    if work.histograms and outcome.files.get("histogram"):
+        _keep_histogram(work, state, key, outcome.files["histogram"])
+    append(trial.model_dump_json(by_alias=True))
+    row = trial.model_dump(by_alias=True)
+    state.done += 1
+    state.window_s += schema.pick(row, "client.window.seconds") or 0.0
+    return row
+
+
+def _trial(
+    work: Work, slot: plan.Slot, key: str, hosts: tuple[Host, Host]
+) -> tuple[running.Outcome | None, schema.Trial | None]:
+    factors = work.cells[slot.cell]
+    model = work.models[factors["model"]]
+    seed = plan.client_seed(work.seed, slot.repeat)
+    sets = cores.split(cores.available(), server=factors.get("cores"))
+    started_at = machine.now()
+    hard = machine.limits()["descriptors"]["hard"]
+    told = flags.with_enough_processes(factors, descriptors=hard)
+    told = flags.with_time_to_settle(told, model=model)
+    setting = running.Setting(
+        factors=told,
+        seed=seed,
+        cores=sets,
+        programs=work.programs,
+        model=model,
+        timeout_s=work.timeout,
+        files=("timeline", "histogram") if work.histograms else ("timeline",),
+    )
+    outcome = (
+        running.run(setting, server_host=hosts[0], client_host=hosts[1])
+        if model.available
+        else running.unavailable(model)
+    )
+    if outcome is None:
+        return None, None
+    trial = schema.Trial(
+        key=key,
+        study=work.study,
+        block=slot.block,
+        order=slot.order,
+        repeat=slot.repeat,
+        seed=seed,
+        factors=factors,
+        started_at=started_at,
+        seconds=outcome.seconds,
+        environment=work.environment,
+        binaries=work.binaries,
+        commands=_commands(told, seed),
+        cores=sets.recorded() | companions.recorded(),
+        server=outcome.server,
+        client=outcome.client,
+        timeline=_timeline(outcome),
+        failure=outcome.failure,
+    )
+    facts = trial.model_dump(by_alias=True)
+    verdicts = {"gates": gates.judge(facts), "label": gates.label(facts)}
+    return outcome, trial.model_copy(update=verdicts)
+
+
+def _timeline(outcome: running.Outcome) -> schema.Timeline | None:
+    if outcome.client is None:
+        return None
+    window = outcome.client.window
+    until_s = (window.get("warmup_s") or 0) + (window.get("seconds") or 0)
+    return timelines.parse(outcome.files.get("timeline"), until_s=until_s)
+
+
+def _commands(factors: Mapping[str, Any], seed: int) -> dict[str, str]:
+    """Return both command lines as one would type them, without paths."""
+    server = ["server", *flags.server_flags(factors)]
+    client = ["client", "HOST:PORT", *flags.client_flags(factors, seed=seed)]
+    return {"server": " ".join(server), "client": " ".join(client)}
+
+
+def _keep_histogram(work: Work, state: _State, key: str, data: bytes) -> None:
+    folder = work.folder / "latency"
+    try:
+        folder.mkdir(exist_ok=True)
+        packed = gzip.compress(data, compresslevel=6, mtime=0)
+        (folder / f"{key}.csv.gz").write_bytes(packed)
+    except OSError as error:
+        remark = f"a histogram was not kept: {error.strerror}"
+        if remark not in state.remarks:
+            state.remarks.append(remark)
+
+
+def _out_of_budget(work: Work, state: _State, cell: int) -> bool:
+    budget_s = work.rule.budget_s
+    if budget_s is None:
+        return False
+    took = [row["seconds"] for row in state.rows[cell]]
+    spent = time.monotonic() - state.began
+    if spent + works.guess_s(work, cell, took) <= budget_s:
+        return False
+    text = telling.duration_text(budget_s)
+    state.reason = f"the budget of {text} is used; {state.there} trials are there"
+    state.complete = min(len(rows) for rows in state.rows) >= work.rule.n_min
+    if not state.complete:
+        state.reason += f", fewer than {work.rule.n_min} in some cells"
+    return True
+
+
+def _eta_s(work: Work, state: _State) -> float:
+    """Return what the trials that are planned now will take."""
+    left = state.planned - state.there
+    each = [
+        works.guess_s(work, cell, [row["seconds"] for row in rows])
+        for cell, rows in enumerate(state.rows)
+    ]
+    missing = [max(0, work.rule.n_min - len(rows)) for rows in state.rows]
+    if sum(missing):
+        return sum(n * cost for n, cost in zip(missing, each, strict=True))
+    return left * sum(each) / len(each)
+
+
+def _interrupted(state: _State) -> str:
+    number = interrupt.caught() or signal.SIGINT
+    name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+    return (
+        f"{name}; {state.there} trials are kept, and the same call goes on from there"
+    )
+
+
+def _window_share(state: _State) -> float | None:
+    spent = time.monotonic() - state.began
+    return state.window_s / spent if state.done and spent > 0 else None
+
+
+def _reached(work: Work, widths: Sequence[stopping.Width]) -> tuple[Reached, ...]:
+    found = []
+    for metric, target in work.rule.targets.items():
+        known = [w for w in widths if w.metric == metric and w.half_width is not None]
+        if not known:
+            continue
+        widest = max(known, key=lambda width: width.half_width)
+        found.append(
+            Reached(
+                metric=metric,
+                target=target,
+                half_width=widest.half_width,
+                n=widest.n,
+                factors=work.level(widest.cell),
+                cells_met=sum(width.met for width in known),
+                cells=len(work.cells),
+            )
+        )
+    return tuple(found)
+
+
+def _report(work: Work, state: _State) -> SweepReport:
+    unusable = sum(not any(row["ok"] for row in rows) for rows in state.rows if rows)
+    if unusable:
+        state.remarks.append(
+            f"{unusable} of {len(work.cells)} cells have no trial that may be used"
+        )
+    return SweepReport(
+        run=work.run,
+        study=work.study,
+        planned=state.planned,
+        done=state.done,
+        resumed=state.resumed,
+        failed=state.failed,
+        flagged=state.flagged,
+        seconds=time.monotonic() - state.began,
+        window_share=_window_share(state),
+        stopped_because=state.reason,
+        complete=state.complete,
+        reached=_reached(work, stopping.widths(state.rows, work.rule)),
+        remarks=tuple(state.remarks),
+    )
+
+
+def _note_in_manifest(
+    work: Work, state: _State, facts: dict, report: SweepReport | None = None
+) -> None:
+    """Keep what was asked and, at the end, how it ended; a full disk stops nothing."""
+    entry: dict[str, Any] = {
+        "started_at": state.started_at,
+        "environment": work.environment,
+        "binaries": dict(work.binaries),
+        "parameters": dict(work.parameters),
+        "stopping": None,
+    }
+    if report is not None:
+        entry["stopping"] = _stopping(work, state, report)
+    try:
+        machine.keep_manifest(
+            work.folder.parent, run=work.run, study=work.study, entry=entry, facts=facts
+        )
+    except OSError as error:
+        state.remarks.append(f"{store.MANIFEST} was not renewed: {error.strerror}")
+
+
+def _stopping(work: Work, state: _State, report: SweepReport) -> dict[str, Any]:
+    widths = stopping.widths(state.rows, work.rule)
+    return {
+        "reason": report.stopped_because,
+        "complete": report.complete,
+        "rule": asdict(work.rule) | {"targets": dict(work.rule.targets)},
+        "trials_per_cell": [len(rows) for rows in state.rows],
+        "trials": report.done + report.resumed,
+        "failed": report.failed,
+        "flagged": report.flagged,
+        "seconds": report.seconds,
+        "window_share": report.window_share,
+        "widths": [
+            {
+                "factors": work.level(width.cell),
+                "metric": width.metric,
+                "n": width.n,
+                "half_width": width.half_width,
+                "target": width.target,
+                "met": width.met,
+            }
+            for width in widths
+        ],
+        "remarks": list(report.remarks),
+    }
+
+
+def _beat(
+    work: Work,
+    state: _State,
+    *,
+    current: Mapping | None = None,
+    report: SweepReport | None = None,
+) -> None:
+    """Renew ``progress.json``; a disk that takes no heartbeat stops nothing."""
+    ended = "done" if state.complete else "interrupted"
+    beat = schema.Heartbeat(
+        run=work.run,
+        study=work.study,
+        state=ended if report else "running",
+        planned=state.planned,
+        done=state.done,
+        resumed=state.resumed,
+        failed=state.failed,
+        started_at=state.started_at,
+        updated_at=machine.now(),
+        seconds=time.monotonic() - state.began,
+        eta_s=None if report else _eta_s(work, state),
+        window_share=_window_share(state),
+        current=dict(current) if current else None,
+        message=report.stopped_because if report else None,
+    )
+    try:
+        store.replace(work.folder / store.PROGRESS, beat.model_dump(by_alias=True))
+    except OSError:
+        return

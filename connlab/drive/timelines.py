@@ -1,0 +1,129 @@
+"""The client's timeline: when the warm-up was over, and whether the window drifts.
+
+The client counts answers in steps of 100 ms from the start of its load. Two questions
+are asked of these counts:
+
+- when had the server warmed up? With the first step that lies as near to the median of
+  the second half as that half's own steps do;
+- does throughput drift inside the window? The trend is the median of all slopes between
+  two steps (Theil and Sen), and it is believed when Mann and Kendall's test finds that
+  so many steps in one direction would be rare by chance.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from connlab import schema
+
+#: fewer steps than this say nothing about a trend
+STEPS_MIN = 6
+#: a step has settled within this part of the median, or so many deviations
+_SETTLED = 0.05
+_DEVIATIONS = 3
+#: turns a median absolute deviation into a normal standard deviation
+_MAD = 1.4826
+
+
+@dataclass(frozen=True)
+class Trend:
+    """How much throughput changed from the window's start to its end.
+
+    `change` is relative to the median; `p` is the chance of such a run of steps
+    without any trend.
+    """
+
+    change: float
+    p: float
+    steps: int
+
+
+def parse(data: bytes | None, *, until_s: float) -> schema.Timeline | None:
+    """Return the whole steps up to `until_s` after the start of the load.
+
+    None when the client left no timeline or one that cannot be read.
+    """
+    try:
+        rows = list(csv.DictReader(io.StringIO((data or b"").decode())))
+        starts = [int(row["start_ms"]) for row in rows]
+        requests = [int(row["requests"]) for row in rows]
+    except (UnicodeDecodeError, KeyError, ValueError, TypeError):
+        return None
+    if len(starts) < 2:
+        return None
+    step = starts[1] - starts[0]
+    whole = sum(start + step <= until_s * 1000 + 1 for start in starts)
+    requests = requests[:whole]
+    return schema.Timeline(
+        step_ms=step,
+        start_ms=starts[0],
+        requests=requests,
+        warmup_detected_s=_warmed_up_s(requests, step, starts[0]),
+    )
+
+
+def in_window(
+    timeline: schema.Timeline, *, warmup_s: float, window_s: float
+) -> list[int]:
+    """Return the steps that lie wholly inside the measurement window."""
+    first, last = warmup_s * 1000 - 1, (warmup_s + window_s) * 1000 + 1
+    starts = (
+        timeline.start_ms + i * timeline.step_ms for i in range(len(timeline.requests))
+    )
+    return [
+        count
+        for start, count in zip(starts, timeline.requests, strict=True)
+        if start >= first and start + timeline.step_ms <= last
+    ]
+
+
+def trend(counts: Sequence[float]) -> Trend | None:
+    """Return the trend of some steps, None when they are too few or all empty."""
+    n = len(counts)
+    if n < STEPS_MIN or not any(counts):
+        return None
+    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
+    slope = statistics.median((counts[j] - counts[i]) / (j - i) for i, j in pairs)
+    middle = statistics.median(counts) or statistics.fmean(counts)
+    signs = sum(_sign(counts[j] - counts[i]) for i, j in pairs)
+    return Trend(slope * (n - 1) / middle, _mann_kendall_p(signs, counts), n)
+
+
+def settled(counts: Sequence[float]) -> int:
+    """Return how many steps pass before throughput has settled.
+
+    The second half says what settled means: its median, give or take three of its
+    standard deviations (estimated from its median absolute deviation) or 5 %.
+    """
+    half = counts[len(counts) // 2 :]
+    middle = statistics.median(half)
+    deviation = _MAD * statistics.median(abs(count - middle) for count in half)
+    allowed = max(_SETTLED * middle, _DEVIATIONS * deviation)
+    near = (i for i, count in enumerate(counts) if abs(count - middle) <= allowed)
+    return next(near, len(counts))
+
+
+def _warmed_up_s(counts: Sequence[int], step_ms: int, start_ms: int) -> float | None:
+    if len(counts) < STEPS_MIN:
+        return None
+    return (start_ms + settled(counts) * step_ms) / 1000
+
+
+def _sign(x: float) -> int:
+    return (x > 0) - (x < 0)
+
+
+def _mann_kendall_p(s: int, counts: Sequence[float]) -> float:
+    """Return the two-sided p of Kendall's S, by its normal approximation."""
+    n = len(counts)
+    ties = [counts.count(value) for value in set(counts)]
+    spread = n * (n - 1) * (2 * n + 5) - sum(t * (t - 1) * (2 * t + 5) for t in ties)
+    if spread <= 0 or s == 0:
+        return 1.0
+    z = (abs(s) - 1) / math.sqrt(spread / 18)
+    return math.erfc(z / math.sqrt(2))

@@ -1,0 +1,304 @@
+"""One trial: a fresh server, a fresh client, and what was seen of both.
+
+    start server -> ready -> look (idle) -> start client -> look … look
+        -> the client's report -> stop client -> stop server -> one line of facts
+
+Whatever goes wrong becomes a reason in the trial, never an exception: a server that
+does not come up, dies midway or prints junk, a client that fails or hangs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from connlab import schema
+from connlab.drive import companions, flags, interrupt, machine, samples, stall
+from connlab.drive.cores import Cores
+from connlab.drive.host import Ended, Host, ProgramError, Reading, describe_exit
+from connlab.drive.programs import Programs
+
+READY_S = 10.0
+GRACE_S = 5.0
+LOOK_S = 0.1
+MEMORY_LOOK_S = 0.25
+#: a look may cost one part in so many of the time until the next
+LOOK_COST = 50
+#: how long a client may take to notice that its server is gone
+NOTICE_S = 3.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """All that a trial needs to know; equal for the whole sweep but for the cell."""
+
+    factors: Mapping[str, Any]
+    seed: int
+    cores: Cores
+    programs: Programs
+    model: schema.Model | None = None
+    timeout_s: float | None = None
+    files: tuple[str, ...] = ("timeline",)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a trial gave, before gates and labels."""
+
+    server: schema.Server
+    client: schema.Client | None
+    failure: schema.Failure | None
+    files: Mapping[str, bytes]
+    seconds: float
+
+
+@dataclass
+class _Course:
+    """What has been seen of a trial that is under way."""
+
+    looks: list[samples.Look] = field(default_factory=list)
+    ready: dict | None = None
+    client: dict | None = None
+    started_at_s: float = 0.0
+    reported_at_s: float = 0.0
+    stall: schema.Stall | None = None
+    failure: schema.Failure | None = None
+
+
+def run(setting: Setting, *, server_host: Host, client_host: Host) -> Outcome | None:
+    """Run one trial; None when a signal asked to stop meanwhile (nothing is kept)."""
+    began = time.monotonic()
+    course = _Course()
+    server = client = None
+    server_end = client_end = None
+    try:
+        try:
+            server = _start_server(setting, course, server_host)
+        except ProgramError as error:
+            course.failure = _failure("server-start", str(error))
+        if server is not None and course.failure is None:
+            try:
+                client = _start_client(setting, course, client_host)
+                with stall.during(
+                    setting.factors,
+                    server_host,
+                    server,
+                    started_at_s=course.started_at_s,
+                ) as watched:
+                    _attend(setting, course, server_host, server, client_host, client)
+                course.stall = watched.seen
+            except ProgramError as error:
+                course.failure = _failure("client-failed", f"client: {error}")
+    finally:
+        grace_s = 0 if interrupt.asked() else GRACE_S
+        if client is not None:
+            wait_s = GRACE_S if course.client else 0
+            client_end = client_host.stop(client, grace_s=1.0, wait_s=wait_s)
+        if server is not None:
+            server_end = server_host.stop(server, grace_s=grace_s)
+    if interrupt.asked():
+        return None
+    return _outcome(
+        setting, course, server_end, client_end, began, server_host is client_host
+    )
+
+
+def unavailable(model: schema.Model) -> Outcome:
+    """Return the outcome of a model that cannot run here: a reason, no figures."""
+    failure = _failure("unavailable", model.reason or "not available here")
+    return Outcome(schema.Server(model=model), None, failure, {}, 0.0)
+
+
+def timeout_s(factors: Mapping[str, Any]) -> float:
+    """Return how long a client may take: its own time, and much time to connect."""
+    own = 120.0 if factors.get("requests") is not None else factors["duration"]
+    connecting = factors.get("connections", 1) / (factors.get("connect_rate") or 500)
+    before = (factors.get("settle") or 0) + factors.get("warmup", 0)
+    return own + before + connecting + 15
+
+
+def _start_server(setting: Setting, course: _Course, host: Host) -> int | None:
+    argv = [*setting.programs.server, *flags.server_flags(setting.factors)]
+    handle = host.start(argv, cores=setting.cores.server)
+    try:
+        course.ready = _patiently(host, handle, READY_S)
+        if course.ready is None and not interrupt.asked():
+            course.failure = _failure("server-start", f"not ready after {READY_S:g} s")
+        elif course.ready and course.ready.get("event") != "ready":
+            event = course.ready.get("event")
+            course.failure = _failure("server-start", f"said {event!r}, not 'ready'")
+    except ProgramError as error:
+        course.failure = _failure("server-start", f"server: {error}")
+    if course.failure is None and course.ready:
+        reading = host.sample(handle, memory=True)
+        course.looks.append(_look(reading, None))
+    return handle
+
+
+def _patiently(host: Host, handle: int, timeout_s: float) -> dict | None:
+    until = time.monotonic() + timeout_s
+    while not interrupt.asked() and time.monotonic() < until:
+        line = host.ready(handle, timeout_s=until - time.monotonic())
+        if line is not None:
+            return line
+    return None
+
+
+def _start_client(setting: Setting, course: _Course, host: Host) -> int | None:
+    if course.ready is None:
+        return None
+    target = f"{course.ready['host']}:{course.ready['port']}"
+    words = flags.client_flags(setting.factors, seed=setting.seed)
+    argv = [*setting.programs.client, target, *words]
+    course.started_at_s = time.monotonic()
+    return host.start(argv, cores=setting.cores.client, files=setting.files)
+
+
+def _attend(
+    setting: Setting,
+    course: _Course,
+    server_host: Host,
+    server: int,
+    client_host: Host,
+    client: int | None,
+) -> None:
+    """Wait for the client's report, looking at the server now and then."""
+    if client is None:
+        return
+    began = time.monotonic()
+    allowed = setting.timeout_s or timeout_s(setting.factors)
+    until = began + allowed
+    next_memory = began + MEMORY_LOOK_S
+    pause = LOOK_S
+    gone_at = None
+    while course.client is None and not interrupt.asked():
+        course.client = client_host.ready(client, timeout_s=pause)
+        course.reported_at_s = time.monotonic()
+        memory = course.client is None and course.reported_at_s >= next_memory
+        reading = server_host.sample(server, memory=memory)
+        other = client_host.sample(client, machine=False)
+        course.looks.append(_look(reading, other))
+        pause = max(LOOK_S, LOOK_COST * (reading.cost_s + other.cost_s))
+        if memory:
+            next_memory = time.monotonic() + max(MEMORY_LOOK_S, pause)
+        if reading.processes is None and gone_at is None:
+            gone_at = time.monotonic()
+            until = min(until, gone_at + NOTICE_S)
+        if course.client is None and time.monotonic() >= until:
+            if gone_at is None:
+                reason = f"client: no report after {allowed:.3g} s"
+                course.failure = _failure("client-hung", reason)
+            return
+
+
+def _look(server: Reading, client: Reading | None) -> samples.Look:
+    return samples.Look(server, client, time.process_time(), companions.cpu_s())
+
+
+def _outcome(
+    setting: Setting,
+    course: _Course,
+    server_end: Ended | None,
+    client_end: Ended | None,
+    began: float,
+    same_host: bool,
+) -> Outcome:
+    stats = _last_stats(server_end)
+    place = samples.window(
+        course.client,
+        started_at_s=course.started_at_s,
+        reported_at_s=course.reported_at_s,
+    )
+    sampled = (
+        samples.summarise(course.looks, window=place, stats=stats, same_host=same_host)
+        if course.looks
+        else None
+    )
+    server = schema.Server(
+        model=setting.model,
+        ready=schema.Ready.model_validate(course.ready) if _is_ready(course) else None,
+        stats=schema.Stats.model_validate(stats) if stats else None,
+        samples=sampled,
+        stall=course.stall,
+        exit=server_end.exit if server_end else None,
+        diagnostics=_said(server_end),
+    )
+    client, malformed = _checked(course.client)
+    failure = _server_died(course, server_end) or course.failure
+    failure = failure or malformed or _empty(client)
+    if failure and failure.kind == "client-failed":
+        failure = _with_diagnostics(failure, client_end)
+    files = client_end.files if client_end else {}
+    return Outcome(server, client, failure, files, time.monotonic() - began)
+
+
+def _is_ready(course: _Course) -> bool:
+    return bool(course.ready) and course.ready.get("event") == "ready"
+
+
+def _last_stats(end: Ended | None) -> dict | None:
+    lines = [
+        line for line in (end.lines if end else ()) if line.get("event") == "stats"
+    ]
+    return lines[-1] if lines else None
+
+
+def _server_died(course: _Course, end: Ended | None) -> schema.Failure | None:
+    """Return the failure of a server that ended before it was asked to."""
+    if not course.looks or end is None or not end.early:
+        return None
+    said = _said(end)
+    reason = f"server: {describe_exit(end.exit)}" + (f": {said}" if said else "")
+    return _failure("server-died", reason)
+
+
+def _checked(
+    told: dict | None,
+) -> tuple[schema.Client | None, schema.Failure | None]:
+    """Return the client's report if it is one, else why not."""
+    if told is None:
+        return None, _failure("client-failed", "client: no report")
+    try:
+        return schema.Client.model_validate(told), None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(step) for step in first["loc"])
+        reason = f"client: its report is malformed: {place}: {first['msg']}"
+        return None, _failure("client-failed", reason)
+
+
+def _empty(client: schema.Client | None) -> schema.Failure | None:
+    """Return the failure of a client that reported but has nothing to report."""
+    if client is None:
+        return None
+    if not client.connections.established:
+        errors = _nonzero(client.errors)
+        return _failure("no-connection", f"no connection was established{errors}")
+    if not client.window.get("requests"):
+        errors = _nonzero(client.errors)
+        return _failure("no-requests", f"no request was answered in the window{errors}")
+    return None
+
+
+def _nonzero(errors: Mapping[str, int] | None) -> str:
+    told = [f"{kind} {count}" for kind, count in (errors or {}).items() if count]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _with_diagnostics(failure: schema.Failure, end: Ended | None) -> schema.Failure:
+    said = _said(end)
+    if not said or said in failure.reason:
+        return failure
+    return _failure(failure.kind, f"{failure.reason}: {said}")
+
+
+def _said(end: Ended | None) -> str | None:
+    return machine.without_paths(end.diagnostics) or None if end else None
+
+
+def _failure(kind: str, reason: str) -> schema.Failure:
+    return schema.Failure(kind=kind, reason=machine.without_paths(reason)[:500])

@@ -1,0 +1,216 @@
+"""A sweep's arguments, checked: the work that is to be done, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from connlab import schema
+from connlab.drive import cores, machine, plan, stopping
+from connlab.drive.programs import Programs, built, registry, unknown
+from connlab.drive.reports import Estimate
+
+#: what a trial takes beside warm-up and window, and per connection (seconds)
+_OVERHEAD_S = 0.1
+_PER_CONNECTION_S = 60e-6
+#: what a trial takes that asks for requests and not for a time
+_REQUESTS_GUESS_S = 2.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that is fixed before the first trial of a sweep."""
+
+    run: str
+    study: str
+    folder: Path
+    cells: tuple[dict[str, Any], ...]
+    varied: tuple[str, ...]
+    models: Mapping[str, schema.Model]
+    programs: Programs
+    binaries: Mapping[str, str]
+    environment: str
+    rule: stopping.Rule
+    seed: int
+    timeout: float | None
+    histograms: bool
+    parameters: Mapping[str, Any]
+
+    def key(self, cell: int, repeat: int) -> str:
+        """Return the key of a cell's trial number `repeat`."""
+        return plan.key(
+            self.cells[cell],
+            repeat=repeat,
+            binaries=self.binaries,
+            environment=self.environment,
+        )
+
+    def level(self, cell: int) -> dict[str, Any]:
+        """Return a cell's levels of the factors that vary."""
+        factors = self.cells[cell]
+        return {name: factors[name] for name in self.varied if name in factors}
+
+
+def prepare(
+    study: str,
+    *,
+    run: str,
+    factors: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]],
+    fixed: Mapping[str, Any] | None = None,
+    trials: int = 5,
+    max_trials: int | None = None,
+    targets: Mapping[str, float] | None = None,
+    duration: float = 1.0,
+    warmup: float = 0.1,
+    seed: int = 1,
+    budget: float | str | None = None,
+    root: str | Path = "runs",
+    timeout: float | None = None,
+    histograms: bool = True,
+    programs: Programs | None = None,
+) -> Work:
+    """Check the arguments of `connlab.drive.sweep` and return the work they mean.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, the value that came, and what is allowed.
+    FileNotFoundError
+        When the programs have not been built.
+    """
+    _check_name("study", study)
+    _check_name("run", run)
+    if duration <= 0:
+        raise ValueError(f"duration: {duration}; allowed: more than 0 seconds")
+    if warmup < 0:
+        raise ValueError(f"warmup: {warmup}; allowed: 0 seconds or more")
+    cells = plan.cells(factors, fixed or {}, duration=duration, warmup=warmup)
+    metrics = [column.name for column in schema.COLUMNS if column.dtype != "string"]
+    rule = stopping.rule(
+        trials=trials,
+        max_trials=max_trials,
+        targets=targets,
+        budget=budget,
+        metrics=metrics,
+    )
+    both = programs or built()
+    models = _checked_models(cells, both)
+    for count in {cell.get("cores") for cell in cells}:
+        cores.split(cores.available(), server=count)
+    binaries = both.digests()
+    return Work(
+        run=run,
+        study=study,
+        folder=schema.study_folder(run, study, root=root),
+        cells=cells,
+        varied=plan.varied(factors),
+        models=models,
+        programs=both,
+        binaries=binaries,
+        environment=machine.environment_class(machine.environment(binaries)),
+        rule=rule,
+        seed=seed,
+        timeout=timeout,
+        histograms=histograms,
+        parameters={
+            "factors": _asked(factors),
+            "fixed": dict(fixed or {}),
+            "trials": trials,
+            "max_trials": max_trials,
+            "targets": None if targets is None else dict(targets),
+            "duration": duration,
+            "warmup": warmup,
+            "seed": seed,
+            "budget": budget,
+        },
+    )
+
+
+def _asked(factors: Mapping | Sequence[Mapping]) -> dict | list[dict]:
+    """Return the grids as the manifest keeps them: one as it is, several in a list."""
+    asked = [{name: list(v) for name, v in g.items()} for g in plan.grids(factors)]
+    return asked[0] if isinstance(factors, Mapping) else asked
+
+
+def _check_name(what: str, name: str) -> None:
+    allowed = name and all(c.isalnum() or c in "-_." for c in name)
+    if not allowed or name.startswith("."):
+        raise ValueError(f"{what}: {name!r}; allowed: letters, digits, - _ .")
+
+
+def _checked_models(
+    cells: Sequence[Mapping], programs: Programs
+) -> dict[str, schema.Model]:
+    known = registry(programs)
+    models = {model.name: model for model in known.models}
+    workloads = [workload.name for workload in known.workloads]
+    for cell in cells:
+        if cell["model"] not in models:
+            raise ValueError(unknown("model", cell["model"], models))
+        if workloads and cell["workload"] not in workloads:
+            raise ValueError(unknown("workload", cell["workload"], workloads))
+    return models
+
+
+def known(work: Work, rows: Sequence[Mapping]) -> dict[str, dict]:
+    """Return the trials on disk that this work may take as they are, by key."""
+    wanted = {
+        work.key(cell, repeat)
+        for cell in range(len(work.cells))
+        for repeat in range(work.rule.n_max)
+    }
+    return {row["key"]: row for row in rows if row.get("key") in wanted}
+
+
+def strangers(work: Work, rows: Sequence[Mapping], manifest: Mapping) -> list[str]:
+    """Say which trials on disk are of another class of environment, and why."""
+    classes: dict[str, int] = {}
+    for row in rows:
+        name = row.get("environment")
+        if name != work.environment:
+            classes[name] = classes.get(name, 0) + 1
+    now = machine.environment(work.binaries)
+    before = manifest.get("environments") or {}
+    return [
+        f"{count} trials are of another class of environment ({name}: other "
+        f"{machine.differences(before.get(name), now)}); they are kept and not counted"
+        for name, count in classes.items()
+    ]
+
+
+def guess_s(work: Work, cell: int, took: Sequence[float]) -> float:
+    """Return what a trial of a cell costs: the mean so far, or a guess."""
+    if took:
+        return sum(took) / len(took)
+    factors = work.cells[cell]
+    own = _REQUESTS_GUESS_S if factors.get("requests") else factors["duration"]
+    connections = factors.get("connections") or 1
+    connecting = connections * _PER_CONNECTION_S
+    if rate := factors.get("connect_rate"):
+        connecting = max(connecting, connections / rate)
+    return own + factors["warmup"] + _OVERHEAD_S + connecting
+
+
+def estimated(work: Work, there: Mapping[str, dict]) -> Estimate:
+    """Return what is left to do, given the trials that are `there`."""
+    rule = work.rule
+    counts, costs = [0, 0], [0.0, 0.0]
+    for cell in range(len(work.cells)):
+        rows = [there.get(work.key(cell, n)) for n in range(rule.n_max)]
+        each = guess_s(work, cell, [row["seconds"] for row in rows if row])
+        for i, most in enumerate((rule.n_min, rule.n_max)):
+            missing = sum(row is None for row in rows[:most])
+            counts[i] += missing
+            costs[i] += missing * each
+    if rule.budget_s is not None:
+        costs = [min(cost, rule.budget_s) for cost in costs]
+    return Estimate(
+        trials=counts[0],
+        seconds=costs[0],
+        trials_max=counts[1],
+        seconds_max=costs[1],
+        cells=len(work.cells),
+        resumed=len(there),
+    )

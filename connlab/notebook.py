@@ -1,0 +1,342 @@
+"""Run one notebook of the study as a whole, or not at all.
+
+    find -> validate -> execute in a kernel of this Python -> runs/NAME/STUDY/
+
+Plain papermill works on the notebooks as well. What this adds: a misspelt or ill-typed
+parameter is refused before anything is measured; the kernel is this very interpreter,
+whatever kernels are installed; a half-run notebook never looks like a finished one;
+Ctrl-C stops servers, clients and kernel within two seconds, and the same command goes
+on where it stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import logging
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connlab.schema import project_root, study_folder
+
+if TYPE_CHECKING:
+    from jupyter_client.manager import AsyncKernelManager
+
+_GRACE_S = 1.3  # from the first Ctrl-C to the end of a kernel that does not listen
+_SOCKET_PATH_MAX = 80  # of the 107 bytes that a Unix socket's address holds
+
+
+class NotebookError(RuntimeError):
+    """A cell of a notebook failed."""
+
+
+class NoSuchNotebook(ValueError):
+    """What was asked for names no notebook."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Somebody asked the run to stop; what was measured is kept."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a notebook left behind."""
+
+    study: str
+    directory: Path
+    notebook: Path
+    seconds: float
+
+
+def home() -> Path:
+    """Return the directory of the project's notebooks."""
+    return project_root() / "notebooks"
+
+
+def every(directory: Path | None = None) -> list[Path]:
+    """Return the notebooks (``NN-name.ipynb``) in reading order."""
+    return sorted(
+        p for p in (directory or home()).glob("*.ipynb") if re.match(r"\d+-", p.name)
+    )
+
+
+def study_of(path: Path) -> str:
+    """Return the study's name: the file's, without number and suffix."""
+    return re.sub(r"^\d+-", "", path.stem)
+
+
+def title_of(path: Path) -> str:
+    """Return the question a notebook asks: its first heading."""
+    for cell in json.loads(path.read_text())["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown" and text.startswith("#"):
+            return text.splitlines()[0].lstrip("# ")
+    return study_of(path)
+
+
+def find(nb: str | Path, *, directory: Path | None = None) -> Path:
+    """Return the notebook meant by a number, a name or a path.
+
+    Parameters
+    ----------
+    nb
+        ``1``, ``01``, ``response-time``, ``01-response-time`` or a path to a file.
+    directory
+        Where numbers and names are looked up, if not in the project's notebooks.
+
+    Raises
+    ------
+    NoSuchNotebook
+        When nothing is meant by it; names what there is, the likeliest first.
+    """
+    word = str(nb)
+    if word.endswith(".ipynb") and Path(word).is_file():
+        return Path(word).resolve()
+    known = every(directory)
+    for path in known:
+        names = {path.name, path.stem, study_of(path)}
+        number = path.stem.split("-")[0]
+        if word in names or (word.isdigit() and int(word) == int(number)):
+            return path
+    names = [study_of(p) for p in known]
+    close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    have = ", ".join(p.stem for p in known) or "none"
+    raise NoSuchNotebook(f"no notebook {word!r}; {hint}there are: {have}")
+
+
+def run(
+    nb: str | Path,
+    *,
+    run: str,
+    parameters: Mapping[str, Any] | None = None,
+    root: Path | str = "runs",
+    directory: Path | None = None,
+) -> Finished:
+    """Execute a notebook into ``runs/NAME/STUDY/notebook.ipynb``.
+
+    The copy being executed has another name, and takes this one only when its last
+    cell has run. A failed copy stays as ``notebook.failed.ipynb`` beside
+    ``failure.json``, which says in one line why the study has no results.
+
+    Parameters
+    ----------
+    nb
+        What `find` understands.
+    run
+        Name of the run; parameter ``run`` of the notebook.
+    parameters
+        Values for the notebook's parameters cell, checked by names, types, ranges.
+    root
+        The directory of runs, seen from the repository.
+    directory
+        Where notebooks are looked up, if not in the project's.
+
+    Raises
+    ------
+    NotebookError
+        When one of its cells failed.
+    ValueError
+        When there is no such notebook, or a parameter is unknown, of the wrong type
+        or out of range.
+    Interrupted
+        After SIGINT or SIGTERM.
+    """
+    from connlab.parameters import declared, validate
+
+    path = find(nb, directory=directory)
+    given = {**(parameters or {}), "run": run}
+    if "root" in declared(path):
+        given["root"] = str(root)
+    values = validate(path, given)
+    study = study_of(path)
+    target = study_folder(run, study, root=root)
+    target.mkdir(parents=True, exist_ok=True)
+    partial = target / "notebook.partial.ipynb"
+    failed = target / "notebook.failed.ipynb"
+    failure = target / "failure.json"
+    for old in (partial, failed, failure):
+        old.unlink(missing_ok=True)
+    start = time.monotonic()
+    try:
+        _execute(path, partial, values)
+    except _CellFailed as error:
+        os.replace(partial, failed)
+        _note_failure(failure, study, str(error))
+        raise NotebookError(f"{path.stem}: {error}; see {_short(failed)}") from None
+    except KeyboardInterrupt:
+        partial.unlink(missing_ok=True)
+        raise
+    os.replace(partial, target / "notebook.ipynb")
+    return Finished(
+        study=study,
+        directory=target,
+        notebook=target / "notebook.ipynb",
+        seconds=time.monotonic() - start,
+    )
+
+
+class _CellFailed(Exception):
+    """One line: which cell, what it said."""
+
+
+def _execute(source: Path, output: Path, parameters: Mapping[str, Any]) -> None:
+    with tempfile.TemporaryDirectory(prefix="connlab-") as sockets:
+        km = _kernel_manager(sockets)
+        _execute_in(km, source, output, parameters)
+
+
+def _execute_in(
+    km: AsyncKernelManager, source: Path, output: Path, parameters: Mapping[str, Any]
+) -> None:
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    # names are checked already, by what reads every annotation
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    with _interruptible(km) as asked:
+        try:
+            papermill.execute_notebook(
+                source,
+                output,
+                parameters=dict(parameters),
+                kernel_name="python3",
+                language="python",
+                progress_bar=False,
+                stdout_file=sys.stdout,
+                stderr_file=sys.stderr,
+                cwd=str(project_root()),
+                km=km,
+            )
+        except PapermillExecutionError as error:
+            if asked:
+                raise Interrupted from None
+            raise _CellFailed(_one_line(error)) from None
+        except DeadKernelError:
+            if asked:
+                raise Interrupted from None
+            raise _CellFailed("the kernel died (out of memory?)") from None
+        except Exception:
+            if asked:  # a kernel that was ended while it started fails anyhow
+                raise Interrupted from None
+            raise
+        finally:
+            _shut_down(km)
+        if asked:
+            raise Interrupted
+
+
+def _kernel_manager(sockets: str) -> AsyncKernelManager:
+    """Return a manager whose one kernel is this interpreter, whatever is installed.
+
+    It talks through sockets in that directory, which nobody else on the machine may
+    read, as long as their names fit into a socket's address.
+    """
+    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+    from jupyter_client.manager import AsyncKernelManager
+
+    here = KernelSpec(
+        argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        display_name="connlab",
+        language="python",
+    )
+
+    class OnlyThis(KernelSpecManager):
+        def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+            return here
+
+    km = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=OnlyThis())
+    if len(sockets) < _SOCKET_PATH_MAX:
+        km.transport = "ipc"
+        km.connection_file = f"{sockets}/kernel.json"
+    return km
+
+
+def _shut_down(km: AsyncKernelManager) -> None:
+    from jupyter_core.utils import run_sync
+
+    with contextlib.suppress(RuntimeError):
+        run_sync(km.shutdown_kernel)(now=True)
+
+
+@contextlib.contextmanager
+def _interruptible(km: AsyncKernelManager) -> Iterator[list[int]]:
+    """Hand SIGINT and SIGTERM on to the kernel; end it when it does not listen.
+
+    The kernel leads a session of its own, so a terminal's Ctrl-C does not reach it.
+    It gets SIGINT from here, its sweep stops the trial in flight, and the cell fails.
+    A second signal, ours after a while or the user's, does not wait for that. Yields
+    the signals caught so far.
+    """
+    caught: list[int] = []
+    timers: list[threading.Timer] = []
+
+    def on_signal(number: int, _frame: object) -> None:
+        caught.append(number)
+        pid = getattr(km.provisioner, "pid", None)
+        if pid is None or len(caught) > 1:
+            _kill_group(pid)
+            raise Interrupted
+        print("\nstopping ...", file=sys.stderr, flush=True)
+        _signal(pid, signal.SIGINT)
+        again = [threading.get_ident(), signal.SIGINT]
+        timers.append(threading.Timer(_GRACE_S, signal.pthread_kill, again))
+        timers[-1].start()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield caught
+        return
+    before = {n: signal.signal(n, on_signal) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for timer in timers:
+            timer.cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _kill_group(pid: int | None) -> None:
+    """Kill the kernel and what it started (the kernel leads a process group)."""
+    if pid is None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _one_line(error: Any) -> str:
+    """Return ``cell 7 (first line of it): ValueError: text``."""
+    source = next((ln for ln in error.source.splitlines() if ln.strip()), "").strip()
+    text = " ".join(str(error.evalue).split())
+    said = f"{error.ename}: {text}" if text else str(error.ename)
+    return f"cell {error.exec_count} ({source[:60]}): {said}"
+
+
+def _note_failure(path: Path, study: str, reason: str) -> None:
+    path.write_text(
+        json.dumps({"schema": 1, "study": study, "reason": reason}, indent=1) + "\n"
+    )
+
+
+def _short(path: Path) -> str:
+    """Return a path as seen from here, when that is shorter."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,163 @@
+"""The main job: build, measure every notebook of a profile, set the paper, check it.
+
+A study that fails does not stop the others: the paper says why it has no results, and
+the exit status tells. Called again, it goes on where it was stopped; what is measured
+already is not measured again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from connlab import notebook, profiles
+from connlab.schema import project_root, run_folder
+
+if TYPE_CHECKING:
+    from connlab.publish import Rendered
+
+_OVERHEAD_S = 0.25  # of a trial: start, connect, stop
+_NOTEBOOK_S = 8.0  # of a notebook: kernel, figures
+_ALL_MODELS = 12  # where none are named, a notebook takes all that suit it
+_CROSSED = 3  # lists that a notebook crosses at most
+_PAGES_S = 15.0  # of the paper: HTML and PDF
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a paper run left behind, and what it took."""
+
+    rendered: Rendered
+    seconds: dict[str, float]
+    failed: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def build(**variables: str) -> None:
+    """Compile server and client; quiet when there is nothing to do.
+
+    Raises
+    ------
+    subprocess.CalledProcessError
+        When the compiler fails; its words are on standard error.
+    """
+    words = [f"{name}={value}" for name, value in variables.items()]
+    command = ["make", "--no-print-directory", "build", *words]
+    subprocess.run(command, cwd=project_root(), check=True)
+
+
+def cost_s(parameters: Mapping[str, Any]) -> float:
+    """Return about how long a notebook takes with these parameters, in seconds.
+
+    A first guess for the sum over all notebooks: lists are factors. Up to three of
+    them are crossed, so their lengths multiply to the cells of a block; more are
+    varied one at a time, so they add up. Each cell is measured ``trials`` times, and
+    a ``budget`` is used. What a sweep itself says before it starts is exact where this
+    is rough. A notebook without ``duration`` measures nothing.
+    """
+    if "duration" not in parameters:
+        return _NOTEBOOK_S
+    lengths = [len(v) for v in parameters.values() if isinstance(v, list) and v]
+    if not parameters.get("models", True):
+        lengths.append(_ALL_MODELS)
+    cells = prod(lengths) if len(lengths) <= _CROSSED else sum(lengths)
+    trial = sum(float(parameters.get(k) or 0) for k in ("duration", "warmup"))
+    measured = cells * int(parameters.get("trials") or 1) * (trial + _OVERHEAD_S)
+    return _NOTEBOOK_S + max(measured, _budget_s(parameters))
+
+
+def _budget_s(parameters: Mapping[str, Any]) -> float:
+    from connlab.drive import stopping
+
+    budget = parameters.get("budget")
+    return stopping.seconds(budget) if budget is not None else 0.0
+
+
+def plan(profile: profiles.Profile) -> dict[str, float]:
+    """Return each notebook of a profile with its expected seconds, in order."""
+    from connlab.parameters import declared, validate
+
+    cost = {}
+    for stem in profile.notebooks:
+        path = notebook.find(stem)
+        given = validate(path, profile.parameters(path))
+        defaults = {p.name: p.default for p in declared(path).values()}
+        cost[stem] = cost_s(defaults | given)
+    return cost
+
+
+def make(
+    profile: profiles.Profile, *, run: str, say: Callable[[str], None] = print
+) -> Printed:
+    """Print the paper of a profile from nothing but a compiler.
+
+    Parameters
+    ----------
+    profile
+        Which notebooks, with which parameters.
+    run
+        Name of the run: facts go to ``runs/NAME``.
+    say
+        Takes one line of text.
+    """
+    from connlab.publish import check, render
+
+    cost = plan(profile)
+    total = sum(cost.values()) + _PAGES_S
+    say(f"paper: profile {profile.name} ({profile.about}), run {run}")
+    say(f"paper: {len(cost)} notebooks, about {minutes(total)}")
+    seconds: dict[str, float] = {}
+    failed: dict[str, str] = {}
+    with _timed(seconds, "build"):
+        build()
+    for stem, expected in cost.items():
+        say(f"paper: {stem}, about {minutes(expected)}")
+        with _timed(seconds, stem):
+            try:
+                notebook.run(stem, run=run, parameters=profile.parameters(stem))
+            except notebook.NotebookError as error:
+                failed[stem] = str(error)
+                say(f"paper: {error}; going on with the rest")
+    with _timed(seconds, "claims"):
+        say(f"paper: {judge(run)}")
+    with _timed(seconds, "render"):
+        rendered = render(run)
+    with _timed(seconds, "check"):
+        problems = check()
+    return Printed(rendered, seconds=seconds, failed=failed, problems=problems)
+
+
+def judge(run: str) -> str:
+    """Put the claims ledger to the trials of a run; return the sentence that counts.
+
+    The verdicts go to ``runs/NAME/claims``, from where the paper prints them.
+    """
+    from connlab.study import claims
+
+    if not run_folder(run).is_dir():
+        raise FileNotFoundError(f"there is no run {run!r} below runs/")
+    return claims.write(claims.judge_all(run), run).answer
+
+
+def minutes(seconds: float) -> str:
+    """Return a duration in words: ``45 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    whole = round(seconds)
+    if whole < 90:
+        return f"{whole} s"
+    if whole < 5400:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+@contextlib.contextmanager
+def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds[phase] = time.monotonic() - start

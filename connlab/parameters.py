@@ -1,0 +1,277 @@
+"""Parameters of a notebook: what its tagged cell declares, checked before it runs.
+
+    trials: int = 5   # blocks at least (1..1000)
+    |       |     |     |                |
+    name    type  default   help         allowed: LOW..HIGH, or (one of: a, b)
+
+The parameters cell is the only declaration. papermill takes any name and any value
+and only warns; here a misspelt name, a wrong type or a value out of range is an error
+that says what was meant. `validate` checks before a notebook starts, `check` checks
+inside it, for whoever runs it with plain papermill or by hand.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import io
+import json
+import math
+import re
+import tokenize
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+_TYPES = {
+    "__builtins__": {},
+    "Literal": Literal,
+    **{t.__name__: t for t in (bool, int, float, str, list, dict)},
+}
+_RANGE = re.compile(r"\(([-\d.e]+)?\.\.([-\d.e]+)?\)\s*$")
+_CHOICE = re.compile(r"\(one of:? ([^)]*)\)\s*$")
+
+
+class ParameterError(ValueError):
+    """One or more parameters cannot be used; a line of the message for each."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One line of a parameters cell."""
+
+    name: str
+    type: str
+    """As written: ``int``, ``list[str]``, ``float | None``."""
+    default: Any
+    help: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        """The type and what else is asked of a value, in words."""
+        if self.choices:
+            return f"{self.type}, one of {', '.join(self.choices)}"
+        if self.low is None and self.high is None:
+            return self.type
+        low = "" if self.low is None else f"{self.low:g}"
+        high = "" if self.high is None else f"{self.high:g}"
+        return f"{self.type}, {low}..{high}"
+
+
+def declared(notebook: str | Path) -> dict[str, Parameter]:
+    """Return what the cell tagged ``parameters`` declares, in its order.
+
+    Raises
+    ------
+    ParameterError
+        When the notebook has no such cell, or a line that is no declaration.
+    """
+    path = Path(notebook)
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if "parameters" in cell.get("metadata", {}).get("tags", ()):
+            return parse("".join(cell["source"]))
+    raise ParameterError(f"{path.name}: no cell is tagged 'parameters'")
+
+
+def parse(source: str) -> dict[str, Parameter]:
+    """Return the declarations in the source of a parameters cell.
+
+    Examples
+    --------
+    >>> parse("trials: int = 5  # blocks at least (1..1000)")["trials"].allowed
+    'int, 1..1000'
+    """
+    comments = _comments(source)
+    found = {}
+    for node in ast.parse(source).body:
+        if not _declares(node):
+            line = ast.get_source_segment(source, node)
+            raise ParameterError(f"{line!r} declares no parameter: name: type = value")
+        name = node.target.id
+        found[name] = _parameter(node, name, comments.get(node.end_lineno, ""))
+    return found
+
+
+def validate(notebook: str | Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check values for a notebook's parameters before it runs.
+
+    Parameters
+    ----------
+    notebook : str or Path
+        The notebook's file.
+    given : mapping
+        Names and values, as from a command line (parsed) or a profile.
+
+    Returns
+    -------
+    dict
+        The given values in their declared types: whole numbers as float, lists that
+        came as text as lists.
+
+    Raises
+    ------
+    ParameterError
+        For every unknown name ("did you mean"), wrong type and value out of range.
+    """
+    return _checked(declared(notebook), given)
+
+
+def check(namespace: dict[str, Any]) -> None:
+    """Check the parameters inside a running notebook: ``check(globals())``.
+
+    Values take their declared types (a list that papermill handed on as text becomes
+    one). The executed cells stand in IPython's ``In``: the parameters cell, and the
+    cell that papermill injected behind it. So this works for any copy of a notebook,
+    and for one that is run by hand.
+
+    Parameters
+    ----------
+    namespace : dict
+        The notebook's ``globals()``; parameters are set to their checked values.
+
+    Raises
+    ------
+    ParameterError
+        As `validate`.
+    """
+    executed: Sequence[str] = namespace.get("In", ())
+    cells = [c for c in executed if _is_parameters_cell(c)]
+    if not cells:
+        raise ParameterError("the parameters cell has not been run")
+    known = parse(cells[-1])
+    given = {name for c in executed if _is_injected(c) for name in _assigned(c)}
+    names = [*known, *sorted(given - set(known))]
+    given = {n: namespace[n] for n in names if n in namespace}
+    namespace.update(_checked(known, given))
+
+
+# ---- declarations ------------------------------------------------------------
+
+
+def _declares(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Name)
+        and node.value is not None
+    )
+
+
+def _comments(source: str) -> dict[int, str]:
+    """Return the comment of each line."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return {
+        t.start[0]: t.string.lstrip("# ") for t in tokens if t.type == tokenize.COMMENT
+    }
+
+
+def _parameter(node: ast.AnnAssign, name: str, comment: str) -> Parameter:
+    try:
+        default = ast.literal_eval(node.value)
+    except ValueError:
+        raise ParameterError(f"{name}: its default is not a plain value") from None
+    low, high, choices = None, None, ()
+    if match := _RANGE.search(comment):
+        low, high = (float(g) if g else None for g in match.groups())
+    elif match := _CHOICE.search(comment):
+        choices = tuple(c.strip() for c in match[1].split(","))
+    help_text = comment[: match.start()].strip() if match else comment
+    kind = ast.unparse(node.annotation)
+    return Parameter(name, kind, default, help_text, low, high, choices)
+
+
+def _is_parameters_cell(source: str) -> bool:
+    """Whether a cell holds declarations and nothing else."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return False
+    return bool(body) and all(_declares(node) for node in body)
+
+
+def _is_injected(source: str) -> bool:
+    return source.startswith("# Parameters\n")
+
+
+def _assigned(source: str) -> list[str]:
+    """Return the names that an injected cell assigns."""
+    return [
+        target.id
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    ]
+
+
+# ---- values ------------------------------------------------------------------
+
+
+def _checked(known: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict:
+    values, wrong = {}, []
+    for name, value in given.items():
+        try:
+            values[name] = _value(known, name, value)
+        except ParameterError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ParameterError("\n".join(wrong))
+    return values
+
+
+def _value(known: Mapping[str, Parameter], name: str, value: Any) -> Any:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ParameterError(
+            f"unknown parameter {name!r}; {hint}there are: {', '.join(known)}"
+        )
+    parameter = known[name]
+    value = _typed(parameter, value)
+    for item in value if isinstance(value, list) else [value]:
+        _check_range(parameter, item)
+    return value
+
+
+def _typed(parameter: Parameter, value: Any) -> Any:
+    """Return the value as its declared type.
+
+    Text for another type is read as YAML first, because papermill's ``-p`` hands on
+    lists as text: ``-p connections '[1,10]'``.
+    """
+    kind = TypeAdapter(eval(parameter.type, _TYPES))
+    try:
+        return kind.validate_python(value, strict=True)
+    except ValidationError:
+        if not isinstance(value, str):
+            raise _refusal(parameter, value) from None
+    try:
+        return kind.validate_python(yaml.safe_load(value), strict=True)
+    except (ValidationError, yaml.YAMLError):
+        raise _refusal(parameter, value) from None
+
+
+def _check_range(parameter: Parameter, item: Any) -> None:
+    if parameter.choices and item not in (None, *parameter.choices):
+        near = difflib.get_close_matches(str(item), parameter.choices, 1)
+        raise _refusal(parameter, item, near[0] if near else None)
+    if not isinstance(item, int | float) or isinstance(item, bool):
+        return
+    low = -math.inf if parameter.low is None else parameter.low
+    high = math.inf if parameter.high is None else parameter.high
+    if not low <= item <= high:
+        raise _refusal(parameter, item)
+
+
+def _refusal(parameter: Parameter, value: Any, near: str | None = None):
+    about = f" ({parameter.help})" if parameter.help else ""
+    hint = f"; did you mean {near!r}?" if near else ""
+    return ParameterError(
+        f"{parameter.name}: {value!r}; allowed: {parameter.allowed}{about}{hint}"
+    )

@@ -1,0 +1,82 @@
+"""Profiles: which notebooks a paper needs, with which parameters.
+
+A profile is ``notebooks/profiles/NAME.yaml``: a line about it, and for each notebook
+the parameters that differ from those the notebook itself states.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from connlab import notebook
+
+
+class ProfileError(ValueError):
+    """A profile could not be found or does not fit the notebooks."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What one ``make paper`` measures."""
+
+    name: str
+    about: str
+    notebooks: Mapping[str, Mapping[str, Any]]
+
+    def parameters(self, nb: str | Path) -> dict[str, Any]:
+        """Return the parameters for a notebook, none if the profile has it not."""
+        return dict(self.notebooks.get(Path(nb).stem, {}))
+
+
+def home() -> Path:
+    """Return the directory of the project's profiles."""
+    return notebook.home() / "profiles"
+
+
+def names(directory: Path | None = None) -> list[str]:
+    """Return the profiles there are, the shortest to run first."""
+    size = {"smoke": 0, "quick": 1, "full": 2}
+    found = [p.stem for p in (directory or home()).glob("*.yaml")]
+    return sorted(found, key=lambda name: (size.get(name, 3), name))
+
+
+def load(name: str, *, directory: Path | None = None) -> Profile:
+    """Read a profile and check that each notebook in it exists.
+
+    Raises
+    ------
+    ProfileError
+        Names the profile or the notebook that is meant, and what there is.
+    """
+    import yaml
+
+    directory = directory or home()
+    path = directory / f"{name}.yaml"
+    if not path.is_file():
+        raise ProfileError(_unknown("profile", name, names(directory)))
+    try:
+        data = yaml.safe_load(path.read_text()) or {}
+    except yaml.YAMLError as error:
+        raise ProfileError(f"{path.name}: {' '.join(str(error).split())}") from None
+    known = [p.stem for p in notebook.every(directory.parent)]
+    wanted = data.get("notebooks") or {}
+    for stem, values in wanted.items():
+        if stem not in known:
+            raise ProfileError(f"{path.name}: {_unknown('notebook', stem, known)}")
+        if values is not None and not isinstance(values, dict):
+            raise ProfileError(f"{path.name}: {stem}: names and values are wanted")
+    return Profile(
+        name=name,
+        about=str(data.get("about", "")),
+        notebooks={stem: wanted[stem] or {} for stem in sorted(wanted)},
+    )
+
+
+def _unknown(kind: str, word: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"no {kind} {word!r}; {hint}there are: {', '.join(known) or 'none'}"

@@ -1,0 +1,15 @@
+"""Set the paper from the results of a run.
+
+Three functions are all that the command line needs: :func:`render` writes the HTML
+page and the PDF, :func:`check` reads them back and lists what is wrong with them, and
+:func:`lint` finds measurements that somebody typed into the sources.
+
+Nothing here measures or computes a statistic; what results lack is printed as "not
+measured here", with the reason, in the place where it should stand.
+"""
+
+from connlab.publish.checking import check
+from connlab.publish.linting import lint
+from connlab.publish.rendering import Rendered, render
+
+__all__ = ["Rendered", "check", "lint", "render"]

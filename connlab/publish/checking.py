@@ -1,0 +1,285 @@
+"""Read the rendered paper back and list what a reader would stumble over.
+
+The checks look at what was written, not at how: they hold for both renderers. Text is
+searched for what an unresolved reference or variable leaves behind; pictures, links
+and identifiers are followed; and nothing may be fetched from another host.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+from connlab import schema
+from connlab.publish.renderers import PAGE, PRINT
+from connlab.publish.rendering import STAMP, digest
+
+LEFTOVERS = {
+    r"\{\{<": "a short code was not expanded",
+    r"\?@[\w-]+": "a cross-reference does not resolve",
+    r"\?(?:var|include|meta|invalid)\b[: ]": "a variable or include does not resolve",
+    r"\?\?+": "a reference does not resolve",
+    r"\bNaN\b|\bNone\b(?=[ ,.;\]])|\bnan\b": "a value is not a number",
+    r"@(?:fig|tbl|sec)-[\w-]+": "a cross-reference was left as text",
+}
+_FETCHING = {
+    "audio": ("src",),
+    "embed": ("src",),
+    "iframe": ("src",),
+    "image": ("href", "xlink:href"),
+    "img": ("src", "srcset"),
+    "input": ("src",),
+    "link": ("href",),
+    "object": ("data",),
+    "script": ("src",),
+    "source": ("src", "srcset"),
+    "track": ("src",),
+    "use": ("href", "xlink:href"),
+    "video": ("src", "poster"),
+}
+_ELSEWHERE = re.compile(r"^\s*(?:https?:)?//", re.IGNORECASE)
+_CSS_FETCH = re.compile(
+    r"(?:@import\s+|url\(\s*)['\"]?\s*(?:https?:)?//", re.IGNORECASE
+)
+_QUIET = {"script", "style", "code", "pre", "math", "annotation", "svg"}
+_VOID = {"meta", "link", "img", "br", "hr", "input", "source", "track", "embed", "wbr"}
+
+
+@dataclass
+class Page:
+    """What the checks need to know of an HTML page."""
+
+    text: list[str] = field(default_factory=list)
+    ids: Counter[str] = field(default_factory=Counter)
+    links: list[str] = field(default_factory=list)
+    images: list[dict[str, str | None]] = field(default_factory=list)
+    fetched: list[str] = field(default_factory=list)
+    styles: list[str] = field(default_factory=list)
+    captionless: list[str] = field(default_factory=list)
+    uncited: list[str] = field(default_factory=list)
+    attributes: dict[str, str] = field(default_factory=dict)
+    title: str = ""
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.page = Page()
+        self.open: list[tuple[str, dict[str, str | None]]] = []
+        self.captions: list[bool] = []
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        found = dict(attrs)
+        page = self.page
+        if tag == "html":
+            page.attributes = {k: v or "" for k, v in found.items()}
+        if found.get("id"):
+            page.ids[found["id"]] += 1
+        if tag == "a" and found.get("href"):
+            page.links.append(found["href"])
+        if tag == "img":
+            page.images.append(found)
+        if tag in ("figcaption", "caption") and self.captions:
+            self.captions[-1] = True
+        if tag == "figure":
+            self.captions.append(False)
+        for name in _FETCHING.get(tag, ()):
+            page.fetched.append(found.get(name) or "")
+        page.styles.append(found.get("style") or "")
+        if tag not in _VOID:
+            self.open.append((tag, found))
+
+    def handle_startendtag(self, tag: str, attrs: list) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in _VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in [name for name, _ in self.open]:
+            return
+        while self.open:
+            name, found = self.open.pop()
+            if name == "figure" and self.captions and not self.captions.pop():
+                self.page.captionless.append(found.get("id") or "figure")
+            if name == tag:
+                return
+
+    def handle_data(self, data: str) -> None:
+        names = [name for name, _ in self.open]
+        if "style" in names:
+            self.page.styles.append(data)
+        elif names[-1:] == ["title"] and "svg" not in names:
+            self.page.title += data
+        elif not _QUIET.intersection(names):
+            self.page.text.append(data)
+            cited = any("citation" in (a.get("class") or "") for _, a in self.open)
+            if cited and names[-1] == "strong" and data.endswith("?"):
+                self.page.uncited.append(data[:-1])
+
+
+def read_page(html: str) -> Page:
+    """Take an HTML page apart for the checks."""
+    reader = _Reader()
+    reader.feed(html)
+    reader.close()
+    return reader.page
+
+
+def check(output: str | Path = "paper/_output") -> list[str]:
+    """List what is wrong with a rendered paper.
+
+    Parameters
+    ----------
+    output : path
+        The folder with ``index.html`` and ``paper.pdf``.
+
+    Returns
+    -------
+    list of str
+        One problem each, beginning with the file that has it; empty when the paper is
+        fine. The text of the PDF is searched only where ``pdftotext`` is installed.
+    """
+    folder = schema.project_root() / output
+    problems = [f"{name}: {text}" for name, text in _stamp(folder)]
+    page = folder / PAGE
+    if page.is_file():
+        found = check_page(page.read_text("utf-8"), folder)
+        problems += [f"{PAGE}: {text}" for text in found]
+    for other in sorted(folder.glob("data/**/*.html")):
+        name = other.relative_to(folder)
+        found = _requests(read_page(other.read_text("utf-8")))
+        problems += [f"{name}: {text}" for text in found]
+    problems += [f"{PRINT}: {text}" for text in _print(folder / PRINT)]
+    return problems
+
+
+def check_page(html: str, folder: Path) -> list[str]:
+    """List what is wrong with a page that stands in ``folder``."""
+    page = read_page(html)
+    problems = list(leftovers("".join(page.text)))
+    problems += [f"citation {name!r} is not in the references" for name in page.uncited]
+    problems += _head(page)
+    problems += [
+        f"identifier {name!r} stands {count} times"
+        for name, count in page.ids.items()
+        if count > 1
+    ]
+    problems += [f"figure {name!r} has no caption" for name in page.captionless]
+    problems += list(_images(page, folder))
+    problems += list(_links(page, folder))
+    problems += list(_requests(page))
+    return problems
+
+
+def leftovers(text: str) -> Iterator[str]:
+    """Find what unresolved names leave behind in running text."""
+    for pattern, meaning in LEFTOVERS.items():
+        for match in re.finditer(pattern, text):
+            around = text[max(0, match.start() - 20) : match.end() + 20]
+            yield f"{meaning}: …{' '.join(around.split())}…"
+
+
+def _head(page: Page) -> Iterable[str]:
+    if not page.title.strip():
+        yield "it has no title"
+    if not page.attributes.get("lang"):
+        yield "it does not say its language"
+
+
+def _images(page: Page, folder: Path) -> Iterator[str]:
+    for image in page.images:
+        source = image.get("src") or ""
+        name = source[:40] or "without source"
+        if not (image.get("alt") or "").strip():
+            yield f"image {name} has no alt text"
+        if source.startswith("data:"):
+            if len(source) < 100:
+                yield f"image {name} is empty"
+        elif not _ELSEWHERE.match(source) and not (folder / unquote(source)).is_file():
+            yield f"image {name} does not exist"
+
+
+def _links(page: Page, folder: Path) -> Iterator[str]:
+    for link in dict.fromkeys(page.links):
+        target, _, anchor = link.partition("#")
+        if not target and anchor and unquote(anchor) not in page.ids:
+            yield f"link #{anchor} leads nowhere"
+        local = target and not re.match(r"^[a-z][a-z0-9+.-]*:|^//", target)
+        if local and not (folder / unquote(target.partition("?")[0])).exists():
+            yield f"link {target} leads to no file"
+
+
+def _requests(page: Page) -> Iterator[str]:
+    for address in page.fetched:
+        if _ELSEWHERE.match(address):
+            yield f"it fetches {address[:80]} from another host"
+    for style in page.styles:
+        for match in _CSS_FETCH.finditer(style):
+            yield f"its style fetches {style[match.start() : match.end() + 40]!r}"
+
+
+# ---- the stamp and the PDF ----------------------------------------------------------
+
+
+def _stamp(folder: Path) -> Iterator[tuple[str, str]]:
+    path = folder / STAMP
+    try:
+        facts = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        yield STAMP, "there is no record of the rendering; render again"
+        facts = {}
+    for name in (PAGE, PRINT):
+        made = folder / name
+        wanted = (facts.get("files") or {}).get(name)
+        if not made.is_file():
+            yield name, "it does not exist"
+        elif wanted and digest(made) != wanted:
+            yield name, "stale: it is not the file that the last rendering wrote"
+    for text in facts.get("problems") or ():
+        yield STAMP, f"the renderer said: {text}"
+
+
+def _print(path: Path) -> Iterator[str]:
+    if not path.is_file():
+        return
+    if not path.read_bytes().startswith(b"%PDF-"):
+        yield "it is not a PDF"
+        return
+    tool = shutil.which("pdftotext")
+    if not tool:
+        return
+    yield from leftovers(_said(tool, "-q", str(path), "-"))
+    yield from overfull(_said(tool, "-q", "-bbox", str(path), "-"))
+
+
+def overfull(boxes: str) -> Iterator[str]:
+    """Find words that run out of the text block to either side.
+
+    Parameters
+    ----------
+    boxes : str
+        What ``pdftotext -bbox`` says: pages and words with their places, in points.
+    """
+    for number, page in enumerate(_PAGE.findall(boxes), 1):
+        width = float(page[0])
+        for left, right, word in _WORD.findall(page[1]):
+            if float(left) < _MARGIN or float(right) > width - _MARGIN:
+                yield f"page {number}: {word!r} runs into the margin"
+                break
+
+
+_PAGE = re.compile(r'<page width="([\d.]+)"[^>]*>(.*?)</page>', re.DOTALL)
+_WORD = re.compile(r'<word xMin="([-\d.]+)"[^>]*xMax="([\d.]+)"[^>]*>(.*?)</word>')
+_MARGIN = 57.0  # points: 20 mm of the 26 mm that the template leaves
+
+
+def _said(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

@@ -1,0 +1,140 @@
+"""Find measurements that somebody typed into the paper.
+
+A number that was measured may enter the text only through ``{{< var … >}}``. The lint
+looks for a number followed by a unit of measurement in the prose of the sources. Two
+escapes are documented in ``paper/README.md``:
+
+``[95 %]{.constant}``
+    a constant of the design: it was chosen, not measured;
+``[9.416 ms]{.published table="gutica-response-time"}``
+    a number that somebody else published; the lint looks it up in the table
+    ``paper/published/TABLE.csv`` and complains when it is not there.
+
+Sections that show a study are also searched for comparing words ("faster"), because
+those have to come from a verdict.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+from connlab import schema
+from connlab.publish import published, sources
+
+_DIGITS = r"(?<![\w.,/-])\d[\d\u202f\u00a0., ]*"
+_UNITS = (
+    r"%|‰|per\s?cent\b|percent\b|percentage\b"
+    r"|ns\b|[µμu]s\b|ms\b|s\b|secs?\b|seconds?\b|(?:nano|micro|milli)seconds?\b"
+    r"|min\b|minutes?\b|hours?\b"
+    r"|(?:[a-z]+\s?)?(?:/|\sper\s)\s?(?:s|sec|second|min|minute|hour|request)\b|rps\b"
+    r"|[kKMGT]i?[Bb](?:it)?s?\b(?:/s)?|(?:kilo|mega|giga)?bytes?\b"
+    r"|[kMG]?Hz\b|cycles?\b"
+    r"|[×x](?=[\s.,;:)]|$)|times\b|-?fold\b"
+)
+MEASUREMENT = re.compile(rf"{_DIGITS}[\s\u00a0\u202f~-]*(?:{_UNITS})", re.IGNORECASE)
+COMPARING = re.compile(
+    r"\b(?:faster|slower|quicker|outperform\w*|indistinguishable|beats?|twice as"
+    r"|half as|better than|worse than|as fast as|significantly)\b",
+    re.IGNORECASE,
+)
+_SPAN = re.compile(r"\[((?:[^\[\]]|\\.)*)\]\{([^{}]*)\}")
+_SOURCE = re.compile(r'table="([^"]*)"')
+_BLANKED = (
+    re.compile(r"\A---\n.*?\n---\n", re.DOTALL),
+    re.compile(r"<!--.*?-->", re.DOTALL),
+    re.compile(r"^(```+|~~~+).*?^\1[ \t]*$", re.DOTALL | re.MULTILINE),
+    re.compile(r"\{\{<.*?>\}\}"),
+    re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL),
+    re.compile(r"\$\$.*?\$\$", re.DOTALL),
+    re.compile(r"\$(?=\S)[^$\n]*?(?<=\S)\$"),
+    re.compile(r"\[[^\[\]]*@[\w-][^\[\]]*\]"),
+    re.compile(r"\]\([^()\s]*\)"),
+    re.compile(r"<https?:[^>]*>"),
+    re.compile(r"\{[#.][^{}]*\}"),
+)
+
+
+def lint(paper: str | Path = "paper") -> list[str]:
+    """List typed measurements in the paper's sources.
+
+    Parameters
+    ----------
+    paper : path
+        The folder with ``index.qmd``; every hand-written ``.qmd`` below it is read.
+
+    Returns
+    -------
+    list of str
+        ``file:line: what is wrong``, sorted by file; empty when the prose is clean.
+    """
+    folder = schema.project_root() / paper
+    known = cache(lambda name: published.numbers(folder, name))
+    problems = []
+    for path in sources.hand_written(folder):
+        name = path.relative_to(folder)
+        for line, text in lint_text(path.read_text("utf-8"), known):
+            problems.append(f"{name}:{line}: {text}")
+    return problems
+
+
+def lint_text(
+    text: str, known: Callable[[str], set[str] | None]
+) -> Iterator[tuple[int, str]]:
+    """Find typed measurements in one source.
+
+    Parameters
+    ----------
+    text : str
+        The whole file.
+    known : callable
+        Gives the numbers of a published table by its name, None if there is none.
+
+    Yields
+    ------
+    (int, str)
+        Line, counted from 1, and what is wrong there.
+    """
+    shows_study = bool(re.search(r"_generated/(?!provenance/)", text))
+    bare = text
+    for pattern in _BLANKED[:-1]:
+        bare = pattern.sub(_blank, bare)
+    found: list[tuple[int, str]] = []
+
+    def accept(match: re.Match) -> str:
+        for problem in _escape(match[1], match[2], known):
+            found.append((match.start(), problem))
+        escaped = ".constant" in match[2] or ".published" in match[2]
+        return _blank(match) if escaped else match[0]
+
+    bare = _SPAN.sub(accept, bare)
+    bare = _BLANKED[-1].sub(_blank, bare)
+    for match in MEASUREMENT.finditer(bare):
+        said = " ".join(match[0].split())
+        found.append((match.start(), f"typed measurement {said!r}"))
+    for match in COMPARING.finditer(bare) if shows_study else ():
+        found.append((match.start(), f"typed comparison {match[0]!r}"))
+    for start, problem in sorted(found):
+        yield text.count("\n", 0, start) + 1, problem
+
+
+def _escape(
+    said: str, attributes: str, known: Callable[[str], set[str] | None]
+) -> Iterator[str]:
+    if ".published" not in attributes:
+        return
+    source = _SOURCE.search(attributes)
+    numbers = known(source[1]) if source else None
+    if numbers is None:
+        where = source[1] if source else "none named"
+        yield f"published {said!r}: there is no such table ({where})"
+        return
+    for number in published.quoted(said):
+        if published.plain(number) not in numbers:
+            yield f"published {said!r}: {number} is not in {source[1]}.csv"
+
+
+def _blank(match: re.Match) -> str:
+    return re.sub(r"[^\n]", " ", match[0])

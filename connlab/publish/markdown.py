@@ -1,0 +1,111 @@
+"""Small pieces of Markdown: escaped text, hover spans, tables, callouts.
+
+The generated fragments have to read the same to Quarto and to plain pandoc, so they
+use only what both take: pipe tables, spans and fenced divs with attributes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+# What begins a list item or a heading where it begins a line.
+_LEADING = re.compile(r"^(\w{0,9})([-+().=])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|$@^~])")
+
+
+def escape(text: object) -> str:
+    """Quote text so that Markdown prints it as it is, on one line."""
+    return _LEADING.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", _line(text)))
+
+
+def attribute(text: object) -> str:
+    """Quote text for use between double quotes in an attribute."""
+    return _line(text).replace("\\", "\\\\").replace('"', "”").replace("{{", "{ {")
+
+
+def span(text: str, classes: str, *, title: str | None = None) -> str:
+    """Wrap plain text in a span; ``title`` is shown when a reader hovers over it."""
+    names = " ".join(f".{name}" for name in classes.split())
+    hover = f' title="{attribute(title)}"' if title else ""
+    return f"[{escape(text)}]{{{names}{hover}}}"
+
+
+def callout(kind: str, title: str, body: str) -> str:
+    """Set a callout block; ``body`` is Markdown."""
+    return f'::: {{.callout-{kind} title="{attribute(title)}"}}\n{body}\n:::\n'
+
+
+def only_html(body: str) -> str:
+    """Keep Markdown out of print."""
+    return f'::: {{.content-visible when-format="html"}}\n{body}\n:::\n'
+
+
+def table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    caption: str | None = None,
+    label: str | None = None,
+    widths: Sequence[int] | None = None,
+    align: str | None = None,
+) -> str:
+    """Set a pipe table from Markdown cells.
+
+    Parameters
+    ----------
+    heads, rows : sequences of str
+        Cells; rows shorter than the head are filled up with empty ones.
+    caption, label : str, optional
+        Markdown of the caption, and the identifier that references use.
+    widths : sequence of int, optional
+        Relative widths of the columns; taken from the longest cells when missing.
+    align : str, optional
+        One of "l" and "r" for each column; found from the cells when missing.
+
+    Returns
+    -------
+    str
+        Markdown. Columns whose cells begin with a digit are aligned to the right; a
+        table wider than a text line gets relative widths, so that cells wrap.
+    """
+    count = len(heads)
+    filled = [[*row, *[""] * (count - len(row))][:count] for row in rows]
+    right = [_numeric([row[i] for row in filled]) for i in range(count)]
+    if align:
+        right = [side == "r" for side in align]
+    longest = widths or [
+        _width(heads[i], [row[i] for row in filled]) for i in range(count)
+    ]
+    scale = 1 if widths is None else max(1, 80 // max(1, sum(widths)))
+    rules = [
+        ("-" * (w * scale) + ":" if r else ":" + "-" * (w * scale))
+        for w, r in zip(longest, right, strict=True)
+    ]
+    lines = [_row(heads), "|" + "|".join(rules) + "|", *(_row(r) for r in filled)]
+    if caption:
+        mark = f" {{#{label}}}" if label else ""
+        lines += ["", f": {caption}{mark}"]
+    return "\n".join(lines) + "\n"
+
+
+def _line(text: object) -> str:
+    """Put text on one line; spaces that must not break stay what they are."""
+    return re.sub(r"[ \t\r\n]+", " ", str(text)).strip()
+
+
+def _width(head: str, cells: Sequence[str]) -> int:
+    """Give a column's share of the line: cells whole, heads may break at spaces."""
+    words = max(len(word) for word in [*head.split(), ""])
+    return 3 + max([words, len(head) * 3 // 5, *(min(len(c), 48) for c in cells)])
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _numeric(cells: Sequence[str]) -> bool:
+    plain = [re.sub(r"[\\\[]", "", c).strip() for c in cells]
+    plain = [c for c in plain if c and c[0] not in "—–"]
+    digits = [c for c in plain if c[:1].isdigit() or c[:1] in "-−+<>±"]
+    return bool(plain) and len(digits) * 2 > len(plain)

@@ -1,0 +1,454 @@
+"""Results to paper inputs: variables, fragments, pictures, stubs and stamps.
+
+Everything written here can be thrown away and made again:
+
+- ``paper/_variables.yml``, the tree behind ``{{< var study.values.name >}}``;
+- ``paper/_generated/STUDY/*.qmd`` and the pictures that they show;
+- ``paper/_generated/paper.yml``, the head of the paper (authors, date, abstract);
+- ``paper/data/STUDY/*``, what the figures link to.
+
+What the sources ask for and the run does not have is written as well, as a stub that
+says "not measured here" and why. Nothing is computed from measurements.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from connlab.publish import (
+    diagrams,
+    models,
+    notebooks,
+    provenance,
+    published,
+    sources,
+)
+from connlab.publish import markdown as md
+from connlab.publish.results import Results, Run, Study, Value, Word
+
+GENERATED = "_generated"
+DATA = "data"
+VARIABLES = "_variables.yml"
+MISSING = "not measured here"
+
+
+@dataclass
+class Prepared:
+    """What was written, and what was asked for in vain."""
+
+    variables: dict[str, Any]
+    missing: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+
+
+def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
+    """Write every input that the sources in ``paper`` take from ``run``.
+
+    Parameters
+    ----------
+    run : Run
+        From :func:`connlab.publish.results.load_run`.
+    paper : path
+        The folder with ``index.qmd``.
+    renderer : str
+        What will set the paper, in words; printed in it.
+
+    Returns
+    -------
+    Prepared
+        The variables, and one line for each stub, stale study and study of the run
+        that no source mentions.
+    """
+    for folder in (paper / GENERATED, paper / DATA):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    asked = sources.wanted(paper)
+    prepared = Prepared(variables={})
+    tree = prepared.variables
+    for study in run.studies.values():
+        if study.results:
+            tree[key(study.name)] = study_variables(study)
+            write_study(study, paper, placed=_placed(study.name, asked.includes))
+        if study.stale:
+            prepared.stale.append(f"{study.name}: {'; '.join(study.stale)}")
+    tree["run"] = provenance.run_variables(run)
+    tree["provenance"] = provenance.variables(run, renderer=renderer)
+    shown = _shown(run, asked.includes)
+    provenance.write(run, paper, shown=shown)
+    write_fixed(asked.includes, paper)
+    if models.PIECE in asked.includes:
+        models.write((run.manifest.get("registry") or {}).get("models", ()), paper)
+    _stub_variables(asked.variables, run, tree, prepared)
+    _stub_includes(asked.includes, run, paper, prepared)
+    prepared.unused += _unused(run, asked, shown)
+    (paper / VARIABLES).write_text(_yaml(tree), "utf-8")
+    write_head(run, paper, tree)
+    return prepared
+
+
+def key(name: str) -> str:
+    """Turn a study's name into the name of its branch among the variables."""
+    return name.replace("-", "_")
+
+
+def study_variables(study: Study) -> dict[str, Any]:
+    """Lay out one study for ``{{< var … >}}``: Markdown strings, nested by kind."""
+    results = study.results
+    assert results is not None
+    words = results.words
+    return {
+        "number": str(results.number),
+        "question": md.escape(results.question),
+        "answer": md.escape(results.answer),
+        "varied": md.escape(results.varied),
+        "stopping": provenance.stopping(results),
+        "trials": {k: str(v) for k, v in results.trials.items()},
+        "values": {k: value_text(v) for k, v in results.values.items()},
+        "short": {k: value_text(v, short=True) for k, v in results.values.items()},
+        "words": {k: word_text(w) for k, w in words.items()},
+        "effects": {k: value_text(w.effect) for k, w in words.items() if w.effect},
+        "verdicts": {k: md.escape(w.verdict) for k, w in words.items() if w.verdict},
+    }
+
+
+def value_text(value: Value, *, short: bool = False) -> str:
+    """Set a number with its interval; n, level and method show on hover."""
+    text = value.text
+    if short:
+        text = re.sub(r"\s*\[[^\]]*\]$", "", text)
+    return md.span(text, "num", title=_hover(value))
+
+
+def word_text(word: Word) -> str:
+    """Set a comparing word; the effect and the rule behind it show on hover."""
+    parts = [f"effect {word.effect.text}" if word.effect else "", word.rule or ""]
+    return md.span(word.word, "num word", title="; ".join(p for p in parts if p))
+
+
+def _hover(value: Value) -> str:
+    parts = [value.text] if value.lo is not None else []
+    if value.n is not None:
+        parts.append(f"n = {value.n} trials")
+    if value.level is not None and value.lo is not None:
+        parts.append(f"{100 * value.level:g} % interval")
+    if value.method:
+        parts.append(value.method)
+    return ", ".join(parts)
+
+
+# ---- what no run changes ------------------------------------------------------------
+
+
+def write_fixed(includes: Iterable[str], paper: Path) -> None:
+    """Write what the sources include and no run changes: diagrams, published tables."""
+    for include in includes:
+        path = paper / include
+        folder, label = path.parent.name, path.stem
+        if folder == "diagrams" and label in _DIAGRAMS:
+            draw, caption, alt = _DIAGRAMS[label]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            picture = draw(path.with_suffix(".svg")).relative_to(paper).as_posix()
+            attributes = f'#{label} fig-alt="{md.attribute(alt)}"'
+            _write(path, f"![{caption}]({picture}){{{attributes}}}\n")
+        elif folder == published.FOLDER:
+            name = label.removeprefix("tbl-").removeprefix("published-")
+            text = published.table(paper, name, label=label)
+            if text:
+                _write(path, text)
+
+
+_DIAGRAMS = {
+    "fig-families": (
+        diagrams.families,
+        "Five ways to wait for many clients. Of four clients (circles) the filled one "
+        "speaks; the others hold a silent connection.",
+        "Five small drawings. Blocking: one client is connected to the server, three "
+        "wait. Threads: each client has a box of its own. Readiness: all clients end "
+        "in a list of the kernel, an arrow marked ready leads to one loop. Completion: "
+        "the kernel reads for the loop and says done. Coroutines: the loop holds one "
+        "routine per client.",
+    ),
+}
+
+
+# ---- one study ---------------------------------------------------------------------
+
+
+def write_study(study: Study, paper: Path, *, placed: set[str]) -> None:
+    """Write the pieces of one study.
+
+    Parameters
+    ----------
+    study : Study
+        One that has results.
+    paper : path
+        The folder with the sources.
+    placed : set of str
+        Figures and tables that the sources include by name. The others go into the
+        piece ``rest``, so that a section can show all that a study makes, known by
+        name or not.
+    """
+    results = study.results
+    assert results is not None
+    folder = paper / GENERATED / study.name
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp = _stamp(study)
+    _write(folder / "summary.qmd", _summary(results, stamp))
+    _write(folder / "findings.qmd", _bullets(results.findings))
+    verdicts = [word.verdict for word in results.words.values() if word.verdict]
+    _write(folder / "verdicts.qmd", _bullets(verdicts))
+    _write(folder / "notes.qmd", _bullets(results.notes))
+    _write(folder / "failures.qmd", _failures(results))
+    page = notebooks.write_page(
+        study.folder, paper / DATA / study.name, title=results.question
+    )
+    for figure in results.figures:
+        _write_figure(study, figure, paper, stamp, notebook=page)
+    for table in results.tables:
+        text = md.table(
+            [_head(c.label, c.unit) for c in table.columns],
+            [[md.escape(_together(cell)) for cell in row] for row in table.rows],
+            caption=_stale_caption(study) + md.escape(table.caption),
+            label=table.id,
+        )
+        notes = "".join(f"\n{md.escape(note)}\n" for note in table.notes)
+        notes = f"\n::: {{.table-notes}}{notes}:::\n" if notes else ""
+        _write(folder / f"{table.id}.qmd", stamp + text + notes)
+    pieces = [folder / f"{name}.qmd" for name in _pieces(results) if name not in placed]
+    _write(folder / "rest.qmd", "\n\n".join(p.read_text("utf-8") for p in pieces))
+
+
+def _pieces(results: Results) -> list[str]:
+    return [piece.id for piece in (*results.figures, *results.tables)]
+
+
+def _placed(study: str, includes: Iterable[str]) -> set[str]:
+    return {Path(i).stem for i in includes if Path(i).parent.name == study}
+
+
+def _shown(run: Run, includes: Iterable[str]) -> set[str]:
+    """Name every figure and table that the paper will show."""
+    shown = {Path(include).stem for include in includes}
+    for name, study in run.studies.items():
+        if study.results and f"{GENERATED}/{name}/rest.qmd" in includes:
+            shown.update(_pieces(study.results))
+    return shown
+
+
+def _summary(results: Results, stamp: str) -> str:
+    counts = provenance.trials(results)
+    body = f"**{md.escape(results.answer)}**"
+    asked = md.escape(results.question)
+    small = f"{md.escape(results.varied)} {counts}".strip()
+    return f"{stamp}{md.callout('tip', asked, f'{body}{chr(10)}{chr(10)}{small}')}"
+
+
+def _write_figure(
+    study: Study, figure: Any, paper: Path, stamp: str, *, notebook: Path | None
+) -> None:
+    picture = study.folder / figure.files.get("svg", "")
+    folder = paper / GENERATED / study.name
+    if not picture.is_file():
+        reason = f"the study names the picture {picture.name!r}, which does not exist"
+        _stub_figure(folder / f"{figure.id}.qmd", figure.id, reason)
+        return
+    shutil.copyfile(picture, folder / picture.name)
+    links = [_offer(study, paper, figure.files["svg"], "picture (SVG)")]
+    if figure.data:
+        links.insert(0, _offer(study, paper, figure.data, "data (CSV)"))
+    if notebook:
+        links.append(f"[notebook]({notebook.relative_to(paper).as_posix()})")
+    caption = _stale_caption(study) + md.escape(figure.caption)
+    image = f"{GENERATED}/{study.name}/{picture.name}"
+    body = f'![{caption}]({image}){{#{figure.id} fig-alt="{md.attribute(figure.alt)}"}}'
+    shown = " · ".join(link for link in links if link)
+    links_below = md.only_html(f"::: {{.figure-links}}\n{shown}\n:::") if shown else ""
+    _write(folder / f"{figure.id}.qmd", f"{stamp}{body}\n\n{links_below}")
+
+
+def _offer(study: Study, paper: Path, name: str, label: str) -> str:
+    source = study.folder / name
+    if not source.is_file():
+        return ""
+    target = paper / DATA / study.name / source.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    return f"[{label}]({DATA}/{study.name}/{source.name})"
+
+
+def _head(label: str, unit: str | None) -> str:
+    return md.escape(f"{label} ({unit})" if unit else label)
+
+
+def _together(cell: str) -> str:
+    """Keep a number and its half-width on one line."""
+    return cell.replace(" ± ", "\u00a0±\u00a0")
+
+
+def _failures(results: Results) -> str:
+    if not results.failures:
+        return "No cell of the grid lost a trial.\n"
+    *fixed, last = dict.fromkeys(k for f in results.failures for k in f.factors)
+    rows: dict[tuple, list] = {}
+    for failed in results.failures:
+        same = (*(str(failed.factors.get(k, "—")) for k in fixed), failed.reason)
+        rows.setdefault(same, []).append((failed.factors.get(last, "—"), failed.n))
+    cells = [
+        [
+            *same[:-1],
+            ", ".join(str(level) for level, _ in lost),
+            str(sum(n for _, n in lost)),
+            same[-1],
+        ]
+        for same, lost in rows.items()
+    ]
+    heads = [*(name.replace("_", " ") for name in (*fixed, last)), "trials", "reason"]
+    caption = "Trials that failed or were left out by rule, and the commonest reason."
+    return md.table(
+        heads,
+        [[md.escape(cell) for cell in row] for row in cells],
+        caption=caption,
+        label=f"tbl-{results.study}-failures",
+        align="l" * len(fixed) + "lrl",
+    )
+
+
+def _bullets(items: Iterable[str]) -> str:
+    return "".join(f"- {md.escape(item)}\n" for item in items) or "\n"
+
+
+# ---- stamps and stubs --------------------------------------------------------------
+
+
+def _stamp(study: Study) -> str:
+    if not study.stale:
+        return ""
+    body = md.escape("; ".join(study.stale)) + ". Evaluate the study again."
+    return md.callout("warning", "Stale", body) + "\n"
+
+
+def _stale_caption(study: Study) -> str:
+    return "**Stale.** " if study.stale else ""
+
+
+def why(run: Run, name: str) -> str:
+    """Say why a run has no results for a study."""
+    study = run.studies.get(name)
+    if study is None:
+        return f"run {run.name} did not include the study {name}"
+    return study.reason or "the study left no results in this run"
+
+
+def _stub_variables(
+    asked: Iterable[str], run: Run, tree: dict[str, Any], prepared: Prepared
+) -> None:
+    names = {key(name): name for name in run.studies}
+    for dotted in asked:
+        found = sources.look_up(tree, dotted)
+        if found is not None and not isinstance(found, dict):
+            continue
+        branch, _, rest = dotted.partition(".")
+        name = names.get(branch, branch.replace("_", "-"))
+        has = name in run.studies and run.studies[name].results
+        reason = f"the study gave no {rest}" if has else why(run, name)
+        _plant(tree, dotted, md.span(MISSING, "missing", title=reason))
+        prepared.missing.append(f"{dotted}: {reason}")
+
+
+def _plant(tree: dict[str, Any], dotted: str, text: str) -> None:
+    *branches, leaf = dotted.split(".")
+    for branch in branches:
+        below = tree.get(branch)
+        if not isinstance(below, dict):
+            below = tree[branch] = {}
+        tree = below
+    tree[leaf] = text
+
+
+def _stub_includes(
+    asked: Iterable[str], run: Run, paper: Path, prepared: Prepared
+) -> None:
+    for include in asked:
+        path = paper / include
+        if path.exists() or not include.startswith(f"{GENERATED}/"):
+            continue
+        name, label = path.parent.name, path.stem
+        has = name in run.studies and run.studies[name].results
+        reason = f"the study made no {label}" if has else why(run, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        prepared.missing.append(f"{name}/{label}: {reason}")
+        if label.startswith("fig-"):
+            _stub_figure(path, label, reason)
+        elif label.startswith("tbl-"):
+            cells = [[md.escape(MISSING.capitalize()), md.escape(reason)]]
+            caption = f"{MISSING.capitalize()}: {md.escape(reason)}."
+            _write(path, md.table(["", "Reason"], cells, caption=caption, label=label))
+        elif label in ("findings", "notes", "verdicts", "rest"):
+            _write(path, "\n")  # the summary of the same study says it already
+        else:
+            title = f"{MISSING.capitalize()}: {name}"
+            _write(path, md.callout("important", title, f"{md.escape(reason)}."))
+
+
+def _stub_figure(path: Path, label: str, reason: str) -> None:
+    picture = path.parent / f"{label}-missing.svg"
+    _write(picture, _EMPTY)
+    where = f"{GENERATED}/{path.parent.name}/{picture.name}"
+    caption = f"{MISSING.capitalize()}: {md.escape(reason)}."
+    alt = md.attribute(f"An empty frame: {MISSING}, {reason}")
+    _write(path, f'![{caption}]({where}){{#{label} fig-alt="{alt}"}}\n')
+
+
+_EMPTY = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 120">
+<rect x="1" y="1" width="638" height="118" rx="6" fill="#f6f6f6" stroke="#999"
+ stroke-dasharray="7 5"/>
+<text x="320" y="67" font-family="DejaVu Sans, sans-serif" font-size="19"
+ text-anchor="middle" fill="#555">not measured here</text>
+</svg>
+"""
+
+
+def _unused(run: Run, asked: sources.Wanted, shown: set[str]) -> list[str]:
+    named = {Path(i).parent.name for i in asked.includes}
+    named |= {v.split(".")[0].replace("_", "-") for v in asked.variables}
+    found = []
+    for name, study in sorted(run.studies.items()):
+        if study.results and name not in named:
+            found.append(name)
+        elif study.results:
+            pieces = _pieces(study.results)
+            found += [f"{name}/{p}" for p in pieces if p not in shown]
+    return found
+
+
+# ---- the head of the paper ---------------------------------------------------------
+
+
+def write_head(run: Run, paper: Path, variables: dict[str, Any]) -> None:
+    """Write authors, date and abstract where the project file picks them up."""
+    citation = provenance.citation(paper)
+    head: dict[str, Any] = {
+        "author": [{"name": name} for name in citation.authors],
+        "date": provenance.date(run),
+    }
+    if (paper / sources.ABSTRACT).is_file():
+        expanded = sources.expand(paper, sources.ABSTRACT, variables)
+        head["abstract"] = expanded.text.strip()
+    _write(paper / GENERATED / "paper.yml", _yaml(head))
+
+
+def _yaml(tree: dict[str, Any]) -> str:
+    return yaml.safe_dump(tree, allow_unicode=True, sort_keys=True, width=88)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")

@@ -1,0 +1,284 @@
+"""What a run says: the facts that the paper is assembled from, checked.
+
+A study leaves ``runs/NAME/STUDY/results.json``; this module reads it into frozen
+models and computes nothing. Whatever is missing or broken becomes a reason in
+plain words, because the paper has to print that reason in the place where the
+result should stand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from connlab import schema
+
+SCHEMA = 1
+
+
+class Fact(BaseModel):
+    """A frozen record that keeps the keys which this version does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class Value(Fact):
+    """One number with its interval, as a study printed it."""
+
+    value: float | None = None
+    lo: float | None = None
+    hi: float | None = None
+    unit: str | None = None
+    n: int | None = None
+    level: float | None = None
+    method: str | None = None
+    text: str
+
+
+class Word(Fact):
+    """A comparing word with the effect that it rests on."""
+
+    word: str
+    effect: Value | None = None
+    verdict: str | None = None
+    rule: str | None = None
+
+
+class Figure(Fact):
+    """A picture, its text and the data behind it; paths relative to the study."""
+
+    id: str
+    files: dict[str, str]
+    caption: str
+    alt: str
+    data: str | None = None
+
+
+class Column(Fact):
+    """Head of one table column."""
+
+    name: str
+    label: str
+    unit: str | None = None
+
+
+class Table(Fact):
+    """A table of cells that are already text."""
+
+    id: str
+    caption: str
+    columns: list[Column]
+    rows: list[list[str]]
+    notes: list[str] = Field(default_factory=list)
+
+
+class Failed(Fact):
+    """A cell of the grid that gave no result, and why."""
+
+    factors: dict[str, Any] = Field(default_factory=dict)
+    n: int = 0
+    reason: str
+
+
+class Results(Fact):
+    """Everything that one study offers to the paper."""
+
+    schema_: int = Field(alias="schema")
+    study: str
+    number: int
+    question: str
+    answer: str
+    run: str | None = None
+    made_at: datetime | None = None
+    machine: dict[str, Any] = Field(default_factory=dict)
+    trials: dict[str, int] = Field(default_factory=dict)
+    stopping: dict[str, Any] = Field(default_factory=dict)
+    varied: str = ""
+    values: dict[str, Value] = Field(default_factory=dict)
+    words: dict[str, Word] = Field(default_factory=dict)
+    figures: list[Figure] = Field(default_factory=list)
+    tables: list[Table] = Field(default_factory=list)
+    failures: list[Failed] = Field(default_factory=list)
+    findings: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+
+
+class Study(Fact):
+    """One study of a run: its results, or the reason why there are none."""
+
+    name: str
+    folder: Path
+    results: Results | None = None
+    reason: str | None = None
+    stale: list[str] = Field(default_factory=list)
+
+
+class Run(Fact):
+    """A run as the paper sees it: who measured where, and what came out."""
+
+    name: str
+    folder: Path
+    manifest: dict[str, Any] = Field(default_factory=dict)
+    studies: dict[str, Study] = Field(default_factory=dict)
+
+
+def load_run(run: str, *, root: str | Path = "runs") -> Run:
+    """Read the manifest and every study of a run.
+
+    Parameters
+    ----------
+    run : str
+        Name of the run, the folder below ``root``.
+    root : path
+        Where runs are kept.
+
+    Returns
+    -------
+    Run
+        With one :class:`Study` for each sub-folder that holds trials or results.
+
+    Raises
+    ------
+    FileNotFoundError
+        When the run does not exist; the message lists those that do.
+    """
+    folder = schema.run_folder(run, root=root)
+    if not folder.is_dir():
+        raise FileNotFoundError(_no_such_run(run, folder.parent))
+    manifest = _read_json(folder / "manifest.json")
+    reasons = manifest.get("studies") if isinstance(manifest, dict) else None
+    studies = {}
+    for sub in sorted(p for p in folder.iterdir() if p.is_dir()):
+        if any((sub / name).exists() for name in _MARKS):
+            studies[sub.name] = load_study(sub, manifest=manifest or {})
+    for name, entry in (reasons or {}).items():
+        if name not in studies and isinstance(entry, dict):
+            reason = entry.get("reason") or entry.get("failure")
+            studies[name] = Study(
+                name=name, folder=folder / name, reason=str(reason or _NEVER)
+            )
+    return Run(name=run, folder=folder, manifest=manifest or {}, studies=studies)
+
+
+_MARKS = ("results.json", "trials.jsonl", "failure.json")
+_NEVER = "the study left no results in this run"
+
+
+def load_study(folder: Path, *, manifest: dict[str, Any]) -> Study:
+    """Read one study's folder into a :class:`Study`, never raising for its content."""
+    name = folder.name
+    failure = _read_json(folder / "failure.json")
+    if failure:
+        kind = str(failure.get("reason") or failure.get("message") or "it failed")
+        if not (folder / "results.json").exists():
+            return Study(name=name, folder=folder, reason=kind)
+    path = folder / "results.json"
+    if not path.exists():
+        trials = sum(1 for _ in _trials(folder))
+        reason = f"{trials} trials were run, but the study was not evaluated"
+        return Study(name=name, folder=folder, reason=reason)
+    try:
+        results = Results.model_validate_json(path.read_text("utf-8"))
+    except (ValidationError, UnicodeDecodeError) as error:
+        first = str(error).splitlines()
+        reason = f"results.json cannot be read: {' '.join(first[:3])}"
+        return Study(name=name, folder=folder, reason=reason)
+    if results.schema_ != SCHEMA:
+        reason = f"results.json has schema {results.schema_}, this version reads 1"
+        return Study(name=name, folder=folder, reason=reason)
+    stale = staleness(results, folder, manifest=manifest)
+    if failure:
+        stale.append(f"the last attempt to measure it anew failed: {kind}")
+    return Study(name=name, folder=folder, results=results, stale=stale)
+
+
+def staleness(results: Results, folder: Path, *, manifest: dict[str, Any]) -> list[str]:
+    """Say why the figures of a study no longer show its trials, if so.
+
+    Parameters
+    ----------
+    results : Results
+        What the study made of its trials.
+    folder : path
+        The study's folder, with ``trials.jsonl``.
+    manifest : dict
+        The run's manifest; names the binaries and the commit of the run.
+
+    Returns
+    -------
+    list of str
+        One reason each; empty when the figures are up to date.
+    """
+    trials = list(_trials(folder))
+    reasons = []
+    newer = [t for t in trials if _after(t.get("started_at"), results.made_at)]
+    total = results.trials.get("total")
+    if newer:
+        reasons.append(f"{len(newer)} trials are newer than these results")
+    elif total is not None and trials and len(trials) != total:
+        reasons.append(f"made from {total} trials, the run now holds {len(trials)}")
+    for program in ("server", "client"):
+        made = {(t.get("binaries") or {}).get(program) for t in trials} - {None}
+        now = (manifest.get("programs") or {}).get(program)
+        if len(made) > 1:
+            reasons.append(f"its trials ran {len(made)} different {program} binaries")
+        elif made and now and made != {now}:
+            reasons.append(f"its trials ran another {program} binary than this run's")
+    made, now = (results.model_extra or {}).get("commit"), commit(manifest)
+    if made and now and made != now:
+        reasons.append(f"evaluated at commit {made[:10]}, the run is at {now[:10]}")
+    return reasons
+
+
+def commit(manifest: dict[str, Any]) -> str | None:
+    """Give the git commit that a manifest names, however deep it stands."""
+    for entry in (manifest.get("git"), manifest.get("commit")):
+        if isinstance(entry, dict):
+            entry = entry.get("commit")
+        if entry:
+            return str(entry)
+    return None
+
+
+def _trials(folder: Path) -> Iterator[dict[str, Any]]:
+    path = folder / "trials.jsonl"
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                trial = json.loads(line)
+            except ValueError:
+                continue  # the torn last line of a run that was killed
+            if isinstance(trial, dict):
+                yield trial
+
+
+def _after(moment: str | None, other: datetime | None) -> bool:
+    if not moment or other is None:
+        return False
+    try:
+        when = datetime.fromisoformat(moment)
+    except ValueError:
+        return False
+    if (when.tzinfo is None) != (other.tzinfo is None):
+        when, other = when.replace(tzinfo=None), other.replace(tzinfo=None)
+    return when > other
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _no_such_run(run: str, root: Path) -> str:
+    known = sorted(p.parent.name for p in root.glob("*/manifest.json"))
+    return f"run {run!r} is not below {root}; there is {', '.join(known) or 'none'}"

@@ -1,0 +1,145 @@
+"""The paper's sources: what they include, which variables they ask for.
+
+Two of Quarto's short codes are understood here, ``{{< include PATH >}}`` and
+``{{< var NAME >}}``, because the embedded renderer has to expand them and because
+the pipeline must know, before anything is set, what the sources expect from the
+results. What is expected and not there is printed as "not measured here".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+INDEX = "index.qmd"
+ABSTRACT = "sections/_abstract.qmd"
+SHORTCODE = re.compile(r"(?<!\{)\{\{<\s*(\w+)\s+(.*?)\s*>\}\}(?!\})")
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the sources ask for: dotted variables and included files, in order."""
+
+    variables: tuple[str, ...]
+    includes: tuple[str, ...]
+
+
+@dataclass
+class Expanded:
+    """A source with nothing left to expand, and what could not be."""
+
+    text: str
+    metadata: dict[str, Any]
+    problems: list[str] = field(default_factory=list)
+
+
+def front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """Split a document into its YAML head and its body."""
+    match = FRONT.match(text)
+    if not match:
+        return {}, text
+    return yaml.safe_load(match[1]) or {}, text[match.end() :]
+
+
+def wanted(paper: Path) -> Wanted:
+    """List every variable and include that the sources name, each once."""
+    variables: dict[str, None] = {}
+    includes: dict[str, None] = {}
+    texts = [*_texts(paper, ABSTRACT), *_texts(paper, INDEX)]
+    for text in texts:
+        for kind, argument in _shortcodes(text):
+            if kind == "var":
+                variables[argument] = None
+            elif kind == "include":
+                includes[argument] = None
+    return Wanted(tuple(variables), tuple(includes))
+
+
+def hand_written(paper: Path) -> list[Path]:
+    """List the sources that people write: every ``.qmd`` outside made folders."""
+    made = {"_generated", "_output", "notebooks", "data", ".quarto"}
+    found = sorted(paper.rglob("*.qmd"))
+    return [p for p in found if not made.intersection(p.relative_to(paper).parts)]
+
+
+def expand(paper: Path, name: str, variables: Mapping[str, Any]) -> Expanded:
+    """Replace every include and variable in a source file.
+
+    Parameters
+    ----------
+    paper : path
+        The folder that includes are relative to.
+    name : str
+        The file to expand, relative to ``paper``.
+    variables : mapping
+        The tree of ``_variables.yml``.
+
+    Returns
+    -------
+    Expanded
+        Text, front matter, and one problem for each name that did not resolve; such
+        a name is left visible as ``?var:name`` the way Quarto does it.
+    """
+    problems: list[str] = []
+    metadata, body = front_matter((paper / name).read_text("utf-8"))
+    text = _expand(paper, body, variables, problems, depth=0)
+    text = text.replace("{{{<", "{{<").replace(">}}}", ">}}")
+    return Expanded(text, metadata, problems)
+
+
+def look_up(variables: Mapping[str, Any], name: str) -> Any:
+    """Follow a dotted name into a tree; None when it leads nowhere."""
+    found: Any = variables
+    for part in name.split("."):
+        if not isinstance(found, Mapping) or part not in found:
+            return None
+        found = found[part]
+    return found
+
+
+def _expand(
+    paper: Path, text: str, variables: Mapping[str, Any], problems: list, *, depth: int
+) -> str:
+    def replace(match: re.Match) -> str:
+        kind, argument = match[1], match[2].strip("\"'")
+        if kind == "var":
+            value = look_up(variables, argument)
+            if value is None or isinstance(value, Mapping):
+                problems.append(f"variable {argument} is not known")
+                return f"**?var:{argument}**"
+            return str(value)
+        if kind == "include" and depth < 8:
+            path = paper / argument
+            if not path.is_file():
+                problems.append(f"included file {argument} does not exist")
+                return f"**?include:{argument}**"
+            body = front_matter(path.read_text("utf-8"))[1]
+            return _expand(paper, body, variables, problems, depth=depth + 1)
+        problems.append(f"short code {kind} {argument} is not understood")
+        return f"**?{kind}:{argument}**"
+
+    return SHORTCODE.sub(replace, COMMENT.sub("", text))
+
+
+def _texts(paper: Path, name: str) -> Iterator[str]:
+    path = paper / name
+    if not path.is_file():
+        return
+    text = COMMENT.sub("", path.read_text("utf-8"))
+    yield text
+    for kind, argument in _shortcodes(text):
+        if kind != "include" or argument.startswith("_generated/"):
+            continue
+        yield from _texts(paper, argument)
+
+
+def _shortcodes(text: str) -> Iterator[tuple[str, str]]:
+    for match in SHORTCODE.finditer(text):
+        yield match[1], match[2].strip("\"'")

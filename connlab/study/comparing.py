@@ -1,0 +1,345 @@
+"""Two cells: the ratio of their means, and the word that it allows.
+
+    trials of two arms -> ratio with interval -> TOST -> faster / slower /
+                                             indistinguishable / undetermined
+
+A ratio is always a ratio of means (never a mean of ratios), paired by block
+where blocks pair the arms. "Indistinguishable" has to be shown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from scipy import stats as st
+from statsmodels.stats.multitest import multipletests
+
+from connlab.study.interval import LEVEL, Interval, sample, undetermined
+
+MARGIN = 0.05
+"""Two means closer than this ratio count as alike, once that is shown."""
+
+Word = Literal["faster than", "slower than", "indistinguishable from", "undetermined"]
+
+
+def fieller(
+    y: Sequence[float], x: Sequence[float], *, level: float = LEVEL
+) -> Interval:
+    """Interval of mean(y) / mean(x) for two independent samples.
+
+    With h² = t²·S²/n of each arm (t with the arm's own n − 1 degrees), the
+    bounds are the roots of (Y − ρX)² = h_y² + ρ²·h_x².
+
+    Parameters
+    ----------
+    y, x : sequence of float
+        Trials of the numerator and of the denominator.
+    level : float
+        Confidence level.
+
+    Returns
+    -------
+    Interval
+        `value` is the ratio of the means (never a mean of ratios).
+        Undetermined when the denominator's own interval reaches zero, where
+        any ratio would be compatible with the data, or an arm has n < 2.
+
+    References
+    ----------
+    Fieller, J. R. Stat. Soc. B 16 (1954); Kalibera & Jones, ISMM 2013.
+    """
+    b, a = sample(y), sample(x)
+    n = min(len(a), len(b))
+    method = "Fieller, arms independent"
+    if n < 2:
+        return _no_ratio(b, a, method, level, "each arm needs 2 trials")
+    h2 = [_half_width(s, level) ** 2 for s in (b, a)]
+    return _fieller_roots(b, a, h2[0], h2[1], 0.0, n, method, level)
+
+
+def ratio_paired(
+    y: Sequence[float], x: Sequence[float], *, level: float = LEVEL
+) -> Interval:
+    """Interval of mean(y) / mean(x) when trial i of both shares a block.
+
+    The set of ratios ρ for which a t test on y_i − ρ·x_i does not reject: it
+    is exact for normal trials, uses that a slow minute slows both arms, and
+    estimates the same ratio of means as `fieller`. With work and seconds as
+    `y` and `x` it is the interval of a rate: total work / total time.
+
+    Parameters
+    ----------
+    y, x : sequence of float, shape (n,)
+        Numerator and denominator, one pair per block.
+    level : float
+        Confidence level.
+
+    Returns
+    -------
+    Interval
+        Undetermined for n < 2 or a denominator not clearly apart from zero.
+    """
+    b, a = sample(y), sample(x)
+    if len(a) != len(b):
+        raise ValueError(f"y has {len(b)} trials and x {len(a)}: pairs need as many")
+    method = "Fieller, paired by block"
+    n = len(a)
+    if n < 2:
+        return _no_ratio(b, a, method, level, "pairs from 2 blocks are needed")
+    t2 = st.t.ppf((1 + level) / 2, n - 1) ** 2 / n
+    syy, sxx = b.var(ddof=1), a.var(ddof=1)
+    sxy = float(np.cov(b, a)[0, 1])
+    return _fieller_roots(b, a, t2 * syy, t2 * sxx, t2 * sxy, n, method, level)
+
+
+def _half_width(a: np.ndarray, level: float) -> float:
+    """Half the t interval of the mean of `a`."""
+    t = st.t.ppf((1 + level) / 2, len(a) - 1)
+    return float(t * a.std(ddof=1) / math.sqrt(len(a)))
+
+
+def _fieller_roots(b, a, vyy, vxx, vxy, n, method, level) -> Interval:
+    """Solve (Y − ρX)² = vyy − 2ρ·vxy + ρ²·vxx for ρ."""
+    top, bottom = float(b.mean()), float(a.mean())
+    square = bottom**2 - vxx
+    if square <= 1e-12 * bottom**2 or bottom == 0:
+        why = "the interval of the denominator reaches zero"
+        return _no_ratio(b, a, method, level, why)
+    half = top * bottom - vxy
+    root = math.sqrt(max(half**2 - square * (top**2 - vyy), 0.0))
+    lo, hi = (half - root) / square, (half + root) / square
+    return Interval(top / bottom, float(lo), float(hi), n, level, method)
+
+
+def _no_ratio(b, a, method, level, why) -> Interval:
+    """Return an undetermined ratio that still carries its point estimate."""
+    ok = len(a) and len(b) and a.mean() != 0
+    value = float(b.mean() / a.mean()) if ok else math.nan
+    short = b if len(b) < len(a) else a
+    return undetermined(short, value=value, method=method, level=level, note=why)
+
+
+def ratio_p_value(y: Sequence[float], x: Sequence[float], *, paired: bool) -> float:
+    """Two-sided p that the means are equal: t over pairs, else Welch's t.
+
+    What `holm` corrects. Not a number when an arm has n < 2.
+    """
+    b, a = sample(y), sample(x)
+    if min(len(a), len(b)) < 2:
+        return math.nan
+    return _t_p(b, a, paired, "two-sided")
+
+
+def _t_p(b: np.ndarray, a: np.ndarray, paired: bool, side: str) -> float:
+    """P of a t test of mean(b) against mean(a); exact ties give 0 or 1."""
+    gap = b - a if paired else None
+    spread = np.ptp(gap) if paired else max(np.ptp(b), np.ptp(a))
+    scale = max(abs(b.mean()), abs(a.mean()), 1e-300)
+    if spread <= 1e-12 * scale:
+        return _p_of_a_sure_gap(b.mean() - a.mean(), 1e-12 * scale, side)
+    if paired:
+        return float(st.ttest_rel(b, a, alternative=side).pvalue)
+    return float(st.ttest_ind(b, a, equal_var=False, alternative=side).pvalue)
+
+
+def _p_of_a_sure_gap(gap: float, tiny: float, side: str) -> float:
+    """P of a difference that does not vary at all."""
+    if abs(gap) <= tiny:
+        return 1.0 if side == "two-sided" else 0.5
+    true = {"two-sided": True, "greater": gap > 0, "less": gap < 0}[side]
+    return 0.0 if true else 1.0
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Outcome of two one-sided tests."""
+
+    equivalent: bool
+    p: float
+    """The larger of the two one-sided p; not a number when undetermined."""
+    margin: float
+    bounds: tuple[float, float]
+    """The ratio has to be shown to lie between these."""
+    alpha: float
+
+
+def tost(
+    y: Sequence[float],
+    x: Sequence[float],
+    *,
+    paired: bool,
+    margin: float = MARGIN,
+    alpha: float = 0.05,
+) -> Equivalence:
+    """Test whether mean(y) / mean(x) is shown to be within ± `margin` of 1.
+
+    "No difference" is not the absence of a significant difference: two
+    noisy means are never significantly different. Here the burden is the
+    other way round: both "the ratio is at or under 1 / (1 + margin)" and "at
+    or over 1 + margin" must be rejected. The bounds are reciprocal, so that
+    the verdict on a / b is the verdict on b / a.
+
+    Parameters
+    ----------
+    y, x : sequence of float
+        Trials of both arms; as many in each when `paired`.
+    paired : bool
+        Whether trial i of both shares a block (else Welch's test).
+    margin : float
+        How much difference does not matter, above 0.
+    alpha : float
+        Level of each one-sided test.
+
+    References
+    ----------
+    Schuirmann, J. Pharmacokin. Biopharm. 15 (1987); Sasabuchi, Biometrika
+    67 (1980) for the ratio.
+    """
+    if margin <= 0:
+        raise ValueError(f"margin is {margin}: it has to be above 0")
+    b, a = sample(y), sample(x)
+    bounds = (1 / (1 + margin), 1 + margin)
+    if min(len(a), len(b)) < 2 or a.mean() <= 0:
+        return Equivalence(False, math.nan, margin, bounds, alpha)
+    above = _t_p(b, bounds[0] * a, paired, "greater")
+    below = _t_p(b, bounds[1] * a, paired, "less")
+    p = max(above, below)
+    return Equivalence(p < alpha, p, margin, bounds, alpha)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One arm against another: the effect, and the word that it allows."""
+
+    word: Word
+    ratio: Interval
+    """mean(y) / mean(x)."""
+    equivalence: Equivalence
+    p: float
+    """Two-sided p of "equal means", uncorrected."""
+    better: Literal["lower", "higher"]
+    rule: str
+    p_adjusted: float | None = None
+    """After Holm, where the comparison belongs to a family."""
+
+    def corrected(self, p_adjusted: float, *, alpha: float = 0.05) -> Comparison:
+        """Return this comparison as a member of a family (`p` after Holm).
+
+        "faster" and "slower" become "undetermined" when the corrected p is
+        not under `alpha`; "indistinguishable from" rests on its own tests.
+        """
+        strong = self.word in ("faster than", "slower than")
+        weak = strong and not p_adjusted < alpha
+        return replace(
+            self,
+            p_adjusted=p_adjusted,
+            word="undetermined" if weak else self.word,
+            rule=self.rule + f"; Holm-corrected p {p_adjusted:.2g}",
+        )
+
+
+def compare(
+    y: Sequence[float],
+    x: Sequence[float],
+    *,
+    better: Literal["lower", "higher"],
+    paired: bool,
+    margin: float = MARGIN,
+    level: float = LEVEL,
+) -> Comparison:
+    """Say whether `y` is faster than, slower than or as fast as `x`.
+
+    1. Within ± `margin` by `tost`: "indistinguishable from", even where the
+       interval leaves out 1 (a difference that is sure, and too small).
+    2. The interval of the ratio leaves out 1: "faster than" or "slower than".
+    3. Else "undetermined": too few or too noisy trials to say either.
+
+    Parameters
+    ----------
+    y, x : sequence of float
+        Trials of the two arms, of a positive quantity.
+    better : {"lower", "higher"}
+        "lower" for times and costs, "higher" for rates.
+    paired : bool
+        Whether trial i of both shares a block.
+    margin, level
+        See `tost` and `ratio_paired`.
+    """
+    if better not in ("lower", "higher"):
+        raise ValueError(f"better is {better!r}: it has to be 'lower' or 'higher'")
+    ratio = (ratio_paired if paired else fieller)(y, x, level=level)
+    same = tost(y, x, paired=paired, margin=margin, alpha=1 - level)
+    p = ratio_p_value(y, x, paired=paired)
+    test = f"{ratio.method}; margin ±{margin:.0%}"
+    if not ratio.determined:
+        word, why = "undetermined", ratio.note
+    elif same.equivalent:
+        word, why = "indistinguishable from", f"TOST p {same.p:.2g}"
+    elif ratio.contains(1.0):
+        word, why = "undetermined", "the interval holds 1 and TOST does not reject"
+    else:
+        lower = ratio.hi < 1
+        word = "faster than" if lower == (better == "lower") else "slower than"
+        why = "the interval of the ratio leaves out 1"
+    return Comparison(word, ratio, same, p, better, f"{test}: {why}")
+
+
+def holm(p: Sequence[float]) -> np.ndarray:
+    """Adjust p values of a family so that any false alarm stays rare (Holm).
+
+    Values that are not a number stay so and do not count as members.
+
+    Returns
+    -------
+    ndarray, shape (len(p),)
+    """
+    p = np.asarray(p, dtype=float)
+    adjusted = np.full(p.shape, math.nan)
+    known = np.isfinite(p)
+    if known.any():
+        adjusted[known] = multipletests(p[known], method="holm")[1]
+    return adjusted
+
+
+def simultaneous_level(level: float, comparisons: int) -> float:
+    """Level of each of k intervals that hold together at `level` (Bonferroni)."""
+    if comparisons < 1:
+        raise ValueError(f"comparisons is {comparisons}: at least 1")
+    return 1 - (1 - level) / comparisons
+
+
+@dataclass(frozen=True)
+class KruskalWallis:
+    """Rank test over several groups."""
+
+    h: float
+    p: float
+    epsilon_squared: float
+    """Share of rank variance between groups, 0 … 1."""
+    groups: int
+    n: int
+
+
+def kruskal_wallis(groups: Mapping[str, Sequence[float]]) -> KruskalWallis:
+    """Check by ranks, without normality, whether any group differs.
+
+    A check beside the intervals, not in their place: it says that some model
+    differs, not which nor by how much.
+
+    Parameters
+    ----------
+    groups : mapping of str to sequence of float
+        Trials of each model; at least two groups.
+    """
+    arms = [sample(v) for v in groups.values()]
+    n = sum(map(len, arms))
+    if len(arms) < 2 or min(map(len, arms)) < 1:
+        raise ValueError(f"{len(arms)} groups: at least 2, none of them empty")
+    if np.ptp(np.concatenate(arms)) == 0:
+        return KruskalWallis(0.0, 1.0, 0.0, len(arms), n)
+    h, p = st.kruskal(*arms)
+    return KruskalWallis(float(h), float(p), float(h) / (n - 1), len(arms), n)

@@ -1,0 +1,388 @@
+"""Study 08: what do more workers bring on this machine's cores?
+
+    trials in which clients take turns -> throughput against workers -> scaling law
+                                       -> each model against itself with one worker
+                                       -> the busiest worker's share  -> balance
+    trials in which clients stay       -> who was served, who waited  -> fairness
+    both                               -> the answer in one sentence  -> results.json
+
+Clients that hang up after a number of requests and connect again let every model serve
+all of them, so that they can be compared at any number of workers. Clients that stay
+show what happens to those for whom no worker is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from connlab.study import figures, look, tables, verdicts
+from connlab.study.cells import Compared, compare_cells, ratio_frame, summarise
+from connlab.study.drawing import Picture
+from connlab.study.formatting import counted, listing, number_text, plain
+from connlab.study.frames import usable
+from connlab.study.interval import Interval
+from connlab.study.metrics import metric as metric_of
+from connlab.study.response_time import key
+from connlab.study.results import Results, start
+from connlab.study.scaling import MIN_LEVELS, UslFit, usl_fit
+from connlab.study.tables import Table
+from connlab.study.values import keep_values
+
+STUDY = "cores"
+NUMBER = 8
+QUESTION = "What do more workers bring on these cores?"
+FACTORS = ("model", "workers", "requests_per_connection")
+RATE = "throughput_rps"
+BALANCE = "busiest_worker"
+FAIRNESS = "fairness_jain"
+
+VALUES = {
+    "rps": RATE,
+    "cpu": "server_cpu_per_request_s",
+    "busiest": BALANCE,
+    "p99": "response_p99_s",
+}
+"""Values that the paper may name, as MODEL_KIND_WORKERS, and their columns."""
+
+
+def that_suit(models: Sequence[Any]) -> list[str]:
+    """Return the names of the models that have a fixed number of workers."""
+    return [m.name for m in models if m.available and m.workers == "fixed"]
+
+
+def grids(
+    *, models: Sequence[str], workers: Sequence[int], turn: int, crowd: int
+) -> list[dict[str, list[Any]]]:
+    """Return the grids of the sweep: clients that take turns, and clients that stay.
+
+    Parameters
+    ----------
+    models : sequence of str
+        Servers.
+    workers : sequence of int
+        Levels for clients that take turns.
+    turn : int
+        Requests after which a client hangs up and connects again.
+    crowd : int
+        Workers where clients stay.
+    """
+    return [
+        {
+            "model": list(models),
+            "workers": list(workers),
+            "requests_per_connection": [turn],
+        },
+        {"model": list(models), "workers": [crowd], "requests_per_connection": [0]},
+    ]
+
+
+def turns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials in which clients take turns."""
+    return _part(frame, frame["requests_per_connection"] > 0)
+
+
+def stays(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials in which clients stay, used whatever the gates said.
+
+    A gate that wants every client served flags just what is asked here; only trials
+    that failed altogether stay out.
+    """
+    part = _part(frame, frame["requests_per_connection"] == 0)
+    ran = part["failure"].isna()
+    made = part.assign(ok=ran, reason=part["reason"].mask(ran, pd.NA))
+    made.attrs = frame.attrs
+    return made
+
+
+def _part(frame: pd.DataFrame, rows: pd.Series) -> pd.DataFrame:
+    made = frame[rows.fillna(False).astype(bool)]
+    made.attrs = frame.attrs
+    return made
+
+
+def begin(frame: pd.DataFrame, *, root: str | Path = "runs") -> Results:
+    """Begin the results: what was varied, counted, left out; every value by name."""
+    results = start(frame, number=NUMBER, question=QUESTION, factors=FACTORS, root=root)
+    keep_values(results, turns(frame), VALUES, by=("model", "workers"))
+    return results
+
+
+# ---- figures and tables -------------------------------------------------------
+
+
+def throughput(
+    results: Results,
+    frame: pd.DataFrame,
+    *,
+    lines: Mapping[str, Interval | float] | None = None,
+) -> Picture:
+    """Draw throughput against workers."""
+    mine = turns(frame)
+    return results.figure(
+        STUDY,
+        figures.curves(mine, RATE, x="workers", lines=lines, log_y=False),
+        caption=f"Throughput against workers on {_cores(frame)}, "
+        f"{_clients(frame)} that take turns. " + _read_as(mine),
+    )
+
+
+def balance(results: Results, frame: pd.DataFrame) -> Picture | None:
+    """Draw the busiest worker's requests over the mean; None with one worker only."""
+    several = _part(turns(frame), frame["workers"] > 1)
+    if usable(several, BALANCE).empty:
+        return None
+    picture = figures.curves_of(
+        summarise(several, BALANCE, by=["model", "workers"]),
+        label=metric_of(BALANCE).label,
+        unit="1",
+        x="workers",
+        by="model",
+        styles=look.styles(several),
+        lines={"balanced": 1.0},
+        log_y=False,
+        zero=False,
+    )
+    return results.figure(
+        f"{STUDY}-balance",
+        picture,
+        caption="Requests of the busiest worker over the mean of all workers; 1 is "
+        "balanced, and with N workers N means that one did everything. "
+        + _read_as(several),
+    )
+
+
+def fairness(results: Results, frame: pd.DataFrame) -> Picture | None:
+    """Draw how evenly clients that stay are served; None without such trials."""
+    mine = stays(frame)
+    if usable(mine, FAIRNESS).empty:
+        return None
+    return results.figure(
+        f"{STUDY}-fairness",
+        figures.dots(mine, [FAIRNESS, "longest_wait_s"]),
+        caption=f"{_clients(frame)[0].upper()}{_clients(frame)[1:]} that stay, "
+        f"{counted(int(mine['workers'].max()), 'worker')}: Jain's index over requests "
+        "per client (1 where all got as many, the share of those served where some "
+        "got all) and the longest wait. Every trial that ran is in it.",
+    )
+
+
+def table(results: Results, frame: pd.DataFrame) -> Table:
+    """Tabulate the models at the most workers."""
+    mine = turns(frame)
+    most = int(mine["workers"].max())
+    at = _part(mine, mine["workers"] == most)
+    metrics = [RATE, "server_cpu_per_request_s", "response_p99_s", BALANCE]
+    return results.table(
+        STUDY,
+        tables.per_model(at, metrics),
+        caption=f"The models with {counted(most, 'worker')} on {_cores(frame)}, "
+        f"{_clients(frame)} that take turns; means with 95 % intervals.",
+    )
+
+
+def _cores(frame: pd.DataFrame) -> str:
+    found = sorted(frame["server_cores"].dropna().unique())
+    levels = listing([plain(float(n)) for n in found]) or "unknown"
+    return f"{levels} core" + ("" if found == [1] else "s")
+
+
+def _clients(frame: pd.DataFrame) -> str:
+    return counted(float(frame["connections"].max()), "client")
+
+
+def _read_as(frame: pd.DataFrame) -> str:
+    trials = frame.groupby(list(FACTORS)).size()
+    low, high = trials.min(), trials.max()
+    count = f"{low}" if low == high else f"{low} to {high}"
+    return (
+        f"Means over {count} trials per point with 95 % intervals; crosses mark cells "
+        "without a usable trial."
+    )
+
+
+# ---- scaling ------------------------------------------------------------------
+
+
+def fits(frame: pd.DataFrame) -> dict[str, UslFit]:
+    """Fit the scalability law to each model that has levels enough."""
+    good = usable(turns(frame), RATE)
+    found = {}
+    for model, rows in good.groupby("model"):
+        if rows["workers"].nunique() >= MIN_LEVELS:
+            found[str(model)] = usl_fit(
+                rows["workers"].astype(float), rows[RATE], blocks=list(rows["block"])
+            )
+    return found
+
+
+def scaling(results: Results, frame: pd.DataFrame) -> Picture | None:
+    """Draw the fitted laws; None where no model has six levels of workers."""
+    found = fits(frame)
+    if not found:
+        return None
+    styles = look.styles(frame)
+    for model, fit in found.items():
+        for name in ("alpha", "beta"):
+            results.value(f"{key(model)}_{name}", getattr(fit, name), "1")
+    return results.figure(
+        f"{STUDY}-scaling",
+        figures.scaling(found, styles=styles, x_label="workers"),
+        caption="The universal scalability law fitted to each model, and what it "
+        "leaves unexplained, trial by trial.",
+    )
+
+
+def law(frame: pd.DataFrame) -> str:
+    """Say what the law says of each model, or why it was not fitted."""
+    levels = int(usable(turns(frame), RATE)["workers"].nunique())
+    found = fits(frame)
+    if not found:
+        return (
+            f"No scalability law was fitted: it has three parameters and wants "
+            f"{MIN_LEVELS} levels of workers; {levels} were measured."
+        )
+    names = look.styles(frame)
+    said = [f"{names[model].label}: {fit.verdict}" for model, fit in found.items()]
+    return f"By the scalability law, {'; '.join(said)}."
+
+
+# ---- comparisons --------------------------------------------------------------
+
+
+def growth(frame: pd.DataFrame) -> list[Compared]:
+    """Compare each model's throughput with its own at the fewest workers."""
+    mine = turns(frame)
+    fewest = mine["workers"].min()
+    return compare_cells(mine, RATE, baseline=fewest, within=["model"], by="workers")
+
+
+def words(results: Results, frame: pd.DataFrame, found: Sequence[Compared]) -> None:
+    """Keep every comparing word, as MODEL_WORKERS_FEWEST."""
+    names = look.styles(frame)
+    for one in found:
+        name = f"{key(one.where['model'])}_{one.arm}_{one.baseline}"
+        results.word(name, one, verdict=verdict(one, names))
+
+
+def verdict(one: Compared, names: Mapping[str, look.Style]) -> str:
+    """Say a comparison as a sentence, whatever its word is."""
+    who = names[one.where["model"]].label
+    arm = f"{who} with {counted(float(one.arm), 'worker')}"
+    base = f"with {plain(float(one.baseline))}"
+    ratio = number_text(one.comparison.ratio)
+    if one.word == "undetermined":
+        return f"Whether {arm} serves more than {base} is undetermined ({ratio})."
+    return f"{arm} is {one.word} {base} ({ratio} times its throughput)."
+
+
+def ratios(
+    results: Results, frame: pd.DataFrame, found: Sequence[Compared]
+) -> Picture | None:
+    """Draw what workers bring each model; None where nothing compares."""
+    if not found:
+        return None
+    styles = look.styles(frame)
+    order = list(styles)
+    found = sorted(found, key=lambda o: (order.index(o.where["model"]), int(o.arm)))
+    rows = ratio_frame(found)
+    labels = [
+        f"{styles[r.model].label}, {counted(float(r.arm), 'worker')}"
+        for r in rows.itertuples()
+    ]
+    fewest = counted(float(found[0].baseline), "worker")
+    return results.figure(
+        f"{STUDY}-ratios",
+        figures.forest(
+            rows.assign(arm=rows["model"]),
+            labels=labels,
+            x_label=f"throughput / the same model's with {fewest}",
+            styles=styles,
+        ),
+        caption=f"What more workers bring on {_cores(frame)}: throughput in relation "
+        f"to the same model with {fewest}, paired by block, with 95 % intervals. The "
+        "band is ±5 %; words are corrected for their number (Holm).",
+    )
+
+
+# ---- findings -----------------------------------------------------------------
+
+
+def balanced(frame: pd.DataFrame) -> str:
+    """Say which model spreads requests most evenly over the most workers."""
+    mine = turns(frame)
+    most = int(mine["workers"].max())
+    at = _part(mine, mine["workers"] == most)
+    rows = summarise(at, BALANCE, by=["model"]).dropna(subset=["value"])
+    if most < 2 or rows.empty:
+        return "With one worker there is nothing to balance."
+    names = look.styles(frame)
+    rows = rows.sort_values("value")
+    said = [f"{names[str(r.model)].label} {r.value:.2f}" for r in rows.itertuples()]
+    return (
+        f"Of {counted(most, 'worker')} the busiest served so many times the mean: "
+        f"{listing(said)} (1 is balanced)."
+    )
+
+
+def served(frame: pd.DataFrame) -> str:
+    """Say how evenly clients that stay were served."""
+    mine = stays(frame)
+    if usable(mine, FAIRNESS).empty:
+        return "Clients that stay were not measured, so fairness cannot be judged."
+    rows = summarise(mine, FAIRNESS, by=["model"]).dropna(subset=["value"])
+    names = look.styles(frame)
+    rows = rows.sort_values("value")
+    said = [f"{names[str(r.model)].label} {r.value:.2f}" for r in rows.itertuples()]
+    workers = counted(int(mine["workers"].max()), "worker")
+    return (
+        f"Where {_clients(frame)} stay with {workers}, Jain's index of requests per "
+        f"client is: {listing(said)}. A model that keeps a worker for each client it "
+        "serves leaves the others waiting."
+    )
+
+
+def weighed(frame: pd.DataFrame) -> str:
+    """Say whether the number of workers or the model moves throughput more."""
+    found = verdicts.outweighs(
+        turns(frame), metric=RATE, factor="workers", other="model"
+    )
+    head = "Tuning against architecture, here workers against model: "
+    if found.effect is None:
+        return f"{head}not testable here ({found.why})."
+    ratio = number_text(found.effect)
+    return (
+        f"{head}the spread that the number of workers makes is {ratio} times that "
+        "which the choice of model makes (sums of squares of the logarithm)."
+    )
+
+
+def answer(frame: pd.DataFrame, found: Sequence[Compared]) -> str:
+    """Answer the question in one sentence, from each model at its most workers."""
+    last: dict[str, Compared] = {}
+    for one in found:
+        model = one.where["model"]
+        if model not in last or int(one.arm) > int(last[model].arm):
+            last[model] = one
+    if not last:
+        return "This run cannot say: no model has usable trials at two levels."
+    names = look.styles(frame)
+    parts = []
+    for word, what in (
+        ("faster than", "more throughput for"),
+        ("slower than", "less for"),
+        ("indistinguishable from", "neither for"),
+        ("undetermined", "nothing that can be told for"),
+    ):
+        those = [
+            f"{names[model].label} (× {number_text(one.comparison.ratio)})"
+            for model, one in last.items()
+            if one.word == word
+        ]
+        parts += [f"{what} {listing(those)}"] if those else []
+    one = next(iter(last.values()))
+    head = f"On {_cores(frame)} {counted(float(one.arm), 'worker')} in place of "
+    return f"{head}{plain(float(one.baseline))} bring {'; '.join(parts)}."

@@ -1,0 +1,367 @@
+"""Rows: dots per model, ratios with the margin of "alike", parts of a whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from connlab.study import drawing as draw
+from connlab.study import look
+from connlab.study.cells import interval_of, summarise
+from connlab.study.comparing import MARGIN
+from connlab.study.drawing import Picture
+from connlab.study.formatting import display_unit, number_text, plain, rounded
+from connlab.study.interval import Interval, t_interval
+from connlab.study.metrics import metric as metric_of
+
+
+def dots(
+    frame: pd.DataFrame,
+    metrics: Sequence[str],
+    *,
+    by: str = "model",
+    how: str = "mean",
+    lines: Mapping[str, Interval | float] | None = None,
+    styles: Mapping[str, look.Style] | None = None,
+) -> Picture:
+    """Draw metrics per model: a row per model, a panel per metric.
+
+    Models are sorted by the first metric, the best on top. Where nothing could be
+    measured the reason stands in the row.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As from `connlab.study.load`, of one cell per model.
+    metrics : sequence of str
+        One to three columns.
+    by, how
+        As in `curves`.
+    lines : mapping of str to Interval or float, optional
+        Floors and ceilings of the first metric.
+    styles : mapping of str to Style, optional
+        By the levels of `by`, where those of `connlab.study.look` do not fit.
+    """
+    tables = {m: summarise(frame, m, by=[by], how=how) for m in metrics}
+    first = tables[metrics[0]].sort_values(
+        "value", ascending=metric_of(metrics[0]).better == "higher", na_position="first"
+    )
+    names = [str(n) for n in first[by]]
+    styles = styles or look.styles(frame, by)
+    with look.paper():
+        figure, axes = _row_axes([styles[n].label for n in names], len(metrics))
+        parts = [
+            _dots_panel(ax, tables[m], m, by, names, styles, lines if not i else None)
+            for i, (ax, m) in enumerate(zip(axes, metrics, strict=True))
+        ]
+    data = pd.concat(parts, ignore_index=True)
+    return Picture(figure, data, _dots_alt(data, by, metrics, styles, names[::-1]))
+
+
+def _row_axes(labels: Sequence[str], panels: int, *, right: float = 0.15):
+    """Return axes side by side that share rows with these labels (lowest first)."""
+    figure = draw.canvas(look.WIDTH, 1)
+    left = 0.15 + max(draw.text_width(figure, t, 8) for t in labels)
+    gap, height = 0.2, 0.24 * len(labels) + 0.2
+    figure.set_size_inches(look.WIDTH, height + draw.TOP + draw.BOTTOM)
+    width = (look.WIDTH - left - right - gap * (panels - 1)) / panels
+    axes = [
+        draw.place(figure, left + k * (width + gap), draw.BOTTOM, width, height)
+        for k in range(panels)
+    ]
+    for k, ax in enumerate(axes):
+        ax.set_ylim(-0.6, len(labels) - 0.4)
+        ax.set_yticks(range(len(labels)), labels if k == 0 else [])
+        ax.tick_params(axis="y", length=0)
+    return figure, axes
+
+
+def _dots_panel(ax, table, metric, by, names, styles, lines) -> pd.DataFrame:
+    info = metric_of(metric)
+    factor, unit = display_unit(info.unit, table["value"])
+    data = draw.in_unit(table, factor)
+    ends = data[["value", "lo", "hi"]].to_numpy(dtype=float).ravel()
+    _lying_scale(ax, [*ends, *draw.places(lines or {}, factor)])
+    draw.bounds_x(ax, lines or {}, factor)
+    draw.tidy(ax, grid="x")
+    for place, name in enumerate(names):
+        row = data[data[by].astype(str) == name]
+        _dot(ax, place, row, styles[name])
+    ax.set_xlabel(draw.titled(info.label, unit))
+    return data.assign(metric=metric, unit=unit)
+
+
+def _lying_scale(ax: Axes, values: Sequence[float]) -> None:
+    """Set the x axis like `draw.scale_y` sets a y axis."""
+    v = np.asarray(values, dtype=float)
+    v = v[np.isfinite(v)]
+    if len(v) and v.min() > 0 and v.max() / v.min() >= 20:
+        ax.set_xscale("log")
+        ax.set_xlim(v.min() / 1.5, v.max() * 1.6)
+        ax.xaxis.set_minor_locator(NullLocator())
+    elif len(v):
+        ax.set_xlim(min(0.0, v.min() * 1.05), v.max() * 1.08 or 1)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: plain(x)))
+
+
+def _dot(ax: Axes, place: int, row: pd.DataFrame, style: look.Style) -> None:
+    value = float(row["value"].iloc[0])
+    if not math.isfinite(value):
+        reason = row["reason"].iloc[0]
+        text = "not measured" if pd.isna(reason) else str(reason)
+        ax.annotate(
+            f"× {text}",
+            (0.01, place),
+            xycoords=("axes fraction", "data"),
+            fontsize=draw.SMALL,
+            color=draw.darker(style.color),
+            va="center",
+        )
+        return
+    hollow = not math.isfinite(float(row["lo"].iloc[0]))
+    draw.bars(ax, [place], row, style.color, flat=True)
+    ax.plot(
+        [value],
+        [place],
+        marker=style.marker,
+        color="white" if hollow else style.color,
+        markeredgecolor=style.color if hollow else "white",
+        markeredgewidth=1.0 if hollow else 0.6,
+        markersize=6,
+        linestyle="none",
+        zorder=3,
+    )
+
+
+def _dots_alt(data, by, metrics, styles, names) -> str:
+    said = []
+    for metric in metrics:
+        rows = data[data["metric"] == metric].set_index(data[by].astype(str).name)
+        unit = rows["unit"].iloc[0]
+        values = []
+        for name in names:
+            row = rows.loc[name]
+            if pd.isna(row["value"]):
+                values.append(f"{styles[name].label} not measured ({row['reason']})")
+            else:
+                text = number_text(interval_of(row), bounds=False)
+                values.append(f"{styles[name].label} {text}")
+        label = metric_of(metric).label + (f" in {unit}" if unit else "")
+        said.append(f"{draw.sentence(label)}: {', '.join(values)}.")
+    return "Dot chart with intervals. " + " ".join(said)
+
+
+def costs(
+    intervals: Mapping[str, Interval], labels: Mapping[str, str], *, unit: str = "s"
+) -> Picture:
+    """Draw named quantities on one logarithmic axis, the largest on top.
+
+    Parameters
+    ----------
+    intervals : mapping of str to Interval
+        In one base unit, as from `connlab.study.calibration.floor_intervals`.
+    labels : mapping of str to str
+        What each is called.
+    unit : str
+        Their base unit.
+    """
+    ordered = sorted(intervals.items(), key=lambda item: item[1].value)
+    factor, shown = display_unit(unit, [i.value for _, i in ordered])
+    data = pd.DataFrame(
+        {
+            "name": [name for name, _ in ordered],
+            "label": [labels[name] for name, _ in ordered],
+            "value": [i.value * factor for _, i in ordered],
+            "lo": [i.lo * factor for _, i in ordered],
+            "hi": [i.hi * factor for _, i in ordered],
+            "n": [i.n for _, i in ordered],
+            "unit": shown,
+            "reason": None,
+        }
+    )
+    style = look.Style("", look.INK, "o")
+    with look.paper():
+        figure, (ax,) = _row_axes(list(data["label"]), 1)
+        _lying_scale(ax, data[["value", "lo", "hi"]].to_numpy(dtype=float).ravel())
+        draw.tidy(ax, grid="x")
+        for place in range(len(data)):
+            _dot(ax, place, data.iloc[[place]], style)
+        ax.set_xlabel(f"cost ({shown})" if shown else "cost")
+    said = [
+        f"{row.label} {number_text(interval_of({**_ANY, **row._asdict()}))}"
+        for row in data[::-1].itertuples()
+    ]
+    return Picture(figure, data, f"Costs in {shown}: {'; '.join(said)}.")
+
+
+_ANY = {"level": 0.95, "method": "", "note": ""}
+
+
+def forest(
+    ratios: pd.DataFrame,
+    *,
+    labels: Sequence[str],
+    margin: float = MARGIN,
+    x_label: str = "ratio",
+    styles: Mapping[str, look.Style] | None = None,
+) -> Picture:
+    """Draw ratios with their intervals, the margin of "alike", and their words.
+
+    Parameters
+    ----------
+    ratios : DataFrame
+        Columns arm, value, lo, hi, word, as from `connlab.study.cells.ratio_frame`.
+    labels : sequence of str
+        One per row: what is compared where.
+    margin : float
+        Half-width of the band around 1.
+    x_label : str
+        What the ratio is of: "response time of the first / of the second".
+    styles : mapping of str to Style, optional
+        By the name in `arm`.
+    """
+    data = ratios.reset_index(drop=True).assign(label=list(labels))
+    words = [_short_word(w) for w in data["word"]]
+    with look.paper():
+        probe = draw.canvas(look.WIDTH, 1)
+        right = 0.25 + max(draw.text_width(probe, w, draw.SMALL) for w in words)
+        figure, (ax,) = _row_axes(list(data["label"])[::-1], 1, right=right)
+        _ratio_axis(ax, data, margin)
+        for place, (row, word) in enumerate(
+            zip(data[::-1].itertuples(), words[::-1], strict=True)
+        ):
+            style = (styles or {}).get(row.arm, look.Style("", look.INK, "o"))
+            _dot(
+                ax, place, data[data.index == row.Index].assign(reason=row.word), style
+            )
+            ax.annotate(
+                word,
+                (1.02, place),
+                xycoords=("axes fraction", "data"),
+                fontsize=draw.SMALL,
+                va="center",
+                annotation_clip=False,
+            )
+        ax.set_xlabel(draw.sentence(x_label))
+    said = [
+        f"{row.label}: {rounded(row.value, 2)} "
+        f"[{rounded(row.lo, 2)}, {rounded(row.hi, 2)}], {word}."
+        for row, word in zip(data.itertuples(), words, strict=True)
+    ]
+    alt = f"Ratios with intervals, {x_label}; a band marks {margin:.0%} around 1. "
+    return Picture(figure, data, alt + " ".join(said))
+
+
+def _short_word(word: str) -> str:
+    return word.removesuffix(" than").removesuffix(" from")
+
+
+def _ratio_axis(ax: Axes, data: pd.DataFrame, margin: float) -> None:
+    ends = data[["value", "lo", "hi"]].to_numpy(dtype=float).ravel()
+    ends = ends[np.isfinite(ends) & (ends > 0)]
+    reach = max(np.abs(np.log(ends)).max(initial=0), math.log(1 + 2 * margin)) * 1.1
+    ax.set_xscale("log")
+    ax.set_xlim(math.exp(-reach), math.exp(reach))
+    draw.tidy(ax, grid="x")
+    ax.axvspan(1 / (1 + margin), 1 + margin, color=look.FAINT, alpha=0.5, linewidth=0)
+    ax.axvline(1, color=look.QUIET, linewidth=1)
+    inside = [s for s in _ratio_steps(reach) if abs(math.log(s)) <= reach]
+    ax.set_xticks(inside, [plain(s) for s in inside])
+    ax.xaxis.set_minor_locator(NullLocator())
+
+
+def _ratio_steps(reach: float) -> list[float]:
+    if reach > math.log(4):
+        return [0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100]
+    if reach > math.log(1.6):
+        return [0.33, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3]
+    return [0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5]
+
+
+def stacked(
+    frame: pd.DataFrame,
+    parts: Mapping[str, str],
+    *,
+    label: str,
+    by: str = "model",
+) -> Picture:
+    """Draw the means of parts that add up, a bar per model, the interval of the sum.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As from `connlab.study.load`, of one cell per model; every trial counts,
+        because what was refused or lost is often the point.
+    parts : mapping of str to str
+        Columns in the order of the bar, with the words for the legend.
+    label : str
+        What the whole is.
+    by
+        As in `curves`.
+    """
+    styles = look.styles(frame, by)
+    data = frame.dropna(subset=list(parts))
+    unit = metric_of(next(iter(parts))).unit
+    whole = data[list(parts)].astype(float).sum(axis=1)
+    factor, unit_text = display_unit(unit, whole)
+    rows = []
+    for name, group in data.groupby(by):
+        total = t_interval(whole[group.index] * factor)
+        means = {p: group[p].astype(float).mean() * factor for p in parts}
+        rows.append(
+            {by: str(name), **means, "value": total.value, "lo": total.lo}
+            | {"hi": total.hi, "n": total.n, "unit": unit_text}
+        )
+    table = pd.DataFrame(rows).sort_values("value", ignore_index=True)
+    with look.paper():
+        figure = _stacked_figure(table, parts, by, styles, label, unit_text)
+    said = [
+        f"{styles[r[by]].label}: "
+        + ", ".join(f"{words} {plain(r[p])}" for p, words in parts.items())
+        for _, r in table[::-1].iterrows()
+    ]
+    whole_label = label + (f" in {unit_text}" if unit_text else "")
+    alt = f"Stacked bars of {whole_label}. {'; '.join(said)}."
+    return Picture(figure, table, alt)
+
+
+def _stacked_figure(table, parts, by, styles, label, unit) -> Figure:
+    figure, (ax,) = _row_axes([styles[n].label for n in table[by]], 1)
+    draw.tidy(ax, grid="x")
+    shades = sns.color_palette("crest_r", len(parts)) if len(parts) > 2 else None
+    shades = shades or ["#33507A", "#A9C3E6"][: len(parts)]
+    left = np.zeros(len(table))
+    for shade, (part, words) in zip(shades, parts.items(), strict=True):
+        widths = table[part].to_numpy(dtype=float)
+        ax.barh(
+            range(len(table)),
+            widths,
+            left=left,
+            height=0.62,
+            color=shade,
+            edgecolor="white",
+            linewidth=0.6,
+            label=words,
+        )
+        left = left + widths
+    draw.bars(ax, range(len(table)), table, look.INK, flat=True)
+    ax.set_xlim(0, np.nanmax([*table["hi"], *table["value"]]) * 1.06 or 1)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: plain(x)))
+    ax.set_xlabel(draw.titled(label, unit))
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(parts), borderaxespad=0
+    )
+    w, h = figure.get_size_inches()
+    box = ax.get_position()
+    figure.set_size_inches(w, h + 0.2)
+    ax.set_position(
+        (box.x0, box.y0 * h / (h + 0.2), box.width, box.height * h / (h + 0.2))
+    )
+    return figure

@@ -1,0 +1,443 @@
+"""Runs as frames: one row per trial, nothing dropped, nothing mixed silently.
+
+    trials.jsonl -> one row per trial (load)
+                 -> one row per gate and trial (load_gates)
+                 -> one row per window of a trial (load_windows)
+
+A trial that failed, or that a gate flagged, stays in the frame: `ok` is False
+and `reason` says why in a few words. `usable` applies the rule that leaves it
+out of intervals, `cells` counts what is left and why the rest is not.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+from pydantic import ValidationError
+
+from connlab import schema
+from connlab.study.formatting import listing
+
+LIMITS = {
+    "descriptors": "no descriptors left",
+    "fd_setsize": "beyond FD_SETSIZE",
+    "threads": "no more threads",
+    "processes": "no more processes",
+    "ports": "no source ports left",
+    "queue": "queue full",
+    "queue_full": "queue full",
+    "memory": "out of memory",
+    "buffers": "out of buffers",
+    "backlog": "backlog full",
+    "workers": "all workers busy",
+    "one-at-a-time": "one client at a time",
+}
+"""How a limit that a trial met is printed."""
+
+GATES = {
+    "verified": "answers differ",
+    "rate": "rate not reached",
+    "arrivals": "arrivals not as asked",
+    "lag": "client sent late",
+    "quiet": "machine busy",
+    "client": "client saturated",
+    "census": "connections lost",
+    "stationary": "not steady",
+    "little": "Little's law fails",
+}
+"""How a gate that a trial failed is printed; the likeliest cause of others first."""
+
+FAILURES = {
+    "server-start": "server did not start",
+    "server-died": "server died",
+    "client-failed": "client failed",
+    "client-hung": "client hung",
+    "no-connection": "no connection",
+    "no-requests": "no answer",
+    "unavailable": "not available here",
+}
+"""How a failed trial is printed where there is little room, by the failure's kind."""
+
+
+class RunError(Exception):
+    """A run that cannot be read as asked; the message says what there is."""
+
+
+class RunWarning(UserWarning):
+    """A run that can be read, with something to know about it."""
+
+
+def load(
+    run: str,
+    study: str,
+    *,
+    root: str | Path = "runs",
+    environment: str | None = None,
+    mixed: bool = False,
+    accept: Sequence[str] = (),
+) -> pd.DataFrame:
+    """Return the trials of one study of one run, one row each.
+
+    Parameters
+    ----------
+    run, study : str
+        Names of the folders below `root`.
+    root : str or Path
+        Where runs stand; a relative path counts from the project's folder.
+    environment : str, optional
+        Take only the trials of this class (as the error lists them).
+    mixed : bool
+        Take trials of several classes together, and say so in the notes.
+    accept : sequence of str
+        Gates whose failure leaves no trial out ("quiet" on a machine that never is);
+        how many trials that lets in is said in the notes.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `connlab.schema.COLUMNS`, then `reason` (text, missing for a
+        usable trial) and any factor that `COLUMNS` does not know. Sorted by
+        block and order. ``attrs`` holds run, study, folder (str), registry (the
+        models of the server, if the manifest has them) and notes: a list of
+        sentences about what is missing or was put aside.
+
+    Raises
+    ------
+    RunError
+        No such run or study; trials of different environments (kernel, CPU,
+        mitigations, binaries) without `environment` or `mixed`.
+
+    Warns
+    -----
+    RunWarning
+        Once for each note.
+    """
+    trials, notes = _read(run, study, root)
+    trials = _one_environment(trials, environment, mixed, notes)
+    frame = _typed(pd.DataFrame([_row(t) for t in trials]))
+    frame = frame.sort_values(["block", "order"], ignore_index=True)
+    frame = _accepting(frame, accept, notes)
+    folder = schema.study_folder(run, study, root=root)
+    _note_half_run(folder, len(frame), notes)
+    models = (load_manifest(run, root=root).get("registry") or {}).get("models", ())
+    frame.attrs = {
+        "run": run,
+        "study": study,
+        "folder": str(folder),
+        "registry": list(models),
+        "notes": notes,
+    }
+    for note in notes:
+        warnings.warn(f"{run}/{study}: {note}", RunWarning, stacklevel=2)
+    return frame
+
+
+def load_gates(run: str, study: str, *, root: str | Path = "runs") -> pd.DataFrame:
+    """Return one row per trial and gate.
+
+    Returns
+    -------
+    DataFrame
+        Columns key, gate, ok (missing: did not apply), value, threshold, why.
+    """
+    rows = [
+        {"key": t["key"], "gate": name, **_gate(gate)}
+        for t in _read(run, study, root)[0]
+        for name, gate in (t.get("gates") or {}).items()
+    ]
+    columns = ["key", "gate", "ok", "value", "threshold", "why"]
+    return pd.DataFrame(rows, columns=columns).astype({"ok": "boolean"})
+
+
+def load_windows(run: str, study: str, *, root: str | Path = "runs") -> pd.DataFrame:
+    """Return one row per trial and window of its client's timeline.
+
+    What variance budgets and pictures of the warm-up are made from.
+
+    Returns
+    -------
+    DataFrame
+        Columns key, window (0 …), start_s, requests, throughput_rps.
+    """
+    rows = []
+    for trial in _read(run, study, root)[0]:
+        line = trial.get("timeline") or {}
+        step = line.get("step_ms", 0) / 1000
+        for i, requests in enumerate(line.get("requests", ())):
+            start = line["start_ms"] / 1000 + i * step
+            rows.append((trial["key"], i, start, requests, requests / step))
+    columns = ["key", "window", "start_s", "requests", "throughput_rps"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def load_histogram(
+    run: str, study: str, key: str, *, root: str | Path = "runs"
+) -> pd.DataFrame:
+    """Return the latency histogram of one trial.
+
+    Returns
+    -------
+    DataFrame
+        Columns lower_ns, upper_ns, count, clock; empty when none was kept.
+    """
+    folder = schema.study_folder(run, study, root=root) / "latency"
+    try:
+        return pd.read_csv(folder / f"{key}.csv.gz")
+    except FileNotFoundError:
+        columns = ["lower_ns", "upper_ns", "count", "clock"]
+        return pd.DataFrame(columns=columns)
+
+
+def load_manifest(run: str, *, root: str | Path = "runs") -> dict:
+    """Return ``manifest.json`` of a run; an empty mapping when there is none."""
+    path = schema.run_folder(run, root=root) / "manifest.json"
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+
+
+def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:
+    """Return the trials that may enter an interval.
+
+    The rule: no failure, no gate failed, and every column in `needs` has a
+    value.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As from `load`.
+    *needs : str
+        Metrics that the analysis reads.
+    """
+    keep = frame["ok"].fillna(False).astype(bool)
+    for column in needs:
+        keep &= frame[column].notna()
+    return frame[keep]
+
+
+def cells(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Count the trials of every cell, usable or not, and say why not.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As from `load`.
+    by : sequence of str
+        Columns that define a cell.
+
+    Returns
+    -------
+    DataFrame
+        Columns `by`, trials, used, reason (the most frequent among those
+        left out; missing when none was), label (the most frequent
+        bottleneck among the used ones).
+    """
+    grouped = frame.groupby(list(by), sort=False, dropna=False)
+    rows = [
+        {
+            **dict(zip(by, values, strict=True)),
+            "trials": len(group),
+            "used": int(group["ok"].fillna(False).sum()),
+            "reason": _most_frequent(group["reason"]),
+            "label": _most_frequent(group.loc[group["ok"].fillna(False), "label"]),
+        }
+        for values, group in grouped
+    ]
+    table = pd.DataFrame(rows, columns=[*by, "trials", "used", "reason", "label"])
+    return table.astype({"reason": "string", "label": "string"})
+
+
+def _most_frequent(values: pd.Series) -> str | None:
+    counts = values.dropna().value_counts()
+    return None if counts.empty else str(counts.index[0])
+
+
+# ---- reading -----------------------------------------------------------------
+
+
+def _read(run: str, study: str, root) -> tuple[list[dict], list[str]]:
+    """Read the lines of a study; say what cannot be read."""
+    path = _find(run, study, root)
+    trials, seen, notes, broken = [], set(), [], []
+    for number, line in _lines(path):
+        trial = _parse(line)
+        if trial is None:
+            broken.append(number)
+        elif trial["key"] in seen:
+            notes.append(
+                f"line {number} repeats trial {trial['key']}; the first counts"
+            )
+        else:
+            seen.add(trial["key"])
+            trials.append(trial)
+    if broken:
+        which = ", ".join(map(str, broken))
+        notes.append(f"{path.name}: line {which} is cut off and was left out")
+    if not trials:
+        raise RunError(f"{run}/{study}: {path.name} holds no whole trial")
+    return trials, notes
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield number, line if line.endswith("\n") else ""
+
+
+def _parse(line: str) -> dict | None:
+    """Return a trial, or None for a line that a crash cut off.
+
+    A last line without its end is no fact yet, even if it looks whole: the
+    sweep that goes on will cut it off too.
+    """
+    try:
+        trial = json.loads(line)
+        schema.Trial.model_validate(trial)
+    except (json.JSONDecodeError, ValidationError) as e:
+        version = _version(e, line)
+        if version is not None and version > schema.SCHEMA:
+            raise RunError(
+                f"trials of schema {version}: this program reads {schema.SCHEMA}"
+            ) from e
+        return None
+    return trial
+
+
+def _version(error: Exception, line: str) -> int | None:
+    """Return the schema of a line that is JSON but no trial we know."""
+    if isinstance(error, json.JSONDecodeError):
+        return None
+    value = json.loads(line)
+    version = value.get("schema") if isinstance(value, dict) else None
+    return version if isinstance(version, int) else None
+
+
+def _find(run: str, study: str, root) -> Path:
+    """Return the path of the trials, or say what there is instead."""
+    folder = schema.study_folder(run, study, root=root)
+    path = folder / "trials.jsonl"
+    if path.is_file():
+        return path
+    if folder.parent.is_dir():
+        where = f"run {run!r} has no study {study!r}"
+        names, asked = _studies(folder.parent), study
+    else:
+        where, names, asked = f"there is no run {run!r}", [], run
+        if folder.parent.parent.is_dir():
+            names = sorted(p.name for p in folder.parent.parent.iterdir() if p.is_dir())
+    hint = difflib.get_close_matches(asked, names, 1)
+    more = f"; did you mean {hint[0]!r}?" if hint else ""
+    raise RunError(f"{where} (there is: {', '.join(names) or 'nothing'}){more}")
+
+
+def _studies(folder: Path) -> list[str]:
+    return sorted(p.parent.name for p in folder.glob("*/trials.jsonl"))
+
+
+def _one_environment(trials, environment, mixed, notes) -> list[dict]:
+    """Keep one class of environment, or refuse to choose."""
+    count = pd.Series([t["environment"] for t in trials]).value_counts()
+    listing = ", ".join(f"{name} ({n} trials)" for name, n in count.items())
+    if environment is not None:
+        if environment not in count:
+            raise RunError(
+                f"no trials of environment {environment!r}; there is: {listing}"
+            )
+        left = len(trials) - count[environment]
+        if left:
+            notes.append(f"{left} trials of other environments were left out")
+        return [t for t in trials if t["environment"] == environment]
+    if len(count) > 1 and not mixed:
+        raise RunError(
+            f"trials of {len(count)} environments (kernel, CPU, mitigations or "
+            f"binaries differ) do not mix: {listing}. Choose one with "
+            "environment=…, or take them together with mixed=True"
+        )
+    if len(count) > 1:
+        notes.append(f"trials of {len(count)} environments are mixed: {listing}")
+    return trials
+
+
+def _note_half_run(folder: Path, there: int, notes: list[str]) -> None:
+    """Say when a sweep did not come to its end."""
+    try:
+        beat = schema.Heartbeat.model_validate_json(
+            (folder / "progress.json").read_text()
+        )
+    except (FileNotFoundError, ValidationError):
+        return
+    if beat.state not in ("done", "finished", "stopped"):
+        notes.append(
+            f"the sweep is {beat.state}: {there} of {beat.planned} planned trials"
+        )
+
+
+def _accepting(frame: pd.DataFrame, accept: Sequence[str], notes) -> pd.DataFrame:
+    """Let trials in that failed none but these gates."""
+    if not accept:
+        return frame
+    asked = set(accept)
+    forgiven = [
+        isinstance(names, str) and set(names.split(", ")) <= asked
+        for names in frame["gates_failed"]
+    ]
+    let_in = pd.Series(forgiven, index=frame.index) & frame["failure"].isna()
+    if let_in.any():
+        which = listing([GATES.get(gate, gate) for gate in accept])
+        notes.append(
+            f"{let_in.sum()} trials were used on request although flagged: {which}"
+        )
+    return frame.assign(
+        ok=frame["ok"] | let_in, reason=frame["reason"].mask(let_in, pd.NA)
+    )
+
+
+def _row(trial: dict) -> dict:
+    return {**schema.flatten(trial), "reason": _reason(trial)}
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Give every known column its declared type."""
+    types = {c.name: c.dtype for c in schema.COLUMNS}
+    return frame.astype({**types, "reason": "string"})
+
+
+def _reason(trial: dict) -> str | None:
+    """Why a trial is left out, in a few words that fit on a figure.
+
+    A limit that was met explains lost connections and users that never got a turn;
+    else the gate that is likeliest to be the cause of the others.
+    """
+    failure = trial.get("failure")
+    failed = [n for n, g in (trial.get("gates") or {}).items() if g.get("ok") is False]
+    limit = _limit(trial)
+    if limit and (failure or {"census", "little"} & set(failed)):
+        return limit
+    if failure:
+        return FAILURES.get(failure["kind"], failure["reason"])
+    for gate in [*GATES, *failed]:
+        if gate in failed:
+            return GATES.get(gate, f"gate: {gate}")
+    return None
+
+
+def _limit(trial: dict) -> str | None:
+    """Return the limit that a trial met, from its label or the server's count."""
+    kind, _, name = (trial.get("label") or "").partition(":")
+    if kind != "limit-bound":
+        name = schema.value_of(_REFUSED, trial)
+    return LIMITS.get(name, name) if name else None
+
+
+_REFUSED = next(c for c in schema.COLUMNS if c.name == "refused_reason")
+
+
+def _gate(gate: dict) -> dict:
+    return {k: gate.get(k) for k in ("ok", "value", "threshold", "why")}

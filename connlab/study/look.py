@@ -1,0 +1,183 @@
+"""How figures look: one colour per family, one marker per model, everywhere.
+
+Colours belong to the families of `server --list` and are told apart by readers with
+any of the common colour deficiencies (a test simulates them); each has a contrast of
+at least 3 against white. Inside a family, models differ by marker. A model keeps its
+marker through the paper because it counts from the server's registry, as the run's
+manifest holds it; one that the registry does not know gets one from its name, the
+next free one if a relative has that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+import seaborn as sns
+
+FAMILIES = {
+    "blocking": "#262626",
+    "processes": "#7A1575",
+    "threads": "#DB7A10",
+    "readiness": "#2450D8",
+    "completion": "#00A077",
+    "coroutine": "#B580D1",
+}
+OTHER = ("#8C6D31", "#637939", "#6B6ECF", "#9C4A4A")
+"""For families that came later; told apart by marker and label."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
+
+INK = "#262626"
+QUIET = "#767676"
+FAINT = "#D4D4D4"
+
+WIDTH = 6.3
+"""Inches: the text width of the printed page."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one curve is drawn."""
+
+    label: str
+    color: str
+    marker: str
+
+
+def styles(
+    frame: pd.DataFrame,
+    by: str = "model",
+    *,
+    registry: Sequence[Mapping[str, Any]] | None = None,
+) -> dict[str, Style]:
+    """Return the style of every level of `by` in a frame, in the order to show them.
+
+    Models come in the registry's order, then by family and name; numbers by size;
+    anything else as it stands in the frame.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        With the column `by`, and `family` and `model_label` if it has them.
+    by : str
+        "model", or any other column: its levels then take the colours in turn.
+    registry : sequence of mapping, optional
+        Rows of `server --list` in their order; by default those that the run's
+        manifest holds (``frame.attrs["registry"]``).
+    """
+    if registry is None:
+        registry = frame.attrs.get("registry") or ()
+    names = list(frame[by].dropna().unique())
+    if pd.api.types.is_numeric_dtype(frame[by]):
+        names.sort()
+    names = [str(n) for n in names]
+    if by != "model":
+        colors = [*FAMILIES.values(), *OTHER]
+        return {
+            n: Style(n, colors[i % len(colors)], MARKERS[i % len(MARKERS)])
+            for i, n in enumerate(names)
+        }
+    known = _rows(frame) | {row["name"]: row for row in registry}
+    names = _ordered(names, known, registry)
+    marker = _markers(names, known, registry)
+    return {
+        n: Style(known[n].get("label") or n, color(known[n].get("family")), marker[n])
+        for n in names
+    }
+
+
+def _ordered(names, known, registry) -> list[str]:
+    listed = [row["name"] for row in registry]
+    families = list(FAMILIES)
+
+    def place(name):
+        family = known[name].get("family")
+        rank = families.index(family) if family in families else len(families)
+        return (listed.index(name) if name in listed else len(listed), rank, name)
+
+    return sorted(names, key=place)
+
+
+def _rows(frame: pd.DataFrame) -> dict[str, dict]:
+    """Return what the trials themselves say of each model."""
+    columns = [c for c in ("family", "model_label") if c in frame]
+    rows = frame.dropna(subset=["model"]).groupby("model")[columns].first()
+    return {
+        str(name): {
+            "family": _text(row.get("family")),
+            "label": _text(row.get("model_label")) or str(name),
+        }
+        for name, row in rows.iterrows()
+    }
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None or pd.isna(value) else str(value)
+
+
+def _markers(names, known, registry) -> dict[str, str]:
+    """Return a marker for each model, unique within its family while they last."""
+    taken: dict[Any, list[int]] = {}
+    place = {}
+    listed = [row["name"] for row in registry]
+    for name in [*listed, *sorted(set(names) - set(listed))]:
+        family = known[name].get("family")
+        mine = taken.setdefault(family, [])
+        start = len(mine) if name in listed else zlib.crc32(name.encode())
+        turns = [(start + k) % len(MARKERS) for k in range(len(MARKERS))]
+        place[name] = next((t for t in turns if t not in mine), turns[0])
+        mine.append(place[name])
+    return {name: MARKERS[place[name]] for name in names}
+
+
+def color(family: str | None) -> str:
+    """Return the colour of a family; one that is not listed gets one by its name."""
+    if family in FAMILIES:
+        return FAMILIES[family]
+    return OTHER[zlib.crc32(str(family).encode()) % len(OTHER)]
+
+
+RC = {
+    "figure.dpi": 110,
+    "savefig.dpi": 200,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "connlab",
+    "pdf.fonttype": 42,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Helvetica", "Arial"],
+    "font.size": 8.5,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8.5,
+    "axes.titlelocation": "left",
+    "axes.edgecolor": QUIET,
+    "axes.linewidth": 0.8,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "grid.color": "#E9E9E9",
+    "grid.linewidth": 0.7,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 5.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+}
+
+
+@contextlib.contextmanager
+def paper() -> Iterator[None]:
+    """Draw in the paper's look, whatever the session's own settings are."""
+    with sns.axes_style("whitegrid"), mpl.rc_context(RC):
+        yield

@@ -1,0 +1,79 @@
+"""What a column is called in a sentence, in which unit, and which end is good."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from connlab import schema
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column as readers meet it."""
+
+    name: str
+    label: str
+    unit: str
+    """Base unit of the column; for rates with what is counted: "requests/s"."""
+    better: Literal["lower", "higher"]
+
+
+_STATS = {
+    "mean": "mean {}",
+    "sd": "standard deviation of {}",
+    "min": "shortest {}",
+    "max": "longest {}",
+    "p50": "median {}",
+    "p90": "90th percentile of {}",
+    "p99": "99th percentile of {}",
+    "p999": "99.9th percentile of {}",
+}
+_CLOCKS = {
+    "response": "response time",
+    "service": "service time",
+    "connect": "time to connect",
+}
+_NAMED = {
+    "throughput_rps": ("throughput", "requests/s", "higher"),
+    "bytes_per_s": ("bytes echoed", "bytes/s", "higher"),
+    "server_cpu_per_request_s": ("server CPU per request", "s", "lower"),
+    "server_cpu_s": ("server CPU", "s", "lower"),
+    "server_cpu_share": ("server CPU share", "1", "lower"),
+    "client_cpu_share": ("client CPU share", "1", "lower"),
+    "pss_bytes": ("memory of the server", "bytes", "lower"),
+    "pss_net_bytes": ("memory for the clients", "bytes", "lower"),
+    "pss_per_connection_bytes": ("memory per connection", "bytes", "lower"),
+    "socket_memory_bytes": ("socket buffers in the kernel", "bytes", "lower"),
+    "threads_max": ("threads of the server", "count", "lower"),
+    "processes_max": ("processes of the server", "count", "lower"),
+    "established": ("connections established", "count", "higher"),
+    "surviving": ("connections surviving", "count", "higher"),
+    "open_max": ("connections open at once", "count", "higher"),
+    "context_switches_per_request": ("context switches per request", "count", "lower"),
+    "fairness_jain": ("Jain's fairness index", "1", "higher"),
+    "busy_workers": ("busy workers", "count", "higher"),
+    "their_rate": ("answers per second", "", "higher"),
+    "longest_wait_s": ("longest wait", "s", "lower"),
+    "busiest_worker": ("requests of the busiest worker / mean", "1", "lower"),
+    "thread_create_s": ("creation and end of a thread", "s", "lower"),
+    "switch_s": ("context switch", "s", "lower"),
+}
+
+
+def metric(name: str) -> Metric:
+    """Return what is known of a column.
+
+    Columns without an entry here take unit and meaning from the schema; smaller
+    counts as better for them.
+    """
+    if name in _NAMED:
+        return Metric(name, *_NAMED[name])
+    clock, _, rest = name.partition("_")
+    stat = rest.removesuffix("_s")
+    if clock in _CLOCKS and stat in _STATS:
+        return Metric(name, _STATS[stat].format(_CLOCKS[clock]), "s", "lower")
+    for column in schema.COLUMNS:
+        if column.name == name:
+            return Metric(name, column.description, column.unit, "lower")
+    return Metric(name, name.replace("_", " "), "", "lower")

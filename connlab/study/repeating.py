@@ -1,0 +1,271 @@
+"""Repetition: where the noise comes from, how much of it, and when to stop.
+
+windows in trials in sessions -> variance components -> repetitions
+trials in the order they ran  -> drift
+"stop when it is narrow"      -> what that does to coverage
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from scipy import stats as st
+
+from connlab.study.interval import LEVEL, Interval, sample, undetermined
+
+
+@dataclass(frozen=True)
+class VarianceComponents:
+    """Variance that each level of a nested design adds, innermost first."""
+
+    mean: float
+    levels: tuple[str, ...]
+    components: dict[str, float]
+    """Variance by level; zero where the estimate came out negative."""
+    counts: dict[str, float]
+    """Harmonic mean of the units of this level inside one unit above it."""
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Each component as a share of all variance."""
+        total = sum(self.components.values())
+        return {k: v / total if total else 0.0 for k, v in self.components.items()}
+
+
+def variance_components(
+    frame: pd.DataFrame, value: str, *, nesting: Sequence[str], innermost: str
+) -> VarianceComponents:
+    """Split the variance of `value` over nested levels of repetition.
+
+    1. S² of a level: the variance of its units around the mean of the unit
+       that holds them, averaged over those.
+    2. A unit's mean carries S²/n of the level below; that is taken off.
+
+    For balanced data this is the analysis-of-variance estimate; unequal
+    counts enter through their harmonic mean.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        One row per innermost measurement (a window of a trial, say).
+    value : str
+        The measured column.
+    nesting : sequence of str
+        Columns of the levels above a row, outermost first: ["session",
+        "trial"] for windows inside trials inside sessions.
+    innermost : str
+        What a row is called: "window".
+
+    References
+    ----------
+    Kalibera & Jones, Rigorous benchmarking in reasonable time, ISMM 2013.
+    """
+    if not nesting:
+        raise ValueError("nesting is empty: name at least the column of the trial")
+    sample(frame[value])
+    units, counts, spread = frame[value], {}, {}
+    keys = [frame[c] for c in nesting]
+    names = [innermost, *reversed(nesting)]
+    for depth, name in enumerate(names):
+        above = keys[: len(keys) - depth]
+        grouped = units.groupby(above) if above else units.groupby(lambda _: 0)
+        counts[name] = float(st.hmean(grouped.count()))
+        spread[name] = float(grouped.var(ddof=1).mean())
+        units = grouped.mean()
+        keys = [units.index.get_level_values(i) for i in range(len(above))]
+    parts = _take_off_inner(names, spread, counts)
+    return VarianceComponents(float(units.iloc[0]), tuple(names), parts, counts)
+
+
+def _take_off_inner(names, spread, counts) -> dict[str, float]:
+    """Turn variances of means into variances added by each level."""
+    parts, below = {}, None
+    for name in names:
+        inner = spread[below] / counts[below] if below else 0.0
+        parts[name] = max(spread[name] - inner, 0.0)
+        below = name
+    return parts
+
+
+def recommended_repetitions(
+    components: VarianceComponents, costs: Mapping[str, float]
+) -> dict[str, float]:
+    """How many units of each level to run inside one unit of the next.
+
+    m* = sqrt( (cost of a new outer unit / cost of an inner unit) · (variance
+    within / variance between) ): the split that gives the narrowest interval
+    for the time. Infinite where the outer level adds no variance.
+
+    Parameters
+    ----------
+    components : VarianceComponents
+    costs : mapping of str to float
+        Seconds that one more unit of each level costs by itself: a window its
+        length; a trial its start, warm-up and stop.
+
+    Returns
+    -------
+    dict of str to float
+        By level, without the outermost; at least 1.
+    """
+    best = {}
+    for inner, outer in zip(components.levels, components.levels[1:], strict=False):
+        within, between = components.components[inner], components.components[outer]
+        if between == 0:
+            best[inner] = math.inf
+            continue
+        best[inner] = max(math.sqrt(costs[outer] / costs[inner] * within / between), 1)
+    return best
+
+
+def trials_needed(
+    x: Sequence[float], *, relative_half_width: float, level: float = LEVEL
+) -> int:
+    """Trials that a t interval of this spread needs to be so narrow.
+
+    Parameters
+    ----------
+    x : sequence of float
+        A pilot of at least 2 trials.
+    relative_half_width : float
+        Wanted half-width / mean.
+    """
+    a = sample(x)
+    if len(a) < 2 or a.mean() == 0 or relative_half_width <= 0:
+        raise ValueError("a pilot of 2 trials, a mean and a width above 0 are needed")
+    cv = a.std(ddof=1) / abs(a.mean())
+    n = np.arange(2, 1_000_001)
+    wide = st.t.ppf((1 + level) / 2, n - 1) * cv / np.sqrt(n) > relative_half_width
+    return int(n[np.argmin(wide)]) if not wide.all() else len(n)
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How a metric moved while a sweep ran."""
+
+    change: Interval
+    """Relative change from first to last trial (0.02: 2 % more at the end)."""
+    p: float
+    """Kendall's test of "no trend"."""
+    drifting: bool
+    residuals: pd.DataFrame = field(repr=False)
+    """Columns position (0 … 1), residual (value / cell median − 1)."""
+
+
+def drift(
+    frame: pd.DataFrame,
+    value: str,
+    *,
+    cell: Sequence[str],
+    time: str,
+    level: float = LEVEL,
+) -> Drift:
+    """Test whether a metric moved over a sweep, whatever the cell.
+
+    1. Each trial is put in relation to the median of its own cell.
+    2. Trials are lined up by `time`, from 0 (first) to 1 (last).
+    3. Kendall's τ tests for a trend; Theil and Sen's slope says how much.
+
+    Ranks and medians, so that one bad trial is no drift.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        One row per trial; cells of a single trial carry no information and
+        are left aside.
+    value : str
+        The metric.
+    cell : sequence of str
+        Columns that define a cell.
+    time : str
+        Column that orders the trials (number or time stamp).
+    """
+    data = frame[[*cell, time, value]].copy()
+    sample(data[value])
+    by_cell = data.groupby(list(cell))[value]
+    data = data[by_cell.transform("size") > 1]
+    middle = data.groupby(list(cell))[value].transform("median")
+    when = data[time].rank(method="first") - 1
+    points = pd.DataFrame(
+        {"position": when / max(len(data) - 1, 1), "residual": data[value] / middle - 1}
+    ).sort_values("position", ignore_index=True)
+    if len(points) < 4 or np.ptp(points["residual"]) == 0:
+        why = "a trend needs 4 trials that differ"
+        none = undetermined(
+            points["residual"], method="Theil–Sen", level=level, note=why
+        )
+        return Drift(none, math.nan, False, points)
+    p = float(st.kendalltau(points["position"], points["residual"]).pvalue)
+    slope = st.theilslopes(points["residual"], points["position"], alpha=level)
+    change = Interval(
+        float(slope.slope),
+        float(slope.low_slope),
+        float(slope.high_slope),
+        len(points),
+        level,
+        "Theil–Sen",
+    )
+    return Drift(change, p, p < 1 - level, points)
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """What "stop when the interval is narrow enough" does to coverage."""
+
+    coverage: float
+    mean_trials: float
+    reached: float
+    """Share of sweeps that met the target before `n_max`."""
+    repetitions: int
+
+
+def simulate_stopping(
+    *,
+    cv: float,
+    target: float,
+    n_min: int,
+    n_max: int,
+    level: float = LEVEL,
+    repetitions: int = 10_000,
+    seed: int = 1,
+) -> Stopping:
+    """Coverage of the interval that a sweep stops with, by simulation.
+
+    Looking at the width and stopping when it is small favours samples whose
+    spread came out small, so the final interval covers less often than it
+    says. This shows how much less.
+
+    Parameters
+    ----------
+    cv : float
+        Standard deviation / mean of one trial (normal).
+    target : float
+        Stop when half-width / mean is at or under this.
+    n_min, n_max : int
+        Trials before the first look, and at most.
+    level, repetitions, seed
+        Level of the t interval; simulated sweeps; seed.
+    """
+    if not 2 <= n_min <= n_max:
+        raise ValueError(f"n_min {n_min}, n_max {n_max}: 2 <= n_min <= n_max")
+    rng = np.random.default_rng(seed)
+    x = 1 + cv * rng.standard_normal((repetitions, n_max))
+    n = np.arange(1, n_max + 1)
+    mean = np.cumsum(x, axis=1) / n
+    squares = np.cumsum(x**2, axis=1) - n * mean**2
+    sd = np.sqrt(np.maximum(squares, 0) / np.maximum(n - 1, 1))
+    half = st.t.ppf((1 + level) / 2, np.maximum(n - 1, 1)) * sd / np.sqrt(n)
+    narrow = (half <= target * np.abs(mean)) & (n >= n_min)
+    stop = np.where(narrow.any(axis=1), narrow.argmax(axis=1), n_max - 1)
+    row = np.arange(repetitions)
+    covered = np.abs(mean[row, stop] - 1) <= half[row, stop]
+    return Stopping(
+        float(covered.mean()),
+        float((stop + 1).mean()),
+        float(narrow.any(axis=1).mean()),
+        repetitions,
+    )

@@ -1,0 +1,395 @@
+"""Study 00: can this machine's numbers be trusted?
+
+    rounds of the floor -> what the machine's own calls cost -> floors
+    trials A and A      -> the ratio of a server to itself   -> a control
+                        -> the client's ceiling, noise, drift
+    trials with a delay -> the delay, found again            -> a control
+    both controls       -> the answer in one sentence        -> results.json
+
+Nothing here compares two servers. What is found bounds what every other study of the
+run may say: floors and ceilings are drawn into their figures, and a difference smaller
+than the one between a server and itself is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from connlab.study import calibration, figures, look, repeating
+from connlab.study.calibration import Control
+from connlab.study.cells import Compared, compare_cells, ratio_frame
+from connlab.study.drawing import Picture
+from connlab.study.formatting import counted, display_unit, listing, number_text, plain
+from connlab.study.frames import cells, usable
+from connlab.study.interval import Interval
+from connlab.study.metrics import metric as metric_of
+from connlab.study.results import Results, start, value_of
+from connlab.study.tables import Column, Table
+
+STUDY = calibration.STUDY
+NUMBER = 0
+QUESTION = "Can this machine's numbers be trusted?"
+FACTORS = ("arm",)
+TWINS = ("A", "B")
+"""Two names of the same program: the A/A control."""
+DELAYED, PROMPT = "delayed", "prompt"
+"""The same work with and without a delay that is known: the positive control."""
+
+AA_METRICS = (
+    "throughput_rps",
+    "response_mean_s",
+    "response_p99_s",
+    "server_cpu_per_request_s",
+)
+_SHORT = {q.name: q for q in calibration.QUANTITIES}
+_HARD_RATE = 0.05
+
+
+def grids(
+    *, model: str, connections: int, users: int, known_ms: float
+) -> list[dict[str, list[Any]]]:
+    """Return the grids of the sweep: two twins, and work with and without a delay.
+
+    Parameters
+    ----------
+    model : str
+        Server of all arms.
+    connections : int
+        Clients of the twins.
+    users : int
+        Clients of the work.
+    known_ms : float
+        The delay, in milliseconds.
+    """
+    work = {"model": [model], "workload": ["work"], "connections": [users]}
+    return [
+        {"arm": list(TWINS), "model": [model], "connections": [connections]},
+        {"arm": [DELAYED], **work, "delay": [f"fixed:{known_ms:g}"]},
+        {"arm": [PROMPT], **work, "delay": ["fixed:0"]},
+    ]
+
+
+def begin(frame: pd.DataFrame, *, root: str | Path = "runs") -> Results:
+    """Begin the results: what was varied, counted, left out."""
+    return start(frame, number=NUMBER, question=QUESTION, factors=FACTORS, root=root)
+
+
+# ---- floors and the ceiling ---------------------------------------------------
+
+
+def bounds(results: Results, frame: pd.DataFrame, measured: pd.DataFrame) -> dict:
+    """Keep floors and the client's ceiling, as values and as lines for all figures.
+
+    Parameters
+    ----------
+    results : Results
+    frame : DataFrame
+        The trials, for the ceiling.
+    measured : DataFrame
+        As from `connlab.study.calibration.load_floors`.
+
+    Returns
+    -------
+    dict of str to Interval
+        By the quantity's name; ``ceiling`` when a trial allows it.
+    """
+    found = calibration.floor_intervals(measured)
+    for name, interval in found.items():
+        results.value(name, interval, _SHORT[name].unit)
+    ceiling = client_ceiling(frame)
+    if ceiling is not None:
+        results.value("ceiling", ceiling, "requests/s")
+    results.lines = calibration.lines_of(found, ceiling=ceiling)
+    return found | ({"ceiling": ceiling} if ceiling is not None else {})
+
+
+def client_ceiling(frame: pd.DataFrame) -> Interval | None:
+    """Return what the client could send at most; None without a usable trial."""
+    mine = twins(frame)
+    if usable(mine, "throughput_rps", "client_cpu_share").empty:
+        return None
+    return calibration.client_ceiling(mine)
+
+
+def costs(results: Results, found: Mapping[str, Interval]) -> Picture | None:
+    """Draw what the machine's calls cost; None when no floor was measured."""
+    times = {n: i for n, i in found.items() if n in _SHORT and _SHORT[n].unit == "s"}
+    if not times:
+        return None
+    labels = {name: _SHORT[name].label for name in times}
+    return results.figure(
+        STUDY,
+        figures.costs(times, labels),
+        caption="What the machine's own calls cost, with 95 % intervals over rounds, "
+        "each a fresh process. No server here can be faster than the calls that it "
+        "has to make.",
+    )
+
+
+def table(results: Results, found: Mapping[str, Interval]) -> Table:
+    """Tabulate every bound."""
+    rows = []
+    for name, interval in found.items():
+        label, unit = "the client's ceiling", "requests/s"
+        if name in _SHORT:
+            label, unit = _SHORT[name].label, _SHORT[name].unit
+        factor, shown = display_unit(unit, [interval.value])
+        text = number_text(interval.scaled(factor), shown)
+        rows.append((label, text, str(interval.n), interval.method))
+    heads = (
+        Column("bound", "bound"),
+        Column("value", "value with interval"),
+        Column("n", "n"),
+        Column("method", "interval"),
+    )
+    return results.table(
+        STUDY,
+        Table(heads, tuple(rows)),
+        caption="Bounds of this machine: what its calls cost at least, and what the "
+        "client sends at most (its throughput over its share of a core).",
+    )
+
+
+def floor_said(found: Mapping[str, Interval]) -> str:
+    """Say the floor in one sentence."""
+    wanted = {
+        "floor_cpu": "one recv and one send take {} of CPU time",
+        "round_trip": "a message there and back takes {}",
+        "switch": "handing over to another thread takes {}",
+        "thread": "making a thread and seeing it end takes {}",
+        "process": "the same for a process takes {}",
+    }
+    said = [
+        text.format(value_of(found[name], "s")["text"])
+        for name, text in wanted.items()
+        if name in found
+    ]
+    if not said:
+        return "The floor was not measured."
+    said[0] = said[0][0].upper() + said[0][1:]
+    return f"{listing(said)}."
+
+
+def ceiling_said(frame: pd.DataFrame) -> str:
+    """Say how far the client was from its own ceiling."""
+    ceiling = client_ceiling(frame)
+    if ceiling is None:
+        return "No trial is usable, so the client's ceiling is not known."
+    good = usable(twins(frame), "throughput_rps", "client_cpu_share")
+    share = good["client_cpu_share"].median()
+    text = value_of(ceiling, "requests/s")["text"]
+    return (
+        f"The client could send {text} if it had a core to itself: it used "
+        f"{share:.0%} of one in the median of {counted(len(good), 'trial')}. What "
+        "comes near that measures the client."
+    )
+
+
+# ---- controls -----------------------------------------------------------------
+
+
+def twins(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials of the A/A control."""
+    return _arms(frame, TWINS)
+
+
+def _arms(frame: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
+    return frame[frame["arm"].isin(arms)]
+
+
+def aa(results: Results, frame: pd.DataFrame) -> Control | None:
+    """Compare a server with itself in throughput; None with too few trials.
+
+    Kept as the value ``aa``.
+    """
+    good = usable(frame, "throughput_rps")
+    a, b = (_arms(good, [name]) for name in TWINS)
+    if min(len(a), len(b)) < 2:
+        return None
+    control = calibration.aa(b, a, "throughput_rps")
+    results.value("aa", control.effect, "1")
+    return control
+
+
+def itself(results: Results, frame: pd.DataFrame) -> list[Compared]:
+    """Compare the twins in every metric, and keep the words as AA_METRIC."""
+    mine = twins(frame)
+    base = TWINS[0]
+    found = [
+        one
+        for metric in AA_METRICS
+        for one in compare_cells(mine, metric, baseline=base, within=[], by="arm")
+    ]
+    for one in found:
+        label = metric_of(one.metric).label
+        ratio = number_text(one.comparison.ratio)
+        said = f"By {label} a server is {one.word} itself ({ratio})."
+        if one.word == "undetermined":
+            said = f"Whether a server equals itself in {label} is undetermined."
+        results.word(f"aa_{one.metric}", one, verdict=said)
+    return found
+
+
+def forest(results: Results, found: Sequence[Compared]) -> Picture | None:
+    """Draw the ratio of a server to itself, a row per metric."""
+    if not found:
+        return None
+    rows = ratio_frame(found)
+    holds = (rows["lo"] <= 1) & (rows["hi"] >= 1)
+    known = rows["lo"].notna()
+    words = holds.map({True: "holds 1", False: "leaves out 1"}).where(known, "unknown")
+    picture = figures.forest(
+        rows.assign(word=words),
+        labels=[metric_of(one.metric).label for one in found],
+        x_label="the server under its second name / under its first",
+    )
+    return results.figure(
+        f"{STUDY}-itself",
+        picture,
+        caption="A server compared with itself: the same program under two names, "
+        "paired by block, with 95 % intervals. Every interval should hold 1; of "
+        "twenty such intervals one may miss it. The band is ±5 %.",
+    )
+
+
+def delay(results: Results, frame: pd.DataFrame, *, known_ms: float) -> Control | None:
+    """Find the known delay again; None with too few trials. Kept as ``delay_found``."""
+    good = usable(frame, "response_mean_s")
+    treated, control = (_arms(good, [name]) for name in (DELAYED, PROMPT))
+    if min(len(treated), len(control)) < 2:
+        return None
+    found = calibration.positive_control(treated, control, known=known_ms / 1000)
+    results.value("delay_found", found.effect, "1")
+    return found
+
+
+def control_said(control: Control | None, what: str) -> str:
+    """Say how a control ended."""
+    if control is None:
+        return f"The control of {what} has fewer than two usable trials."
+    word = "held" if control.ok else "did not hold"
+    ratio = number_text(control.effect)
+    return f"The control of {what} {word}: {control.text} ({ratio}, 1 expected)."
+
+
+# ---- noise --------------------------------------------------------------------
+
+
+def drifting(results: Results, frame: pd.DataFrame) -> Picture | None:
+    """Draw the twins' throughput in the order of the trials, with the trend."""
+    found = drift(frame)
+    if found is None:
+        return None
+    return results.figure(
+        f"{STUDY}-drift",
+        figures.drifting(found, label="throughput"),
+        caption="Each trial of the A/A control in the order they ran, against the "
+        "median of its arm. The lines are the trend over the sweep and its interval.",
+    )
+
+
+def drift(frame: pd.DataFrame) -> repeating.Drift | None:
+    """Return how throughput moved over the sweep; None without two usable trials."""
+    good = usable(twins(frame), "throughput_rps")
+    if len(good) < 2:
+        return None
+    ordered = good.assign(place=range(len(good)))
+    return repeating.drift(ordered, "throughput_rps", cell=["arm"], time="place")
+
+
+def windows(
+    results: Results, frame: pd.DataFrame, measured: pd.DataFrame
+) -> Picture | None:
+    """Draw the twins' throughput over time inside their trials.
+
+    Parameters
+    ----------
+    measured : DataFrame
+        As from `connlab.study.frames.load_windows`.
+    """
+    mine = _windows(frame, measured)
+    if mine.empty:
+        return None
+    return results.figure(
+        f"{STUDY}-windows",
+        figures.timeline(mine, by="arm", styles=_NAMES),
+        caption="Throughput inside the trials of the A/A control, in steps of a tenth "
+        "of a second from the client's start: each trial thin, the mean thick.",
+    )
+
+
+_NAMES = {
+    "A": look.Style("A", look.color("readiness"), "o"),
+    "B": look.Style("B again", look.color("threads"), "s"),
+}
+
+
+def _windows(frame: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
+    good = usable(twins(frame), "throughput_rps")[["key", "arm"]]
+    return measured.merge(good, on="key")
+
+
+def noise(frame: pd.DataFrame, measured: pd.DataFrame) -> str:
+    """Say how much scatters inside a trial, how much between trials, and the drift."""
+    good = usable(twins(frame), "throughput_rps")
+    mine = _windows(frame, measured)
+    if len(good) < 2 or mine.empty:
+        return "Too few trials are usable to say how steady the machine is."
+    parts = repeating.variance_components(
+        mine, "throughput_rps", nesting=["key"], innermost="window"
+    ).components
+    mean = good["throughput_rps"].mean()
+    inside, between = (parts[k] ** 0.5 / mean for k in ("window", "key"))
+    text = (
+        f"Throughput scatters by {inside:.1%} between the tenths of a second of one "
+        f"trial and by {between:.1%} between trials beyond that (standard deviation / "
+        f"mean, {counted(len(good), 'trial')})."
+    )
+    found = drift(frame)
+    if found is None or not found.change.determined:
+        return text
+    change = number_text(found.change.scaled(100), "%")
+    trend = "moved" if found.drifting else "shows no trend"
+    return f"{text} Over the sweep it {trend} ({change}, p {found.p:.2g})."
+
+
+def left_out(frame: pd.DataFrame) -> str:
+    """Say how many trials are not used, and what else burnt CPU time meanwhile."""
+    table = cells(frame.assign(all="all"), ["all"]).iloc[0]
+    lost = int(table["trials"] - table["used"])
+    text = f"Of {counted(int(table['trials']), 'trial')} {lost} may not be used"
+    if lost:
+        text += f", most often because: {table['reason']}"
+    others = (frame["other_cpu_s"] / frame["duration"]).dropna()
+    if others.empty:
+        return text + "."
+    text += f". Anything else took {others.median():.1%} of a core in the median trial"
+    busy = int((others > _HARD_RATE).sum())
+    return f"{text} and more than {_HARD_RATE:.0%} in {plain(busy)}."
+
+
+def answer(same: Control | None, found: Control | None) -> str:
+    """Answer the question in one sentence, from the two controls."""
+    if same is None or found is None:
+        return "This run cannot say: a control has fewer than two usable trials."
+    ratio = number_text(same.effect)
+    share = number_text(found.effect.scaled(100), "%")
+    said = (
+        f"a server differs from itself by a factor of {ratio}, and of a known delay "
+        f"{share} is found again"
+    )
+    if same.ok and found.ok:
+        return f"Yes, as far as its controls reach: {said}."
+    bad = [
+        text
+        for control, text in (
+            (same, "the A/A control did not hold"),
+            (found, "the known delay was not recovered within 1 %"),
+        )
+        if not control.ok
+    ]
+    return f"Only with care: {listing(bad)}; {said}."

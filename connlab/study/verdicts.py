@@ -1,0 +1,570 @@
+"""Rules that turn trials into a verdict on a claim.
+
+    trials of a study + a rule's own words -> effect, interval, verdict, reason
+
+Each rule is a small function of a frame and of what the ledger says to look at. A
+claim is never called false: conditions differ, and an interval may be too wide to
+say anything. What a rule may answer is in `VERDICTS`, and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy import stats as st
+
+from connlab.study import sizing
+from connlab.study.cells import mostly_client_bound, pair
+from connlab.study.comparing import MARGIN, fieller, ratio_paired, tost
+from connlab.study.formatting import display_unit, listing, number_text
+from connlab.study.frames import usable
+from connlab.study.interval import LEVEL, Interval, t_interval
+from connlab.study.metrics import metric as metric_of
+
+Verdict = Literal["holds", "holds in part", "does not hold", "not testable here"]
+VERDICTS: tuple[Verdict, ...] = (
+    "holds",
+    "holds in part",
+    "does not hold",
+    "not testable here",
+)
+
+#: what a saturated client does not distort: costs per request and sizes
+_CLIENT_PROOF = ("server_cpu", "pss", "threads", "processes", "context_switches")
+_RESAMPLES = 2000
+
+
+class RuleError(ValueError):
+    """A rule was given words that it does not understand."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule found.
+
+    `effect` is the number that the verdict rests on, in `unit` ("ratio" for a ratio);
+    None where the verdict rests on a count of cells. `why` is one clause, fit for a
+    table.
+    """
+
+    verdict: Verdict
+    why: str
+    effect: Interval | None = None
+    unit: str = "ratio"
+    parts: tuple[Finding, ...] = field(default=())
+
+    @property
+    def effect_text(self) -> str:
+        """The effect with its interval, or an empty text."""
+        if self.effect is None:
+            return ""
+        if self.unit == "ratio":
+            return "×\u202f" + number_text(self.effect)
+        factor, unit = display_unit(self.unit, [self.effect.value])
+        return number_text(self.effect.scaled(factor), unit)
+
+
+def untestable(why: str) -> Finding:
+    """Return the finding of a rule that could not be applied."""
+    return Finding("not testable here", why)
+
+
+# ---- selecting -----------------------------------------------------------------
+
+
+def _cell_text(cell: Mapping[str, Any]) -> str:
+    return ", ".join(_level_text(k, v) for k, v in cell.items() if v is not None)
+
+
+def _level_text(column: str, level: Any) -> str:
+    if isinstance(level, list):
+        return " or ".join(_level_text(column, one) for one in level)
+    return level if isinstance(level, str) else f"{column.replace('_', ' ')} {level}"
+
+
+def select(frame: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the trials of one cell; empty where the study has no such factor.
+
+    A list allows several levels; None wants trials for which nothing was said.
+    """
+    chosen = pd.Series(True, index=frame.index)
+    for column, wanted in cell.items():
+        if column not in frame:
+            return frame.iloc[:0]
+        values = wanted if isinstance(wanted, list) else [wanted]
+        found = frame[column].isna() if wanted is None else frame[column].isin(values)
+        chosen &= found
+    return frame[chosen]
+
+
+def _sides(frame, metric, arm, baseline):
+    """Return the usable trials of two cells, or why they cannot be compared."""
+    sides = []
+    for cell in (arm, baseline):
+        every = select(frame, cell)
+        if every.empty:
+            return None, f"not measured here: {_cell_text(cell)}"
+        good = usable(every, metric) if metric in every else every.iloc[:0]
+        if len(good) < 2:
+            reasons = every["failure"].dropna()
+            why = f": {reasons.iloc[0]}" if len(reasons) else ""
+            return None, f"fewer than 2 usable trials of {_cell_text(cell)}{why}"
+        if not metric.startswith(_CLIENT_PROOF) and mostly_client_bound(good):
+            return None, f"the client was the bottleneck of {_cell_text(cell)}"
+        sides.append(good)
+    return sides, ""
+
+
+# ---- the rules -----------------------------------------------------------------
+
+
+def compare(
+    frame: pd.DataFrame,
+    *,
+    metric: str,
+    arm: Mapping[str, Any],
+    baseline: Mapping[str, Any],
+    expect: Literal["more", "less", "alike"],
+    size: Sequence[float] | None = None,
+    margin: float = MARGIN,
+    overlook: Sequence[str] = (),
+) -> Finding:
+    """Compare two cells by the ratio of their means.
+
+    1. The ratio's interval: paired by block where both cells share blocks, else
+       Fieller.
+    2. "alike" holds when TOST shows that the ratio lies within ± `margin`; it does
+       not hold when the interval lies outside.
+    3. "more" and "less" hold when the interval leaves out 1 on that side and, with
+       `size`, touches that range of ratios; only the direction: in part. They do not
+       hold when it leaves out 1 on the other side, or holds 1 and leaves `size` out.
+
+    Parameters
+    ----------
+    metric : str
+        A column of the frame.
+    arm, baseline : mapping
+        Column values that define the two cells; a list allows several levels.
+    size : (low, high), optional
+        Ratios that count as the published one.
+    overlook : sequence of str
+        Gates that leave no trial out here: what they flag is what is asked.
+    """
+    sides, why = _sides(_overlooking(frame, overlook), metric, arm, baseline)
+    if sides is None:
+        return untestable(why)
+    y, x, paired = _values(*sides, metric)
+    ratio = (ratio_paired if paired else fieller)(y, x)
+    if not ratio.determined:
+        return replace(untestable(ratio.note), effect=ratio)
+    bounds = ((1 - margin), (1 + margin))
+    if expect == "alike":
+        shown = tost(y, x, paired=paired, margin=margin).equivalent
+        return Finding(*_alike(ratio, shown, bounds), ratio)
+    if expect not in ("more", "less"):
+        raise RuleError(f"expect is {expect!r}: want more, less or alike")
+    return Finding(*_directed(ratio, expect, size), ratio)
+
+
+def _overlooking(frame: pd.DataFrame, gates: Sequence[str]) -> pd.DataFrame:
+    """Return the frame with those trials usable that failed none but these gates."""
+    if not gates or "gates_failed" not in frame:
+        return frame
+    names = frame["gates_failed"].fillna("").astype(str)
+    forgiven = names.map(lambda text: set(text.split(", ")) <= {*gates, ""})
+    return frame.assign(ok=frame["ok"] | (forgiven & frame["failure"].isna()))
+
+
+def _values(arm: pd.DataFrame, base: pd.DataFrame, metric: str):
+    """Pair by block when each block holds one trial of each; else all trials."""
+    keys = ["block", "repeat"]
+    if any(side.duplicated(keys).any() for side in (arm, base)):
+        return arm[metric].to_numpy(), base[metric].to_numpy(), False
+    return pair(arm, base, metric)
+
+
+def _alike(ratio: Interval, shown: bool, bounds) -> tuple[Verdict, str]:
+    if shown:
+        return "holds", "shown to be alike within the margin"
+    if ratio.hi < bounds[0] or ratio.lo > bounds[1]:
+        return "does not hold", "the difference is beyond the margin"
+    if not ratio.contains(1.0):
+        return "holds in part", "a difference, which may lie within the margin"
+    return "not testable here", "the interval is too wide to show likeness"
+
+
+def _directed(ratio: Interval, expect: str, size) -> tuple[Verdict, str]:
+    if ratio.contains(1.0):
+        if size is not None and (ratio.lo > size[1] or ratio.hi < size[0]):
+            return "does not hold", "no difference is shown, and none of that size"
+        return "not testable here", "the interval holds 1: no direction can be told"
+    if (ratio.lo > 1) != (expect == "more"):
+        return "does not hold", "the difference has the other sign"
+    if size is None:
+        return "holds", "same direction"
+    low, high = size
+    if ratio.hi >= low and ratio.lo <= high:
+        return "holds", "same direction and size"
+    return "holds in part", "same direction, another size"
+
+
+def survives(
+    frame: pd.DataFrame,
+    *,
+    arm: Mapping[str, Any],
+    along: str = "connections",
+    passes: Sequence[int] = (),
+    fails: Sequence[int] = (),
+) -> Finding:
+    """Say whether cells pass and fail where the claim says so.
+
+    A cell passes when every trial of it kept all its connections and met no failure;
+    it fails when none did. Levels that were not measured are said and left out.
+    """
+    right, wrong, mixed, missing = [], [], [], []
+    for level, expected in [(n, True) for n in passes] + [(n, False) for n in fails]:
+        cell = select(frame, {**arm, along: level})
+        if cell.empty:
+            missing.append(str(level))
+            continue
+        share = float(_kept_all(cell).mean())
+        if share not in (0.0, 1.0):
+            mixed.append(str(level))
+        else:
+            (right if (share == 1.0) == expected else wrong).append(str(level))
+    return _census_finding(right, wrong, mixed, missing, along)
+
+
+def _kept_all(cell: pd.DataFrame) -> pd.Series:
+    kept = (cell["surviving"] == cell["connections"]) & cell["failure"].isna()
+    return kept.fillna(False).astype(bool)
+
+
+def _census_finding(right, wrong, mixed, missing, along) -> Finding:
+    said = []
+    for levels, words in [
+        (right, "as claimed at"),
+        (wrong, "otherwise at"),
+        (mixed, "now so, now otherwise at"),
+        (missing, "not measured at"),
+    ]:
+        if levels:
+            said.append(f"{words} {listing(levels)}")
+    why = f"{along}: {'; '.join(said)}"
+    if not right and not wrong and not mixed:
+        return untestable(why)
+    if wrong and not right:
+        return Finding("does not hold", why)
+    whole = not (wrong or mixed or missing)
+    return Finding("holds" if whole else "holds in part", why)
+
+
+def outlasts(
+    frame: pd.DataFrame,
+    *,
+    arm: Mapping[str, Any],
+    baseline: Mapping[str, Any],
+    along: str = "connections",
+) -> Finding:
+    """Say whether one cell holds at higher levels than another.
+
+    What counts is the highest measured level at which every trial kept all its
+    connections. Two that both hold at the highest level measured cannot be told apart.
+    """
+    most = []
+    for cell in (arm, baseline):
+        trials = select(frame, cell)
+        if trials.empty:
+            return untestable(f"not measured here: {_cell_text(cell)}")
+        whole = _kept_all(trials).groupby(trials[along]).all()
+        most.append(int(max(whole.index[whole], default=0)))
+    top = int(frame[along].max())
+    why = f"whole up to {most[0]} {along}, against {most[1]}"
+    if most[0] == most[1]:
+        why += " (the most that was tried)" if most[0] == top else ""
+        return untestable(why)
+    return Finding("holds" if most[0] > most[1] else "does not hold", why)
+
+
+def published_rates(
+    frame: pd.DataFrame,
+    *,
+    clients: str,
+    times: Mapping[str, float],
+    at_least: int,
+    between: Sequence[float],
+) -> Finding:
+    """Say whether published times imply one rate, whatever the server and the load.
+
+    In a closed loop throughput is clients / response time. `times` maps the columns of
+    response times to seconds a unit. The effect is the mean rate over the published
+    cells; its interval treats cells as trials, for want of any.
+    """
+    table = frame[frame[clients] >= at_least]
+    rates = []
+    for column, seconds in times.items():
+        numbers = pd.to_numeric(table[column], errors="coerce")
+        rates.append((table[clients] / (numbers * seconds)).dropna())
+    every_rate = pd.concat(rates).to_numpy() if rates else np.array([])
+    if len(every_rate) < 2:
+        return untestable("fewer than 2 published cells")
+    low, high = between
+    inside = int(((every_rate >= low) & (every_rate <= high)).sum())
+    why = f"{inside} of {len(every_rate)} published cells lie between the bounds"
+    verdict: Verdict = "holds" if inside == len(every_rate) else "holds in part"
+    if inside == 0:
+        verdict = "does not hold"
+    return Finding(verdict, why, t_interval(every_rate), "requests/s")
+
+
+def all_true(frame: pd.DataFrame, *, column: str, arm: Mapping[str, Any]) -> Finding:
+    """Say whether a column of yes and no is yes wherever it was asked."""
+    asked = select(frame, arm)[column].dropna().astype(bool)
+    if asked.empty:
+        return untestable(f"nothing was asked: {_cell_text(arm)}")
+    why = f"{int(asked.sum())} of {len(asked)} hold"
+    if asked.all():
+        return Finding("holds", why)
+    return Finding("holds in part" if asked.any() else "does not hold", why)
+
+
+def value(
+    frame: pd.DataFrame,
+    *,
+    metric: str,
+    arm: Mapping[str, Any],
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+) -> Finding:
+    """Say whether the mean of a cell lies between two bounds, interval and all."""
+    cell = select(frame, arm)
+    if cell.empty:
+        return untestable(f"not measured here: {_cell_text(arm)}")
+    good = usable(cell, metric) if metric in cell else cell.iloc[:0]
+    if len(good) < 2:
+        return untestable(f"fewer than 2 usable trials of {_cell_text(arm)}")
+    found = t_interval(good[metric].to_numpy())
+    unit = metric_of(metric).unit
+    if not found.determined:
+        return replace(untestable(found.note), effect=found, unit=unit)
+    if at_least <= found.lo and found.hi <= at_most:
+        return Finding("holds", "the interval lies within the bounds", found, unit)
+    if found.hi < at_least or found.lo > at_most:
+        return Finding("does not hold", "the interval lies outside", found, unit)
+    return Finding("not testable here", "the interval crosses a bound", found, unit)
+
+
+def steadier(
+    frame: pd.DataFrame,
+    *,
+    metric: str,
+    arm: Mapping[str, Any],
+    baseline: Mapping[str, Any],
+    seed: int = 1,
+) -> Finding:
+    """Say whether trials of one cell scatter less, relative to their mean.
+
+    The effect is the ratio of coefficients of variation, with a bootstrap interval
+    over trials.
+    """
+    sides, why = _sides(frame, metric, arm, baseline)
+    if sides is None:
+        return untestable(why)
+    y, x = (side[metric].to_numpy(dtype=float) for side in sides)
+    if min(len(y), len(x)) < 4:
+        return untestable("a scatter needs 4 trials of each cell")
+    if min(np.ptp(y), np.ptp(x)) == 0:
+        return untestable("the trials of a cell are all alike")
+    ratio = _ratio_of_scatters(y, x, seed)
+    return Finding(*_directed(ratio, "less", None), ratio)
+
+
+def _ratio_of_scatters(y: np.ndarray, x: np.ndarray, seed: int) -> Interval:
+    def statistic(a, b, axis=-1):
+        scatter = [s.std(ddof=1, axis=axis) / s.mean(axis=axis) for s in (a, b)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(scatter[0] / scatter[1])
+
+    found = st.bootstrap(
+        (y, x),
+        statistic,
+        n_resamples=_RESAMPLES,
+        confidence_level=LEVEL,
+        method="percentile",
+        vectorized=True,
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    middle = float(statistic(y, x))
+    n = min(len(y), len(x))
+    bounds = (math.exp(b) for b in (middle, found.low, found.high))
+    return Interval(*bounds, n, LEVEL, "bootstrap over trials")
+
+
+def outweighs(
+    frame: pd.DataFrame,
+    *,
+    metric: str,
+    factor: str,
+    other: str,
+    arm: Mapping[str, Any] | None = None,
+    seed: int = 1,
+) -> Finding:
+    """Say whether one factor moves a metric more than another.
+
+    The effect is the ratio of the two factors' sums of squares (main effects on the
+    logarithm of the metric, cells balanced by their means), with a bootstrap interval
+    over blocks.
+    """
+    every = select(frame, arm or {})
+    if every.empty or not {factor, other} <= set(every.columns):
+        return untestable(f"not measured here: {factor} against {other}")
+    good = usable(every, metric)
+    if good[factor].nunique() < 2 or good[other].nunique() < 2:
+        return untestable(f"one level only of {factor} or {other}")
+    blocks = [part for _, part in good.groupby("block")]
+    if len(blocks) < 2:
+        return untestable("fewer than 2 blocks")
+    ratio = _ratio_of_squares(blocks, metric, factor, other, seed)
+    if not ratio.determined:
+        return untestable(ratio.note or "the other factor moves nothing")
+    return Finding(*_directed(ratio, "more", None), ratio)
+
+
+def _ratio_of_squares(blocks, metric, factor, other, seed) -> Interval:
+    def statistic(parts: list[pd.DataFrame]) -> float:
+        table = pd.concat(parts).assign(y=lambda f: np.log(f[metric]))
+        means = table.groupby([factor, other])["y"].mean().unstack()
+        squares = [means.mean(axis=axis).var(ddof=0) for axis in (1, 0)]
+        return float(squares[0] / squares[1]) if squares[1] > 0 else math.nan
+
+    dice = np.random.default_rng(seed)
+    drawn = [
+        statistic([blocks[i] for i in dice.integers(len(blocks), size=len(blocks))])
+        for _ in range(200)
+    ]
+    lo, hi = np.nanpercentile(drawn, [100 * (1 - LEVEL) / 2, 100 * (1 + LEVEL) / 2])
+    n = len(blocks)
+    return Interval(
+        statistic(blocks), float(lo), float(hi), n, LEVEL, "block bootstrap"
+    )
+
+
+def published_busy(
+    frame: pd.DataFrame,
+    *,
+    rate: str,
+    delay_s: float,
+    arm: Mapping[str, Any],
+    between: Sequence[float],
+) -> Finding:
+    """Say how many workers a published rate kept busy, by Little's law.
+
+    `frame` holds the published trials; busy workers = rate × mean delay. No new
+    measurement enters.
+    """
+    cell = select(frame, arm)
+    if len(cell) < 2:
+        return untestable(f"not published: {_cell_text(arm)}")
+    busy = t_interval(cell[rate].to_numpy(dtype=float) * delay_s)
+    unit = "busy workers"
+    low, high = between
+    if low <= busy.lo and busy.hi <= high:
+        return Finding("holds", "Little's law over the published trials", busy, unit)
+    if busy.hi < low or busy.lo > high:
+        return Finding("does not hold", "Little's law says otherwise", busy, unit)
+    return Finding("holds in part", "the interval crosses a bound", busy, unit)
+
+
+def best_pool(
+    frame: pd.DataFrame, *, arm: Mapping[str, Any], along: str = "workers"
+) -> Finding:
+    """Say whether cores · (1 + wait / compute) tells where a pool stops growing.
+
+    The prediction is made from small pools, whose workers are nearly all busy; it
+    holds when it is shown to be within a quarter of the size that the highest
+    throughput needs. The effect is prediction over finding.
+    """
+    cell = select(frame, arm)
+    if cell.empty:
+        return untestable(f"not measured here: {_cell_text(arm)}")
+    found = sizing.knee(cell, along=along)
+    if found is None:
+        return untestable("too few sizes of the pool, or none that is small")
+    if not found.ends:
+        return untestable(f"it was still growing at {found.enough}, the largest pool")
+    if not found.ratio.determined:
+        return replace(untestable(found.ratio.note), effect=found.ratio)
+    why = f"{number_text(found.predicted)} predicted, {number_text(found.found)} found"
+    if found.alike:
+        return Finding("holds", why, found.ratio)
+    low, high = 1 / (1 + sizing.ABOUT), 1 + sizing.ABOUT
+    if found.ratio.hi < low or found.ratio.lo > high:
+        return Finding("does not hold", why, found.ratio)
+    return Finding("not testable here", f"{why}: too wide to tell", found.ratio)
+
+
+def every(frame: pd.DataFrame, *, parts: Sequence[Mapping[str, Any]]) -> Finding:
+    """Apply several rules; the claim holds when all of them hold.
+
+    Parts that could not be tested keep a claim from holding whole, not from holding
+    in part. The effect shown is that of the first part that has one.
+    """
+    found = tuple(apply(frame, part) for part in parts)
+    tested = [f for f in found if f.verdict != "not testable here"]
+    if not tested:
+        return replace(untestable(found[0].why if found else "no part"), parts=found)
+    good = [f for f in tested if f.verdict == "holds"]
+    some = [f for f in tested if f.verdict == "holds in part"]
+    if len(good) == len(found):
+        verdict: Verdict = "holds"
+    elif not good and not some:
+        verdict = "does not hold"
+    else:
+        verdict = "holds in part"
+    effect = next((f for f in found if f.effect is not None), found[0])
+    untested = len(found) - len(tested)
+    why = f"{len(good)} of {len(found)} parts hold"
+    why += f", {untested} not testable: {_first_reason(found)}" if untested else ""
+    return Finding(verdict, why, effect.effect, effect.unit, found)
+
+
+def _first_reason(found: Sequence[Finding]) -> str:
+    return next(f.why for f in found if f.verdict == "not testable here")
+
+
+RULES: dict[str, Callable[..., Finding]] = {
+    "compare": compare,
+    "survives": survives,
+    "outlasts": outlasts,
+    "value": value,
+    "steadier": steadier,
+    "outweighs": outweighs,
+    "published_busy": published_busy,
+    "published_rates": published_rates,
+    "best_pool": best_pool,
+    "all_true": all_true,
+    "every": every,
+}
+
+
+def apply(frame: pd.DataFrame, rule: Mapping[str, Any]) -> Finding:
+    """Apply a rule as the ledger writes it: its name under ``rule``, then its words.
+
+    Raises
+    ------
+    RuleError
+        For an unknown rule, or words that it does not take.
+    """
+    words = dict(rule)
+    name = words.pop("rule", None)
+    if name not in RULES:
+        raise RuleError(f"unknown rule {name!r} (known: {', '.join(RULES)})")
+    try:
+        return RULES[name](frame, **words)
+    except TypeError as error:
+        raise RuleError(f"rule {name}: {error}") from error

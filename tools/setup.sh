@@ -1,0 +1,198 @@
+#!/bin/sh
+# setup.sh -- give connlab what it needs, once.
+#
+#     sh tools/setup.sh run     compiler, liburing, redis; Python packages
+#     sh tools/setup.sh test    that, and the tools that only tests use
+#     sh tools/setup.sh lock    pin the packages of pyproject.toml anew
+#     ... run --retry           ask apt again for what it could not give
+#
+# Python packages go into .venv from requirements.lock, each checked by its
+# hash; with the conda environment of environment.yml active, nothing is
+# installed. System packages come through apt where we may use it (root, or
+# sudo without a password; CONNLAB_APT=no forbids it). What stays missing is
+# said in one line each, with what cannot be measured without it.
+#
+# A stamp in .venv remembers what was done, so that a second call costs
+# a few milliseconds and needs no network.
+set -eu
+
+venv=.venv
+stamp=$venv/.connlab
+
+say() { echo "setup: $*" >&2; }
+die() { say "$*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+conda_ours() { [ "${CONDA_DEFAULT_ENV:-}" = connlab ]; }
+
+# ---- system packages --------------------------------------------------------
+
+compiles() {
+	for cc in ${CC:-} gcc cc clang; do
+		have "$cc" || continue
+		printf '%s\nint main(void) { return 0; }\n' "$1" |
+			"$cc" ${CPPFLAGS:-} -fsyntax-only -x c - 2>/dev/null
+		return
+	done
+	return 1
+}
+
+# Each line: is it there? | the Debian package | what goes missing without it
+needs_run() {
+	cat <<-'END'
+	compiles '#include <stdio.h>'|gcc libc6-dev|servers and client: nothing works
+	have make|make|servers and client: nothing works
+	compiles '#include <liburing.h>'|liburing-dev|the io_uring models
+	have redis-server|redis-server|the guestbook, which asks Redis
+	END
+}
+
+needs_test() {
+	cat <<-'END'
+	have clang|clang|fuzz tests
+	have valgrind|valgrind|leak tests
+	have chromium|chromium|tests of the page in a browser
+	have chromedriver|chromium-driver|tests of the page in a browser
+	have pdftotext|poppler-utils|tests of the PDF
+	have curl|curl|a stranger's client
+	have wrk|wrk|a stranger's client
+	have ab|apache2-utils|a stranger's client
+	have nc|netcat-openbsd|a stranger's client
+	END
+}
+
+missing() {  # $1 = run or test; prints the lines of needs that fail
+	{ needs_run; if [ "$1" = test ]; then needs_test; fi; } |
+		while IFS='|' read -r probe package loss; do
+			eval "$probe" </dev/null || echo "$package|$loss"
+		done
+}
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+may_apt() {
+	[ "${CONNLAB_APT:-yes}" != no ] && ! conda_ours && have apt-get &&
+		{ [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
+}
+
+apt_install() {
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+		--no-install-recommends "$@" </dev/null >/dev/null 2>&1
+}
+
+apt_get() {  # all at once; one by one when a name is not known here
+	say "apt-get install $*"
+	apt_install "$@" && return
+	as_root apt-get update -qq </dev/null >/dev/null 2>&1 || :
+	apt_install "$@" && return
+	for package in "$@"; do
+		apt_install "$package" || :
+	done
+}
+
+system() {  # $1 = run or test, $2 = --retry or nothing
+	lacks=$(missing "$1")
+	[ -n "$lacks" ] || return 0
+	memo=$venv/.lacks-$1
+	asked=$(cat "$memo" 2>/dev/null || :)
+	if may_apt && { [ "$lacks" != "$asked" ] || [ "$2" = --retry ]; }; then
+		# shellcheck disable=SC2046 # a list of package names
+		apt_get $(echo "$lacks" | cut -d'|' -f1)
+		lacks=$(missing "$1")
+	fi
+	[ -n "$lacks" ] || return 0
+	echo "$lacks" | while IFS='|' read -r package loss; do
+		say "missing: $package (apt install $package); without it: $loss"
+	done
+	if [ -d $venv ]; then echo "$lacks" >"$memo"; fi
+}
+
+# ---- Python -----------------------------------------------------------------
+
+fits() {
+	"$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
+		2>/dev/null
+}
+
+find_python() {
+	for py in ${PYTHON:-} python3 python3.13 python3.12 python3.11 python3.14; do
+		if fits "$py"; then echo "$py"; return; fi
+	done
+	die "Python 3.11 or later is needed ($(python3 --version 2>/dev/null ||
+		echo 'no python3') here): install it, say PYTHON=/its/path," \
+		"or conda env create -f environment.yml"
+}
+
+make_venv() {
+	if ! have python3 && may_apt; then apt_get python3 python3-venv; fi
+	py=$(find_python)
+	if ! "$py" -c 'import ensurepip' 2>/dev/null; then
+		version=$("$py" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+		if may_apt; then apt_get "python$version-venv"; fi
+		"$py" -c 'import ensurepip' 2>/dev/null ||
+			die "$py has no venv: apt install python$version-venv"
+	fi
+	rm -rf $venv
+	"$py" -m venv $venv || die "$py -m venv $venv failed"
+}
+
+# uv installs in seconds what takes pip a minute; its own pin comes first.
+install_packages() {
+	awk '/^uv==/ { p = 1 } p { print } p && !/\\$/ { exit }' \
+		requirements.lock >$venv/uv.lock
+	$venv/bin/python -m pip install -q --require-hashes --no-deps \
+		-r $venv/uv.lock >$venv/setup.log 2>&1 &&
+		$venv/bin/uv pip install -q --python $venv/bin/python \
+			--require-hashes -r requirements.lock >>$venv/setup.log 2>&1 &&
+		return
+	$venv/bin/python -m pip install -q --require-hashes \
+		-r requirements.lock >>$venv/setup.log 2>&1
+}
+
+# What .venv was made for: the lock, the place it stands in.
+wanted() { { cat requirements.lock; pwd; } | cksum; }
+
+importable() {  # connlab from anywhere, as notebooks do
+	pwd >"$("$1" -c 'import sysconfig
+print(sysconfig.get_path("purelib"))')/connlab.pth"
+}
+
+python_packages() {
+	if conda_ours; then
+		python -c 'import papermill, typst' 2>/dev/null ||
+			die "conda environment is incomplete:" \
+				"conda env update -f environment.yml"
+		importable python
+		return 0
+	fi
+	if [ "$(wanted)" = "$(cat $stamp 2>/dev/null)" ] &&
+		fits $venv/bin/python; then
+		return 0
+	fi
+	if ! fits $venv/bin/python; then make_venv; fi
+	say "Python packages into $venv"
+	rm -f $stamp
+	install_packages || {
+		tail -n 3 $venv/setup.log >&2
+		die "packages could not be had (no network?), see $venv/setup.log"
+	}
+	importable $venv/bin/python
+	wanted >$stamp
+}
+
+lock() {
+	$venv/bin/uv pip compile -q --universal --python-version 3.11 \
+		--no-build --generate-hashes --no-emit-index-url --all-extras \
+		--no-header --no-annotate --upgrade pyproject.toml \
+		-o requirements.lock
+	if grep -n '://' requirements.lock; then
+		die "an address got into requirements.lock"
+	fi
+}
+
+case ${1:-} in
+run | test) python_packages; system "$1" "${2:-}" ;;
+lock) lock ;;
+*) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac
