@@ -1,0 +1,248 @@
+"""Start one server, talk to it over plain sockets, read its statistics.
+
+Nothing here uses connlab's own client or driver: the conformance suite is what
+a stranger's client sees. ``CONNLAB_BUILD`` names another build directory, so
+that the same suite runs against the sanitizer builds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("CONNLAB_BUILD", ROOT / "build"))
+SERVER = BUILD / "server"
+SANITIZED = BUILD.name != "build"
+PATIENCE_S = 20.0 if SANITIZED else 10.0
+
+os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=99")
+os.environ.setdefault("TSAN_OPTIONS", "halt_on_error=0:exitcode=99")
+os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1")
+
+
+@functools.cache
+def registry() -> dict:
+    """What ``server --list`` says."""
+    out = subprocess.run([SERVER, "--list"], capture_output=True, check=True)
+    return json.loads(out.stdout)
+
+
+def models(**wanted) -> list[dict]:
+    """Available models whose registry entry has all the wanted values."""
+    return [
+        model
+        for model in registry()["models"]
+        if model["available"]
+        and all(model[k] == v for k, v in wanted.items())
+        and not (BUILD.name == "tsan" and model["family"] == "processes")
+    ]
+
+
+def names(**wanted) -> list[str]:
+    return [model["name"] for model in models(**wanted)]
+
+
+def entry(name: str) -> dict:
+    return next(m for m in registry()["models"] if m["name"] == name)
+
+
+@dataclasses.dataclass
+class Server:
+    """A running server; ``stop()`` returns its stats line."""
+
+    process: subprocess.Popen
+    ready: dict
+    stats: dict | None = None
+    stderr: str = ""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.ready["host"], self.ready["port"]
+
+    def connect(self, *, timeout: float = PATIENCE_S) -> socket.socket:
+        return socket.create_connection(self.address, timeout=timeout)
+
+    def stop(self) -> dict:
+        if self.stats is None:
+            self.process.send_signal(signal.SIGTERM)
+            out, self.stderr = self.process.communicate(timeout=PATIENCE_S)
+            lines = [json.loads(line) for line in out.splitlines()]
+            assert self.process.returncode == 0, self.stderr
+            assert lines[-1]["event"] == "stats", out
+            self.stats = lines[-1]
+        return self.stats
+
+    def tree(self) -> list[int]:
+        """Process ids of the server and its descendants."""
+        found, todo = [], [self.process.pid]
+        while todo:
+            pid = todo.pop()
+            found.append(pid)
+            with contextlib.suppress(OSError):
+                for task in Path(f"/proc/{pid}/task").iterdir():
+                    children = (task / "children").read_text()
+                    todo += map(int, children.split())
+        return found
+
+    def descriptors(self) -> int:
+        total = 0
+        for pid in self.tree():
+            with contextlib.suppress(OSError):
+                total += len(os.listdir(f"/proc/{pid}/fd"))
+        return total
+
+    def resident_bytes(self) -> int:
+        total = 0
+        for pid in self.tree():
+            with contextlib.suppress(OSError):
+                fields = Path(f"/proc/{pid}/statm").read_text().split()
+                total += int(fields[1]) * resource.getpagesize()
+        return total
+
+    def state(self) -> str:
+        return Path(f"/proc/{self.process.pid}/stat").read_text().split()[2]
+
+
+@contextlib.contextmanager
+def serving(
+    model: str, *flags: object, preexec: Callable[[], None] | None = None
+) -> Iterator[Server]:
+    """A server for the duration of a block; its exit is checked."""
+    process = subprocess.Popen(
+        [SERVER, model, *map(str, flags)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=preexec,
+    )
+    try:
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        server = Server(process, json.loads(line))
+        yield server
+        server.stop()
+        assert "Sanitizer" not in server.stderr, server.stderr
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def receive(sock: socket.socket, length: int) -> bytes:
+    """Exactly ``length`` bytes, or fewer when the stream ended first."""
+    parts, left = [], length
+    while left > 0:
+        part = sock.recv(min(left, 1 << 16))
+        if not part:
+            break
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def receive_all(sock: socket.socket) -> bytes:
+    """Everything up to the end of the stream."""
+    parts = []
+    while part := sock.recv(1 << 16):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def echoes(sock: socket.socket, message: bytes = b"hello") -> bool:
+    """Whether one small message comes back unchanged."""
+    sock.sendall(message)
+    return receive(sock, len(message)) == message
+
+
+def exchange(sock: socket.socket, message: bytes, chunks: list[int]) -> bytes:
+    """Send in the given chunks while a thread reads everything back."""
+
+    def send() -> None:
+        at = 0
+        for size in chunks:
+            sock.sendall(message[at : at + size])
+            at += size
+        sock.sendall(message[at:])
+        sock.shutdown(socket.SHUT_WR)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        return receive_all(sock)
+    finally:
+        sender.join()
+
+
+def reset(sock: socket.socket) -> None:
+    """Close with a reset instead of an orderly end."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+def is_quiet(sock: socket.socket, seconds: float) -> bool:
+    """Whether nothing arrives for so long."""
+    return not select.select([sock], [], [], seconds)[0]
+
+
+def fill(sock: socket.socket, *, most: int = 256 << 20) -> int:
+    """Send without reading until nothing more fits; returns the bytes sent."""
+    sock.setblocking(False)
+    chunk, sent, idle = b"x" * (1 << 16), 0, 0
+    while sent < most and idle < 10:
+        try:
+            sent += sock.send(chunk)
+            idle = 0
+        except BlockingIOError:
+            idle += 1
+            time.sleep(0.02)
+    return sent
+
+
+def eventually(condition: Callable[[], bool], *, seconds: float = PATIENCE_S) -> bool:
+    """Whether the condition comes true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def limit_descriptors(count: int) -> Callable[[], None]:
+    """For ``preexec``: a hard limit of open files."""
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
+NOBODY = 65534
+
+
+def limit_tasks(count: int) -> Callable[[], None]:
+    """For ``preexec``: at most so many processes and threads of one user.
+
+    Root is exempt from RLIMIT_NPROC, so root becomes a user that runs nothing.
+    """
+
+    def apply() -> None:
+        resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+
+    return apply

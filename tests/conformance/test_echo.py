@@ -1,0 +1,227 @@
+"""What any echo client may expect of every model."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import socket
+import time
+
+import pytest
+
+from tests.conformance.harness import (
+    SANITIZED,
+    echoes,
+    entry,
+    exchange,
+    fill,
+    is_quiet,
+    names,
+    receive,
+    reset,
+    serving,
+)
+
+MODELS = names()
+CONCURRENT = names(concurrent=True)
+ISOLATING = names(concurrent=True, isolates_slow=True)
+MIB = random.Random(1).randbytes(1 << 20)
+
+
+def chunkings() -> dict[str, list[int]]:
+    dice = random.Random(2)
+    return {
+        "whole": [len(MIB)],
+        "odd": [dice.randint(1, 30_000) for _ in range(50)],
+        "bytes-first": [1] * 200,
+    }
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_ready_line_tells_where_and_binds_to_loopback(model):
+    with serving(model) as server:
+        ready = server.ready
+        assert ready["event"] == "ready"
+        assert (ready["model"], ready["workload"]) == (model, "echo")
+        assert ready["host"] == "127.0.0.1"
+        assert ready["pid"] == server.process.pid
+        assert ready["port"] > 0
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("chunking", chunkings())
+def test_a_mebibyte_comes_back_in_any_chunking(model, chunking):
+    with serving(model) as server, server.connect() as sock:
+        assert exchange(sock, MIB, chunkings()[chunking]) == MIB
+        stats = server.stop()
+    assert stats["bytes_in"] == stats["bytes_out"] == len(MIB)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("length", [1, 2, 15, 1024, 65_535, 65_536, 65_537])
+def test_one_message_of_a_length_comes_back(model, length):
+    with serving(model) as server, server.connect() as sock:
+        sock.sendall(MIB[:length])
+        assert receive(sock, length) == MIB[:length]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_pipelined_messages_come_back_in_order(model):
+    message = b"".join(b"%06d\n" % n for n in range(5000))
+    with serving(model) as server, server.connect() as sock:
+        sock.sendall(message)
+        assert receive(sock, len(message)) == message
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_half_closed_client_still_gets_its_answer(model):
+    with serving(model) as server, server.connect() as sock:
+        sock.sendall(b"last words")
+        sock.shutdown(socket.SHUT_WR)
+        assert receive(sock, 100) == b"last words"
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_end_without_a_word_is_answered_with_an_end(model):
+    with serving(model) as server, server.connect() as sock:
+        sock.shutdown(socket.SHUT_WR)
+        assert sock.recv(1) == b""
+
+
+@pytest.mark.parametrize("model", CONCURRENT)
+def test_an_idle_client_holds_up_nobody(model):
+    with serving(model) as server, server.connect() as first:
+        assert echoes(first)
+        with server.connect() as second:
+            assert echoes(second)
+            assert echoes(first)
+
+
+@pytest.mark.parametrize("model", names(concurrent=False))
+def test_a_serial_model_serves_the_second_after_the_first(model):
+    with serving(model) as server, server.connect() as second_in_line:
+        first = server.connect()
+        first, second = second_in_line, first
+        assert echoes(first)
+        second.sendall(b"waiting")
+        assert is_quiet(second, 0.3)
+        first.close()
+        assert receive(second, 7) == b"waiting"
+        second.close()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_reset_in_the_middle_hurts_only_itself(model):
+    with serving(model) as server:
+        for _ in range(20):
+            sock = server.connect()
+            sock.sendall(b"x" * 1000)
+            reset(sock)
+        with server.connect() as sock:
+            assert echoes(sock)
+        assert server.stop()["accepted"] >= 1
+
+
+@pytest.mark.parametrize("model", ISOLATING)
+def test_a_client_that_never_reads_is_held_back_and_isolated(model):
+    with (
+        serving(model) as server,
+        server.connect() as other,
+        server.connect() as mute,
+    ):
+        assert echoes(other)
+        before = server.resident_bytes()
+        sent = fill(mute)
+        assert sent < 64 << 20, "the server reads without bound"
+        bound = (64 if SANITIZED else 8) << 20  # their shadow grows as well
+        assert server.resident_bytes() - before < bound
+        started = time.monotonic()
+        assert echoes(other)
+        assert time.monotonic() - started < 1.0
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_client_that_read_late_gets_every_byte(model):
+    with serving(model) as server, server.connect() as sock:
+        sent = fill(sock)
+        sock.settimeout(10)
+        assert len(receive(sock, sent)) == sent
+        assert echoes(sock)
+
+
+@pytest.mark.parametrize("model", ISOLATING)
+def test_a_slow_sender_holds_up_nobody(model):
+    with (
+        serving(model) as server,
+        server.connect() as slow,
+        server.connect() as other,
+    ):
+        for byte in b"slowly":
+            slow.sendall(bytes([byte]))
+            assert echoes(other)
+        assert receive(slow, 6) == b"slowly"
+
+
+@pytest.mark.parametrize("model", CONCURRENT)
+def test_a_hundred_clients_at_once(model):
+    flags = ["--workers", 128] if entry(model)["holds"] == "workers" else []
+    with serving(model, *flags) as server:
+        socks = [server.connect() for _ in range(100)]
+        for n, sock in enumerate(socks):
+            sock.sendall(b"%05d" % n)
+        for n, sock in enumerate(socks):
+            assert receive(sock, 5) == b"%05d" % n
+        for sock in socks:
+            sock.close()
+        stats = server.stop()
+    assert stats["open_max"] == stats["accepted"] == 100
+    assert stats["requests"] == 100
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_counts_agree_with_the_client(model):
+    with serving(model) as server:
+        for length in (5, 10, 15):
+            with server.connect() as sock:
+                for _ in range(4):
+                    assert echoes(sock, MIB[:length])
+                sock.shutdown(socket.SHUT_WR)
+                assert sock.recv(1) == b""
+        stats = server.stop()
+    assert stats["accepted"] == 3
+    assert stats["requests"] == 12
+    assert stats["bytes_in"] == stats["bytes_out"] == 4 * (5 + 10 + 15)
+    assert sum(stats["requests_per_worker"]) == 12
+    assert stats["errors"] == {}
+    assert stats["refused_total"] == 0
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_ten_thousand_connects_and_resets_leak_nothing(model):
+    """A leak grows with every round; caches and arenas do not grow with all."""
+    with serving(model) as server:
+        descriptors, resident = [], []
+        for _ in range(5):
+            assert survives_resets(server, 2000)
+            descriptors.append(settled(server.descriptors))
+            resident.append(server.resident_bytes())
+        assert descriptors[-1] <= descriptors[0] + 2
+        growth = [after - before for before, after in itertools.pairwise(resident)]
+        if not SANITIZED:  # their quarantines keep what was freed
+            assert min(growth) < 2000 * 100, "100 bytes a connection in each round"
+
+
+def survives_resets(server, count: int) -> bool:
+    for _ in range(count):
+        reset(server.connect())
+    with server.connect() as sock:
+        return echoes(sock)
+
+
+def settled(measure) -> int:
+    """What is measured once it stands still: the last ones may still be leaving."""
+    before = -1
+    while before != (now := measure()):
+        before = now
+        time.sleep(0.2)
+    return now

@@ -1,0 +1,130 @@
+"""Limits are met, refused, counted and survived."""
+
+from __future__ import annotations
+
+import csv
+import socket
+
+import pytest
+
+from tests.conformance.harness import (
+    echoes,
+    entry,
+    eventually,
+    limit_descriptors,
+    limit_tasks,
+    names,
+    serving,
+)
+
+MODELS = names()
+
+
+def try_connect(server, count: int) -> tuple[list[socket.socket], int]:
+    """Connect and say a word each; returns those served, and how many were not."""
+    served, turned_away = [], 0
+    for _ in range(count):
+        sock = server.connect(timeout=2)
+        try:
+            if echoes(sock):
+                served.append(sock)
+                continue
+        except (TimeoutError, ConnectionError):
+            pass
+        turned_away += 1
+        sock.close()
+    return served, turned_away
+
+
+# A process per client has a table of its own and never more than one client in it.
+DESCRIPTORS = [n for n in names(concurrent=True) if entry(n)["family"] != "processes"]
+
+
+@pytest.mark.parametrize("model", DESCRIPTORS)
+def test_out_of_descriptors_it_refuses_counts_and_goes_on(model):
+    flags = ["--workers", 64] if entry(model)["holds"] == "workers" else []
+    with serving(model, *flags, preexec=limit_descriptors(40)) as server:
+        served, turned_away = try_connect(server, 60)
+        assert 5 < len(served) < 60
+        assert turned_away == 60 - len(served)
+        assert all(echoes(sock) for sock in served)
+        for sock in served:
+            sock.close()
+        assert eventually(lambda: serves_again(server))
+        stats = server.stop()
+    assert stats["refused"]["descriptors"] >= turned_away > 0
+
+
+def serves_again(server) -> bool:
+    served, _ = try_connect(server, 1)
+    for sock in served:
+        sock.close()
+    return bool(served)
+
+
+@pytest.mark.parametrize("model", names(holds="fd_setsize"))
+def test_beyond_fd_setsize_it_refuses_and_counts(model):
+    with serving(model) as server:
+        served, turned_away = try_connect(server, 1100)
+        assert 1000 < len(served) < 1024
+        assert echoes(served[-1])
+        for sock in served:
+            sock.close()
+        stats = server.stop()
+    assert stats["refused"]["fd_setsize"] == turned_away == 1100 - len(served)
+    assert stats["refused_total"] == turned_away
+
+
+@pytest.mark.parametrize("model", names(workers="per-connection"))
+def test_out_of_threads_or_processes_it_refuses_and_counts(model):
+    kind = entry(model)["holds"]
+    with serving(model, preexec=limit_tasks(20)) as server:
+        served, turned_away = try_connect(server, 40)
+        assert 5 < len(served) < 40
+        assert all(echoes(sock) for sock in served)
+        for sock in served:
+            sock.close()
+        assert eventually(lambda: serves_again(server))
+        stats = server.stop()
+    assert stats["refused"][kind] >= turned_away > 0
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_two_processes_share_one_port_and_add_up(model):
+    with serving(model, "--processes", 2) as server:
+        for _ in range(40):
+            with server.connect() as sock:
+                assert echoes(sock)
+        stats = server.stop()
+    assert stats["processes"] == 2
+    assert stats["accepted"] == stats["requests"] == 40
+    assert sum(stats["requests_per_worker"]) == 40
+    assert stats["bytes_in"] == stats["bytes_out"] == 40 * 5
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_log_has_a_row_for_each_connection(model, tmp_path):
+    path = tmp_path / "log.csv"
+    ports = []
+    with serving(model, "--log", path) as server:
+        for n in range(1, 4):
+            with server.connect() as sock:
+                ports.append(sock.getsockname()[1])
+                for _ in range(n):
+                    assert echoes(sock)
+    rows = {int(row["port"]): row for row in csv.DictReader(path.open())}
+    assert sorted(rows) == sorted(ports)
+    for n, port in enumerate(ports, start=1):
+        assert rows[port]["peer"] == "127.0.0.1"
+        assert int(rows[port]["requests"]) == n
+        assert int(rows[port]["bytes_in"]) == int(rows[port]["bytes_out"]) == 5 * n
+        assert 0 <= float(rows[port]["seconds"]) < 60
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_it_serves_ipv6_loopback(model, tmp_path):
+    path = tmp_path / "log.csv"
+    flags = ["--listen", "[::1]:0", "--log", path]
+    with serving(model, *flags) as server, server.connect() as sock:
+        assert echoes(sock)
+    assert path.read_text().splitlines()[1].startswith("::1,")

@@ -1,0 +1,156 @@
+"""How a server ends: on a signal, with its parent, and on a bad start."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.conformance.harness import (
+    BUILD,
+    SERVER,
+    echoes,
+    eventually,
+    fill,
+    names,
+    registry,
+    serving,
+)
+
+MODELS = names()
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_statistics(model, signum):
+    with serving(model) as server, server.connect() as sock:
+        assert echoes(sock)
+        started = time.monotonic()
+        server.process.send_signal(signum)
+        stats = server.stop()
+        assert time.monotonic() - started < 2.0
+        assert sock.recv(1) == b""
+    assert stats["accepted"] == 1
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_client_that_never_reads_cannot_delay_the_stop(model):
+    with serving(model) as server, server.connect() as mute:
+        fill(mute)
+        started = time.monotonic()
+        server.stop()
+        assert time.monotonic() - started < 3.0
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_was_sent_before_the_stop_is_answered(model):
+    with serving(model) as server, server.connect() as sock:
+        assert echoes(sock)
+        sock.sendall(b"in flight")
+        server.stop()
+        assert sock.recv(100) == b"in flight"
+
+
+PARENT = """
+import subprocess, sys, time
+server = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)
+line = server.stdout.readline()
+sys.stdout.write(line.decode())
+sys.stdout.flush()
+time.sleep(60)
+"""
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0] in "ZX"
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_it_dies_with_its_parent_and_so_do_its_children(model):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, SERVER, model], stdout=subprocess.PIPE
+    )
+    ready = json.loads(parent.stdout.readline())
+    with socket.create_connection((ready["host"], ready["port"])) as sock:
+        assert echoes(sock)
+        group = [ready["pid"], *children(ready["pid"])]
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+        assert eventually(lambda: all(gone(pid) for pid in group))
+
+
+def children(pid: int) -> list[int]:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [SERVER, *arguments], capture_output=True, text=True, timeout=10
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], ["MODEL is missing", "epoll"]),
+        (["epol"], ["epol", "epoll"]),
+        (["epoll", "thread"], ["thread", "one MODEL"]),
+        (["epoll", "--workload", "nope"], ["--workload", "nope", "echo"]),
+        (["epoll", "--processes", "0"], ["--processes", "0", "1 to 1024"]),
+        (["epoll", "--processes", "two"], ["--processes", "two", "whole number"]),
+        (["epoll", "--backlog", "-1"], ["--backlog", "-1", "from 1"]),
+        (["epoll", "--listen", "nowhere"], ["--listen", "nowhere", "HOST:PORT"]),
+        (["epoll", "--listen", "127.0.0.1:70000"], ["70000", "65535"]),
+        (["epoll", "--listen", "example:0"], ["--listen", "example", "numeric"]),
+        (["epoll", "--workers", "4"], ["--workers", "4", "no fixed workers"]),
+        (["epoll", "--queue", "4"], ["--queue", "4", "no queue"]),
+        (["epoll", "--delay-kind", "nap"], ["--delay-kind", "nap", "sleep or spin"]),
+        (["epoll", "--colour"], ["--colour"]),
+    ],
+)
+def test_bad_usage_names_flag_value_and_what_is_allowed(arguments, told):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    for word in told:
+        assert word in done.stderr
+
+
+def test_failed_set_up_names_the_call_and_exits_1():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run("epoll", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert done.returncode == 1
+    assert done.stderr.startswith("server: bind: Address already in use")
+
+
+def test_unwritable_log_is_a_failed_set_up():
+    done = run("epoll", "--log", str(BUILD / "no" / "such" / "place.csv"))
+    assert done.returncode == 1
+    assert "No such file" in done.stderr
+
+
+def test_the_list_names_what_design_asks_for():
+    for model in registry()["models"]:
+        assert model["available"] == (model["reason"] is None)
+        assert model["family"] in {
+            "blocking", "processes", "threads", "readiness", "completion", "coroutine",
+        }  # fmt: skip
+        assert model["holds"] in {
+            "one", "fd_setsize", "threads", "processes", "workers", "descriptors",
+        }  # fmt: skip
+    labels = [model["label"] for model in registry()["models"]]
+    assert len(set(labels)) == len(labels)
+    assert registry()["workloads"][0]["name"] == "echo"

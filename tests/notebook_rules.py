@@ -1,0 +1,49 @@
+"""What every study's notebook has to keep to, for the tests of the studies."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from connlab import parameters
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILT = all((ROOT / "build" / name).exists() for name in ("server", "client", "floor"))
+
+
+def check(notebook: Path, *, question: str, wants: set[str]) -> None:
+    """Assert what can be asserted without running it."""
+    cells = json.loads(notebook.read_text())["cells"]
+    code = [c for c in cells if c["cell_type"] == "code"]
+    assert all(c["outputs"] == [] and c["execution_count"] is None for c in code)
+    assert "".join(cells[0]["source"]).splitlines()[0] == f"# {question}"
+    for cell in code:
+        for node in ast.walk(ast.parse("".join(cell["source"]))):
+            if isinstance(node, ast.FunctionDef):
+                assert node.end_lineno - node.lineno < 5
+    known = parameters.declared(notebook)
+    assert wants <= set(known)
+    assert all(p.help for p in known.values())
+    defaults = {name: p.default for name, p in known.items()}
+    assert parameters.validate(notebook, defaults) == defaults
+
+
+def run(notebook: Path, tmp_path: Path, study: str, **given) -> dict:
+    """Run a notebook by plain papermill; return the results it wrote."""
+    tool = shutil.which("papermill", path=str(Path(sys.executable).parent))
+    told = {"run": "t", "root": str(tmp_path / "runs"), **given}
+    pairs = [word for name, v in told.items() for word in ("-p", name, str(v))]
+    done = subprocess.run(
+        [tool, str(notebook), str(tmp_path / "out.ipynb"), *pairs],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    path = tmp_path / "runs" / "t" / study / "results.json"
+    return json.loads(path.read_text())

@@ -1,0 +1,195 @@
+"""A made-up run for the tests of the paper: no number in it was ever measured.
+
+Three servers answer as if each had one rate that it cannot exceed; the numbers come
+from that sentence and a fixed pattern of scatter, so that tests know what must appear.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+ROOT = Path(__file__).resolve().parent.parent
+RUN = "made-up"
+STUDY = "response-time"
+MADE_AT = "2026-01-02T03:04:05+00:00"
+MODELS = {"select": 96_000, "thread": 88_000, "epoll": 104_000}
+FIGURES = ("throughput", "response-time", "response-time-ratios")
+LEVELS = (1, 10, 100, 1000, 5000)
+
+
+def value(middle: float, *, unit: str = "ms", n: int = 10) -> dict:
+    """Return one number of ``results.json`` with an interval of two per cent."""
+    lo, hi = 0.98 * middle, 1.02 * middle
+    text = f"{middle:.3g} {unit} [{lo:.3g}, {hi:.3g}]"
+    return {
+        "value": middle,
+        "lo": lo,
+        "hi": hi,
+        "unit": unit,
+        "n": n,
+        "level": 0.95,
+        "method": "t over trials",
+        "text": text,
+    }
+
+
+def milliseconds(model: str, clients: int) -> float:
+    return max(0.05, clients / MODELS[model] * 1e3)
+
+
+def figure(name: str) -> dict:
+    """Return the entry of a figure; every one shows the same picture."""
+    return {
+        "id": f"fig-{name}",
+        "files": {
+            "svg": "figures/response-time.svg",
+            "pdf": "figures/response-time.pdf",
+        },
+        "caption": f"Made-up {name} against connections, with 95 % bars.",
+        "alt": "Three rising lines on logarithmic axes; all numbers made up.",
+        "data": "figures/response-time.csv",
+    }
+
+
+def results() -> dict:
+    """Return a whole ``results.json`` for the study of response times."""
+    cells = {(m, c): value(milliseconds(m, c)) for m in MODELS for c in LEVELS}
+    cells.pop(("select", 5000))
+    rows = [
+        [str(c)] + [cells[m, c]["text"] if (m, c) in cells else "—" for m in MODELS]
+        for c in LEVELS
+    ]
+    ratio = value(0.85, unit="×")
+    columns = [{"name": "connections", "label": "Connections", "unit": None}]
+    columns += [{"name": m, "label": m, "unit": "ms"} for m in MODELS]
+    return {
+        "schema": 1,
+        "study": STUDY,
+        "number": 1,
+        "question": "How does response time grow with the connections (made up)?",
+        "answer": "In this made-up run all three servers slow down in proportion.",
+        "run": RUN,
+        "made_at": MADE_AT,
+        "machine": {"text": "a machine that does not exist (made-up numbers)"},
+        "trials": {"total": 150, "used": 140, "failed": 10, "excluded": 0},
+        "stopping": {"reason": "targets reached", "blocks": 10},
+        "varied": "3 models × 5 numbers of connections, 10 trials per cell.",
+        "values": {f"{m}_p50_{c}": cells[m, c] for m, c in cells},
+        "words": {
+            "epoll_thread_1000": {
+                "word": "faster than",
+                "effect": ratio,
+                "verdict": "holds",
+                "rule": "interval of the ratio excludes 1",
+            }
+        },
+        "figures": [figure(name) for name in FIGURES],
+        "tables": [
+            {
+                "id": "tbl-response-time",
+                "caption": "Made-up mean response time, 95 % intervals over trials.",
+                "columns": columns,
+                "rows": rows,
+                "notes": ["(a) no trial of this cell passed. All numbers made up."],
+            },
+            {
+                "id": "tbl-response-time-tails",
+                "caption": "Made-up tails.",
+                "columns": columns[:2],
+                "rows": [["1000", "12.3 ± 0.4"]],
+            },
+        ],
+        "failures": [
+            {
+                "factors": {"model": "select", "connections": 5000},
+                "n": 10,
+                "reason": "refused: fd_setsize",
+            }
+        ],
+        "findings": ["epoll is faster than thread at 1000 connections (made up)."],
+        "notes": ["These numbers were made up for a test."],
+    }
+
+
+def manifest() -> dict:
+    """Return a manifest of a machine that does not exist."""
+    return {
+        "schema": 1,
+        "run": RUN,
+        "made_at": MADE_AT,
+        "environment": "0123456789ab",
+        "machine": {
+            "cpu": "Imaginary CPU",
+            "cores": 4,
+            "kernel": "0.0.0-made-up",
+            "memory_bytes": 8 * 2**30,
+            "limits": {"descriptors": {"soft": 1024, "hard": 4096}},
+            "sysctls": {"net.core.somaxconn": "4096"},
+            "mitigations": {"meltdown": "Not affected", "retbleed": "Mitigation: x"},
+        },
+        "compiler": {"cc": "cc 0.0", "cflags": "-O2"},
+        "versions": {"python": "3.11.0", "connlab": "0.1.0"},
+        "git": {"commit": "0123456789abcdef0123456789abcdef01234567", "dirty": False},
+        "programs": {"server": "aaaa", "client": "bbbb"},
+        "studies": {STUDY: {"parameters": {"seed": 7}}},
+    }
+
+
+def trial(n: int, *, server: str = "aaaa") -> dict:
+    return {
+        "study": STUDY,
+        "key": str(n),
+        "started_at": "2026-01-01T00:00:00+00:00",
+        "binaries": {"server": server, "client": "bbbb"},
+    }
+
+
+def write_run(root: Path, *, trials: int = 150) -> Path:
+    """Write the made-up run below ``root`` and return its folder."""
+    folder = root / RUN
+    study = folder / STUDY
+    (study / "figures").mkdir(parents=True)
+    write_json(folder / "manifest.json", manifest())
+    write_json(study / "results.json", results())
+    lines = [json.dumps(trial(n)) for n in range(trials)]
+    (study / "trials.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    draw(study / "figures" / "response-time")
+    return folder
+
+
+def draw(stem: Path) -> None:
+    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    lines = ["model,connections,response_ms"]
+    for model in MODELS:
+        times = [milliseconds(model, c) for c in LEVELS]
+        axes.errorbar(LEVELS, times, [0.02 * t for t in times], label=model, marker="o")
+        lines += [f"{model},{c},{t}" for c, t in zip(LEVELS, times, strict=True)]
+    axes.set(xscale="log", yscale="log", xlabel="connections")
+    axes.set(ylabel="response time (ms), made up", title="MADE-UP NUMBERS")
+    axes.legend()
+    for ending in (".svg", ".pdf"):
+        figure.savefig(stem.with_suffix(ending))
+    plt.close(figure)
+    stem.with_suffix(".csv").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def write_json(path: Path, content: dict) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
+
+
+def copy_paper(folder: Path) -> Path:
+    """Copy the sources of the paper, without anything generated, to work on."""
+    made = shutil.ignore_patterns(
+        "_generated", "_output", "_variables.yml", "data", "notebooks", ".quarto"
+    )
+    target = folder / "paper"
+    shutil.copytree(ROOT / "paper", target, ignore=made)
+    shutil.copyfile(ROOT / "CITATION.cff", folder / "CITATION.cff")
+    return target

@@ -1,0 +1,185 @@
+"""Made-up runs with known truth, for the tests of the study side.
+
+A server of this world serves `capacity` requests per second at most and
+answers a lone client after `alone` seconds; trials scatter by `cv`, blocks
+drift together by `block_cv`. So X(N) = min(N / alone, capacity), R = N / X.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+MODELS = {
+    "iterative": ("blocking", "one client at a time"),
+    "thread": ("threads", "thread per connection"),
+    "select": ("readiness", "select"),
+    "poll": ("readiness", "poll"),
+    "epoll": ("readiness", "epoll, level-triggered"),
+    "uring": ("completion", "io_uring"),
+}
+
+REFUSAL = {"select": (1000, "fd_setsize"), "thread": (30_000, "threads")}
+
+
+def latency(mean: float, n: int, rng) -> dict:
+    """Return one clock's figures for a mean in seconds."""
+    ns = mean * 1e9
+    tail = {"p50": 0.95, "p90": 1.4, "p99": 2.2, "p999": 4.0}
+    facts = {
+        f"{k}_ns": int(ns * v * (1 + 0.03 * rng.random())) for k, v in tail.items()
+    }
+    return {
+        "n": n,
+        "mean_ns": ns,
+        "sd_ns": ns * 0.3,
+        "min_ns": int(ns * 0.3),
+        "max_ns": int(ns * 8),
+        **facts,
+    }
+
+
+def trial(
+    model: str = "epoll",
+    connections: int = 100,
+    *,
+    block: int = 0,
+    order: int = 0,
+    capacity: float = 100_000.0,
+    alone: float = 50e-6,
+    cv: float = 0.02,
+    weather: float = 1.0,
+    seed: int = 0,
+    **changes,
+) -> dict:
+    """Return one line of ``trials.jsonl``; `changes` replace whole entries."""
+    rng = np.random.default_rng([seed, block, order])
+    most, refusal = REFUSAL.get(model, (10**9, "memory"))
+    held = min(connections, most)
+    rate = min(held / alone, capacity) * weather * (1 + cv * rng.standard_normal())
+    response = held / rate
+    requests = int(rate)
+    census = held == connections
+    family, label = MODELS.get(model, ("coroutine", model))
+    factors = {
+        "model": model,
+        "workload": "echo",
+        "connections": connections,
+        "size": 15,
+        "duration": 1.0,
+        "warmup": 0.1,
+    }
+    return {
+        "schema": 1,
+        "key": f"{model}-{connections}-{block}",
+        "study": "response-time",
+        "block": block,
+        "order": order,
+        "repeat": block,
+        "seed": seed,
+        "factors": factors,
+        "started_at": f"2025-01-01T00:{block:02d}:{order % 60:02d}+00:00",
+        "seconds": 1.3,
+        "environment": "made",
+        "binaries": {"server": "a", "client": "b"},
+        "cores": {"server": [0], "client": [1], "shared": False},
+        "server": {
+            "model": {"name": model, "family": family, "label": label},
+            "stats": {
+                "accepted": held,
+                "refused": {refusal: connections - held},
+                "refused_total": connections - held,
+                "requests": requests,
+            },
+            "samples": {
+                "window_s": 1.0,
+                "cpu_user_s": 0.2,
+                "cpu_system_s": 0.7 + 0.01 * rng.random(),
+                "pss_bytes": 1_000_000 + 900 * held,
+                "pss_baseline_bytes": 1_000_000,
+                "threads_max": held + 1 if model == "thread" else 1,
+            },
+        },
+        "client": {
+            "loop": "closed",
+            "connections": {
+                "asked": connections,
+                "attempted": connections,
+                "established": held,
+                "refused": connections - held,
+                "failed": 0,
+                "surviving": held,
+            },
+            "window": {
+                "warmup_s": 0.1,
+                "seconds": 1.0,
+                "requests": requests,
+                "bytes": requests * 15,
+                "throughput_rps": rate,
+            },
+            "response": latency(response, requests, rng),
+            "service": latency(response, requests, rng),
+            "connect": latency(alone * 2, connections, rng),
+            "errors": {"reset": 0, "closed": connections - held},
+            "self": {"cpu_user_s": 0.2, "cpu_system_s": 0.6, "cpu_share": 0.8},
+            "stop": "duration",
+        },
+        "timeline": {
+            "step_ms": 100,
+            "start_ms": 0,
+            "requests": [
+                int(rate / 10 * (1 + 0.05 * z)) for z in rng.standard_normal(11)
+            ],
+        },
+        "gates": {
+            "census": {"ok": census, "value": held / connections, "threshold": 1.0},
+            "little": {"ok": True, "value": 1.0, "threshold": 0.05},
+        },
+        "label": "server-bound" if census else f"limit-bound:{refusal}",
+        "failure": None,
+    } | changes
+
+
+def sweep(
+    models: Sequence[str] = ("select", "thread", "epoll"),
+    connections: Sequence[int] = (1, 10, 100, 1000),
+    *,
+    blocks: int = 5,
+    capacity: Mapping[str, float] | None = None,
+    block_cv: float = 0.0,
+    seed: int = 1,
+    **options,
+) -> list[dict]:
+    """Return the trials of a whole sweep: each block holds every cell once."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for block in range(blocks):
+        weather = 1 + block_cv * rng.standard_normal()
+        grid = [(m, c) for m in models for c in connections]
+        for order, i in enumerate(rng.permutation(len(grid))):
+            model, count = grid[i]
+            most = (capacity or {}).get(model, 100_000.0)
+            lines.append(
+                trial(
+                    model,
+                    count,
+                    block=block,
+                    order=order,
+                    capacity=most,
+                    weather=weather,
+                    seed=seed,
+                    **options,
+                )
+            )
+    return lines
+
+
+def write(folder: Path, trials: Sequence[dict], *, tail: str = "") -> Path:
+    """Write trials below ``folder/made/response-time``; return `folder`."""
+    path = folder / "made" / "response-time" / "trials.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(t) + "\n" for t in trials) + tail)
+    return folder

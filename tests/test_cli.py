@@ -1,0 +1,225 @@
+"""The command line: what it says, and the status it ends with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from conftest import ROOT
+
+from connlab import __main__ as command
+from connlab import notebook, paper, profiles, publish
+
+SMALL = profiles.Profile("small", "two studies", {"01-a": {}, "02-b": {}})
+
+
+def cli(*words: str) -> int:
+    return command.main(list(words))
+
+
+def one_line(text: str) -> str:
+    """Return the last line of an error, which says it all."""
+    assert "Traceback" not in text
+    return text.strip().splitlines()[-1]
+
+
+# ---- commands ---------------------------------------------------------------
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture) -> None:
+    assert cli("--help") == 0
+    said = capsys.readouterr().out
+    for name in command.cli.commands:
+        assert f"\n  {name} " in said
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from connlab.__main__ import main; main(['--help']);"
+        "print(sorted({'pandas', 'numpy', 'pydantic', 'papermill'} & set(sys.modules)))"
+    )
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nope"], "No such command 'nope'"),
+        (["notebook", "99"], "no notebook '99'"),
+        (["notebook", "01", "-p", "trils", "3"], "did you mean 'trials'"),
+        (["notebook", "01", "-p", "trials", "many"], "trials: 'many'"),
+        (["notebook", "01", "-p", "trials"], "requires 2 arguments"),
+        (["paper", "--profile", "quik"], "did you mean 'quick'"),
+        (["render", "--run", "never-measured"], "never-measured"),
+    ],
+)
+def test_what_does_not_exist_ends_with_2(
+    words: list[str], said: str, capsys: pytest.CaptureFixture
+) -> None:
+    assert cli(*words) == 2
+    assert said in one_line(capsys.readouterr().err)
+
+
+def test_notebook_without_a_word_lists_the_questions(
+    capsys: pytest.CaptureFixture,
+) -> None:
+    assert cli("notebook") == 0
+    said = capsys.readouterr().out
+    for path in notebook.every():
+        assert path.stem in said
+        assert notebook.title_of(path) in said
+
+
+def test_list_names_each_model(
+    server_program: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert cli("list") == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line]
+    assert {"iterative", "epoll", "echo"} <= set(listed)
+
+
+def test_values_mean_what_they_look_like() -> None:
+    texts = ["3", "0.5", "[1, 10]", "[thread, epoll]", "true", "epoll", "[1"]
+    meant = [3, 0.5, [1, 10], ["thread", "epoll"], True, "epoll", "[1"]
+    assert [command._value(text) for text in texts] == meant
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (notebook.Interrupted(), 130),
+        (notebook.NotebookError("01-a: cell 3 (x): ValueError: y"), 1),
+        (OSError(28, "No space left on device"), 1),
+        (subprocess.CalledProcessError(2, ["make", "build"]), 1),
+    ],
+)
+def test_failure_is_one_line_and_a_status(
+    error: BaseException,
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    def fails(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(paper, "build", fails)
+    assert cli("build") == status
+    said = capsys.readouterr().err.strip()
+    assert len(said.splitlines()) == 1
+    assert said.startswith("connlab: ")
+
+
+# ---- profiles ---------------------------------------------------------------
+
+
+def test_each_profile_fits_the_notebooks() -> None:
+    assert profiles.names() == ["smoke", "quick", "full"]
+    for name in profiles.names():
+        profile = profiles.load(name)
+        assert list(profile.notebooks) == [p.stem for p in notebook.every()]
+        assert paper.plan(profile).keys() == profile.notebooks.keys()
+
+
+def test_profiles_cost_what_they_promise() -> None:
+    costs = [sum(paper.plan(profiles.load(name)).values()) for name in profiles.names()]
+    smoke, quick, full = (cost / 60 for cost in costs)
+    assert smoke < 4
+    assert smoke < quick < 12
+    assert quick < full < 80
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("notebooks: {01-respons-time: {}}", "did you mean '01-response-time'"),
+        ("notebooks: {01-response-time: [1]}", "names and values"),
+        ("notebooks: {", "bad.yaml"),
+    ],
+)
+def test_a_bad_profile_is_named(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles/bad.yaml").write_text(text)
+    (tmp_path / "01-response-time.ipynb").touch()
+    with pytest.raises(profiles.ProfileError, match=said):
+        profiles.load("bad", directory=tmp_path / "profiles")
+
+
+# ---- paper ------------------------------------------------------------------
+
+
+TRIAL = {"trials": 1, "duration": 1.0, "warmup": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("given", "trials"),
+    [
+        ({"models": ["a", "b"], "connections": [1, 2, 3], "trials": 4}, 2 * 3 * 4),
+        ({"models": ["a"], "connections": []}, 1),
+        ({"a": [1, 2], "b": [1, 2], "c": [1, 2], "d": [1, 2, 3]}, 2 + 2 + 2 + 3),
+    ],
+)
+def test_cost_crosses_the_factors(given: dict, trials: int) -> None:
+    one = paper.cost_s(TRIAL) - paper._NOTEBOOK_S
+    cost = paper.cost_s(TRIAL | given) - paper._NOTEBOOK_S
+    assert cost == pytest.approx(trials * one)
+
+
+def test_cost_knows_a_budget_and_a_simulation() -> None:
+    assert paper.cost_s(TRIAL | {"budget": "5m"}) == 300 + paper._NOTEBOOK_S
+    assert paper.cost_s({"trials": [3, 5]}) == paper._NOTEBOOK_S
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(3.4, "3 s"), (89.4, "89 s"), (185, "3 min 05 s")]
+)
+def test_durations_read_well(seconds: float, text: str) -> None:
+    assert paper.minutes(seconds) == text
+
+
+@pytest.fixture
+def staged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Replace the phases of a paper by notes of what was called, in order."""
+    called: list[str] = []
+    pages = {"html": ROOT / "index.html", "pdf": ROOT / "paper.pdf"}
+    rendered = SimpleNamespace(
+        renderer="none", seconds=0.0, missing=(), stale=(), problems=(), **pages
+    )
+
+    def run(nb: str, **_: object) -> None:
+        called.append(nb)
+        if nb == "01-a":
+            raise notebook.NotebookError("01-a: cell 1 (1/0): ZeroDivisionError")
+
+    monkeypatch.setattr(profiles, "load", lambda name: SMALL)
+    monkeypatch.setattr(paper, "plan", lambda profile: {"01-a": 1.0, "02-b": 2.0})
+    monkeypatch.setattr(paper, "build", lambda: called.append("build"))
+    monkeypatch.setattr(notebook, "run", run)
+    monkeypatch.setattr(paper, "judge", lambda r: called.append("judge") or r)
+    monkeypatch.setattr(publish, "render", lambda r: called.append(r) or rendered)
+    monkeypatch.setattr(publish, "check", lambda: called.append("check") or [])
+    return called
+
+
+def test_a_failed_study_does_not_stop_the_others(
+    staged: list[str], capsys: pytest.CaptureFixture
+) -> None:
+    assert cli("paper", "--profile", "small") == 1
+    assert staged == ["build", "01-a", "02-b", "judge", "small", "check"]
+    out, err = capsys.readouterr()
+    assert "2 notebooks, about" in out
+    assert out.splitlines()[-2:] == ["index.html", "paper.pdf"]
+    assert one_line(err) == "studies failed: 01-a"
+
+
+def test_an_unsound_paper_is_a_failure(
+    staged: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(notebook, "run", lambda nb, **_: None)
+    monkeypatch.setattr(publish, "check", lambda: ["paper.pdf: it does not exist"])
+    assert cli("paper", "--profile", "small") == 1
+    assert "paper.pdf: it does not exist" in capsys.readouterr().err

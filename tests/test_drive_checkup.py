@@ -1,0 +1,159 @@
+"""What limits a machine, judged on machines that nobody has."""
+
+from __future__ import annotations
+
+import copy
+import resource
+
+import pytest
+
+from connlab import drive, schema
+from connlab.drive import checkup
+
+
+def _facts(**changes) -> dict:
+    facts = {
+        "machine": {
+            "kernel": "6.1",
+            "architecture": "x86_64",
+            "cpu": "a processor",
+            "governor": None,
+            "mitigations": {"meltdown": "Mitigation: PTI", "l1tf": "Not affected"},
+            "hypervisor": False,
+            "cgroup": {"pids": "max"},
+            "limits": {
+                "descriptors": {"soft": 1024, "hard": 1_048_576},
+                "processes": {"soft": None, "hard": None},
+            },
+            "sysctls": {
+                "fs.file-max": "9223372036854775807",
+                "fs.nr_open": "1048576",
+                "kernel.threads-max": "200000",
+                "kernel.pid_max": "4194304",
+                "vm.max_map_count": "65530",
+                "net.core.somaxconn": "4096",
+                "net.ipv4.ip_local_port_range": "32768 60999",
+                "kernel.io_uring_disabled": "0",
+            },
+        },
+        "cores": [0, 1, 2, 3],
+        "compiler": {"uring": True},
+        "programs": {},
+        "memory_available_bytes": 64 << 30,
+        "busy": 0.0,
+        "timer_late_us": 60.0,
+        "tools": {"cc": True, "redis-server": True, "quarto": True},
+        "time_wait": 0,
+    }
+    for path, value in changes.items():
+        place = facts
+        *steps, last = path.split("/")
+        for step in steps:
+            place = place[step]
+        place[last] = value
+    return copy.deepcopy(facts)
+
+
+def _model(holds: str, **more) -> schema.Model:
+    row = {"name": holds, "family": "f", "label": "l", "holds": holds}
+    return schema.Model(**(row | more))
+
+
+def _registry(*models: schema.Model) -> schema.Registry:
+    return schema.Registry(models=models or (_model("descriptors"),))
+
+
+@pytest.mark.parametrize(
+    ("holds", "facts", "connections", "limited_by"),
+    [
+        ("one", _facts(), 1, "one at a time"),
+        ("workers", _facts(), None, "--workers"),
+        ("fd_setsize", _facts(), 1008, "FD_SETSIZE"),
+        ("descriptors", _facts(), 1_048_560, "descriptors per process"),
+        (
+            "descriptors",
+            _facts(**{"machine/limits": {**_facts()["machine"]["limits"]}})
+            | {"memory_available_bytes": 1 << 20},
+            188,
+            "memory",
+        ),
+        ("threads", _facts(), 32_715, "vm.max_map_count"),
+        (
+            "threads",
+            _facts(**{"machine/sysctls/kernel.pid_max": "32768"}),
+            32_468,
+            "kernel.pid_max",
+        ),
+        (
+            "processes",
+            _facts(**{"machine/cgroup": {"pids": "1000"}}),
+            700,
+            "cgroup pids",
+        ),
+    ],
+)
+def test_what_a_model_can_hold(holds, facts, connections, limited_by):
+    found = checkup.capacity(_model(holds), facts)
+    assert (found.connections, found.limited_by) == (connections, limited_by)
+
+
+def _grades(facts: dict, registry: schema.Registry | None = None) -> dict[str, str]:
+    found = checkup.judge(facts, registry or _registry())
+    return {finding.name: finding.grade for finding in found.findings}
+
+
+def test_nothing_is_in_the_way_of_a_good_machine():
+    found = checkup.judge(_facts(), _registry())
+    assert {finding.grade for finding in found.findings} == {"ok"}
+    assert "nothing is in the way" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "grade", "changes"),
+    [
+        ("cores", "noise", {"cores": [0]}),
+        ("other load", "noise", {"busy": 0.3}),
+        ("timer", "noise", {"timer_late_us": 900.0}),
+        ("governor", "noise", {"machine/governor": "powersave"}),
+        ("descriptors", "limit", {"machine/limits/descriptors/hard": 4096}),
+        ("backlog", "limit", {"machine/sysctls/net.core.somaxconn": "128"}),
+        ("threads", "limit", {"machine/sysctls/vm.max_map_count": "9000"}),
+        ("io_uring", "missing", {"machine/sysctls/kernel.io_uring_disabled": "2"}),
+        ("io_uring", "missing", {"compiler": {"uring": False}}),
+        ("redis", "missing", {"tools": {"cc": True}}),
+        ("compiler", "missing", {"tools": {"redis-server": True}}),
+    ],
+)
+def test_each_trouble_is_found_and_says_what_to_do(name, grade, changes):
+    found = checkup.judge(_facts(**changes), _registry())
+    finding = next(f for f in found.findings if f.name == name)
+    assert finding.grade == grade
+    assert finding.change
+    assert f"→ {finding.change}" in str(found)
+
+
+def test_a_model_that_cannot_run_is_missing_with_its_reason():
+    gone = _model("descriptors", name="uring", available=False, reason="no kernel")
+    found = checkup.judge(_facts(), _registry(gone))
+    assert _grades(_facts(), _registry(gone))["uring"] == "missing"
+    assert "no kernel" in str(found)
+    assert not found.capacities
+
+
+def test_without_programs_it_says_to_build_them():
+    found = checkup.judge(_facts() | {"server": "server is not built"}, None)
+    assert "make build" in str(found)
+
+
+def test_this_machine():
+    found = drive.doctor()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY:
+        assert found.facts["machine"]["limits"]["descriptors"]["hard"] == hard
+    assert 0 <= found.facts["busy"] <= 1.1
+    assert all(len(line) < 200 for line in str(found).splitlines())
+    assert found._repr_html_().startswith("<pre>")
+
+
+def test_ports_of_a_range():
+    assert checkup.port_count("32768 60999") == 28232

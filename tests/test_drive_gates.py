@@ -1,0 +1,269 @@
+"""Every gate is passed by a good trial and tripped on purpose by a bad one."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from connlab.drive import gates
+
+
+def closed() -> dict:
+    """Return a good trial of a closed loop: X = 10 000/s, R = 10 ms, N = 100."""
+    return {
+        "factors": {"model": "epoll", "connections": 100},
+        "cores": {"server": [0], "client": [1], "shared": False},
+        "server": {
+            "model": {"concurrent": True, "workers": "none"},
+            "stats": {"refused": {"descriptors": 0, "threads": 0}},
+            "samples": {
+                "window_s": 1.0,
+                "cpu_user_s": 0.1,
+                "cpu_system_s": 0.4,
+                "threads_max": 1,
+                "other_cpu_s": 0.01,
+                "steal_s": 0.0,
+                "listen_overflows": 0,
+            },
+        },
+        "client": {
+            "loop": "closed",
+            "stop": "duration",
+            "arrivals": None,
+            "offered_rps": None,
+            "active": 100,
+            "threads": 1,
+            "processes": 1,
+            "think_s": 0,
+            "connections": {"asked": 100, "established": 100, "surviving": 100},
+            "limits": {"descriptors": 0, "ports": 0},
+            "errors": {"mismatch": 0, "status": 0},
+            "window": {"warmup_s": 0.1, "seconds": 1.0, "throughput_rps": 10_000.0},
+            "response": {"n": 10_000, "mean_ns": 10_000_000, "p99_ns": 20_000_000},
+            "connect": {"n": 100, "mean_ns": 100_000},
+            "self": {"cpu_share": 0.5, "spin_share": 0.1, "events_per_wait": 1.5},
+        },
+        "timeline": {
+            "step_ms": 100,
+            "start_ms": 0,
+            "requests": [1000, 1003, 997, 1001, 999, 1002, 998, 1000, 1003, 996, 1001],
+            "warmup_detected_s": 0.0,
+        },
+        "failure": None,
+    }
+
+
+def opened() -> dict:
+    """Return a good trial of an open loop: 10 000/s, Poisson."""
+    trial = closed()
+    trial["factors"] |= {"rate": 10_000, "arrivals": "poisson"}
+    trial["client"] |= {"loop": "open", "arrivals": "poisson", "offered_rps": 10_000.0}
+    trial["client"]["window"] |= {"arrivals": 10_090}
+    trial["client"]["self"] |= {"lag_p99_ns": 50_000}
+    return trial
+
+
+def changed(trial: dict, **changes) -> dict:
+    """Return a copy with values set at paths written with double underscores."""
+    trial = copy.deepcopy(trial)
+    for path, value in changes.items():
+        *steps, last = path.split("__")
+        place = trial
+        for step in steps:
+            place = place[step]
+        place[last] = value
+    return trial
+
+
+@pytest.mark.parametrize("trial", [closed(), opened()], ids=["closed", "open"])
+def test_a_good_trial_passes_every_gate_that_applies(trial):
+    verdicts = gates.judge(trial)
+    assert {name for name, gate in verdicts.items() if gate.ok is False} == set()
+    loop = trial["client"]["loop"]
+    only_open = {"rate", "arrivals", "lag"}
+    for name in only_open:
+        assert verdicts[name].ok is (True if loop == "open" else None)
+    assert verdicts["little"].ok is (True if loop == "closed" else None)
+
+
+RAMP = {
+    "step_ms": 100,
+    "start_ms": 0,
+    "requests": [500 + 100 * i for i in range(11)],
+    "warmup_detected_s": 0.6,
+}
+
+
+@pytest.mark.parametrize(
+    ("gate", "trial"),
+    [
+        ("census", changed(closed(), client__connections__established=99)),
+        ("census", changed(closed(), client__connections__surviving=99)),
+        ("verified", changed(closed(), client__errors__mismatch=1)),
+        ("verified", changed(closed(), client__errors__status=1)),
+        ("rate", changed(opened(), client__window__throughput_rps=9_400.0)),
+        ("arrivals", changed(opened(), client__window__arrivals=9_000)),
+        ("arrivals", changed(opened(), client__arrivals="paced")),
+        ("lag", changed(opened(), client__self__lag_p99_ns=5_000_000)),
+        ("little", changed(closed(), client__response__mean_ns=9_000_000)),
+        ("little", changed(closed(), client__think_s=0.001)),
+        ("stationary", changed(closed(), timeline=RAMP)),
+        ("client", changed(closed(), client__self__cpu_share=1.06)),
+        ("quiet", changed(closed(), server__samples__other_cpu_s=0.2)),
+        ("quiet", changed(closed(), server__samples__steal_s=0.2)),
+    ],
+)
+def test_each_gate_is_tripped_and_no_other(gate, trial):
+    verdicts = gates.judge(trial)
+    tripped = {name for name, verdict in verdicts.items() if verdict.ok is False}
+    assert tripped == {gate}
+    if gate != "arrivals":
+        assert verdicts[gate].value is not None
+        assert verdicts[gate].threshold is not None
+
+
+def test_paced_arrivals_are_held_to_a_percent():
+    paced = changed(opened(), factors__arrivals="paced", client__arrivals="paced")
+    assert gates.arrivals(changed(paced, client__window__arrivals=10_050)).ok
+    assert not gates.arrivals(changed(paced, client__window__arrivals=10_200)).ok
+
+
+def test_think_time_is_part_of_the_cycle_and_reconnecting_of_the_response():
+    thinking = changed(closed(), client__think_s=0.010, client__active=200)
+    assert gates.little(thinking).ok
+    anew = changed(closed(), client__connect__mean_ns=10_000_000)
+    anew["client"]["requests_per_connection"] = 1
+    assert gates.little(anew).ok
+
+
+def test_a_window_of_few_steps_is_not_judged_for_drift():
+    short = changed(closed(), client__window__seconds=0.3)
+    assert gates.stationary(short).ok is None
+
+
+@pytest.mark.parametrize(
+    ("client_cores", "companions", "client", "server"),
+    [
+        ([1], [], 0.6, 0.5),
+        ([1], [0], 0.6, 0.8),
+        ([1], [1], 0.9, 0.5),
+        ([1, 2], [1, 2], 0.6, 0.5),
+    ],
+)
+def test_a_companion_counts_where_it_takes_cores(
+    client_cores, companions, client, server
+):
+    trial = changed(
+        closed(),
+        client__self__cpu_share=0.6,
+        client__self__spin_share=0.0,
+        server__samples__window_s=1.0,
+        server__samples__cpu_user_s=0.1,
+        server__samples__cpu_system_s=0.4,
+        server__samples__companion_cpu_s=0.3,
+        cores={"server": [0], "client": client_cores, "companions": companions},
+    )
+    assert gates.client_share(trial) == pytest.approx(client)
+    assert gates.server_share(trial) == pytest.approx(server)
+
+
+def test_a_burst_is_not_judged_for_drift():
+    burst = changed(closed(), timeline=RAMP, client__stop="requests")
+    assert gates.stationary(burst).ok is None
+    assert gates.stationary(changed(closed(), timeline=RAMP)).ok is False
+
+
+def test_without_a_report_there_is_nothing_to_judge():
+    assert gates.judge(changed(closed(), client=None)) == {}
+
+
+def _shares(server: float, client: float, found: float = 1.5) -> dict:
+    return changed(
+        closed(),
+        server__samples__cpu_user_s=0.0,
+        server__samples__cpu_system_s=server,
+        client__self__cpu_share=client,
+        client__self__spin_share=0.0,
+        client__self__events_per_wait=found,
+    )
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "found", "label"),
+    [
+        (0.5, 0.5, 1.5, "unsaturated"),
+        (0.99, 0.6, 1.5, "server-bound"),
+        (0.6, 0.99, 1.5, "client-bound"),
+        (0.99, 0.99, 1.5, "server-bound"),
+        (0.99, 0.99, 80.0, "client-bound"),
+        (0.92, 0.96, 1.5, "client-bound"),
+    ],
+)
+def test_who_is_the_bottleneck(server, client, found, label):
+    trial = _shares(server, client, found)
+    assert gates.label(trial) == label
+    assert gates.client(trial).ok is (label != "client-bound")
+
+
+def test_time_spent_looking_is_not_need():
+    spinning = changed(
+        _shares(0.5, 1.0), client__self__spin_share=0.6, client__self__cpu_share=1.0
+    )
+    assert gates.client_share(spinning) == pytest.approx(0.4)
+    assert gates.label(spinning) == "unsaturated"
+
+
+def test_more_threads_than_cores_share_them():
+    trial = changed(closed(), client__threads=2, client__self__cpu_share=0.49)
+    trial["client"]["self"]["spin_share"] = 0.0
+    assert gates.client_share(trial) == pytest.approx(0.98)
+
+
+def test_on_one_core_the_larger_user_is_the_bottleneck():
+    shared = changed(_shares(0.6, 0.35), cores__shared=True, cores__client=[0])
+    assert gates.label(shared) == "server-bound"
+    assert gates.label(changed(shared, client__self__cpu_share=0.1)) == "unsaturated"
+
+
+@pytest.mark.parametrize(
+    ("trial", "limit"),
+    [
+        (changed(closed(), server__stats__refused={"descriptors": 3}), "descriptors"),
+        (changed(closed(), server__stats__refused={"fd_setsize": 3}), "fd_setsize"),
+        (changed(closed(), server__stats__refused={"threads": 1}), "threads"),
+        (changed(closed(), server__stats__refused={"queue_full": 1}), "queue"),
+        (changed(closed(), client__limits__ports=5), "ports"),
+        (
+            changed(
+                closed(),
+                server__samples__listen_overflows=7,
+                client__connections__established=93,
+            ),
+            "backlog",
+        ),
+        (changed(closed(), server__model__concurrent=False), "one-at-a-time"),
+    ],
+)
+def test_limits_have_names(trial, limit):
+    assert gates.limit_met(trial) == limit
+    assert gates.label(trial) == f"limit-bound:{limit}"
+
+
+def test_a_pool_whose_workers_all_wait_is_bound_by_them():
+    """7.7 requests/s at a mean delay of 2 s keep 15.4 of 16 workers busy."""
+    trial = changed(
+        closed(),
+        server__model__workers="fixed",
+        server__stats__workers_started=16,
+        client__window__throughput_rps=7.7,
+    )
+    trial["client"]["delay"] = {"mean_s": 2.0}
+    assert gates.label(trial) == "limit-bound:workers"
+    trial["server"]["stats"]["workers_started"] = 512
+    assert gates.limit_met(trial) is None
+
+
+def test_a_failure_without_a_limit_has_no_label():
+    failed = {"kind": "server-died", "reason": "x"}
+    assert gates.label(changed(closed(), failure=failed)) is None

@@ -1,0 +1,177 @@
+"""LocalHost: start, ready, sample, stop, whatever the program does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import drive_fakes
+import pytest
+
+from connlab.drive.host import LocalHost, ProgramError, describe_exit
+
+
+@pytest.fixture
+def host():
+    here = LocalHost()
+    yield here
+    here.close()
+
+
+def _python(code: str) -> list[str]:
+    return [sys.executable, "-S", "-E", "-c", code]
+
+
+def _server(model: str) -> list[str]:
+    return [*drive_fakes.programs().server, model]
+
+
+def test_a_program_is_ready_sampled_and_stopped(host):
+    handle = host.start(_server("good"))
+    assert host.ready(handle, timeout_s=10)["event"] == "ready"
+    reading = host.sample(handle, memory=True)
+    assert reading.processes.threads == 1
+    assert reading.pss_bytes > 1 << 20
+    assert reading.machine.busy_s > 0
+    ended = host.stop(handle, grace_s=5)
+    assert ended.exit == 0
+    assert not ended.early
+    assert ended.lines[-1]["event"] == "stats"
+    assert not Path(f"/proc/{handle}").exists()
+
+
+def test_it_runs_on_the_cores_it_was_given_and_the_caller_keeps_its_own(host):
+    before = os.sched_getaffinity(0)
+    core = min(before)
+    handle = host.start(_server("good"), cores=[core])
+    host.ready(handle, timeout_s=10)
+    assert os.sched_getaffinity(handle) == {core}
+    assert os.sched_getaffinity(0) == before
+
+
+def test_no_line_in_time_is_none(host):
+    handle = host.start(_server("mute"))
+    began = time.monotonic()
+    assert host.ready(handle, timeout_s=0.2) is None
+    assert 0.15 < time.monotonic() - began < 1
+
+
+def test_an_early_end_is_an_error_with_status_and_diagnostics(host):
+    handle = host.start(_server("exits"))
+    with pytest.raises(ProgramError, match="exit 1: server: bind: Address already"):
+        host.ready(handle, timeout_s=10)
+    assert host.stop(handle, grace_s=1).early
+
+
+def test_junk_is_an_error_that_shows_it(host):
+    handle = host.start(_server("junk"))
+    with pytest.raises(ProgramError, match="hello, world"):
+        host.ready(handle, timeout_s=10)
+
+
+def test_a_missing_program_is_an_error(host):
+    with pytest.raises(ProgramError, match="no-such-server: cannot start"):
+        host.start(["./no-such-server"])
+
+
+def test_a_stubborn_program_is_killed(host):
+    handle = host.start(_server("stubborn"))
+    host.ready(handle, timeout_s=10)
+    began = time.monotonic()
+    assert host.stop(handle, grace_s=0.3).exit == -9
+    assert time.monotonic() - began < 2
+
+
+def test_children_are_seen_and_do_not_outlive_the_program(host):
+    handle = host.start(_server("children"))
+    host.ready(handle, timeout_s=10)
+    reading = host.sample(handle)
+    assert reading.processes.processes == 3
+    host.stop(handle, grace_s=2)
+    gone_by = time.monotonic() + 2
+    alive = {pid for pid, _share in reading.processes.closely}
+    while alive and time.monotonic() < gone_by:
+        alive = {pid for pid in alive if _running(pid)}
+    assert not alive
+
+
+def _running(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_cpu_time_agrees_with_what_the_program_says_itself(host):
+    """The oracle is the program's own clock, read with another call."""
+    code = """
+import time, json
+print(json.dumps({"event": "ready"}), flush=True)
+until = time.process_time() + 0.3
+while time.process_time() < until: pass
+print(json.dumps({"cpu": time.process_time()}), flush=True)
+time.sleep(30)
+"""
+    handle = host.start(_python(code))
+    host.ready(handle, timeout_s=10)
+    said = host.ready(handle, timeout_s=10)["cpu"]
+    assert host.sample(handle).processes.cpu_s == pytest.approx(said, abs=0.02)
+
+
+def test_files_come_back_as_values(host):
+    code = "import sys; open(sys.argv[2], 'w').write('a,b' + chr(10))"
+    handle = host.start(_python(code), files=["timeline"])
+    assert host.stop(handle, grace_s=1, wait_s=10).files == {"timeline": b"a,b\n"}
+
+
+def test_much_on_standard_error_neither_blocks_nor_floods(host):
+    code = """
+import sys
+sys.stderr.write("x" * 1_000_000 + "the end")
+print("{}", flush=True)
+"""
+    handle = host.start(_python(code))
+    assert host.ready(handle, timeout_s=10) == {}
+    ended = host.stop(handle, grace_s=1, wait_s=5)
+    assert ended.diagnostics.endswith("the end")
+    assert len(ended.diagnostics) <= 2000
+
+
+def test_nothing_is_left_open():
+    here = LocalHost()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        handle = here.start(_python("print('{}')"), files=["timeline"])
+        here.ready(handle, timeout_s=10)
+        here.stop(handle, grace_s=1, wait_s=5)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_server_dies_with_its_driver():
+    code = f"""
+import sys, os
+sys.path.insert(0, {str(drive_fakes.ROOT)!r})
+from connlab.drive.host import LocalHost
+host = LocalHost()
+handle = host.start({_server("good")!r})
+host.ready(handle, timeout_s=10)
+print(handle, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    pid = int(done.stdout)
+    gone_by = time.monotonic() + 2
+    while _running(pid) and time.monotonic() < gone_by:
+        time.sleep(0.01)
+    assert not _running(pid)
+
+
+def test_statuses_have_names():
+    assert describe_exit(2) == "exit 2"
+    assert describe_exit(-9) == "killed by SIGKILL"

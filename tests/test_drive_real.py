@@ -1,0 +1,121 @@
+"""Sweeps of the programs that `make build` makes: no fakes here."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from connlab import drive, schema
+
+pytestmark = pytest.mark.serial
+
+
+def _rows(root, study: str) -> list[dict]:
+    text = (root / "r" / study / "trials.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Every available model once, with 20 connections."""
+    root = tmp_path_factory.mktemp("runs")
+    names = [model.name for model in drive.models() if model.available]
+    report = drive.sweep(
+        "all",
+        run="r",
+        root=root,
+        factors={"model": names},
+        fixed={"connections": 20, "timeout": 5},
+        trials=1,
+        duration=0.3,
+        progress=False,
+    )
+    return report, {row["factors"]["model"]: row for row in _rows(root, "all")}
+
+
+def test_every_model_gives_a_whole_trial(measured):
+    report, found = measured
+    assert report.done == len(found)
+    for name, row in found.items():
+        assert row["failure"] is None, (name, row["failure"])
+        flat = schema.flatten(row)
+        assert flat["throughput_rps"] > 0
+        assert flat["server_cpu_s"] > 0
+        assert flat["threads_max"] >= 1
+        assert flat["pss_baseline_bytes"] > 0
+        assert row["timeline"]["requests"]
+        assert row["server"]["samples"]["window_from"] == "start"
+        assert row["gates"]["verified"]["ok"] is True
+
+
+def test_both_sides_count_the_same(measured):
+    """Ours against theirs: what the client completed, the server answered."""
+    for name, row in measured[1].items():
+        completed = row["client"]["requests"]["completed"]
+        sent = row["client"]["requests"]["sent"]
+        assert completed <= row["server"]["stats"]["requests"] <= sent, name
+
+
+def test_cpu_time_seen_agrees_with_what_the_server_says(measured):
+    """The window is part of the life, so its CPU time is at most that of the life."""
+    for name, row in measured[1].items():
+        stats = row["server"]["stats"]
+        life = stats["cpu_user_s"] + stats["cpu_system_s"]
+        seen = schema.flatten(row)["server_cpu_s"]
+        assert 0.3 * life < seen <= life * 1.05 + 0.01, name
+
+
+def test_a_limit_is_met_named_and_flagged(tmp_path):
+    drive.sweep(
+        "limit",
+        run="r",
+        root=tmp_path,
+        factors={"model": ["select"]},
+        fixed={"connections": 1200},
+        trials=1,
+        duration=0.3,
+        progress=False,
+    )
+    (row,) = _rows(tmp_path, "limit")
+    flat = schema.flatten(row)
+    assert flat["label"] == "limit-bound:fd_setsize"
+    assert row["gates"]["census"]["ok"] is False
+    assert flat["refused_reason"] == "fd_setsize"
+    assert 900 < flat["surviving"] < 1024
+
+
+def test_an_open_loop_that_a_server_cannot_follow_does_not_pass(tmp_path):
+    drive.sweep(
+        "rate",
+        run="r",
+        root=tmp_path,
+        factors={"model": ["iterative"], "rate": [5e5]},
+        fixed={"connections": 10},
+        trials=1,
+        duration=0.3,
+        progress=False,
+    )
+    (row,) = _rows(tmp_path, "rate")
+    assert row["gates"]["rate"]["ok"] is False
+    assert row["client"]["loop"] == "open"
+
+
+@pytest.mark.slow
+def test_most_of_a_sweep_lies_inside_measurement_windows(tmp_path):
+    """Our own overhead is what is left; a busy machine only adds to it."""
+    shares = []
+    while len(shares) < 3 and max(shares, default=0) < 0.8:
+        report = drive.sweep(
+            f"share-{len(shares)}",
+            run="r",
+            root=tmp_path,
+            factors={"model": ["thread", "epoll"], "connections": [1, 100]},
+            trials=3,
+            duration=1.0,
+            warmup=0.1,
+            progress=False,
+        )
+        assert report.done == 12
+        shares.append(report.window_share)
+    assert max(shares) >= 0.8, shares

@@ -1,0 +1,97 @@
+"""Redis for a sweep: there for a block of code, and nothing left afterwards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from connlab.drive import companions, redis
+
+installed = pytest.mark.skipif(
+    not shutil.which(redis.PROGRAM), reason="redis-server is not installed"
+)
+
+
+def port_of(place: redis.Redis) -> int:
+    return int(place.address.rpartition(":")[2])
+
+
+def test_without_the_program_the_reason_is_said():
+    with redis.serving(program="no-such-redis") as place:
+        assert place.address is None
+        assert str(place) == "not measured here: no-such-redis is not installed"
+
+
+def test_a_program_that_does_not_come_up_is_an_error():
+    with (
+        pytest.raises(redis.RedisError, match="true did not come up"),
+        redis.serving(program=shutil.which("true")),
+    ):
+        pass
+
+
+@installed
+def test_it_holds_the_remarks_and_is_gone_afterwards():
+    with redis.serving(remarks=7) as place:
+        assert place.address.startswith("127.0.0.1:")
+        assert f"Redis {place.version}" in str(place)
+        assert redis.command(port_of(place), "LLEN", redis.REMARKS) == ":7\r\n"
+    with pytest.raises(ConnectionRefusedError):
+        redis.command(port_of(place), "PING")
+
+
+@installed
+def test_its_cpu_time_is_that_of_a_companion():
+    before = companions.cpu_s()
+    with redis.serving() as place:
+        for _ in range(200):
+            redis.command(port_of(place), "LRANGE", redis.REMARKS, "0", "-1")
+        assert companions.cpu_s() > 0
+    assert before == companions.cpu_s() == 0
+
+
+@installed
+def test_two_do_not_meet():
+    with redis.serving(remarks=1) as one, redis.serving(remarks=2) as other:
+        assert one.address != other.address
+        assert redis.command(port_of(one), "LLEN", redis.REMARKS) == ":1\r\n"
+
+
+_HOLDER = """
+import time
+from connlab.drive import redis
+with redis.serving(remarks=0) as place:
+    print(place.address, flush=True)
+    time.sleep(60)
+"""
+
+
+@installed
+def test_it_dies_with_whoever_started_it():
+    holder = subprocess.Popen(
+        [sys.executable, "-c", _HOLDER], stdout=subprocess.PIPE, text=True
+    )
+    address = holder.stdout.readline().strip()
+    port = int(address.rpartition(":")[2])
+    assert redis.command(port, "PING") == "+PONG\r\n"
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.wait()
+    holder.stdout.close()
+    assert _gone(port)
+
+
+def _gone(port: int) -> bool:
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        try:
+            redis.command(port, "PING")
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False

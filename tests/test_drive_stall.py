@@ -1,0 +1,82 @@
+"""A stalled server: it stands still when and as long as asked, and goes on after."""
+
+from __future__ import annotations
+
+import time
+
+import drive_fakes
+import pytest
+
+from connlab.drive import cores, stall, trials
+from connlab.drive.host import LocalHost
+
+FACTORS = {"model": "good", "workload": "echo", "connections": 3}
+FACTORS |= {"duration": 0.6, "warmup": 0.1}
+
+
+class _Host:
+    """Writes down when it was told to pause and to resume."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, float]] = []
+
+    def pause(self, handle: int) -> None:
+        self.calls.append(("pause", time.monotonic()))
+
+    def resume(self, handle: int) -> None:
+        self.calls.append(("resume", time.monotonic()))
+
+
+def test_it_comes_in_the_middle_of_the_window():
+    assert stall.begin_s(FACTORS | {"stall": 200}) == pytest.approx(0.3)
+    assert stall.begin_s(FACTORS | {"stall": 2000}) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("asked", [None, 0])
+def test_without_the_factor_nothing_happens(asked):
+    host = _Host()
+    with stall.during(FACTORS | {"stall": asked}, host, 1, started_at_s=0.0) as seen:
+        pass
+    assert host.calls == []
+    assert seen.seen is None
+
+
+def test_it_lasts_as_long_as_asked():
+    host, began = _Host(), time.monotonic()
+    asked = FACTORS | {"stall": 100, "duration": 0.2}
+    with stall.during(asked, host, 1, started_at_s=began) as watched:
+        time.sleep(0.4)
+    (_, paused), (_, resumed) = host.calls
+    assert paused - began == pytest.approx(0.15, abs=0.05)
+    assert resumed - paused == pytest.approx(0.1, abs=0.05)
+    assert watched.seen.seconds == pytest.approx(0.1, abs=0.05)
+    assert watched.seen.from_s == pytest.approx(0.15, abs=0.05)
+
+
+def test_leaving_early_lets_the_server_go_on():
+    host, began = _Host(), time.monotonic()
+    asked = FACTORS | {"stall": 5000, "duration": 5, "warmup": 0}
+    with stall.during(asked, host, 1, started_at_s=began):
+        time.sleep(0.1)
+    assert [name for name, _ in host.calls] == ["pause", "resume"]
+    assert time.monotonic() - began < 2
+
+
+def test_a_trial_keeps_what_happened():
+    host = LocalHost()
+    setting = trials.Setting(
+        factors=FACTORS | {"duration": 2.0, "stall": 400},
+        seed=5,
+        cores=cores.split(cores.available()),
+        programs=drive_fakes.programs(),
+    )
+    outcome = trials.run(setting, server_host=host, client_host=host)
+    assert outcome.failure is None, outcome.failure
+    assert outcome.server.exit == 0
+    assert outcome.server.stall.seconds == pytest.approx(0.4, abs=0.2)
+    assert outcome.client.response.max_ns > 100e6
+
+
+def test_a_program_that_is_gone_can_be_resumed():
+    host = LocalHost()
+    host.resume(2**22 + 1)

@@ -1,0 +1,145 @@
+"""When a sweep has measured enough."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connlab.drive import stopping
+
+
+def _rows(*values: float, ok: bool = True) -> list[dict]:
+    return [{"throughput_rps": value, "ok": ok} for value in values]
+
+
+def _rule(**changes) -> stopping.Rule:
+    options = {"n_min": 3, "n_max": 6, "targets": {"throughput_rps": 0.05}} | changes
+    return stopping.Rule(**options)
+
+
+@given(st.lists(st.floats(1, 1e6), min_size=2, max_size=30))
+def test_the_half_width_is_that_of_the_t_interval(values):
+    found = stopping.relative_half_width(values)
+    mean, error = sum(values) / len(values), scipy.stats.sem(values)
+    if error == 0:
+        assert found == 0
+        return
+    low, high = scipy.stats.t.interval(0.95, len(values) - 1, loc=mean, scale=error)
+    assert found == pytest.approx((high - low) / 2 / mean, rel=1e-6)
+
+
+def test_one_value_has_no_interval():
+    assert stopping.relative_half_width([1.0]) is None
+
+
+def test_rules_from_arguments():
+    assert stopping.rule(trials=5) == stopping.Rule(5, 5, {})
+    both = stopping.rule(trials=5, max_trials=9)
+    assert both == stopping.Rule(5, 9, stopping.TARGETS)
+    alone = stopping.rule(trials=5, targets={"throughput_rps": 0.01})
+    assert alone == stopping.Rule(5, 15, {"throughput_rps": 0.01})
+    assert stopping.rule(trials=5, budget="10m").budget_s == 600
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"trials": 0}, "trials: 0"),
+        ({"trials": 5, "max_trials": 4}, "max_trials: 4"),
+        ({"trials": 5, "targets": {"throughput_rps": 5}}, "between 0 and 1"),
+        ({"trials": 5, "targets": {"speed": 0.1}}, "unknown metric 'speed'"),
+        ({"trials": 5, "budget": "soon"}, "budget: 'soon'"),
+        ({"trials": 5, "budget": 0}, "budget: 0"),
+    ],
+)
+def test_rules_that_cannot_be_are_refused(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        stopping.rule(**arguments, metrics=["throughput_rps", "response_p99_s"])
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [(90, 90), ("90", 90), ("90s", 90), ("10m", 600), ("1h30m", 5400), ("2 min", 120)],
+)
+def test_spans_of_time(text, seconds):
+    assert stopping.seconds(text) == seconds
+
+
+def test_below_n_min_the_whole_block_is_wanted():
+    assert stopping.next_round([[], []], _rule()) == (0, 1)
+    assert stopping.next_round([_rows(1, 1), _rows(9, 1)], _rule()) == (0, 1)
+
+
+def test_it_stops_when_every_cell_is_narrow():
+    rows = [_rows(100, 101, 100), _rows(50, 50, 50.1)]
+    assert "every target was met after 3 blocks" in stopping.next_round(rows, _rule())
+
+
+def test_one_wide_cell_asks_for_a_whole_block():
+    rows = [_rows(100, 101, 100), _rows(50, 100, 150)]
+    assert stopping.next_round(rows, _rule()) == (0, 1)
+
+
+def test_it_stops_at_n_max_and_says_how_many_are_wide():
+    rows = [_rows(*[100] * 6), _rows(50, 100, 150, 50, 100, 150)]
+    said = stopping.next_round(rows, _rule())
+    assert "most trials allowed" in said
+    assert "1 of 2 cells" in said
+
+
+def test_trials_that_may_not_be_used_give_no_width_and_hold_up_nobody():
+    rows = [_rows(1, 100, 1000, ok=False), _rows(50, 50, 50)]
+    said = stopping.next_round(rows, _rule())
+    assert "1 of 2 cells have no interval" in said
+    width = stopping.widths(rows, _rule())[0]
+    assert (width.n, width.half_width, width.met) == (0, None, False)
+
+
+@pytest.mark.parametrize(
+    ("failed", "again"),
+    [("quiet", True), ("stationary, quiet", True), ("census, quiet", False)],
+)
+def test_trials_spoilt_by_noise_are_worth_another_block(failed, again):
+    spoilt = [row | {"gates_failed": failed} for row in _rows(1, 2, 3, ok=False)]
+    wanted = stopping.next_round([spoilt, _rows(50, 50, 50)], _rule())
+    assert (wanted == (0, 1)) is again
+    with_budget = stopping.next_round([spoilt, _rows(5, 5, 5)], _rule(budget_s=9.0))
+    assert (with_budget == (0,)) is again
+
+
+def test_a_budget_goes_to_the_widest_cells():
+    rule = _rule(budget_s=60.0)
+    rows = [
+        _rows(100, 101, 100),
+        _rows(50, 100, 150),
+        _rows(90, 100, 110),
+        _rows(60, 100, 140),
+    ]
+    assert stopping.next_round(rows, rule) == (1, 3)
+
+
+def test_a_budget_leaves_cells_that_have_all_they_may_have():
+    rule = _rule(budget_s=60.0)
+    rows = [_rows(50, 100, 150, 50, 100, 150), _rows(80, 100, 120)]
+    assert stopping.next_round(rows, rule) == (1,)
+    rows[1] = _rows(80, 100, 120, 80, 100, 120)
+    assert "most trials allowed" in stopping.next_round(rows, rule)
+
+
+def test_coverage_of_stopping_early_is_what_the_method_says():
+    """Simulated: CV 10 %, target 5 %; 0.92 from n_min 5 (binomial noise allowed)."""
+    rng = random.Random(1)
+    rule = stopping.Rule(5, 200, {"throughput_rps": 0.05})
+    covered, runs = 0, 600
+    for _ in range(runs):
+        values: list[float] = []
+        while not isinstance(stopping.next_round([_rows(*values)], rule), str):
+            values.append(rng.gauss(100, 10))
+        mean = sum(values) / len(values)
+        half = stopping.relative_half_width(values) * mean
+        covered += abs(mean - 100) <= half
+    assert 0.88 < covered / runs < 0.95

@@ -1,0 +1,87 @@
+"""The files of a run: whole lines, one writer, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from connlab.drive import store
+
+
+def test_a_missing_file_is_empty(tmp_path):
+    assert store.read(tmp_path / "t.jsonl").trials == ()
+
+
+def test_what_is_appended_is_read(tmp_path):
+    path = tmp_path / "deep" / "t.jsonl"
+    with store.journal(path) as (log, append):
+        assert log.trials == ()
+        append('{"a":1}')
+        append('{"a":2}')
+    assert store.read(path).trials == ({"a": 1}, {"a": 2})
+
+
+@pytest.mark.parametrize("tail", ['{"a":3', '{"a":3}', "\x00\x00"])
+def test_a_line_without_its_end_is_cut_off_and_said(tmp_path, tail):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"a":1}\n' + tail)
+    with store.journal(path) as (log, append):
+        assert log.trials == ({"a": 1},)
+        assert "cut short" in log.remarks[0]
+        append('{"a":2}')
+    assert path.read_text() == '{"a":1}\n{"a":2}\n'
+
+
+def test_an_unreadable_line_in_the_middle_stays_and_is_said(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"a":1}\nrubbish\n{"a":2}\n')
+    with store.journal(path) as (log, _append):
+        assert log.trials == ({"a": 1}, {"a": 2})
+        assert "line 2" in log.remarks[0]
+    assert "rubbish" in path.read_text()
+
+
+def test_only_one_sweep_writes_a_file(tmp_path):
+    path = tmp_path / "t.jsonl"
+    with (
+        store.journal(path),
+        pytest.raises(store.StoreError, match="another sweep"),
+        store.journal(path),
+    ):
+        pass
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path):
+    """A limit on the size of files stands for the end of the disk."""
+    path = tmp_path / "t.jsonl"
+    code = f"""
+import resource, pathlib
+from connlab.drive import store
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+with store.journal(pathlib.Path({str(path)!r})) as (log, append):
+    append('{{"a":"' + 60 * "x" + '"}}')
+    try:
+        append('{{"b":"' + 60 * "x" + '"}}')
+    except store.StoreError as error:
+        print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "nothing kept was lost" in done.stdout
+    lines = path.read_text().splitlines()
+    assert [list(json.loads(line)) for line in lines] == [["a"]]
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 100
+
+
+def test_replace_never_shows_half_a_file(tmp_path):
+    path = tmp_path / "p.json"
+    store.replace(path, {"a": 1}, flush=True)
+    with pytest.raises(TypeError):
+        store.replace(path, {"a": object()})
+    assert store.read_json(path) == {"a": 1}
+    assert store.read_json(tmp_path / "none.json") is None

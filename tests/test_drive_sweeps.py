@@ -1,0 +1,316 @@
+"""Sweeps: every cell once per block, resumed after any end, nothing lost."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import json
+import signal
+import threading
+import time
+from pathlib import Path
+
+import drive_fakes
+import pytest
+from drive_fakes import rows, sweep, sweep_in_process
+
+from connlab import drive, schema
+from connlab.drive import gates, machine, store
+
+
+def test_a_sweep_measures_every_cell_in_every_block(tmp_path):
+    report = sweep(tmp_path, trials=2, factors={"model": ["good", "busy"]})
+    assert (report.planned, report.done, report.failed) == (4, 4, 0)
+    found = rows(tmp_path)
+    assert sorted((r["block"], r["factors"]["model"]) for r in found) == [
+        (0, "busy"),
+        (0, "good"),
+        (1, "busy"),
+        (1, "good"),
+    ]
+    for row in found:
+        schema.Trial.model_validate(row)
+        assert schema.flatten(row)["throughput_rps"] > 0
+    assert len({row["key"] for row in found}) == 4
+
+
+def test_no_path_of_this_machine_is_recorded(tmp_path):
+    sweep(tmp_path, models=["good", "exits"])
+    for path in (tmp_path / "r").rglob("*.json*"):
+        text = path.read_text()
+        assert str(drive_fakes.ROOT) not in text
+        assert str(tmp_path) not in text
+        assert "/usr/" not in text
+
+
+def test_a_second_call_repeats_nothing_and_more_trials_add_to_it(tmp_path):
+    sweep(tmp_path)
+    again = sweep(tmp_path)
+    assert (again.done, again.resumed) == (0, 1)
+    more = sweep(tmp_path, trials=2)
+    assert (more.done, more.resumed) == (1, 1)
+    assert len(rows(tmp_path)) == 2
+
+
+def test_other_settings_are_other_trials(tmp_path):
+    sweep(tmp_path)
+    report = sweep(tmp_path, duration=0.25)
+    assert (report.done, report.resumed) == (1, 0)
+
+
+def test_trials_of_other_binaries_or_machines_never_mix(tmp_path, monkeypatch):
+    """The remark says in what the classes differ, and nothing is taken over."""
+    sweep(tmp_path)
+    monkeypatch.setattr(machine, "mitigations", lambda: {"meltdown": "off"})
+    report = sweep(tmp_path)
+    assert (report.done, report.resumed) == (1, 0)
+    assert "other mitigations" in report.remarks[0]
+    copy = tmp_path / "server.py"
+    source = drive_fakes.programs()
+    copy.write_text(Path(source.server[-1]).read_text() + "# another build\n")
+    rebuilt = drive.Programs((*source.server[:-1], str(copy)), source.client)
+    report = sweep(tmp_path, programs=rebuilt)
+    assert (report.done, report.resumed) == (1, 0)
+    assert any("other binaries" in remark for remark in report.remarks)
+    assert len({row["environment"] for row in rows(tmp_path)}) == 3
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    assert {row["environment"] for row in rows(tmp_path)} == set(
+        manifest["environments"]
+    )
+
+
+def test_a_failed_trial_is_a_row_with_its_reason(tmp_path):
+    report = sweep(tmp_path, models=["good", "exits", "gone"])
+    assert report.failed == 2
+    failures = {r["factors"]["model"]: r["failure"] for r in rows(tmp_path)}
+    assert failures["good"] is None
+    assert failures["exits"]["kind"] == "server-start"
+    assert failures["gone"] == {"kind": "unavailable", "reason": "the kernel lacks it"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"factors": {"model": ["god"]}}, "did you mean 'good'"),
+        ({"fixed": {"workload": "eco"}}, "did you mean 'echo'"),
+        ({"trials": 0}, "trials: 0"),
+        ({"duration": -1}, "duration: -1"),
+        ({"run": "../x"}, "run: '../x'"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_written(
+    tmp_path, changes, words
+):
+    with pytest.raises(ValueError, match=words.replace(".", r"\.")):
+        sweep(tmp_path, **changes)
+    assert not list(tmp_path.iterdir())
+
+
+def test_programs_that_are_not_built_are_said(tmp_path):
+    missing = drive.Programs(("build/none",), ("build/none",))
+    with pytest.raises(FileNotFoundError, match="make build"):
+        sweep(tmp_path, programs=missing)
+
+
+def test_a_killed_sweep_goes_on_where_it_stopped(tmp_path):
+    """kill -9 in the middle: the second call measures the rest, and only that."""
+    arguments = {"trials": 4, "factors": {"model": ["good", "busy"]}}
+    process = sweep_in_process(tmp_path, **arguments)
+    path = tmp_path / "r" / "s" / "trials.jsonl"
+    _wait_for(lambda: path.exists() and path.read_text().count("\n") >= 3)
+    process.kill()
+    process.communicate()
+    with open(path, "a") as file:
+        file.write('{"schema":1,"key":"half a li')
+    kept = path.read_text().splitlines()[:-1]
+    report = sweep(tmp_path, **arguments)
+    assert report.resumed == len(kept) >= 3
+    assert report.done == 8 - len(kept)
+    assert any("cut short" in remark for remark in report.remarks)
+    lines = path.read_text().splitlines()
+    assert lines[: len(kept)] == kept
+    keys = [json.loads(line)["key"] for line in lines]
+    assert len(keys) == len(set(keys)) == 8
+    _wait_for(lambda: not drive_fakes.fakes_alive("good"))
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_sweep_within_two_seconds(tmp_path, number):
+    duration = 100 + int(number)  # tells this test's client from the other's
+    process = sweep_in_process(
+        tmp_path, trials=2, models=["stubborn"], duration=duration, progress=True
+    )
+    _wait_for(lambda: drive_fakes.fakes_alive(str(duration)))
+    time.sleep(0.2)
+    began = time.monotonic()
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=10)
+    assert time.monotonic() - began < 2
+    assert process.returncode != 0
+    assert "the same call goes on from there" in output
+    assert not drive_fakes.fakes_alive("stubborn")
+    beat = json.loads((tmp_path / "r" / "s" / "progress.json").read_text())
+    assert beat["state"] == "interrupted"
+
+
+def _wait_for(condition, seconds: float = 20) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not come to that"
+        time.sleep(0.02)
+
+
+def test_the_estimate_counts_what_is_left(tmp_path):
+    arguments = {
+        "factors": {"model": ["good", "busy"]},
+        "fixed": {"connections": 3},
+        "duration": 0.2,
+        "warmup": 0.05,
+        "programs": drive_fakes.programs(),
+    }
+    where = {"run": "r", "root": tmp_path, "trials": 2}
+    before = drive.estimate("s", **arguments, **where)
+    assert (before.trials, before.cells, before.resumed) == (4, 2, 0)
+    assert 4 * 0.25 < before.seconds < 4 * 1.0
+    sweep(tmp_path, **arguments)
+    after = drive.estimate("s", **arguments, **where)
+    assert (after.trials, after.resumed) == (2, 2)
+
+
+def test_cost_progress_and_report_are_lines_where_there_is_no_terminal(
+    tmp_path, capsys
+):
+    sweep(tmp_path, trials=2, progress=True)
+    output = capsys.readouterr().out
+    assert "1 cell, 2 trials to do, about" in output
+    assert "s: 2/2 trials" in output
+    assert "inside measurement windows" in output
+    assert "\r" not in output
+
+
+def test_the_manifest_names_machine_and_parameters(tmp_path):
+    sweep(tmp_path, seed=9)
+    sweep(tmp_path, seed=9, fixed={"connections": 4})
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    assert manifest["run"] == "r"
+    assert manifest["machine"]["cpu"]
+    assert manifest["machine"]["limits"]["descriptors"]["soft"] > 0
+    assert manifest["machine"]["sysctls"]["net.core.somaxconn"]
+    assert manifest["studies"]["s"]["parameters"]["seed"] == 9
+    assert manifest["studies"]["s"]["parameters"]["fixed"] == {"connections": 4}
+    ended = manifest["studies"]["s"]["stopping"]
+    assert ended["reason"] == "all 1 blocks are there"
+    assert ended["complete"] is True
+    assert list(manifest["environments"]) == [manifest["environment"]]
+    assert rows(tmp_path)[0]["environment"] == manifest["environment"]
+
+
+def test_the_window_share_is_windows_over_wall_time(tmp_path):
+    began = time.monotonic()
+    report = sweep(tmp_path, trials=2, duration=0.5)
+    wall = time.monotonic() - began
+    assert report.window_share == pytest.approx(1.0 / wall, rel=0.15)
+
+
+def test_histograms_are_kept_packed_beside_the_trials(tmp_path):
+    sweep(tmp_path, trials=2)
+    kept = {path.name for path in (tmp_path / "r" / "s" / "latency").iterdir()}
+    assert kept == {f"{row['key']}.csv.gz" for row in rows(tmp_path)}
+    text = gzip.decompress((tmp_path / "r" / "s" / "latency" / kept.pop()).read_bytes())
+    assert text.startswith(b"lower_ns,upper_ns,count,clock\n")
+    sweep(tmp_path, run="without", histograms=False)
+    assert not (tmp_path / "without" / "s" / "latency").exists()
+
+
+def test_every_trial_carries_its_verdicts_timeline_and_label(tmp_path):
+    sweep(tmp_path, models=["good", "refuses"], fixed={"connections": 15})
+    found = {row["factors"]["model"]: row for row in rows(tmp_path)}
+    assert found["good"]["gates"]["census"]["ok"] is True
+    assert found["good"]["timeline"]["step_ms"] == 100
+    refused = found["refuses"]
+    assert refused["gates"]["census"]["ok"] is False
+    assert refused["gates"]["census"]["value"] == pytest.approx(10 / 15)
+    assert refused["label"] == "limit-bound:descriptors"
+    assert schema.flatten(refused)["ok"] is False
+
+
+@pytest.fixture
+def undisturbed(monkeypatch):
+    """Let no trial be flagged for what else this machine does."""
+    monkeypatch.setattr(gates, "OTHER_SHARE", 9.0)
+    monkeypatch.setattr(gates, "TREND", 9.0)
+    monkeypatch.setattr(gates, "LITTLE", 9.0)
+
+
+@pytest.mark.usefixtures("undisturbed")
+def test_targets_are_pursued_until_the_most_trials_allowed(tmp_path):
+    """No interval is as narrow as a millionth, so all the trials are used."""
+    report = sweep(tmp_path, trials=2, max_trials=3, targets={"throughput_rps": 1e-6})
+    assert report.done == 3
+    assert report.reached[0].half_width > 1e-6
+    assert report.reached[0].n == 3
+    assert "most trials allowed" in report.stopped_because
+    assert "target ±0% met in 0 of 1 cells" in str(report)
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    (width,) = manifest["studies"]["s"]["stopping"]["widths"]
+    assert width["met"] is False
+    assert width["factors"] == {"model": "good"}
+
+
+@pytest.mark.usefixtures("undisturbed")
+def test_a_target_that_is_met_stops_at_the_fewest_trials(tmp_path):
+    report = sweep(tmp_path, trials=2, max_trials=5, targets={"duration": 0.05})
+    assert report.done == 2
+    assert "every target was met after 2 blocks" in report.stopped_because
+
+
+def test_a_budget_ends_a_sweep_in_time_and_the_next_call_goes_on(tmp_path):
+    began = time.monotonic()
+    report = sweep(tmp_path, trials=20, budget="2s")
+    assert time.monotonic() - began < 4
+    assert 0 < report.done < 20
+    assert not report.complete
+    assert "budget of 2 s is used" in report.stopped_because
+    beat = json.loads((tmp_path / "r" / "s" / "progress.json").read_text())
+    assert beat["state"] == "interrupted"
+    again = sweep(tmp_path, trials=report.done + 1)
+    assert (again.resumed, again.done) == (report.done, 1)
+
+
+def test_a_disk_that_is_full_stops_a_sweep_and_loses_nothing(tmp_path, monkeypatch):
+    sweep(tmp_path)
+    kept = rows(tmp_path)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store.os, "fsync", full)
+        report = sweep(tmp_path, trials=3)
+    assert "No space left on device" in report.stopped_because
+    assert "the same call goes on" in report.stopped_because
+    assert not report.complete
+    assert rows(tmp_path) == kept
+    assert sweep(tmp_path, trials=3).resumed == 1
+
+
+def test_nothing_is_left_behind_by_many_trials(tmp_path):
+    """A soak in small: no process, no descriptor, no thread more than before."""
+    sweep(tmp_path)
+    before = _open_files(), threading.active_count()
+    sweep(tmp_path, models=["good", "exits", "children"], trials=3, duration=0.1)
+    assert (_open_files(), threading.active_count()) == before
+    assert not drive_fakes.fakes_alive("children")
+
+
+def _open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_the_manifest_keeps_every_model_of_the_server(tmp_path):
+    drive_fakes.sweep(tmp_path)
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    rows = {row["name"]: row for row in manifest["registry"]["models"]}
+    assert rows["good"]["label"] == "fake good"
+    assert rows["gone"]["reason"] == "the kernel lacks it"

@@ -1,0 +1,68 @@
+"""Warm-up and drift, against scipy and against timelines made to have them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import scipy.stats
+
+from connlab import schema
+from connlab.drive import timelines
+
+
+def _csv(counts, step=100) -> bytes:
+    lines = ["start_ms,requests,bytes,errors,max_response_ns,active"]
+    lines += [f"{i * step},{n},0,0,0,1" for i, n in enumerate(counts)]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _steady(n: int, seed: int = 1) -> list[int]:
+    rng = random.Random(seed)
+    return [round(rng.gauss(1000, 20)) for _ in range(n)]
+
+
+def test_only_whole_steps_count():
+    line = timelines.parse(_csv([5, 6, 7, 2]), until_s=0.35)
+    assert line.requests == [5, 6, 7]
+    assert line.step_ms == 100
+
+
+@pytest.mark.parametrize("data", [None, b"", b"rubbish", b"start_ms,requests\n0,x\n"])
+def test_what_cannot_be_read_is_no_timeline(data):
+    assert timelines.parse(data, until_s=1) is None
+
+
+def test_the_window_leaves_out_warm_up_and_what_lies_across_its_edges():
+    line = schema.Timeline(step_ms=100, start_ms=0, requests=list(range(12)))
+    inside = timelines.in_window(line, warmup_s=0.15, window_s=1.0)
+    assert inside == list(range(2, 11))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_slope_and_p_agree_with_scipy(seed):
+    counts = [count + 3 * i for i, count in enumerate(_steady(40, seed))]
+    found = timelines.trend(counts)
+    slope = scipy.stats.theilslopes(counts).slope
+    median = sorted(counts)[19] / 2 + sorted(counts)[20] / 2
+    assert found.change == pytest.approx(slope * 39 / median)
+    oracle = scipy.stats.kendalltau(range(40), counts, method="asymptotic").pvalue
+    assert found.p == pytest.approx(oracle, rel=0.15, abs=0.02)
+
+
+def test_a_ramp_is_a_trend_and_noise_is_none():
+    assert timelines.trend([100 + 10 * i for i in range(10)]).p < 0.001
+    rare = sum(timelines.trend(_steady(10, seed)).p < 0.01 for seed in range(300))
+    assert rare <= 9
+
+
+def test_too_few_or_empty_steps_say_nothing():
+    assert timelines.trend([1, 2, 3]) is None
+    assert timelines.trend([0] * 10) is None
+
+
+def test_a_slow_start_is_detected_and_a_steady_one_is_not():
+    slow = [100, 300, 600, *_steady(17)]
+    assert timelines.settled(slow) == 3
+    assert timelines.parse(_csv(slow), until_s=9).warmup_detected_s == 0.3
+    assert all(timelines.settled(_steady(20, seed)) <= 1 for seed in range(50))

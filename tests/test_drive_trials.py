@@ -1,0 +1,110 @@
+"""One trial, and every way in which its programs can fail."""
+
+from __future__ import annotations
+
+import time
+
+import drive_fakes
+import pytest
+
+from connlab import schema
+from connlab.drive import cores, trials
+from connlab.drive.host import LocalHost
+
+
+def _run(model: str = "good", **changes) -> trials.Outcome:
+    factors = {"model": model, "workload": "echo", "connections": 3}
+    factors |= {"duration": 0.3, "warmup": 0.05} | changes.pop("factors", {})
+    setting = trials.Setting(
+        factors=factors,
+        seed=5,
+        cores=cores.split(cores.available()),
+        programs=drive_fakes.programs(),
+        **changes,
+    )
+    host = LocalHost()
+    outcome = trials.run(setting, server_host=host, client_host=host)
+    assert not host._programs
+    return outcome
+
+
+def test_a_good_trial_has_both_sides_and_samples():
+    outcome = _run()
+    assert outcome.failure is None
+    assert outcome.client.connections.surviving == 3
+    assert outcome.client.seed == 5
+    assert outcome.server.stats.requests >= outcome.client.window["requests"]
+    samples = outcome.server.samples
+    assert samples.window_s == pytest.approx(0.3, abs=0.02)
+    cpu = samples.cpu_user_s + samples.cpu_system_s
+    assert 0 < cpu <= samples.window_s * 1.05
+    assert samples.pss_baseline_bytes > 0
+    assert samples.threads_max == 1
+    assert outcome.files["timeline"].startswith(b"start_ms")
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "words"),
+    [
+        ("exits", "server-start", "Address already in use"),
+        ("junk", "server-start", "hello, world"),
+        ("dies", "server-died", "killed by SIGKILL"),
+    ],
+)
+def test_a_server_that_fails_is_a_reason(model, kind, words):
+    outcome = _run(model, factors={"duration": 1.0})
+    assert outcome.failure.kind == kind
+    assert words in outcome.failure.reason
+
+
+def test_a_server_that_dies_midway_leaves_what_the_client_saw():
+    outcome = _run("dies", factors={"duration": 5.0})
+    assert outcome.client.connections.established == 3
+    assert outcome.client.connections.surviving == 0
+    assert outcome.seconds < 5
+
+
+def test_a_server_that_never_gets_ready(monkeypatch):
+    monkeypatch.setattr(trials, "READY_S", 0.3)
+    monkeypatch.setattr(trials, "GRACE_S", 0.1)
+    outcome = _run("mute")
+    assert outcome.failure.kind == "server-start"
+    assert "not ready after 0.3 s" in outcome.failure.reason
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("usage", "exit 2: client: --think usage: a number is wanted"),
+        ("text", "all went well"),
+        ("half", "malformed: connections.asked"),
+    ],
+)
+def test_a_client_that_fails_is_a_reason(way, words):
+    outcome = _run(factors={"think": way})
+    assert outcome.failure.kind == "client-failed"
+    assert words in outcome.failure.reason
+
+
+def test_a_client_that_hangs_is_ended(monkeypatch):
+    monkeypatch.setattr(trials, "GRACE_S", 0.2)
+    began = time.monotonic()
+    outcome = _run(factors={"think": "hang"}, timeout_s=0.5)
+    assert outcome.failure == schema.Failure(
+        kind="client-hung", reason="client: no report after 0.5 s"
+    )
+    assert time.monotonic() - began < 20
+
+
+def test_a_client_that_reports_and_lingers_is_ended(monkeypatch):
+    monkeypatch.setattr(trials, "GRACE_S", 0.2)
+    outcome = _run(factors={"think": "linger"})
+    assert outcome.failure is None
+
+
+def test_patience_grows_with_what_is_asked():
+    base = {"duration": 1.0, "warmup": 0.1, "connections": 1}
+    short = trials.timeout_s(base)
+    assert trials.timeout_s(base | {"duration": 60.0}) >= short + 59
+    assert trials.timeout_s(base | {"connections": 100_000}) > short + 60
+    assert trials.timeout_s(base | {"connections": 100, "connect_rate": 1}) > 100

@@ -1,0 +1,84 @@
+"""build/floor: an array with one number per repeat for each cost, and its usage."""
+
+import json
+import subprocess
+
+import pytest
+
+from connlab.bench.apart import serving
+from connlab.bench.plan import FLOOR
+from connlab.drive import programs
+
+SERVER = programs.built().server[-1]
+PROGRAM = SERVER.removesuffix("server") + FLOOR
+
+ARRAYS = {
+    "echo": ("throughput_rps", "requests", "server_cpu_per_request_s"),
+    "ping_pong": ("round_trip_ns",),
+    "switch": ("switch_ns",),
+    "thread": ("create_join_ns",),
+    "process": ("fork_wait_ns",),
+    "timer": ("overshoot_p50_ns", "overshoot_p99_ns", "overshoot_max_ns"),
+}
+
+
+def floor(*flags):
+    done = subprocess.run(
+        [PROGRAM, *flags], capture_output=True, text=True, timeout=30, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_every_cost_is_measured_once_per_repeat():
+    code, out, err = floor("--duration", "0.05", "--repeats", "2", "--connections", "5")
+    assert code == 0, err
+    facts = json.loads(out)
+    assert facts["connections"] == 5
+    for what, names in ARRAYS.items():
+        for name in names:
+            values = facts[what][name]
+            assert len(values) == 2, name
+            assert all(value is None or value >= 0 for value in values), name
+    assert all(ns > 1000 for ns in facts["ping_pong"]["round_trip_ns"])
+    assert facts["timer"]["resolution_ns"] >= 1
+
+
+def test_only_what_is_asked_for_is_measured():
+    code, out, _ = floor("--what", "timer,switch", "--duration", "0.01")
+    assert code == 0
+    assert {"timer", "switch"} == set(json.loads(out)) & set(ARRAYS)
+
+
+def test_the_client_half_drives_a_server_and_reads_its_cpu_time():
+    with serving([SERVER, "epoll"]) as ready:
+        at = f"{ready['host']}:{ready['port']}"
+        told = ["--what=echo", "--duration=0.1", "--repeats=1", f"--server={at}"]
+        code, out, err = floor(*told, f"--server-pid={ready['pid']}")
+    assert code == 0, err
+    facts = json.loads(out)
+    assert facts["against_server"] is True
+    assert facts["echo"]["requests"][0] > 0
+    assert facts["echo"]["server_cpu_per_request_s"][0] > 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--what", "echo,tea"], "--what tea"),
+        (["--size", "0"], "--size 0: want a whole number from 1 to 1048576"),
+        (["--duration", "nan"], "--duration nan"),
+        (["--cores", "0"], "--cores 0: want two numbers"),
+        (["--server", "nowhere"], "--server nowhere: want HOST:PORT"),
+        (["more"], "more: unexpected"),
+    ],
+)
+def test_bad_usage_names_flag_and_value(flags, told):
+    code, out, err = floor(*flags)
+    assert (code, out) == (2, "")
+    assert told in err
+
+
+def test_a_call_that_fails_is_named():
+    code, _, err = floor("--what", "echo", "--server", "127.0.0.1:1")
+    assert code == 1
+    assert err == "floor: connect: Connection refused\n"

@@ -1,0 +1,326 @@
+"""The paper set from made-up results, by each renderer that is there."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import publish_made as made
+import pytest
+
+from connlab import publish
+from connlab.publish import checking, prepare, renderers, rendering
+
+QUARTO = pytest.mark.skipif(
+    not shutil.which("quarto"), reason="quarto is not on the PATH"
+)
+
+
+@pytest.fixture(
+    scope="module", params=["embedded", pytest.param("quarto", marks=QUARTO)]
+)
+def paper(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    made.write_run(folder / "runs")
+    sources = made.copy_paper(folder)
+    done = publish.render(
+        made.RUN, root=folder / "runs", paper=sources, renderer=request.param
+    )
+    return done
+
+
+def text_of(rendered):
+    page = checking.read_page(rendered.html.read_text("utf-8"))
+    return " ".join("".join(page.text).split())
+
+
+def pdf_text(path):
+    tool = shutil.which("pdftotext")
+    if not tool:
+        pytest.skip("pdftotext is not installed")
+    done = subprocess.run([tool, "-q", path, "-"], capture_output=True, text=True)
+    return " ".join(done.stdout.split())
+
+
+def set_anew(tmp_path, change):
+    run = made.write_run(tmp_path / "runs")
+    paper = made.copy_paper(tmp_path)
+    change(run, paper)
+    return publish.render(
+        made.RUN, root=tmp_path / "runs", paper=paper, renderer="embedded"
+    )
+
+
+def test_both_files_pass_the_checks(paper):
+    assert publish.check(paper.html.parent) == []
+    own = (made.STUDY, prepare.key(made.STUDY))  # the other studies were not run
+    assert [line for line in paper.missing if line.startswith(own)] == []
+    assert paper.problems == ()
+
+
+def test_rendering_is_quick(paper):
+    assert paper.seconds < 30
+
+
+def test_results_reach_the_text(paper):
+    text = text_of(paper)
+    assert made.results()["answer"] in text
+    assert "9.62 ms [9.42, 9.81]" in text
+    assert "refused: fd_setsize" in text
+    assert "made-up" in text
+
+
+def test_results_reach_the_print(paper):
+    text = pdf_text(paper.pdf)
+    assert made.results()["answer"] in text
+    assert "9.62 ms [9.42, 9.81]" in text
+
+
+def test_both_say_which_renderer_set_them(paper):
+    assert paper.renderer in text_of(paper)
+    assert paper.renderer.split(" (")[0] in pdf_text(paper.pdf)
+
+
+def test_authors_come_from_the_citation_file(paper):
+    assert "The connlab authors" in text_of(paper)
+    assert "The connlab authors" in pdf_text(paper.pdf)
+
+
+def test_numbers_and_references_agree_between_page_and_print(paper):
+    texts = [text_of(paper), pdf_text(paper.pdf)]
+    for said in (r"Figure (\d+)\. Made-up response", r"Table (\d+)\. Made-up mean"):
+        numbers = [re.search(said, t.replace("\u00a0", " ")).group(1) for t in texts]
+        assert numbers[0] == numbers[1]
+
+
+def test_the_figure_links_to_its_data(paper):
+    page = checking.read_page(paper.html.read_text("utf-8"))
+    assert "data/response-time/response-time.csv" in page.links
+    assert (paper.html.parent / "data/response-time/response-time.csv").is_file()
+
+
+def test_figures_are_vectors_in_print(paper):
+    tool = shutil.which("pdfimages")
+    if not tool:
+        pytest.skip("pdfimages is not installed")
+    done = subprocess.run([tool, "-list", paper.pdf], capture_output=True, text=True)
+    assert len(done.stdout.splitlines()) <= 2
+
+
+def test_a_number_shows_n_and_interval_on_hover(tmp_path):
+    def ask(_, paper):
+        with (paper / "sections" / "_limits.qmd").open("a") as section:
+            section.write("\nIt is {{< var response_time.short.epoll_p50_1000 >}}.\n")
+
+    html = set_anew(tmp_path, ask).html.read_text("utf-8")
+    assert 'title="9.62 ms [9.42, 9.81], n = 10 trials, 95 % interval, t over' in html
+
+
+def test_a_missing_study_is_said_in_its_place(tmp_path):
+    def lose(run, _):
+        shutil.rmtree(run / made.STUDY)
+        made.write_json(run / "manifest.json", made.manifest() | {"studies": {}})
+
+    done = set_anew(tmp_path, lose)
+    text = text_of(done)
+    assert "Not measured here: response-time" in text
+    assert "run made-up did not include the study response-time" in text
+    assert "Not measured here" in pdf_text(done.pdf)
+    assert any("fig-response-time" in line for line in done.missing)
+    assert publish.check(done.html.parent) == []
+
+
+def test_a_missing_value_and_figure_are_said_in_their_place(tmp_path):
+    def ask(run, paper):
+        with (paper / "sections" / "_limits.qmd").open("a") as section:
+            section.write(
+                "\nIt is {{< var response_time.values.nothing >}}, see @fig-none.\n\n"
+                "{{< include _generated/response-time/fig-none.qmd >}}\n"
+            )
+
+    done = set_anew(tmp_path, ask)
+    text = text_of(done).replace("\xa0", " ")
+    assert re.search(r"It is not measured here, see Figure \d+", text)
+    assert "the study made no fig-none" in text_of(done)
+    assert publish.check(done.html.parent) == []
+
+
+def test_a_stale_figure_is_stamped(tmp_path):
+    def older(run, _):
+        path = run / made.STUDY / "results.json"
+        content = json.loads(path.read_text()) | {"made_at": "2025-01-01T00:00:00Z"}
+        made.write_json(path, content)
+
+    done = set_anew(tmp_path, older)
+    text = text_of(done).replace("\u00a0", " ")
+    assert re.search(r"Figure \d+. Stale. Made-up response", text)
+    assert "150 trials are newer than these results" in text
+    assert "Stale" in pdf_text(done.pdf)
+    assert done.stale
+
+
+def test_a_study_that_no_source_shows_is_reported(tmp_path):
+    def add(run, _):
+        shutil.copytree(run / made.STUDY, run / "sundials")
+
+    assert set_anew(tmp_path, add).unused == ("sundials",)
+
+
+def test_a_piece_that_no_source_places_goes_to_the_rest(tmp_path):
+    def add(run, _):
+        path = run / made.STUDY / "results.json"
+        content = json.loads(path.read_text())
+        content["figures"].append(made.figure("surprise"))
+        made.write_json(path, content)
+
+    done = set_anew(tmp_path, add)
+    assert done.unused == ()
+    assert "Made-up surprise against connections" in text_of(done)
+    assert publish.check(done.html.parent) == []
+
+
+def test_a_piece_that_is_not_shown_is_reported(tmp_path):
+    def leave_out(_, paper):
+        section = paper / "sections" / "_response-time.qmd"
+        include = "{{< include _generated/response-time/fig-throughput.qmd >}}"
+        text = section.read_text("utf-8").replace(include, "")
+        text = text.replace("{{< include _generated/response-time/rest.qmd >}}", "")
+        section.write_text(text.replace("@fig-throughput", "A figure"), "utf-8")
+
+    done = set_anew(tmp_path, leave_out)
+    assert done.unused == ("response-time/fig-throughput",)
+    assert publish.check(done.html.parent) == []
+
+
+def test_failures_of_one_kind_share_a_row(tmp_path):
+    def lose(run, _):
+        path = run / made.STUDY / "results.json"
+        content = json.loads(path.read_text())
+        content["failures"] = [
+            {"factors": {"model": m, "connections": c}, "n": 3, "reason": "busy"}
+            for m in ("poll", "epoll")
+            for c in (1, 10, 100)
+        ]
+        made.write_json(path, content)
+
+    html = set_anew(tmp_path, lose).html.read_text("utf-8")
+    assert html.count(">1, 10, 100</td>") == 2
+    assert html.count(">9</td>") == 2
+
+
+def test_text_of_results_is_not_markup(tmp_path):
+    nasty = "a_b *c* [d](e) <f> $g$ @fig-x `h` {{< var x >}} # | ^ ~"
+
+    def answer(run, _):
+        path = run / made.STUDY / "results.json"
+        made.write_json(path, json.loads(path.read_text()) | {"answer": nasty})
+
+    done = set_anew(tmp_path, answer)
+    assert "a_b *c* [d](e) <f> $g$ @fig-x `h`" in text_of(done)
+
+
+def test_unknown_renderers_are_refused():
+    with pytest.raises(ValueError, match="'quarto' and 'embedded'"):
+        renderers.choose("latex")
+
+
+def test_the_variables_are_a_tree_of_strings(tmp_path):
+    run = made.write_run(tmp_path)
+    from connlab.publish import results
+
+    study = results.load_run(made.RUN, root=run.parent).studies[made.STUDY]
+    tree = prepare.study_variables(study)
+    assert tree["trials"]["failed"] == "10"
+    assert tree["words"]["epoll_thread_1000"].startswith("[faster than]{.num .word")
+    assert tree["verdicts"]["epoll_thread_1000"] == "holds"
+
+
+def test_an_executed_notebook_becomes_a_page(tmp_path):
+    import nbformat
+
+    def execute(run, _):
+        cells = [
+            nbformat.v4.new_markdown_cell("# A made-up question"),
+            nbformat.v4.new_code_cell(
+                "draw()",
+                execution_count=1,
+                outputs=[
+                    nbformat.v4.new_output(
+                        "display_data",
+                        {"text/html": "<script src='https://x.org/a.js'></script>1"},
+                    )
+                ],
+            ),
+        ]
+        path = run / made.STUDY / "notebook.ipynb"
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+
+    done = set_anew(tmp_path, execute)
+    page = done.html.parent / "data" / made.STUDY / "notebook.html"
+    assert "A made-up question" in page.read_text("utf-8")
+    assert "data/response-time/notebook.html" in done.html.read_text("utf-8")
+    assert publish.check(done.html.parent) == []
+
+
+def test_a_broken_notebook_is_not_linked(tmp_path):
+    def tear(run, _):
+        (run / made.STUDY / "notebook.ipynb").write_text('{"cells": [')
+
+    done = set_anew(tmp_path, tear)
+    assert "notebook.html" not in done.html.read_text("utf-8")
+    assert publish.check(done.html.parent) == []
+
+
+def test_the_same_results_give_the_same_files(tmp_path):
+    made.write_run(tmp_path / "runs")
+    paper = made.copy_paper(tmp_path)
+    digests = []
+    for _ in range(2):
+        done = publish.render(
+            made.RUN, root=tmp_path / "runs", paper=paper, renderer="embedded"
+        )
+        digests.append([rendering.digest(path) for path in (done.html, done.pdf)])
+    assert digests[0] == digests[1]
+
+
+def test_a_rendering_that_fails_leaves_no_record(tmp_path):
+    done = set_anew(tmp_path, lambda run, paper: None)
+    paper = done.html.parent.parent
+    (paper / "_theme" / "typst-template.typ").write_text("#let article = nothing\n")
+    with pytest.raises(renderers.RenderError, match="typst"):
+        publish.render(
+            made.RUN, root=tmp_path / "runs", paper=paper, renderer="embedded"
+        )
+    assert any(
+        "no record of the rendering" in p for p in publish.check(done.html.parent)
+    )
+
+
+def test_a_wide_table_stays_within_the_margins(tmp_path):
+    cell = "108.2 thousand requests/s [107.9, 108.5]"
+
+    def widen(run, _):
+        path = run / made.STUDY / "results.json"
+        content = json.loads(path.read_text())
+        table = content["tables"][0]
+        names = [f"model_{i}" for i in range(9)]
+        table["columns"] = [{"name": n, "label": n, "unit": "1/s"} for n in names]
+        table["rows"] = [[cell] * 9 for _ in range(4)]
+        made.write_json(path, content)
+
+    done = set_anew(tmp_path, widen)
+    assert publish.check(done.html.parent) == []
+    assert "thousand" in pdf_text(done.pdf)
+
+
+def test_a_table_that_cannot_break_is_found(tmp_path):
+    if not shutil.which("pdftotext"):
+        pytest.skip("pdftotext is not installed")
+
+    def widen(_, paper):
+        with (paper / "sections" / "_limits.qmd").open("a") as section:
+            section.write(f"\n| a | b |\n|---|---|\n| {'x' * 70} | {'y' * 60} |\n")
+
+    done = set_anew(tmp_path, widen)
+    found = publish.check(done.html.parent)
+    assert any("runs into the margin" in problem for problem in found)

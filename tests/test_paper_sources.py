@@ -1,0 +1,73 @@
+"""The paper's sources: works, authors, project file."""
+
+import re
+import tomllib
+
+import bibtexparser
+import publish_made as made
+import pytest
+import yaml
+
+import connlab
+from connlab.publish import provenance, sources
+
+PAPER = made.ROOT / "paper"
+CITED = re.compile(r"(?<![\w.])@([a-z][a-z0-9-]*[a-z0-9])")
+PREFIXES = ("fig-", "tbl-", "sec-")
+
+
+def works():
+    library = bibtexparser.parse_string((PAPER / "references.bib").read_text("utf-8"))
+    assert not library.failed_blocks
+    return {e.key: {f.key: f.value for f in e.fields} for e in library.entries}
+
+
+def cited():
+    text = "\n".join(p.read_text("utf-8") for p in sources.hand_written(PAPER))
+    text = re.sub(r"`[^`]*`", "", text)
+    return {key for key in CITED.findall(text) if not key.startswith(PREFIXES)}
+
+
+def test_every_cited_work_is_in_the_references():
+    assert cited() <= set(works())
+    assert len(cited()) > 15
+
+
+@pytest.mark.parametrize("key", sorted(works()))
+def test_an_entry_has_what_a_reader_needs(key):
+    entry = works()[key]
+    assert {"author", "title"} <= set(entry)
+    found = {"doi", "url", "isbn", "publisher", "institution"} & set(entry)
+    assert found, f"{key} does not say where it can be found"
+    assert "doi.org" not in entry.get("doi", "")
+
+
+def test_the_citation_file_names_an_entity_and_this_version():
+    cff = yaml.safe_load((made.ROOT / "CITATION.cff").read_text("utf-8"))
+    assert cff["authors"] == [{"name": "The connlab authors"}]
+    assert cff["version"] == connlab.__version__
+    assert cff["license"] == "MIT"
+    project = tomllib.loads((made.ROOT / "pyproject.toml").read_text("utf-8"))
+    assert project["project"]["version"] == cff["version"]
+
+
+def test_authors_are_read_from_the_citation_file(tmp_path):
+    cff = "title: T\nversion: 1\nauthors:\n  - given-names: A\n    family-names: B\n"
+    (tmp_path / "CITATION.cff").write_text(cff)
+    found = provenance.citation(tmp_path / "paper")
+    assert found.authors == ("A B",)
+
+
+def test_the_project_sets_both_formats_from_one_theme():
+    project = yaml.safe_load((PAPER / "_quarto.yml").read_text("utf-8"))
+    assert set(project["format"]) == {"html", "typst"}
+    for name in project["format"]["typst"]["template-partials"]:
+        assert (PAPER / name).is_file()
+    assert project["number-sections"] is True
+
+
+def test_no_source_names_another_host():
+    for path in (PAPER / "_theme").iterdir():
+        text = path.read_text("utf-8")
+        assert not re.search(r"(?:src|href)\s*=\s*['\"]https?://", text), path.name
+        assert not re.search(r"url\(\s*['\"]?https?://|@import", text), path.name

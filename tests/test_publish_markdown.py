@@ -1,0 +1,66 @@
+"""Markdown pieces mean the same to both renderers, whatever text they hold."""
+
+import subprocess
+
+import pytest
+
+from connlab.publish import markdown as md
+from connlab.publish import renderers
+
+
+def plain(text, to="plain"):
+    command = [renderers.pandoc(), "--from=markdown", f"--to={to}", "--wrap=none"]
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a_b *c* **d** [e](f) <g> `h` $i$ @fig-j ^k^ ~l~ #m |n| \\o {p}",
+        "* not a list",
+        "9.2 ms [9.0, 9.4]",
+        "net.ipv4.tcp_mem",
+    ],
+)
+def test_escaped_text_is_printed_as_it_is(text):
+    assert plain("x " + md.escape(text)) == "x " + text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["(a) beyond", "a) x", "1. x", "- x", "+ x", "# x", "ix. x", "(@) x", "9.2 ms"],
+)
+def test_escaped_text_begins_no_list(text):
+    assert plain(md.escape(text)) == text
+    assert plain(md.escape(text), to="html") == f"<p>{text}</p>"
+
+
+def test_text_goes_on_one_line_but_keeps_its_spaces():
+    assert md.escape("a\n  b\t5\u202f000\u00a0ms") == "a b 5\u202f000\u00a0ms"
+
+
+def test_a_span_shows_its_title():
+    html = plain(md.span("9 [8, 10]", "num", title='n = 10, "t" {{< x >}}'), to="html")
+    assert '<span class="num" title="n = 10, ”t” { {&lt; x &gt;}}">9 [8, 10]' in html
+
+
+def test_a_table_has_caption_label_and_sides():
+    text = md.table(["a", "b"], [["x", "1"], ["y", "—"]], caption="C", label="tbl-t")
+    html = plain(text, to="html")
+    assert '<table id="tbl-t">' in html
+    assert "<caption>C</caption>" in html
+    assert html.count("text-align: right") == 3
+    assert html.count("text-align: left") == 3
+
+
+def test_short_rows_are_filled_up():
+    assert md.table(["a", "b"], [["x"]]).splitlines()[-1] == "| x |  |"
+
+
+def test_cells_with_bars_stay_one_cell():
+    html = plain(md.table(["a"], [[md.escape("x | y")]]), to="html")
+    assert "x | y" in html
+    assert html.count("<td") == 1

@@ -1,0 +1,65 @@
+"""Models explained by their own headers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connlab.publish import models
+
+SOURCES = Path(__file__).resolve().parent.parent / "src_c" / "models"
+
+TEXT = """/* made.c -- a model of a test.
+ *
+ *     here: accept -> read
+ *                  -> answer
+ *
+ * Good: short, and
+ *       over two lines.
+ * Bad:  none_of it.
+ * Look: nowhere.
+ */
+int x;
+"""
+
+
+def test_a_header_gives_arrows_and_both_sides():
+    found = models.header(TEXT)
+    assert found.arrows == ("here: accept -> read", "             -> answer")
+    assert found.good == "short, and over two lines."
+    assert found.bad == "none_of it."
+
+
+@pytest.mark.parametrize("text", ["int x;", "/* x.c -- no arrow.\n */\n"])
+def test_without_an_arrow_there_is_no_header(text):
+    assert models.header(text) is None
+
+
+@pytest.mark.parametrize("path", sorted(SOURCES.glob("*.c")), ids=lambda p: p.stem)
+def test_every_model_of_the_server_explains_itself(path):
+    found = models.header(path.read_text())
+    assert found.good
+    assert found.bad
+    assert all(len(line) <= 74 for line in found.arrows)
+
+
+def test_a_model_of_a_reader_appears_with_its_arrow(tmp_path):
+    folder = tmp_path / "src_c" / "models"
+    folder.mkdir(parents=True)
+    (folder / "made.c").write_text(TEXT)
+    rows = [
+        {"name": "made", "family": "quantum", "label": "made up", "available": True},
+        {"name": "gone", "family": "threads", "label": "gone", "available": False}
+        | {"reason": "no kernel for it"},
+    ]
+    text = models.write(rows, tmp_path / "paper").read_text()
+    assert "here: accept -> read" in text
+    assert text.index("## Threads") < text.index("## Quantum")
+    assert "none\\_of it" in text
+    assert "Not available here: no kernel for it" in text
+    assert "draws no arrow" in text
+
+
+def test_an_empty_registry_leaves_the_stub_to_others(tmp_path):
+    assert models.write([], tmp_path) is None

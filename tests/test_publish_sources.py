@@ -1,0 +1,70 @@
+"""Includes and variables of the sources."""
+
+import pytest
+
+from connlab.publish import sources
+
+HEAD = "---\ntitle: T\n---\n"
+
+
+@pytest.fixture
+def paper(tmp_path):
+    (tmp_path / "sections").mkdir()
+    (tmp_path / "index.qmd").write_text(
+        HEAD + "One {{< var a.b >}}.\n\n{{< include sections/_two.qmd >}}\n"
+    )
+    (tmp_path / "sections" / "_two.qmd").write_text(
+        "Two {{< var c >}}.\n<!-- {{< var hidden >}} -->\n"
+        "{{< include _generated/x/fig-x.qmd >}}\n"
+    )
+    return tmp_path
+
+
+def test_wanted_follows_includes_and_skips_comments(paper):
+    asked = sources.wanted(paper)
+    assert asked.variables == ("a.b", "c")
+    assert asked.includes == ("sections/_two.qmd", "_generated/x/fig-x.qmd")
+
+
+def test_the_abstract_asks_as_well(paper):
+    (paper / sources.ABSTRACT).write_text("{{< var only.here >}}")
+    assert "only.here" in sources.wanted(paper).variables
+
+
+def test_expand_replaces_nested_names(paper):
+    (paper / "_generated" / "x").mkdir(parents=True)
+    (paper / "_generated" / "x" / "fig-x.qmd").write_text("FIGURE")
+    done = sources.expand(paper, "index.qmd", {"a": {"b": "1 ms"}, "c": "2"})
+    assert done.problems == []
+    assert "One 1 ms." in done.text
+    assert "Two 2." in done.text
+    assert "FIGURE" in done.text
+    assert done.metadata == {"title": "T"}
+
+
+def test_what_does_not_resolve_stays_visible(paper):
+    done = sources.expand(paper, "index.qmd", {"a": {"b": {"c": "deep"}}, "c": "2"})
+    assert "**?var:a.b**" in done.text
+    assert done.problems == [
+        "variable a.b is not known",
+        "included file _generated/x/fig-x.qmd does not exist",
+    ]
+
+
+def test_an_escaped_short_code_is_shown(paper):
+    (paper / "index.qmd").write_text("Write `{{{< var a.b >}}}`.\n")
+    done = sources.expand(paper, "index.qmd", {})
+    assert done.text == "Write `{{< var a.b >}}`.\n"
+    assert done.problems == []
+
+
+def test_a_file_that_includes_itself_ends(paper):
+    (paper / "index.qmd").write_text("{{< include index.qmd >}}")
+    assert sources.expand(paper, "index.qmd", {}).problems
+
+
+def test_made_files_are_not_hand_written(paper):
+    (paper / "_generated").mkdir()
+    (paper / "_generated" / "a.qmd").write_text("")
+    names = [p.name for p in sources.hand_written(paper)]
+    assert names == ["index.qmd", "_two.qmd"]

@@ -1,0 +1,119 @@
+"""The schema: unique columns, paths that exist, and one row per trial."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from connlab import schema
+
+
+def _trial(**changes) -> dict:
+    trial = {
+        "schema": 1,
+        "key": "k",
+        "study": "s",
+        "block": 0,
+        "order": 3,
+        "repeat": 0,
+        "seed": 7,
+        "factors": {"model": "epoll", "connections": 100, "size": 64, "novel": 5},
+        "started_at": "2025-01-01T00:00:00+00:00",
+        "seconds": 1.2,
+        "environment": "e",
+        "binaries": {"server": "a", "client": "b"},
+        "cores": {"server": [0], "client": [1], "shared": False},
+        "server": {
+            "model": {"name": "epoll", "family": "readiness", "label": "epoll"},
+            "stats": {"refused": {"descriptors": 2}, "refused_total": 2},
+            "samples": {
+                "window_s": 2.0,
+                "cpu_user_s": 0.5,
+                "cpu_system_s": 1.0,
+                "pss_bytes": 3000,
+                "pss_baseline_bytes": 1000,
+                "threads_max": 1,
+            },
+        },
+        "client": {
+            "connections": {"asked": 100, "established": 100, "surviving": 100},
+            "window": {"seconds": 1.0, "requests": 1000, "throughput_rps": 1000.0},
+            "response": {"n": 1000, "p50_ns": 2_000_000},
+            "errors": {"reset": 1, "closed": 2},
+            "self": {"cpu_user_s": 0.1, "cpu_system_s": 0.2},
+        },
+        "gates": {"census": {"ok": True}, "little": {"ok": None}},
+        "label": "server-bound",
+        "failure": None,
+    }
+    return trial | changes
+
+
+def test_column_names_are_unique():
+    names = [column.name for column in schema.COLUMNS]
+    assert len(names) == len(set(names))
+
+
+def test_every_column_has_a_type_that_pandas_knows_and_a_meaning():
+    for column in schema.COLUMNS:
+        pd.Series([None], dtype=column.dtype)
+        assert column.description
+        assert column.path
+
+
+def test_flatten_gives_si_units_and_derived_figures():
+    row = schema.flatten(_trial())
+    assert row["response_p50_s"] == pytest.approx(0.002)
+    assert row["server_cpu_s"] == 1.5
+    assert row["server_cpu_share"] == pytest.approx(0.75)
+    assert row["server_cpu_per_request_s"] == pytest.approx(1.5 / 2000)
+    assert row["client_cpu_s"] == pytest.approx(0.3)
+    assert row["pss_net_bytes"] == 2000
+    assert row["pss_per_connection_bytes"] == 20
+    assert row["errors_total"] == 3
+    assert row["refused_reason"] == "descriptors"
+    assert row["family"] == "readiness"
+    assert row["size"] == "64"
+    assert row["novel"] == 5
+    assert row["ok"] is True
+
+
+def test_a_failed_gate_or_a_failure_is_not_ok():
+    failed = schema.flatten(_trial(gates={"census": {"ok": False}}))
+    assert failed["ok"] is False
+    assert failed["gates_failed"] == "census"
+    dead = schema.flatten(
+        _trial(client=None, failure={"kind": "server-died", "reason": "signal 9"})
+    )
+    assert dead["ok"] is False
+    assert dead["failure"] == "server-died: signal 9"
+    assert dead["throughput_rps"] is None
+    assert dead["established"] is None
+
+
+def test_a_trial_survives_the_way_to_disk_with_keys_of_newer_programs():
+    trial = schema.Trial.model_validate(_trial(future={"x": 1}))
+    line = trial.model_dump_json(by_alias=True)
+    assert "\n" not in line
+    back = json.loads(line)
+    assert back["schema"] == 1
+    assert back["future"] == {"x": 1}
+    assert back["client"]["self"]["cpu_user_s"] == 0.1
+    assert schema.Trial.model_validate(back) == trial
+
+
+def test_facts_are_frozen_and_checked():
+    trial = schema.Trial.model_validate(_trial())
+    with pytest.raises(ValidationError):
+        trial.block = 2
+    with pytest.raises(ValidationError):
+        schema.Trial.model_validate(_trial(block="three"))
+
+
+def test_a_relative_root_counts_from_the_project(tmp_path, monkeypatch):
+    monkeypatch.setenv("CONNLAB_HOME", str(tmp_path))
+    assert schema.study_folder("n", "s") == tmp_path / "runs" / "n" / "s"
+    assert schema.run_folder("n", root="/r").as_posix() == "/r/n"

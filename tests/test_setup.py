@@ -1,0 +1,343 @@
+"""Set-up and Makefile: what a fresh clone meets first.
+
+The Makefile is tried on a tree of five tiny C files, so that a rule's behaviour is
+seen in tenths of a second; the set-up script on a directory of its own, with commands
+hidden or replaced through PATH.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import ROOT
+
+from connlab import __main__
+
+PLAIN = ["sh", "awk", "cat", "cmp", "cut", "echo", "find", "grep", "head", "id"]
+PLAIN += ["ls", "mkdir", "printf", "pwd", "rm", "sed", "tail", "cksum", "make"]
+COMPILER = ["gcc", "as", "ld", "ar"]
+
+
+def path_with(directory: Path, *names: str) -> str:
+    """Return a PATH on which only the named commands are found."""
+    directory.mkdir(exist_ok=True)
+    for name in names:
+        found = shutil.which(name)
+        if found and not (directory / name).exists():
+            (directory / name).symlink_to(found)
+    return str(directory)
+
+
+def call(*words: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess:
+    """Run a command with the caller's environment but not its conda or make."""
+    hidden = ("CI", "CONDA", "MAKE", "MFLAGS", "CFLAGS", "SAN", "BUILD")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
+    return subprocess.run(
+        words, cwd=cwd, env=kept | environ, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Return a source tree with the real Makefile and a server of two files."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    files = {
+        "server.mk": "SERVER_SRCS = server.c\nSERVER_TESTS = tests/test_one.c\n",
+        "client.mk": "CLIENT_SRCS = client.c\n",
+        "one.h": "int one(void);\n",
+        "server.c": '#include "one.h"\nint main(void) { return one(); }\n',
+        "client.c": "int main(void) { return 0; }\n",
+        "models/one.c": '#include "one.h"\nint one(void) { return 0; }\n',
+        "tests/test_one.c": '#include "one.h"\nint main(void) { return one(); }\n',
+    }
+    for name, text in files.items():
+        path = tmp_path / "src_c" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+# ---- make -------------------------------------------------------------------
+
+
+def test_make_alone_lists_the_targets() -> None:
+    done = call("make", cwd=ROOT)
+    listed = re.findall(r"^ +make ([a-z-]+)", done.stdout, flags=re.M)
+    assert done.returncode == 0
+    wanted = {"build", "test", "paper", "notebook", "render", "doctor", "clean"}
+    assert wanted <= set(listed)
+
+
+def test_build_needs_compiler_and_make_only(tree: Path) -> None:
+    path = path_with(tree / "bin", *PLAIN, *COMPILER)
+    done = call("make", "build", cwd=tree, PATH=path)
+    assert done.returncode == 0, done.stderr
+    assert subprocess.run([tree / "build/server"], check=False).returncode == 0
+    assert (tree / "build/client").is_file()
+
+
+def test_build_without_compiler_says_so(tree: Path) -> None:
+    done = call("make", "build", cwd=tree, PATH=path_with(tree / "bin", *PLAIN))
+    assert done.returncode != 0
+    assert "no C compiler found" in done.stdout + done.stderr
+
+
+def test_second_build_does_nothing(tree: Path) -> None:
+    call("make", "build", cwd=tree)
+    assert "CC" not in call("make", "build", cwd=tree).stdout
+
+
+def test_changed_header_recompiles_those_who_include_it(tree: Path) -> None:
+    call("make", "build", cwd=tree)
+    header = tree / "src_c/one.h"
+    stamp = header.stat().st_mtime + 5
+    os.utime(header, (stamp, stamp))
+    said = call("make", "build", cwd=tree).stdout
+    assert "src_c/server.c" in said
+    assert "src_c/client.c" not in said
+
+
+def test_flags_are_recorded_and_their_change_recompiles(tree: Path) -> None:
+    call("make", "build", cwd=tree)
+    flags = json.loads((tree / "build/flags.json").read_text())
+    assert "-std=c11" in flags["cflags"]
+    assert "-D_GNU_SOURCE" in flags["cppflags"]
+    assert flags["version"]
+    said = call("make", "build", "OPT=-O0", cwd=tree).stdout
+    assert "src_c/client.c" in said
+    again = json.loads((tree / "build/flags.json").read_text())
+    assert "-O0" in again["cflags"]
+
+
+def test_new_model_needs_no_change_of_the_makefile(tree: Path) -> None:
+    (tree / "src_c/models/two.c").write_text(
+        "int two(void);\nint two(void) { return 2; }"
+    )
+    assert "src_c/models/two.c" in call("make", "build", cwd=tree).stdout
+
+
+def test_warning_is_an_error_in_ci_only(tree: Path) -> None:
+    (tree / "src_c/models/two.c").write_text("int two(void) { return 2; }\n")
+    assert call("make", "build", cwd=tree).returncode == 0
+    assert call("make", "build", cwd=tree, CI="true").returncode != 0
+
+
+def test_sanitizers_build_beside_the_plain_program(tree: Path) -> None:
+    done = call("make", "build", "SAN=undefined", cwd=tree)
+    assert done.returncode == 0, done.stderr
+    assert (tree / "build/undefined/server").is_file()
+    assert not (tree / "build/server").exists()
+
+
+def test_failing_c_test_fails_make(tree: Path) -> None:
+    assert call("make", "test-c", cwd=tree).returncode == 0
+    (tree / "src_c/models/one.c").write_text(
+        "int one(void);\nint one(void) { return 1; }"
+    )
+    assert call("make", "test-c", cwd=tree).returncode != 0
+
+
+def test_rules_stay_short() -> None:
+    rule = longest = 0
+    for line in (ROOT / "Makefile").read_text().splitlines():
+        rule = rule + 1 if line.startswith("\t@") or line.startswith("\t\t") else 0
+        longest = max(longest, rule)
+    assert longest <= 4  # three lines of shell and a continuation
+
+
+# ---- what is installed ------------------------------------------------------
+
+
+def project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def plain_name(requirement: str) -> str:
+    return re.match(r"[A-Za-z0-9._-]+", requirement)[0].lower().replace("_", "-")
+
+
+def test_lock_pins_all_that_the_project_asks_for() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    pinned = set(re.findall(r"^([a-z0-9-]+)==", lock, flags=re.M))
+    extras = project()["optional-dependencies"].values()
+    asked = [*project()["dependencies"], *(r for extra in extras for r in extra)]
+    assert {plain_name(r) for r in asked} <= pinned
+
+
+def test_lock_has_hashes_and_no_address() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    assert "://" not in lock
+    assert "--index" not in lock
+    blocks = re.split(r"\n(?=\S)", lock.strip())
+    assert [b for b in blocks if "--hash=sha256:" not in b] == []
+
+
+def test_conda_environment_has_all_that_the_project_asks_for() -> None:
+    listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    pip = next(entry["pip"] for entry in listed if isinstance(entry, dict))
+    have = {plain_name(e) for e in [*listed, *pip] if isinstance(e, str)}
+    tests = project()["optional-dependencies"]["test"]
+    asked = {plain_name(r) for r in [*project()["dependencies"], *tests]}
+    assert asked - {"pypandoc-binary", "typst"} <= have
+    assert {"quarto", "liburing", "redis-server", "c-compiler"} <= have
+
+
+# ---- tools/setup.sh ---------------------------------------------------------
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a directory with the set-up script and a lock of one package."""
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools/setup.sh", tmp_path / "tools")
+    lock = "uv==9999.0 \\\n    --hash=sha256:" + "0" * 64 + "\n"
+    (tmp_path / "requirements.lock").write_text(lock)
+    return tmp_path
+
+
+def set_up(place: Path, *words: str, **environ: str) -> subprocess.CompletedProcess:
+    given = {"CONNLAB_APT": "no", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""} | environ
+    return call("sh", "tools/setup.sh", *(words or ("run",)), cwd=place, **given)
+
+
+def finished_venv(place: Path) -> None:
+    """Make what a finished set-up leaves, from the outside."""
+    make = [sys.executable, "-m", "venv", "--without-pip", place / ".venv"]
+    subprocess.run(make, check=True)
+    both = (place / "requirements.lock").read_text() + f"{place}\n"
+    done = subprocess.run(["cksum"], input=both, capture_output=True, text=True)
+    (place / ".venv/.connlab").write_text(done.stdout)
+
+
+def test_nothing_is_done_when_the_lock_is_the_same(place: Path) -> None:
+    finished_venv(place)
+    done = set_up(place)
+    assert done.returncode == 0, done.stderr
+    assert "Python packages" not in done.stderr
+
+
+def test_changed_lock_installs_anew_and_failure_is_not_taken_for_done(
+    place: Path,
+) -> None:
+    finished_venv(place)
+    (place / "requirements.lock").write_text("# other\n")
+    done = set_up(place)
+    assert "Python packages into .venv" in done.stderr
+    assert done.returncode == 1
+    assert "could not be had" in done.stderr
+    assert not (place / ".venv/.connlab").exists()
+
+
+@pytest.mark.parametrize("version", ["3.10.2", None])
+def test_python_too_old_or_absent_is_said_plainly(
+    place: Path, version: str | None
+) -> None:
+    path = path_with(place / "bin", *PLAIN)
+    if version:
+        old = place / "bin/python3"
+        old.write_text(f'#!/bin/sh\n[ "$1" = -c ] && exit 1\necho Python {version}\n')
+        old.chmod(0o755)
+    done = set_up(place, PATH=path)
+    assert done.returncode == 1
+    assert "Python 3.11 or later is needed" in done.stderr
+    assert (version or "no python3") in done.stderr
+
+
+def test_missing_system_package_costs_one_line(place: Path) -> None:
+    finished_venv(place)
+    done = set_up(place, PATH=path_with(place / "bin", *PLAIN, *COMPILER))
+    assert done.returncode == 0
+    lines = [ln for ln in done.stderr.splitlines() if "redis-server" in ln]
+    assert len(lines) == 1
+    assert "without it: the guestbook" in lines[0]
+
+
+def test_apt_is_asked_once_and_again_on_request(place: Path) -> None:
+    finished_venv(place)
+    path = path_with(place / "bin", *PLAIN, *COMPILER, "env")
+    for name, text in (("apt-get", 'echo "$@" >>asked'), ("id", "echo 0")):
+        fake = place / "bin" / name
+        fake.unlink(missing_ok=True)
+        fake.write_text(f"#!/bin/sh\n{text}\n")
+        fake.chmod(0o755)
+    asked = place / "asked"
+    set_up(place, PATH=path, CONNLAB_APT="yes")
+    assert "install" in asked.read_text()
+    assert "redis-server" in asked.read_text()
+    asked.unlink()
+    set_up(place, PATH=path, CONNLAB_APT="yes")
+    assert not asked.exists()
+    set_up(place, "run", "--retry", PATH=path, CONNLAB_APT="yes")
+    assert asked.exists()
+
+
+def test_unknown_word_prints_the_usage(place: Path) -> None:
+    done = set_up(place, "walk")
+    assert done.returncode == 2
+    assert "sh tools/setup.sh run" in done.stdout
+
+
+# ---- what README.md and CONTRIBUTING.md say ---------------------------------
+
+TEXTS = ["README.md", "CONTRIBUTING.md"]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_links_and_pictures_lead_somewhere(name: str) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)", (ROOT / name).read_text())
+    local = [target for target in targets if "://" not in target]
+    assert [target for target in local if not (ROOT / target).exists()] == []
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_paths_that_are_named_exist(name: str) -> None:
+    top = "src_c|connlab|notebooks|tests|tools|paper|runs"
+    named = re.findall(rf"`((?:{top})/[\w./-]+)`", (ROOT / name).read_text())
+    made = ("paper/_output", "runs/name", "notebooks/NN-name")
+    kept = [path for path in named if not path.startswith(made)]
+    assert [path for path in kept if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_commands_that_are_named_exist(name: str) -> None:
+    text = (ROOT / name).read_text()
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M)
+    assert set(re.findall(r"[`$] ?make ([a-z-]+)", text)) <= set(targets)
+    commands = re.findall(r"python -m connlab ([a-z-]+)", text)
+    assert set(commands) <= set(__main__.cli.commands)
+
+
+def shown_model() -> tuple[str, str]:
+    """Return the source and the row that CONTRIBUTING.md shows."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    source, row = re.findall(r"^```c\n(.*?)^```", text, flags=re.M | re.S)
+    return source, row
+
+
+def test_contributing_shows_a_model_as_it_is() -> None:
+    source, row = shown_model()
+    assert (ROOT / "src_c/models/prethread.c").read_text().endswith(source)
+    assert row in (ROOT / "src_c/models.def").read_text()
+
+
+def test_a_file_and_a_row_make_a_model(tmp_path: Path) -> None:
+    source, row = (text.replace("prethread", "another") for text in shown_model())
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    shutil.copytree(ROOT / "src_c", tmp_path / "src_c")
+    (tmp_path / "src_c/models/another.c").write_text(source)
+    table = tmp_path / "src_c/models.def"
+    table.write_text(table.read_text() + row)
+    done = call("make", "build/server", "OPT=-O0", "CI=true", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    listed = call("build/server", "--list", cwd=tmp_path)
+    names = [model["name"] for model in json.loads(listed.stdout)["models"]]
+    assert "another" in names

@@ -1,0 +1,104 @@
+"""Numbers as text: units, digits and what an interval carries."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from connlab import schema
+from connlab.study import formatting as f
+from connlab.study.interval import Interval
+from connlab.study.metrics import _NAMED, metric
+
+
+def made(value, half, n=10):
+    return Interval(value, value - half, value + half, n, 0.95, "t")
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "text"),
+    [
+        (9.234, 0.2, "9.2 [9.0, 9.4]"),
+        (9.234, 0.12, "9.23 [9.11, 9.35]"),
+        (9.234, 0.9, "9.2 [8.3, 10.1]"),
+        (108_234, 310, "108\u202f200 [107\u202f900, 108\u202f500]"),
+        (1.0213, 0.0041, "1.021 [1.017, 1.025]"),
+        (-0.5, 0.2, "−0.5 [−0.7, −0.3]"),
+        (0.001, 0.5, "0.0 [−0.5, 0.5]"),
+        (5.0, 0.0, "5.00 [5.00, 5.00]"),
+        (5.0, math.nan, "5.0 [no interval]"),
+        (1234.0, math.nan, "1\u202f200 [no interval]"),
+    ],
+)
+def test_no_digit_that_the_interval_does_not_carry(value, half, text):
+    assert f.number_text(made(value, half)) == text
+
+
+@given(some.floats(1e-6, 1e6), some.floats(1e-4, 0.5))
+def test_printed_bounds_stay_near_the_interval(value, relative):
+    """Rounding moves a bound by at most a quarter of the half-width."""
+    i = made(value, value * relative)
+    step = 10.0 ** -f.decimals(i)
+    assert i.half_width / 20 < step <= i.half_width
+
+
+def test_units_follow_the_number():
+    assert f.number_text(made(9.2, 0.2), "ms") == "9.2 ms [9.0, 9.4]"
+    assert f.number_text(made(9.2, 0.2), "%", bounds=False) == "9.2\u202f%"
+    assert f.number_text(made(9.2, 0.2), bounds=False) == "9.2"
+
+
+@pytest.mark.parametrize(
+    ("unit", "values", "factor", "text"),
+    [
+        ("s", [2e-5], 1e6, "µs"),
+        ("s", [1e-4, 9e-3, 0.1], 1e3, "ms"),
+        ("s", [5.0], 1, "s"),
+        ("s", [2e-9], 1e9, "ns"),
+        ("requests/s", [108_000.0], 1e-3, "thousand requests/s"),
+        ("requests/s", [2e6], 1e-6, "million requests/s"),
+        ("requests/s", [900.0], 1, "requests/s"),
+        ("bytes", [3 * 2**20], 2**-20, "MiB"),
+        ("bytes/s", [5000.0], 2**-10, "KiB/s"),
+        ("count", [7], 1, ""),
+        ("1", [1.0], 1, ""),
+        ("s", [], 1, "s"),
+        ("s", [math.nan], 1, "s"),
+    ],
+)
+def test_values_choose_their_unit(unit, values, factor, text):
+    assert f.display_unit(unit, values) == (pytest.approx(factor), text)
+
+
+def test_plus_minus_is_for_even_intervals():
+    assert f.plus_minus(made(9.234, 0.2)) == "9.2 ± 0.2"
+    assert f.plus_minus(Interval(9.0, 8.9, 9.9, 5, 0.95, "BCa")) == "9.0 [8.9, 9.9]"
+    assert f.plus_minus(Interval(9.0, math.nan, math.nan, 1, 0.95, "t")) == "9.0"
+
+
+def test_plain_numbers_and_lists():
+    assert f.plain(15_000) == "15\u202f000"
+    assert f.plain(0.5) == "0.5"
+    assert f.plain(100.0) == "100"
+    assert f.listing(["a"]) == "a"
+    assert f.listing(["a", "b", "c"]) == "a, b and c"
+    assert f.listing([]) == ""
+
+
+def test_metrics_say_name_unit_and_good_end():
+    assert metric("throughput_rps").better == "higher"
+    assert metric("response_p99_s").label == "99th percentile of response time"
+    assert metric("connect_mean_s").unit == "s"
+    assert metric("accepted").unit == "count"
+    assert metric("new_thing").label == "new thing"
+
+
+def test_named_metrics_keep_the_unit_of_their_column():
+    """Studies may name columns that they derive; the schema names the others."""
+    units = {c.name: c.unit.replace("1/s", "requests/s") for c in schema.COLUMNS}
+    named = {name: unit for name, (_, unit, _) in _NAMED.items() if name in units}
+    assert "throughput_rps" in named
+    assert named == {name: units[name] for name in named}

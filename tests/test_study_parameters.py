@@ -1,0 +1,149 @@
+"""Parameters: what a cell declares, and what is refused in which words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from connlab import parameters
+from connlab.parameters import ParameterError
+
+CELL = """\
+run: str = "mine"                     # name of the run
+models: list[str] = ["thread"]        # names from `server --list`
+connections: list[int] = [1, 10]      # clients at once (1..100000)
+trials: int = 5                       # blocks at least (1..1000)
+max_trials: int | None = None         # blocks at most (1..1000)
+duration: float = 1.0                 # seconds of a window (0.05..600)
+budget: str | None = None             # time for it all, "10m"
+kind: str = "sleep"                   # of the delay (one of: sleep, spin)
+fresh: bool = False
+"""
+
+
+@pytest.fixture
+def notebook(tmp_path):
+    path = tmp_path / "01-x.ipynb"
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# Why?"]},
+        {
+            "cell_type": "code",
+            "metadata": {"tags": ["parameters"]},
+            "source": CELL.splitlines(keepends=True),
+        },
+    ]
+    path.write_text(json.dumps({"cells": cells, "nbformat": 4}))
+    return path
+
+
+def test_a_cell_declares_name_type_default_help_and_range(notebook):
+    known = parameters.declared(notebook)
+    assert list(known)[:3] == ["run", "models", "connections"]
+    trials = known["trials"]
+    assert (trials.type, trials.default, trials.help) == ("int", 5, "blocks at least")
+    assert (trials.low, trials.high) == (1, 1000)
+    assert known["kind"].choices == ("sleep", "spin")
+    assert known["budget"].help == 'time for it all, "10m"'
+    assert known["fresh"].help == ""
+    assert known["duration"].allowed == "float, 0.05..600"
+
+
+def test_good_values_come_back_typed(notebook):
+    given = {"duration": 2, "connections": [1, 5], "max_trials": None, "trials": 7}
+    values = parameters.validate(notebook, given)
+    assert values == given
+    assert isinstance(values["duration"], float)
+    assert parameters.validate(notebook, {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"conections": [1]},
+            "unknown parameter 'conections'; did you mean 'connections'",
+        ),
+        ({"zzz": 1}, "unknown parameter 'zzz'; there are: run, models"),
+        ({"trials": "ten"}, "trials: 'ten'; allowed: int, 1..1000 (blocks at least)"),
+        ({"trials": 0}, "trials: 0; allowed: int, 1..1000"),
+        ({"trials": 2.5}, "trials: 2.5"),
+        ({"trials": True}, "trials: True"),
+        ({"models": "epoll"}, "models: 'epoll'; allowed: list[str]"),
+        ({"connections": [1, 0]}, "connections: 0; allowed: list[int], 1..100000"),
+        ({"connections": ["1"]}, "connections: ['1']"),
+        ({"kind": "slep"}, "did you mean 'sleep'"),
+        ({"fresh": 1}, "fresh: 1; allowed: bool"),
+        ({"run": None}, "run: None; allowed: str"),
+        ({"duration": float("nan")}, "duration"),
+    ],
+)
+def test_bad_values_are_refused_by_name(notebook, given, said):
+    with pytest.raises(ParameterError) as error:
+        parameters.validate(notebook, given)
+    assert said in str(error.value)
+
+
+def test_lists_and_numbers_may_come_as_text_the_way_papermill_hands_them_on(notebook):
+    given = {"connections": "[1, 10]", "models": "[thread, epoll]", "trials": "7"}
+    assert parameters.validate(notebook, given) == {
+        "connections": [1, 10],
+        "models": ["thread", "epoll"],
+        "trials": 7,
+    }
+    with pytest.raises(ParameterError, match="connections: 0"):
+        parameters.validate(notebook, {"connections": "[0]"})
+    with pytest.raises(ParameterError, match="connections"):
+        parameters.validate(notebook, {"connections": "[1, "})
+    assert parameters.validate(notebook, {"run": "7"}) == {"run": "7"}
+
+
+def test_every_mistake_is_told_at_once(notebook):
+    with pytest.raises(ParameterError) as error:
+        parameters.validate(notebook, {"trials": 0, "model": ["x"]})
+    assert len(str(error.value).splitlines()) == 2
+
+
+def test_a_notebook_without_the_tag_is_an_error(tmp_path):
+    path = tmp_path / "x.ipynb"
+    path.write_text(json.dumps({"cells": []}))
+    with pytest.raises(ParameterError, match="no cell is tagged"):
+        parameters.declared(path)
+
+
+@pytest.mark.parametrize("line", ["trials = 5", "trials: int", "import os"])
+def test_a_parameters_cell_holds_declarations_only(line):
+    with pytest.raises(ParameterError, match="declares no parameter"):
+        parameters.parse(line)
+
+
+def test_a_default_is_a_plain_value():
+    with pytest.raises(ParameterError, match="not a plain value"):
+        parameters.parse("x: int = len('a')")
+
+
+def _ran(*cells, **values):
+    space: dict = {"In": ["", *cells]}
+    for cell in cells:
+        exec(cell, space)
+    return space | values
+
+
+def test_inside_a_notebook_defaults_pass_and_later_names_do_not_matter():
+    parameters.check(_ran(CELL, "frame = 3\nratio = 2.0"))
+
+
+def test_inside_a_notebook_injected_values_are_checked():
+    with pytest.raises(ParameterError, match="'trails'; did you mean 'trials'"):
+        parameters.check(_ran(CELL, "# Parameters\ntrails = 9\n"))
+    with pytest.raises(ParameterError, match="connections: 0"):
+        parameters.check(_ran(CELL, "# Parameters\nconnections = [0]\n"))
+    parameters.check(_ran(CELL, "# Parameters\nconnections = [7]\n"))
+    space = _ran(CELL, "# Parameters\nconnections = '[7, 8]'\n")
+    parameters.check(space)
+    assert space["connections"] == [7, 8]
+
+
+def test_inside_a_notebook_the_cell_has_to_have_run():
+    with pytest.raises(ParameterError, match="has not been run"):
+        parameters.check({"In": [""]})

@@ -1,0 +1,239 @@
+"""Study 01: every sentence follows its data, and the notebook keeps the rules."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import study_made as made
+
+from connlab import parameters
+from connlab.study import load, look
+from connlab.study import response_time as rt
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOK = ROOT / "notebooks" / "01-response-time.ipynb"
+MODELS = ("select", "thread", "epoll")
+
+
+def run(tmp_path, models=MODELS, connections=(1, 100, 1000), **options):
+    trials = made.sweep(models, connections, **options)
+    return load("made", "response-time", root=made.write(tmp_path, trials))
+
+
+def found(frame):
+    return rt.compare(frame, baseline="epoll")
+
+
+# ---- the answer ----------------------------------------------------------------
+
+
+def test_models_that_differ_are_a_yes(tmp_path):
+    frame = run(tmp_path, capacity={"thread": 60_000.0}, cv=0.01, blocks=8)
+    said = rt.answer(frame, found(frame))
+    assert said.startswith("Yes: at 1\u202f000 connections")
+    assert "thread per connection" in said
+    assert "of 6 comparisons with epoll, level-triggered 2 differ" in said
+
+
+def test_models_that_are_shown_alike_are_a_no(tmp_path):
+    frame = run(tmp_path, cv=0.005, blocks=8)
+    said = rt.answer(frame, found(frame))
+    assert said.startswith("No, not here")
+    assert "6 indistinguishable" in said
+
+
+def test_noise_is_undecided(tmp_path):
+    frame = run(tmp_path, cv=0.3, blocks=4)
+    assert rt.answer(frame, found(frame)).startswith("Undecided")
+
+
+def test_nothing_to_compare_is_said(tmp_path):
+    frame = run(tmp_path, models=("epoll",))
+    assert "cannot say" in rt.answer(frame, found(frame))
+    assert rt.ratios(None, frame, []) is None
+
+
+# ---- the findings --------------------------------------------------------------
+
+
+def test_the_ceiling_is_where_throughput_stands_still(tmp_path):
+    frame = run(
+        tmp_path,
+        connections=(1, 2, 10, 1000),
+        models=("epoll", "poll"),
+        capacity={"poll": 1e9},
+    )
+    said = rt.ceiling(frame)
+    assert "from 10 connections on for epoll, level-triggered" in said
+    assert "still grows at the last level measured for poll" in said
+    assert "nothing can be said" in rt.ceiling(frame[frame.connections == 1])
+
+
+def test_littles_law_is_checked_against_the_counted_rate(tmp_path):
+    frame = run(tmp_path)
+    assert "in 45 of 45 usable trials" in rt.little(frame)
+    off = frame.assign(response_mean_s=frame.response_mean_s * 1.1)
+    assert "in 0 of 45 usable trials, and the median difference is 9.1%" in rt.little(
+        off
+    )
+
+
+def test_bottlenecks_are_counted(tmp_path):
+    frame = run(tmp_path, blocks=2)
+    assert "18 server-bound" in rt.bottleneck(frame)
+    bound = frame.assign(label="client-bound")
+    assert "not ranked" in rt.bottleneck(bound)
+
+
+def test_cost_names_the_cheapest_and_the_dearest(tmp_path):
+    frame = run(tmp_path, capacity={"thread": 50_000.0}, cv=0.001)
+    said = rt.cost(frame)
+    assert said.index("least") < said.index("most by thread per connection")
+
+
+def test_no_usable_trial_breaks_no_sentence(tmp_path):
+    frame = run(tmp_path, models=("select",), connections=(2000, 3000))
+    for sentence in (rt.ceiling, rt.little, rt.bottleneck, rt.cost):
+        assert sentence(frame).endswith(".")
+    assert "cannot say" in rt.answer(frame, found(frame))
+
+
+def test_the_common_level_is_where_most_models_still_stand(tmp_path):
+    frame = run(tmp_path, connections=(10, 1000, 2000, 35_000))
+    assert rt.common_level(frame) == 1000
+
+
+def test_another_baseline_when_the_wanted_one_is_missing(tmp_path):
+    frame = run(tmp_path, models=("select", "thread"), connections=(10, 2000))
+    assert rt.baseline_of(frame, "thread") == "thread"
+    assert rt.baseline_of(frame, "epoll") == "thread"
+
+
+# ---- results -------------------------------------------------------------------
+
+
+def test_everything_ends_in_results(tmp_path):
+    frame = run(tmp_path, connections=(10, 2000))
+    results = rt.begin(frame, root=tmp_path)
+    rt.throughput(results, frame)
+    rt.response(results, frame)
+    rt.table(results, frame)
+    rt.tails(results, frame)
+    rt.words(results, frame, found(frame))
+    rt.ratios(results, frame, found(frame))
+    results.answer = rt.answer(frame, found(frame))
+    said = json.loads(results.write().read_text())
+    assert [f["id"] for f in said["figures"]] == [
+        "fig-throughput",
+        "fig-response-time",
+        "fig-response-time-ratios",
+    ]
+    assert [t["id"] for t in said["tables"]] == [
+        "tbl-response-time",
+        "tbl-response-time-tails",
+    ]
+    mine = frame[(frame.model == "epoll") & (frame.connections == 10)]
+    assert said["values"]["epoll_mean_10"]["n"] == len(mine)
+    assert "select_mean_2000" not in said["values"]
+    assert "thread_epoll_2000" in said["words"]
+    assert said["failures"][0]["reason"] == "beyond FD_SETSIZE"
+
+
+def test_the_published_table_is_reread_by_littles_law(tmp_path):
+    results = rt.begin(run(tmp_path, connections=(10,)), root=tmp_path)
+    p = rt.reread(results)
+    at = p.data[p.data.clients == 1000].set_index("model")
+    assert at.loc["epoll", "value"] == pytest.approx(108.235, rel=1e-4)
+    assert p.data["lo"].isna().all()
+    assert "server error" in p.alt
+    assert rt.reread(results, name="missing.csv") is None
+
+
+def test_verdicts_read_as_sentences_whatever_the_word(tmp_path):
+    frame = run(tmp_path, capacity={"thread": 60_000.0}, cv=0.05, blocks=3)
+    names = look.styles(frame)
+    for one in found(frame):
+        said = rt.verdict(one, names)
+        assert said.endswith(".")
+        assert f"{one.where['connections']:,}".replace(",", "\u202f") in said
+        assert one.word.split()[0] in said
+
+
+# ---- the notebook --------------------------------------------------------------
+
+
+def cells():
+    return json.loads(NOTEBOOK.read_text())["cells"]
+
+
+def test_the_notebook_is_committed_without_output():
+    for cell in cells():
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            assert cell["execution_count"] is None
+
+
+def test_the_notebook_asks_the_studys_question():
+    assert "".join(cells()[0]["source"]).splitlines()[0] == f"# {rt.QUESTION}"
+
+
+def test_the_notebook_defines_nothing_long():
+    for cell in cells():
+        if cell["cell_type"] == "code":
+            for node in ast.walk(ast.parse("".join(cell["source"]))):
+                if isinstance(node, ast.FunctionDef):
+                    assert node.end_lineno - node.lineno < 5
+
+
+def test_every_parameter_is_typed_and_explained():
+    known = parameters.declared(NOTEBOOK)
+    assert {"run", "models", "connections", "trials", "duration", "seed"} <= set(known)
+    assert all(p.help for p in known.values())
+    defaults = {name: p.default for name, p in known.items()}
+    assert parameters.validate(NOTEBOOK, defaults) == defaults
+
+
+@pytest.mark.slow
+@pytest.mark.serial
+@pytest.mark.skipif(
+    not (ROOT / "build" / "server").exists()
+    or not (ROOT / "build" / "client").exists(),
+    reason="needs build/server and build/client",
+)
+@pytest.mark.parametrize("folder", [".", "notebooks"])
+def test_plain_papermill_runs_it_from_anywhere(tmp_path, folder):
+    done = _papermill(tmp_path, folder, "-p", "connections", "[1,4]")
+    assert done.returncode == 0, done.stderr[-2000:]
+    path = tmp_path / "runs" / "t" / "response-time" / "results.json"
+    said = json.loads(path.read_text())
+    assert said["trials"]["total"] == 2 * 2 * 2
+    assert said["answer"]
+
+
+@pytest.mark.slow
+def test_plain_papermill_refuses_what_it_does_not_know(tmp_path):
+    done = _papermill(tmp_path, ".", "-p", "conections", "[1,4]")
+    assert done.returncode != 0
+    assert "did you mean 'connections'" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def _papermill(tmp_path, folder, *more):
+    tool = shutil.which("papermill", path=str(Path(sys.executable).parent))
+    notebook = NOTEBOOK if folder == "." else Path(NOTEBOOK.name)
+    given = {"run": "t", "models": "[thread, epoll]", "trials": 2, "duration": 0.1}
+    pairs = [str(v) for p in given.items() for v in ("-p", *p)]
+    root = ["-p", "root", str(tmp_path / "runs")]
+    return subprocess.run(
+        [tool, str(notebook), str(tmp_path / "out.ipynb"), *pairs, *root, *more],
+        cwd=ROOT / folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )

@@ -1,0 +1,203 @@
+"""Study 00: its controls hold where they should, fail where they should."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import notebook_rules as rules
+import numpy as np
+import pytest
+import study_made as made
+
+from connlab import drive
+from connlab.study import calibration, claims, load
+from connlab.study import the_machine as tm
+from connlab.study.frames import load_windows
+
+NOTEBOOK = rules.ROOT / "notebooks" / "00-the-machine.ipynb"
+KNOWN_S = 0.005
+
+
+def run(tmp_path, *, found=1.0, twin=1.0, blocks=10, cv=0.005, spoilt=()):
+    """Trials of all four arms; the delayed arm shows `found` of the known delay."""
+    trials = []
+    for block in range(blocks):
+        for order, arm in enumerate(("A", "B", "prompt", "delayed")):
+            t = made.trial(block=block, order=order, cv=cv)
+            t["key"] = f"{arm}-{block}"
+            t["factors"]["arm"] = arm
+            t["server"]["samples"]["other_cpu_s"] = 0.02
+            if arm == "B":
+                t["client"]["window"]["throughput_rps"] *= twin
+            if arm == "delayed":
+                t["client"]["response"]["mean_ns"] += found * KNOWN_S * 1e9
+            if arm in spoilt:
+                t["gates"]["quiet"] = {"ok": False, "value": 1.0, "threshold": 0.1}
+            trials.append(t)
+    return load("made", "response-time", root=made.write(tmp_path, trials))
+
+
+def answered(tmp_path, **options):
+    frame = run(tmp_path, **options)
+    results = tm.begin(frame, root=tmp_path)
+    same = tm.aa(results, frame)
+    found = tm.delay(results, frame, known_ms=1000 * KNOWN_S)
+    return tm.answer(same, found), same, found
+
+
+def test_both_controls_hold_on_a_good_machine(tmp_path):
+    said, same, found = answered(tmp_path)
+    assert said.startswith("Yes, as far as its controls reach")
+    assert same.ok
+    assert same.effect.contains(1.0)
+    assert found.ok
+
+
+def test_a_server_that_differs_from_itself_is_told(tmp_path):
+    said, same, _ = answered(tmp_path, twin=1.1)
+    assert said.startswith("Only with care: the A/A control did not hold;")
+    assert not same.ok
+
+
+def test_a_delay_that_is_not_found_is_told(tmp_path):
+    said, _, found = answered(tmp_path, found=0.9)
+    assert "the known delay was not recovered within 1 %" in said
+    assert found.effect.value == pytest.approx(0.9, abs=0.02)
+
+
+def test_without_usable_trials_nothing_is_answered(tmp_path):
+    said, same, _ = answered(tmp_path, spoilt=("A",))
+    assert same is None
+    assert said.startswith("This run cannot say")
+    assert "fewer than two usable" in tm.control_said(None, "a known delay")
+
+
+def test_the_grids_give_each_arm_what_it_needs():
+    grids = tm.grids(model="epoll", connections=50, users=1, known_ms=2.5)
+    arms = {arm: g for g in grids for arm in g["arm"]}
+    assert set(arms) == {"A", "B", "delayed", "prompt"}
+    assert arms["delayed"]["delay"] == ["fixed:2.5"]
+    assert arms["delayed"]["workload"] == arms["prompt"]["workload"] == ["work"]
+    assert arms["A"] is arms["B"]
+
+
+def test_what_scatters_is_said_by_its_level(tmp_path):
+    frame = run(tmp_path)
+    said = tm.noise(frame, load_windows("made", "response-time", root=tmp_path))
+    assert "between the tenths of a second" in said
+    assert "20 trials" in said
+    assert "no trend" in said
+    busy = frame.assign(other_cpu_s=0.5)
+    assert "50.0% of a core in the median trial and more than 5% in 40" in tm.left_out(
+        busy
+    )
+
+
+# ---- the floor -----------------------------------------------------------------
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A floor that counts how often it was started."""
+    path = tmp_path / "floor"
+    report = {"thread": {"create_join_ns": [17e3]}, "switch": {"switch_ns": [1.5e3]}}
+    report |= {"echo": {"throughput_rps": [None]}}
+    text = f"#!/bin/sh\necho x >> {tmp_path}/count\necho '{json.dumps(report)}'\n"
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def floor(tmp_path, program, rounds, **options):
+    return drive.floor(
+        tm.STUDY,
+        run="made",
+        root=tmp_path,
+        rounds=rounds,
+        command=(str(program),),
+        progress=False,
+        **options,
+    )
+
+
+def test_a_round_that_is_there_is_not_measured_again(tmp_path, program):
+    floor(tmp_path, program, 2)
+    path = tmp_path / "made" / tm.STUDY / "floor.jsonl"
+    with path.open("a") as file:
+        file.write('{"key": "cut off')
+    floor(tmp_path, program, 3)
+    assert (tmp_path / "count").read_text().count("x") == 3
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["round"] for line in lines] == [0, 1, 2]
+    floor(tmp_path, program, 2, duration=0.2)
+    measured = calibration.load_floors("made", root=tmp_path)
+    assert set(measured["name"]) == {"thread", "switch"}
+    assert len(measured) == 4
+
+
+def test_a_floor_that_fails_says_why(tmp_path, program):
+    program.write_text("#!/bin/sh\necho 'floor: socket: no' >&2\nexit 1\n")
+    with pytest.raises(RuntimeError, match="exit 1: floor: socket: no"):
+        floor(tmp_path, program, 1)
+    with pytest.raises(ValueError, match="rounds: 0"):
+        floor(tmp_path, program, 0)
+    with pytest.raises(FileNotFoundError, match="make build"):
+        floor(tmp_path, tmp_path / "nowhere", 1)
+
+
+def test_the_ledger_judges_rounds_beside_trials(tmp_path, program):
+    run(tmp_path, blocks=2)
+    (tmp_path / "made" / "response-time").rename(tmp_path / "made" / tm.STUDY)
+    floor(tmp_path, program, 3)
+    found = {j.claim.id: j.finding for j in claims.judge_all("made", root=tmp_path)}
+    assert found["L13"].verdict == "holds"
+    assert found["L13"].effect.value == pytest.approx(17e-6)
+
+
+# ---- results -------------------------------------------------------------------
+
+
+def test_everything_ends_in_results_and_lines(tmp_path):
+    frame = run(tmp_path)
+    dice = np.random.default_rng(1)
+    report = {
+        "ping_pong": {"round_trip_ns": list(20e3 + 1e3 * dice.random(8))},
+        "echo": {"throughput_rps": [2e5] * 8},
+    }
+    results = tm.begin(frame, root=tmp_path)
+    found = tm.bounds(results, frame, calibration.floors(report))
+    tm.costs(results, found)
+    tm.table(results, found)
+    tm.forest(results, tm.itself(results, frame))
+    tm.drifting(results, frame)
+    tm.windows(results, frame, load_windows("made", "response-time", root=tmp_path))
+    results.answer = "made"
+    said = json.loads(results.write().read_text())
+    assert {line["metric"] for line in said["lines"]} == {
+        "throughput_rps",
+        "response_mean_s",
+    }
+    assert [f["id"] for f in said["figures"]] == [
+        "fig-the-machine",
+        "fig-the-machine-itself",
+        "fig-the-machine-drift",
+        "fig-the-machine-windows",
+    ]
+    assert said["values"]["ceiling"]["value"] == pytest.approx(125, rel=0.02)
+    assert said["words"]["aa_throughput_rps"]["word"] == "indistinguishable from"
+
+
+def test_the_notebook_keeps_the_rules():
+    rules.check(NOTEBOOK, question=tm.QUESTION, wants={"rounds", "known_ms", "trials"})
+
+
+@pytest.mark.slow
+@pytest.mark.serial
+@pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
+def test_plain_papermill_runs_it(tmp_path):
+    few = {"rounds": 2, "window": 0.01, "trials": 2, "duration": 0.1}
+    said = rules.run(NOTEBOOK, tmp_path, tm.STUDY, **few, connections=4)
+    assert said["trials"]["total"] == 8
+    assert said["answer"]
+    assert said["values"]["switch"]["n"] == 2

@@ -1,0 +1,317 @@
+"""Every rule on made-up trials: each verdict that it can give, it gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from connlab.study import verdicts
+from connlab.study.verdicts import RuleError, apply
+
+
+def trials(
+    cells: dict[tuple, float], *, metric="throughput_rps", cv=0.01, n=10, seed=1
+):
+    """Return trials of cells (model, connections) -> mean of the metric."""
+    dice = np.random.default_rng(seed)
+    rows = []
+    for block in range(n):
+        weather = 1 + 0.05 * dice.standard_normal()
+        for (model, connections), mean in cells.items():
+            rows.append(
+                {
+                    "model": model,
+                    "connections": connections,
+                    "surviving": connections,
+                    "block": block,
+                    "repeat": block,
+                    "ok": True,
+                    "failure": None,
+                    "label": "server-bound",
+                    metric: mean * weather * (1 + cv * dice.standard_normal()),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def test_a_gate_may_be_overlooked_where_it_flags_what_is_asked():
+    frame = two(50, 100).assign(ok=False, gates_failed="little, stationary")
+    assert compare(frame, "less").verdict == "not testable here"
+    assert compare(frame, "less", overlook=["little"]).verdict == "not testable here"
+    both = compare(frame, "less", overlook=["little", "stationary"])
+    assert both.verdict == "holds"
+    failed = frame.assign(failure="server-died: signal 11")
+    assert compare(failed, "less", overlook=["little", "stationary"]).effect is None
+
+
+def compare(frame, expect, **more):
+    rule = {
+        "rule": "compare",
+        "metric": "throughput_rps",
+        "arm": {"model": "pool", "connections": 10},
+        "baseline": {"model": "thread", "connections": 10},
+        "expect": expect,
+    }
+    return apply(frame, rule | more)
+
+
+def two(pool: float, thread: float, **more) -> pd.DataFrame:
+    return trials({("pool", 10): pool, ("thread", 10): thread}, **more)
+
+
+@pytest.mark.parametrize(
+    ("pool", "thread", "expect", "more", "verdict"),
+    [
+        (100, 1700, "less", {}, "holds"),
+        (100, 1700, "less", {"size": [0.05, 0.07]}, "holds"),
+        (100, 300, "less", {"size": [0.05, 0.07]}, "holds in part"),
+        (300, 100, "less", {}, "does not hold"),
+        (300, 100, "more", {}, "holds"),
+        (100, 100, "alike", {}, "holds"),
+        (103, 100, "alike", {}, "holds"),
+        (200, 100, "alike", {}, "does not hold"),
+    ],
+)
+def test_compare(pool, thread, expect, more, verdict):
+    found = compare(two(pool, thread), expect, **more)
+    assert found.verdict == verdict
+    assert found.effect.contains(pool / thread)
+    assert found.effect_text.startswith("×")
+
+
+def test_compare_says_when_it_cannot_tell():
+    wide = two(100, 101, cv=0.2, n=4)
+    assert compare(wide, "more").verdict == "not testable here"
+    assert compare(wide, "alike").verdict == "not testable here"
+    # A sure difference of about 6 %: neither shown alike nor shown to be beyond 5 %.
+    near = two(106, 100, cv=0.012, n=6, seed=3)
+    assert compare(near, "alike").verdict == "holds in part"
+
+
+def test_no_difference_is_not_the_published_one():
+    close = two(99, 100, cv=0.1, n=8)
+    assert compare(close, "less").verdict == "not testable here"
+    found = compare(close, "less", size=[0.05, 0.07])
+    assert found.verdict == "does not hold"
+    assert found.effect.contains(1.0)
+    near = compare(close, "less", size=[0.9, 0.99])
+    assert near.verdict == "not testable here"
+
+
+def test_compare_names_what_is_missing():
+    frame = two(100, 200)
+    other = {"model": "poll", "connections": 10}
+    found = compare(frame, "more", arm=other)
+    assert (found.verdict, found.why) == (
+        "not testable here",
+        "not measured here: poll, connections 10",
+    )
+    assert compare(frame, "more", arm={"colour": 1}).verdict == "not testable here"
+    failed = frame.assign(ok=frame.model != "pool", failure="server died")
+    assert "server died" in compare(failed, "more").why
+
+
+def test_a_saturated_client_ranks_nobody_but_costs_stand():
+    frame = two(100, 300).assign(label="client-bound")
+    assert compare(frame, "less").verdict == "not testable here"
+    cost = frame.rename(columns={"throughput_rps": "server_cpu_per_request_s"})
+    assert compare(cost, "less", metric="server_cpu_per_request_s").verdict == "holds"
+
+
+def survivors(**kept: tuple[int, ...]) -> pd.DataFrame:
+    """Return trials at each level that kept all (1) or lost some (0)."""
+    rows = [
+        {
+            "model": "select",
+            "connections": int(level[1:]),
+            "surviving": int(level[1:]) if whole else 1020,
+            "failure": None,
+        }
+        for level, wholes in kept.items()
+        for whole in wholes
+    ]
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(
+    ("kept", "verdict"),
+    [
+        ({"n1000": (1, 1), "n2000": (0, 0)}, "holds"),
+        ({"n1000": (1, 1), "n2000": (1, 1)}, "holds in part"),
+        ({"n1000": (1, 1), "n2000": (0, 1)}, "holds in part"),
+        ({"n1000": (1, 1)}, "holds in part"),
+        ({"n1000": (0, 0), "n2000": (1, 1)}, "does not hold"),
+        ({"n5": (1, 1)}, "not testable here"),
+    ],
+)
+def test_survives(kept, verdict):
+    rule = {"rule": "survives", "arm": {"model": "select"}}
+    rule |= {"passes": [1000], "fails": [2000]}
+    found = apply(survivors(**kept), rule)
+    assert found.verdict == verdict
+    assert "connections" in found.why
+
+
+@pytest.mark.parametrize(
+    ("select_most", "epoll_most", "verdict"),
+    [
+        (1000, 2000, "holds"),
+        (2000, 1000, "does not hold"),
+        (2000, 2000, "not testable here"),
+    ],
+)
+def test_outlasts(select_most, epoll_most, verdict):
+    rows = [
+        {"model": m, "connections": n, "surviving": min(n, most), "failure": None}
+        for m, most in (("select", select_most), ("epoll", epoll_most))
+        for n in (1000, 2000)
+    ]
+    rule = {"rule": "outlasts", "arm": {"model": "epoll"}}
+    found = apply(pd.DataFrame(rows), rule | {"baseline": {"model": "select"}})
+    assert found.verdict == verdict
+    assert f"whole up to {epoll_most}" in found.why
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [
+        ((10, 20, 40), "holds"),
+        ((10, 20, 400), "holds in part"),
+        ((1, 2, 4), "does not hold"),
+    ],
+)
+def test_published_rates(times, verdict):
+    frame = pd.DataFrame({"clients": [1000, 2000, 4000], "ms": times})
+    rule = {"rule": "published_rates", "clients": "clients", "times": {"ms": 0.001}}
+    found = apply(frame, rule | {"at_least": 100, "between": [9e4, 11e4]})
+    assert found.verdict == verdict
+    rule |= {"at_least": 4000, "between": [0, 1]}
+    assert apply(frame, rule).verdict == "not testable here"
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [
+        ([True, True, None], "holds"),
+        ([True, False], "holds in part"),
+        ([False], "does not hold"),
+        ([None], "not testable here"),
+    ],
+)
+def test_all_true(answers, verdict):
+    frame = pd.DataFrame({"subject": "thread", "holds": answers})
+    rule = {"rule": "all_true", "column": "holds", "arm": {"subject": "thread"}}
+    assert apply(frame, rule).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("bounds", "verdict"),
+    [
+        ({"at_least": 50}, "holds"),
+        ({"at_most": 50}, "does not hold"),
+        ({"at_least": 100}, "not testable here"),
+    ],
+)
+def test_value(bounds, verdict):
+    rule = {"rule": "value", "metric": "throughput_rps", "arm": {"model": "pool"}}
+    found = apply(two(100, 300, n=20), rule | bounds)
+    assert found.verdict == verdict
+    assert "requests/s" in found.effect_text
+
+
+@pytest.mark.parametrize(
+    ("pool_cv", "thread_cv", "verdict"),
+    [
+        (0.005, 0.1, "holds"),
+        (0.1, 0.005, "does not hold"),
+        (0.05, 0.05, "not testable here"),
+    ],
+)
+def test_steadier(pool_cv, thread_cv, verdict):
+    dice = np.random.default_rng(5)
+    frame = two(100, 100, n=12)
+    for model, cv in (("pool", pool_cv), ("thread", thread_cv)):
+        rows = frame.model == model
+        frame.loc[rows, "throughput_rps"] = 100 * (1 + cv * dice.standard_normal(12))
+    rule = {"rule": "steadier", "metric": "throughput_rps"}
+    rule |= {"arm": {"model": "pool"}, "baseline": {"model": "thread"}}
+    assert apply(frame, rule).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("model_effect", "tuning_effect", "verdict"),
+    [(0.05, 1.0, "holds"), (1.0, 0.05, "does not hold")],
+)
+def test_outweighs(model_effect, tuning_effect, verdict):
+    means = {
+        (m, n): 100 * (1 + model_effect * i) * (1 + tuning_effect * j)
+        for i, m in enumerate(("epoll", "thread"))
+        for j, n in enumerate((10, 1000))
+    }
+    rule = {"rule": "outweighs", "metric": "throughput_rps"}
+    rule |= {"factor": "connections", "other": "model"}
+    assert apply(trials(means), rule).verdict == verdict
+    alone = trials({("epoll", 10): 1.0})
+    assert apply(alone, rule).verdict == "not testable here"
+
+
+def test_a_cell_may_want_that_nothing_was_said():
+    frame = two(100, 300).assign(cores=pd.array([1, None] * 10, dtype="Int64"))
+    assert len(verdicts.select(frame, {"cores": None})) == 10
+    assert set(verdicts.select(frame, {"cores": 1})["model"]) == {"pool"}
+    rule = {"rule": "value", "metric": "throughput_rps"}
+    found = apply(frame, rule | {"arm": {"delay": ["a", "b"], "cores": None}})
+    assert found.why == "not measured here: a or b"
+
+
+@pytest.mark.parametrize(
+    ("rate", "verdict"),
+    [(7.7, "holds"), (70, "does not hold"), (7.5, "holds in part")],
+)
+def test_published_busy(rate, verdict):
+    values = rate + np.array([-0.05, 0, 0.02, 0.04, -0.01])
+    frame = pd.DataFrame({"model": "pool", "value": values})
+    rule = {"rule": "published_busy", "rate": "value", "delay_s": 2.0}
+    rule |= {"arm": {"model": "pool"}, "between": [15, 17]}
+    found = apply(frame, rule)
+    assert found.verdict == verdict
+    assert found.effect.value == pytest.approx(2 * values.mean())
+
+
+def test_every_adds_its_parts_up():
+    frame = two(100, 300)
+    cells = {
+        "rule": "compare",
+        "metric": "throughput_rps",
+        "arm": {"model": "pool"},
+        "baseline": {"model": "thread"},
+    }
+    yes, no = cells | {"expect": "less"}, cells | {"expect": "more"}
+    gone = cells | {"expect": "more", "arm": {"model": "poll"}}
+
+    def verdict(*parts):
+        return apply(frame, {"rule": "every", "parts": list(parts)}).verdict
+
+    assert verdict(yes, yes) == "holds"
+    assert verdict(yes, no) == verdict(yes, gone) == "holds in part"
+    assert verdict(no, no) == verdict(no, gone) == "does not hold"
+    assert verdict(gone) == "not testable here"
+
+
+def test_rules_refuse_words_that_they_do_not_know():
+    with pytest.raises(RuleError, match="compares.*known: compare"):
+        apply(two(1, 1), {"rule": "compares"})
+    with pytest.raises(RuleError, match="colour"):
+        compare(two(1, 1), "more", colour="red")
+    with pytest.raises(RuleError, match="sideways"):
+        compare(two(1, 1), "sideways")
+
+
+def test_all_verdicts_are_seen_in_this_module():
+    assert set(verdicts.VERDICTS) == {
+        "holds",
+        "holds in part",
+        "does not hold",
+        "not testable here",
+    }

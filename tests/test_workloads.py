@@ -1,0 +1,438 @@
+"""Every model under the workloads that wait: work, and http with its guestbook."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import hashlib
+import http.client
+import random
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import upstreams
+from conformance.harness import (
+    PATIENCE_S,
+    SANITIZED,
+    SERVER,
+    Server,
+    entry,
+    eventually,
+    names,
+    receive,
+    receive_all,
+    serving,
+)
+
+MODELS = names()
+CONCURRENT = names(concurrent=True)
+HOST = b"Host: test\r\n"
+
+
+def flags_for(model: str, workers: int = 4) -> list:
+    """Few workers, where the model has a fixed number of them."""
+    return ["--workers", workers] if entry(model)["workers"] == "fixed" else []
+
+
+def seconds_since(start: float) -> float:
+    return time.monotonic() - start
+
+
+# --- work ------------------------------------------------------------------------
+
+
+def ask(server: Server, text: bytes) -> bytes:
+    """Send everything, end the stream, return all answers."""
+    with server.connect() as sock:
+        sock.sendall(text)
+        sock.shutdown(socket.SHUT_WR)
+        return receive_all(sock)
+
+
+@pytest.mark.parametrize("kind", ["sleep", "spin"])
+@pytest.mark.parametrize("model", MODELS)
+def test_work_answers_pipelined_lines_in_order(model, kind):
+    with serving(model, "--workload", "work", "--delay-kind", kind) as server:
+        lines = b"30000 5\n0 5\n10 6\n20000 5\n"
+        start = time.monotonic()
+        assert ask(server, lines) == b"30000\n30000\n10\n50000\n"
+        assert seconds_since(start) >= (0.05 if kind == "sleep" else 0.03)
+    assert server.stats["requests"] == 4
+    if kind == "spin":
+        assert server.stats["cpu_user_s"] + server.stats["cpu_system_s"] >= 0.05
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_buckets_are_one_for_the_whole_server(model):
+    """Whatever thread or process serves a connection, it adds to the same sum."""
+    flags = ["--workload", "work", "--buckets", 3, *flags_for(model)]
+    with serving(model, *flags) as server:
+        for i in range(1, 13):
+            assert ask(server, b"5 2\n") == b"%d\n" % (5 * i)
+        assert ask(server, b"0 1\n") == b"0\n"
+        assert ask(server, b"0 3\n") == b"ERR BUCKET is not there\n"
+
+
+@pytest.mark.parametrize("model", CONCURRENT)
+def test_sleeps_of_clients_overlap(model):
+    delay_s, clients = 0.3, 4
+    with serving(model, "--workload", "work", *flags_for(model)) as server:
+        socks = [server.connect() for _ in range(clients)]
+        start = time.monotonic()
+        for i, sock in enumerate(socks):
+            sock.sendall(b"%d %d\n" % (delay_s * 1e6, i))
+        for sock in socks:
+            assert receive(sock, 7) == b"300000\n"
+            sock.close()
+        assert delay_s <= seconds_since(start) < delay_s * clients * 0.8
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_bad_line_is_told_and_closes(model):
+    with serving(model, "--workload", "work") as server:
+        with server.connect() as sock:
+            sock.sendall(b"0 1\nrubbish\n0 1\n")
+            want = b"0\nERR want DELAY_US BUCKET, two whole numbers\n"
+            assert receive_all(sock) == want
+        with server.connect() as sock:
+            sock.sendall(b"7" * 100000)
+            assert receive_all(sock) == b"ERR the line is too long\n"
+        assert ask(server, b"0 1\n") == b"0\n"
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_long_sleep_does_not_hold_up_the_stop(model):
+    with serving(model, "--workload", "work") as server:
+        sock = server.connect()
+        sock.sendall(b"120000000 1\n")
+        time.sleep(0.1)
+        start = time.monotonic()
+        server.stop()
+        assert seconds_since(start) < (3 if SANITIZED else 1.6)
+        sock.close()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_who_leaves_during_a_sleep_leaks_nothing(model):
+    with serving(model, "--workload", "work", *flags_for(model)) as server:
+        assert ask(server, b"0 1\n") == b"0\n"
+        time.sleep(0.1)  # all workers are there
+        before = server.descriptors()
+        for _ in range(20):
+            sock = server.connect()
+            sock.sendall(b"20000 1\n")
+            sock.close()
+        assert eventually(lambda: ask(server, b"0 1\n") == b"400000\n")
+        assert eventually(lambda: server.descriptors() < before + 10)
+
+
+# --- http: files -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    """A directory to serve, with a large file in it and a secret beside it."""
+    base = tmp_path_factory.mktemp("http")
+    www = base / "www"
+    www.mkdir()
+    (base / "secret").write_text("secret")
+    (www / "index.html").write_text("<h1>here</h1>\n")
+    (www / "a file.txt").write_text("with a blank\n")
+    (www / "out").symlink_to("../secret")
+    (www / "large.bin").write_bytes(random.Random(1).randbytes(12_000_000))
+    return www
+
+
+@contextlib.contextmanager
+def web(model: str, root: Path, redis: tuple | None = None) -> Iterator[Server]:
+    flags = ["--workload", "http", "--root", root, *flags_for(model)]
+    if redis:
+        flags += ["--redis", "{}:{}".format(*redis)]
+    with serving(model, *flags) as server:
+        yield server
+
+
+def request(
+    server: Server, method: str, path: str, body: bytes | None = None
+) -> tuple[int, bytes, dict]:
+    """One request over a connection of its own, by Python's client."""
+    connection = http.client.HTTPConnection(*server.address, timeout=PATIENCE_S)
+    try:
+        connection.request(method, path, body, {"Connection": "close"})
+        response = connection.getresponse()
+        return response.status, response.read(), dict(response.getheaders())
+    finally:
+        connection.close()
+
+
+def statuses(stream: bytes) -> list[int]:
+    """The statuses of all answers in a stream of small ones."""
+    return [int(part[:3]) for part in stream.split(b"HTTP/1.1 ")[1:]]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_files_errors_and_pipelining(model, root):
+    get = b"GET %s HTTP/1.1\r\n" + HOST + b"\r\n"
+    with web(model, root) as server:
+        assert request(server, "GET", "/")[:2] == (200, b"<h1>here</h1>\n")
+        assert request(server, "GET", "/a%20file.txt")[:2] == (200, b"with a blank\n")
+        status, body, headers = request(server, "HEAD", "/large.bin")
+        assert (status, body, headers["Content-Length"]) == (200, b"", "12000000")
+        paths = [b"/", b"/nope", b"/%2e%2e/secret", b"/../secret", b"/out", b"/%zz"]
+        pipeline = b"".join(get % path for path in paths)
+        want = [200, 404, 404, 404, 404, 400]
+        assert statuses(ask(server, pipeline)) == want
+        assert statuses(ask(server, b"DELETE / HTTP/1.1\r\n" + HOST + b"\r\n")) == [405]
+        assert statuses(ask(server, b"GET / HTTP/1.1\r\n\r\n")) == [400]
+        assert statuses(ask(server, get % b"/" * 500)) == [200] * 500
+    assert server.stats["requests"] == 511
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_requests_that_come_byte_by_byte(model, root):
+    with web(model, root) as server, server.connect() as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in b"GET / HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n":
+            sock.sendall(bytes([byte]))
+            time.sleep(0.0005)
+        assert receive_all(sock).endswith(b"\r\n\r\n<h1>here</h1>\n")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_large_file_arrives_whole_and_costs_little_memory(model, root):
+    want = hashlib.sha256((root / "large.bin").read_bytes()).digest()
+    with web(model, root) as server:
+        time.sleep(0.1)  # all workers are there
+        before = server.resident_bytes()
+        with server.connect() as sock:
+            sock.sendall(b"GET /large.bin HTTP/1.1\r\n" + HOST + b"\r\n")
+            time.sleep(0.1)  # the socket's buffers are full by now
+            grown = server.resident_bytes() - before
+            stream = receive(sock, 12_000_000)
+            head, body = stream.split(b"\r\n\r\n", 1)
+            body += receive(sock, 12_000_000 - len(body))
+            assert b"Content-Length: 12000000" in head
+            assert hashlib.sha256(body).digest() == want
+        if not SANITIZED and entry(model)["workers"] != "per-connection":
+            assert grown < 2_000_000
+
+
+@pytest.mark.parametrize("model", names(concurrent=True, isolates_slow=True))
+def test_slow_readers_of_a_large_file_hold_up_nobody(model, root):
+    with web(model, root) as server:
+        slow = [server.connect() for _ in range(8)]
+        for sock in slow:
+            sock.sendall(b"GET /large.bin HTTP/1.1\r\n" + HOST + b"\r\n")
+        for _ in range(20):
+            assert request(server, "GET", "/")[0] == 200
+        for sock in slow:
+            sock.close()
+
+
+# --- http: the guestbook -----------------------------------------------------------
+
+
+@pytest.fixture
+def redis() -> Iterator[tuple]:
+    with upstreams.redis() as address:
+        yield address
+
+
+def visits(body: bytes) -> int:
+    """The number in the built-in page."""
+    return int(body.split(b"Visits: ")[1].split(b"<")[0])
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_remarks_are_kept_escaped_and_counted(model, root, redis):
+    with web(model, root, redis) as server:
+        assert visits(request(server, "GET", "/guestbook")[1]) == 1
+        form = b"remark=%3Cscript%3E+%26+caf%C3%A9"
+        status, body, headers = request(server, "POST", "/guestbook", form)
+        assert (status, body, headers["Location"]) == (303, b"", "/guestbook")
+        status, page, headers = request(server, "GET", "/guestbook")
+        assert "<li>&lt;script&gt; &amp; café</li>".encode() in page
+        assert visits(page) == 2
+        assert headers["Content-Length"] == str(len(page))
+        assert request(server, "POST", "/guestbook", b"remark=")[0] == 400
+        assert request(server, "POST", "/guestbook", b"remark=" + b"a" * 1001)[0] == 413
+        assert request(server, "POST", "/guestbook", b"a" * 20000)[0] == 413
+        assert request(server, "PUT", "/guestbook", b"x")[0] == 405
+        for i in range(105):
+            upstreams.command(redis, "LPUSH", "guestbook:remarks", str(i))
+        request(server, "POST", "/guestbook", b"remark=last")
+        assert upstreams.command(redis, "LLEN", "guestbook:remarks") == b":100\r\n"
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_connections_to_redis_are_kept(model, root, redis):
+    get = b"GET /guestbook HTTP/1.1\r\n" + HOST + b"\r\n"
+    with web(model, root, redis) as server:
+        for _ in range(3):
+            assert statuses(ask(server, get * 20)) == [200] * 20
+        assert visits(request(server, "GET", "/guestbook")[1]) == 61
+    opened = server.stats["upstream_opened"]
+    assert 1 <= opened <= 4  # one per process or loop that served a connection
+
+
+@pytest.mark.parametrize("model", CONCURRENT)
+def test_no_visit_is_lost_when_many_ask_at_once(model, root, redis):
+    """More clients than connections to Redis: the rest wait in line."""
+    get = b"GET /guestbook HTTP/1.1\r\n" + HOST + b"\r\n"
+    clients = 24
+    with (
+        web(model, root, redis) as server,
+        concurrent.futures.ThreadPoolExecutor(clients) as pool,
+    ):
+        done = pool.map(lambda _: statuses(ask(server, get * 10)), range(clients))
+        assert [status for each in done for status in each] == [200] * 240
+        assert visits(request(server, "GET", "/guestbook")[1]) == 241
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_redis_away_is_503_and_its_return_is_noticed(model, root):
+    port = upstreams.free_port()
+    with web(model, root, ("127.0.0.1", port)) as server:
+        for _ in range(2):
+            status, _, headers = request(server, "GET", "/guestbook")
+            assert (status, headers["Retry-After"]) == (503, "1")
+            assert request(server, "POST", "/guestbook", b"remark=1")[0] == 503
+            assert request(server, "GET", "/")[0] == 200
+            with upstreams.redis(port):
+                assert request(server, "POST", "/guestbook", b"remark=1")[0] == 303
+                for count in range(1, 6):
+                    status, body, _ = request(server, "GET", "/guestbook")
+                    assert (status, visits(body)) == (200, count)
+    assert server.stats["errors"]["ECONNREFUSED"] == 4
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_no_redis_at_all_is_503(model, root):
+    with web(model, root) as server:
+        assert request(server, "GET", "/guestbook")[0] == 503
+        assert request(server, "GET", "/")[0] == 200
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_silent_redis_is_503_in_time_and_holds_up_nobody_else(model, root):
+    with upstreams.stub(upstreams.silent) as silent, web(model, root, silent) as server:
+        start = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            asked = [pool.submit(request, server, "GET", "/guestbook") for _ in "12"]
+            time.sleep(0.1)
+            if entry(model)["concurrent"]:
+                for _ in range(5):
+                    assert request(server, "GET", "/")[0] == 200
+                assert seconds_since(start) < 0.9
+            assert [each.result()[0] for each in asked] == [503, 503]
+        rounds = 1 if entry(model)["concurrent"] else 2
+        assert 0.9 * rounds < seconds_since(start) < 1.6 * rounds + SANITIZED
+    assert server.stats["errors"]["ETIMEDOUT"] == 2
+
+
+@pytest.mark.parametrize(
+    "model", names(family="readiness") + names(family="completion")
+)
+def test_those_who_wait_in_line_for_a_silent_redis_give_up_too(model, root):
+    """40 clients, 16 connections to Redis: all are told within the same second."""
+    with upstreams.stub(upstreams.silent) as silent, web(model, root, silent) as server:
+        start = time.monotonic()
+        socks = [server.connect() for _ in range(40)]
+        for sock in socks:
+            sock.sendall(b"GET /guestbook HTTP/1.0\r\n\r\n")
+        for sock in socks:
+            assert statuses(receive_all(sock)) == [503]
+            sock.close()
+        assert 0.9 < seconds_since(start) < 1.8 + SANITIZED
+
+
+BAD_TALKS = {
+    "nonsense": upstreams.saying(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+    "error": upstreams.saying(b"-LOADING dataset\r\n-LOADING dataset\r\n"),
+    "leaving": upstreams.leaving,
+    "endless": upstreams.saying(b":1\r\n*9\r\n$99999\r\n" + b"a" * 200_000),
+    "cut": upstreams.saying(b":1\r\n*1\r\n$5\r\nab"),
+}
+
+
+@pytest.mark.parametrize("talk", BAD_TALKS)
+@pytest.mark.parametrize("model", ["iterative", "thread", "epoll", *names()[-1:]])
+def test_redis_that_misbehaves_is_503(model, talk, root):
+    with (
+        upstreams.stub(BAD_TALKS[talk]) as address,
+        web(model, root, address) as server,
+    ):
+        for _ in range(2):
+            assert request(server, "GET", "/guestbook")[0] == 503
+        assert request(server, "GET", "/")[0] == 200
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_reply_in_small_pieces_is_put_together(model, root):
+    reply = b":7\r\n*2\r\n$2\r\n<>\r\n$-1\r\n"
+    talk = upstreams.saying(reply, piece=3, pause_s=0.002)
+    with upstreams.stub(talk) as address, web(model, root, address) as server:
+        for _ in range(2):
+            status, body, _ = request(server, "GET", "/guestbook")
+            assert status == 200
+            assert b"<li>&lt;&gt;</li>\n<li></li>" in body
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_who_leaves_while_redis_is_asked_leaks_nothing(model, root):
+    """The reply to one who has left must not reach the next."""
+    reply = b":%d\r\n*0\r\n"
+    numbers = iter(range(1, 1000))
+
+    def talk(sock: socket.socket) -> None:
+        while sock.recv(65536):
+            time.sleep(0.05)
+            sock.sendall(reply % next(numbers))
+
+    get = b"GET /guestbook HTTP/1.0\r\n\r\n"
+    with upstreams.stub(talk) as address, web(model, root, address) as server:
+        assert visits(ask(server, get)) == 1
+        before = server.descriptors()
+        for _ in range(10):
+            sock = server.connect()
+            sock.sendall(get)
+            sock.close()
+        seen = [visits(ask(server, get)) for _ in range(3)]
+        assert seen == sorted(set(seen))
+        assert seen[0] > 1
+        assert eventually(lambda: server.descriptors() <= before + 16)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_silent_redis_does_not_hold_up_the_stop(model, root):
+    with upstreams.stub(upstreams.silent) as silent, web(model, root, silent) as server:
+        sock = server.connect()
+        sock.sendall(b"GET /guestbook HTTP/1.1\r\n" + HOST + b"\r\n")
+        time.sleep(0.1)
+        start = time.monotonic()
+        server.stop()
+        assert seconds_since(start) < (3 if SANITIZED else 1.6)
+        sock.close()
+
+
+# --- flags -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--redis", "nowhere"], "--redis nowhere: want HOST:PORT"),
+        (["--redis", "127.0.0.1:http7"], "--redis 127.0.0.1:http7: "),
+        (["--root", "/dev/null"], "--root /dev/null: Not a directory"),
+    ],
+)
+def test_wrong_flags_are_named_with_what_is_allowed(flags, message):
+    done = subprocess.run(
+        [SERVER, "epoll", "--workload", "http", *flags], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert message in done.stderr
