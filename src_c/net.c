@@ -8,6 +8,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +18,13 @@
 
 #include "stop.h"
 
-/* A descriptor kept back, given up to accept and close one that is too many. */
+/* A descriptor kept back, given up to let in one that is too many and to close
+ * it. Whose accept() then got it is anybody's: each who was let in while it is
+ * out hands it back (took_reserve). */
 static int reserve_fd = -1;
+static atomic_bool reserve_out;
 static pthread_mutex_t reserve_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t look_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void net_warn(const char *call)
 {
@@ -84,7 +89,16 @@ uint16_t net_port(int fd)
 
 static void reserve_open(void)
 {
-    reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (reserve_fd < 0)
+        reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    atomic_store(&reserve_out, reserve_fd < 0);
+}
+
+static void reserve_give_up(void)
+{
+    atomic_store(&reserve_out, true);
+    close(reserve_fd);
+    reserve_fd = -1;
 }
 
 void net_raise_limits(void)
@@ -123,23 +137,37 @@ static bool descriptor_free(int listen_fd)
     return fd >= 0;
 }
 
-/* Lets one connection in through the reserve, to close it at once. Those who
- * are out of descriptors queue at the lock, where they cannot take it. */
-static void refuse_for_descriptors(struct server *server)
+/* Out of descriptors: gives up the reserve when somebody waits. Threads queue
+ * here, one of them looking. Returns whether accept() should try again; in a
+ * blocking model that may wait for long, so no lock is held by then. */
+static bool reserve_lent(int listen_fd)
+{
+    pthread_mutex_lock(&look_lock);
+    bool lent = left_waiting(listen_fd);
+    if (lent) {
+        pthread_mutex_lock(&reserve_lock);
+        reserve_open();
+        if (reserve_fd >= 0 && !descriptor_free(listen_fd))
+            reserve_give_up();
+        pthread_mutex_unlock(&reserve_lock);
+    }
+    pthread_mutex_unlock(&look_lock);
+    return lent;
+}
+
+/* One that was let in on the descriptor which the reserve had given up is one
+ * too many: without a reserve, those after it would wait and not be counted. */
+static bool took_reserve(struct server *server, int fd)
 {
     pthread_mutex_lock(&reserve_lock);
-    if (reserve_fd < 0)
-        reserve_open();
-    if (left_waiting(server->listen_fd) && reserve_fd >= 0 &&
-        !descriptor_free(server->listen_fd)) {
-        close(reserve_fd);
-        int fd = accept4(server->listen_fd, NULL, NULL,
-                         SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0)
-            net_refuse(server, fd, REFUSED_DESCRIPTORS);
+    reserve_open();
+    bool took = reserve_fd < 0;
+    if (took) {
+        net_refuse(server, fd, REFUSED_DESCRIPTORS);
         reserve_open();
     }
     pthread_mutex_unlock(&reserve_lock);
+    return took;
 }
 
 /* Tells a connection that left early or was one too many from the end. */
@@ -148,7 +176,6 @@ static int accept_failed(struct server *server)
     switch (errno) {
     case EMFILE:
     case ENFILE:
-        refuse_for_descriptors(server);
         return stop_requested() ? ACCEPT_STOPPED : ACCEPT_NONE;
     case ENOBUFS:
     case ENOMEM:
@@ -166,12 +193,28 @@ static int accept_failed(struct server *server)
     }
 }
 
-int net_accept(struct server *server, struct sockaddr_in6 *peer, int flags)
+static int accept_once(struct server *server, struct sockaddr_in6 *peer,
+                       int flags)
 {
     socklen_t length = sizeof *peer;
-    int fd = accept4(server->listen_fd, (struct sockaddr *)peer, &length,
-                     flags | SOCK_CLOEXEC);
-    return fd >= 0 ? fd : accept_failed(server);
+    return accept4(server->listen_fd, (struct sockaddr *)peer, &length,
+                   flags | SOCK_CLOEXEC);
+}
+
+int net_accept(struct server *server, struct sockaddr_in6 *peer, int flags)
+{
+    int fd = accept_once(server, peer, flags);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+        int error = errno;
+        bool again = reserve_lent(server->listen_fd);
+        errno = error;
+        fd = again ? accept_once(server, peer, flags) : -1;
+    }
+    if (fd < 0)
+        return accept_failed(server);
+    if (atomic_load(&reserve_out) && took_reserve(server, fd))
+        return ACCEPT_NONE;
+    return fd;
 }
 
 void net_refuse(struct server *server, int fd, enum refusal reason)
