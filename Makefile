@@ -36,6 +36,8 @@ ALL_CPPFLAGS = -D_GNU_SOURCE $(if $(URING),-DHAVE_URING) -Isrc_c \
 	$(CPPFLAGS) -UNDEBUG
 ALL_CFLAGS = -std=c11 $(CFLAGS) $(WARN) -pthread $(SANFLAGS)
 LIBS = $(if $(URING),-luring) -lm
+# The same programs wherever the clone lies: a trial's key holds their hashes.
+HERE = -ffile-prefix-map='$(CURDIR)'=.
 
 # ---- what is compiled ------------------------------------------------------
 -include src_c/server.mk
@@ -140,7 +142,7 @@ $(BUILD)/flags.json: FORCE
 $(BUILD)/%.o: src_c/%.c $(BUILD)/flags.json
 	@mkdir -p $(@D)
 	@echo "  CC  $<"
-	@$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	@$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(HERE) -MMD -MP -c -o $@ $<
 
 link = @echo "  LD  $@"; $(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 

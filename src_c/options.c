@@ -160,8 +160,15 @@ static const struct model *read_model(int argc, char **argv)
 
 /* A parameter that would have no effect is an error: a study once measured a
  * "pool of 512" whose library stopped at 16. */
-static void check_fit(const struct model *model, const struct options *o)
+static void check_fit(const struct model *model,
+                      const struct workload *workload, const struct options *o,
+                      char *const given[])
 {
+    for (const struct option *f = flags; f->name; f++)
+        if (f->val >= BUCKETS && f->val <= ROOT && given[f->val - WORKLOAD] &&
+            !workload_takes(workload, f->name))
+            usage("--%s %s: workload %s does not take it", f->name,
+                  given[f->val - WORKLOAD], workload->name);
     if (o->workers && !(model->traits & FIXED_WORKERS))
         usage("--workers %u: model %s has no fixed workers", o->workers,
               model->name);
@@ -177,9 +184,12 @@ void options_read(int argc, char **argv, const struct model **model,
         .workload = {.buckets = 128},
     };
     *workload = workload_find("echo");
+    char *given[HELP - WORKLOAD + 1] = {0};
     int flag, index = 0;
-    while ((flag = getopt_long(argc, argv, "", flags, &index)) != -1)
+    while ((flag = getopt_long(argc, argv, "", flags, &index)) != -1) {
         read_flag(flag, flags[index].name, options, workload);
+        given[flag - WORKLOAD] = optarg;
+    }
     *model = read_model(argc, argv);
-    check_fit(*model, options);
+    check_fit(*model, *workload, options, given);
 }

@@ -21,7 +21,7 @@
 
 enum {
     ACCEPTS_A_ROUND = 64,   /* new clients must not starve the old ones */
-    READS_A_ROUND = 4,      /* edge-triggered: nor one client the others */
+    READS_A_ROUND = 4,      /* nor one client the others */
     STOP_POLL_NS = 5000000  /* while stopping: how often to look at the clock */
 };
 
@@ -97,9 +97,10 @@ static enum want client_receive(struct loop *loop, struct client *client)
     ssize_t n = recv(source->fd, loop->in, sizeof loop->in, 0);
     if (n < 0 && errno == EINTR)
         return WANT_READ;
-    bool drained = !loop->poller->edge || n <= 0 ||
-                   (n < (ssize_t)sizeof loop->in &&
-                    !(source->ready & READY_END));
+    /* A full buffer: there may be more, and asking again costs less than
+     * another turn of the loop. */
+    bool drained = n <= 0 || (n < (ssize_t)sizeof loop->in &&
+                              !(source->ready & READY_END));
     if (drained)
         source->ready &= (uint8_t)~READY_IN;
     if (n < 0)

@@ -58,6 +58,7 @@ struct workload {
     const char *name;
     const char *label;      /* as printed on figures */
     const char *missing;    /* why it is not built in here, or NULL */
+    const char *takes;      /* its own flags, comma-separated, or NULL */
     size_t session_bytes;
     /* Once, before any fork or thread. Returns NULL, or what is wrong. */
     const char *(*setup)(const struct workload_options *options);
@@ -68,6 +69,9 @@ struct workload {
 
 /* The named workload, or NULL. */
 const struct workload *workload_find(const char *name);
+
+/* Whether the flag, without its dashes, means something to the workload. */
+bool workload_takes(const struct workload *workload, const char *flag);
 
 /* Prints the registry as a JSON array on standard output. */
 void workload_list_json(void);

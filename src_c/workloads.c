@@ -24,6 +24,17 @@ const struct workload *workload_find(const char *name)
     return NULL;
 }
 
+bool workload_takes(const struct workload *workload, const char *flag)
+{
+    size_t length = strlen(flag);
+    for (const char *at = workload->takes; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, flag, length) == 0 && strchr(",", at[length]))
+            return true;
+    }
+    return false;
+}
+
 void workload_list_json(void)
 {
     for (size_t i = 0; i < WORKLOADS; i++) {

@@ -336,6 +336,7 @@ static void http_close(void *session)
 const struct workload workload_http = {
     .name = "http",
     .label = "HTTP: files and a guestbook",
+    .takes = "redis,root",
     .session_bytes = sizeof(struct session),
     .setup = http_setup,
     .teardown = files_teardown,

@@ -219,6 +219,7 @@ static enum want work_step(void *session, struct step *step)
 const struct workload workload_work = {
     .name = "work",
     .label = "delay, then a locked bucket",
+    .takes = "buckets,delay-kind",
     .session_bytes = sizeof(struct session),
     .setup = work_setup,
     .teardown = work_teardown,

@@ -118,6 +118,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess:
         (["epoll", "--workers", "4"], ["--workers", "4", "no fixed workers"]),
         (["epoll", "--queue", "4"], ["--queue", "4", "no queue"]),
         (["epoll", "--delay-kind", "nap"], ["--delay-kind", "nap", "sleep or spin"]),
+        (["epoll", "--root", "www"], ["--root", "www", "workload echo"]),
+        (["epoll", "--buckets", "9"], ["--buckets", "9", "workload echo"]),
         (["epoll", "--colour"], ["--colour"]),
     ],
 )
