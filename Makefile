@@ -115,7 +115,7 @@ lint: setup  ## ruff, typed numbers, C with -Werror and 80 columns
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
 	@$(PY) -m connlab lint-paper
 	@$(SELF) build BUILD=build/lint CI=true
-	@! grep -rnE --include=*.[ch] '^.{81,}' src_c
+	@! LC_ALL=C.UTF-8 grep -rnE --include=*.[ch] '^.{81,}' src_c
 
 format: setup  ## let ruff lay out the Python
 	@$(PY) -m ruff format . && $(PY) -m ruff check --fix .

@@ -36,6 +36,11 @@ compiles() {
 	return 1
 }
 
+fuzzes() {  # clang brings its run-time only as a recommended package
+	echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
+		clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null
+}
+
 # Each line: is it there? | the Debian package | what goes missing without it
 needs_run() {
 	cat <<-'END'
@@ -48,7 +53,7 @@ needs_run() {
 
 needs_test() {
 	cat <<-'END'
-	have clang|clang|fuzz tests
+	fuzzes|clang libclang-rt-dev|fuzz tests
 	have valgrind|valgrind|leak tests
 	have chromium|chromium|tests of the page in a browser
 	have chromedriver|chromium-driver|tests of the page in a browser
