@@ -77,6 +77,7 @@ class Model(Facts):
     holds: str | None = None
     isolates_slow: bool = True
     workers: str | None = None
+    workers_each: int = 0
 
 
 class Workload(Facts):

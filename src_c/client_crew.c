@@ -19,10 +19,11 @@
 #include "clock.h"
 
 enum {
-    DIALS_IN_FLIGHT = 128,                 /* a full backlog stops us here */
+    DIALS_IN_FLIGHT = 128,                 /* few enough for any backlog */
     DIALS_AT_ONCE = 8, STARTS_AT_ONCE = 32, ARRIVALS_AT_ONCE = 64,
     LONGEST_LOOK_NS = 50000,
 };
+static const uint64_t STALL_NS = NS_PER_S;       /* a backlog that is full */
 static const uint64_t NAP_NS = 20 * NS_PER_MS;   /* longest look away */
 
 /* --- setting up --------------------------------------------------------- */
@@ -251,10 +252,18 @@ static void change_phase(struct crew *crew, uint64_t now_ns)
 
 /* --- what the clock makes due ------------------------------------------- */
 
+/* A server that has taken nobody for a while may take nobody ever: the rest
+ * then waits all at once for its timeout, not 128 by 128. */
+static bool has_room(const struct crew *crew, uint64_t now_ns)
+{
+    return crew->dialing < DIALS_IN_FLIGHT
+           || now_ns > crew->connected_ns + STALL_NS;
+}
+
 static bool may_dial(const struct crew *crew, uint64_t now_ns)
 {
     return crew->phase == PHASE_DIALING && crew->next_dial < crew->count
-           && crew->dialing < DIALS_IN_FLIGHT
+           && has_room(crew, now_ns)
            && (crew->dials.gap_ns == 0 || pace_due_ns(&crew->dials) <= now_ns);
 }
 
@@ -458,7 +467,7 @@ void crew_run(const struct plan *plan, struct board *board, unsigned number)
         atomic_fetch_add(&board->busy, 1);
     make_paces(&crew, clock_now_ns());
     open_engine(&crew);
-    crew.scanned_ns = clock_now_ns();
+    crew.scanned_ns = crew.connected_ns = clock_now_ns();
     while (crew.phase != PHASE_OVER)
         turn(&crew);
     finish(&crew);

@@ -31,6 +31,7 @@ struct crew {
     uint32_t live_count, active_count;
     uint32_t settled;                      /* users whose first dialing ended */
     uint32_t dialing;                      /* connects in flight */
+    uint64_t connected_ns;                 /* the last one that succeeded */
     uint32_t asking;                       /* requests without an answer yet */
     uint32_t finished;                     /* users who made all requests */
     uint32_t answered;                     /* users who had an answer */

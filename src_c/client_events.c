@@ -228,6 +228,7 @@ void crew_on_connected(struct crew *crew, struct user *u, int error)
     }
     uint64_t now = clock_now_ns();
     crew->dialing--;
+    crew->connected_ns = now;
     hist_add(&crew->record->connect, now - u->since_ns);
     user_connected(u, now);
     u->row->lost = false;

@@ -24,6 +24,8 @@ enum trait {
     SLOW_HURTS = 1 << 4,     /* a slow client holds up more than itself */
     HAS_QUEUE = 1 << 5,      /* takes --queue N */
     OWN_LISTENERS = 1 << 6,  /* each worker listens on a socket of its own */
+    TWO_EACH = 1 << 7,       /* with WORKER_EACH: makes two */
+    WORKER_GROUPS = 1 << 8,  /* makes a thread for each group of connections */
 };
 
 /* The flags of the command line, checked. */

@@ -49,6 +49,8 @@ static const char *model_worker_kind(const struct model *model)
 {
     if (model->traits & WORKER_EACH)
         return "per-connection";
+    if (model->traits & WORKER_GROUPS)
+        return "per-group";
     return model->traits & FIXED_WORKERS ? "fixed" : "none";
 }
 
@@ -69,9 +71,10 @@ static void model_print_json(const struct model *m)
     printf("\"available\":%s,\"reason\":", json_bool(!missing));
     printf(missing ? "\"%s\"," : "null,", missing);
     printf("\"concurrent\":%s,\"holds\":\"%s\",\"isolates_slow\":%s,"
-           "\"workers\":\"%s\",\"queue\":%s}",
+           "\"workers\":\"%s\",\"workers_each\":%d,\"queue\":%s}",
            json_bool(!(m->traits & SERIAL)), model_holds(m),
            json_bool(!(m->traits & SLOW_HURTS)), model_worker_kind(m),
+           m->traits & WORKER_EACH ? 1 + !!(m->traits & TWO_EACH) : 0,
            json_bool(m->traits & HAS_QUEUE));
 }
 

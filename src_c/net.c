@@ -128,9 +128,12 @@ static bool left_waiting(int listen_fd)
     return poll(&listener, 1, 0) > 0;
 }
 
-/* Others may have left while we waited. */
-static bool descriptor_free(int listen_fd)
+/* Others may have left while we waited. Where the machine's table is full and
+ * not ours (ENFILE), only an accept() can tell. */
+static bool descriptor_free(int listen_fd, int error)
 {
+    if (error == ENFILE)
+        return false;
     int fd = fcntl(listen_fd, F_DUPFD_CLOEXEC, 0);
     if (fd >= 0)
         close(fd);
@@ -140,14 +143,14 @@ static bool descriptor_free(int listen_fd)
 /* Out of descriptors: gives up the reserve when somebody waits. Threads queue
  * here, one of them looking. Returns whether accept() should try again; in a
  * blocking model that may wait for long, so no lock is held by then. */
-static bool reserve_lent(int listen_fd)
+static bool reserve_lent(int listen_fd, int error)
 {
     pthread_mutex_lock(&look_lock);
     bool lent = left_waiting(listen_fd);
     if (lent) {
         pthread_mutex_lock(&reserve_lock);
         reserve_open();
-        if (reserve_fd >= 0 && !descriptor_free(listen_fd))
+        if (reserve_fd >= 0 && !descriptor_free(listen_fd, error))
             reserve_give_up();
         pthread_mutex_unlock(&reserve_lock);
     }
@@ -206,7 +209,7 @@ int net_accept(struct server *server, struct sockaddr_in6 *peer, int flags)
     int fd = accept_once(server, peer, flags);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
         int error = errno;
-        bool again = reserve_lent(server->listen_fd);
+        bool again = reserve_lent(server->listen_fd, error);
         errno = error;
         fd = again ? accept_once(server, peer, flags) : -1;
     }

@@ -769,11 +769,14 @@ def test_connects_19000(client_program: Path, server_program: Path) -> None:
 
 @pytest.mark.serial
 def test_recovers_a_known_delay(client_program: Path, server_program: Path) -> None:
-    """Positive control: 5 ms more at the server are 5 ms more at the client."""
-    means = []
+    """Positive control: 5 ms more at the server are 5 ms more at the client.
+
+    A busy machine only ever adds, so the least of some medians stands for each delay.
+    """
+    medians = {5: [], 10: []}
     with started(server_program, "epoll", "--workload", "work") as (_, port):
-        for delay in (5, 10):
-            flags = ["--workload", "work", "--delay", delay, "--duration", 0.5]
+        for delay in (5, 10) * 5:
+            flags = ["--workload", "work", "--delay", delay, "--duration", 0.3]
             result = client(client_program, port, *flags, "--connections", 4)
-            means.append(result["response"]["p50_ns"] / 1e6)
-    assert means[1] - means[0] == pytest.approx(5, rel=0.01)
+            medians[delay].append(result["response"]["p50_ns"] / 1e6)
+    assert min(medians[10]) - min(medians[5]) == pytest.approx(5, rel=0.01), medians

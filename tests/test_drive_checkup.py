@@ -97,6 +97,17 @@ def test_what_a_model_can_hold(holds, facts, connections, limited_by):
     assert (found.connections, found.limited_by) == (connections, limited_by)
 
 
+def test_two_threads_for_each_connection_halve_what_threads_allow():
+    found = checkup.capacity(_model("threads", workers_each=2), _facts())
+    assert (found.connections, found.limited_by) == (32_715 // 2, "vm.max_map_count")
+
+
+def test_two_threads_for_each_connection_need_one_descriptor():
+    few = _facts(**{"machine/limits/descriptors/hard": 4096})
+    found = checkup.capacity(_model("threads", workers_each=2), few)
+    assert (found.connections, found.limited_by) == (4080, "descriptors per process")
+
+
 def _grades(facts: dict, registry: schema.Registry | None = None) -> dict[str, str]:
     found = checkup.judge(facts, registry or _registry())
     return {finding.name: finding.grade for finding in found.findings}

@@ -181,11 +181,18 @@ def capacity(model: schema.Model, facts: Mapping[str, Any]) -> Capacity:
     found = bounds(facts).get(model.holds or "")
     if not found:
         return Capacity(model.name, None, "unknown")
+    found = {name: most // _each(model, name) for name, most in found.items()}
     name = min(found, key=found.get)
     note = ""
     if model.holds in ("descriptors", "fd_setsize") and "memory" not in name:
         note = "per process; --processes N holds N times that"
     return Capacity(model.name, max(0, found[name]), name, note)
+
+
+def _each(model: schema.Model, bound: str) -> int:
+    """Return how much of a bound a connection takes: one, or one for each worker."""
+    of_workers = "descriptor" not in bound and "file" not in bound
+    return max(1, model.workers_each) if of_workers else 1
 
 
 def _lines(checkup: Checkup) -> list[str]:

@@ -232,6 +232,11 @@ def limit_descriptors(count: int) -> Callable[[], None]:
 NOBODY = 65534
 
 
+def preload(library: Path) -> Callable[[], None]:
+    """For ``preexec``: load a library of ours before the C library."""
+    return lambda: os.environ.update(LD_PRELOAD=str(library))
+
+
 def limit_tasks(count: int) -> Callable[[], None]:
     """For ``preexec``: at most so many processes and threads of one user.
 

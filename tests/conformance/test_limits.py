@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import csv
 import socket
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.conformance.harness import (
+    SANITIZED,
     echoes,
     entry,
     eventually,
     limit_descriptors,
     limit_tasks,
     names,
+    preload,
     serving,
 )
 
@@ -53,6 +57,33 @@ def test_out_of_descriptors_it_refuses_counts_and_goes_on(model):
         assert eventually(lambda: serves_again(server))
         stats = server.stop()
     assert stats["refused"]["descriptors"] >= turned_away > 0
+
+
+@pytest.fixture(scope="module")
+def full_table(tmp_path_factory) -> Path:
+    """A library that, preloaded, fills the machine's table of open files."""
+    library = tmp_path_factory.mktemp("enfile") / "enfile.so"
+    source = Path(__file__).with_name("enfile.c")
+    command = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, source]
+    subprocess.run(command, check=True)
+    return library
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer wants to be loaded first")
+# uring accepts inside the kernel, where no library can stand between.
+@pytest.mark.parametrize("model", [n for n in DESCRIPTORS if n != "uring"])
+def test_with_the_machines_table_full_it_refuses_and_goes_on(model, full_table):
+    flags = ["--workers", 64] if entry(model)["holds"] == "workers" else []
+    with serving(model, *flags, preexec=preload(full_table)) as server:
+        served, turned_away = try_connect(server, 40)
+        assert 5 < len(served) < 20
+        assert turned_away == 40 - len(served)
+        assert all(echoes(sock) for sock in served)
+        for sock in served:
+            sock.close()
+        assert eventually(lambda: serves_again(server))
+        stats = server.stop()
+    assert stats["refused"]["descriptors"] >= turned_away
 
 
 def serves_again(server) -> bool:
