@@ -528,14 +528,14 @@ def test_byte_rate_of_a_block(client_program: Path, tmp_path: Path) -> None:
         client(client_program, seen.port, *flags, *block, "--per-connection", table)
     sent = [int(row["bytes_out"]) for row in rows(table)]
     for first in (0, 4):
-        assert sum(sent[first : first + 4]) == pytest.approx(20000, rel=0.05)
+        assert 16000 < sum(sent[first : first + 4]) < 21000
 
 
 def test_connect_rate(client_program: Path, engine: list[str]) -> None:
     with serving(echo) as seen:
         flags = ["--connections", 50, "--connect-rate", 200, "--requests", 1]
         result = client(client_program, seen.port, *flags, *engine)
-    assert result["self"]["dialing_s"] == pytest.approx(0.25, abs=0.1)
+    assert 0.24 < result["self"]["dialing_s"] < 0.6
 
 
 # --- workloads ------------------------------------------------------------------

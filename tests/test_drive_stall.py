@@ -42,15 +42,16 @@ def test_without_the_factor_nothing_happens(asked):
 
 
 def test_it_lasts_as_long_as_asked():
+    """Never shorter; longer by as much as a busy machine lets threads wait."""
     host, began = _Host(), time.monotonic()
     asked = FACTORS | {"stall": 100, "duration": 0.2}
     with stall.during(asked, host, 1, started_at_s=began) as watched:
-        time.sleep(0.4)
+        time.sleep(0.8)
     (_, paused), (_, resumed) = host.calls
-    assert paused - began == pytest.approx(0.15, abs=0.05)
-    assert resumed - paused == pytest.approx(0.1, abs=0.05)
-    assert watched.seen.seconds == pytest.approx(0.1, abs=0.05)
-    assert watched.seen.from_s == pytest.approx(0.15, abs=0.05)
+    assert 0.149 <= paused - began < 0.35
+    assert 0.099 <= resumed - paused < 0.4
+    assert watched.seen.seconds == pytest.approx(resumed - paused, abs=0.02)
+    assert watched.seen.from_s == pytest.approx(paused - began, abs=0.02)
 
 
 def test_leaving_early_lets_the_server_go_on():
@@ -73,7 +74,7 @@ def test_a_trial_keeps_what_happened():
     outcome = trials.run(setting, server_host=host, client_host=host)
     assert outcome.failure is None, outcome.failure
     assert outcome.server.exit == 0
-    assert outcome.server.stall.seconds == pytest.approx(0.4, abs=0.2)
+    assert outcome.server.stall.seconds == pytest.approx(0.6, abs=0.21)
     assert outcome.client.response.max_ns > 100e6
 
 
