@@ -50,6 +50,26 @@ _FILES = (
     ("`NAME/STUDY/figures/`", "derived: SVG, PDF and the data of each figure"),
     ("`NAME/STUDY/results.json`", "derived: values with intervals, tables, words"),
     ("`NAME/STUDY/*.ipynb`", "derived: the executed notebook"),
+    (
+        "`NAME/STUDY/failure.json`",
+        "why a study has no results, in one line; `notebook.failed.ipynb` beside it"
+        " ends where it failed",
+    ),
+    (
+        "`NAME/cases/cases.jsonl`",
+        "one answer per line: a test case of an earlier report, asked of one model; its"
+        " `evidence` says what was compared",
+    ),
+    (
+        "`NAME/claims/results.json`",
+        "derived: the verdict on each claim of earlier reports (`paper/claims.yml`),"
+        " from the trials of all studies; written anew only when it says anything else",
+    ),
+    (
+        "`bench/bench-TIME.json`",
+        "no run: what one `make bench` found; machine, settings, and a row for each"
+        " window, memory of idle connections, count of system calls and target",
+    ),
 )
 
 _TRIAL = """\
