@@ -103,6 +103,29 @@ def test_the_file_is_whole_or_absent(begun, frame, tmp_path):
         begun.figure("x", figures.curves(frame, "throughput_rps"), caption="c")
 
 
+def test_what_is_found_again_leaves_the_file_as_it_was(begun):
+    begun.answer = "Because."
+    begun.value("x", stats.t_interval([1.0, 2.0, 3.0]), "s")
+    path = begun.write()
+    said = json.loads(path.read_text()) | {"made_at": "2001-01-01T00:00:00+00:00"}
+    path.write_text(json.dumps(said))
+    before = path.read_text()
+    begun.write()
+    assert path.read_text() == before
+    begun.answer = "Because of another reason."
+    begun.write()
+    said = json.loads(path.read_text())
+    assert said["answer"] == "Because of another reason."
+    assert not said["made_at"].startswith("2001")
+
+
+def test_a_torn_file_is_replaced(begun):
+    begun.answer = "Because."
+    path = begun.write()
+    path.write_text("[")
+    assert json.loads(begun.write().read_text())["answer"] == "Because."
+
+
 def test_publish_can_read_what_study_writes(begun):
     reader = pytest.importorskip("connlab.publish.results")
     begun.answer = "Because."

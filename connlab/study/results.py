@@ -147,13 +147,14 @@ class Results:
             raise ValueError(f"{id_} is there already")
 
     def write(self) -> Path:
-        """Replace ``results.json``; return its path."""
+        """Replace ``results.json``, if it says anything else; return its path."""
         if not self.answer:
             raise ValueError("the answer is empty: a study answers its question")
         made = datetime.now(UTC).isoformat(timespec="seconds")
         content = {"schema": SCHEMA, "made_at": made, **vars(self)}
         content.pop("folder")
-        return write_json(self.folder / "results.json", content)
+        path = self.folder / "results.json"
+        return path if _says(path, content) else write_json(path, content)
 
     def _repr_markdown_(self) -> str:
         return f"**{self.answer}**"
@@ -320,6 +321,19 @@ def stopping_of(entry: Mapping[str, Any]) -> dict[str, Any]:
         )
     keep = ("reason", "complete", "rule", "trials_per_cell", "seconds", "window_share")
     return {"text": text, **{k: facts[k] for k in keep if k in facts}}
+
+
+def _says(path: Path, content: Mapping[str, Any]) -> bool:
+    """Whether a file holds all this, at whatever time it was made.
+
+    Found again is not made again: a committed run stays as it was committed.
+    """
+    try:
+        before = json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return False
+    now = json.loads(json.dumps(content))
+    return isinstance(before, dict) and before | {"made_at": now["made_at"]} == now
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> Path:
