@@ -31,9 +31,15 @@ from connlab.schema import project_root, study_folder
 
 if TYPE_CHECKING:
     from jupyter_client.manager import AsyncKernelManager
+    from nbformat import NotebookNode
 
 _GRACE_S = 1.3  # from the first Ctrl-C to the end of a kernel that does not listen
 _SOCKET_PATH_MAX = 80  # of the 107 bytes that a Unix socket's address holds
+#: parameters that say where results go, and what is to be used for them instead
+_PLACES = {
+    "run": "use --run NAME (from Python, run=)",
+    "root": "commands keep runs in runs/ (from Python, root=; or use papermill)",
+}
 
 
 class NotebookError(RuntimeError):
@@ -127,7 +133,8 @@ def run(
 
     The copy being executed has another name, and takes this one only when its last
     cell has run. A failed copy stays as ``notebook.failed.ipynb`` beside
-    ``failure.json``, which says in one line why the study has no results.
+    ``failure.json``, which says in one line why the study has no results. Neither copy
+    names this machine's folders.
 
     Parameters
     ----------
@@ -136,7 +143,8 @@ def run(
     run
         Name of the run; parameter ``run`` of the notebook.
     parameters
-        Values for the notebook's parameters cell, checked by names, types, ranges.
+        Values for the notebook's parameters cell, checked by names, types, ranges;
+        ``run`` and ``root`` are not among them.
     root
         The directory of runs, seen from the repository.
     directory
@@ -147,15 +155,19 @@ def run(
     NotebookError
         When one of its cells failed.
     ValueError
-        When there is no such notebook, or a parameter is unknown, of the wrong type
-        or out of range.
+        When there is no such notebook, or a parameter is unknown, of the wrong type,
+        out of range, or would move the results.
     Interrupted
         After SIGINT or SIGTERM.
     """
     from connlab.parameters import declared, validate
 
     path = find(nb, directory=directory)
-    given = {**(parameters or {}), "run": run}
+    given = dict(parameters or {})
+    for name, instead in _PLACES.items():
+        if name in given:
+            raise ValueError(f"{name}: {given[name]!r} cannot be given; {instead}")
+    given["run"] = run
     if "root" in declared(path):
         given["root"] = str(root)
     values = validate(path, given)
@@ -171,19 +183,79 @@ def run(
     try:
         _execute(path, partial, values)
     except _CellFailed as error:
-        os.replace(partial, failed)
+        _keep(partial, failed)
         _note_failure(failure, study, str(error))
         raise NotebookError(f"{path.stem}: {error}; see {_short(failed)}") from None
     except KeyboardInterrupt:
         partial.unlink(missing_ok=True)
         raise
-    os.replace(partial, target / "notebook.ipynb")
+    _keep(partial, target / "notebook.ipynb")
     return Finished(
         study=study,
         directory=target,
         notebook=target / "notebook.ipynb",
         seconds=time.monotonic() - start,
     )
+
+
+def without_paths(notebook: Mapping[str, Any]) -> NotebookNode:
+    """Return an executed notebook that does not say where this machine keeps it.
+
+    Papermill records where it read and wrote, and outputs may show more (a traceback,
+    a warning, the text of an object). What lies in the project becomes relative to
+    it, home becomes ``~``; sources and pictures stay as they are.
+
+    Parameters
+    ----------
+    notebook
+        As nbformat reads it.
+    """
+    import nbformat
+
+    found = nbformat.from_dict(notebook)
+    told = found.metadata.get("papermill", {})
+    for name in ("input_path", "output_path"):
+        if told.get(name):
+            told[name] = _in_project(Path(told[name]))
+    found.metadata = _pathless(found.metadata)
+    for cell in found.cells:
+        if "outputs" in cell:
+            cell.outputs = _pathless(cell.outputs)
+    return nbformat.from_dict(found)
+
+
+def _pathless(value: Any) -> Any:
+    """Return what a notebook holds with this machine's folders left out, at any depth.
+
+    Pictures stay: base64 is no text.
+    """
+    from connlab.drive import machine
+
+    if isinstance(value, str):
+        return machine.without_paths(value)
+    if isinstance(value, list):
+        return [_pathless(item) for item in value]
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if k.startswith("image/")}
+        return {k: _pathless(v) for k, v in value.items()} | kept
+    return value
+
+
+def _in_project(path: Path) -> str:
+    """Return a path as seen from the project; of one elsewhere, the name."""
+    if path.is_relative_to(project_root()):
+        return str(path.relative_to(project_root()))
+    return path.name if path.is_absolute() else str(path)
+
+
+def _keep(partial: Path, kept: Path) -> None:
+    """Give an executed copy the name under which it stays."""
+    import nbformat
+
+    notebook = nbformat.read(partial, as_version=4)
+    notebook.metadata.papermill.output_path = str(kept)
+    nbformat.write(without_paths(notebook), partial)
+    os.replace(partial, kept)
 
 
 class _CellFailed(Exception):
@@ -329,9 +401,8 @@ def _one_line(error: Any) -> str:
 
 
 def _note_failure(path: Path, study: str, reason: str) -> None:
-    path.write_text(
-        json.dumps({"schema": 1, "study": study, "reason": reason}, indent=1) + "\n"
-    )
+    failure = {"schema": 1, "study": study, "reason": _pathless(reason)}
+    path.write_text(json.dumps(failure, indent=1) + "\n")
 
 
 def _short(path: Path) -> str:

@@ -54,6 +54,14 @@ def test_help_imports_nothing_heavy() -> None:
         (["notebook", "01", "-p", "trils", "3"], "did you mean 'trials'"),
         (["notebook", "01", "-p", "trials", "many"], "trials: 'many'"),
         (["notebook", "01", "-p", "trials"], "requires 2 arguments"),
+        (
+            ["notebook", "01", "-p", "run", "mine"],
+            "run: 'mine' cannot be given; use --run",
+        ),
+        (
+            ["notebook", "01", "-p", "root", "/x"],
+            "root: '/x' cannot be given; commands",
+        ),
         (["paper", "--profile", "quik"], "did you mean 'quick'"),
         (["render", "--run", "never-measured"], "never-measured"),
     ],

@@ -16,6 +16,7 @@ import pytest
 from conftest import ROOT
 
 from connlab import notebook
+from connlab.drive import machine
 
 PARAMETERS = 'run: str = "manual"  # name of the run\nn: int = 1  # how often'
 
@@ -84,8 +85,9 @@ def test_a_finished_notebook_is_kept_with_its_parameters(
         "1", run="r", parameters={"n": 7}, root=tmp_path, directory=books
     )
     assert done.notebook == tmp_path / "r" / "good-one" / "notebook.ipynb"
-    assert texts(done.notebook) == f"r 7 {sys.executable}\n"
-    assert capsys.readouterr().out == texts(done.notebook)  # printed as it ran
+    printed = f"r 7 {sys.executable}\n"
+    assert capsys.readouterr().out == printed  # as it ran
+    assert texts(done.notebook) == machine.without_paths(printed)
     assert [p.name for p in done.directory.iterdir()] == ["notebook.ipynb"]
 
 
@@ -97,7 +99,7 @@ def test_installed_kernels_do_not_matter(
     spec.write_text(json.dumps({"argv": ["/nowhere"], "display_name": "broken"}))
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
     done = notebook.run("1", run="r", root=tmp_path, directory=books)
-    assert sys.executable in texts(done.notebook)
+    assert machine.without_paths(sys.executable) in texts(done.notebook)
 
 
 def test_a_failed_notebook_never_looks_finished(books: Path, tmp_path: Path) -> None:
@@ -131,6 +133,82 @@ def test_a_wrong_parameter_is_refused_before_anything_runs(
     with pytest.raises(ValueError, match=rf"\b{names}\b"):
         notebook.run("1", run="r", parameters=given, root=tmp_path, directory=books)
     assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("name", ["run", "root"])
+def test_a_parameter_that_would_move_the_results_is_refused(
+    books: Path, tmp_path: Path, name: str
+) -> None:
+    given = {"n": 2, name: "elsewhere"}
+    with pytest.raises(ValueError, match=rf"{name}: 'elsewhere'.*{name}="):
+        notebook.run("1", run="r", parameters=given, root=tmp_path, directory=books)
+    assert not (tmp_path / "r").exists()
+
+
+SAYS_WHERE = """import warnings, os, pathlib, IPython.display as d
+here = pathlib.Path.cwd()
+print(f"in {here}/runs and {here}")
+warnings.warn(f"{here}/connlab")
+d.display({"text/plain": repr(here / "runs"), "image/png": f"{here}"}, raw=True)"""
+
+
+def everything(path: Path) -> str:
+    """Return an executed notebook's text without what its author wrote."""
+    kept = nbformat.read(path, as_version=4)
+    for cell in kept.cells:
+        cell.source = ""
+    return json.dumps(kept, ensure_ascii=False)
+
+
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cells: str) -> Path:
+    """Return a project with one notebook, in which all that follows runs."""
+    root = tmp_path / "the project"
+    (root / "notebooks").mkdir(parents=True)
+    write(root / "notebooks/01-tells.ipynb", *cells)
+    (tmp_path / "somebody").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "somebody"))
+    monkeypatch.setenv("CONNLAB_HOME", str(root))
+    return root
+
+
+def test_an_executed_notebook_does_not_say_where_it_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = "print(pathlib.Path.home() / 'x')"
+    root = project(tmp_path, monkeypatch, SAYS_WHERE, home)
+    done = notebook.run("1", run="r")
+    told = nbformat.read(done.notebook, as_version=4).metadata.papermill
+    assert told.input_path == "notebooks/01-tells.ipynb"
+    assert told.output_path == "runs/r/tells/notebook.ipynb"
+    text = everything(done.notebook)
+    assert text.count(str(root)) == 1  # the picture, which is no text
+    assert f'"image/png": "{root}"' in text
+    assert "in ./runs and ." in text
+    assert "PosixPath('./runs')" in text
+    assert "~/x" in text
+    assert "somebody" not in text
+
+
+def test_nor_does_one_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import pathlib\nraise OSError(f'{pathlib.Path.cwd()}/runs is full')"
+    root = project(tmp_path, monkeypatch, code)
+    with pytest.raises(notebook.NotebookError):
+        notebook.run("1", run="r")
+    text = everything(root / "runs/r/tells/notebook.failed.ipynb")
+    reason = (root / "runs/r/tells/failure.json").read_text()
+    for said in (text, reason):
+        assert "./runs is full" in said
+        assert str(root) not in said
+
+
+def test_what_lies_outside_of_the_project_keeps_its_name_only() -> None:
+    made = nbformat.v4.new_notebook()
+    made.metadata.papermill = {"input_path": "/data/x.ipynb", "output_path": "o.ipynb"}
+    told = notebook.without_paths(made).metadata.papermill
+    assert told == {"input_path": "x.ipynb", "output_path": "o.ipynb"}
+    assert made.metadata.papermill.input_path == "/data/x.ipynb"  # a copy was made
 
 
 def patience_s() -> float:
