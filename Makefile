@@ -59,8 +59,8 @@ programs := $(if $(server_srcs),$(BUILD)/server)\
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help setup setup-test build programs paper notebook render doctor bench \
-	test test-c test-py fuzz lint format lock clean FORCE
+.PHONY: help setup setup-test build programs paper notebook render archive \
+	doctor bench test test-c test-py fuzz lint format lock clean FORCE
 
 help:  ## print this list
 	@echo 'connlab: measure connection handling models, print the paper.'
@@ -94,6 +94,9 @@ notebook: setup  ## one study anew: NB=01 P="-p trials 10"
 
 render: setup  ## set the paper from runs/$(RUN), measure nothing
 	@$(PY) -m connlab render $(RUN:%=--run %)
+
+archive: setup  ## sources, runs/$(RUN) and its paper in one file to deposit
+	@$(PY) -m connlab archive $(RUN:%=--run %)
 
 doctor: setup  ## what this machine can measure, what limits it
 	@$(SELF) build

@@ -4,6 +4,7 @@
     doctor, list                         what this machine and this build can do
     bench                                what each model costs, against the floor
     check-paper, lint-paper              is the paper whole, is no number typed
+    archive                              all of it in one file, to deposit
 
 Each command imports what it needs when it runs, so that ``--help`` answers at once.
 Exit status: 0 done, 1 it failed, 2 asked for something that does not exist, 130
@@ -191,6 +192,20 @@ def lint_paper() -> None:
 
     _problems(publish.lint())
     click.echo("paper: no measurement is typed by hand")
+
+
+@cli.command()
+@run_option
+def archive(run: str | None) -> None:
+    """Pack sources, a run (the newest) and its set paper into one file to deposit."""
+    from connlab.publish import archive as archives
+
+    try:
+        packed = archives.pack(run or _newest_run())
+    except FileNotFoundError as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(f"{packed.files} files, {packed.size_bytes / 2**20:.1f} MiB")
+    click.echo(_from_here(packed.path))
 
 
 def _problems(problems: list[str]) -> None:

@@ -1,0 +1,464 @@
+"""The deposit: what is in it, what is refused, and that it stands on its own.
+
+What an RO-Crate must say is checked against its specification, version 1.2: the
+descriptor, the properties of the root, and that every file is described, once, and can
+be reached from the root.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from urllib.parse import unquote
+
+import publish_made as made
+import pytest
+from conftest import ROOT
+
+from connlab import __main__ as command
+from connlab import paper, publish, schema
+from connlab.publish import archive, rendering
+
+FOLDER = f"runs/{made.RUN}/{made.STUDY}"
+NOTEBOOK = f"notebooks/01-{made.STUDY}.ipynb"
+PROFILE = "about: {}\nnotebooks:\n  01-response-time: {{trials: {}}}\n"
+SOURCES = {
+    "src_c/server.c": "int main(void) { return 0; }\n",
+    "src_c/fuzz/a corpus%20": b"\xff\x00",
+    "connlab/__init__.py": "",
+    NOTEBOOK: '{"cells": []}',
+    "notebooks/profiles/quick.yaml": PROFILE.format("quick", 10),
+    "notebooks/profiles/full.yaml": PROFILE.format("full", 20),
+    "paper/claims.yml": "[]\n",
+    "runs/README.md": "# Runs\n",
+    "tools/setup.sh": "#!/bin/sh\n",
+}
+NOT_SOURCES = {
+    "build/server": b"\x7fELF",
+    "connlab/__pycache__/x.pyc": b"",
+    "paper/_generated/x.qmd": "",
+    "runs/other/manifest.json": "{}",
+}
+PASSING = {f"{FOLDER}/notebook.partial.ipynb": "{}", f"{FOLDER}/x.json.part": "{"}
+
+
+def lay(tree: Path, files: dict[str, str | bytes]) -> None:
+    for name, content in files.items():
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = isinstance(content, str)
+        path.write_bytes(content.encode() if text else content)
+
+
+def executed(**parameters: object) -> str:
+    """Return a notebook as papermill leaves it, without the cells."""
+    given = {"run": made.RUN, "root": "runs", **parameters}
+    return json.dumps({"cells": [], "metadata": {"papermill": {"parameters": given}}})
+
+
+def set_paper(tree: Path, *, run: str = made.RUN) -> None:
+    """Leave what rendering leaves, without rendering."""
+    output = tree / archive.PAPER
+    lay(output, {"index.html": f"<p>{run}</p>", "paper.pdf": b"%PDF-\xff"})
+    pages = ("index.html", "paper.pdf")
+    files = {name: rendering.digest(output / name) for name in pages}
+    stamp = {"run": run, "renderer": "made-up 1.0", "files": files}
+    lay(output, {rendering.STAMP: json.dumps(stamp)})
+    for name in ("manifest.json", f"{made.STUDY}/results.json"):
+        lay(output, {f"data/{name}": (tree / f"runs/{made.RUN}" / name).read_bytes()})
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a project of few files with a made-up run and its paper."""
+    tree = tmp_path_factory.mktemp("template") / "tree"
+    run = made.write_run(tree / "runs", trials=3)
+    manifest = made.manifest()
+    manifest["studies"][made.STUDY] |= {
+        "started_at": "2026-01-02T03:00:00.000+00:00",
+        "stopping": {"seconds": 90.5},
+    }
+    made.write_json(run / "manifest.json", manifest)
+    lay(tree, SOURCES | NOT_SOURCES | PASSING)
+    lay(tree, {f"{FOLDER}/notebook.ipynb": executed(trials=10)})
+    for name in (".gitignore", "paper/.gitignore", "CITATION.cff", "LICENSE"):
+        shutil.copy(ROOT / name, tree / name)
+    set_paper(tree)
+    return tree
+
+
+@pytest.fixture
+def tree(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a project outside of git, which is the project for this test."""
+    tree = shutil.copytree(template, tmp_path / "tree")
+    monkeypatch.setenv("CONNLAB_HOME", str(tree))
+    return tree
+
+
+def git(tree: Path, *words: str) -> str:
+    who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+    done = subprocess.run(
+        ["git", "-C", str(tree), *who, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def packed() -> zipfile.ZipFile:
+    return zipfile.ZipFile(archive.pack(made.RUN).path)
+
+
+def entities(crate: zipfile.ZipFile) -> dict[str, dict]:
+    """Return the crate's entities by ``@id``; none may stand twice."""
+    graph = json.loads(crate.read("ro-crate-metadata.json"))["@graph"]
+    found = {entity["@id"]: entity for entity in graph}
+    assert len(found) == len(graph)
+    return found
+
+
+def references(value: object) -> list[str]:
+    """Return every ``@id`` that an entity's properties refer to."""
+    if isinstance(value, list):
+        return [found for item in value for found in references(item)]
+    return [value["@id"]] if isinstance(value, dict) else []
+
+
+# ---- what is packed ----------------------------------------------------------
+
+
+def wanted(tree: Path) -> set[str]:
+    """Return what a deposit of `tree` holds, said in another way than by git."""
+    made_here = [*(tree / "runs" / made.RUN).rglob("*"), *(tree / "paper").rglob("*")]
+    names = {p.relative_to(tree).as_posix() for p in made_here if p.is_file()}
+    top = {"CITATION.cff", "LICENSE", ".gitignore", "ro-crate-metadata.json"}
+    return {*SOURCES, *names, *top} - {*NOT_SOURCES, *PASSING}
+
+
+def test_sources_run_and_paper_are_packed_and_nothing_else(tree: Path) -> None:
+    crate = packed()
+    assert sorted(crate.namelist()) == sorted(wanted(tree))
+    for name in crate.namelist():
+        if name != "ro-crate-metadata.json":
+            assert crate.read(name) == (tree / name).read_bytes()
+
+
+def test_in_a_repository_the_sources_are_what_git_tracks(tree: Path) -> None:
+    git(tree, "init", "--quiet")
+    git(tree, "add", "--all")
+    lay(tree, {"untracked.txt": "", "src_c/tracked.c": ""})
+    git(tree, "add", "src_c/tracked.c")
+    (tree / "tools/setup.sh").unlink()
+    names = wanted(tree) - {"tools/setup.sh"} | {"src_c/tracked.c"}
+    assert set(packed().namelist()) == names
+
+
+def test_the_same_inputs_give_the_same_bytes_anywhere(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = archive.pack(made.RUN).path
+    elsewhere = tmp_path / "else where"
+    with zipfile.ZipFile(here) as crate:
+        crate.extractall(elsewhere)
+    os.utime(elsewhere / "LICENSE", (1e9, 1e9))
+    (elsewhere / "LICENSE").chmod(0o600)
+    monkeypatch.setenv("CONNLAB_HOME", str(elsewhere))
+    again = archive.pack(made.RUN).path
+    assert again != here
+    assert again.read_bytes() == here.read_bytes()
+
+
+def test_a_changed_fact_changes_the_bytes(tree: Path) -> None:
+    before = archive.pack(made.RUN).path.read_bytes()
+    lay(tree, {f"{FOLDER}/latency/x.csv.gz": b"\x1f\x8b"})
+    assert archive.pack(made.RUN).path.read_bytes() != before
+
+
+def test_the_name_tells_run_and_day_and_scripts_may_be_started(tree: Path) -> None:
+    crate = packed()
+    assert Path(crate.filename).name == f"connlab-{made.RUN}-{made.MADE_AT[:10]}.zip"
+    modes = {i.filename: i.external_attr >> 16 & 0o777 for i in crate.infolist()}
+    assert modes["tools/setup.sh"] == 0o755
+    assert modes["LICENSE"] == 0o644
+
+
+def test_nothing_names_the_folder_that_it_was_packed_in(tree: Path) -> None:
+    crate = packed()
+    assert crate.namelist()
+    for name in crate.namelist():
+        assert os.fsencode(tree) not in crate.read(name), name
+
+
+# ---- what the metadata say ---------------------------------------------------
+
+
+def test_the_crate_is_declared_as_the_specification_wants_it(tree: Path) -> None:
+    crate = packed()
+    said = json.loads(crate.read("ro-crate-metadata.json"))
+    assert said["@context"] == "https://w3id.org/ro/crate/1.2/context"
+    found = entities(crate)
+    descriptor = found["ro-crate-metadata.json"]
+    assert descriptor["@type"] == "CreativeWork"
+    assert descriptor["about"] == {"@id": "./"}
+    assert descriptor["conformsTo"] == {"@id": "https://w3id.org/ro/crate/1.2"}
+    root = found["./"]
+    assert root["@type"] == "Dataset"
+    assert made.RUN in root["name"]
+    assert "Imaginary CPU" in root["description"]
+    assert root["datePublished"] == made.MADE_AT[:10]
+    assert found[root["license"]["@id"]]["name"] == "MIT"
+    assert found[root["license"]["@id"]]["description"]
+
+
+def test_authors_and_citation_are_those_of_the_citation_file(tree: Path) -> None:
+    cff = (tree / "CITATION.cff").read_text()
+    people = '  - {given-names: Ada, family-names: Love, orcid: "https://orcid.org/0"}'
+    text = re.sub("^authors:\n", f"authors:\n{people}\n", cff, flags=re.M)
+    lay(tree, {"CITATION.cff": text})
+    found = entities(packed())
+    authors = [found[ref["@id"]] for ref in found["./"]["author"]]
+    kinds = [(one["@type"], one["name"]) for one in authors]
+    assert kinds == [
+        ("Person", "Ada Love"),
+        ("Organization", "The connlab authors"),
+    ]
+    assert authors[0]["@id"] == "https://orcid.org/0"
+    cited = found[found["./"]["citation"]["@id"]]
+    assert cited["@type"] == "SoftwareSourceCode"
+    assert cited["name"] in cff
+    assert "Ada Love, The connlab authors (2026)" in found["./"]["creditText"]
+
+
+def test_every_reference_leads_to_an_entity(tree: Path) -> None:
+    found = entities(packed())
+    for entity in found.values():
+        for target in references(list(entity.values())):
+            status = re.fullmatch(r"http://schema\.org/\w+ActionStatus", target)
+            outside = target == "https://w3id.org/ro/crate/1.2"
+            assert target in found or status or outside, (entity["@id"], target)
+        assert entity["@type"]
+        assert re.fullmatch(r"[!-~]+", entity["@id"])  # a URI has no blank
+
+
+def test_every_file_is_described_and_reached_from_the_root(tree: Path) -> None:
+    crate = packed()
+    found = entities(crate)
+    reached, left = set(), ["./"]
+    while left:
+        reached.add(one := left.pop())
+        left += references(found[one].get("hasPart", []))
+    files = {i: e for i, e in found.items() if "File" in e["@type"]}
+    assert set(files) == {i for i in reached if not i.endswith("/")}
+    names = {unquote(i): e for i, e in files.items()}
+    assert set(names) == set(crate.namelist()) - {"ro-crate-metadata.json"}
+    for name, entity in names.items():
+        data = crate.read(name)
+        assert entity["contentSize"] == str(len(data))
+        assert entity["sha256"] == hashlib.sha256(data).hexdigest()
+    folders = [i for i in reached if i.endswith("/") and i != "./"]
+    assert folders
+    for folder in folders:
+        assert any(name.startswith(folder) for name in crate.namelist())
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("src_c/server.c", "text/x-c"),
+        ("src_c/fuzz/a%20corpus%2520", "application/octet-stream"),
+        ("LICENSE", "text/plain"),
+        ("paper/_output/paper.pdf", "application/pdf"),
+        (f"{FOLDER}/trials.jsonl", "application/jsonl"),
+    ],
+)
+def test_files_have_their_media_types(tree: Path, name: str, kind: str) -> None:
+    assert entities(packed())[name]["encodingFormat"] == kind
+
+
+def test_a_study_is_an_action_of_its_notebook_on_the_machine(tree: Path) -> None:
+    found = entities(packed())
+    action = found[f"#study-{made.STUDY}"]
+    assert action["@type"] == "CreateAction"
+    assert action["name"] == made.results()["question"]
+    assert references(action["instrument"]) == [NOTEBOOK, "#machine"]
+    assert references(action["object"]) == ["src_c/", "notebooks/profiles/quick.yaml"]
+    results = references(action["result"])
+    assert f"{FOLDER}/results.json" in results
+    assert f"{FOLDER}/figures/response-time.svg" in results
+    assert action["startTime"] == "2026-01-02T03:00:00.000+00:00"
+    assert action["endTime"] == "2026-01-02T03:01:30.500+00:00"
+    assert action["actionStatus"]["@id"].endswith("CompletedActionStatus")
+    assert {"@id": action["@id"]} in found["./"]["mentions"]
+
+
+def test_a_profile_is_named_only_where_its_parameters_were_used(tree: Path) -> None:
+    lay(tree, {f"{FOLDER}/notebook.ipynb": executed(trials=11)})
+    action = entities(packed())[f"#study-{made.STUDY}"]
+    assert references(action["object"]) == ["src_c/"]
+
+
+def test_a_failed_study_says_why(tree: Path) -> None:
+    lay(tree, {f"runs/{made.RUN}/idle/failure.json": '{"reason": "no memory"}'})
+    action = entities(packed())["#study-idle"]
+    assert action["actionStatus"]["@id"].endswith("FailedActionStatus")
+    assert action["error"] == "no memory"
+
+
+def test_the_machine_and_the_versions_are_those_of_the_manifest(tree: Path) -> None:
+    found = entities(packed())
+    machine = found["#machine"]
+    assert machine["@type"] == "IndividualProduct"
+    facts = [found[i] for i in references(machine["additionalProperty"])]
+    told = {fact["name"]: fact["value"] for fact in facts}
+    assert told["processor"] == "Imaginary CPU"
+    assert told["git commit"] == made.manifest()["git"]["commit"]
+    python = found["#software-python"]
+    assert (python["name"], python["version"]) == ("python", "3.11.0")
+    assert {"@id": python["@id"]} in found["#connlab"]["softwareRequirements"]
+
+
+def test_the_paper_is_made_from_the_results(tree: Path) -> None:
+    action = entities(packed())["#paper"]
+    assert references(action["object"]) == [f"{FOLDER}/results.json"]
+    pages = ["paper/_output/index.html", "paper/_output/paper.pdf"]
+    assert references(action["result"]) == pages
+    assert "made-up 1.0" in action["description"]
+
+
+# ---- what is refused ---------------------------------------------------------
+
+
+def no_paper(tree: Path) -> None:
+    shutil.rmtree(tree / archive.PAPER)
+
+
+def paper_of_another_run(tree: Path) -> None:
+    set_paper(tree, run="other")
+
+
+def touched_page(tree: Path) -> None:
+    lay(tree, {f"{archive.PAPER}/index.html": "<p>better numbers</p>"})
+
+
+def newer_results(tree: Path) -> None:
+    path = tree / FOLDER / "results.json"
+    made.write_json(path, made.results() | {"answer": "Another."})
+
+
+def no_results(tree: Path) -> None:
+    (tree / FOLDER / "results.json").unlink()
+
+
+def path_in_a_notebook(tree: Path) -> None:
+    text = executed(trials=10).replace("[]", json.dumps([f"{tree}/runs"]))
+    lay(tree, {f"{FOLDER}/notebook.ipynb": text})
+
+
+def path_of_another_machine(tree: Path) -> None:
+    text = executed(trials=10).replace('{"param', '{"input_path": "/data/x", "param')
+    lay(tree, {f"{FOLDER}/notebook.ipynb": text})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (no_paper, "holds no whole paper; make render RUN=made-up"),
+        (paper_of_another_run, "is set from run 'other', not 'made-up'; make render"),
+        (touched_page, "index.html is not as it was set"),
+        (newer_results, "is older than made-up/response-time/results.json"),
+        (no_results, "has no results yet"),
+        (path_in_a_notebook, rf"stands in {FOLDER}/notebook\.ipynb; run that notebook"),
+        (path_of_another_machine, rf"stands in {FOLDER}/notebook\.ipynb"),
+    ],
+)
+def test_what_is_not_whole_is_refused(
+    tree: Path, spoil, said: str, capsys: pytest.CaptureFixture
+) -> None:
+    spoil(tree)
+    assert command.main(["archive", "--run", made.RUN]) == 1
+    assert re.search(said, capsys.readouterr().err)
+    assert not list(tree.rglob("*.zip*"))
+
+
+def test_a_run_that_is_not_there_names_those_that_are(
+    tree: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert command.main(["archive", "--run", "mad-up"]) == 2
+    assert made.RUN in capsys.readouterr().err
+
+
+def test_without_git_it_says_so(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(archive.ArchiveError, match="git is missing"):
+        archive.pack(made.RUN)
+
+
+def test_the_command_tells_where_the_file_is(
+    tree: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert command.main(["archive"]) == 0  # the newest run
+    said = capsys.readouterr().out.splitlines()
+    assert re.match(r"\d+ files, \d+\.\d MiB", said[0])
+    assert zipfile.is_zipfile(schema.project_root() / said[1])
+
+
+# ---- it stands on its own ----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a deposit of the whole project with the made-up run as its reference."""
+    folder = tmp_path_factory.mktemp("whole")
+    tree = folder / "tree"
+    for name in archive.sources(ROOT, run="none"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, tree / name)
+    made.write_run(tree / "runs").rename(tree / "runs/reference")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONNLAB_HOME", str(tree))
+        paper.judge("reference")
+        publish.render("reference")
+        deposit = archive.pack("reference")
+    with zipfile.ZipFile(deposit.path) as crate:
+        crate.extractall(folder / "unpacked")
+    return folder / "unpacked"
+
+
+def render(tree: Path) -> None:
+    """Call ``make render`` in a tree, with this Python and no set-up of its own."""
+    words = ["make", "-o", "setup", "render", "RUN=reference", f"PY={sys.executable}"]
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+    done = subprocess.run(words, cwd=tree, env=kept, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_the_paper_can_be_set_from_the_deposit(unpacked: Path) -> None:
+    output = unpacked / archive.PAPER
+    before = (output / "index.html").read_bytes()
+    shutil.rmtree(output)
+    render(unpacked)
+    assert (output / "index.html").read_bytes() == before
+    assert (output / "paper.pdf").read_bytes().startswith(b"%PDF-")
+
+
+@pytest.mark.slow
+def test_setting_the_paper_of_a_committed_run_changes_nothing_in_git(
+    unpacked: Path,
+) -> None:
+    git(unpacked, "init", "--quiet")
+    git(unpacked, "add", "--all")
+    git(unpacked, "commit", "--quiet", "--message", "all")
+    assert "runs/reference/claims/results.json" in git(unpacked, "ls-files")
+    render(unpacked)
+    assert git(unpacked, "status", "--porcelain") == ""
