@@ -1,0 +1,182 @@
+"""A soak: one driver measures trial after trial, and must not grow.
+
+    fresh run -> sweep -> footprint, again and again -> what grew after a quarter
+
+In the suite it takes some 15 s; by hand as long as one likes, with its figures::
+
+    CONNLAB_SOAK_S=1200 python -m pytest -s tests/test_soak.py
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from connlab import drive
+
+SOAK_S = float(os.environ.get("CONNLAB_SOAK_S", "15"))
+#: resident memory may grow by that much: allocators keep pages, but not ever more
+GROWTH_BYTES = 8 * 2**20
+_MODELS_A_SWEEP = 2
+
+pytestmark = pytest.mark.serial
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What this process holds after so many trials."""
+
+    trials: int
+    rss_bytes: int
+    descriptors: int
+    children: int
+    threads: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.trials} trials: RSS {self.rss_bytes / 2**20:.1f} MiB, "
+            f"{self.descriptors} descriptors, {self.children} children, "
+            f"{self.threads} threads"
+        )
+
+
+def footprint(trials: int) -> Footprint:
+    gc.collect()
+    me = psutil.Process()
+    return Footprint(
+        trials=trials,
+        rss_bytes=me.memory_info().rss,
+        descriptors=me.num_fds(),
+        children=len(me.children(recursive=True)),
+        threads=me.num_threads(),
+    )
+
+
+def watch(step: Callable[[int], int], *, seconds: float) -> list[Footprint]:
+    """Call a step with its number until the time is up; look after each.
+
+    The step returns how many trials it measured.
+    """
+    seen = [footprint(0)]
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        done = step(len(seen))
+        seen.append(footprint(seen[-1].trials + done))
+    return seen
+
+
+def leaks(seen: Sequence[Footprint]) -> list[str]:
+    """Say what is held at the end that was not held after a quarter of the steps.
+
+    The first quarter is for what is loaded or cached once. A child is one too many at
+    any time.
+    """
+    quarter, end = seen[max(1, len(seen) // 4)], seen[-1]
+    bounds = {"rss_bytes": GROWTH_BYTES, "descriptors": 0, "threads": 0}
+    grown = {name: getattr(end, name) - getattr(quarter, name) for name in bounds}
+    found = [f"{name} +{grown[name]}" for name in bounds if grown[name] > bounds[name]]
+    left = max(one.children for one in seen) - seen[0].children
+    return found + ([f"children +{left}"] if left > 0 else [])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2 * SOAK_S + 120)
+def test_a_driver_holds_no_more_after_many_trials(
+    build_dir: Path, tmp_path: Path
+) -> None:
+    models = [model.name for model in drive.models() if model.available]
+
+    def sweep(number: int) -> int:
+        first = number * _MODELS_A_SWEEP
+        chosen = [
+            models[n % len(models)] for n in range(first, first + _MODELS_A_SWEEP)
+        ]
+        report = drive.sweep(
+            "soak",
+            run=f"run-{number}",
+            root=tmp_path,
+            factors={"model": chosen},
+            fixed={"connections": 5},
+            trials=1,
+            duration=0.1,
+            warmup=0.02,
+            progress=False,
+        )
+        shutil.rmtree(tmp_path / f"run-{number}")
+        return report.done
+
+    seen = watch(sweep, seconds=SOAK_S)
+    for one in (seen[0], seen[max(1, len(seen) // 4)], seen[-1]):
+        print(one)
+    assert seen[-1].trials == _MODELS_A_SWEEP * (len(seen) - 1) > 8
+    assert leaks(seen) == []
+
+
+# ---- would a leak be seen? -----------------------------------------------------------
+
+
+@pytest.fixture
+def held() -> list[object]:
+    """Return a list for what a step leaks; all of it ends with the test."""
+    kept: list = []
+    yield kept
+    for one in kept:
+        if isinstance(one, subprocess.Popen):
+            one.kill()
+            one.wait()
+        elif isinstance(one, int):
+            os.close(one)
+        elif isinstance(one, threading.Event):
+            one.set()
+
+
+def a_child() -> object:
+    return subprocess.Popen(["sleep", "60"])
+
+
+def a_descriptor() -> object:
+    return os.open(os.devnull, os.O_RDONLY)
+
+
+def memory() -> object:
+    return b"x" * (GROWTH_BYTES // 2)
+
+
+def a_thread() -> object:
+    event = threading.Event()
+    threading.Thread(target=event.wait, daemon=True).start()
+    return event
+
+
+@pytest.mark.parametrize(
+    ("leaked", "name"),
+    [
+        (a_child, "children"),
+        (a_descriptor, "descriptors"),
+        (memory, "rss_bytes"),
+        (a_thread, "threads"),
+    ],
+)
+def test_a_leak_is_seen(held: list, leaked: Callable[[], object], name: str) -> None:
+    def step(number: int) -> int:
+        held.append(leaked())
+        return 1
+
+    seen = watch(step, seconds=0.5)
+    assert [said.split()[0] for said in leaks(seen)] == [name]
+
+
+def test_nothing_is_seen_where_nothing_leaks() -> None:
+    seen = watch(lambda number: len(bytes(GROWTH_BYTES)) // GROWTH_BYTES, seconds=0.3)
+    assert seen[-1].trials == len(seen) - 1 > 2
+    assert leaks(seen) == []
