@@ -36,18 +36,27 @@ struct board *board_make(const struct plan *plan)
     return board;
 }
 
+static void set_once(atomic_ullong *when)
+{
+    unsigned long long none = 0;
+    atomic_compare_exchange_strong(when, &none, clock_now_ns() + HEAD_START_NS);
+}
+
 void board_ready(struct board *board, unsigned crews)
 {
     unsigned before = atomic_fetch_add(&board->ready, crews);
     if (before < board->crews && before + crews >= board->crews)
-        atomic_store(&board->start_ns, clock_now_ns() + HEAD_START_NS);
+        set_once(&board->start_ns);
 }
 
-void board_answered(struct board *board, bool late)
+void board_greeted(struct board *board, bool late)
 {
-    unsigned before = late ? 0 : atomic_fetch_add(&board->answered, 1);
-    unsigned long long none = 0;
-    if (late || before + 1 == board->crews)
-        atomic_compare_exchange_strong(&board->settled_ns, &none,
-                                       clock_now_ns() + HEAD_START_NS);
+    if (late || atomic_fetch_add(&board->greeted, 1) + 1 == board->crews)
+        set_once(&board->greeted_ns);
+}
+
+void board_going(struct board *board)
+{
+    if (atomic_fetch_add(&board->going, 1) + 1 == board->crews)
+        set_once(&board->going_ns);
 }

@@ -23,8 +23,10 @@ struct board {
     atomic_uint busy;                      /* crews that have not ended, of
                                               those with active users */
     atomic_ullong start_ns;                /* of the load; 0 before */
-    atomic_uint answered;                  /* crews whose users all were */
-    atomic_ullong settled_ns;              /* the warm-up begins; 0 before */
+    atomic_uint greeted;                   /* crews whose users all were */
+    atomic_ullong greeted_ns;              /* users go on; 0 before */
+    atomic_uint going;                     /* crews whose users all go on */
+    atomic_ullong going_ns;                /* the warm-up begins; 0 before */
     uint64_t began_ns;                     /* of dialing */
     unsigned crews;
     struct record *records;                /* one per crew */
@@ -39,8 +41,11 @@ struct board *board_make(const struct plan *plan);
 void board_ready(struct board *board, unsigned crews);
 
 /* The users of a crew have all been answered once, or (`late`) it has waited
- * long enough for all crews. The last one, or the first late one, starts the
- * warm-up. */
-void board_answered(struct board *board, bool late);
+ * long enough for all crews. The last one, or the first late one, lets users go
+ * on. */
+void board_greeted(struct board *board, bool late);
+
+/* The users of a crew all go on. The last one to say so starts the warm-up. */
+void board_going(struct board *board);
 
 #endif

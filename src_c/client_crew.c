@@ -145,7 +145,8 @@ static void begin_warmup(struct crew *crew, uint64_t at_ns)
 static void begin_load(struct crew *crew, uint64_t start_ns)
 {
     record_begin(crew->record, start_ns, UINT64_MAX, UINT64_MAX);
-    if (crew->plan->settle_s == 0)
+    crew->greeting = crew->plan->settle_s > 0;
+    if (!crew->greeting)
         begin_warmup(crew, start_ns);
     make_arrivals(crew);
     crew->phase = PHASE_LOADING;
@@ -156,19 +157,48 @@ static bool is_settling(const struct crew *crew)
     return crew->phase == PHASE_LOADING && crew->record->from_ns == UINT64_MAX;
 }
 
-/* Waits, loading already, until every crew's users have been answered once. */
+static void say_greeted(struct crew *crew, bool late)
+{
+    if (late || !crew->said_greeted)
+        board_greeted(crew->board, late);
+    crew->said_greeted = true;
+}
+
+static void say_going(struct crew *crew)
+{
+    if (!crew->said_going)
+        board_going(crew->board);
+    crew->said_going = true;
+}
+
+/* Everybody asks once and rests. A server that still starts a thread for each
+ * client could not while the others press on, and they would have it alone. */
+static void greet(struct crew *crew, uint64_t now_ns)
+{
+    uint64_t patience = seconds_ns(crew->plan->settle_s);
+    bool late = now_ns >= crew->record->start_ns + patience;
+    if (late || crew->answered >= crew->live_count)
+        say_greeted(crew, late);
+    uint64_t greeted = atomic_load(&crew->board->greeted_ns);
+    if (greeted && now_ns >= greeted) {
+        crew->greeting = false;
+        crew->next_start = 0;
+    }
+}
+
+/* Greeted, all go on, and then the warm-up begins. */
 static void settle(struct crew *crew, uint64_t now_ns)
 {
-    bool late = now_ns >= crew->record->start_ns
-                              + seconds_ns(crew->plan->settle_s);
-    bool all = crew->answered >= crew->live_count;
-    if (late || (all && !crew->said_answered)) {
-        crew->said_answered = true;
-        board_answered(crew->board, late);
+    if (crew->greeting) {
+        greet(crew, now_ns);
+        return;
     }
-    uint64_t settled = atomic_load(&crew->board->settled_ns);
-    if (settled)
-        begin_warmup(crew, settled);
+    if (crew->next_start == crew->count)
+        say_going(crew);
+    uint64_t going = atomic_load(&crew->board->going_ns);
+    uint64_t greeted = atomic_load(&crew->board->greeted_ns);
+    if (going || now_ns > greeted + seconds_ns(crew->plan->settle_s))
+        begin_warmup(crew, going ? going : now_ns);
 }
 
 static void measure(struct crew *crew, bool on)
@@ -185,6 +215,10 @@ static void measure(struct crew *crew, bool on)
 static void end(struct crew *crew, enum board_stop why)
 {
     measure(crew, false);
+    if (crew->plan->settle_s > 0) {        /* nobody shall wait for us */
+        say_greeted(crew, false);
+        say_going(crew);
+    }
     crew->record->end = why;
     crew->phase = PHASE_OVER;
 }

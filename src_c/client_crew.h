@@ -35,7 +35,8 @@ struct crew {
     uint32_t asking;                       /* requests without an answer yet */
     uint32_t finished;                     /* users who made all requests */
     uint32_t answered;                     /* users who had an answer */
-    bool said_answered;                    /* ... all of them: told the board */
+    bool greeting;                         /* ... and rest until all had one */
+    bool said_greeted, said_going;         /* told the board, see there */
 
     uint32_t next_dial, next_start, next_turn, next_scan;
     struct dice dice;

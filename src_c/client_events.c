@@ -141,7 +141,8 @@ static void hang_up(struct crew *crew, struct user *u, bool for_good)
     }
 }
 
-/* After an answer: rest, think, go on, reconnect or leave. */
+/* After an answer: rest, think, go on, reconnect or leave. The first one may
+ * be but a greeting. */
 static void next(struct crew *crew, struct user *u, uint64_t now_ns)
 {
     const struct plan *plan = crew->plan;
@@ -153,6 +154,8 @@ static void next(struct crew *crew, struct user *u, uint64_t now_ns)
     if (u->ask.closes
         || is_reached(plan->requests_per_connection, u->asked_here))
         hang_up(crew, u, false);
+    if (crew->greeting)
+        return;
     if (u->waiting)
         begin_waiting(crew, u, now_ns);
     else if (crew->phase != PHASE_LOADING || plan->rate > 0)

@@ -531,6 +531,56 @@ def test_byte_rate_of_a_block(client_program: Path, tmp_path: Path) -> None:
         assert 16000 < sum(sent[first : first + 4]) < 21000
 
 
+@pytest.mark.parametrize("crews", [["--threads", 1], ["--threads", 2]])
+def test_settling_lets_each_user_ask_once_until_all_were_answered(
+    client_program: Path, engine: list[str], crews: list[str]
+) -> None:
+    """The slowest greeting holds up everybody, and the window has none of it."""
+    slow_until, early = [], []
+
+    def one_is_slow(connection: socket.socket, seen: Seen) -> None:
+        first = connection.recv(65536)
+        with seen.lock:
+            slow = not slow_until
+            slow_until.append(time.monotonic() + 0.3)
+        if slow:
+            time.sleep(0.3)
+        connection.sendall(first)
+        while data := connection.recv(65536):
+            early.append(time.monotonic() < slow_until[0])
+            connection.sendall(seen.count(data))
+
+    with serving(one_is_slow) as seen:
+        flags = ["--connections", 6, *engine, *crews, "--duration", 0.3, "--settle", 5]
+        result = client(client_program, seen.port, *flags)
+    assert early
+    assert not any(early)
+    assert result["window"]["warmup_s"] >= 0.3 + 0.1 - 0.01
+    assert result["response"]["max_ns"] < 300e6
+    assert result["window"]["requests"] > 100
+
+
+def test_settling_ends_though_somebody_is_never_answered(
+    client_program: Path, engine: list[str]
+) -> None:
+    silenced = []
+
+    def one_is_silent(connection: socket.socket, seen: Seen) -> None:
+        with seen.lock:
+            silent = not silenced
+            silenced.append(connection)
+        while data := connection.recv(65536):
+            if not silent:
+                connection.sendall(data)
+
+    with serving(one_is_silent) as seen:
+        flags = ["--connections", 3, *engine, "--duration", 0.2, "--settle", 0.2]
+        result = client(client_program, seen.port, *flags, "--drain", 0)
+    assert 0.2 <= result["window"]["warmup_s"] < 2
+    assert result["window"]["requests"] > 100
+    assert result["requests"]["unanswered"] == 1
+
+
 def test_connect_rate(client_program: Path, engine: list[str]) -> None:
     with serving(echo) as seen:
         flags = ["--connections", 50, "--connect-rate", 200, "--requests", 1]

@@ -155,7 +155,7 @@ def test_the_client_gets_the_processes_it_needs(connections, said, processes):
     [
         ("threads", True, {}, flags.SETTLE_S),
         ("threads", True, {"settle": 0.5}, 0.5),
-        ("descriptors", True, {}, None),
+        ("descriptors", True, {}, flags.SETTLE_S),
         ("workers", True, {}, None),
         ("one", False, {}, None),
         ("threads", True, {"rate": 1000}, None),

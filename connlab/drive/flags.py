@@ -101,15 +101,16 @@ def with_enough_processes(
 def with_time_to_settle(
     factors: Mapping[str, Any], *, model: schema.Model | None
 ) -> dict[str, Any]:
-    """Return the factors with a wait for everybody's first answer where it helps.
+    """Return the factors with a greeting of everybody, where that is possible.
 
-    A model that starts a thread or a process for each client may still be at it when
-    the load begins; until then fewer clients are served than were asked for. A model
-    that serves some clients only after others have left would wait in vain, and the
-    open loop has no users to wait for. What the caller said stays.
+    Accepting thousands, and starting a thread or a process for each, takes a server
+    longer than a client takes to connect; under load even more so, and those accepted
+    early would have it for themselves meanwhile. A model that serves some clients only
+    after others have left would be waited for in vain, and the open loop has no users
+    to wait for. What the caller said stays.
     """
     told = dict(factors)
-    serves_all = model is not None and model.holds in ("threads", "processes")
+    serves_all = model is not None and model.holds not in ("one", "workers", None)
     closed = told.get("rate") is None and told.get("requests") is None
     if serves_all and closed and told.get("settle") is None:
         told["settle"] = SETTLE_S
