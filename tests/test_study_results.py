@@ -126,6 +126,36 @@ def test_a_torn_file_is_replaced(begun):
     assert json.loads(begun.write().read_text())["answer"] == "Because."
 
 
+def test_results_of_another_commit_than_the_runs_are_stale(frame, tmp_path):
+    publish = pytest.importorskip("connlab.publish.results")
+
+    def stale(commit):
+        manifest = {"run": "made", "git": {"commit": commit, "dirty": False}}
+        results.write_json(tmp_path / "made" / "manifest.json", manifest)
+        run = publish.load_run("made", root=tmp_path)
+        return run.studies["response-time"].stale
+
+    stale("a" * 40)
+    begun = results.start(
+        frame, number=1, question="Why?", factors=["model"], root=tmp_path
+    )
+    begun.answer = "Because."
+    assert json.loads(begun.write().read_text())["commit"] == "a" * 40
+    assert stale("a" * 40) == []
+    assert stale("b" * 40) == [
+        "evaluated at commit aaaaaaaaaa, the run is at bbbbbbbbbb"
+    ]
+
+
+def test_results_without_trials_name_the_commit_too(tmp_path):
+    git = {"commit": "c" * 40, "dirty": True}
+    results.write_json(tmp_path / "made" / "manifest.json", {"git": git})
+    found = results.bare("x", run="made", number=1, question="Why?", root=tmp_path)
+    assert found.commit == "c" * 40
+    assert results.commit_of({}) is None
+    assert results.commit_of({"git": None}) is None
+
+
 def test_publish_can_read_what_study_writes(begun):
     reader = pytest.importorskip("connlab.publish.results")
     begun.answer = "Because."

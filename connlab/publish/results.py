@@ -95,6 +95,7 @@ class Results(Fact):
     answer: str
     run: str | None = None
     made_at: datetime | None = None
+    commit: str | None = None
     machine: dict[str, Any] = Field(default_factory=dict)
     trials: dict[str, int] = Field(default_factory=dict)
     stopping: dict[str, Any] = Field(default_factory=dict)
@@ -229,7 +230,7 @@ def staleness(results: Results, folder: Path, *, manifest: dict[str, Any]) -> li
             reasons.append(f"its trials ran {len(made)} different {program} binaries")
         elif made and now and made != {now}:
             reasons.append(f"its trials ran another {program} binary than this run's")
-    made, now = (results.model_extra or {}).get("commit"), commit(manifest)
+    made, now = results.commit, commit(manifest)
     if made and now and made != now:
         reasons.append(f"evaluated at commit {made[:10]}, the run is at {now[:10]}")
     return reasons

@@ -201,15 +201,8 @@ def write(
     judged: Sequence[Judged], run: str, *, root: str | Path = "runs"
 ) -> results.Results:
     """Write ``runs/NAME/claims/results.json``, which the paper prints."""
-    found = results.Results(
-        study=STUDY,
-        run=run,
-        number=10,
-        question=QUESTION,
-        folder=schema.run_folder(run, root=root) / STUDY,
-        answer=answer(judged),
-        machine=results.machine_of(frames.load_manifest(run, root=root)),
-    )
+    found = results.bare(STUDY, run=run, number=10, question=QUESTION, root=root)
+    found.answer = answer(judged)
     found.table(STUDY, table(judged), caption=_CAPTION)
     for j in judged:
         found.words[j.claim.id] = _word(j)

@@ -47,6 +47,9 @@ class Results:
         One sentence, made from the data.
     lines : list
         Floors and ceilings for other studies (`connlab.study.calibration`).
+    commit : str or None
+        Git commit that the run's manifest named when the study was evaluated; the
+        paper calls results stale once the run has moved on to another.
     """
 
     study: str
@@ -54,6 +57,7 @@ class Results:
     number: int
     question: str
     folder: Path
+    commit: str | None = None
     answer: str = ""
     varied: str = ""
     machine: dict = field(default_factory=dict)
@@ -192,6 +196,7 @@ def start(
         number=number,
         question=question,
         folder=Path(about["folder"]),
+        commit=commit_of(manifest),
         varied=varied(frame, factors),
         machine=machine_of(manifest),
         trials=count_trials(frame),
@@ -205,13 +210,15 @@ def bare(
     study: str, *, run: str, number: int, question: str, root: str | Path = "runs"
 ) -> Results:
     """Begin the results of a study that has no trials of its own."""
+    manifest = load_manifest(run, root=root)
     return Results(
         study=study,
         run=run,
         number=number,
         question=question,
         folder=study_folder(run, study, root=root),
-        machine=machine_of(load_manifest(run, root=root)),
+        commit=commit_of(manifest),
+        machine=machine_of(manifest),
     )
 
 
@@ -287,6 +294,11 @@ def varied(frame: pd.DataFrame, factors: Sequence[str]) -> str:
     low, high = int(per_cell.min()), int(per_cell.max())
     count = str(low) if low == high else f"{low} to {high}"
     return f"Varied: {'; '.join(said)}; {count} trials per cell."
+
+
+def commit_of(manifest: Mapping[str, Any]) -> str | None:
+    """Return the git commit that a run's manifest names; None outside of git."""
+    return (manifest.get("git") or {}).get("commit")
 
 
 def machine_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
