@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+
+import connlab.study
 
 MODELS = {
     "iterative": ("blocking", "one client at a time"),
@@ -177,9 +180,22 @@ def sweep(
     return lines
 
 
-def write(folder: Path, trials: Sequence[dict], *, tail: str = "") -> Path:
-    """Write trials below ``folder/made/response-time``; return `folder`."""
-    path = folder / "made" / "response-time" / "trials.jsonl"
+def write(
+    folder: Path,
+    trials: Sequence[dict],
+    *,
+    study: str = "response-time",
+    tail: str = "",
+) -> Path:
+    """Write trials below ``folder/made/STUDY``; return `folder`."""
+    path = folder / "made" / study / "trials.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(t) + "\n" for t in trials) + tail)
     return folder
+
+
+def load(
+    folder: Path, trials: Sequence[dict], *, study: str = "response-time"
+) -> pd.DataFrame:
+    """Write trials and read them again, as a notebook does."""
+    return connlab.study.load("made", study, root=write(folder, trials, study=study))

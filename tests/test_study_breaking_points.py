@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
+import notebook_rules as rules
 import pytest
 import study_made as made
 
-from connlab import parameters
 from connlab.study import breaking_points as bp
-from connlab.study import load
+from connlab.study.breaking_points_plan import Limit, ramp
 
-ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOK = ROOT / "notebooks" / "02-breaking-points.ipynb"
-LIMITS = {"select": bp.Limit(1008, "FD_SETSIZE"), "epoll": bp.Limit(19_984, "files")}
+NOTEBOOK = rules.ROOT / "notebooks" / "02-breaking-points.ipynb"
+LIMITS = {"select": Limit(1008, "FD_SETSIZE"), "epoll": Limit(19_984, "files")}
 
 
 def run(tmp_path, models=("select", "epoll"), connections=(100, 1000, 2000), **options):
@@ -26,29 +24,29 @@ def run(tmp_path, models=("select", "epoll"), connections=(100, 1000, 2000), **o
         c["requests"] = {"sent": 100 * held, "completed": 100 * held}
         c["fairness"] = {"requests_min": 90 if held == n else 0, "requests_max": 110}
         trials.append(t)
-    return load("made", "response-time", root=made.write(tmp_path, trials))
+    return made.load(tmp_path, trials)
 
 
 # ---- the ramp ------------------------------------------------------------------
 
 
 def test_a_ramp_crosses_the_prediction_and_goes_one_step_on():
-    levels = bp.ramp([2000, 100, 1000, 5000], bp.Limit(1008, "x"))
+    levels = ramp([2000, 100, 1000, 5000], Limit(1008, "x"))
     assert levels == [100, 957, 1000, 1059, 2000]
 
 
 def test_a_ramp_without_a_reachable_prediction_is_the_ladder():
-    for limit in (None, bp.Limit(None, "?"), bp.Limit(5000, "x")):
-        assert bp.ramp([100, 5000], limit) == [100, 5000]
-    assert bp.ramp([], bp.Limit(3, "x")) == []
+    for limit in (None, Limit(None, "?"), Limit(5000, "x")):
+        assert ramp([100, 5000], limit) == [100, 5000]
+    assert ramp([], Limit(3, "x")) == []
 
 
 def test_one_at_a_time_breaks_at_two():
-    assert bp.ramp([1, 100], bp.Limit(1, "one at a time")) == [1, 2, 100]
+    assert ramp([1, 100], Limit(1, "one at a time")) == [1, 2, 100]
 
 
 def test_only_fixed_crews_are_told_their_number():
-    limits = {"pool": bp.Limit(8, "--workers"), "epoll": bp.Limit(100, "files")}
+    limits = {"pool": Limit(8, "--workers"), "epoll": Limit(100, "files")}
     grids = bp.grids(["pool", "epoll"], [10, 200], limits, workers=8)
     assert grids[0]["workers"] == [8]
     assert "workers" not in grids[1]
@@ -95,7 +93,7 @@ def test_the_atlas_compares_prediction_and_observation(tmp_path):
 
 def test_a_prediction_that_misses_is_said_to_miss(tmp_path):
     frame = run(tmp_path)
-    low = bp.atlas(frame, {"select": bp.Limit(500, "x"), "epoll": bp.Limit(300, "x")})
+    low = bp.atlas(frame, {"select": Limit(500, "x"), "epoll": Limit(300, "x")})
     assert list(low["agrees"]) == [False, False]
     assert "0 of them" in bp.predictions(low)
     assert "does not for select" in bp.predictions(low)
@@ -198,14 +196,6 @@ def test_too_many_is_where_it_broke_or_the_most(row, want):
 # ---- the notebook --------------------------------------------------------------
 
 
-def test_the_notebook_asks_the_studys_question():
-    cells = json.loads(NOTEBOOK.read_text())["cells"]
-    assert "".join(cells[0]["source"]).splitlines()[0] == f"# {bp.QUESTION}"
-    assert all(c.get("outputs", []) == [] for c in cells)
-
-
-def test_every_parameter_is_typed_and_explained():
-    known = parameters.declared(NOTEBOOK)
-    assert all(p.help for p in known.values())
-    defaults = {name: p.default for name, p in known.items()}
-    assert parameters.validate(NOTEBOOK, defaults) == defaults
+def test_the_notebook_keeps_the_rules():
+    wants = {"models", "ladder", "workers", "cases"}
+    rules.check(NOTEBOOK, question=bp.QUESTION, wants=wants)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
+import notebook_rules as rules
 import pytest
 import study_made as made
 
-from connlab import parameters
-from connlab.study import bulk, load, verdicts
+from connlab.study import bulk, verdicts
 
-ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOK = ROOT / "notebooks" / "05-bulk.ipynb"
+NOTEBOOK = rules.ROOT / "notebooks" / "05-bulk.ipynb"
 SIZE = 1000
 
 
@@ -32,7 +30,7 @@ def run(tmp_path, *, speed=None, moved=1.0, blocks=6, cv=0.01):
             t["client"]["window"] |= {"bytes": rate, "throughput_rps": rate / size}
             t["key"] += f"-{size}-{limit}"
             trials.append(t)
-    frame = load("made", "response-time", root=made.write(tmp_path, trials))
+    frame = made.load(tmp_path, trials)
     return bulk.with_kinds(frame)
 
 
@@ -141,14 +139,6 @@ def test_everything_ends_in_results(tmp_path):
     assert bulk.allowance(results, free, size=SIZE) is None
 
 
-def test_the_notebook_asks_the_studys_question():
-    cells = json.loads(NOTEBOOK.read_text())["cells"]
-    assert "".join(cells[0]["source"]).splitlines()[0] == f"# {bulk.QUESTION}"
-    assert all(c.get("outputs", []) == [] for c in cells)
-
-
-def test_every_parameter_is_typed_and_explained():
-    known = parameters.declared(NOTEBOOK)
-    assert all(p.help for p in known.values())
-    defaults = {name: p.default for name, p in known.items()}
-    assert parameters.validate(NOTEBOOK, defaults) == defaults
+def test_the_notebook_keeps_the_rules():
+    wants = {"models", "sizes", "byte_rate", "block"}
+    rules.check(NOTEBOOK, question=bulk.QUESTION, wants=wants)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import notebook_rules as rules
 import numpy as np
@@ -11,7 +12,6 @@ import study_made as made
 
 from connlab import schema
 from connlab.study import cores as co
-from connlab.study import load
 
 NOTEBOOK = rules.ROOT / "notebooks" / "08-cores.ipynb"
 LABELS = {"pool": "threads", "epoll-pool": "readiness"}
@@ -28,7 +28,7 @@ def run(tmp_path, workers=(1, 2, 4), *, law=None, blocks=6, cv=0.005):
                 rate = law(model, n) * (1 + cv * dice.standard_normal())
                 trials.append(_trial(model, family, n, 50, block, rate))
             trials.append(_trial(model, family, 4, 0, block, 40_000.0))
-    return load("made", "response-time", root=made.write(tmp_path, trials))
+    return made.load(tmp_path, trials)
 
 
 def _trial(model, family, workers, turn, block, rate):
@@ -102,6 +102,15 @@ def test_a_law_is_fitted_from_six_levels_on_only(tmp_path):
     fit = co.fits(many)["pool"]
     assert fit.peak.value == pytest.approx(9.7, rel=0.1)
     assert "pool: throughput peaks at" in co.law(many)
+
+
+def test_balance_is_drawn_without_a_word_from_pandas(tmp_path):
+    """Trials are chosen by marks of their own, not by those of a larger frame."""
+    frame = run(tmp_path, blocks=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        picture = co.balance(co.begin(frame, root=tmp_path), frame)
+    assert set(picture.data["workers"]) == {2, 4}
 
 
 def test_tuning_is_weighed_against_architecture(tmp_path):

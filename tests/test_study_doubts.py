@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 
+import notebook_rules as rules
 import pytest
 import study_made as made
 
-from connlab import parameters
-from connlab.study import deciding, doubts, load, sensitivity
+from connlab.study import deciding, doubts, sensitivity
 
-ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOK = ROOT / "notebooks" / "09-doubts.ipynb"
+NOTEBOOK = rules.ROOT / "notebooks" / "09-doubts.ipynb"
 
 
 def others(tmp_path, trials, **options):
@@ -144,11 +142,8 @@ def stalled(tmp_path, *, blocks=4, wait=0.19):
             if rate and stall:
                 t["client"]["response"]["p99_ns"] = round(wait * jitter * 1e9)
             trials.append(t)
-    path = tmp_path / "made" / doubts.STUDY / "trials.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(t) + "\n" for t in trials))
-    folder = path.parent / "latency"
-    folder.mkdir(exist_ok=True)
+    folder = tmp_path / "made" / doubts.STUDY / "latency"
+    folder.mkdir(parents=True, exist_ok=True)
     for t in trials:
         rows = ["lower_ns,upper_ns,count,clock"]
         for clock in ("response", "service"):
@@ -160,7 +155,7 @@ def stalled(tmp_path, *, blocks=4, wait=0.19):
         (folder / f"{t['key']}.csv.gz").write_bytes(
             gzip.compress("\n".join(rows).encode())
         )
-    return doubts.with_loop(load("made", doubts.STUDY, root=tmp_path))
+    return doubts.with_loop(made.load(tmp_path, trials, study=doubts.STUDY))
 
 
 def test_the_clock_of_the_actual_send_hides_the_stall(tmp_path):
@@ -223,17 +218,9 @@ def test_a_study_that_cannot_be_read_is_named(tmp_path):
     assert notes[0].startswith("broken takes no part")
 
 
-def test_the_notebook_asks_the_studys_question():
-    cells = json.loads(NOTEBOOK.read_text())["cells"]
-    assert "".join(cells[0]["source"]).splitlines()[0] == f"# {doubts.QUESTION}"
-    assert all(c.get("outputs", []) == [] for c in cells)
-
-
-def test_every_parameter_is_typed_and_explained():
-    known = parameters.declared(NOTEBOOK)
-    assert all(p.help for p in known.values())
-    defaults = {name: p.default for name, p in known.items()}
-    assert parameters.validate(NOTEBOOK, defaults) == defaults
+def test_the_notebook_keeps_the_rules():
+    wants = {"models", "stall", "rate", "baseline"}
+    rules.check(NOTEBOOK, question=doubts.QUESTION, wants=wants)
 
 
 def test_advice_is_made_of_words(tmp_path):

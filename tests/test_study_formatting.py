@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 
 import pytest
@@ -29,8 +30,8 @@ def made(value, half, n=10):
         (-0.5, 0.2, "−0.5 [−0.7, −0.3]"),
         (0.001, 0.5, "0.0 [−0.5, 0.5]"),
         (5.0, 0.0, "5.00 [5.00, 5.00]"),
-        (5.0, math.nan, "5.0 [no interval]"),
-        (1234.0, math.nan, "1\u202f200 [no interval]"),
+        (5.0, math.nan, "5.0 (no interval)"),
+        (1234.0, math.nan, "1\u202f200 (no interval)"),
     ],
 )
 def test_no_digit_that_the_interval_does_not_carry(value, half, text):
@@ -49,6 +50,39 @@ def test_units_follow_the_number():
     assert f.number_text(made(9.2, 0.2), "ms") == "9.2 ms [9.0, 9.4]"
     assert f.number_text(made(9.2, 0.2), "%", bounds=False) == "9.2\u202f%"
     assert f.number_text(made(9.2, 0.2), bounds=False) == "9.2"
+
+
+def test_what_a_number_lacks_is_said_once_and_last():
+    one, several = (made(1.234, math.nan, n=n) for n in (1, 7))
+    assert f.number_text(one, "ms") == "1.2 ms (one trial, no interval)"
+    assert f.number_text(one, "ms", bounds=False) == "1.2 ms"
+    assert f.phrase(several, "{} times its rate") == "1.2 times its rate (no interval)"
+    assert f.aside(one) == "(1.2; one trial, no interval)"
+    assert f.aside(one, "× {}", unit="%") == "(× 1.2\u202f%; one trial, no interval)"
+    assert f.whose(one, "epoll") == "1.2 (epoll; one trial, no interval)"
+
+
+@pytest.mark.parametrize(
+    ("say", "text"),
+    [
+        (f.phrase, "9.2 [9.0, 9.4] times"),
+        (f.aside, "(9.2 [9.0, 9.4] times)"),
+        (lambda i, words: f.whose(i, "epoll"), "9.2 [9.0, 9.4] (epoll)"),
+    ],
+)
+def test_a_number_with_an_interval_stands_as_it_is(say, text):
+    assert say(made(9.234, 0.2), "{} times") == text
+
+
+def test_the_examples_of_the_docstrings_hold():
+    found = doctest.testmod(f)
+    assert found.attempted >= 8
+    assert found.failed == 0
+
+
+def test_an_interval_is_put_into_its_best_unit():
+    interval, unit = f.in_best_unit(made(0.009234, 0.0002), "s")
+    assert f.number_text(interval, unit) == "9.2 ms [9.0, 9.4]"
 
 
 @pytest.mark.parametrize(
@@ -86,6 +120,10 @@ def test_plain_numbers_and_lists():
     assert f.listing(["a"]) == "a"
     assert f.listing(["a", "b", "c"]) == "a, b and c"
     assert f.listing([]) == ""
+    assert f.span(5, 5) == "5"
+    assert f.span(3, 5) == "3 to 5"
+    assert f.level_text("epoll") == "epoll"
+    assert f.level_text(2000) == "2\u202f000"
 
 
 def test_metrics_say_name_unit_and_good_end():

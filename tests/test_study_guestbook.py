@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import notebook_rules as rules
 import pytest
@@ -15,8 +14,7 @@ from connlab.drive import plan as grid
 from connlab.study import claims, frames, look, verdicts
 from connlab.study import guestbook as gb
 
-ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOK = ROOT / "notebooks" / "04-guestbook.ipynb"
+NOTEBOOK = rules.ROOT / "notebooks" / "04-guestbook.ipynb"
 
 MODELS = [
     schema.Model(name=name, family=family, label=label, holds=holds, concurrent=many)
@@ -69,9 +67,7 @@ def write(tmp_path, *, plan=PLAN, blocks=5, cv=0.01, keep=lambda cell: True):
         for block in range(blocks)
         for order, cell in enumerate(filter(keep, cells))
     ]
-    path = tmp_path / "made" / gb.STUDY / "trials.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made.write(tmp_path, lines, study=gb.STUDY)
 
 
 def run(tmp_path, **options):

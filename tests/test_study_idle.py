@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
+import notebook_rules as rules
 import pandas as pd
 import pytest
 import study_made as made
 
-from connlab import parameters
-from connlab.study import idle, load
+from connlab.study import idle
 
-ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOK = ROOT / "notebooks" / "06-idle.ipynb"
+NOTEBOOK = rules.ROOT / "notebooks" / "06-idle.ipynb"
 
 
 def run(tmp_path, *, per_idle=None, cv=0.01, models=("poll", "epoll"), blocks=6):
@@ -27,7 +25,7 @@ def run(tmp_path, *, per_idle=None, cv=0.01, models=("poll", "epoll"), blocks=6)
         t["server"]["samples"]["cpu_user_s"] = rate * (5e-6 + grows * quiet)
         t["server"]["samples"]["cpu_system_s"] = 0.001 * t["block"]
         trials.append(t)
-    frame = load("made", "response-time", root=made.write(tmp_path, trials))
+    frame = made.load(tmp_path, trials)
     return idle.with_idle(frame)
 
 
@@ -116,14 +114,6 @@ def test_everything_ends_in_results(tmp_path):
     assert pd.Series(said["tables"][0]["rows"][0]).str.len().all()
 
 
-def test_the_notebook_asks_the_studys_question():
-    cells = json.loads(NOTEBOOK.read_text())["cells"]
-    assert "".join(cells[0]["source"]).splitlines()[0] == f"# {idle.QUESTION}"
-    assert all(c.get("outputs", []) == [] for c in cells)
-
-
-def test_every_parameter_is_typed_and_explained():
-    known = parameters.declared(NOTEBOOK)
-    assert all(p.help for p in known.values())
-    defaults = {name: p.default for name, p in known.items()}
-    assert parameters.validate(NOTEBOOK, defaults) == defaults
+def test_the_notebook_keeps_the_rules():
+    wants = {"models", "idle", "active", "baseline"}
+    rules.check(NOTEBOOK, question=idle.QUESTION, wants=wants)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import notebook_rules as rules
 import numpy as np
@@ -12,12 +11,11 @@ import study_made as made
 
 from connlab import parameters
 from connlab.drive import plan as grid
-from connlab.study import load, pools, sizing, verdicts
+from connlab.study import pools, sizing, verdicts
 from connlab.study.pools_plan import CAP, DELAYS, IN_WORDS, Plan, core_levels
 from connlab.study.queueing import finite_source
 
-ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOK = ROOT / "notebooks" / "03-pools.ipynb"
+NOTEBOOK = rules.ROOT / "notebooks" / "03-pools.ipynb"
 PLAN = Plan(cores=(1, 2), sizes=(1, 4, 16, 64, 128, 256), loads=(0.5,))
 
 START_S = 60e-6
@@ -74,10 +72,7 @@ def run(tmp_path, *, plan=PLAN, blocks=5, cv=0.01, cap=10**6, keep=lambda cell: 
         for block in range(blocks)
         for order, cell in enumerate(filter(keep, cells))
     ]
-    path = tmp_path / "made" / pools.STUDY / "trials.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    frame = load("made", pools.STUDY, root=tmp_path)
+    frame = made.load(tmp_path, lines, study=pools.STUDY)
     return pools.begin(frame, plan, root=tmp_path)
 
 

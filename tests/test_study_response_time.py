@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import notebook_rules as rules
 import pytest
 import study_made as made
 
-from connlab import parameters
-from connlab.study import load, look
+from connlab.study import look
 from connlab.study import response_time as rt
 
-ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOK = ROOT / "notebooks" / "01-response-time.ipynb"
+NOTEBOOK = rules.ROOT / "notebooks" / "01-response-time.ipynb"
 MODELS = ("select", "thread", "epoll")
 
 
 def run(tmp_path, models=MODELS, connections=(1, 100, 1000), **options):
     trials = made.sweep(models, connections, **options)
-    return load("made", "response-time", root=made.write(tmp_path, trials))
+    return made.load(tmp_path, trials)
 
 
 def found(frame):
@@ -84,13 +82,6 @@ def test_littles_law_is_checked_against_the_counted_rate(tmp_path):
     )
 
 
-def test_bottlenecks_are_counted(tmp_path):
-    frame = run(tmp_path, blocks=2)
-    assert "18 server-bound" in rt.bottleneck(frame)
-    bound = frame.assign(label="client-bound")
-    assert "not ranked" in rt.bottleneck(bound)
-
-
 def test_cost_names_the_cheapest_and_the_dearest(tmp_path):
     frame = run(tmp_path, capacity={"thread": 50_000.0}, cv=0.001)
     said = rt.cost(frame)
@@ -102,17 +93,6 @@ def test_no_usable_trial_breaks_no_sentence(tmp_path):
     for sentence in (rt.ceiling, rt.little, rt.bottleneck, rt.cost):
         assert sentence(frame).endswith(".")
     assert "cannot say" in rt.answer(frame, found(frame))
-
-
-def test_the_common_level_is_where_most_models_still_stand(tmp_path):
-    frame = run(tmp_path, connections=(10, 1000, 2000, 35_000))
-    assert rt.common_level(frame) == 1000
-
-
-def test_another_baseline_when_the_wanted_one_is_missing(tmp_path):
-    frame = run(tmp_path, models=("select", "thread"), connections=(10, 2000))
-    assert rt.baseline_of(frame, "thread") == "thread"
-    assert rt.baseline_of(frame, "epoll") == "thread"
 
 
 # ---- results -------------------------------------------------------------------
@@ -168,44 +148,14 @@ def test_verdicts_read_as_sentences_whatever_the_word(tmp_path):
 # ---- the notebook --------------------------------------------------------------
 
 
-def cells():
-    return json.loads(NOTEBOOK.read_text())["cells"]
-
-
-def test_the_notebook_is_committed_without_output():
-    for cell in cells():
-        if cell["cell_type"] == "code":
-            assert cell["outputs"] == []
-            assert cell["execution_count"] is None
-
-
-def test_the_notebook_asks_the_studys_question():
-    assert "".join(cells()[0]["source"]).splitlines()[0] == f"# {rt.QUESTION}"
-
-
-def test_the_notebook_defines_nothing_long():
-    for cell in cells():
-        if cell["cell_type"] == "code":
-            for node in ast.walk(ast.parse("".join(cell["source"]))):
-                if isinstance(node, ast.FunctionDef):
-                    assert node.end_lineno - node.lineno < 5
-
-
-def test_every_parameter_is_typed_and_explained():
-    known = parameters.declared(NOTEBOOK)
-    assert {"run", "models", "connections", "trials", "duration", "seed"} <= set(known)
-    assert all(p.help for p in known.values())
-    defaults = {name: p.default for name, p in known.items()}
-    assert parameters.validate(NOTEBOOK, defaults) == defaults
+def test_the_notebook_keeps_the_rules():
+    wants = {"run", "models", "connections", "trials", "duration", "seed"}
+    rules.check(NOTEBOOK, question=rt.QUESTION, wants=wants)
 
 
 @pytest.mark.slow
 @pytest.mark.serial
-@pytest.mark.skipif(
-    not (ROOT / "build" / "server").exists()
-    or not (ROOT / "build" / "client").exists(),
-    reason="needs build/server and build/client",
-)
+@pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
 @pytest.mark.parametrize("folder", [".", "notebooks"])
 def test_plain_papermill_runs_it_from_anywhere(tmp_path, folder):
     done = _papermill(tmp_path, folder, "-p", "connections", "[1,4]")
@@ -232,7 +182,7 @@ def _papermill(tmp_path, folder, *more):
     root = ["-p", "root", str(tmp_path / "runs")]
     return subprocess.run(
         [tool, str(notebook), str(tmp_path / "out.ipynb"), *pairs, *root, *more],
-        cwd=ROOT / folder,
+        cwd=rules.ROOT / folder,
         capture_output=True,
         text=True,
         timeout=120,

@@ -8,7 +8,7 @@ import math
 import pytest
 import study_made as made
 
-from connlab.study import cells, figures, load, look, results, stats, tables
+from connlab.study import cells, figures, look, results, stats, tables
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def frame(tmp_path):
     trials = made.sweep(("select", "thread", "epoll"), (10, 2000), blocks=4)
     trials[0]["gates"]["client"] = {"ok": False}
     trials[1]["failure"] = {"kind": "server-died", "reason": "server: killed"}
-    return load("made", "response-time", root=made.write(tmp_path, trials))
+    return made.load(tmp_path, trials)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_an_undetermined_value_has_null_bounds(begun):
     i = stats.t_interval([0.5])
     begun.value("x", i, "s")
     assert begun.values["x"]["lo"] is None
-    assert begun.values["x"]["text"] == "500 ms [no interval]"
+    assert begun.values["x"]["text"] == "500 ms (one trial, no interval)"
 
 
 def test_words_keep_effect_verdict_and_rule(begun, frame):
@@ -156,6 +156,22 @@ def test_results_without_trials_name_the_commit_too(tmp_path):
     assert results.commit_of({"git": None}) is None
 
 
+@pytest.mark.parametrize(
+    ("trials", "whole"),
+    [
+        ([0.5], "500 ms (one trial, no interval)"),
+        ([0.4, 0.5, 0.6], r"500 ms \[300, 700\]"),
+    ],
+)
+def test_a_short_value_has_neither_bounds_nor_their_lack(begun, trials, whole):
+    prepare = pytest.importorskip("connlab.publish.prepare")
+    reader = pytest.importorskip("connlab.publish.results")
+    begun.value("x", stats.t_interval(trials), "s")
+    kept = reader.Value.model_validate(begun.values["x"])
+    assert prepare.value_text(kept).startswith(f"[{whole}]{{")
+    assert prepare.value_text(kept, short=True).startswith("[500 ms]{")
+
+
 def test_publish_can_read_what_study_writes(begun):
     reader = pytest.importorskip("connlab.publish.results")
     begun.answer = "Because."
@@ -213,14 +229,14 @@ def test_a_grid_explains_every_gap(frame):
 def test_a_grid_says_where_trials_were_left_out(tmp_path):
     trials = made.sweep(("epoll",), (10,), blocks=4)
     trials[2]["gates"]["client"] = {"ok": False}
-    frame = load("made", "response-time", root=made.write(tmp_path, trials))
+    frame = made.load(tmp_path, trials)
     t = tables.grid(frame, "response_mean_s")
     assert t.rows[0][1].endswith("(a)")
     assert t.notes == ("(a) some trials left out: client saturated",)
 
 
 def test_one_trial_has_no_interval_in_a_table(tmp_path):
-    frame = load("made", "response-time", root=made.write(tmp_path, [made.trial()]))
+    frame = made.load(tmp_path, [made.trial()])
     t = tables.grid(frame, "response_mean_s")
     assert "±" not in t.rows[0][1]
     assert "no interval" in t.notes[0]

@@ -11,7 +11,7 @@ import pytest
 import study_made as made
 
 from connlab import drive
-from connlab.study import calibration, claims, load
+from connlab.study import calibration, claims
 from connlab.study import the_machine as tm
 from connlab.study.frames import load_windows
 
@@ -35,7 +35,7 @@ def run(tmp_path, *, found=1.0, twin=1.0, blocks=10, cv=0.005, spoilt=()):
             if arm in spoilt:
                 t["gates"]["quiet"] = {"ok": False, "value": 1.0, "threshold": 0.1}
             trials.append(t)
-    return load("made", "response-time", root=made.write(tmp_path, trials))
+    return made.load(tmp_path, trials)
 
 
 def answered(tmp_path, **options):

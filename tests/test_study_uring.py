@@ -9,7 +9,6 @@ import pytest
 import study_made as made
 
 from connlab import schema
-from connlab.study import load
 from connlab.study import uring as ur
 
 NOTEBOOK = rules.ROOT / "notebooks" / "07-uring.ipynb"
@@ -29,7 +28,7 @@ def run(tmp_path, *, capacity=None, cv=0.01, blocks=8, **options):
         cost = (capacity or {}).get(t["factors"]["model"], 1e5)
         t["server"]["samples"]["cpu_user_s"] = rate / cost
         t["server"]["samples"]["cpu_system_s"] = 0.0001 * t["block"]
-    return load("made", "response-time", root=made.write(tmp_path, trials))
+    return made.load(tmp_path, trials)
 
 
 def answer(frame):

@@ -123,8 +123,12 @@ def value_text(value: Value, *, short: bool = False) -> str:
     """Set a number with its interval; n, level and method show on hover."""
     text = value.text
     if short:
-        text = re.sub(r"\s*\[[^\]]*\]$", "", text)
+        text = _BEHIND_NUMBER.sub("", text)
     return md.span(text, "num", title=_hover(value))
+
+
+_BEHIND_NUMBER = re.compile(r"\s*(\[[^\]]*\]|\([^)]*no interval\))$")
+"""The bounds behind a number, or that it has none."""
 
 
 def word_text(word: Word) -> str:

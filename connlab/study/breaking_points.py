@@ -1,7 +1,7 @@
 """Study 02: where does each model break, and on what?
 
-    settings of the machine -> predicted limit per model -> levels of the ramp
-    frame -> carried up to, broke at, symptom of both sides -> figure, failure atlas
+    settings of the machine -> levels of the ramp (`connlab.study.breaking_points_plan`)
+    frame -> carried up to, broke at, symptoms (`connlab.study.atlas`) -> figure, table
           -> what the most connections cost                 -> figures, table
     the same server after the load has gone                 -> recovery
     the 24 cases of report 001                              -> table
@@ -12,16 +12,18 @@ trials, flagged or not; only figures of cost and rate use the usable ones.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from connlab.study import figures, look
-from connlab.study.cells import interval_of, summarise
+from connlab.study import figures, look, reporting
+from connlab.study.atlas import atlas, carried  # noqa: F401 (the notebook's bp.atlas)
+from connlab.study.breaking_points_plan import (  # noqa: F401 (the notebook's too)
+    grids,
+    predicted,
+)
 from connlab.study.drawing import Picture
 from connlab.study.figures.limits import limits as draw_limits
 from connlab.study.formatting import (
@@ -31,10 +33,9 @@ from connlab.study.formatting import (
     number_text,
     plain,
 )
-from connlab.study.frames import FAILURES, LIMITS
 from connlab.study.interval import t_interval
 from connlab.study.metrics import metric as metric_of
-from connlab.study.response_time import key
+from connlab.study.reporting import key
 from connlab.study.results import Results, start
 from connlab.study.tables import Column, Table
 
@@ -43,75 +44,6 @@ NUMBER = 2
 QUESTION = "Where does each model break, and on what?"
 FACTORS = ("model", "connections")
 
-NEAR = 0.05
-"""The ramp looks so far below and above a predicted limit."""
-_ERRORS = {
-    "connect_refused": "refused",
-    "connect_timeout": "connecting timed out",
-    "connect_other": "could not connect",
-    "reset": "reset",
-    "closed": "closed",
-    "timeout": "no answer in time",
-    "mismatch": "other bytes",
-    "send": "sending failed",
-    "receive": "receiving failed",
-}
-
-
-@dataclass(frozen=True)
-class Limit:
-    """What the machine's settings say that a model can hold; None: not known."""
-
-    connections: int | None
-    by: str
-
-
-def predicted(capacities: Sequence[Any], *, workers: int) -> dict[str, Limit]:
-    """Return the predictions of ``drive.doctor().capacities``, by model.
-
-    Models that keep a worker for a connection hold as many as there are `workers`.
-    """
-    return {
-        one.model: Limit(
-            workers if one.limited_by == "--workers" else one.connections,
-            one.limited_by,
-        )
-        for one in capacities
-    }
-
-
-def ramp(ladder: Sequence[int], limit: Limit | None) -> list[int]:
-    """Return the levels to try for one model.
-
-    The ladder as far as the prediction, closely below and above it where the ladder
-    goes beyond it, and one step further; all of the ladder without a prediction.
-    """
-    levels = sorted(set(ladder))
-    most = limit.connections if limit else None
-    if most is None or not levels or most >= levels[-1]:
-        return levels
-    near = {max(1, math.floor(most * (1 - NEAR))), math.ceil(most * (1 + NEAR))}
-    beyond = next(n for n in levels if n > most)
-    return sorted({n for n in levels if n <= most} | near | {beyond})
-
-
-def grids(
-    models: Sequence[str],
-    ladder: Sequence[int],
-    limits: Mapping[str, Limit],
-    *,
-    workers: int,
-) -> list[dict[str, list]]:
-    """Return one grid of factors per model, as `connlab.drive.sweep` takes them."""
-    made = []
-    for name in models:
-        limit = limits.get(name)
-        grid = {"model": [name], "connections": ramp(ladder, limit)}
-        if limit and limit.by == "--workers":
-            grid["workers"] = [workers]
-        made.append(grid)
-    return made
-
 
 def begin(frame: pd.DataFrame, *, root: str | Path = "runs") -> Results:
     """Begin the results; values are kept by `keep_values`."""
@@ -119,99 +51,6 @@ def begin(frame: pd.DataFrame, *, root: str | Path = "runs") -> Results:
 
 
 # ---- what broke ---------------------------------------------------------------
-
-
-def carried(frame: pd.DataFrame) -> pd.Series:
-    """Say of each trial, usable or not, whether every connection was carried.
-
-    1. The trial has figures, and as many connections survived as were asked for.
-    2. No limit was met.
-    3. Nobody went without an answer while there were plenty: five for each where a
-       fixed crew of workers was asked for, which serves some and lets others wait,
-       and fifty elsewhere.
-    """
-    kept = (frame["surviving"] == frame["connections"]) & frame["failure"].isna()
-    limited = frame["label"].fillna("").str.startswith("limit-bound")
-    each = frame["workers"].notna().map({True: 5, False: 50})
-    plenty = frame["requests_completed"] >= each * frame["connections"]
-    starved = plenty & (frame["fairness_requests_min"] == 0)
-    return (kept.fillna(False) & ~limited & ~starved.fillna(False)).astype(bool)
-
-
-def atlas(
-    frame: pd.DataFrame, limits: Mapping[str, Limit] | None = None
-) -> pd.DataFrame:
-    """Return one row per model: predicted, carried up to, broke at, symptoms.
-
-    Of servers of one process; what several behind one port carry says `far`.
-    `carried` is the highest level below every level at which a trial broke, 0 if the
-    lowest broke; `broke` is that level, missing if none did. `server` and `client` say
-    what each side noticed there. `agrees` says whether the prediction lies between the
-    two levels; missing where there is none, or it is beyond what was tried.
-    """
-    rows = []
-    for model, trials in frame[frame["processes"].isna()].groupby("model"):
-        whole = carried(trials).groupby(trials["connections"]).all()
-        broke = whole.index[~whole].min() if (~whole).any() else None
-        below = whole.index[whole & (whole.index < (broke or math.inf))]
-        at = trials[trials["connections"] == broke] if broke is not None else None
-        limit = (limits or {}).get(str(model)) or Limit(None, "")
-        most = int(below.max()) if len(below) else 0
-        rows.append(
-            {
-                "model": str(model),
-                "predicted": limit.connections,
-                "by": limit.by,
-                "carried": most,
-                "broke": broke,
-                "open_max": trials["open_max"].max(),
-                "server": _server_symptom(at),
-                "client": _client_symptom(at),
-                "agrees": _agrees(limit.connections, most, broke),
-            }
-        )
-    found = pd.DataFrame(rows)
-    found["symptom"] = found["server"].where(found["server"] != "", found["client"])
-    return found.astype({"predicted": "float64", "broke": "float64"})
-
-
-def _agrees(limit: int | None, most: int, broke: int | None) -> bool | None:
-    if limit is None:
-        return None
-    if broke is None:
-        return None if limit >= most else False
-    return most <= limit < broke
-
-
-def _server_symptom(at: pd.DataFrame | None) -> str:
-    """Return what the server said: why it refused, how it failed, what bound it."""
-    if at is None:
-        return ""
-    broken = at[~carried(at)]
-    refused = broken["refused_reason"].dropna()
-    if len(refused):
-        return LIMITS.get(refused.mode()[0], refused.mode()[0])
-    met = broken["label"].dropna()
-    met = met[met.str.startswith("limit-bound:")].str.removeprefix("limit-bound:")
-    if len(met):
-        return LIMITS.get(met.mode()[0], met.mode()[0])
-    kinds = broken["failure_kind"].dropna()
-    if len(kinds):
-        return FAILURES.get(kinds.mode()[0], kinds.mode()[0])
-    starved = (broken["fairness_requests_min"] == 0).any()
-    return "some are never served" if starved else ""
-
-
-def _client_symptom(at: pd.DataFrame | None) -> str:
-    """Return what the client met most: an error, or waiting in vain."""
-    if at is None:
-        return ""
-    broken = at[~carried(at)]
-    met = {name: broken[f"errors_{name}"].sum() for name in _ERRORS}
-    name = max(met, key=met.get)
-    if met[name] > 0:
-        return _ERRORS[name]
-    return "waits" if (broken["fairness_requests_min"] == 0).any() else "nothing"
 
 
 def limits(results: Results, frame: pd.DataFrame, found: pd.DataFrame) -> Picture:
@@ -276,7 +115,6 @@ def share(results: Results, frame: pd.DataFrame) -> Picture:
             | {"hi": i.hi, "n": i.n, "reason": lost}
         )
     table = pd.DataFrame(rows).astype({"model": "string"})
-    families = frame.dropna(subset=["family"]).groupby("model")["family"].first()
     picture = figures.curves_of(
         table,
         label="share of connections kept",
@@ -284,7 +122,7 @@ def share(results: Results, frame: pd.DataFrame) -> Picture:
         x="connections",
         by="model",
         styles=look.styles(frame),
-        families={str(k): str(v) for k, v in families.items()},
+        families=look.families(frame),
         log_y=False,
     )
     return results.figure(
@@ -373,10 +211,8 @@ def keep_values(results: Results, frame: pd.DataFrame, found: pd.DataFrame) -> N
             value = getattr(row, what)
             if pd.notna(value):
                 results.values[f"{name}_{what}"] = _count(value)
-    table = summarise(frame, "server_cpu_per_request_s", by=FACTORS)
-    for _, row in table.dropna(subset=["value"]).iterrows():
-        name = f"{key(row['model'])}_cpu_{row['connections']}"
-        results.value(name, interval_of(row), "s")
+    cost = {"cpu": "server_cpu_per_request_s"}
+    reporting.keep_values(results, frame, cost, by=FACTORS)
 
 
 def _count(value: float) -> dict[str, Any]:
@@ -555,12 +391,8 @@ def answer(frame: pd.DataFrame, found: pd.DataFrame) -> str:
     text = f"Of {counted(len(found), 'model')} {len(broke)} broke"
     agree = int(broke["agrees"].fillna(False).astype(bool).sum())
     text += f", {agree} of them where the machine's settings predict it"
-    first_text = f"{names[first['model']].label} first, at {_at(first['broke'])}{why}"
-    text += f": {first_text}"
+    at = counted(float(first["broke"]), "connection")
+    text += f": {names[first['model']].label} first, at {at}{why}"
     if len(broke) < len(found):
         text += f"; {len(found) - len(broke)} carried all they were given"
     return text + "."
-
-
-def _at(n: float) -> str:
-    return counted(float(n), "connection")

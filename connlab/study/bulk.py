@@ -18,27 +18,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from connlab.study import figures, look
-from connlab.study.cells import (
-    Compared,
-    compare_cells,
-    interval_of,
-    ratio_frame,
-    summarise,
-)
+from connlab.study import figures, look, reporting
+from connlab.study.cells import Compared, compare_cells, interval_of, summarise
 from connlab.study.drawing import Picture
-from connlab.study.formatting import (
-    counted,
-    display_unit,
-    listing,
-    number_text,
-    plain,
-    plus_minus,
-)
+from connlab.study.formatting import counted, display_unit, listing, plain, plus_minus
 from connlab.study.frames import usable
 from connlab.study.metrics import metric as metric_of
-from connlab.study.response_time import key
-from connlab.study.results import Results, start, value_of
+from connlab.study.results import Results, start
 from connlab.study.tables import GAP, Column, Table
 
 STUDY = "bulk"
@@ -46,6 +32,8 @@ NUMBER = 5
 QUESTION = "How many bytes does each model move, and at what cost?"
 FACTORS = ("model", "clients", "connections", "bytes")
 FREE, LIMITED = "unlimited", "rate-limited"
+VALUES = {"rate": "bytes_per_s", "cpu": "cpu_per_byte_s"}
+"""Values that the paper may name, as MODEL_KIND_CLIENTS_CONNECTIONS_BYTES."""
 HOLDS = ("descriptors", "fd_setsize", "threads")
 """Models that suit: they serve many connections at once in one process."""
 
@@ -94,21 +82,15 @@ def with_kinds(frame: pd.DataFrame) -> pd.DataFrame:
 
 def at_connections(frame: pd.DataFrame, clients: str, *, size: int) -> pd.DataFrame:
     """Return the trials of one kind of clients with messages of one size."""
-    chosen = frame[(frame["clients"] == clients) & (frame["bytes"] == size)]
-    chosen.attrs = frame.attrs
-    return chosen
+    return reporting.part(
+        frame, (frame["clients"] == clients) & (frame["bytes"] == size)
+    )
 
 
 def begin(frame: pd.DataFrame, *, root: str | Path = "runs") -> Results:
-    """Begin the results; values as MODEL_KIND_CLIENTS_CONNECTIONS_BYTES."""
+    """Begin the results: what was varied, counted, left out; every value by name."""
     results = start(frame, number=NUMBER, question=QUESTION, factors=FACTORS, root=root)
-    kinds = {"rate": ("bytes_per_s", "bytes/s"), "cpu": ("cpu_per_byte_s", "s")}
-    for kind, (metric, unit) in kinds.items():
-        table = summarise(frame, metric, by=FACTORS).dropna(subset=["value"])
-        for _, row in table.iterrows():
-            where = f"{row['connections']}_{row['bytes']}"
-            name = f"{key(row['model'])}_{kind}_{key(row['clients'])}_{where}"
-            results.value(name, interval_of(row), unit)
+    reporting.keep_values(results, frame, VALUES, by=FACTORS)
     return results
 
 
@@ -133,8 +115,7 @@ def sizes(results: Results, frame: pd.DataFrame) -> Picture | None:
     if several.max() < 2:
         return None
     n = several.idxmax()
-    at = free[free["connections"] == n]
-    at.attrs = frame.attrs
+    at = reporting.part(free, free["connections"] == n)
     return results.figure(
         f"{STUDY}-sizes",
         figures.curves(at, "bytes_per_s", x="bytes", x_label="bytes of a message"),
@@ -155,7 +136,7 @@ def cost(results: Results, frame: pd.DataFrame, *, size: int) -> Picture:
         x="connections",
         by="model",
         styles=look.styles(free),
-        families=_families(free),
+        families=look.families(free),
     )
     return results.figure(
         f"{STUDY}-cost",
@@ -178,7 +159,7 @@ def allowance(results: Results, frame: pd.DataFrame, *, size: int) -> Picture | 
         x="connections",
         by="model",
         styles=look.styles(limited),
-        families=_families(limited),
+        families=look.families(limited),
         log_y=False,
     )
     return results.figure(
@@ -192,11 +173,6 @@ def allowance(results: Results, frame: pd.DataFrame, *, size: int) -> Picture | 
 _READ_AS = (
     "Means over usable trials with 95 % intervals; crosses mark cells without any."
 )
-
-
-def _families(frame: pd.DataFrame) -> dict[str, str]:
-    rows = frame.dropna(subset=["family"]).groupby("model")["family"].first()
-    return {str(k): str(v) for k, v in rows.items()}
 
 
 # ---- the table as published ----------------------------------------------------
@@ -216,8 +192,8 @@ def table(results: Results, frame: pd.DataFrame, *, size: int) -> Table:
     Connections are counted over all trials; the rest are means over usable ones.
     """
     n = frame["connections"].max()
-    at = frame[(frame["connections"] == n) & (frame["bytes"] == size)]
-    at.attrs = frame.attrs
+    here = (frame["connections"] == n) & (frame["bytes"] == size)
+    at = reporting.part(frame, here)
     parts = {c: summarise(at, c, by=["model", "clients"]) for c in TAKEN}
     units = {c: display_unit(metric_of(c).unit, t["value"]) for c, t in parts.items()}
     rows = []
@@ -259,70 +235,47 @@ def compare(frame: pd.DataFrame, *, baseline: str, size: int) -> list[Compared]:
 
 def words(results: Results, frame: pd.DataFrame, found: Sequence[Compared]) -> None:
     """Keep every comparing word, as MODEL_BASELINE_CONNECTIONS."""
-    names = look.styles(frame)
-    for one in found:
-        name = f"{key(one.arm)}_{key(one.baseline)}_{one.where['connections']}"
-        results.word(name, one, verdict=verdict(one, names))
+    reporting.keep_words(results, frame, found, verdict=verdict)
 
 
 def verdict(one: Compared, names: Mapping[str, look.Style]) -> str:
     """Say a comparison as a sentence, whatever its word is."""
-    arm, base = names[one.arm].label, names[one.baseline].label
-    where = f"at {counted(one.where['connections'], 'connection')}"
-    ratio = number_text(one.comparison.ratio)
-    if one.word == "undetermined":
-        return f"Whether {arm} or {base} moves more {where} is undetermined ({ratio})."
-    return f"{arm} is {one.word} {base} {where} ({ratio} times the bytes)."
+    return reporting.verdict_of_models(
+        one,
+        names,
+        does="moves more",
+        times="the bytes",
+        where=f"at {counted(one.where['connections'], 'connection')}",
+    )
 
 
 def ratios(
     results: Results, frame: pd.DataFrame, found: Sequence[Compared]
 ) -> Picture | None:
     """Draw every ratio of bytes per second; None where nothing compares."""
-    if not found:
-        return None
-    styles = look.styles(frame)
-    rows = ratio_frame(found)
-    labels = [
-        f"{styles[r.arm].label}, {plain(r.connections)} conn."
-        for r in rows.itertuples()
-    ]
-    base = styles[found[0].baseline].label
-    picture = figures.forest(
-        rows,
-        labels=labels,
-        x_label=f"bytes per second / those of {base}",
-        styles=styles,
-    )
-    return results.figure(
-        f"{STUDY}-ratios",
-        picture,
-        caption=f"Bytes per second in relation to {base}, paired by block, with 95 % "
-        "intervals. The band is ±5 %; words are corrected for their number (Holm).",
+    return reporting.ratios(
+        results,
+        frame,
+        found,
+        name=f"{STUDY}-ratios",
+        what="bytes per second",
+        pronoun="those",
     )
 
 
 def fastest(frame: pd.DataFrame, *, size: int) -> str:
     """Say which model moved the most and which the least at the most connections."""
     free = at_connections(frame, FREE, size=size)
-    held = usable(free)
-    if held.empty:
+    if usable(free).empty:
         return "No trial of unlimited clients is usable."
-    per_level = held.groupby("connections")["model"].nunique()
-    n = per_level[per_level == per_level.max()].index.max()
-    rows = summarise(free[free["connections"] == n], "bytes_per_s", by=["model"])
-    rows = rows.dropna(subset=["value"]).sort_values("value")
-    names = look.styles(frame)
-
-    def show(row):
-        text = value_of(interval_of(row), "bytes/s")["text"]
-        return f"{names[str(row['model'])].label} with {text}"
-
+    n, at = reporting.at_common_level(free)
+    means = reporting.ranked(at, "bytes_per_s")
     where = f"With {counted(n, 'connection')} and messages of {size} bytes"
-    if len(rows) == 1:
-        return f"{where} {show(rows.iloc[0])} was the only model measured."
+    if len(means) == 1:
+        return f"{where} {means[0].label_first} was the only model measured."
     return (
-        f"{where} {show(rows.iloc[-1])} moved the most, {show(rows.iloc[0])} the least."
+        f"{where} {means[-1].label_first} moved the most, "
+        f"{means[0].label_first} the least."
     )
 
 
@@ -354,16 +307,18 @@ def lost(frame: pd.DataFrame) -> str:
     return f"Connections were lost by {listing(said)}."
 
 
+_MOVE = {
+    "faster than": "move more",
+    "slower than": "less",
+    "indistinguishable from": "as much within ±5 %",
+    "undetermined": "undetermined",
+}
+"""What the answer says of each word."""
+
+
 def answer(frame: pd.DataFrame, found: Sequence[Compared], *, size: int) -> str:
     """Answer the question in one sentence."""
     if not found:
-        return "This run cannot say: fewer than two servers have usable trials."
-    count = pd.Series([one.word for one in found]).value_counts()
-    more, less = (int(count.get(w, 0)) for w in ("faster than", "slower than"))
-    alike = int(count.get("indistinguishable from", 0))
-    base = look.styles(frame)[found[0].baseline].label
-    parts = [(more, "move more"), (less, "less"), (alike, "as much within ±5 %")]
-    open_ = len(found) - more - less - alike
-    said = [f"{n} {what}" for n, what in [*parts, (open_, "undetermined")] if n]
-    tally = f"of {counted(len(found), 'comparison')} with {base} {listing(said)}"
+        return reporting.TOO_FEW
+    tally = reporting.tally(frame, found, said=_MOVE)
     return f"{fastest(frame, size=size).removesuffix('.')}; {tally}."

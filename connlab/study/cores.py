@@ -19,18 +19,17 @@ from typing import Any
 
 import pandas as pd
 
-from connlab.study import figures, look, tables, verdicts
-from connlab.study.cells import Compared, compare_cells, ratio_frame, summarise
-from connlab.study.drawing import Picture
-from connlab.study.formatting import counted, listing, number_text, plain
+from connlab.study import figures, look, reporting, tables, verdicts
+from connlab.study.cells import Compared, compare_cells, summarise
+from connlab.study.drawing import Picture, sentence
+from connlab.study.formatting import aside, counted, listing, number_text, plain
 from connlab.study.frames import usable
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
-from connlab.study.response_time import key
+from connlab.study.reporting import key, part
 from connlab.study.results import Results, start
 from connlab.study.scaling import MIN_LEVELS, UslFit, usl_fit
 from connlab.study.tables import Table
-from connlab.study.values import keep_values
 
 STUDY = "cores"
 NUMBER = 8
@@ -82,7 +81,7 @@ def grids(
 
 def turns(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the trials in which clients take turns."""
-    return _part(frame, frame["requests_per_connection"] > 0)
+    return part(frame, frame["requests_per_connection"] > 0)
 
 
 def stays(frame: pd.DataFrame) -> pd.DataFrame:
@@ -91,15 +90,9 @@ def stays(frame: pd.DataFrame) -> pd.DataFrame:
     A gate that wants every client served flags just what is asked here; only trials
     that failed altogether stay out.
     """
-    part = _part(frame, frame["requests_per_connection"] == 0)
-    ran = part["failure"].isna()
-    made = part.assign(ok=ran, reason=part["reason"].mask(ran, pd.NA))
-    made.attrs = frame.attrs
-    return made
-
-
-def _part(frame: pd.DataFrame, rows: pd.Series) -> pd.DataFrame:
-    made = frame[rows.fillna(False).astype(bool)]
+    staying = part(frame, frame["requests_per_connection"] == 0)
+    ran = staying["failure"].isna()
+    made = staying.assign(ok=ran, reason=staying["reason"].mask(ran, pd.NA))
     made.attrs = frame.attrs
     return made
 
@@ -107,7 +100,7 @@ def _part(frame: pd.DataFrame, rows: pd.Series) -> pd.DataFrame:
 def begin(frame: pd.DataFrame, *, root: str | Path = "runs") -> Results:
     """Begin the results: what was varied, counted, left out; every value by name."""
     results = start(frame, number=NUMBER, question=QUESTION, factors=FACTORS, root=root)
-    keep_values(results, turns(frame), VALUES, by=("model", "workers"))
+    reporting.keep_values(results, turns(frame), VALUES, by=("model", "workers"))
     return results
 
 
@@ -126,13 +119,14 @@ def throughput(
         STUDY,
         figures.curves(mine, RATE, x="workers", lines=lines, log_y=False),
         caption=f"Throughput against workers on {_cores(frame)}, "
-        f"{_clients(frame)} that take turns. " + _read_as(mine),
+        f"{_clients(frame)} that take turns. " + reporting.read_as(mine, FACTORS),
     )
 
 
 def balance(results: Results, frame: pd.DataFrame) -> Picture | None:
     """Draw the busiest worker's requests over the mean; None with one worker only."""
-    several = _part(turns(frame), frame["workers"] > 1)
+    mine = turns(frame)
+    several = part(mine, mine["workers"] > 1)
     if usable(several, BALANCE).empty:
         return None
     picture = figures.curves_of(
@@ -151,7 +145,7 @@ def balance(results: Results, frame: pd.DataFrame) -> Picture | None:
         picture,
         caption="Requests of the busiest worker over the mean of all workers; 1 is "
         "balanced, and with N workers N means that one did everything. "
-        + _read_as(several),
+        + reporting.read_as(several, FACTORS),
     )
 
 
@@ -163,7 +157,7 @@ def fairness(results: Results, frame: pd.DataFrame) -> Picture | None:
     return results.figure(
         f"{STUDY}-fairness",
         figures.dots(mine, [FAIRNESS, "longest_wait_s"]),
-        caption=f"{_clients(frame)[0].upper()}{_clients(frame)[1:]} that stay, "
+        caption=f"{sentence(_clients(frame))} that stay, "
         f"{counted(int(mine['workers'].max()), 'worker')}: Jain's index over requests "
         "per client (1 where all got as many, the share of those served where some "
         "got all) and the longest wait. Every trial that ran is in it.",
@@ -172,9 +166,7 @@ def fairness(results: Results, frame: pd.DataFrame) -> Picture | None:
 
 def table(results: Results, frame: pd.DataFrame) -> Table:
     """Tabulate the models at the most workers."""
-    mine = turns(frame)
-    most = int(mine["workers"].max())
-    at = _part(mine, mine["workers"] == most)
+    most, at = _at_most_workers(frame)
     metrics = [RATE, "server_cpu_per_request_s", "response_p99_s", BALANCE]
     return results.table(
         STUDY,
@@ -182,6 +174,13 @@ def table(results: Results, frame: pd.DataFrame) -> Table:
         caption=f"The models with {counted(most, 'worker')} on {_cores(frame)}, "
         f"{_clients(frame)} that take turns; means with 95 % intervals.",
     )
+
+
+def _at_most_workers(frame: pd.DataFrame) -> tuple[int, pd.DataFrame]:
+    """Return the most workers, and the trials of these in which clients take turns."""
+    mine = turns(frame)
+    most = int(mine["workers"].max())
+    return most, part(mine, mine["workers"] == most)
 
 
 def _cores(frame: pd.DataFrame) -> str:
@@ -192,16 +191,6 @@ def _cores(frame: pd.DataFrame) -> str:
 
 def _clients(frame: pd.DataFrame) -> str:
     return counted(float(frame["connections"].max()), "client")
-
-
-def _read_as(frame: pd.DataFrame) -> str:
-    trials = frame.groupby(list(FACTORS)).size()
-    low, high = trials.min(), trials.max()
-    count = f"{low}" if low == high else f"{low} to {high}"
-    return (
-        f"Means over {count} trials per point with 95 % intervals; crosses mark cells "
-        "without a usable trial."
-    )
 
 
 # ---- scaling ------------------------------------------------------------------
@@ -262,10 +251,7 @@ def growth(frame: pd.DataFrame) -> list[Compared]:
 
 def words(results: Results, frame: pd.DataFrame, found: Sequence[Compared]) -> None:
     """Keep every comparing word, as MODEL_WORKERS_FEWEST."""
-    names = look.styles(frame)
-    for one in found:
-        name = f"{key(one.where['model'])}_{one.arm}_{one.baseline}"
-        results.word(name, one, verdict=verdict(one, names))
+    reporting.keep_words(results, frame, found, verdict=verdict)
 
 
 def verdict(one: Compared, names: Mapping[str, look.Style]) -> str:
@@ -273,10 +259,10 @@ def verdict(one: Compared, names: Mapping[str, look.Style]) -> str:
     who = names[one.where["model"]].label
     arm = f"{who} with {counted(float(one.arm), 'worker')}"
     base = f"with {plain(float(one.baseline))}"
-    ratio = number_text(one.comparison.ratio)
-    if one.word == "undetermined":
-        return f"Whether {arm} serves more than {base} is undetermined ({ratio})."
-    return f"{arm} is {one.word} {base} ({ratio} times its throughput)."
+    question = f"Whether {arm} serves more than {base}"
+    return reporting.verdict(
+        one, arm=arm, base=base, question=question, times="its throughput"
+    )
 
 
 def ratios(
@@ -285,26 +271,17 @@ def ratios(
     """Draw what workers bring each model; None where nothing compares."""
     if not found:
         return None
-    styles = look.styles(frame)
-    order = list(styles)
-    found = sorted(found, key=lambda o: (order.index(o.where["model"]), int(o.arm)))
-    rows = ratio_frame(found)
-    labels = [
-        f"{styles[r.model].label}, {counted(float(r.arm), 'worker')}"
-        for r in rows.itertuples()
-    ]
     fewest = counted(float(found[0].baseline), "worker")
-    return results.figure(
-        f"{STUDY}-ratios",
-        figures.forest(
-            rows.assign(arm=rows["model"]),
-            labels=labels,
-            x_label=f"throughput / the same model's with {fewest}",
-            styles=styles,
-        ),
+    return reporting.ratios_to_itself(
+        results,
+        frame,
+        found,
+        name=f"{STUDY}-ratios",
+        level=lambda one: float(one.arm),
+        said=lambda workers: counted(workers, "worker"),
+        x_label=f"throughput / the same model's with {fewest}",
         caption=f"What more workers bring on {_cores(frame)}: throughput in relation "
-        f"to the same model with {fewest}, paired by block, with 95 % intervals. The "
-        "band is ±5 %; words are corrected for their number (Holm).",
+        f"to the same model with {fewest}, {reporting.PAIRED}; {reporting.CORRECTED}",
     )
 
 
@@ -313,19 +290,20 @@ def ratios(
 
 def balanced(frame: pd.DataFrame) -> str:
     """Say which model spreads requests most evenly over the most workers."""
-    mine = turns(frame)
-    most = int(mine["workers"].max())
-    at = _part(mine, mine["workers"] == most)
-    rows = summarise(at, BALANCE, by=["model"]).dropna(subset=["value"])
-    if most < 2 or rows.empty:
+    most, at = _at_most_workers(frame)
+    said = _each(at, BALANCE)
+    if most < 2 or not said:
         return "With one worker there is nothing to balance."
-    names = look.styles(frame)
-    rows = rows.sort_values("value")
-    said = [f"{names[str(r.model)].label} {r.value:.2f}" for r in rows.itertuples()]
     return (
         f"Of {counted(most, 'worker')} the busiest served so many times the mean: "
         f"{listing(said)} (1 is balanced)."
     )
+
+
+def _each(frame: pd.DataFrame, metric: str) -> list[str]:
+    """Return each model with its mean, the smallest first."""
+    means = reporting.ranked(frame, metric)
+    return [f"{mean.label} {mean.interval.value:.2f}" for mean in means]
 
 
 def served(frame: pd.DataFrame) -> str:
@@ -333,15 +311,11 @@ def served(frame: pd.DataFrame) -> str:
     mine = stays(frame)
     if usable(mine, FAIRNESS).empty:
         return "Clients that stay were not measured, so fairness cannot be judged."
-    rows = summarise(mine, FAIRNESS, by=["model"]).dropna(subset=["value"])
-    names = look.styles(frame)
-    rows = rows.sort_values("value")
-    said = [f"{names[str(r.model)].label} {r.value:.2f}" for r in rows.itertuples()]
     workers = counted(int(mine["workers"].max()), "worker")
     return (
         f"Where {_clients(frame)} stay with {workers}, Jain's index of requests per "
-        f"client is: {listing(said)}. A model that keeps a worker for each client it "
-        "serves leaves the others waiting."
+        f"client is: {listing(_each(mine, FAIRNESS))}. A model that keeps a worker for "
+        "each client it serves leaves the others waiting."
     )
 
 
@@ -362,11 +336,7 @@ def weighed(frame: pd.DataFrame) -> str:
 
 def answer(frame: pd.DataFrame, found: Sequence[Compared]) -> str:
     """Answer the question in one sentence, from each model at its most workers."""
-    last: dict[str, Compared] = {}
-    for one in found:
-        model = one.where["model"]
-        if model not in last or int(one.arm) > int(last[model].arm):
-            last[model] = one
+    last = reporting.at_most(found)
     if not last:
         return "This run cannot say: no model has usable trials at two levels."
     names = look.styles(frame)
@@ -378,11 +348,10 @@ def answer(frame: pd.DataFrame, found: Sequence[Compared]) -> str:
         ("undetermined", "nothing that can be told for"),
     ):
         those = [
-            f"{names[model].label} (× {number_text(one.comparison.ratio)})"
-            for model, one in last.items()
+            f"{names[one.where['model']].label} {aside(one.comparison.ratio, '× {}')}"
+            for one in last
             if one.word == word
         ]
         parts += [f"{what} {listing(those)}"] if those else []
-    one = next(iter(last.values()))
-    head = f"On {_cores(frame)} {counted(float(one.arm), 'worker')} in place of "
-    return f"{head}{plain(float(one.baseline))} bring {'; '.join(parts)}."
+    head = f"On {_cores(frame)} {counted(float(last[0].arm), 'worker')} in place of "
+    return f"{head}{plain(float(last[0].baseline))} bring {'; '.join(parts)}."

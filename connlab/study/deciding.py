@@ -18,7 +18,7 @@ import pandas as pd
 from connlab.study import look
 from connlab.study.cells import Compared, compare_cells, summarise
 from connlab.study.costs import WORDS as COST_WORDS
-from connlab.study.formatting import listing, plain, rounded
+from connlab.study.formatting import level_text, listing, rounded
 from connlab.study.frames import usable
 from connlab.study.metrics import metric as metric_of
 from connlab.study.sensitivity import Subject
@@ -99,6 +99,4 @@ def _row(subject: Subject, where: dict, found: Sequence[Compared], names) -> tup
 
 
 def _level(value) -> str:
-    if value is None or pd.isna(value):
-        return "any"
-    return value if isinstance(value, str) else plain(float(value))
+    return "any" if pd.isna(value) else level_text(value)

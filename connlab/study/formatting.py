@@ -1,10 +1,13 @@
 """Numbers as text: no digit that the interval does not carry.
 
     9.2 ms [9.0, 9.4]     108.2 thousand requests/s [107.9, 108.5]     1.02 [0.98, 1.06]
+    9.2 ms (one trial, no interval)
 
 A digit is printed when the interval's half-width is at least twice its place: a
 half-width of 0.2 carries tenths, one of 0.12 carries hundredths. Without an interval
-two digits are printed, because nobody knows more.
+two digits are printed, because nobody knows more, and the text says that there is none:
+behind the words that a number stands in (`phrase`), or as the last thing in the
+brackets that hold it already (`aside`, `whose`).
 """
 
 from __future__ import annotations
@@ -81,6 +84,18 @@ def rounded(value: float, places: int) -> str:
     return text.replace("-", "−") if value else text.replace("-", "")
 
 
+def in_best_unit(interval: Interval, unit: str) -> tuple[Interval, str]:
+    """Return an interval in the unit that its value reads best in, and that unit.
+
+    Parameters
+    ----------
+    interval : Interval
+        In the base unit `unit`; see `display_unit`.
+    """
+    factor, shown = display_unit(unit, [interval.value])
+    return interval.scaled(factor), shown
+
+
 def number_text(interval: Interval, unit: str = "", *, bounds: bool = True) -> str:
     """Return an estimate with its unit and its interval.
 
@@ -91,21 +106,91 @@ def number_text(interval: Interval, unit: str = "", *, bounds: bool = True) -> s
     unit : str
         Printed behind the number.
     bounds : bool
-        Print the interval, or why there is none.
+        Print the interval, or that there is none.
 
     Examples
     --------
     >>> number_text(Interval(9.234, 9.02, 9.42, 10, 0.95, "t"), "ms")
     '9.2 ms [9.0, 9.4]'
+    >>> number_text(Interval(9.234, math.nan, math.nan, 1, 0.95, "t"), "ms")
+    '9.2 ms (one trial, no interval)'
     """
-    places = decimals(interval)
-    text = rounded(interval.value, places)
-    text += f" {unit}" if unit and unit != "%" else unit and "\u202f%"
-    if not bounds:
-        return text
+    return phrase(interval, unit=unit) if bounds else _bare(interval, unit)
+
+
+def phrase(interval: Interval, words: str = "{}", *, unit: str = "") -> str:
+    """Put an estimate into words; that it has no interval is said behind them.
+
+    Parameters
+    ----------
+    interval : Interval
+        Already in `unit`.
+    words : str
+        With ``{}`` where the number belongs.
+    unit : str
+        Printed behind the number.
+
+    Examples
+    --------
+    >>> phrase(Interval(1.234, 1.2, 1.27, 5, 0.95, "t"), "{} times its rate")
+    '1.23 [1.20, 1.27] times its rate'
+    >>> phrase(Interval(1.234, math.nan, math.nan, 1, 0.95, "t"), "{} times its rate")
+    '1.2 times its rate (one trial, no interval)'
+    """
+    text = words.replace("{}", _with_bounds(interval, unit))
+    lacks = _lacking(interval)
+    return f"{text} ({lacks})" if lacks else text
+
+
+def aside(interval: Interval, words: str = "{}", *, unit: str = "") -> str:
+    """Put an estimate into words, as `phrase` does, and these into brackets.
+
+    Examples
+    --------
+    >>> aside(Interval(1.234, 1.2, 1.27, 5, 0.95, "t"), "{} times its rate")
+    '(1.23 [1.20, 1.27] times its rate)'
+    >>> aside(Interval(1.234, math.nan, math.nan, 1, 0.95, "t"), "{} times its rate")
+    '(1.2 times its rate; one trial, no interval)'
+    """
+    text = words.replace("{}", _with_bounds(interval, unit))
+    lacks = _lacking(interval)
+    return f"({text}; {lacks})" if lacks else f"({text})"
+
+
+def whose(interval: Interval, name: str, *, unit: str = "") -> str:
+    """Return an estimate and, in brackets behind it, whose it is.
+
+    Examples
+    --------
+    >>> whose(Interval(9.234, 9.02, 9.42, 10, 0.95, "t"), "epoll", unit="ms")
+    '9.2 ms [9.0, 9.4] (epoll)'
+    >>> whose(Interval(9.234, math.nan, math.nan, 1, 0.95, "t"), "epoll", unit="ms")
+    '9.2 ms (epoll; one trial, no interval)'
+    """
+    lacks = _lacking(interval)
+    about = f"{name}; {lacks}" if lacks else name
+    return f"{_with_bounds(interval, unit)} ({about})"
+
+
+def _bare(interval: Interval, unit: str) -> str:
+    """Return the number alone, with its unit."""
+    text = rounded(interval.value, decimals(interval))
+    return text + (f" {unit}" if unit and unit != "%" else unit and "\u202f%")
+
+
+def _with_bounds(interval: Interval, unit: str) -> str:
+    """Return the number with its bounds, where it has any."""
+    text, places = _bare(interval, unit), decimals(interval)
     if not interval.determined:
-        return f"{text} [no interval]"
+        return text
     return f"{text} [{rounded(interval.lo, places)}, {rounded(interval.hi, places)}]"
+
+
+def _lacking(interval: Interval) -> str:
+    """Return what a reader misses: nothing, or why there are no bounds."""
+    if interval.determined:
+        return ""
+    return "one trial, no interval" if interval.n == 1 else "no interval"
 
 
 def plus_minus(interval: Interval) -> str:
@@ -129,9 +214,19 @@ def plain(value: float, *, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
+def level_text(value: object) -> str:
+    """Return a level of a factor: a name as it is, a number with few digits."""
+    return value if isinstance(value, str) else plain(float(value))
+
+
 def counted(count: float, noun: str) -> str:
     """Return ``1 connection``, ``10 connections``."""
     return f"{plain(count)} {noun}" + ("" if count == 1 else "s")
+
+
+def span(low: object, high: object) -> str:
+    """Return ``5`` for equal ends, else ``3 to 5``."""
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def listing(words: Sequence[str]) -> str:

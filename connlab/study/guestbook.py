@@ -1,6 +1,6 @@
 """Study 04: does the way to wait matter when a database is asked?
 
-    Plan  -> grids for one sweep: a connection per request, and connections kept
+    Plan  -> grids for one sweep (`connlab.study.guestbook_plan`)
     frame -> requests per second against clients, beside the published table
           -> each model against epoll, there and here   -> words
           -> CPU time per request, what Redis takes      -> findings
@@ -15,18 +15,14 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from connlab import schema
-from connlab.study import figures, frames, look, response_time, tables
-from connlab.study.cells import Compared, compare_cells, interval_of, summarise
-from connlab.study.cells import ratio_frame as ratios_of
-from connlab.study.claims import published
+from connlab.study import figures, frames, look, reporting, tables
+from connlab.study.cells import Compared, compare_cells
 from connlab.study.costs import compare_costs
 from connlab.study.drawing import Picture
 from connlab.study.formatting import (
@@ -34,11 +30,20 @@ from connlab.study.formatting import (
     display_unit,
     listing,
     number_text,
+    phrase,
     plain,
 )
 from connlab.study.frames import usable
+from connlab.study.guestbook_plan import (  # noqa: F401 (the notebook asks for it here)
+    Plan,
+    chosen,
+)
+from connlab.study.guestbook_published import (  # noqa: F401 (the same)
+    THEIR_NAMES,
+    reread,
+    their_table,
+)
 from connlab.study.interval import t_interval
-from connlab.study.response_time import baseline_of, common_level, key
 from connlab.study.results import Results, bare, start, value_of
 from connlab.study.tables import Column, Table
 
@@ -47,72 +52,10 @@ NUMBER = 4
 QUESTION = "Does the way to wait still matter when a database is asked?"
 FACTORS = ("model", "connections", "way")
 
-PUBLISHED = "hussain-throughput.csv"
-THEIR_NAMES = {
-    "iterative": "iterative",
-    "forking": "fork",
-    "preforked": "prefork",
-    "threaded": "thread",
-    "prethreaded": "prethread",
-    "poll": "poll",
-    "epoll": "epoll",
-}
-"""Columns of the published table, and the models that are their kin here."""
-
 ANEW, KEPT = "a connection per request", "connections kept"
 
 VALUES = {"rps": "throughput_rps", "cpu": "server_cpu_per_request_s"}
 """Values that the paper may name, as MODEL_KIND_CONNECTIONS, and their columns."""
-
-
-# ---- what is measured ----------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What the study measures; `grids` are for one sweep.
-
-    Attributes
-    ----------
-    models : sequence of connlab.schema.Model
-        As `server --list` describes them.
-    connections : sequence of int
-        Clients at once, each request a connection of its own, as published.
-    kept : sequence of int
-        Clients at once that keep their connections.
-    workers : int
-        Of models whose workers hold a connection each; 0: as many as clients.
-    """
-
-    models: Sequence[schema.Model]
-    connections: Sequence[int]
-    kept: Sequence[int] = ()
-    workers: int = 0
-
-    def grids(self) -> list[dict[str, list]]:
-        """Return the grids that `connlab.drive.sweep` joins into one sweep."""
-        levels = sorted({*self.connections, *self.kept})
-        anew = [self._grid(m, n, 1) for m in self.models for n in levels]
-        many = [m for m in self.models if m.concurrent]
-        return anew + [self._grid(m, n, 0) for m in many for n in self.kept]
-
-    def _grid(self, model: schema.Model, clients: int, each: int) -> dict[str, list]:
-        grid: dict[str, list] = {"model": [model.name], "connections": [clients]}
-        if model.holds == "workers":
-            grid["workers"] = [self.workers or clients]
-        return {**grid, "requests_per_connection": [each]}
-
-
-def chosen(models: Sequence[schema.Model], names: Sequence[str]) -> list[schema.Model]:
-    """Return the models of these names, or all that are available; unknown ones stay.
-
-    A name that the server does not know becomes a model of that name, so that the
-    sweep refuses it and says what there is.
-    """
-    known = {model.name: model for model in models}
-    if not names:
-        return [model for model in models if model.available]
-    return [known.get(n) or schema.Model(name=n, family="", label=n) for n in names]
 
 
 # ---- frames --------------------------------------------------------------------
@@ -153,12 +96,8 @@ def begin(
     made = frame.assign(way=each.eq(1).map({True: ANEW, False: KEPT}))
     made.attrs = frame.attrs
     results = start(made, number=NUMBER, question=QUESTION, factors=FACTORS, root=root)
-    for kind, metric in VALUES.items():
-        table = summarise(anew(made), metric, by=["model", "connections"])
-        for _, row in table.dropna(subset=["value"]).iterrows():
-            name = f"{key(row['model'])}_{kind}_{row['connections']}"
-            unit = "s" if kind == "cpu" else "requests/s"
-            results.value(name, interval_of(row), unit)
+    by = ("model", "connections")
+    reporting.keep_values(results, anew(made), VALUES, by=by)
     return made, results
 
 
@@ -215,13 +154,7 @@ def throughput(results: Results, frame: pd.DataFrame) -> Picture:
 
 
 def _read_as(frame: pd.DataFrame) -> str:
-    trials = frame.groupby(list(FACTORS)).size()
-    low, high = trials.min(), trials.max()
-    count = f"{low}" if low == high else f"{low} to {high}"
-    return (
-        f"Means over {count} trials per point with 95 % intervals; crosses mark cells "
-        "without a usable trial."
-    )
+    return reporting.read_as(frame, FACTORS)
 
 
 def _where(frame: pd.DataFrame) -> str:
@@ -232,23 +165,12 @@ def _where(frame: pd.DataFrame) -> str:
     return f"Redis runs on the same machine{many}."
 
 
-def their_table() -> pd.DataFrame:
-    """Return the published table, a row per model and level: connections, value."""
-    wide = published(PUBLISHED)
-    rows = wide.melt("concurrency", var_name="theirs", value_name="said")
-    rows = rows.rename(columns={"concurrency": "connections"})
-    rows["model"] = rows["theirs"].map(THEIR_NAMES)
-    rows["value"] = pd.to_numeric(rows["said"], errors="coerce")
-    rows["reason"] = rows["said"].where(rows["value"].isna()).str.replace("_", " ")
-    return rows.dropna(subset=["said"])
-
-
 @_picture
 def as_published(results: Results, frame: pd.DataFrame) -> Picture:
     """Draw the published table the same way."""
     rows = their_table().assign(lo=float("nan"), hi=float("nan"), n=1)
     styles = look.styles(
-        rows.assign(family=rows["model"].map(_families(frame))),
+        rows.assign(family=rows["model"].map(look.families(frame))),
         registry=frame.attrs.get("registry") or (),
     )
     picture = figures.curves_of(
@@ -270,11 +192,6 @@ def as_published(results: Results, frame: pd.DataFrame) -> Picture:
     )
 
 
-def _families(frame: pd.DataFrame) -> dict[str, str]:
-    rows = frame.dropna(subset=["family"]).groupby("model")["family"].first()
-    return {str(k): str(v) for k, v in rows.items()}
-
-
 @_picture
 def table(results: Results, frame: pd.DataFrame) -> Table:
     """Tabulate requests per second by model and clients, at some of the levels."""
@@ -287,8 +204,7 @@ def table(results: Results, frame: pd.DataFrame) -> Table:
         STUDY,
         made,
         caption="Pages of the guestbook per second by model and clients at once, each "
-        "request a connection of its own, with 95 % intervals over trials. A dash "
-        "stands for a cell without a usable trial.",
+        "request a connection of its own, " + reporting.OVER_TRIALS,
     )
 
 
@@ -333,28 +249,23 @@ def compare(frame: pd.DataFrame, *, baseline: str) -> list[Compared]:
 
 def baseline(frame: pd.DataFrame, wanted: str) -> str:
     """Return `wanted` if it was measured, else the model with most usable trials."""
-    return wanted if frame.empty else baseline_of(anew(frame), wanted)
+    return wanted if frame.empty else reporting.baseline_of(anew(frame), wanted)
 
 
 def words(results: Results, frame: pd.DataFrame, found: Sequence[Compared]) -> None:
     """Keep every comparing word, as MODEL_BASELINE_CONNECTIONS."""
-    if not found:
-        return
-    names = look.styles(frame)
-    for one in found:
-        n = one.where["connections"]
-        name = f"{key(one.arm)}_{key(one.baseline)}_{n}"
-        results.word(name, one, verdict=verdict(one, names))
+    reporting.keep_words(results, frame, found, verdict=verdict)
 
 
-def verdict(one: Compared, names: dict[str, look.Style]) -> str:
+def verdict(one: Compared, names: Mapping[str, look.Style]) -> str:
     """Say a comparison as a sentence, whatever its word is."""
-    arm, base = names[one.arm].label, names[one.baseline].label
-    where = f"with {counted(one.where['connections'], 'client')}"
-    ratio = number_text(one.comparison.ratio)
-    if one.word == "undetermined":
-        return f"Whether {arm} or {base} serves more {where} is undetermined ({ratio})."
-    return f"{arm} is {one.word} {base} {where} ({ratio} times its throughput)."
+    return reporting.verdict_of_models(
+        one,
+        names,
+        does="serves more",
+        times="its throughput",
+        where=f"with {counted(one.where['connections'], 'client')}",
+    )
 
 
 @_picture
@@ -413,26 +324,16 @@ def keeping(
     """Draw what keeping connections brings; None where it was not measured."""
     if not found:
         return None
-    names = look.styles(frame)
-    rows = ratios_of(found)
-    rows["arm"] = rows["model"]
-    order = [list(names).index(m) for m in rows["model"]]
-    rows = rows.assign(order=order).sort_values(["order", "connections"])
-    labels = [
-        f"{names[r.model].label}, {counted(r.connections, 'client')}"
-        for r in rows.itertuples()
-    ]
-    picture = figures.forest(
-        rows.drop(columns="order"),
-        labels=labels,
+    return reporting.ratios_to_itself(
+        results,
+        frame,
+        found,
+        name=f"{STUDY}-keeping",
+        level=_clients,
+        said=lambda clients: counted(clients, "client"),
         x_label="throughput with connections kept / with one per request",
-        styles=names,
-    )
-    return results.figure(
-        f"{STUDY}-keeping",
-        picture,
-        caption="What it brings to keep connections: ratios of throughput, paired by "
-        "block, with 95 % intervals. The band is ±5 %.",
+        caption="What it brings to keep connections: ratios of throughput, "
+        f"{reporting.PAIRED}.",
     )
 
 
@@ -442,17 +343,14 @@ def keeping(
 @_sentence
 def best(frame: pd.DataFrame) -> str:
     """Say the fewest and the most pages per second, where most models stand."""
-    n = common_level(anew(frame))
-    at = anew(frame)[anew(frame)["connections"] == n]
-    rows = summarise(at, "throughput_rps", by=["model"]).dropna(subset=["value"])
-    if len(rows) < 2:
+    n, at = reporting.at_common_level(anew(frame))
+    means = reporting.ranked(at, "throughput_rps")
+    if len(means) < 2:
         return "Too few servers have usable trials to compare their throughput."
-    rows, names = rows.sort_values("value"), look.styles(frame)
-    texts = [
-        f"{value_of(interval_of(r), 'requests/s')['text']} ({names[r['model']].label})"
-        for r in (rows.iloc[0], rows.iloc[-1])
-    ]
-    return f"With {counted(n, 'client')} throughput runs from {texts[0]} to {texts[1]}."
+    return (
+        f"With {counted(n, 'client')} throughput runs from {means[0].label_last} to "
+        f"{means[-1].label_last}."
+    )
 
 
 @_sentence
@@ -484,21 +382,6 @@ def _level_against(rows: pd.DataFrame, level: int, other: int) -> list[Compared]
     )
 
 
-def reread() -> str:
-    """Say what Little's law makes of the published table, without measuring."""
-    rows = their_table().dropna(subset=["value"])
-    rate = rows.set_index(["model", "connections"])["value"]
-    clients, fast, slow = 20, rate["prethread", 20], rate["iterative", 20]
-    return (
-        f"In the published table {plain(clients)} clients get {plain(fast)} pages a "
-        "second from prethreaded workers, so by Little's law a page took "
-        f"{1000 * clients / fast:.1f} ms at most, waiting included. A server that "
-        f"makes one such page at a time makes {plain(fast / clients)} a second at "
-        f"least; theirs made {plain(slow)}, so something else than taking turns held "
-        "it up."
-    )
-
-
 @_sentence
 def scan(frame: pd.DataFrame) -> str:
     """Say whether CPU time per request grows with clients for poll and for epoll."""
@@ -514,10 +397,10 @@ def scan(frame: pd.DataFrame) -> str:
         )
         one = next((c for c in found if int(c.arm) == high), None)
         if one is not None:
-            ratio = number_text(one.comparison.ratio)
+            times = "{} times the CPU time for a page that it takes with " + plain(low)
             said.append(
-                f"{names[model].label} with {plain(high)} clients takes {ratio} times "
-                f"the CPU time for a page that it takes with {plain(low)}"
+                f"{names[model].label} with {plain(high)} clients takes "
+                + phrase(one.comparison.ratio, times)
             )
     if not said:
         return "The cost of looking through the list of clients was not measured."
@@ -545,7 +428,7 @@ def redis(frame: pd.DataFrame) -> str:
     )
 
 
-bottleneck = _sentence(response_time.bottleneck)
+bottleneck = _sentence(reporting.bottleneck)
 
 
 def answer(frame: pd.DataFrame, found: Sequence[Compared]) -> str:
@@ -553,17 +436,9 @@ def answer(frame: pd.DataFrame, found: Sequence[Compared]) -> str:
     if frame.empty:
         return frame.attrs["reason"]
     if not found:
-        return "This run cannot say: fewer than two servers have usable trials."
-    count = pd.Series([c.word for c in found]).value_counts()
-    differ = sum(count.get(w, 0) for w in ("faster than", "slower than"))
-    alike = int(count.get("indistinguishable from", 0))
-    open_ = len(found) - differ - alike
-    base = look.styles(frame)[found[0].baseline].label
-    parts = [(differ, "differ"), (alike, "indistinguishable within ±5 %")]
-    said = listing([f"{n} {w}" for n, w in [*parts, (open_, "undetermined")] if n])
-    tally = f"of {counted(len(found), 'comparison')} with {base} {said}"
-    lead = "Yes" if differ else "No, not here" if alike == len(found) else "Undecided"
-    return f"{lead}: {_uncapital(best(frame)).rstrip('.')}; {tally}."
+        return reporting.TOO_FEW
+    head, tally = reporting.lead(found), reporting.tally(frame, found)
+    return f"{head}: {_uncapital(best(frame)).rstrip('.')}; {tally}."
 
 
 def _uncapital(text: str) -> str:

@@ -13,20 +13,17 @@ how fast the client is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from connlab.study import figures, look, tables
-from connlab.study.cells import Compared, interval_of, ratio_frame, summarise
+from connlab.study import figures, look, reporting, tables
+from connlab.study.cells import Compared
 from connlab.study.costs import compare_costs
 from connlab.study.drawing import Picture
-from connlab.study.formatting import counted, listing, number_text, plain
-from connlab.study.frames import usable
-from connlab.study.metrics import metric as metric_of
-from connlab.study.response_time import key
-from connlab.study.results import Results, start, value_of
+from connlab.study.formatting import aside, counted, listing, plain
+from connlab.study.results import Results, start
 from connlab.study.tables import Table
 
 STUDY = "idle"
@@ -56,11 +53,7 @@ def with_idle(frame: pd.DataFrame) -> pd.DataFrame:
 def begin(frame: pd.DataFrame, *, root: str | Path = "runs") -> Results:
     """Begin the results: what was varied, counted, left out; every value by name."""
     results = start(frame, number=NUMBER, question=QUESTION, factors=FACTORS, root=root)
-    for kind, metric in VALUES.items():
-        table = summarise(frame, metric, by=FACTORS).dropna(subset=["value"])
-        for _, row in table.iterrows():
-            name = f"{key(row['model'])}_{kind}_{row['idle']}"
-            results.value(name, interval_of(row), metric_of(metric).unit)
+    reporting.keep_values(results, frame, VALUES, by=FACTORS)
     return results
 
 
@@ -74,7 +67,8 @@ def cost(results: Results, frame: pd.DataFrame) -> Picture:
         STUDY,
         picture,
         caption="CPU time of the server per request against idle connections, "
-        f"{_active(frame)} active in a closed loop. " + _read_as(frame),
+        f"{_active(frame)} active in a closed loop. "
+        + reporting.read_as(frame, FACTORS),
     )
 
 
@@ -87,14 +81,13 @@ def throughput(results: Results, frame: pd.DataFrame) -> Picture:
         f"{STUDY}-throughput",
         picture,
         caption="Throughput of the active connections against idle ones. "
-        + _read_as(frame),
+        + reporting.read_as(frame, FACTORS),
     )
 
 
 def holding(results: Results, frame: pd.DataFrame) -> Table:
     """Tabulate what the most idle connections that most models hold cost them."""
-    n = common_level(frame)
-    at = frame[frame["idle"] == n]
+    n, at = reporting.at_common_level(frame, by="idle")
     metrics = ["pss_net_bytes", "pss_per_connection_bytes", "threads_max", COST]
     made = tables.per_model(at, metrics)
     return results.table(
@@ -108,24 +101,6 @@ def holding(results: Results, frame: pd.DataFrame) -> Table:
 
 def _active(frame: pd.DataFrame) -> str:
     return listing([plain(float(n)) for n in sorted(frame["active"].unique())])
-
-
-def _read_as(frame: pd.DataFrame) -> str:
-    trials = frame.groupby(list(FACTORS)).size()
-    low, high = trials.min(), trials.max()
-    count = f"{low}" if low == high else f"{low} to {high}"
-    return (
-        f"Means over {count} trials per point with 95 % intervals; crosses mark cells "
-        "without a usable trial."
-    )
-
-
-def common_level(frame: pd.DataFrame) -> int:
-    """Return the most idle connections at which most models have a usable trial."""
-    held = usable(frame).groupby("idle")["model"].nunique()
-    if held.empty:
-        return int(frame["idle"].max())
-    return int(held[held == held.max()].index.max())
 
 
 # ---- comparisons --------------------------------------------------------------
@@ -144,18 +119,11 @@ def models_alike(frame: pd.DataFrame, *, baseline: str) -> list[Compared]:
 
 def words(results: Results, frame: pd.DataFrame, found: Sequence[Compared]) -> None:
     """Keep every comparing word, as MODEL_BASELINE_IDLE or MODEL_IDLE_BASELINE."""
-    names = look.styles(frame)
-    for one in found:
-        where = "_".join(key(str(v)) for v in one.where.values())
-        parts = [key(one.arm), key(one.baseline)]
-        grown = "model" in one.where
-        name = "_".join([where, *parts] if grown else [*parts, where])
-        results.word(name, one, verdict=verdict(one, names))
+    reporting.keep_words(results, frame, found, verdict=verdict)
 
 
-def verdict(one: Compared, names: dict[str, look.Style]) -> str:
+def verdict(one: Compared, names: Mapping[str, look.Style]) -> str:
     """Say a comparison as a sentence, whatever its word is."""
-    ratio = number_text(one.comparison.ratio)
     if "model" in one.where:
         who = names[one.where["model"]].label
         arm = f"a request to {who} with {plain(float(one.arm))} idle connections"
@@ -163,51 +131,32 @@ def verdict(one: Compared, names: dict[str, look.Style]) -> str:
     else:
         arm, base = (names[name].label for name in (one.arm, one.baseline))
         base += f" with {plain(float(one.where['idle']))} idle connections"
-    if one.word == "undetermined":
-        return f"Whether {arm} costs more than {base} is undetermined ({ratio})."
-    return f"{arm} is {one.word} {base} ({ratio} times the CPU time)."
+    question = f"Whether {arm} costs more than {base}"
+    return reporting.verdict(
+        one, arm=arm, base=base, question=question, times="the CPU time"
+    )
 
 
 def ratios(
     results: Results, frame: pd.DataFrame, found: Sequence[Compared]
 ) -> Picture | None:
     """Draw how each model's cost grows; None where nothing compares."""
-    most = _at_most(found)
+    most = reporting.at_most(found)
     if not most:
         return None
-    styles = look.styles(frame)
-    most.sort(key=lambda one: list(styles).index(one.where["model"]))
-    rows = ratio_frame(most)
-    labels = [
-        f"{styles[r.model].label}, {plain(float(r.arm))} idle"
-        for r in rows.itertuples()
-    ]
-    rows = rows.assign(arm=rows["model"])
     fewest = plain(float(most[0].baseline))
-    picture = figures.forest(
-        rows,
-        labels=labels,
+    return reporting.ratios_to_itself(
+        results,
+        frame,
+        most,
+        name=f"{STUDY}-ratios",
+        level=lambda one: float(one.arm),
+        said=lambda idle: f"{plain(idle)} idle",
         x_label=f"CPU time per request / the same model's with {fewest} idle",
-        styles=styles,
-    )
-    return results.figure(
-        f"{STUDY}-ratios",
-        picture,
         caption="How many times as much CPU time a request takes while connections are "
         f"idle, against {fewest} idle ones, each model at the most that it held; "
-        "paired by block, with 95 % intervals. The band is ±5 %; words are corrected "
-        "for their number (Holm).",
+        f"{reporting.PAIRED}; {reporting.CORRECTED}",
     )
-
-
-def _at_most(found: Sequence[Compared]) -> list[Compared]:
-    """Return each model's comparison at its most idle connections."""
-    last: dict[str, Compared] = {}
-    for one in found:
-        model = one.where["model"]
-        if model not in last or int(one.arm) > int(last[model].arm):
-            last[model] = one
-    return list(last.values())
 
 
 # ---- findings -----------------------------------------------------------------
@@ -215,15 +164,15 @@ def _at_most(found: Sequence[Compared]) -> list[Compared]:
 
 def grown(frame: pd.DataFrame, found: Sequence[Compared]) -> str:
     """Say which models pay for idle connections and which do not."""
-    most = _at_most(found)
+    most = reporting.at_most(found)
     if not most:
         return "No model has usable trials both with and without idle connections."
     names = look.styles(frame)
 
     def said(word: str) -> list[str]:
         return [
-            f"{names[one.where['model']].label} (with {plain(float(one.arm))}: "
-            f"× {number_text(one.comparison.ratio)})"
+            f"{names[one.where['model']].label} "
+            + aside(one.comparison.ratio, f"with {plain(float(one.arm))}: × {{}}")
             for one in most
             if one.word == word
         ]
@@ -239,26 +188,18 @@ def grown(frame: pd.DataFrame, found: Sequence[Compared]) -> str:
 
 def memory(frame: pd.DataFrame) -> str:
     """Say what an idle connection costs in memory, from the least to the most."""
-    n = common_level(frame)
+    n, at = reporting.at_common_level(frame, by="idle")
     if n == 0:
         return "Without idle connections nothing can be said of their memory."
-    at = frame[frame["idle"] == n]
-    rows = summarise(at, "pss_per_connection_bytes", by=["model"])
-    rows = rows.dropna(subset=["value"]).sort_values("value")
-    if rows.empty:
+    means = reporting.ranked(at, VALUES["memory"])
+    if not means:
         return "No trial is usable, so nothing can be said of memory."
-    names = look.styles(frame)
-
-    def show(row):
-        text = value_of(interval_of(row), "bytes")["text"]
-        return f"{names[str(row['model'])].label} with {text}"
-
     text = f"With {counted(n, 'idle connection')} each connection costs the server "
-    if len(rows) == 1:
-        return f"{text}memory: {show(rows.iloc[0])}."
+    if len(means) == 1:
+        return f"{text}memory: {means[0].label_first}."
     return (
-        f"{text}the least memory in {show(rows.iloc[0])}, the most in "
-        f"{show(rows.iloc[-1])}; its socket in the kernel is not counted in that."
+        f"{text}the least memory in {means[0].label_first}, the most in "
+        f"{means[-1].label_first}; its socket in the kernel is not counted in that."
     )
 
 
@@ -286,7 +227,7 @@ def _is(said: Sequence[str]) -> str:
 
 def answer(frame: pd.DataFrame, found: Sequence[Compared]) -> str:
     """Answer the question in one sentence, from each model's growth."""
-    most = _at_most(found)
+    most = reporting.at_most(found)
     if not most:
         return "This run cannot say: no model has usable trials with idle connections."
     names = look.styles(frame)
@@ -297,7 +238,8 @@ def answer(frame: pd.DataFrame, found: Sequence[Compared]) -> str:
     tally += f" and {len(flat)} demonstrably do not" if flat else ""
     if not dear:
         return f"No CPU time that could be shown: {tally}."
-    text = f"{names[high.where['model']].label}"
-    text += f" ({number_text(high.comparison.ratio)} times the CPU time per request"
-    text += f" with {plain(float(high.arm))} idle connections)"
+    who = names[high.where["model"]].label
+    silent = f"with {plain(float(high.arm))} idle connections"
+    times = f"{{}} times the CPU time per request {silent}"
+    text = f"{who} {aside(high.comparison.ratio, times)}"
     return f"It depends on the model: {tally}; the most is paid by {text}."

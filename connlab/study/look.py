@@ -92,13 +92,19 @@ def styles(
     }
 
 
+def families(frame: pd.DataFrame) -> dict[str, str]:
+    """Return each model's family, of those whose trials name it."""
+    rows = frame.dropna(subset=["family"]).groupby("model")["family"].first()
+    return {str(model): str(family) for model, family in rows.items()}
+
+
 def _ordered(names, known, registry) -> list[str]:
     listed = [row["name"] for row in registry]
-    families = list(FAMILIES)
+    drawn = list(FAMILIES)
 
     def place(name):
         family = known[name].get("family")
-        rank = families.index(family) if family in families else len(families)
+        rank = drawn.index(family) if family in drawn else len(drawn)
         return (listed.index(name) if name in listed else len(listed), rank, name)
 
     return sorted(names, key=place)

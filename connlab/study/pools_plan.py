@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+STUDY = "pools"
+
 CAP = 16
 """Where the library that the report names stops, whatever size it is asked for."""
 

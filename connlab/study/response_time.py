@@ -11,27 +11,23 @@ grows in proportion to N says that throughput has met a ceiling, and who met it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from connlab.study import figures, look, tables
-from connlab.study.cells import (
-    Compared,
-    compare_cells,
-    interval_of,
-    ratio_frame,
-    summarise,
-)
+from connlab.study import figures, look, reporting, tables
+from connlab.study.cells import Compared, compare_cells, summarise
 from connlab.study.claims import published
 from connlab.study.drawing import Picture
-from connlab.study.formatting import counted, listing, number_text, plain
+from connlab.study.formatting import counted, listing
 from connlab.study.frames import usable
 from connlab.study.interval import Interval
-from connlab.study.metrics import metric as metric_of
-from connlab.study.results import Results, start, value_of
+from connlab.study.reporting import (  # noqa: F401 (notebooks ask for them here)
+    baseline_of,
+    bottleneck,
+)
+from connlab.study.results import Results, start
 from connlab.study.tables import Table
 
 STUDY = "response-time"
@@ -54,17 +50,8 @@ VALUES = {
 def begin(frame: pd.DataFrame, *, root: str | Path = "runs") -> Results:
     """Begin the results: what was varied, counted, left out; every value by name."""
     results = start(frame, number=NUMBER, question=QUESTION, factors=FACTORS, root=root)
-    for kind, metric in VALUES.items():
-        table = summarise(frame, metric, by=FACTORS).dropna(subset=["value"])
-        for _, row in table.iterrows():
-            name = f"{key(row['model'])}_{kind}_{row['connections']}"
-            results.value(name, interval_of(row), metric_of(metric).unit)
+    reporting.keep_values(results, frame, VALUES, by=FACTORS)
     return results
-
-
-def key(model: str) -> str:
-    """Return a model's name as part of a value's: ``epoll-et`` → ``epoll_et``."""
-    return re.sub(r"\W", "_", model)
 
 
 # ---- figures and tables -------------------------------------------------------
@@ -81,7 +68,8 @@ def throughput(
     return results.figure(
         "throughput",
         picture,
-        caption="Throughput against connections, closed loop. " + _read_as(frame),
+        caption="Throughput against connections, closed loop. "
+        + reporting.read_as(frame, FACTORS),
     )
 
 
@@ -97,7 +85,7 @@ def response(
         STUDY,
         picture,
         caption="Mean response time against connections, closed loop. "
-        + _read_as(frame),
+        + reporting.read_as(frame, FACTORS),
     )
 
 
@@ -110,8 +98,7 @@ def table(
     return results.table(
         STUDY,
         made,
-        caption="Mean response time by connections and model, with 95 % intervals over "
-        "trials. A dash stands for a cell without a usable trial.",
+        caption="Mean response time by connections and model, " + reporting.OVER_TRIALS,
     )
 
 
@@ -161,8 +148,7 @@ def tails(
     frame: pd.DataFrame,
 ) -> Table:
     """Tabulate median, tail and cost at the most connections that all models hold."""
-    n = common_level(frame)
-    at = frame[frame["connections"] == n]
+    n, at = reporting.at_common_level(frame)
     metrics = ["response_p50_s", "response_p99_s", "response_p999_s"]
     made = tables.per_model(at, [*metrics, "server_cpu_per_request_s"])
     return results.table(
@@ -174,33 +160,7 @@ def tails(
     )
 
 
-def _read_as(frame: pd.DataFrame) -> str:
-    trials = frame.groupby(list(FACTORS)).size()
-    low, high = trials.min(), trials.max()
-    count = f"{low}" if low == high else f"{low} to {high}"
-    return (
-        f"Means over {count} trials per point with 95 % intervals; crosses mark cells "
-        "without a usable trial."
-    )
-
-
-def common_level(frame: pd.DataFrame) -> int:
-    """Return the most connections at which most models have a usable trial."""
-    held = usable(frame).groupby("connections")["model"].nunique()
-    if held.empty:
-        return int(frame["connections"].max())
-    return int(held[held == held.max()].index.max())
-
-
 # ---- comparisons --------------------------------------------------------------
-
-
-def baseline_of(frame: pd.DataFrame, wanted: str) -> str:
-    """Return `wanted` if it was measured, else the model with most usable trials."""
-    count = usable(frame)["model"].value_counts().sort_index()
-    if wanted in count or count.empty:
-        return wanted
-    return str(count.idxmax())
 
 
 def compare(frame: pd.DataFrame, *, baseline: str) -> list[Compared]:
@@ -215,45 +175,26 @@ def compare(frame: pd.DataFrame, *, baseline: str) -> list[Compared]:
 
 def words(results: Results, frame: pd.DataFrame, found: Sequence[Compared]) -> None:
     """Keep every comparing word, as MODEL_BASELINE_CONNECTIONS."""
-    names = look.styles(frame)
-    for one in found:
-        n = one.where["connections"]
-        name = f"{key(one.arm)}_{key(one.baseline)}_{n}"
-        results.word(name, one, verdict=verdict(one, names))
+    reporting.keep_words(results, frame, found, verdict=verdict)
 
 
 def verdict(one: Compared, names: Mapping[str, look.Style]) -> str:
     """Say a comparison as a sentence, whatever its word is."""
-    arm, base = names[one.arm].label, names[one.baseline].label
-    where = f"at {counted(one.where['connections'], 'connection')}"
-    ratio = number_text(one.comparison.ratio)
-    if one.word == "undetermined":
-        return (
-            f"Whether {arm} or {base} answers sooner {where} is undetermined ({ratio})."
-        )
-    return f"{arm} is {one.word} {base} {where} ({ratio} times its response time)."
+    return reporting.verdict_of_models(
+        one,
+        names,
+        does="answers sooner",
+        times="its response time",
+        where=f"at {counted(one.where['connections'], 'connection')}",
+    )
 
 
 def ratios(
     results: Results, frame: pd.DataFrame, found: Sequence[Compared]
 ) -> Picture | None:
     """Draw every ratio with its interval and word; None where nothing compares."""
-    if not found:
-        return None
-    styles = look.styles(frame)
-    rows = ratio_frame(found)
-    labels = [
-        f"{styles[r.arm].label}, {plain(r.connections)} conn."
-        for r in rows.itertuples()
-    ]
-    base = styles[found[0].baseline].label
-    label = f"mean response time / that of {base}"
-    picture = figures.forest(rows, labels=labels, x_label=label, styles=styles)
-    return results.figure(
-        f"{STUDY}-ratios",
-        picture,
-        caption=f"Mean response time in relation to {base}, paired by block, with 95 % "
-        "intervals. The band is ±5 %; words are corrected for their number (Holm).",
+    return reporting.ratios(
+        results, frame, found, name=f"{STUDY}-ratios", what="mean response time"
     )
 
 
@@ -313,73 +254,32 @@ def little(frame: pd.DataFrame) -> str:
     )
 
 
-def bottleneck(frame: pd.DataFrame) -> str:
-    """Say who was the bottleneck of how many trials."""
-    good = usable(frame)
-    counts = good["label"].fillna("not labelled").value_counts()
-    if counts.empty:
-        return "No trial is usable, so no bottleneck can be named."
-    said = [f"{n} {label}" for label, n in counts.items()]
-    text = f"Of {counted(len(good), 'usable trial')} {listing(said)}."
-    if counts.get("client-bound", 0) > 0:
-        text += " Where the client was the bottleneck the servers are not ranked."
-    return text
-
-
 def cost(frame: pd.DataFrame) -> str:
     """Say which server spends the least and the most CPU time per request."""
-    n = common_level(frame)
-    at = frame[frame["connections"] == n]
-    rows = summarise(at, "server_cpu_per_request_s", by=["model"])
-    rows = rows.dropna(subset=["value"]).sort_values("value")
-    if len(rows) < 2:
+    n, at = reporting.at_common_level(frame)
+    means = reporting.ranked(at, "server_cpu_per_request_s")
+    if len(means) < 2:
         return "Too few servers were measured to compare their CPU cost."
-    names = look.styles(frame)
-
-    def show(row):
-        text = value_of(interval_of(row), "s")["text"]
-        return f"{names[str(row['model'])].label} with {text}"
-
     return (
         f"At {counted(n, 'connection')} the least CPU time per request is spent by "
-        f"{show(rows.iloc[0])}, the most by {show(rows.iloc[-1])}."
+        f"{means[0].label_first}, the most by {means[-1].label_first}."
     )
 
 
 def answer(frame: pd.DataFrame, found: Sequence[Compared]) -> str:
-    """Answer the question in one sentence.
-
-    "Yes" when any corrected comparison says faster or slower, "no" when all are
-    shown to be indistinguishable, else undecided.
-    """
+    """Answer the question in one sentence; `connlab.study.reporting.lead` begins it."""
     if not found:
-        return "This run cannot say: fewer than two servers have usable trials."
-    count = pd.Series([c.word for c in found]).value_counts()
-    differ = sum(count.get(w, 0) for w in ("faster than", "slower than"))
-    alike = int(count.get("indistinguishable from", 0))
-    base = look.styles(frame)[found[0].baseline].label
-    open_ = len(found) - differ - alike
-    parts = [(differ, "differ"), (alike, "indistinguishable within ±5 %")]
-    said = [f"{n} {what}" for n, what in [*parts, (open_, "undetermined")] if n]
-    tally = f"of {counted(len(found), 'comparison')} with {base} {listing(said)}"
-    if differ:
-        return f"Yes: {_range(frame)}; {tally}."
-    if alike == len(found):
-        return f"No, not here: {tally}."
-    return f"Undecided: {tally}."
+        return reporting.TOO_FEW
+    head, tally = reporting.lead(found), reporting.tally(frame, found)
+    seen = f"{_range(frame)}; " if head == "Yes" else ""
+    return f"{head}: {seen}{tally}."
 
 
 def _range(frame: pd.DataFrame) -> str:
     """Say the shortest and longest mean response time at the common level."""
-    n = common_level(frame)
-    at = frame[frame["connections"] == n]
-    rows = summarise(at, "response_mean_s", by=["model"]).dropna(subset=["value"])
-    rows = rows.sort_values("value")
-    names = look.styles(frame)
-    low, high = rows.iloc[0], rows.iloc[-1]
-    texts = [value_of(interval_of(r), "s")["text"] for r in (low, high)]
-    labels = [names[str(r["model"])].label for r in (low, high)]
+    n, at = reporting.at_common_level(frame)
+    means = reporting.ranked(at, "response_mean_s")
     return (
-        f"at {counted(n, 'connection')} the mean response time runs from {texts[0]} "
-        f"({labels[0]}) to {texts[1]} ({labels[1]})"
+        f"at {counted(n, 'connection')} the mean response time runs from "
+        f"{means[0].label_last} to {means[-1].label_last}"
     )

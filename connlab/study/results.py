@@ -24,7 +24,13 @@ import pandas as pd
 from connlab.schema import study_folder
 from connlab.study.cells import Compared
 from connlab.study.drawing import Picture
-from connlab.study.formatting import display_unit, listing, number_text, plain
+from connlab.study.formatting import (
+    in_best_unit,
+    level_text,
+    listing,
+    number_text,
+    span,
+)
 from connlab.study.frames import cells, load_manifest
 from connlab.study.interval import Interval
 from connlab.study.tables import Table
@@ -224,8 +230,7 @@ def bare(
 
 def value_of(interval: Interval, unit: str) -> dict[str, Any]:
     """Return a number as results keep it: in its best unit, with its text."""
-    factor, shown = display_unit(unit, [interval.value])
-    i = interval.scaled(factor)
+    i, shown = in_best_unit(interval, unit)
     return {
         "value": _finite(i.value),
         "lo": _finite(i.lo),
@@ -288,11 +293,10 @@ def varied(frame: pd.DataFrame, factors: Sequence[str]) -> str:
     said = []
     for factor in factors:
         levels = sorted(frame[factor].dropna().unique())
-        shown = [v if isinstance(v, str) else plain(float(v)) for v in levels]
-        said.append(f"{factor.replace('_', ' ')} ({listing(shown)})")
+        shown = listing([level_text(one) for one in levels])
+        said.append(f"{factor.replace('_', ' ')} ({shown})")
     per_cell = cells(frame, factors)["trials"]
-    low, high = int(per_cell.min()), int(per_cell.max())
-    count = str(low) if low == high else f"{low} to {high}"
+    count = span(int(per_cell.min()), int(per_cell.max()))
     return f"Varied: {'; '.join(said)}; {count} trials per cell."
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
 
 from connlab.study import look
 from connlab.study.cells import interval_of, summarise
-from connlab.study.formatting import display_unit, number_text, plain, plus_minus
+from connlab.study.formatting import display_unit, level_text, number_text, plus_minus
 from connlab.study.metrics import metric as metric_of
 
 GAP = "—"
@@ -104,14 +103,10 @@ def grid(
     for level, group in table.groupby(rows):
         cells = {str(r[columns]): r for _, r in group.iterrows()}
         texts = [_cell(cells.get(name), factor, notes) for name in styles]
-        lines.append((_level(level), *texts))
+        lines.append((level_text(level), *texts))
     heads = [Column(rows, rows.replace("_", " "))]
     heads += [Column(name, style.label, shown) for name, style in styles.items()]
     return Table(tuple(heads), tuple(lines), notes.said())
-
-
-def _level(value: Any) -> str:
-    return value if isinstance(value, str) else plain(float(value))
 
 
 def _cell(row: pd.Series | None, factor: float, notes: _Notes) -> str:

@@ -22,12 +22,20 @@ import pandas as pd
 from connlab.study import calibration, figures, look, repeating
 from connlab.study.calibration import Control
 from connlab.study.cells import Compared, compare_cells, ratio_frame
-from connlab.study.drawing import Picture
-from connlab.study.formatting import counted, display_unit, listing, number_text, plain
+from connlab.study.drawing import Picture, sentence
+from connlab.study.formatting import (
+    aside,
+    counted,
+    in_best_unit,
+    listing,
+    number_text,
+    phrase,
+    plain,
+)
 from connlab.study.frames import cells, usable
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
-from connlab.study.results import Results, start, value_of
+from connlab.study.results import Results, start
 from connlab.study.tables import Column, Table
 
 STUDY = calibration.STUDY
@@ -137,8 +145,7 @@ def table(results: Results, found: Mapping[str, Interval]) -> Table:
         label, unit = "the client's ceiling", "requests/s"
         if name in _SHORT:
             label, unit = _SHORT[name].label, _SHORT[name].unit
-        factor, shown = display_unit(unit, [interval.value])
-        text = number_text(interval.scaled(factor), shown)
+        text = number_text(*in_best_unit(interval, unit))
         rows.append((label, text, str(interval.n), interval.method))
     heads = (
         Column("bound", "bound"),
@@ -164,14 +171,19 @@ def floor_said(found: Mapping[str, Interval]) -> str:
         "process": "the same for a process takes {}",
     }
     said = [
-        text.format(value_of(found[name], "s")["text"])
+        _in_words(found[name], "s", text)
         for name, text in wanted.items()
         if name in found
     ]
     if not said:
         return "The floor was not measured."
-    said[0] = said[0][0].upper() + said[0][1:]
-    return f"{listing(said)}."
+    return f"{sentence(listing(said))}."
+
+
+def _in_words(interval: Interval, unit: str, words: str) -> str:
+    """Put an interval in the base unit `unit` into words, as `phrase` does."""
+    interval, shown = in_best_unit(interval, unit)
+    return phrase(interval, words, unit=shown)
 
 
 def ceiling_said(frame: pd.DataFrame) -> str:
@@ -181,9 +193,9 @@ def ceiling_said(frame: pd.DataFrame) -> str:
         return "No trial is usable, so the client's ceiling is not known."
     good = usable(twins(frame), "throughput_rps", "client_cpu_share")
     share = good["client_cpu_share"].median()
-    text = value_of(ceiling, "requests/s")["text"]
+    most = "The client could send {} if it had a core to itself"
     return (
-        f"The client could send {text} if it had a core to itself: it used "
+        f"{_in_words(ceiling, 'requests/s', most)}: it used "
         f"{share:.0%} of one in the median of {counted(len(good), 'trial')}. What "
         "comes near that measures the client."
     )
@@ -226,8 +238,8 @@ def itself(results: Results, frame: pd.DataFrame) -> list[Compared]:
     ]
     for one in found:
         label = metric_of(one.metric).label
-        ratio = number_text(one.comparison.ratio)
-        said = f"By {label} a server is {one.word} itself ({ratio})."
+        ratio = aside(one.comparison.ratio)
+        said = f"By {label} a server is {one.word} itself {ratio}."
         if one.word == "undetermined":
             said = f"Whether a server equals itself in {label} is undetermined."
         results.word(f"aa_{one.metric}", one, verdict=said)
@@ -272,8 +284,8 @@ def control_said(control: Control | None, what: str) -> str:
     if control is None:
         return f"The control of {what} has fewer than two usable trials."
     word = "held" if control.ok else "did not hold"
-    ratio = number_text(control.effect)
-    return f"The control of {what} {word}: {control.text} ({ratio}, 1 expected)."
+    ratio = aside(control.effect, "{}, 1 expected")
+    return f"The control of {what} {word}: {control.text} {ratio}."
 
 
 # ---- noise --------------------------------------------------------------------

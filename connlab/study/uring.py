@@ -18,18 +18,17 @@ from typing import Any
 
 import pandas as pd
 
-from connlab.study import figures, look, tables
-from connlab.study.cells import Compared, compare_cells, ratio_frame
+from connlab.study import figures, look, reporting, tables
+from connlab.study.cells import Compared, compare_cells
 from connlab.study.costs import compare_costs
 from connlab.study.drawing import Picture
-from connlab.study.formatting import counted, listing, number_text, plain
+from connlab.study.formatting import counted, listing, plain, span
 from connlab.study.frames import usable
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
-from connlab.study.response_time import key
+from connlab.study.reporting import key
 from connlab.study.results import Results, start
 from connlab.study.tables import Table
-from connlab.study.values import keep_values
 
 STUDY = "uring"
 NUMBER = 7
@@ -64,7 +63,7 @@ def that_suit(models: Sequence[Any]) -> list[str]:
 def begin(frame: pd.DataFrame, *, root: str | Path = "runs") -> Results:
     """Begin the results: what was varied, counted, left out; every value by name."""
     results = start(frame, number=NUMBER, question=QUESTION, factors=FACTORS, root=root)
-    keep_values(results, frame, VALUES, by=FACTORS)
+    reporting.keep_values(results, frame, VALUES, by=FACTORS)
     return results
 
 
@@ -82,7 +81,7 @@ def throughput(
         STUDY,
         figures.curves(frame, RATE, lines=lines, log_y=False),
         caption=f"Throughput against connections, {_size(frame)}, closed loop. "
-        + _read_as(frame),
+        + reporting.read_as(frame, FACTORS),
     )
 
 
@@ -97,7 +96,7 @@ def cost(
         f"{STUDY}-cost",
         figures.curves(frame, COST, lines=lines, log_y=False),
         caption="CPU time of the server per request against connections. "
-        + _read_as(frame),
+        + reporting.read_as(frame, FACTORS),
     )
 
 
@@ -106,24 +105,13 @@ def table(results: Results, frame: pd.DataFrame) -> Table:
     return results.table(
         STUDY,
         tables.grid(frame, RATE),
-        caption="Throughput by connections and model, with 95 % intervals over trials. "
-        "A dash stands for a cell without a usable trial.",
+        caption="Throughput by connections and model, " + reporting.OVER_TRIALS,
     )
 
 
 def _size(frame: pd.DataFrame) -> str:
     sizes = sorted(frame["size"].dropna().unique())
     return f"messages of {listing([str(s) for s in sizes])} bytes"
-
-
-def _read_as(frame: pd.DataFrame) -> str:
-    trials = frame.groupby(list(FACTORS)).size()
-    low, high = trials.min(), trials.max()
-    count = f"{low}" if low == high else f"{low} to {high}"
-    return (
-        f"Means over {count} trials per point with 95 % intervals; crosses mark cells "
-        "without a usable trial."
-    )
 
 
 # ---- comparisons --------------------------------------------------------------
@@ -141,22 +129,22 @@ def expenses(frame: pd.DataFrame, *, baseline: str = BASELINE) -> list[Compared]
 
 def words(results: Results, frame: pd.DataFrame, found: Sequence[Compared]) -> None:
     """Keep every comparing word, as MODEL_BASELINE_KIND_CONNECTIONS."""
-    names = look.styles(frame)
-    for one in found:
-        parts = [key(one.arm), key(one.baseline), _KINDS[one.metric]]
-        name = "_".join([*parts, str(one.where["connections"])])
-        results.word(name, one, verdict=verdict(one, names))
+    reporting.keep_words(results, frame, found, verdict=verdict, name=_word_name)
+
+
+def _word_name(one: Compared) -> str:
+    parts = [key(one.arm), key(one.baseline), _KINDS[one.metric]]
+    return "_".join([*parts, str(one.where["connections"])])
 
 
 def verdict(one: Compared, names: Mapping[str, look.Style]) -> str:
     """Say a comparison as a sentence, whatever its word is."""
     arm, base = names[one.arm].label, names[one.baseline].label
     where = f"at {counted(one.where['connections'], 'connection')}"
-    ratio = number_text(one.comparison.ratio)
     what = metric_of(one.metric).label
     if one.word == "undetermined":
         return f"How {arm} and {base} compare in {what} {where} is undetermined."
-    return f"{arm} is {one.word} {base} {where} ({ratio} times its {what})."
+    return reporting.settled(one, arm=arm, base=f"{base} {where}", times=f"its {what}")
 
 
 def ratios(
@@ -165,20 +153,12 @@ def ratios(
     """Draw every ratio of one metric with its interval; None where nothing compares."""
     if not found:
         return None
-    styles = look.styles(frame)
-    rows = ratio_frame(found)
-    labels = [
-        f"{styles[r.arm].label}, {plain(float(r.connections))} conn."
-        for r in rows.itertuples()
-    ]
-    what = metric_of(found[0].metric).label
-    label = f"{what} / that of {styles[found[0].baseline].label}"
-    return results.figure(
-        f"{STUDY}-{_KINDS[found[0].metric]}-ratios",
-        figures.forest(rows, labels=labels, x_label=label, styles=styles),
-        caption=f"{what[0].upper()}{what[1:]} in relation to "
-        f"{styles[found[0].baseline].label}, paired by block, with 95 % intervals. "
-        "The band is ±5 %; words are corrected for their number (Holm).",
+    return reporting.ratios(
+        results,
+        frame,
+        found,
+        name=f"{STUDY}-{_KINDS[found[0].metric]}-ratios",
+        what=metric_of(found[0].metric).label,
     )
 
 
@@ -268,7 +248,6 @@ def _words(found: Sequence[Compared], base: str) -> str:
     for word, those in levels.items():
         at = _at([plain(float(o.where["connections"])) for o in those])
         ratio = [o.comparison.ratio.value for o in those]
-        low, high = f"{min(ratio):.2f}", f"{max(ratio):.2f}"
-        span = low if low == high else f"{low} to {high}"
-        said.append(f"{_than(word, base)} at {at} (× {span})")
+        ends = span(f"{min(ratio):.2f}", f"{max(ratio):.2f}")
+        said.append(f"{_than(word, base)} at {at} (× {ends})")
     return f"io_uring is {listing(said)}" if said else "nothing can be said"

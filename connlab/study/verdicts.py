@@ -21,7 +21,7 @@ from scipy import stats as st
 from connlab.study import sizing
 from connlab.study.cells import mostly_client_bound, pair
 from connlab.study.comparing import MARGIN, fieller, ratio_paired, tost
-from connlab.study.formatting import display_unit, listing, number_text
+from connlab.study.formatting import in_best_unit, listing, number_text
 from connlab.study.frames import usable
 from connlab.study.interval import LEVEL, Interval, t_interval
 from connlab.study.metrics import metric as metric_of
@@ -65,8 +65,7 @@ class Finding:
             return ""
         if self.unit == "ratio":
             return "×\u202f" + number_text(self.effect)
-        factor, unit = display_unit(self.unit, [self.effect.value])
-        return number_text(self.effect.scaled(factor), unit)
+        return number_text(*in_best_unit(self.effect, self.unit))
 
 
 def untestable(why: str) -> Finding:

@@ -1,0 +1,123 @@
+"""The failure atlas: how far each model was carried, where it broke, and on what.
+
+    every trial -> carried or not -> per model: the highest level below which nothing
+                                     broke, the level that did, symptoms of both sides
+                                  -> beside the limit that was predicted
+
+A trial that fails is the datum here, so all trials count, flagged or not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+
+from connlab.study.breaking_points_plan import Limit
+from connlab.study.frames import FAILURES, LIMITS
+
+_ERRORS = {
+    "connect_refused": "refused",
+    "connect_timeout": "connecting timed out",
+    "connect_other": "could not connect",
+    "reset": "reset",
+    "closed": "closed",
+    "timeout": "no answer in time",
+    "mismatch": "other bytes",
+    "send": "sending failed",
+    "receive": "receiving failed",
+}
+
+
+def carried(frame: pd.DataFrame) -> pd.Series:
+    """Say of each trial, usable or not, whether every connection was carried.
+
+    1. The trial has figures, and as many connections survived as were asked for.
+    2. No limit was met.
+    3. Nobody went without an answer while there were plenty: five for each where a
+       fixed crew of workers was asked for, which serves some and lets others wait,
+       and fifty elsewhere.
+    """
+    kept = (frame["surviving"] == frame["connections"]) & frame["failure"].isna()
+    limited = frame["label"].fillna("").str.startswith("limit-bound")
+    each = frame["workers"].notna().map({True: 5, False: 50})
+    plenty = frame["requests_completed"] >= each * frame["connections"]
+    starved = plenty & (frame["fairness_requests_min"] == 0)
+    return (kept.fillna(False) & ~limited & ~starved.fillna(False)).astype(bool)
+
+
+def atlas(
+    frame: pd.DataFrame, limits: Mapping[str, Limit] | None = None
+) -> pd.DataFrame:
+    """Return one row per model: predicted, carried up to, broke at, symptoms.
+
+    Of servers of one process; what several behind one port carry says `far`.
+    `carried` is the highest level below every level at which a trial broke, 0 if the
+    lowest broke; `broke` is that level, missing if none did. `server` and `client` say
+    what each side noticed there. `agrees` says whether the prediction lies between the
+    two levels; missing where there is none, or it is beyond what was tried.
+    """
+    rows = []
+    for model, trials in frame[frame["processes"].isna()].groupby("model"):
+        whole = carried(trials).groupby(trials["connections"]).all()
+        broke = whole.index[~whole].min() if (~whole).any() else None
+        below = whole.index[whole & (whole.index < (broke or math.inf))]
+        at = trials[trials["connections"] == broke] if broke is not None else None
+        limit = (limits or {}).get(str(model)) or Limit(None, "")
+        most = int(below.max()) if len(below) else 0
+        rows.append(
+            {
+                "model": str(model),
+                "predicted": limit.connections,
+                "by": limit.by,
+                "carried": most,
+                "broke": broke,
+                "open_max": trials["open_max"].max(),
+                "server": _server_symptom(at),
+                "client": _client_symptom(at),
+                "agrees": _agrees(limit.connections, most, broke),
+            }
+        )
+    found = pd.DataFrame(rows)
+    found["symptom"] = found["server"].where(found["server"] != "", found["client"])
+    return found.astype({"predicted": "float64", "broke": "float64"})
+
+
+def _agrees(limit: int | None, most: int, broke: int | None) -> bool | None:
+    if limit is None:
+        return None
+    if broke is None:
+        return None if limit >= most else False
+    return most <= limit < broke
+
+
+def _server_symptom(at: pd.DataFrame | None) -> str:
+    """Return what the server said: why it refused, how it failed, what bound it."""
+    if at is None:
+        return ""
+    broken = at[~carried(at)]
+    refused = broken["refused_reason"].dropna()
+    if len(refused):
+        return LIMITS.get(refused.mode()[0], refused.mode()[0])
+    met = broken["label"].dropna()
+    met = met[met.str.startswith("limit-bound:")].str.removeprefix("limit-bound:")
+    if len(met):
+        return LIMITS.get(met.mode()[0], met.mode()[0])
+    kinds = broken["failure_kind"].dropna()
+    if len(kinds):
+        return FAILURES.get(kinds.mode()[0], kinds.mode()[0])
+    starved = (broken["fairness_requests_min"] == 0).any()
+    return "some are never served" if starved else ""
+
+
+def _client_symptom(at: pd.DataFrame | None) -> str:
+    """Return what the client met most: an error, or waiting in vain."""
+    if at is None:
+        return ""
+    broken = at[~carried(at)]
+    met = {name: broken[f"errors_{name}"].sum() for name in _ERRORS}
+    name = max(met, key=met.get)
+    if met[name] > 0:
+        return _ERRORS[name]
+    return "waits" if (broken["fairness_requests_min"] == 0).any() else "nothing"
