@@ -260,6 +260,24 @@ def test_a_forest_carries_words_and_the_margin(frame):
     assert len(p.data) == len(found)
 
 
+@pytest.mark.parametrize("widest", [1.02, 1.3, 2.5, 8, 40, 300, 1e5])
+@pytest.mark.parametrize("rows", [2, 40])
+def test_labels_of_ratios_keep_apart_however_far_they_reach(widest, rows):
+    value = np.geomspace(1 / widest, widest, rows)
+    data = pd.DataFrame({"arm": "x", "value": value, "word": "slower than"})
+    data = data.assign(lo=data.value * 0.99, hi=data.value * 1.01)
+    labels = [f"acceptor and epoll workers, {k} 000 conn." for k in range(rows)]
+    ax = figures.forest(data, labels=labels).figure.axes[0]
+    low, high = ax.get_xlim()
+    ticks = [t for t in ax.get_xticklabels() if low <= t.get_position()[0] <= high]
+    boxes = [t.get_window_extent() for t in ticks]
+    assert len(ticks) >= 3
+    assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+    assert max(float(t.get_position()[0]) for t in ticks) > widest**0.3
+    upright = [t.get_window_extent() for t in ax.get_yticklabels()]
+    assert all(a.y1 <= b.y0 for a, b in itertools.pairwise(upright))
+
+
 def test_a_ratio_that_is_undetermined_is_said(frame):
     one = frame[frame.block == 0]
     found = cells.compare_cells(

@@ -19,7 +19,7 @@ from typing import Any
 
 import pandas as pd
 
-from connlab.study import calibration, figures, look, repeating
+from connlab.study import budget, calibration, figures, look, repeating
 from connlab.study.calibration import Control
 from connlab.study.cells import Compared, compare_cells, ratio_frame
 from connlab.study.drawing import Picture, sentence
@@ -316,7 +316,7 @@ def drift(frame: pd.DataFrame) -> repeating.Drift | None:
 def windows(
     results: Results, frame: pd.DataFrame, measured: pd.DataFrame
 ) -> Picture | None:
-    """Draw the twins' throughput over time inside their trials.
+    """Draw the twins' throughput over time inside their trials; keep its budget.
 
     Parameters
     ----------
@@ -326,6 +326,8 @@ def windows(
     mine = _windows(frame, measured)
     if mine.empty:
         return None
+    good = usable(twins(frame), "throughput_rps")
+    budget.variance(results, good, mine, name=f"{STUDY}-variance")
     return results.figure(
         f"{STUDY}-windows",
         figures.timeline(mine, by="arm", styles=_NAMES),

@@ -42,12 +42,12 @@ def timeline(
     data = windows.assign(throughput=windows["throughput_rps"] * factor, unit=unit)
     names = [n for n in styles if (data[by].astype(str) == n).any()]
     with look.paper():
-        figure = draw.canvas(look.WIDTH, draw.TOP + 0.2 + 2.3 + draw.BOTTOM)
+        figure = draw.canvas(look.WIDTH, draw.TOP + 0.2 + 1.8 + draw.BOTTOM)
         right = 0.3 + max(
             draw.text_width(figure, styles[n].label, draw.LABEL_SIZE) for n in names
         )
         ax = draw.place(
-            figure, draw.LEFT, draw.BOTTOM, look.WIDTH - draw.LEFT - right, 2.3
+            figure, draw.LEFT, draw.BOTTOM, look.WIDTH - draw.LEFT - right, 1.8
         )
         draw.scale_x(ax, data["start_s"], log=False)
         draw.scale_y(ax, data["throughput"], log=False)
@@ -108,8 +108,8 @@ def drifting(drift: Drift, *, label: str) -> Picture:
     """
     data = drift.residuals
     with look.paper():
-        figure = draw.canvas(look.WIDTH, draw.TOP + 2.0 + draw.BOTTOM)
-        ax = draw.place(figure, 0.85, draw.BOTTOM, look.WIDTH - 1.0, 2.0)
+        figure = draw.canvas(look.WIDTH, draw.TOP + 1.6 + draw.BOTTOM)
+        ax = draw.place(figure, 0.85, draw.BOTTOM, look.WIDTH - 1.0, 1.6)
         draw.tidy(ax)
         sns.scatterplot(
             data=data,
@@ -178,13 +178,13 @@ def scaling(
         unit=unit,
     )
     with look.paper():
-        figure = draw.canvas(look.WIDTH, draw.TOP + 2.4 + 0.15 + 0.8 + draw.BOTTOM)
+        figure = draw.canvas(look.WIDTH, draw.TOP + 2.0 + 0.15 + 0.7 + draw.BOTTOM)
         right = 0.3 + max(
             draw.text_width(figure, styles[n].label, draw.LABEL_SIZE) for n in fits
         )
         width = look.WIDTH - draw.LEFT - right
-        low = draw.place(figure, draw.LEFT, draw.BOTTOM, width, 0.8)
-        ax = draw.place(figure, draw.LEFT, draw.BOTTOM + 0.95, width, 2.4)
+        low = draw.place(figure, draw.LEFT, draw.BOTTOM, width, 0.7)
+        ax = draw.place(figure, draw.LEFT, draw.BOTTOM + 0.85, width, 2.0)
         for each in (ax, low):
             draw.scale_x(each, data["n"], log=False)
             draw.tidy(each)

@@ -158,7 +158,7 @@ def _one_panel(job: _Job) -> tuple[Figure, Axes]:
     texts += [(gap.text, draw.SMALL) for gap in gone]
     right = 0.3 + max(draw.text_width(figure, *text) for text in texts)
     width = look.WIDTH - draw.LEFT - right
-    height = 0.9 if job.data["value"].isna().all() else 2.75
+    height = 0.9 if job.data["value"].isna().all() else 2.2
     below = draw.strip_height(len(gone))
     figure.set_size_inches(look.WIDTH, draw.TOP + height + below + draw.BOTTOM)
     ax = draw.place(figure, draw.LEFT, draw.BOTTOM + below, width, height)
@@ -212,7 +212,7 @@ def _foot(figure, ax, job, gone, below, *, inside: bool) -> Axes:
 def _many_panels(job: _Job, groups: Mapping[str, list[str]]) -> tuple[Figure, list]:
     """One panel per family; the other families stay behind in grey."""
     pairs = [list(groups)[i : i + 2] for i in range(0, len(groups), 2)]
-    gap, height, ticks = 0.18, 1.7, 0.24
+    gap, height, ticks = 0.18, 1.35, 0.24
     heads = [_head(max(len(groups[g]) for g in pair)) for pair in pairs]
     feet = [
         draw.strip_height(max(len(job.gone(groups[g])) for g in pair), double=True)

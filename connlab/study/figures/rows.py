@@ -68,8 +68,9 @@ def dots(
 def _row_axes(labels: Sequence[str], panels: int, *, right: float = 0.15):
     """Return axes side by side that share rows with these labels (lowest first)."""
     figure = draw.canvas(look.WIDTH, 1)
-    left = 0.15 + max(draw.text_width(figure, t, 8) for t in labels)
-    gap, height = 0.2, 0.24 * len(labels) + 0.2
+    size = 8 if len(labels) <= _MANY else draw.SMALL
+    left = 0.15 + max(draw.text_width(figure, t, size) for t in labels)
+    gap, height = 0.2, _row_height(len(labels)) * len(labels) + 0.2
     figure.set_size_inches(look.WIDTH, height + draw.TOP + draw.BOTTOM)
     width = (look.WIDTH - left - right - gap * (panels - 1)) / panels
     axes = [
@@ -78,9 +79,18 @@ def _row_axes(labels: Sequence[str], panels: int, *, right: float = 0.15):
     ]
     for k, ax in enumerate(axes):
         ax.set_ylim(-0.6, len(labels) - 0.4)
-        ax.set_yticks(range(len(labels)), labels if k == 0 else [])
+        ax.set_yticks(range(len(labels)), labels if k == 0 else [], fontsize=size)
         ax.tick_params(axis="y", length=0)
     return figure, axes
+
+
+_MANY = 12
+"""More rows than this stand closer, in smaller letters."""
+
+
+def _row_height(rows: int) -> float:
+    """Return the inches from row to row."""
+    return 0.21 if rows <= _MANY else 0.155
 
 
 def _dots_panel(ax, table, metric, by, names, styles, lines) -> pd.DataFrame:
@@ -272,17 +282,50 @@ def _ratio_axis(ax: Axes, data: pd.DataFrame, margin: float) -> None:
     draw.tidy(ax, grid="x")
     ax.axvspan(1 / (1 + margin), 1 + margin, color=look.FAINT, alpha=0.5, linewidth=0)
     ax.axvline(1, color=look.QUIET, linewidth=1)
-    inside = [s for s in _ratio_steps(reach) if abs(math.log(s)) <= reach]
-    ax.set_xticks(inside, [plain(s) for s in inside])
+    ticks = _ratio_ticks(ax, reach)
+    ax.set_xticks(ticks, [plain(tick) for tick in ticks])
     ax.xaxis.set_minor_locator(NullLocator())
 
 
-def _ratio_steps(reach: float) -> list[float]:
-    if reach > math.log(4):
-        return [0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100]
-    if reach > math.log(1.6):
-        return [0.33, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3]
-    return [0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5]
+_RATIO_TICKS = (
+    (0.95, 1, 1.05),
+    (0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5),
+    (0.33, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3),
+    (0.33, 0.5, 0.67, 1, 1.5, 2, 3),
+    (0.1, 0.2, 0.5, 1, 2, 5, 10),
+    (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
+    (0.001, 0.01, 0.1, 1, 10, 100, 1000),
+    (1e-6, 1e-4, 0.01, 1, 100, 1e4, 1e6),
+    (0.8, 1, 1.25),
+    (0.5, 1, 2),
+)
+"""From narrow to wide; at last what fits an axis with hardly any room."""
+
+
+def _ratio_ticks(ax: Axes, reach: float) -> list[float]:
+    """Return the ticks of a ratio's axis: those that spread out and do not collide.
+
+    Of the sets of which at least three lie on the axis and no two labels touch, the
+    one that reaches furthest out; 1 alone where none does.
+    """
+    room = ax.get_position().width * ax.figure.get_size_inches()[0]
+    best, furthest = [1.0], 0.0
+    for steps in _RATIO_TICKS:
+        inside = [float(s) for s in steps if abs(math.log(s)) <= reach]
+        out = math.log(max(inside))
+        if len(inside) >= 3 and out > furthest and _apart(ax, inside, reach, room):
+            best, furthest = inside, out
+    return best
+
+
+def _apart(ax: Axes, ticks: Sequence[float], reach: float, room: float) -> bool:
+    """Whether labels of these ticks leave a gap between each other."""
+    wide = [draw.text_width(ax.figure, plain(tick), 8) for tick in ticks]
+    at = [(math.log(tick) / reach + 1) / 2 * room for tick in ticks]
+    return all(
+        at[i + 1] - at[i] > (wide[i] + wide[i + 1]) / 2 + 0.06
+        for i in range(len(ticks) - 1)
+    )
 
 
 def stacked(
