@@ -8,7 +8,7 @@ import pytest
 from connlab import schema
 from connlab.bench import apart, command, plan, tables, targets, windows
 from connlab.bench.plan import FLOOR, Arm
-from connlab.drive import cores, programs
+from connlab.drive import cores, programs, trials
 
 STRACE = """\
 % time     seconds  usecs/call     calls    errors syscall
@@ -145,6 +145,20 @@ def test_requests_per_cpu_second_compare_costs_the_right_way():
     y, x = Arm("echo", 50, "uring"), Arm("echo", 50, "epoll")
     kept = made(y, 1, 1, cost=4e-6) + made(x, 1, 1, cost=5e-6)
     assert targets.ratio(kept, y, x, targets.PER_CPU).value == pytest.approx(1.25)
+
+
+def test_a_window_knows_what_the_client_said_of_itself():
+    client = {
+        "connections": {"asked": 50, "established": 50, "surviving": 50},
+        "window": {"throughput_rps": 1e5, "requests": 40_000, "seconds": 0.4},
+        "self": {"cpu_share": 0.5, "spin_share": 0.1},
+    }
+    outcome = trials.Outcome(
+        schema.Server(), schema.Client.model_validate(client), None, {}, 1.0
+    )
+    place = windows.Window(0, "echo", 50, "epoll")
+    window = windows._of_outcome(make_plan(), place, outcome)
+    assert window.client_share == pytest.approx(0.4)
 
 
 def test_every_target_is_judged_even_where_nothing_was_measured():

@@ -119,7 +119,7 @@ def _of_outcome(plan: Plan, place: Window, outcome: trials.Outcome) -> Window:
     """Condense one trial: what a request cost, and who was the bottleneck."""
     trial = {
         "server": outcome.server.model_dump(),
-        "client": outcome.client.model_dump(),
+        "client": outcome.client.model_dump(by_alias=True),
         "cores": plan.cores.recorded(),
         "factors": {},
         "failure": None,
