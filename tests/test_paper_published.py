@@ -30,7 +30,9 @@ def numbers(row):
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_each_table_says_source_and_unit(path):
     head = [x for x in path.read_text("utf-8").splitlines() if x.startswith("#")]
-    assert re.search(r"source: report 00\d_[0-9a-f]{16}\b.*line", "\n".join(head))
+    report = r"source: report 00\d_[0-9a-f]{16}\b.*line"
+    repository = r"source: repository \S+/\S+, \S+\.md, row"
+    assert re.search(f"{report}|{repository}", "\n".join(head))
     assert any(line.startswith("# unit: ") for line in head)
 
 
@@ -45,7 +47,7 @@ def test_each_table_is_whole(path):
 
 def test_every_table_is_described():
     readme = (FOLDER / "README.md").read_text("utf-8")
-    assert len(FILES) == 17
+    assert len(FILES) == 18
     for path in FILES:
         assert f"`{path.name}`" in readme
 
@@ -218,3 +220,16 @@ def test_jones_connects_no_more_than_attempted():
     for row in found:
         assert int(row["connected"]) <= int(row["attempted"])
         assert int(row["cpu_low_percent"]) < int(row["cpu_high_percent"])
+
+
+# ---- frevib --------------------------------------------------------------------------
+
+
+def test_frevib_has_io_uring_ahead_beyond_one_connection_and_ever_more():
+    found = [
+        (int(r["connections"]), int(r["io_uring"]), int(r["epoll"]))
+        for r in rows("frevib-throughput")
+    ]
+    assert [n for n, uring, epoll in found if uring <= epoll] == [1]
+    leads = [uring / epoll for _, uring, epoll in found]
+    assert leads[:5] == sorted(leads[:5])
