@@ -118,6 +118,47 @@ def results() -> dict:
     }
 
 
+def values(*, scale: float = 1.0) -> dict[str, dict]:
+    """Return means and rates by the names that the study of response times gives."""
+    found = {}
+    for model in MODELS:
+        for clients in LEVELS[:-1] if model == "select" else LEVELS:
+            mean = scale * milliseconds(model, clients)
+            found[f"{model}_mean_{clients}"] = value(mean)
+            rate = value(clients / mean, unit="thousand requests/s")
+            found[f"{model}_rps_{clients}"] = rate
+    return found
+
+
+def claims(verdicts: dict[str, str]) -> dict:
+    """Return ``results.json`` of a ledger whose claims have these verdicts."""
+    heads = ("id", "says", "number", "effect", "verdict", "likeness", "why")
+    labels = ("", "Claim", "Published", "Found here", "Verdict", "Likeness", "Because")
+    rows = [
+        [claim, f"Made-up claim {claim}.", "9 ms", "—", word, "high", "made up"]
+        for claim, word in verdicts.items()
+    ]
+    table = {
+        "id": "tbl-claims",
+        "caption": "What nobody claims.",
+        "columns": [
+            {"name": n, "label": h, "unit": ""}
+            for n, h in zip(heads, labels, strict=True)
+        ],
+        "rows": rows,
+    }
+    return {
+        "schema": 1,
+        "study": "claims",
+        "number": 10,
+        "question": "Which made-up findings hold?",
+        "answer": "Some do.",
+        "made_at": MADE_AT,
+        "words": {claim: {"word": word} for claim, word in verdicts.items()},
+        "tables": [table],
+    }
+
+
 def manifest() -> dict:
     """Return a manifest of a machine that does not exist."""
     return {
@@ -151,13 +192,28 @@ def trial(n: int, *, server: str = "aaaa") -> dict:
     }
 
 
-def write_run(root: Path, *, trials: int = 150) -> Path:
-    """Write the made-up run below ``root`` and return its folder."""
-    folder = root / RUN
+def write_run(
+    root: Path,
+    *,
+    trials: int = 150,
+    name: str = RUN,
+    verdicts: dict[str, str] | None = None,
+    scale: float = 1.0,
+) -> Path:
+    """Write the made-up run below ``root`` and return its folder.
+
+    With `verdicts` it has judged claims; its times are multiplied by `scale`.
+    """
+    folder = root / name
     study = folder / STUDY
     (study / "figures").mkdir(parents=True)
-    write_json(folder / "manifest.json", manifest())
-    write_json(study / "results.json", results())
+    write_json(folder / "manifest.json", manifest() | {"run": name})
+    found = results() | {"run": name}
+    found["values"] |= values(scale=scale)
+    write_json(study / "results.json", found)
+    if verdicts:
+        (folder / "claims").mkdir()
+        write_json(folder / "claims" / "results.json", claims(verdicts))
     lines = [json.dumps(trial(n)) for n in range(trials)]
     (study / "trials.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     draw(study / "figures" / "response-time")

@@ -73,7 +73,7 @@ def test_results_reach_the_text(paper):
 def test_results_reach_the_print(paper):
     text = pdf_text(paper.pdf)
     assert made.results()["answer"] in text
-    assert "9.62 ms [9.42, 9.81]" in text
+    assert "12.3 ± 0.4" in text
 
 
 def test_both_say_which_renderer_set_them(paper):
@@ -88,7 +88,7 @@ def test_authors_come_from_the_citation_file(paper):
 
 def test_numbers_and_references_agree_between_page_and_print(paper):
     texts = [text_of(paper), pdf_text(paper.pdf)]
-    for said in (r"Figure (\d+)\. Made-up response", r"Table (\d+)\. Made-up mean"):
+    for said in (r"Figure (\d+)\. Made-up response", r"Table (\d+)\. Made-up tails"):
         numbers = [re.search(said, t.replace("\u00a0", " ")).group(1) for t in texts]
         assert numbers[0] == numbers[1]
 
@@ -182,13 +182,16 @@ def test_a_piece_that_no_source_places_goes_to_the_rest(tmp_path):
 def test_a_piece_that_is_not_shown_is_reported(tmp_path):
     def leave_out(_, paper):
         section = paper / "sections" / "_response-time.qmd"
-        include = "{{< include _generated/response-time/fig-throughput.qmd >}}"
+        include = "{{< include _generated/response-time/fig-response-time.qmd >}}"
         text = section.read_text("utf-8").replace(include, "")
-        text = text.replace("{{< include _generated/response-time/rest.qmd >}}", "")
-        section.write_text(text.replace("@fig-throughput", "A figure"), "utf-8")
+        section.write_text(text.replace("@fig-response-time", "A figure"), "utf-8")
+        more = paper / "sections" / "_supplement.qmd"
+        text = more.read_text("utf-8").replace("@fig-response-time,", "A figure,")
+        rest = "{{< include _generated/response-time/rest.qmd >}}"
+        more.write_text(text.replace(rest, ""), "utf-8")
 
     done = set_anew(tmp_path, leave_out)
-    assert done.unused == ("response-time/fig-throughput",)
+    assert done.unused == ("response-time/fig-response-time",)
     assert publish.check(done.html.parent) == []
 
 
@@ -217,6 +220,34 @@ def test_text_of_results_is_not_markup(tmp_path):
 
     done = set_anew(tmp_path, answer)
     assert "a_b *c* [d](e) <f> $g$ @fig-x `h`" in text_of(done)
+
+
+def test_print_leaves_out_what_is_for_the_page(tmp_path):
+    def add(_, paper):
+        with (paper / "sections" / "_introduction.qmd").open("a") as section:
+            section.write(
+                '\n::: {.content-visible when-format="html"}\nA block for the page.\n\n'
+                '![C](x.svg){#fig-extra fig-alt="x"}\n:::\n\n'
+                'Said [on the page: @fig-extra]{.content-visible when-format="html"}'
+                '[in print]{.content-hidden when-format="html"}.\n\n'
+                '::: {.content-visible when-format="typst"}\nA block for print.\n:::\n'
+            )
+        (paper / "x.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+
+    done = set_anew(tmp_path, add)
+    page, printed = text_of(done).replace("\xa0", " "), pdf_text(done.pdf)
+    assert "A block for the page." in page
+    assert re.search(r"Said on the page: Figure \d+\.", page)
+    assert "A block for print." not in page
+    assert "A block for print." in printed
+    assert "Said in print." in printed
+    assert "for the page" not in printed
+    assert done.problems == ()
+
+
+def test_the_supplement_is_for_the_page_only(paper):
+    assert "Supplement: further figures and tables" in text_of(paper)
+    assert "Supplement: further" not in pdf_text(paper.pdf)
 
 
 def test_unknown_renderers_are_refused():

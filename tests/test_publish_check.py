@@ -21,6 +21,12 @@ DEFECTS = {
     "reference left": ("Section 1", "@fig-x", "left as text"),
     "question marks": ("Section 1", "(???)", "reference does not resolve"),
     "nan": ("Section 1", "nan ms", "not a number"),
+    "none": ("Section 1", "it took None ms", "a value is missing"),
+    "none first": ("Section 1", "None ms", "a value is missing"),
+    "none between": ("Section 1", "9 [None, 2]", "a value is missing"),
+    "none after": ("Section 1", "9 [1, None]", "a value is missing"),
+    "none in prose": ("Section 1", "a half-width of None here", "a value is missing"),
+    "none at the end": ("Section 1", "it is None.", "a value is missing"),
     "alt": ('alt="a line"', 'alt=" "', "no alt text"),
     "no alt": (' alt="a line"', "", "no alt text"),
     "picture": (IMAGE, "figures/gone.svg", "does not exist"),
@@ -71,6 +77,19 @@ def test_a_defect_is_found(output, name):
     assert old in FINE
     problems = checking.check_page(FINE.replace(old, new, 1), output)
     assert any(said in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "None of the servers broke.",
+        "Two fell. None was lost.",
+        "Two fell.\nNone of them rose.",
+        "• None fails more than one.",
+    ],
+)
+def test_a_sentence_may_begin_with_none(said):
+    assert list(checking.leftovers(said)) == []
 
 
 def test_links_to_other_hosts_are_no_requests(output):

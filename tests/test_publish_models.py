@@ -55,7 +55,11 @@ def test_a_model_of_a_reader_appears_with_its_arrow(tmp_path):
     ]
     text = models.write(rows, tmp_path / "paper").read_text()
     assert "here: accept -> read" in text
-    assert text.index("## Threads") < text.index("## Quantum")
+    page, print_ = text.split("#models(")
+    assert page.index("## Threads") < page.index("## Quantum")
+    assert print_.index("**Threads**") < print_.index("**Quantum**")
+    assert "here: accept → read → answer" in print_
+    assert "->" not in print_
     assert "none\\_of it" in text
     assert "Not available here: no kernel for it" in text
     assert "draws no arrow" in text
@@ -63,3 +67,28 @@ def test_a_model_of_a_reader_appears_with_its_arrow(tmp_path):
 
 def test_an_empty_registry_leaves_the_stub_to_others(tmp_path):
     assert models.write([], tmp_path) is None
+
+
+def test_a_loop_is_run_in():
+    drawn = (
+        "accept -> fork -> accept         child: read -> answer",
+        "worker:   take -> read",
+        "          -> answer",
+    )
+    assert models.run_in(drawn) == [
+        "accept -> fork -> accept",
+        "child: read -> answer",
+        "worker: take -> read -> answer",
+    ]
+
+
+def test_every_family_fills_whole_rows_in_print(tmp_path):
+    rows = [
+        {"name": name, "family": family, "label": name}
+        for name, family in (("a", "threads"), ("b", "threads"), ("c", "readiness"))
+    ]
+    print_ = models.write(rows, tmp_path / "paper").read_text().split("#models(")[1]
+    threads, readiness = print_.split("**Readiness**")
+    assert threads.count("], [") == 2
+    assert "], []," not in threads
+    assert readiness.count("], [],") == 1

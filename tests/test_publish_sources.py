@@ -68,3 +68,11 @@ def test_made_files_are_not_hand_written(paper):
     (paper / "_generated" / "a.qmd").write_text("")
     names = [p.name for p in sources.hand_written(paper)]
     assert names == ["index.qmd", "_two.qmd"]
+
+
+def test_what_the_supplement_includes_is_for_the_page_only(paper):
+    assert sources.page_only(paper) == ()
+    (paper / sources.SUPPLEMENT).write_text(
+        "{{< include _generated/x/fig-y.qmd >}}\n<!-- {{< include no.qmd >}} -->\n"
+    )
+    assert sources.page_only(paper) == ("_generated/x/fig-y.qmd",)

@@ -27,7 +27,10 @@ LEFTOVERS = {
     r"\?@[\w-]+": "a cross-reference does not resolve",
     r"\?(?:var|include|meta|invalid)\b[: ]": "a variable or include does not resolve",
     r"\?\?+": "a reference does not resolve",
-    r"\bNaN\b|\bNone\b(?=[ ,.;\]])|\bnan\b": "a value is not a number",
+    r"\bNaN\b|\bnan\b": "a value is not a number",
+    # A sentence may begin with "None of": then it stands first, and prose follows.
+    r"\bNone(?=[,.;)\]]| [\[%]| (?:[nµm]?s|[KMGT]i?B|thousand|requests)\b)"
+    r"|(?<=[a-z\d,=(\[] )None\b|(?<=[=(\[])None\b": "a value is missing",
     r"@(?:fig|tbl|sec)-[\w-]+": "a cross-reference was left as text",
 }
 _FETCHING = {
@@ -278,7 +281,7 @@ def overfull(boxes: str) -> Iterator[str]:
 
 _PAGE = re.compile(r'<page width="([\d.]+)"[^>]*>(.*?)</page>', re.DOTALL)
 _WORD = re.compile(r'<word xMin="([-\d.]+)"[^>]*xMax="([\d.]+)"[^>]*>(.*?)</word>')
-_MARGIN = 57.0  # points: 20 mm of the 26 mm that the template leaves
+_MARGIN = 57.0  # points: 20 mm of the 23 mm that the template leaves
 
 
 def _said(*command: str) -> str:

@@ -41,6 +41,17 @@ def only_html(body: str) -> str:
     return f'::: {{.content-visible when-format="html"}}\n{body}\n:::\n'
 
 
+def typst(code: str) -> str:
+    """Set Typst's own code: print runs it, the page leaves it out."""
+    return f"\n\n```{{=typst}}\n{code}\n```\n\n"
+
+
+def either(page: str, print_: str) -> str:
+    """Set Markdown of a line for the page, and other for print."""
+    shown = f'[{page}]{{.content-visible when-format="html"}}'
+    return shown + f'[{print_}]{{.content-hidden when-format="html"}}'
+
+
 def table(
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],

@@ -69,6 +69,9 @@ def _part(body: str, name: str) -> str:
 def write(registry: Iterable[Mapping], paper: Path) -> Path | None:
     """Write every model of a registry with its header; None for an empty registry.
 
+    The page has a model below the other, its loop as it stands in the source; print
+    has two in a row, the loop as running text.
+
     Parameters
     ----------
     registry : iterable of mapping
@@ -76,38 +79,89 @@ def write(registry: Iterable[Mapping], paper: Path) -> Path | None:
     paper : path
         The folder with ``index.qmd``; ``src_c`` stands beside it.
     """
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[_Model]] = {}
     for row in registry:
         groups.setdefault(str(row.get("family")), []).append(_model(row, paper))
     if not groups:
         return None
     order = [*FAMILIES, *groups]
-    parts = []
+    page, print_ = [], []
     for family in sorted(groups, key=order.index):
         title = FAMILIES.get(family, family.capitalize())
-        parts.append(f"## {title} {{#sec-models-{family}}}")
-        parts += groups[family]
+        page.append(f"## {title} {{#sec-models-{family} .unnumbered}}")
+        page += [_on_page(model) for model in groups[family]]
+        print_.append(md.typst("grid.cell(colspan: 2)[") + f"**{title}**")
+        print_ += [md.typst("], [") + _in_print(model) for model in groups[family]]
+        print_.append(md.typst("], []," if len(groups[family]) % 2 else "],"))
     path = paper / PIECE
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n\n".join(parts) + "\n", "utf-8")
+    grid = [md.typst("#models("), *print_, md.typst(")")]
+    body = md.only_html("\n\n".join(page)), "\n\n".join(grid)
+    path.write_text("\n\n".join(body) + "\n", "utf-8")
     return path
 
 
-def _model(row: Mapping, paper: Path) -> str:
+@dataclass(frozen=True)
+class _Model:
+    """A model as the paper shows it: Markdown, and its header."""
+
+    name: str
+    label: str
+    lacking: str
+    told: Header | None
+
+    @property
+    def sides(self) -> str:
+        """What speaks for it and against it."""
+        if self.told is None:
+            return "Its source draws no arrow."
+        both = (("For it", self.told.good), ("Against it", self.told.bad))
+        return " ".join(f"*{word}:* {md.escape(text)}" for word, text in both if text)
+
+
+def _model(row: Mapping, paper: Path) -> _Model:
     name = str(row.get("name"))
     source = paper.parent / "src_c" / "models" / f"{name}.c"
-    told = header(source.read_text("utf-8")) if source.is_file() else None
-    label = str(row.get("label") or name)
-    title = f"### {md.escape(label)} (`{name}`) {{.unnumbered .unlisted}}"
+    lacking = ""
     if not row.get("available", True):
         reason = md.escape(row.get("reason") or "no reason is known")
-        title += f"\n\nNot available here: {reason}."
-    if told is None:
-        return f"{title}\n\nIts source draws no arrow."
-    drawn = "\n".join(told.arrows)
-    said = [
-        f"*{word}:* {md.escape(text)}"
-        for word, text in (("For it", told.good), ("Against it", told.bad))
-        if text
-    ]
-    return f"{title}\n\n```text\n{drawn}\n```\n\n{' '.join(said)}"
+        lacking = f"Not available here: {reason}."
+    return _Model(
+        name=name,
+        label=md.escape(row.get("label") or name),
+        lacking=lacking,
+        told=header(source.read_text("utf-8")) if source.is_file() else None,
+    )
+
+
+def _on_page(model: _Model) -> str:
+    title = f"### {model.label} (`{model.name}`) {{.unnumbered .unlisted}}"
+    drawn = "\n".join(model.told.arrows) if model.told else ""
+    loop = f"```text\n{drawn}\n```" if drawn else ""
+    parts = (title, model.lacking, loop, model.sides)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _in_print(model: _Model) -> str:
+    title = f"**{model.label}** (`{model.name}`)"
+    lines = run_in(model.told.arrows) if model.told else []
+    loop = "\\\n".join(md.escape(line).replace("-\\>", "→") for line in lines)
+    parts = (title, model.lacking, loop, model.sides)
+    return "\n\n".join(part for part in parts if part)
+
+
+def run_in(arrows: Iterable[str]) -> list[str]:
+    """Set a drawn loop as lines of text, each as long as it likes.
+
+    What is indented goes on with the line before it; a wide gap parts two loops that
+    stand side by side.
+    """
+    lines: list[str] = []
+    for arrow in arrows:
+        first, *beside = re.split(r"(?<=[^\s:])\s{3,}", arrow.strip())
+        if arrow[:1].isspace() and lines:
+            lines[-1] += f" {first}"
+        else:
+            lines.append(first)
+        lines += beside
+    return [" ".join(line.split()) for line in lines]

@@ -24,10 +24,12 @@ import yaml
 
 from connlab.publish import (
     diagrams,
+    ledger,
     models,
     notebooks,
     provenance,
     published,
+    reference,
     sources,
 )
 from connlab.publish import markdown as md
@@ -82,6 +84,10 @@ def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
     tree["run"] = provenance.run_variables(run)
     tree["provenance"] = provenance.variables(run, renderer=renderer)
     shown = _shown(run, asked.includes)
+    other = reference.beside(run)
+    reference.write(run, other, paper)
+    only = _page_only(run, asked.includes, paper)
+    write_ledger(run, other, paper, shown=shown, page_only=only)
     provenance.write(run, paper, shown=shown)
     write_fixed(asked.includes, paper)
     if models.PIECE in asked.includes:
@@ -230,6 +236,36 @@ def write_study(study: Study, paper: Path, *, placed: set[str]) -> None:
     _write(folder / "rest.qmd", "\n\n".join(p.read_text("utf-8") for p in pieces))
 
 
+def write_ledger(
+    run: Run, other: Run | None, paper: Path, *, shown: set[str], page_only: set[str]
+) -> None:
+    """Write the table of claims anew, with links and the reference's verdicts.
+
+    Parameters
+    ----------
+    run, other : Run
+        The run that is printed; its reference, or None.
+    paper : path
+        The folder with the sources.
+    shown, page_only : set of str
+        Identifiers of what the paper shows, and of what print leaves out.
+    """
+    results = reference.of_study(run, reference.CLAIMS)
+    tables = results.tables if results else ()
+    found = next((t for t in tables if t.id == ledger.LABEL), None)
+    if results is None or found is None:
+        return
+    study = run.studies[reference.CLAIMS]
+    text = ledger.table(
+        found,
+        results,
+        caption=_stale_caption(study) + md.escape(found.caption),
+        other=reference.of_study(other, reference.CLAIMS),
+        links=ledger.numbered(paper, shown=shown, page_only=page_only),
+    )
+    _write(paper / GENERATED / study.name / f"{found.id}.qmd", _stamp(study) + text)
+
+
 def _pieces(results: Results) -> list[str]:
     return [piece.id for piece in (*results.figures, *results.tables)]
 
@@ -245,6 +281,13 @@ def _shown(run: Run, includes: Iterable[str]) -> set[str]:
         if study.results and f"{GENERATED}/{name}/rest.qmd" in includes:
             shown.update(_pieces(study.results))
     return shown
+
+
+def _page_only(run: Run, includes: Iterable[str], paper: Path) -> set[str]:
+    """Name every figure and table that the page shows and print does not."""
+    supplement = sources.page_only(paper)
+    printed = {Path(i).stem for i in includes if i not in supplement}
+    return _shown(run, supplement) - printed
 
 
 def _summary(results: Results, stamp: str) -> str:

@@ -134,6 +134,7 @@ def write(run: Run, paper: Path, *, shown: set[str]) -> None:
     (target / "cite.qmd").write_text(cite(run, citation(paper)), "utf-8")
     (target / "links.qmd").write_text(_links(run, paper / "data"), "utf-8")
     (target / "tbl-studies.qmd").write_text(_studies(run), "utf-8")
+    (target / "tbl-excluded.qmd").write_text(_excluded(run), "utf-8")
     (target / "tbl-machine.qmd").write_text(_machine(run), "utf-8")
     (target / "tbl-data.qmd").write_text(_data(run, shown), "utf-8")
 
@@ -174,6 +175,29 @@ def _studies(run: Run) -> str:
     heads = ["Study", "used", "failed", "excluded", "when it stopped, or its state"]
     caption = f"Trials of run `{run.name}`, by study."
     return md.table(heads, rows, caption=caption, label="tbl-studies")
+
+
+def _excluded(run: Run) -> str:
+    """Count the trials that no interval rests on, by study and reason."""
+    lost: dict[tuple[str, str], list[int]] = {}
+    for name, study in sorted(run.studies.items(), key=_number):
+        for failed in study.results.failures if study.results else ():
+            lost.setdefault((name, failed.reason), []).append(failed.n)
+    rows = [
+        [md.escape(study), md.escape(reason), str(len(counts)), str(sum(counts))]
+        for (study, reason), counts in lost.items()
+    ]
+    caption = (
+        "Trials that failed or were left out by rule: the commonest reason of each "
+        "cell, in how many cells it was that, and their trials."
+    )
+    return md.table(
+        ["Study", "Reason", "cells", "trials"],
+        rows or [["none", "no cell of any grid lost a trial", "0", "0"]],
+        caption=caption,
+        label="tbl-excluded",
+        align="llrr",
+    )
 
 
 def _machine(run: Run) -> str:

@@ -18,6 +18,8 @@ import yaml
 
 INDEX = "index.qmd"
 ABSTRACT = "sections/_abstract.qmd"
+SUPPLEMENT = "sections/_supplement.qmd"
+"""What it includes stands on the page and not in print."""
 SHORTCODE = re.compile(r"(?<!\{)\{\{<\s*(\w+)\s+(.*?)\s*>\}\}(?!\})")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
@@ -60,6 +62,13 @@ def wanted(paper: Path) -> Wanted:
             elif kind == "include":
                 includes[argument] = None
     return Wanted(tuple(variables), tuple(includes))
+
+
+def page_only(paper: Path) -> tuple[str, ...]:
+    """List what is included on the page and has no place in print."""
+    path = paper / SUPPLEMENT
+    text = COMMENT.sub("", path.read_text("utf-8")) if path.is_file() else ""
+    return tuple(name for kind, name in _shortcodes(text) if kind == "include")
 
 
 def hand_written(paper: Path) -> list[Path]:

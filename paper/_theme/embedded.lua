@@ -21,6 +21,27 @@ local function kind_of(id)
   return id and id:match("^(%a+)%-")
 end
 
+-- ---- before all: what only the other format shows -------------------------------
+
+local function shown(element)
+  local format = element.attributes["when-format"]
+  local here = format == "html" and html or format == "typst" and typst
+  if element.classes:includes("content-visible") then
+    return here
+  elseif element.classes:includes("content-hidden") then
+    return not here
+  end
+  return nil
+end
+
+-- What is not shown gets no number either, so it goes before anything is counted.
+local function unwrap(element)
+  local visible = shown(element)
+  if visible ~= nil then
+    return visible and element.content or {}
+  end
+end
+
 -- ---- first pass: who has which number ----------------------------------------
 
 local section = {}
@@ -178,7 +199,7 @@ local function set_table(element)
     local keys = { { "tabindex", "0" }, { "role", "region" }, { "aria-label", name } }
     return pandoc.Div({ element }, pandoc.Attr("", { "table-wrap" }, keys))
   elseif typst and rows_of(element) <= whole_rows then
-    local whole = "#block(breakable: false, width: 100%, above: 1.5em, below: 1em)["
+    local whole = "#block(breakable: false, width: 100%, above: 1.2em, below: 1em)["
     local open, shut = pandoc.RawBlock("typst", whole), pandoc.RawBlock("typst", "]")
     return { open, element, shut }
   end
@@ -215,22 +236,7 @@ local function set_callout(div, kind)
   end
 end
 
-local function shown(div)
-  local format = div.attributes["when-format"]
-  local here = format == "html" and html or format == "typst" and typst
-  if div.classes:includes("content-visible") then
-    return here
-  elseif div.classes:includes("content-hidden") then
-    return not here
-  end
-  return nil
-end
-
 local function set_div(div)
-  local visible = shown(div)
-  if visible ~= nil then
-    return visible and div.content or {}
-  end
   for _, class in ipairs(div.classes) do
     local kind = class:match("^callout%-(%a+)$")
     if kind then
@@ -246,6 +252,7 @@ local function set_div(div)
 end
 
 return {
+  { Div = unwrap, Span = unwrap },
   {
     traverse = "topdown",
     Header = note_header,

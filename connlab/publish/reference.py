@@ -1,0 +1,168 @@
+"""The reference beside a run: what each found, and whether the two agree.
+
+    runs/NAME      --+--> per claim: two verdicts, and whether they agree
+    runs/reference --+--> per model: a number here, and the same one there
+
+Nothing is computed here but counts. The reference itself is printed alone, and so is
+a run that has no reference beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from connlab.publish import markdown as md
+from connlab.publish import provenance, results
+from connlab.publish.results import Results, Run, Value, Word
+
+NAME = "reference"
+CLAIMS = "claims"
+HEADLINE = "response-time"
+PIECES = Path("_generated", NAME)
+UNTESTED = "not testable here"
+
+AGREES, DIFFERS = "agrees", "differs"
+ONLY_THERE, ONLY_HERE = "not tested here", "not tested there"
+NEITHER = "tested by neither"
+
+
+def beside(run: Run) -> Run | None:
+    """Load the reference of a run; None for the reference itself, or without one.
+
+    Parameters
+    ----------
+    run : Run
+        The run that is printed; the reference lies beside its folder.
+    """
+    folder = run.folder.parent / NAME
+    if not folder.is_dir() or folder.resolve() == run.folder.resolve():
+        return None
+    found = results.load_run(NAME, root=folder.parent)
+    return found if any(s.results for s in found.studies.values()) else None
+
+
+def of_study(run: Run | None, name: str) -> Results | None:
+    """Return what a run has of a study, if anything."""
+    study = run.studies.get(name) if run else None
+    return study.results if study else None
+
+
+def agreement(here: Word | None, there: Word | None) -> str:
+    """Say whether two verdicts on one claim agree.
+
+    Only equal verdicts do: "holds" and "holds in part" differ. A claim that a run
+    does not know counts as one that it could not test.
+    """
+    tested = [word is not None and word.word != UNTESTED for word in (here, there)]
+    if not any(tested):
+        return NEITHER
+    if not all(tested):
+        return ONLY_HERE if tested[0] else ONLY_THERE
+    return AGREES if here.word == there.word else DIFFERS  # type: ignore[union-attr]
+
+
+def agreements(here: Results, there: Results) -> dict[str, str]:
+    """Say of each claim of a run whether the reference agrees."""
+    return {
+        claim: agreement(word, there.words.get(claim))
+        for claim, word in here.words.items()
+    }
+
+
+def write(run: Run, other: Run | None, paper: Path) -> None:
+    """Write the sentence on agreement and the table of numbers beside each other.
+
+    Parameters
+    ----------
+    run : Run
+        The run that is printed.
+    other : Run or None
+        As from :func:`beside`; None leaves both pieces empty.
+    paper : path
+        The folder with the sources.
+    """
+    folder = paper / PIECES
+    folder.mkdir(parents=True, exist_ok=True)
+    said = numbers = ""
+    if other is not None:
+        found = [of_study(each, CLAIMS) for each in (run, other)]
+        said = _counted(*found, other) if all(found) else ""
+        found = [of_study(each, HEADLINE) for each in (run, other)]
+        numbers = _numbers(*found, run, other) if all(found) else ""
+    (folder / "agreement.qmd").write_text(said or "\n", "utf-8")
+    (folder / "headline.qmd").write_text(numbers or "\n", "utf-8")
+
+
+def _counted(here: Results, there: Results, other: Run) -> str:
+    """Count how often two runs agree, and name the claims on which they do not."""
+    found = agreements(here, there)
+    count = {word: list(found.values()).count(word) for word in _ORDER}
+    both = count[AGREES] + count[DIFFERS]
+    apart = ", ".join(sorted(c for c, word in found.items() if word == DIFFERS))
+    return (
+        f"**The reference stands beside each verdict.** It is run `{other.name}` of "
+        f"{provenance.date(other)}, measured on {provenance.machine(other)}. Of "
+        f"{len(found)} claims both runs tested {both}: {count[AGREES]} agree and "
+        f"{count[DIFFERS]} differ{f' ({apart})' if apart else ''}. The reference "
+        f"alone tested {count[ONLY_THERE]}, this run alone {count[ONLY_HERE]}, and "
+        f"neither {count[NEITHER]}.\n"
+    )
+
+
+_ORDER = (AGREES, DIFFERS, ONLY_THERE, ONLY_HERE, NEITHER)
+
+
+# ---- numbers beside each other -----------------------------------------------------
+
+_KINDS = {"mean": "mean response", "rps": "throughput"}
+_NAMED = re.compile(r"(?P<model>.+)_(?P<kind>[a-z0-9]+)_(?P<level>\d+)")
+
+
+def _numbers(here: Results, there: Results, run: Run, other: Run) -> str:
+    """Set a row per model: the highest level that both runs have a number of."""
+    labels = _labels(run) | _labels(other)
+    rows = []
+    for model, level in _highest(here.values.keys() & there.values.keys()).items():
+        cells = [labels.get(model, model), f"{level:,}".replace(",", "\u202f")]
+        for kind in _KINDS:
+            name = f"{model}_{kind}_{level}"
+            cells += [_text(each.values.get(name)) for each in (here, there)]
+        rows.append([md.escape(cell) for cell in cells])
+    if not rows:
+        return ""
+    heads = ["model", "connections"]
+    for said in _KINDS.values():
+        heads += [f"{said} here", f"{said}, reference"]
+    lead = "**The same numbers from the reference machine** are in @tbl-reference.\n\n"
+    return lead + md.table(
+        heads,
+        rows,
+        caption="The most connections of which this run and the reference both have "
+        f"a number: here on {provenance.machine(run)}, and on the reference machine, "
+        f"{provenance.machine(other)}.",
+        label="tbl-reference",
+        widths=(20, 13, 18, 18, 22, 22),
+        align="lrllll",
+    )
+
+
+def _highest(names: Iterable[str]) -> dict[str, int]:
+    """Return each model's highest level among names like ``epoll_mean_100``."""
+    found: dict[str, int] = {}
+    for match in filter(None, map(_NAMED.fullmatch, sorted(names))):
+        if match["kind"] in _KINDS:
+            level = max(found.get(match["model"], 0), int(match["level"]))
+            found[match["model"]] = level
+    return found
+
+
+def _labels(run: Run) -> dict[str, str]:
+    """Return how models are called on figures, by their part of a value's name."""
+    rows: Iterable[Mapping] = (run.manifest.get("registry") or {}).get("models") or ()
+    return {re.sub(r"\W", "_", str(r["name"])): str(r.get("label")) for r in rows}
+
+
+def _text(value: Value | None) -> str:
+    return value.text if value else "—"

@@ -1,0 +1,171 @@
+"""The reference beside a run: agreement per claim, numbers beside each other."""
+
+from __future__ import annotations
+
+import shutil
+
+import publish_made as made
+import pytest
+
+from connlab import publish
+from connlab.publish import checking, prepare, reference, results
+from connlab.publish.results import Word
+
+HERE = {
+    "G1": "holds",
+    "G2": "holds in part",
+    "T1": "not testable here",
+    "M1": "does not hold",
+    "W1": "not testable here",
+}
+THERE = {
+    "G1": "holds",
+    "G2": "holds",
+    "T1": "does not hold",
+    "M1": "not testable here",
+    "W1": "not testable here",
+}
+AGREEMENT = {
+    "G1": "agrees",
+    "G2": "differs",
+    "T1": "not tested here",
+    "M1": "not tested there",
+    "W1": "tested by neither",
+}
+
+
+@pytest.fixture
+def runs(tmp_path):
+    root = tmp_path / "runs"
+    made.write_run(root, verdicts=HERE)
+    made.write_run(root, name=reference.NAME, verdicts=THERE, scale=2.0)
+    return root
+
+
+def load(root, name=made.RUN):
+    return results.load_run(name, root=root)
+
+
+def pieces(root, paper, name=made.RUN):
+    """Write what the reference adds; return the sentence and the table."""
+    run = load(root, name)
+    reference.write(run, reference.beside(run), paper)
+    folder = paper / reference.PIECES
+    return [(folder / f"{n}.qmd").read_text("utf-8") for n in ("agreement", "headline")]
+
+
+def set_paper(root, name=made.RUN):
+    paper = made.copy_paper(root.parent)
+    return publish.render(name, root=root, paper=paper, renderer="embedded")
+
+
+def text_of(rendered):
+    page = checking.read_page(rendered.html.read_text("utf-8"))
+    return " ".join("".join(page.text).split())
+
+
+@pytest.mark.parametrize("claim", HERE)
+def test_two_verdicts_agree_only_if_they_are_equal(claim):
+    words = (Word(word=HERE[claim]), Word(word=THERE[claim]))
+    assert reference.agreement(*words) == AGREEMENT[claim]
+
+
+def test_a_claim_that_one_run_does_not_know_was_not_tested_there():
+    assert reference.agreement(Word(word="holds"), None) == "not tested there"
+    assert reference.agreement(None, Word(word="holds")) == "not tested here"
+    assert reference.agreement(None, None) == "tested by neither"
+
+
+def test_the_sentence_counts_each_kind(runs, tmp_path):
+    said, _ = pieces(runs, tmp_path)
+    assert "Of 5 claims both runs tested 2: 1 agree and 1 differ (G2)." in said
+    assert "The reference alone tested 1, this run alone 1, and neither 1." in said
+    assert "a machine that does not exist" in said
+
+
+def test_without_a_difference_no_claim_is_named(tmp_path):
+    made.write_run(tmp_path / "runs", verdicts={"G1": "holds"})
+    made.write_run(tmp_path / "runs", name="reference", verdicts={"G1": "holds"})
+    said, _ = pieces(tmp_path / "runs", tmp_path)
+    assert "1 agree and 0 differ. The" in said
+
+
+def test_the_table_has_the_highest_level_of_both_runs(runs, tmp_path):
+    path = runs / reference.NAME / made.STUDY / "results.json"
+    found = made.results() | {"values": made.values(scale=2.0)}
+    for kind in ("mean", "rps"):
+        del found["values"][f"epoll_{kind}_5000"]
+    made.write_json(path, found)
+    _, table = pieces(runs, tmp_path)
+    rows = {
+        line.split("|")[1].strip(): line for line in table.splitlines() if "|" in line
+    }
+    assert "| 1\u202f000 |" in rows["epoll"]
+    assert "| 5\u202f000 |" in rows["thread"]
+    assert made.value(made.milliseconds("epoll", 1000))["text"] in rows[
+        "epoll"
+    ].replace("\\", "")
+    assert made.value(2 * made.milliseconds("epoll", 1000))["text"] in rows[
+        "epoll"
+    ].replace("\\", "")
+
+
+def test_models_are_called_as_on_the_figures(runs, tmp_path):
+    path = runs / made.RUN / "manifest.json"
+    rows = [{"name": "epoll", "family": "readiness", "label": "epoll, level-triggered"}]
+    made.write_json(path, made.manifest() | {"registry": {"models": rows}})
+    assert "| epoll, level-triggered |" in pieces(runs, tmp_path)[1]
+
+
+def test_the_reference_is_printed_alone(runs, tmp_path):
+    assert reference.beside(load(runs, reference.NAME)) is None
+    assert pieces(runs, tmp_path, reference.NAME) == ["\n", "\n"]
+
+
+@pytest.mark.parametrize("left", [None, "manifest.json"])
+def test_a_run_without_a_reference_is_printed_alone(runs, tmp_path, left):
+    kept = runs / reference.NAME / left if left else None
+    for path in list((runs / reference.NAME).iterdir()):
+        if path != kept:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if not left:
+        (runs / reference.NAME).rmdir()
+    assert reference.beside(load(runs)) is None
+    assert pieces(runs, tmp_path) == ["\n", "\n"]
+
+
+def test_a_reference_without_claims_gives_numbers_only(runs, tmp_path):
+    shutil.rmtree(runs / reference.NAME / "claims")
+    said, table = pieces(runs, tmp_path)
+    assert said == "\n"
+    assert "tbl-reference" in table
+
+
+def test_the_paper_shows_both_verdicts_and_their_agreement(runs):
+    done = set_paper(runs)
+    text = text_of(done)
+    assert "Of 5 claims both runs tested 2" in text
+    assert "Reference" in text
+    for word in AGREEMENT.values():
+        assert word in text
+    html = done.html.read_text("utf-8")
+    assert html.count("tbl-reference") >= 2  # the table, and the sentence on it
+    assert publish.check(done.html.parent) == []
+
+
+def test_the_paper_of_the_reference_speaks_of_no_other(runs):
+    done = set_paper(runs, reference.NAME)
+    text = text_of(done)
+    assert "The reference stands beside" not in text
+    assert "tested by neither" not in text
+    assert "tbl-reference" not in done.html.read_text("utf-8")
+    assert publish.check(done.html.parent) == []
+
+
+def test_a_broken_reference_does_not_stop_the_paper(runs, tmp_path):
+    (runs / reference.NAME / "claims" / "results.json").write_text("{")
+    run = load(runs)
+    other = reference.beside(run)
+    prepared = prepare.prepare(run, made.copy_paper(tmp_path), renderer="none")
+    assert other is not None
+    assert not [line for line in prepared.missing if line.startswith("reference")]
