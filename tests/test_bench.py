@@ -2,13 +2,15 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
+from bench_made import made, make_plan, model
 
 from connlab import schema
 from connlab.bench import apart, command, plan, tables, targets, windows
 from connlab.bench.plan import FLOOR, Arm
-from connlab.drive import cores, programs, trials
+from connlab.drive import trials
 
 STRACE = """\
 % time     seconds  usecs/call     calls    errors syscall
@@ -19,51 +21,6 @@ STRACE = """\
 ------ ----------- ----------- --------- --------- ----------------
 100.00    0.059549           5     12101       101 total
 """
-
-
-def model(name, **other):
-    facts = {
-        "name": name,
-        "family": "readiness",
-        "label": name,
-        "available": True,
-        "concurrent": True,
-        "holds": "descriptors",
-        "isolates_slow": True,
-        "workers": "none",
-    }
-    return schema.Model(**facts | other)
-
-
-def make_plan(*models, **other):
-    facts = {
-        "models": models or (model("epoll"),),
-        "workloads": ("echo",),
-        "connections": (50, 1000),
-        "rounds": 3,
-        "seconds": 0.1,
-        "size": 64,
-        "idle": 100,
-        "seed": 1,
-        "cores": cores.Cores((0,), (1,), False),
-        "programs": programs.built(),
-    }
-    return plan.Plan(**facts | other)
-
-
-def made(arm, *rates, cost=5e-6, failure=None):
-    return [
-        windows.Window(
-            number,
-            arm.workload,
-            arm.connections,
-            arm.model,
-            throughput_rps=rate,
-            server_cpu_per_request_s=cost,
-            failure=failure,
-        )
-        for number, rate in enumerate(rates)
-    ]
 
 
 def test_a_round_holds_the_floor_once_per_width_and_others_at_the_least_width():
@@ -147,11 +104,28 @@ def test_requests_per_cpu_second_compare_costs_the_right_way():
     assert targets.ratio(kept, y, x, targets.PER_CPU).value == pytest.approx(1.25)
 
 
+def test_a_ratio_of_two_figures_compares_them_window_by_window():
+    arm = Arm("echo", 50, "epoll")
+    kept = [
+        window
+        for slow in (1, 1.1, 1.2)
+        for window in made(arm, 1, cost=5e-6 * slow, client=4e-6 * slow)
+    ]
+    kept = [replace(window, round=number) for number, window in enumerate(kept)]
+    (found,) = [
+        verdict
+        for verdict in targets.judge(make_plan(connections=(50,)), kept, [])
+        if verdict.target == "client of epoll, CPU per echo, 50 connections"
+    ]
+    assert (found.found.lo, found.found.hi) == pytest.approx((0.8, 0.8))
+    assert (found.need, found.reached) == ("< 0.9", "reached")
+
+
 def test_a_window_knows_what_the_client_said_of_itself():
     client = {
         "connections": {"asked": 50, "established": 50, "surviving": 50},
         "window": {"throughput_rps": 1e5, "requests": 40_000, "seconds": 0.4},
-        "self": {"cpu_share": 0.5, "spin_share": 0.1},
+        "self": {"cpu_share": 0.5, "spin_share": 0.1, "cpu_window_s": 0.2},
     }
     outcome = trials.Outcome(
         schema.Server(), schema.Client.model_validate(client), None, {}, 1.0
@@ -159,6 +133,7 @@ def test_a_window_knows_what_the_client_said_of_itself():
     place = windows.Window(0, "echo", 50, "epoll")
     window = windows._of_outcome(make_plan(), place, outcome)
     assert window.client_share == pytest.approx(0.4)
+    assert window.client_cpu_per_request_s == pytest.approx(5e-6)
 
 
 def test_every_target_is_judged_even_where_nothing_was_measured():
@@ -220,7 +195,15 @@ def test_a_wrong_flag_is_named(argv, told, capsys):
 def test_the_command_measures_prints_and_keeps(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(apart, "CALLS_REQUESTS", (5, 25))
     flags = "--models epoll --workloads echo --connections 2 --rounds 1 --seconds 0.1"
-    flags = [*flags.split(), "--idle", "400", "--out", str(tmp_path)]
+    flags = [
+        *flags.split(),
+        "--idle",
+        "400",
+        "--no-clients",
+        "--no-many",
+        "--out",
+        str(tmp_path),
+    ]
     assert command.main(flags) == 0
     assert "targets" in capsys.readouterr().out
     kept = json.loads(next(tmp_path.iterdir()).read_text())
@@ -228,5 +211,6 @@ def test_the_command_measures_prints_and_keeps(tmp_path, monkeypatch, capsys):
     assert rates.keys() == {FLOOR, "epoll"}
     assert all(rate > 0 for rate in rates.values())
     assert kept["idle_memory"][0]["bytes"][0] > 0
+    assert kept["load_generators"] == kept["lag"] == kept["dialing"] == []
     for row in kept["system_calls"]:
         assert row["failure"] or row["per_request"]["sendto"] == pytest.approx(1)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.bench import apart, tables, targets, windows
+from connlab.bench import apart, clients, generator, tables, targets, windows
 from connlab.bench.plan import Plan
 from connlab.drive import cores, machine, programs
 
@@ -24,12 +24,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     measured = windows.measure(plan, say=lambda text: print(text, flush=True))
     memory = apart.idle_memory(plan) if options.memory else []
     calls = apart.system_calls(plan) if options.calls else []
-    verdicts = targets.judge(plan, measured, memory)
-    tables.show(plan, measured, memory, calls, verdicts)
+    beside = clients.measure(plan) if options.clients else []
+    own = generator.measure(plan, timing=options.clients, many=options.many)
+    verdicts = targets.judge(plan, measured, memory, own)
+    tables.show(plan, measured, memory, calls, verdicts, clients=beside, own=own)
     facts = {
         "windows": measured,
         "idle_memory": memory,
         "system_calls": calls,
+        "load_generators": beside,
+        "lag": own.lag,
+        "delay": own.delay,
+        "dialing": own.dialing,
         "targets": verdicts,
     }
     print(f"\nkept: {keep(plan, facts, folder=options.out)}")
@@ -82,6 +88,18 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--out", type=Path, default=kept, help="directory of the JSON file")
     add("--no-memory", dest="memory", action="store_false", help="leave it out")
     add("--no-calls", dest="calls", action="store_false", help="leave strace out")
+    add(
+        "--no-clients",
+        dest="clients",
+        action="store_false",
+        help="leave out what the load generator costs, beside wrk and ab, and its lag",
+    )
+    add(
+        "--no-many",
+        dest="many",
+        action="store_false",
+        help="leave out connecting " + " and ".join(f"{n:,}" for n in generator.MANY),
+    )
     return parser.parse_args(argv)
 
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from statistics import median
 
 from rich.console import Console
 from rich.table import Table
 
 from connlab.bench.apart import CALLS_CONNECTIONS, Calls, Memory
-from connlab.bench.plan import BASE, FLOOR, Arm, Plan, arms
-from connlab.bench.targets import PER_CPU, RATE, Verdict, ratio, series
+from connlab.bench.clients import OURS, PEERS, Spent
+from connlab.bench.generator import LAG_CONNECTIONS, LAG_RATE, Found, Lag
+from connlab.bench.plan import BASE, FLOOR, PAGE_BYTES, Arm, Plan, arms
+from connlab.bench.targets import (
+    CLIENT_COST,
+    PER_CPU,
+    RATE,
+    SERVER_COST,
+    Verdict,
+    ratio,
+    series,
+)
 from connlab.bench.windows import Window
 from connlab.study.interval import Interval, t_interval
 
@@ -18,6 +28,8 @@ NOTHING = "–"
 WIDTH = 120
 #: from so many cores on, others disturb what is measured
 BUSY_CORES = 0.05
+#: from here on a figure needs no digits behind the point
+ROUND_FROM = 100
 
 
 def show(
@@ -26,8 +38,11 @@ def show(
     memory: Sequence[Memory],
     calls: Sequence[Calls],
     verdicts: Sequence[Verdict],
+    *,
+    clients: Sequence[Spent] = (),
+    own: Found | None = None,
 ) -> None:
-    """Print a table per workload and width, then memory, calls and targets."""
+    """Print a table per workload and width, then what was measured apart, targets."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)
@@ -43,6 +58,16 @@ def show(
     if calls:
         title = f"calls per echo request, {CALLS_CONNECTIONS} connections, traced"
         _print(console, f"system {title}", _calls(calls))
+    if clients:
+        asked = (
+            f"http page of {PAGE_BYTES:,} bytes, {min(plan.connections)} connections"
+        )
+        title = f"load generators, {asked} kept alive, {BASE}: cost per request"
+        _print(console, title, _clients(clients))
+    if own and own.lag:
+        asked = f"{LAG_RATE:,} echo requests/s, {LAG_CONNECTIONS} connections"
+        title = f"how late requests leave (lag), open loop of {asked}, {BASE}"
+        _print(console, title, _lag(own.lag))
     _print(console, "targets", _verdicts(verdicts))
     if note := noise_note(windows):
         console.print(f"\n{note}")
@@ -64,10 +89,13 @@ def _print(console: Console, title: str, table: Table) -> None:
     console.print(table)
 
 
-def _table(*columns: str) -> Table:
+def _table(*columns: str, notes: bool = False) -> Table:
+    """Return a table of numbers; where it has notes, they make way for numbers."""
     table = Table(box=None, pad_edge=False)
     for at, column in enumerate(columns):
-        table.add_column(column, justify="right" if at else "left")
+        table.add_column(column, justify="right" if at else "left", no_wrap=notes)
+    if notes:
+        table.add_column("", overflow="fold")
     return table
 
 
@@ -80,6 +108,12 @@ def interval_text(found: Interval | None, *, digits: int = 2, scale: float = 1) 
     return f"{value} [{lo}, {hi}]" if found.determined else value
 
 
+def _scaled_text(found: Interval | None, scale: float = 1) -> str:
+    """Return an interval with the digits that its size wants."""
+    large = found is not None and found.value * scale >= ROUND_FROM
+    return interval_text(found, digits=0 if large else 2, scale=scale)
+
+
 def mean_text(found: Interval | None, *, digits: int = 0, scale: float = 1) -> str:
     """Return ``198,397 ±3 %``: the mean, and half its interval's width beside it."""
     if found is None:
@@ -89,7 +123,7 @@ def mean_text(found: Interval | None, *, digits: int = 0, scale: float = 1) -> s
     return f"{value} ±{wide:.0%}".replace("%", " %") if found.determined else value
 
 
-def _mean(windows: Sequence[Window], arm: Arm, what: str) -> Interval | None:
+def _mean(windows: Sequence, arm: Hashable, what: str) -> Interval | None:
     values = list(series(windows, arm, what).values())
     return t_interval(values) if values else None
 
@@ -127,11 +161,10 @@ def _windows(
 def _bound_by(windows: Sequence[Window], arm: Arm) -> str:
     """Return the bottleneck that most windows name, or why windows failed."""
     mine = [w for w in windows if w.arm == arm]
-    failures = [w.failure for w in mine if w.failure]
-    if failures:
-        return f"{len(failures)} of {len(mine)} failed: {failures[0]}"
+    if failed := _failed(mine):
+        return failed
     labels = [w.label or "" for w in mine]
-    return max(set(labels), key=labels.count).removesuffix("-bound")
+    return max(set(labels), key=labels.count, default="").removesuffix("-bound")
 
 
 def _memory(memory: Sequence[Memory]) -> Table:
@@ -152,10 +185,59 @@ def _calls(calls: Sequence[Calls]) -> Table:
     return table
 
 
+def _clients(runs: Sequence[Spent]) -> Table:
+    table = _table(
+        "client",
+        "requests/s",
+        "CPU µs",
+        "server CPU µs",
+        "ours / it: rate",
+        "CPU",
+        "server CPU",
+        notes=True,
+    )
+    for name in (OURS, *PEERS):
+        mine = [run for run in runs if run.client == name]
+        if not mine:
+            table.add_row(name, "not installed")
+            continue
+        figures = (RATE, CLIENT_COST, SERVER_COST)
+        ratios = [ratio(runs, OURS, name, what) for what in figures]
+        table.add_row(
+            name,
+            mean_text(_mean(runs, name, RATE)),
+            mean_text(_mean(runs, name, CLIENT_COST), digits=2, scale=1e6),
+            mean_text(_mean(runs, name, SERVER_COST), digits=2, scale=1e6),
+            *("" if name == OURS else interval_text(found) for found in ratios),
+            _failed(mine),
+        )
+    return table
+
+
+def _lag(windows: Sequence[Lag]) -> Table:
+    table = _table("client", "requests/s", "p50 µs", "p99 µs", "max µs", notes=True)
+
+    def mean(name: str) -> Interval | None:
+        values = [getattr(one, name) for one in windows if not one.failure]
+        return t_interval(values) if values else None
+
+    late = [_scaled_text(mean(f"{p}_s"), 1e6) for p in ("p50", "p99", "max")]
+    table.add_row(OURS, mean_text(mean(RATE)), *late, _failed(windows))
+    for name in PEERS:
+        table.add_row(name, NOTHING, "none: closed loop only")
+    return table
+
+
+def _failed(windows: Sequence) -> str | None:
+    """Return how many windows failed and why the first did, None if none did."""
+    failures = [w.failure for w in windows if w.failure]
+    if not failures:
+        return None
+    return f"{len(failures)} of {len(windows)} failed: {failures[0]}"
+
+
 def _verdicts(verdicts: Sequence[Verdict]) -> Table:
     table = _table("what", "needed", "found", "")
     for row in verdicts:
-        digits = 0 if row.need.startswith("<") else 2
-        found = interval_text(row.found, digits=digits)
-        table.add_row(row.target, row.need, found, row.reached)
+        table.add_row(row.target, row.need, _scaled_text(row.found), row.reached)
     return table

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from connlab import schema
 from connlab.bench.plan import FLOOR, PAGE, PAGE_BYTES, Arm, Plan, arms, factors
 from connlab.drive import gates, trials
-from connlab.drive.host import LocalHost
+from connlab.drive.host import Host, LocalHost
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Window:
     model: str
     throughput_rps: float | None = None
     server_cpu_per_request_s: float | None = None
+    client_cpu_per_request_s: float | None = None
     client_share: float | None = None
     switches_per_request: float | None = None
     others_share: float | None = None
@@ -55,7 +57,7 @@ def measure(plan: Plan, *, say: Callable[[str], None] = print) -> list[Window]:
     host = LocalHost()
     order = random.Random(plan.seed)
     windows = []
-    with _web_root() as root:
+    with web_root() as root:
         for number in range(plan.rounds):
             todo = arms(plan)
             order.shuffle(todo)
@@ -66,25 +68,40 @@ def measure(plan: Plan, *, say: Callable[[str], None] = print) -> list[Window]:
     return windows
 
 
-def _window(plan: Plan, arm: Arm, number: int, root: str, host: LocalHost) -> Window:
+def _window(plan: Plan, arm: Arm, number: int, root: str, host: Host) -> Window:
     place = Window(number, arm.workload, arm.connections, arm.model)
     if arm.model == FLOOR:
         return _floor_window(plan, place)
+    outcome = run_trial(plan, factors(plan, arm, root=root), number, host)
+    if reason := failure_of(outcome):
+        return replace(place, failure=reason)
+    return _of_outcome(plan, place, outcome)
+
+
+def run_trial(
+    plan: Plan, told: Mapping[str, Any], number: int, host: Host
+) -> trials.Outcome:
+    """Run one trial with the settings `told`, in round `number`."""
+    listed = {model.name: model for model in plan.models}
     setting = trials.Setting(
-        factors=factors(plan, arm, root=root),
+        factors=told,
         seed=plan.seed + number,
         cores=plan.cores,
         programs=plan.programs,
-        model=plan.model(arm.model),
+        model=listed.get(told["model"]),
         files=(),
     )
     outcome = trials.run(setting, server_host=host, client_host=host)
     if outcome is None:
         raise KeyboardInterrupt
-    if outcome.failure or not outcome.client:
-        reason = outcome.failure.reason if outcome.failure else "no report"
-        return replace(place, failure=reason)
-    return _of_outcome(plan, place, outcome)
+    return outcome
+
+
+def failure_of(outcome: trials.Outcome) -> str | None:
+    """Return why a trial has no figures; None when it has."""
+    if outcome.failure:
+        return outcome.failure.reason
+    return None if outcome.client else "no report"
 
 
 def _floor_window(plan: Plan, place: Window) -> Window:
@@ -130,6 +147,7 @@ def _of_outcome(plan: Plan, place: Window, outcome: trials.Outcome) -> Window:
         place,
         throughput_rps=rate,
         server_cpu_per_request_s=_cost(outcome.server.samples, rate),
+        client_cpu_per_request_s=_own_cost(trial["client"]),
         client_share=gates.client_share(trial),
         switches_per_request=_switches(trial["server"]["stats"] or {}),
         others_share=_others(outcome.server.samples),
@@ -142,6 +160,12 @@ def _cost(found: schema.Samples | None, rate: float | None) -> float | None:
     if not found or not found.window_s or found.cpu_user_s is None or not rate:
         return None
     return (found.cpu_user_s + found.cpu_system_s) / found.window_s / rate
+
+
+def _own_cost(client: Mapping) -> float | None:
+    """Return the client's CPU time per request; it has clocks for its window."""
+    spent, requests = client["self"].get("cpu_window_s"), client["window"]["requests"]
+    return spent / requests if spent is not None and requests else None
 
 
 def _others(found: schema.Samples | None) -> float | None:
@@ -159,7 +183,7 @@ def _switches(stats: Mapping) -> float | None:
 
 
 @contextlib.contextmanager
-def _web_root() -> Iterator[str]:
+def web_root() -> Iterator[str]:
     """Yield a directory with the one page that http arms ask for."""
     with tempfile.TemporaryDirectory(prefix="connlab-bench-") as folder:
         Path(folder, PAGE).write_bytes(b"x" * PAGE_BYTES)
