@@ -18,7 +18,7 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from connlab import schema
 from connlab.publish import crate, provenance, rendering, results
@@ -71,7 +71,7 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Archived:
     made = [*_below(home, f"runs/{run}"), *_below(home, PAPER)]
     names = sorted({*sources(home, run=run), *made})
     contents = {name: (home / name).read_bytes() for name in names}
-    _refuse_paths({name: contents[name] for name in made}, home)
+    _refuse_paths({name: contents[name] for name in sorted(made)}, home)
     described = crate.describe(found, contents, stamp)
     text = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
     day = provenance.date(found)
@@ -176,8 +176,8 @@ def _refuse_paths(contents: Mapping[str, bytes], home: Path) -> None:
     telling = [name for name, data in contents.items() if path.search(data)]
     if telling:
         raise ArchiveError(
-            f"the path of a machine stands in {', '.join(telling)}; run that notebook "
-            "again (what is measured is kept), then make render"
+            f"the path of a machine stands in {', '.join(telling)}; run those "
+            "notebooks again (what is measured is kept), then make render"
         )
 
 
@@ -187,17 +187,21 @@ def _refuse_paths(contents: Mapping[str, bytes], home: Path) -> None:
 def _write(path: Path, contents: Mapping[str, bytes], *, day: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".part")
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as packed:
+    parents = {p for name in contents for p in PurePosixPath(name).parents if p.name}
+    with zipfile.ZipFile(partial, "w") as packed:
+        for folder in sorted(parents):
+            packed.writestr(_entry(f"{folder}/", day=day, mode=0o40755), b"")
         for name, data in contents.items():
-            packed.writestr(_entry(name, data, day=day), data)
+            mode = 0o100755 if data.startswith(b"#!") else 0o100644
+            packed.writestr(_entry(name, day=day, mode=mode), data)
     os.replace(partial, path)
 
 
-def _entry(name: str, data: bytes, *, day: str) -> zipfile.ZipInfo:
-    """Return an entry that depends on nothing but its name, its content and the run."""
+def _entry(name: str, *, day: str, mode: int) -> zipfile.ZipInfo:
+    """Return an entry that knows no clock and no owner."""
     year, month, date = (int(number) for number in day.split("-"))
     entry = zipfile.ZipInfo(name, (year, month, date, 0, 0, 0))
     entry.compress_type = zipfile.ZIP_DEFLATED
-    entry.create_system = 3  # Unix, whose permissions follow: scripts may be started
-    entry.external_attr = (0o100755 if data.startswith(b"#!") else 0o100644) << 16
+    entry.create_system = 3  # Unix, which knows what may be started
+    entry.external_attr = mode << 16
     return entry

@@ -5,6 +5,7 @@
 Follows RO-Crate 1.2 (https://w3id.org/ro/crate/1.2): linked data in one flat list, each
 entity once, referred to by its ``@id``. A study is a CreateAction: its notebook and the
 machine are the instruments, sources and profile the objects, its folder the result.
+How to cite stands in ``creditText``, because ``citation`` wants an address.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ from connlab.publish.results import Run, Study
 
 NAME = "ro-crate-metadata.json"
 SPECIFICATION = "https://w3id.org/ro/crate/1.2"
-SOFTWARE = "#connlab"
+SOFTWARE = "connlab/__main__.py"  # a program in a crate is one of its files
+LANGUAGE = "#software-python"
 MACHINE = "#machine"
 
 Entity = dict[str, Any]
+Links = Entity | list[Entity]
 Contents = Mapping[str, bytes]
 
 
@@ -48,41 +51,48 @@ def describe(run: Run, contents: Contents, stamp: Mapping[str, Any]) -> dict[str
     cff = yaml.safe_load(contents["CITATION.cff"])
     authors = [_author(n, author) for n, author in enumerate(cff["authors"], 1)]
     license_ = _license(cff["license"])
-    folders = ["src_c/", "paper/_output/", *map(_folder, run.studies.values())]
-    parts = {f: [name for name in contents if name.startswith(f)] for f in folders}
-    parts = {folder: names for folder, names in parts.items() if names}
+    by = {"author": _links(authors)}
+    used = _used(run)
+    parts = _parts(run, contents)
     alone = sorted(set(contents) - {name for names in parts.values() for name in names})
     actions = [*_studies(run, contents), _paper(run, stamp)]
-    root = _root(run, cff) | {
-        "author": _links(authors),
-        "license": _links([license_])[0],
-        "hasPart": _files([*parts, *alone]),
-        "mentions": _links(actions),
-    }
+    inside = {"hasPart": _files([*parts, *alone]), "mentions": _links(actions)}
     about = {"conformsTo": {"@id": SPECIFICATION}, "about": {"@id": "./"}}
+    ours = {"name": cff["title"], "version": str(cff["version"]), **by}
     graph = [
-        _entity(NAME, "CreativeWork", **about),
-        root,
+        _entity(NAME, "CreativeWork", name="What this crate holds", **about),
+        _root(run, cff) | by | {"license": _links([license_])} | inside,
         *(*authors, license_),
-        *_software(run, cff, author=root["author"], license=root["license"]),
+        *used,
         *_machine(run),
-        *actions,
+        *(*actions, *_statuses(actions)),
         *(_dataset(folder, names) for folder, names in parts.items()),
         *(_file(name, data) for name, data in contents.items()),
     ]
+    software = next(entity for entity in graph if entity["@id"] == SOFTWARE)
+    software |= {**ours, "softwareRequirements": _links(used)}
     return {"@context": f"{SPECIFICATION}/context", "@graph": graph}
+
+
+def _parts(run: Run, contents: Contents) -> dict[str, list[str]]:
+    """Return the folders that something is made from or into, with their files."""
+    folders = ["src_c/", "paper/_output/", *map(_folder, run.studies.values())]
+    parts = {f: [name for name in contents if name.startswith(f)] for f in folders}
+    return {folder: names for folder, names in parts.items() if names}
 
 
 def _entity(identifier: str, kind: str | list[str], **properties: Any) -> Entity:
     return {"@id": identifier, "@type": kind, **properties}
 
 
-def _links(entities: Iterable[Entity]) -> list[dict[str, str]]:
-    return [{"@id": entity["@id"]} for entity in entities]
+def _links(entities: Iterable[Entity]) -> Links:
+    """Refer to entities: to one by itself, to several in a list."""
+    links = [{"@id": entity["@id"]} for entity in entities]
+    return links[0] if len(links) == 1 else links
 
 
-def _files(names: Iterable[str]) -> list[dict[str, str]]:
-    return [{"@id": quote(name)} for name in names]
+def _files(names: Iterable[str]) -> Links:
+    return _links({"@id": quote(name)} for name in names)
 
 
 def _folder(study: Study) -> str:
@@ -109,7 +119,6 @@ def _root(run: Run, cff: Mapping[str, Any]) -> Entity:
         name=f"{cff['title']}: run {run.name} of {day}",
         description=f"{cff['abstract'].strip()} {about}",
         datePublished=day,
-        citation={"@id": SOFTWARE},
         creditText=f"{cited} Run {run.name}, {day}.",
         keywords=cff["keywords"],
     )
@@ -129,25 +138,31 @@ def _license(name: str) -> Entity:
     return _entity(url, "CreativeWork", name=name, description=about)
 
 
-def _software(run: Run, cff: Mapping[str, Any], **ours: Any) -> list[Entity]:
-    """Return connlab and what it ran with, in the versions that the run recorded."""
-    versions = dict(run.manifest.get("versions") or {})
-    versions.pop("connlab", None)
-    if compiler := run.manifest.get("compiler"):
-        versions["C compiler"] = compiler.get("version") or compiler.get("compiler")
-    used = [
-        _entity(
-            f"#software-{_slug(name)}",
-            "SoftwareApplication",
-            name=name,
-            version=version,
-        )
-        for name, version in sorted(versions.items())
-    ]
-    told = {"name": cff["title"], "version": str(cff["version"]), **ours}
-    needed = _links(used)
-    code = _entity(SOFTWARE, "SoftwareSourceCode", **told, softwareRequirements=needed)
-    return [code, *used]
+def _used(run: Run) -> list[Entity]:
+    """Return what connlab ran with, in the versions that the run recorded."""
+    versions = {"python": "3"} | (run.manifest.get("versions") or {})
+    if made_by := (run.manifest.get("compiler") or {}).get("version"):
+        versions["clang" if "clang" in made_by.lower() else "gcc"] = made_by
+    return [_program(name, versions[name]) for name in _HOMES if name in versions]
+
+
+def _program(name: str, version: str) -> Entity:
+    kinds = ["SoftwareApplication", *(["ComputerLanguage"] * (name == "python"))]
+    facts = {"name": name, "version": version, "url": _HOMES[name]}
+    return _entity(f"#software-{name}", kinds, **facts)
+
+
+_HOMES = {
+    "clang": "https://clang.llvm.org",
+    "gcc": "https://gcc.gnu.org",
+    "numpy": "https://numpy.org",
+    "pandas": "https://pandas.pydata.org",
+    "papermill": "https://papermill.readthedocs.io",
+    "pydantic": "https://docs.pydantic.dev",
+    "python": "https://www.python.org",
+    "scipy": "https://scipy.org",
+    "statsmodels": "https://www.statsmodels.org",
+}
 
 
 def _machine(run: Run) -> list[Entity]:
@@ -190,14 +205,13 @@ def _study(run: Run, study: Study, contents: Contents, profile: str | None) -> E
     """Return how a study came about; its folder holds more than the results named."""
     folder = _folder(study)
     notebook = _notebook(study, contents)
-    tools = _files([notebook]) if notebook else [{"@id": SOFTWARE}]
     read = ["src_c/", profile, "paper/claims.yml" if study.name == "claims" else None]
     named = re.compile(rf"{re.escape(folder)}(results\.json|trials\.jsonl|figures/.*)")
     return _entity(
         f"#study-{_slug(study.name)}",
         "CreateAction",
         name=study.results.question if study.results else study.name,
-        instrument=[*tools, {"@id": MACHINE}],
+        instrument=_links([{"@id": notebook or SOFTWARE}, {"@id": MACHINE}]),
         object=_files(filter(None, read)),
         result=_files([folder, *filter(named.fullmatch, contents)]),
         **_times(run, study),
@@ -209,6 +223,15 @@ def _outcome(study: Study) -> Entity:
     status = "Completed" if study.results else "Failed"
     error = {} if study.results else {"error": study.reason}
     return {"actionStatus": {"@id": f"http://schema.org/{status}ActionStatus"}} | error
+
+
+def _statuses(actions: Iterable[Entity]) -> list[Entity]:
+    """Return what the actions ended with, each once."""
+    ended = {a["actionStatus"]["@id"] for a in actions if "actionStatus" in a}
+    return [
+        _entity(one, "ActionStatusType", name=one.rpartition("/")[2])
+        for one in sorted(ended)
+    ]
 
 
 def _times(run: Run, study: Study) -> dict[str, str]:
@@ -274,19 +297,28 @@ def _fitting(study: Study, contents: Contents) -> list[str]:
 
 
 def _dataset(folder: str, names: list[str]) -> Entity:
-    return _entity(quote(folder), "Dataset", name=folder, hasPart=_files(names))
+    kept = _FOLDERS.get(folder, "Facts of a study, and what was made of them.")
+    about = {"name": folder, "description": kept, "hasPart": _files(names)}
+    return _entity(quote(folder), "Dataset", **about)
+
+
+_FOLDERS = {
+    "src_c/": "Servers, one for each way to wait, and their load generator, in C.",
+    "paper/_output/": "The paper as set from the run, as a page and for print.",
+}
 
 
 def _file(name: str, data: bytes) -> Entity:
-    code = name.startswith("notebooks/") and name.endswith(".ipynb")
-    return _entity(
-        quote(name),
-        ["File", "SoftwareSourceCode"] if code else "File",
-        name=name,
-        encodingFormat=_format(name, data),
-        contentSize=str(len(data)),
-        sha256=hashlib.sha256(data).hexdigest(),
-    )
+    facts = {
+        "name": name,
+        "encodingFormat": _format(name, data),
+        "contentSize": str(len(data)),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+    if name != SOFTWARE and not re.fullmatch(r"notebooks/[^/]+\.ipynb", name):
+        return _entity(quote(name), "File", **facts)
+    language = {"programmingLanguage": {"@id": LANGUAGE}}
+    return _entity(quote(name), ["File", "SoftwareSourceCode"], **facts, **language)
 
 
 def _format(name: str, data: bytes) -> str:
