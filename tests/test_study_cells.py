@@ -85,6 +85,46 @@ def test_a_client_that_was_the_limit_ranks_nobody(frame):
     assert "client was the bottleneck" in found[0].comparison.rule
 
 
+def saturated(frame, model):
+    bound = frame.model == model
+    return frame.assign(
+        ok=frame.ok & ~bound,
+        gates_failed=frame.gates_failed.mask(bound, "client"),
+        label=frame.label.mask(bound, "client-bound"),
+    )
+
+
+def test_a_server_whose_client_was_the_limit_may_be_called_faster_only(frame):
+    for bound, word in [("epoll", "slower than"), ("thread", "undetermined")]:
+        found = cells.compare_cells(
+            saturated(frame, bound),
+            "throughput_rps",
+            baseline="epoll",
+            within=["connections"],
+        )
+        assert _words(found)[("thread", 100)] == word
+        one = next(c for c in found if c.arm == "thread")
+        assert "client was the bottleneck" in one.comparison.rule
+
+
+def test_costs_are_compared_whoever_was_the_limit(frame):
+    metric = "server_cpu_per_request_s"
+    how = {"baseline": "epoll", "within": ["connections"]}
+    words = _words(cells.compare_cells(frame, metric, **how))
+    assert words[("thread", 100)] == "slower than"
+    assert (
+        _words(cells.compare_cells(saturated(frame, "epoll"), metric, **how)) == words
+    )
+
+
+def test_a_cell_whose_client_was_the_limit_is_a_bound(frame):
+    table = cells.summarise(saturated(frame, "epoll"), "throughput_rps", by=BY)
+    row = table[(table.model == "epoll") & (table.connections == 100)].iloc[0]
+    assert (row.n, row.trials, row.label) == (8, 8, "client-bound")
+    census = cells.summarise(saturated(frame, "epoll"), "fairness_jain", by=BY)
+    assert (census[census.model == "epoll"].n == 0).all()
+
+
 def test_arms_without_common_blocks_are_independent(frame):
     arm = frame[(frame.model == "epoll") & (frame.connections == 100)]
     y, x, paired = cells.pair(arm[arm.block < 4], arm[arm.block >= 3], "throughput_rps")

@@ -119,6 +119,64 @@ def test_a_saturated_client_ranks_nobody_but_costs_stand():
     assert compare(cost, "less", metric="server_cpu_per_request_s").verdict == "holds"
 
 
+def saturated(frame: pd.DataFrame, model: str, *, spare: int = 0) -> pd.DataFrame:
+    """Let the client be the bottleneck of a model's trials, but for some blocks."""
+    bound = (frame.model == model) & (frame.block >= spare)
+    return frame.assign(
+        ok=~bound,
+        gates_failed=bound.map({True: "client", False: None}),
+        label=bound.map({True: "client-bound", False: "server-bound"}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("bound", "expect", "more", "verdict"),
+    [
+        # pool serves 100 and thread 300: a pool with a better client might do more
+        ("pool", "less", {}, "not testable here"),
+        ("pool", "more", {}, "not testable here"),
+        ("pool", "alike", {}, "not testable here"),
+        ("pool", "less", {"size": [0.1, 0.2]}, "does not hold"),
+        # thread might do more: so much less is the pool, or even less
+        ("thread", "less", {}, "holds"),
+        ("thread", "less", {"size": [0.3, 0.4]}, "holds in part"),
+        ("thread", "less", {"size": [0.5, 0.6]}, "holds in part"),
+        ("thread", "more", {}, "does not hold"),
+        ("thread", "more", {"size": [1.3, 1.6]}, "does not hold"),
+        ("thread", "alike", {}, "does not hold"),
+    ],
+)
+@pytest.mark.parametrize("spare", [0, 2])
+def test_what_a_saturated_client_leaves_is_a_bound(bound, expect, more, verdict, spare):
+    found = compare(saturated(two(100, 300), bound, spare=spare), expect, **more)
+    assert found.verdict == verdict
+    assert f"client was the bottleneck of {bound}" in found.why
+    assert found.effect.n == 10
+
+
+def test_the_bound_of_a_time_lies_on_the_other_side():
+    times = two(3, 1).rename(columns={"throughput_rps": "response_mean_s"})
+    for bound, verdict in [("thread", "holds"), ("pool", "not testable here")]:
+        frame = saturated(times, bound)
+        found = compare(frame, "more", metric="response_mean_s")
+        assert found.verdict == verdict
+
+
+def test_few_saturated_trials_are_left_out():
+    frame = saturated(two(100, 300), "thread", spare=7)
+    found = compare(frame, "less", size=[0.3, 0.4])
+    assert (found.verdict, found.effect.n) == ("holds", 7)
+
+
+def test_of_what_has_no_bound_a_saturated_client_leaves_nothing():
+    frame = saturated(two(100, 300), "thread")
+    jain = frame.rename(columns={"throughput_rps": "fairness_jain"})
+    assert compare(jain, "less", metric="fairness_jain").effect is None
+    cost = frame.rename(columns={"throughput_rps": "server_cpu_per_request_s"})
+    found = compare(cost, "less", metric="server_cpu_per_request_s", size=[0.3, 0.4])
+    assert (found.verdict, found.effect.n) == ("holds", 10)
+
+
 def survivors(**kept: tuple[int, ...]) -> pd.DataFrame:
     """Return trials at each level that kept all (1) or lost some (0)."""
     rows = [

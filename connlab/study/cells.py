@@ -16,7 +16,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from connlab.study.comparing import MARGIN, Comparison, compare, holm
-from connlab.study.frames import cells, load_histogram, usable
+from connlab.study.frames import cells, load_histogram, speaking, usable
 from connlab.study.interval import (
     LEVEL,
     Interval,
@@ -25,6 +25,7 @@ from connlab.study.interval import (
     t_interval,
     undetermined,
 )
+from connlab.study.metrics import client_matters, is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
 
 INTERVALS = {"mean": t_interval, "median": median_interval, "bca": bca_interval}
@@ -41,6 +42,9 @@ def summarise(
     level: float = LEVEL,
 ) -> pd.DataFrame:
     """Return one row per cell: the interval of a metric over its usable trials.
+
+    Where most were left out for a saturated client, all of those count, and the row's
+    label says that it is a bound (see `connlab.study.frames.speaking`).
 
     Parameters
     ----------
@@ -60,13 +64,18 @@ def summarise(
         reason (why trials were left out, if any), label (bottleneck). Cells without
         a usable trial have no value. In the order of `by`.
     """
-    good = usable(frame, metric).groupby(list(by), dropna=False)[metric]
-    values = {_as_tuple(cell): group for cell, group in good}
+    good = speaking(frame, metric, by).groupby(list(by), dropna=False)
+    trials = {_as_tuple(cell): group for cell, group in good}
     rows = []
     for row in cells(frame, by).itertuples(index=False):
         cell = tuple(row[: len(by)])
-        x = values.get(cell)
-        i = _nothing(level) if x is None else INTERVALS[how](x, level=level)
+        mine = trials.get(cell)
+        i = (
+            _nothing(level)
+            if mine is None
+            else INTERVALS[how](mine[metric], level=level)
+        )
+        bound = mine is not None and is_bound(mine, metric)
         rows.append(
             {
                 **dict(zip(by, cell, strict=True)),
@@ -79,7 +88,7 @@ def summarise(
                 "note": i.note,
                 "trials": row.trials,
                 "reason": row.reason,
-                "label": row.label,
+                "label": CLIENT_BOUND if bound else row.label,
             }
         )
     return pd.DataFrame(rows).sort_values(list(by), ignore_index=True)
@@ -202,7 +211,7 @@ def compare_cells(
 
     Trials of one block are pairs. Where fewer than two blocks hold a usable trial of
     both arms, the arms count as independent. Where the client was the bottleneck of
-    either arm the servers are not ranked, whatever the numbers say.
+    an arm, that server could only be better: it may be called faster, nothing else.
 
     Parameters
     ----------
@@ -226,7 +235,7 @@ def compare_cells(
         Without pairs of which one has no usable trial at all.
     """
     better = metric_of(metric).better
-    good = usable(frame, metric)
+    good = speaking(frame, metric, [by, *within])
     groups = good.groupby(list(within), dropna=False) if within else [((), good)]
     found = []
     for values, group in groups:
@@ -241,14 +250,23 @@ def compare_cells(
     return _as_family(found) if family else found
 
 
+_STANDS = {(True, False): "faster than", (False, True): "slower than"}
+"""Whose client was the bottleneck (arm, baseline) -> the word that still stands."""
+
+
 def _compare_arms(arm, base, metric, better, margin, level) -> Comparison:
     y, x, paired = pair(arm, base, metric)
     found = compare(y, x, better=better, paired=paired, margin=margin, level=level)
-    bound = [mostly_client_bound(side) for side in (arm, base)]
-    if any(bound):
-        why = "the client was the bottleneck, so the servers are not ranked"
-        return replace(found, word="undetermined", rule=f"{found.rule}; {why}")
-    return found
+    if not client_matters(metric):
+        return found
+    bound = tuple(mostly_client_bound(side) for side in (arm, base))
+    if not any(bound):
+        return found
+    if is_bounded_by_client(metric) and found.word == _STANDS.get(bound):
+        why = "at least so, since the client was the bottleneck of the better one"
+        return replace(found, rule=f"{found.rule}; {why}")
+    why = "the client was the bottleneck, so the servers are not ranked"
+    return replace(found, word="undetermined", rule=f"{found.rule}; {why}")
 
 
 def pair(arm: pd.DataFrame, base: pd.DataFrame, metric: str):
@@ -265,6 +283,11 @@ def pair(arm: pd.DataFrame, base: pd.DataFrame, metric: str):
     if len(both) >= 2:
         return both[f"{metric}_x"].to_numpy(), both[f"{metric}_y"].to_numpy(), True
     return arm[metric].to_numpy(), base[metric].to_numpy(), False
+
+
+def is_bound(side: pd.DataFrame, metric: str) -> bool:
+    """Whether the trials of a cell only bound what its server can do."""
+    return is_bounded_by_client(metric) and mostly_client_bound(side)
 
 
 def mostly_client_bound(side: pd.DataFrame) -> bool:

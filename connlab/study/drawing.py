@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from connlab.study import look
+from connlab.study.cells import CLIENT_BOUND
 from connlab.study.formatting import plain, rounded
 from connlab.study.interval import Interval
 
@@ -190,7 +191,10 @@ def _tick(value: float) -> str:
 
 
 def points(ax: Axes, rows: pd.DataFrame, x: str, style: look.Style, **how) -> None:
-    """Draw a curve: its points, their intervals, and a line between them."""
+    """Draw a curve: its points, their intervals, and a line between them.
+
+    Hollow are points without an interval, and those that are a bound only.
+    """
     rows = rows.dropna(subset=["value"]).sort_values(x)
     if rows.empty:
         return
@@ -206,7 +210,8 @@ def points(ax: Axes, rows: pd.DataFrame, x: str, style: look.Style, **how) -> No
         **how,
     )
     bars(ax, rows[x], rows, color)
-    alone = rows[rows["lo"].isna()]
+    bound = rows.get("label", rows["lo"]).astype(str).eq(CLIENT_BOUND)
+    alone = rows[rows["lo"].isna() | bound]
     ax.plot(
         alone[x],
         alone["value"],

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from connlab import schema
 from connlab.study.formatting import listing
+from connlab.study.metrics import client_matters, is_bounded_by_client
 
 LIMITS = {
     "descriptors": "no descriptors left",
@@ -206,7 +207,8 @@ def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:
     """Return the trials that may enter an interval.
 
     The rule: no failure, no gate failed, and every column in `needs` has a
-    value.
+    value. Where a saturated client changes none of these columns, it leaves no
+    trial out.
 
     Parameters
     ----------
@@ -216,9 +218,50 @@ def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:
         Metrics that the analysis reads.
     """
     keep = frame["ok"].fillna(False).astype(bool)
+    if needs and not any(map(client_matters, needs)):
+        keep |= failed_only(frame, ["client"])
     for column in needs:
         keep &= frame[column].notna()
     return frame[keep]
+
+
+def failed_only(frame: pd.DataFrame, gates: Sequence[str]) -> pd.Series:
+    """Mark the trials that failed no gates but these, and at least one of them."""
+    if "gates_failed" not in frame:
+        return pd.Series(False, index=frame.index)
+    names = (
+        frame["gates_failed"].fillna("").astype(str).map(lambda t: set(t.split(", ")))
+    )
+    return names.map(lambda failed: failed <= set(gates)) & frame["failure"].isna()
+
+
+def speaking(frame: pd.DataFrame, metric: str, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Return the usable trials, and those that bound what a server can do.
+
+    Where a saturated client was what most trials of a cell had amiss, the few others
+    are no fair sample of it. Then all of them speak, for a metric of which a better
+    client could only have found a better value.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As from `load`.
+    metric : str
+        Column that the analysis reads.
+    by : sequence of str
+        Columns that define a cell; by default all trials are one.
+    """
+    good = pd.Series(False, index=frame.index)
+    good[usable(frame, metric).index] = True
+    if not is_bounded_by_client(metric):
+        return frame[good]
+    bound = failed_only(frame, ["client"]) & frame[metric].notna()
+    keys = [frame[column] for column in by] or [pd.Series(0, index=frame.index)]
+    counts = [
+        mark.astype(int).groupby(keys, dropna=False).transform("sum")
+        for mark in (bound, good)
+    ]
+    return frame[good | (bound & (counts[0] > counts[1]))]
 
 
 def cells(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
@@ -383,12 +426,7 @@ def _accepting(frame: pd.DataFrame, accept: Sequence[str], notes) -> pd.DataFram
     """Let trials in that failed none but these gates."""
     if not accept:
         return frame
-    asked = set(accept)
-    forgiven = [
-        isinstance(names, str) and set(names.split(", ")) <= asked
-        for names in frame["gates_failed"]
-    ]
-    let_in = pd.Series(forgiven, index=frame.index) & frame["failure"].isna()
+    let_in = failed_only(frame, accept)
     if let_in.any():
         which = listing([GATES.get(gate, gate) for gate in accept])
         notes.append(

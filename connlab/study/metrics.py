@@ -78,3 +78,24 @@ def metric(name: str) -> Metric:
         if column.name == name:
             return Metric(name, column.description, column.unit, "lower")
     return Metric(name, name.replace("_", " "), "", "lower")
+
+
+_OWN_COSTS = ("server_cpu", "pss", "threads", "processes", "context_switches")
+_RATES_AND_TIMES = ("throughput", "bytes_per_s", "response_", "service_")
+
+
+def client_matters(name: str) -> bool:
+    """Whether a saturated client distorts a column.
+
+    It does not change what a request costs the server, nor sizes and counts of tasks.
+    """
+    return not name.startswith(_OWN_COSTS)
+
+
+def is_bounded_by_client(name: str) -> bool:
+    """Whether a saturated client leaves a bound on what the server can do.
+
+    In a closed loop a better client could only have found more throughput, and so a
+    shorter response time (Little's law). Of other columns nothing can be said.
+    """
+    return name.startswith(_RATES_AND_TIMES)

@@ -17,7 +17,13 @@ from dataclasses import dataclass
 import pandas as pd
 
 from connlab.study import figures, look
-from connlab.study.cells import Compared, interval_of, ratio_frame, summarise
+from connlab.study.cells import (
+    CLIENT_BOUND,
+    Compared,
+    interval_of,
+    ratio_frame,
+    summarise,
+)
 from connlab.study.drawing import Picture, sentence
 from connlab.study.formatting import (
     aside,
@@ -29,7 +35,7 @@ from connlab.study.formatting import (
     span,
     whose,
 )
-from connlab.study.frames import usable
+from connlab.study.frames import failed_only, usable
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
 from connlab.study.results import Results
@@ -103,10 +109,16 @@ def baseline_of(frame: pd.DataFrame, wanted: str) -> str:
 def read_as(frame: pd.DataFrame, factors: Sequence[str]) -> str:
     """Say how a figure's points, bars and crosses are to be read."""
     trials = frame.groupby(list(factors)).size()
-    return (
+    said = (
         f"Means over {span(trials.min(), trials.max())} trials per point with 95 % "
         "intervals; crosses mark cells without a usable trial."
     )
+    if failed_only(frame, ["client"]).any():
+        said += (
+            " Hollow: the client was the bottleneck, and the server could only be "
+            "better."
+        )
+    return said
 
 
 # ---- values -------------------------------------------------------------------
@@ -170,11 +182,13 @@ def ranked(frame: pd.DataFrame, metric: str) -> list[Mean]:
     Parameters
     ----------
     frame : DataFrame
-        Trials of one cell per model; models without a usable trial do not rank.
+        Trials of one cell per model; models without a usable trial, or of which only
+        a bound is known, do not rank.
     metric : str
         A column that `connlab.study.metrics` knows the unit of.
     """
     rows = summarise(frame, metric, by=["model"]).dropna(subset=["value"])
+    rows = rows[rows["label"].ne(CLIENT_BOUND).fillna(True).astype(bool)]
     names, unit = look.styles(frame), metric_of(metric).unit
     return [
         Mean(names[str(row["model"])].label, *in_best_unit(interval_of(row), unit))
@@ -184,14 +198,19 @@ def ranked(frame: pd.DataFrame, metric: str) -> list[Mean]:
 
 def bottleneck(frame: pd.DataFrame) -> str:
     """Say who was the bottleneck of how many trials."""
-    good = usable(frame)
+    saturated = failed_only(frame, ["client"])
+    good = part(frame, frame["ok"].fillna(False).astype(bool) | saturated)
     counts = good["label"].fillna("not labelled").value_counts()
     if counts.empty:
         return "No trial is usable, so no bottleneck can be named."
     said = [f"{n} {label}" for label, n in counts.items()]
-    text = f"Of {counted(len(good), 'usable trial')} {listing(said)}."
+    also = ", or so but for the client," if saturated.any() else ""
+    text = f"Of {counted(len(good), 'usable trial')}{also} {listing(said)}."
     if counts.get("client-bound", 0) > 0:
-        text += " Where the client was the bottleneck the servers are not ranked."
+        text += (
+            " Where the client was the bottleneck a server could only be better, and "
+            "nothing else is said of it."
+        )
     return text
 
 

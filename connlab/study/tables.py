@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from connlab.study import look
-from connlab.study.cells import interval_of, summarise
+from connlab.study.cells import CLIENT_BOUND, interval_of, summarise
 from connlab.study.formatting import display_unit, level_text, number_text, plus_minus
 from connlab.study.metrics import metric as metric_of
 
@@ -119,6 +119,8 @@ def _cell(row: pd.Series | None, factor: float, notes: _Notes) -> str:
     text = plus_minus(interval_of(row).scaled(factor))
     if pd.isna(row["lo"]):
         text += f" ({notes.letter('one usable trial, so no interval')})"
+    elif str(row["label"]) == CLIENT_BOUND:
+        text += f" ({notes.letter('the client was the bottleneck: a bound')})"
     elif row["n"] < row["trials"]:
         some = f"some trials left out: {reason}"
         text += f" ({notes.letter(some)})"

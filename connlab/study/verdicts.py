@@ -19,11 +19,12 @@ import pandas as pd
 from scipy import stats as st
 
 from connlab.study import sizing
-from connlab.study.cells import mostly_client_bound, pair
+from connlab.study.cells import is_bound, mostly_client_bound, pair
 from connlab.study.comparing import MARGIN, fieller, ratio_paired, tost
 from connlab.study.formatting import in_best_unit, listing, number_text
-from connlab.study.frames import usable
+from connlab.study.frames import failed_only, speaking, usable
 from connlab.study.interval import LEVEL, Interval, t_interval
+from connlab.study.metrics import client_matters
 from connlab.study.metrics import metric as metric_of
 
 Verdict = Literal["holds", "holds in part", "does not hold", "not testable here"]
@@ -34,8 +35,6 @@ VERDICTS: tuple[Verdict, ...] = (
     "not testable here",
 )
 
-#: what a saturated client does not distort: costs per request and sizes
-_CLIENT_PROOF = ("server_cpu", "pss", "threads", "processes", "context_switches")
 _RESAMPLES = 2000
 
 
@@ -108,15 +107,19 @@ def _sides(frame, metric, arm, baseline):
         every = select(frame, cell)
         if every.empty:
             return None, f"not measured here: {_cell_text(cell)}"
-        good = usable(every, metric) if metric in every else every.iloc[:0]
+        good = speaking(every, metric) if metric in every else every.iloc[:0]
         if len(good) < 2:
             reasons = every["failure"].dropna()
             why = f": {reasons.iloc[0]}" if len(reasons) else ""
             return None, f"fewer than 2 usable trials of {_cell_text(cell)}{why}"
-        if not metric.startswith(_CLIENT_PROOF) and mostly_client_bound(good):
-            return None, f"the client was the bottleneck of {_cell_text(cell)}"
+        distorted = client_matters(metric) and mostly_client_bound(good)
+        if distorted and not is_bound(good, metric):
+            return None, _SATURATED + _cell_text(cell)
         sides.append(good)
     return sides, ""
+
+
+_SATURATED = "the client was the bottleneck of "
 
 
 # ---- the rules -----------------------------------------------------------------
@@ -142,6 +145,9 @@ def compare(
     3. "more" and "less" hold when the interval leaves out 1 on that side and, with
        `size`, touches that range of ratios; only the direction: in part. They do not
        hold when it leaves out 1 on the other side, or holds 1 and leaves `size` out.
+    4. Where the client was the bottleneck of one cell, that server could only be
+       better, so the ratio is a bound: what a larger (or smaller) one would still
+       show is said, and nothing else.
 
     Parameters
     ----------
@@ -162,21 +168,25 @@ def compare(
     if not ratio.determined:
         return replace(untestable(ratio.note), effect=ratio)
     bounds = ((1 - margin), (1 + margin))
+    if expect not in ("more", "less", "alike"):
+        raise RuleError(f"expect is {expect!r}: want more, less or alike")
+    bound = [is_bound(side, metric) for side in sides]
+    if all(bound):
+        return replace(untestable(_SATURATED + "both"), effect=ratio)
+    if any(bound):
+        at_least = bound[0] == (metric_of(metric).better == "higher")
+        found = _bounded(ratio, at_least, expect, size, bounds)
+        why = f"{found[1]} ({_SATURATED}{_cell_text(arm if bound[0] else baseline)})"
+        return Finding(found[0], why, ratio)
     if expect == "alike":
         shown = tost(y, x, paired=paired, margin=margin).equivalent
         return Finding(*_alike(ratio, shown, bounds), ratio)
-    if expect not in ("more", "less"):
-        raise RuleError(f"expect is {expect!r}: want more, less or alike")
     return Finding(*_directed(ratio, expect, size), ratio)
 
 
 def _overlooking(frame: pd.DataFrame, gates: Sequence[str]) -> pd.DataFrame:
     """Return the frame with those trials usable that failed none but these gates."""
-    if not gates or "gates_failed" not in frame:
-        return frame
-    names = frame["gates_failed"].fillna("").astype(str)
-    forgiven = names.map(lambda text: set(text.split(", ")) <= {*gates, ""})
-    return frame.assign(ok=frame["ok"] | (forgiven & frame["failure"].isna()))
+    return frame.assign(ok=frame["ok"] | failed_only(frame, gates)) if gates else frame
 
 
 def _values(arm: pd.DataFrame, base: pd.DataFrame, metric: str):
@@ -210,6 +220,30 @@ def _directed(ratio: Interval, expect: str, size) -> tuple[Verdict, str]:
     if ratio.hi >= low and ratio.lo <= high:
         return "holds", "same direction and size"
     return "holds in part", "same direction, another size"
+
+
+def _bounded(
+    ratio: Interval, at_least: bool, expect: str, size, bounds
+) -> tuple[Verdict, str]:
+    """Judge a ratio that is only known to be at least so large, or at most."""
+    words = "at least so large" if at_least else "at most so large"
+    beyond = ratio.lo > 1 if at_least else ratio.hi < 1
+    if expect == "alike":
+        far = ratio.lo > bounds[1] if at_least else ratio.hi < bounds[0]
+        if far:
+            return "does not hold", f"the difference is beyond the margin, {words}"
+        return "not testable here", f"the ratio is a bound, {words}"
+    past = size and (ratio.lo > size[1] if at_least else ratio.hi < size[0])
+    if beyond and at_least != (expect == "more"):
+        return "does not hold", "the difference has the other sign"
+    if beyond and size is None:
+        return "holds", f"same direction, {words}"
+    if beyond:
+        other = "another size" if past else "of the size only a bound is known"
+        return "holds in part", f"same direction, {other}, {words}"
+    if past:
+        return "does not hold", f"none of that size, {words}"
+    return "not testable here", f"the ratio is a bound, {words}"
 
 
 def survives(
@@ -374,6 +408,8 @@ def steadier(
     sides, why = _sides(frame, metric, arm, baseline)
     if sides is None:
         return untestable(why)
+    if any(is_bound(side, metric) for side in sides):
+        return untestable("the client was the bottleneck, whose scatter it would be")
     y, x = (side[metric].to_numpy(dtype=float) for side in sides)
     if min(len(y), len(x)) < 4:
         return untestable("a scatter needs 4 trials of each cell")
