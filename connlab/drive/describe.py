@@ -68,7 +68,8 @@ _FILES = (
     (
         "`bench/bench-TIME.json`",
         "no run: what one `make bench` found; machine, settings, and a row for each"
-        " window, memory of idle connections, count of system calls and target",
+        " window, memory of idle connections, count of system calls, load generator"
+        " beside others (`load_generators`), lag, known delay, dialing of many, target",
     ),
 )
 
