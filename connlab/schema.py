@@ -154,6 +154,7 @@ class Samples(Facts):
     listen_overflows: int | None = None
     listen_drops: int | None = None
     other_cpu_s: float | None = None
+    softirq_cpu_s: float | None = None
     steal_s: float | None = None
     driver_cpu_s: float | None = None
     companion_cpu_s: float | None = None

@@ -108,6 +108,12 @@ def test_the_machine_counts_time_that_is_burnt():
     assert procfs.machine().busy_s - before.busy_s > 0.25
 
 
+def test_the_kernels_own_threads_are_found_or_count_nothing():
+    seen = procfs.read_text("/proc/2/comm").strip() == "kthreadd"
+    assert bool(procfs._softirq_threads()) == seen
+    assert (procfs.softirq_s() > 0) == seen
+
+
 def test_parsers_of_the_machine():
     assert procfs.parse_stat("cpu  100 5 50 900 7 1 2 30 9 0\ncpu0 1") == (
         pytest.approx(158 * procfs.TICK_S),

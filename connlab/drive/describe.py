@@ -87,10 +87,11 @@ used by rule. Times end in `_ns` (integers, nanoseconds) or `_s` (seconds), size
 `_bytes`.
 
 Kernel figures (`socket_memory_bytes`, `sockets_max`, `listen_overflows`,
-`listen_drops`, `time_wait_start`, `other_cpu_s`, `steal_s`) belong to the whole machine
-or network namespace. On loopback the socket memory holds both ends of every
-connection, and the kernel counts it in batches of up to 1 MiB per core, so that small
-figures are coarse.
+`listen_drops`, `time_wait_start`, `other_cpu_s`, `softirq_cpu_s`, `steal_s`) belong to
+the whole machine or network namespace. `softirq_cpu_s` is packets that the kernel took
+from both sides' accounts onto its own (ksoftirqd); `other_cpu_s` is without it. On
+loopback the socket memory holds both ends of every connection, and the kernel counts it
+in batches of up to 1 MiB per core, so that small figures are coarse.
 
 CPU time of the server covers the measurement window: `server.samples.window_s` is the
 width that was really covered; `window_from` says how the window was found: from the

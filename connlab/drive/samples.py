@@ -132,9 +132,12 @@ def _cpu(looks: Sequence[Look], window: Window, *, same_host: bool) -> dict:
     found["companion_cpu_s"] = beside[0] if beside else None
     found["client_cpu_s"] = client[0] if client else None
     found["steal_s"] = steal[0] if steal else None
+    softirq = _spent(looks, window, lambda k: k.server, lambda k: _busy(k, "softirq_s"))
+    found["softirq_cpu_s"] = softirq[0] if softirq else None
     if busy and driver:
         ours = used + driver[0] + (client[0] if client and same_host else 0)
         ours += beside[0] if beside else 0
+        ours += softirq[0] if softirq else 0
         found["other_cpu_s"] = max(0.0, busy[0] - ours)
     return found
 
