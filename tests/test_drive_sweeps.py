@@ -278,6 +278,15 @@ def test_a_budget_ends_a_sweep_in_time_and_the_next_call_goes_on(tmp_path):
     assert (again.resumed, again.done) == (report.done, 1)
 
 
+def test_a_budget_that_is_used_pays_for_nothing_more(tmp_path):
+    first = sweep(tmp_path, trials=20, budget="2s")
+    again = sweep(tmp_path, trials=20, budget="2s")
+    assert (again.resumed, again.done) == (first.done, 0)
+    assert "budget of 2 s is used" in again.stopped_because
+    more = sweep(tmp_path, trials=20, budget="3s")
+    assert (more.resumed, more.done > 0) == (first.done, True)
+
+
 def test_a_disk_that_is_full_stops_a_sweep_and_loses_nothing(tmp_path, monkeypatch):
     sweep(tmp_path)
     kept = rows(tmp_path)

@@ -49,6 +49,7 @@ class _State:
     started_at: str = field(default_factory=machine.now)
     done: int = 0
     resumed: int = 0
+    resumed_s: float = 0.0
     failed: int = 0
     flagged: int = 0
     window_s: float = 0.0
@@ -60,6 +61,11 @@ class _State:
     @property
     def there(self) -> int:
         return self.done + self.resumed
+
+    @property
+    def spent_s(self) -> float:
+        """What a budget pays for: earlier calls' trials, and all of this call."""
+        return self.resumed_s + time.monotonic() - self.began
 
 
 def sweep(
@@ -113,7 +119,8 @@ def sweep(
         Fixes the order of the blocks and what the clients do.
     budget : float or str, optional
         Seconds, or ``"10m"``: stop then; time beyond `trials` blocks is spent on the
-        cells whose intervals are widest.
+        cells whose intervals are widest. Trials of earlier calls are paid from it, so
+        that the same call again measures nothing, and a larger budget goes on.
     progress : bool
         Say what it costs, how far it is, and the report.
     root : str or Path
@@ -230,6 +237,7 @@ def _measure(
         row = there.get(key)
         if row is not None:
             state.resumed += 1
+            state.resumed_s += row["seconds"]
         elif _out_of_budget(work, state, slot.cell):
             return
         else:
@@ -376,8 +384,7 @@ def _out_of_budget(work: Work, state: _State, cell: int) -> bool:
     if budget_s is None:
         return False
     took = [row["seconds"] for row in state.rows[cell]]
-    spent = time.monotonic() - state.began
-    if spent + works.guess_s(work, cell, took) <= budget_s:
+    if state.spent_s + works.guess_s(work, cell, took) <= budget_s:
         return False
     text = telling.duration_text(budget_s)
     state.reason = f"the budget of {text} is used; {state.there} trials are there"
