@@ -245,17 +245,18 @@ def _family_panel(figure, ax, job, group, names, foot) -> Axes:
     _fill(ax, job, names)
     rows = math.ceil(len(names) / 2)
     ax.set_title(group, fontweight="bold", pad=3 + 0.142 * 72 * rows)
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1.0),
-        ncols=2,
-        fontsize=draw.SMALL,
-        handlelength=1.6,
-        columnspacing=1.0,
-        labelspacing=0.25,
-        borderaxespad=0.1,
-        borderpad=0.1,
-    )
+    if ax.get_legend_handles_labels()[0]:  # no curve at all has no legend
+        ax.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1.0),
+            ncols=2,
+            fontsize=draw.SMALL,
+            handlelength=1.6,
+            columnspacing=1.0,
+            labelspacing=0.25,
+            borderaxespad=0.1,
+            borderpad=0.1,
+        )
     return _foot(figure, ax, job, job.gone(names), foot, inside=True)
 
 
