@@ -250,6 +250,18 @@ def test_the_supplement_is_for_the_page_only(paper):
     assert "Supplement: further" not in pdf_text(paper.pdf)
 
 
+def test_a_caption_may_cite(tmp_path):
+    def cite(run, _):
+        path = run / made.STUDY / "results.json"
+        content = json.loads(path.read_text())
+        content["figures"][0]["caption"] = "As @gutica drew it, not @nobody."
+        made.write_json(path, content)
+
+    done = set_anew(tmp_path, cite)
+    for text in (text_of(done), pdf_text(done.pdf)):
+        assert re.search(r"As Gutica and Khoo .{1,9} drew it, not @nobody", text)
+
+
 def test_unknown_renderers_are_refused():
     with pytest.raises(ValueError, match="'quarto' and 'embedded'"):
         renderers.choose("latex")

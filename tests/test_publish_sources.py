@@ -76,3 +76,11 @@ def test_what_the_supplement_includes_is_for_the_page_only(paper):
         "{{< include _generated/x/fig-y.qmd >}}\n<!-- {{< include no.qmd >}} -->\n"
     )
     assert sources.page_only(paper) == ("_generated/x/fig-y.qmd",)
+
+
+def test_works_are_the_keys_of_the_references(paper):
+    assert sources.works(paper) == frozenset()
+    (paper / sources.REFERENCES).write_text(
+        "@misc{one,\n  note = {a @ b}\n}\n@book{ two2001 ,\n  title = {T}\n}\n"
+    )
+    assert sources.works(paper) == {"one", "two2001"}

@@ -22,7 +22,7 @@ LABEL = "tbl-claims"
 LEDGER = "claims.yml"
 
 _SHARES = {
-    "id": 5,
+    "id": 4,
     "says": 29,
     "number": 23,
     "effect": 14,

@@ -7,7 +7,7 @@ use only what both take: pipe tables, spans and fenced divs with attributes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 # What begins a list item or a heading where it begins a line.
 _LEADING = re.compile(r"^(\w{0,9})([-+().=])")
@@ -17,6 +17,15 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|$@^~])")
 def escape(text: object) -> str:
     """Quote text so that Markdown prints it as it is, on one line."""
     return _LEADING.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", _line(text)))
+
+
+def citing(escaped: str, works: Collection[str]) -> str:
+    """Let ``@key`` cite in escaped text where there is a work of that key."""
+
+    def cite(match: re.Match) -> str:
+        return f"@{match[1]}" if match[1] in works else match[0]
+
+    return re.sub(r"\\@([a-z][a-z0-9-]*[a-z0-9])", cite, escaped)
 
 
 def attribute(text: object) -> str:

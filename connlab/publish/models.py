@@ -90,9 +90,8 @@ def write(registry: Iterable[Mapping], paper: Path) -> Path | None:
         title = FAMILIES.get(family, family.capitalize())
         page.append(f"## {title} {{#sec-models-{family} .unnumbered}}")
         page += [_on_page(model) for model in groups[family]]
-        print_.append(md.typst("grid.cell(colspan: 2)[") + f"**{title}**")
-        print_ += [md.typst("], [") + _in_print(model) for model in groups[family]]
-        print_.append(md.typst("], []," if len(groups[family]) % 2 else "],"))
+        for model in groups[family]:
+            print_ += [md.typst("["), _in_print(model, title.lower()), md.typst("],")]
     path = paper / PIECE
     path.parent.mkdir(parents=True, exist_ok=True)
     grid = [md.typst("#models("), *print_, md.typst(")")]
@@ -142,8 +141,8 @@ def _on_page(model: _Model) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _in_print(model: _Model) -> str:
-    title = f"**{model.label}** (`{model.name}`)"
+def _in_print(model: _Model, family: str) -> str:
+    title = f"**{model.label}** (`{model.name}`), {family}"
     lines = run_in(model.told.arrows) if model.told else []
     loop = "\\\n".join(md.escape(line).replace("-\\>", "→") for line in lines)
     parts = (title, model.lacking, loop, model.sides)

@@ -226,7 +226,7 @@ def write_study(study: Study, paper: Path, *, placed: set[str]) -> None:
         text = md.table(
             [_head(c.label, c.unit) for c in table.columns],
             [[md.escape(_together(cell)) for cell in row] for row in table.rows],
-            caption=_stale_caption(study) + md.escape(table.caption),
+            caption=_caption(study, table.caption, paper),
             label=table.id,
         )
         notes = "".join(f"\n{md.escape(note)}\n" for note in table.notes)
@@ -259,7 +259,7 @@ def write_ledger(
     text = ledger.table(
         found,
         results,
-        caption=_stale_caption(study) + md.escape(found.caption),
+        caption=_caption(study, found.caption, paper),
         other=reference.of_study(other, reference.CLAIMS),
         links=ledger.numbered(paper, shown=shown, page_only=page_only),
     )
@@ -313,7 +313,7 @@ def _write_figure(
         links.insert(0, _offer(study, paper, figure.data, "data (CSV)"))
     if notebook:
         links.append(f"[notebook]({notebook.relative_to(paper).as_posix()})")
-    caption = _stale_caption(study) + md.escape(figure.caption)
+    caption = _caption(study, figure.caption, paper)
     image = f"{GENERATED}/{study.name}/{picture.name}"
     body = f'![{caption}]({image}){{#{figure.id} fig-alt="{md.attribute(figure.alt)}"}}'
     shown = " · ".join(link for link in links if link)
@@ -332,7 +332,9 @@ def _offer(study: Study, paper: Path, name: str, label: str) -> str:
 
 
 def _head(label: str, unit: str | None) -> str:
-    return md.escape(f"{label} ({unit})" if unit else label)
+    """Set a column's head; a unit like "/s" must not break behind its stroke."""
+    text = f"{label} ({unit})" if unit else label
+    return md.escape(text.replace("/", "/\u2060"))
 
 
 def _together(cell: str) -> str:
@@ -382,8 +384,10 @@ def _stamp(study: Study) -> str:
     return md.callout("warning", "Stale", body) + "\n"
 
 
-def _stale_caption(study: Study) -> str:
-    return "**Stale.** " if study.stale else ""
+def _caption(study: Study, text: str, paper: Path) -> str:
+    """Set a caption: plain text, but for works that it cites by their keys."""
+    said = md.citing(md.escape(text), sources.works(paper))
+    return f"**Stale.** {said}" if study.stale else said
 
 
 def why(run: Run, name: str) -> str:

@@ -216,6 +216,7 @@ def pandoc() -> str:
 
 def _compile(paper: Path, text: str, *, day: str | None) -> bytes:
     """Set the PDF; dated by its results, so that the same input gives the same file."""
+    import matplotlib
     import typst
 
     source = paper / WORK / "paper.typ"
@@ -224,6 +225,8 @@ def _compile(paper: Path, text: str, *, day: str | None) -> bytes:
         return typst.compile(
             str(source),
             root=str(paper.resolve()),
+            # Figures were laid out for this font, and it comes with what drew them.
+            font_paths=[str(Path(matplotlib.get_data_path(), "fonts", "ttf"))],
             ignore_system_fonts=True,
             timestamp=datetime.fromisoformat(f"{day or '1970-01-01'}T00:00:00+00:00"),
         )

@@ -18,6 +18,7 @@ import yaml
 
 INDEX = "index.qmd"
 ABSTRACT = "sections/_abstract.qmd"
+REFERENCES = "references.bib"
 SUPPLEMENT = "sections/_supplement.qmd"
 """What it includes stands on the page and not in print."""
 SHORTCODE = re.compile(r"(?<!\{)\{\{<\s*(\w+)\s+(.*?)\s*>\}\}(?!\})")
@@ -69,6 +70,13 @@ def page_only(paper: Path) -> tuple[str, ...]:
     path = paper / SUPPLEMENT
     text = COMMENT.sub("", path.read_text("utf-8")) if path.is_file() else ""
     return tuple(name for kind, name in _shortcodes(text) if kind == "include")
+
+
+def works(paper: Path) -> frozenset[str]:
+    """Return the keys of the works that the paper can cite."""
+    path = paper / REFERENCES
+    text = path.read_text("utf-8") if path.is_file() else ""
+    return frozenset(re.findall(r"^@\w+\{\s*([\w-]+)\s*,", text, re.MULTILINE))
 
 
 def hand_written(paper: Path) -> list[Path]:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from connlab import schema
 from connlab.study import calibration, frames, results, verdicts
-from connlab.study.formatting import listing
+from connlab.study.formatting import counted, listing
 from connlab.study.tables import Column, Table
 from connlab.study.verdicts import VERDICTS, Finding
 
@@ -192,9 +192,17 @@ def table(judged: Sequence[Judged]) -> Table:
 
 def answer(judged: Sequence[Judged]) -> str:
     """Return one sentence that counts the verdicts."""
-    found = counts(judged)
-    said = listing([f"{n} {verdict}" for verdict, n in found.items() if n])
-    return f"Of {len(judged)} claims of earlier reports, {said}."
+    said = [f"{n} {_SAID[word][n > 1]}" for word, n in counts(judged).items() if n]
+    return f"Of {counted(len(judged), 'claim')} of earlier reports {listing(said)}."
+
+
+_SAID: dict[verdicts.Verdict, tuple[str, str]] = {
+    "holds": ("holds", "hold"),
+    "holds in part": ("holds in part", "hold in part"),
+    "does not hold": ("does not hold", "do not hold"),
+    "not testable here": ("is not testable here", "are not testable here"),
+}
+"""What is said of one claim with a verdict, and of several."""
 
 
 def write(

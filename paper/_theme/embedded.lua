@@ -179,8 +179,9 @@ local function set_figure(figure)
   return figure
 end
 
--- A table of so many rows stays on one page; a longer one may go on overleaf.
-local whole_rows = 24
+-- A table of so many rows stays on one page; a longer one goes on overleaf, so that no
+-- page ends half empty.
+local whole_rows = 9
 
 local function rows_of(element)
   local count = 0
