@@ -83,11 +83,20 @@ def part(frame: pd.DataFrame, rows: pd.Series) -> pd.DataFrame:
 
 
 def common_level(frame: pd.DataFrame, *, by: str = "connections") -> int:
-    """Return the highest level of `by` at which most models have a usable trial."""
-    held = usable(frame).groupby(by)["model"].nunique()
+    """Return the highest level of `by` at which nearly all models have a say.
+
+    That is a usable trial, or one that only a saturated client spoils. One model that
+    holds next to nothing must not keep all others from being compared: three quarters
+    of those that speak anywhere are enough.
+    """
+    speaks = frame["ok"].fillna(False).astype(bool) | failed_only(frame, ["client"])
+    held = frame[speaks].groupby(by)["model"].nunique()
     if held.empty:
         return int(frame[by].max())
-    return int(held[held == held.max()].index.max())
+    return int(held[held >= _NEARLY_ALL * held.max()].index.max())
+
+
+_NEARLY_ALL = 0.75
 
 
 def at_common_level(
