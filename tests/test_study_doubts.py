@@ -245,3 +245,8 @@ def test_nobody_is_ranked_where_the_client_was_the_limit(tmp_path):
 
 def test_without_comparisons_the_table_says_so():
     assert deciding.table([]).notes == ("No study of this run compares models.",)
+
+
+def test_a_cell_is_named_by_the_factors_that_it_has():
+    where = {"connections": 100, "byte_rate": float("nan"), "way": "kept"}
+    assert doubts._where(where) == "connections 100, way kept"

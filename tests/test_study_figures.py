@@ -338,3 +338,35 @@ def test_costs_share_an_axis_and_say_their_intervals():
     assert p.alt.index("a fork") < p.alt.index("a call")
     assert "a fork" in _texts(p)
     assert p.data["n"].tolist() == [3, 1]
+
+
+def test_names_in_a_legend_stay_within_their_panel(frame):
+    long = {
+        n: f"a server whose name takes much room: {n}" for n in frame.model.unique()
+    }
+    named = frame.assign(model_label=frame.model.map(long), family="readiness")
+    named.attrs = {}
+    fig = figures.curves(named, "throughput_rps", panels=True).figure
+    edge = fig.get_size_inches()[0] * fig.dpi
+    for ax in fig.axes:
+        legend = ax.get_legend()
+        if legend:
+            boxes = [t.get_window_extent() for t in legend.get_texts()]
+            assert all(box.x1 <= edge for box in boxes)
+            assert all(
+                a.y0 >= b.y1 or a.x1 <= b.x0 for a, b in itertools.pairwise(boxes)
+            )
+
+
+@pytest.mark.parametrize(
+    "levels", [[0, 900, 5000, 18000], [0, 10, 20, 50, 100, 500, 1000, 10000]]
+)
+def test_no_label_crowds_the_zero_of_an_axis(levels):
+    ax = drawing.place(drawing.canvas(3.3, 2), 0.3, 0.4, 2.7, 1.5)
+    drawing.scale_x(ax, levels)
+    low, high = ax.get_xlim()
+    ticks = [t for t in ax.get_xticklabels() if low <= t.get_position()[0] <= high]
+    boxes = [t.get_window_extent() for t in ticks]
+    assert ticks[0].get_text() == "0"
+    assert len(ticks) >= 4
+    assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))

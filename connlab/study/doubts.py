@@ -178,12 +178,13 @@ def _changed(examined: pd.DataFrame, labels: Mapping[str, str]) -> Table:
 
 
 def _where(where: Mapping) -> str:
-    said = [f"{k.replace('_', ' ')} {_level(v)}" for k, v in where.items()]
+    """Name a cell; factors that it has no level of do not belong to it."""
+    said = [
+        f"{k.replace('_', ' ')} {level_text(v)}"
+        for k, v in where.items()
+        if not pd.isna(v)
+    ]
     return ", ".join(said)
-
-
-def _level(value) -> str:
-    return value if pd.isna(value) else level_text(value)
 
 
 def stands(examined: pd.DataFrame) -> str:

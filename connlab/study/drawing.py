@@ -9,6 +9,7 @@ every time.
 from __future__ import annotations
 
 import io
+import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -125,6 +126,10 @@ def scale_x(ax: Axes, levels: Sequence[float], *, log: bool | None = None) -> No
     if levels.min() <= 0:
         low = levels[levels > 0].min()
         ax.set_xscale("symlog", linthresh=low, linscale=0.5)
+        # By itself it marks powers of ten next to 0, where there is no room.
+        tens = 10.0 ** np.arange(math.ceil(math.log10(low)), 12)
+        inside = tens[tens <= levels.max()]
+        ax.set_xticks(levels if len(levels) <= 6 else [0.0, *inside])
         ax.set_xlim(-low / 4, levels.max() * 1.25)
     else:
         ax.set_xscale("log")

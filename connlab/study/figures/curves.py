@@ -213,21 +213,31 @@ def _many_panels(job: _Job, groups: Mapping[str, list[str]]) -> tuple[Figure, li
     """One panel per family; the other families stay behind in grey."""
     pairs = [list(groups)[i : i + 2] for i in range(0, len(groups), 2)]
     gap, height, ticks = 0.18, 1.35, 0.24
-    heads = [_head(max(len(groups[g]) for g in pair)) for pair in pairs]
+    width = (look.WIDTH - draw.LEFT - 0.1 - gap) / 2
+    figure = draw.canvas(look.WIDTH, 1)
+    columns = {
+        g: _legend_columns(figure, [job.styles[n].label for n in names], width)
+        for g, names in groups.items()
+    }
+    heads = [
+        _head(max(math.ceil(len(groups[g]) / columns[g]) for g in pair))
+        for pair in pairs
+    ]
     feet = [
         draw.strip_height(max(len(job.gone(groups[g])) for g in pair), double=True)
         for pair in pairs
     ]
     tall = sum(heads) + sum(feet) + len(pairs) * (height + ticks)
-    figure = draw.canvas(look.WIDTH, tall + draw.BOTTOM - ticks)
-    width = (look.WIDTH - draw.LEFT - 0.1 - gap) / 2
+    figure.set_size_inches(look.WIDTH, tall + draw.BOTTOM - ticks)
     top, firsts = tall + draw.BOTTOM - ticks, []
     for pair, head, foot in zip(pairs, heads, feet, strict=True):
         bottom = top - head - height
         for column, group in enumerate(pair):
             left = draw.LEFT + column * (width + gap)
             ax = draw.place(figure, left, bottom, width, height)
-            low = _family_panel(figure, ax, job, group, groups[group], foot)
+            low = _family_panel(
+                figure, ax, job, group, groups[group], foot, columns[group]
+            )
             ax.tick_params(labelleft=column == 0)
             if pair is pairs[-1]:
                 low.set_xlabel(job.x_label)
@@ -236,20 +246,27 @@ def _many_panels(job: _Job, groups: Mapping[str, list[str]]) -> tuple[Figure, li
     return figure, firsts
 
 
-def _head(entries: int) -> float:
-    """Inches above a panel: its title and its legend in two columns."""
-    return 0.24 + 0.142 * math.ceil(entries / 2)
+def _head(rows: int) -> float:
+    """Inches above a panel: its title and so many rows of its legend."""
+    return 0.24 + 0.142 * rows
 
 
-def _family_panel(figure, ax, job, group, names, foot) -> Axes:
+def _legend_columns(figure: Figure, labels: Sequence[str], width: float) -> int:
+    """Return 2 where the two widest names fit beside each other, else 1."""
+    handle = 0.36  # inches of line, marker and gaps beside a name
+    widest = max(draw.text_width(figure, label, draw.SMALL) for label in labels)
+    return 2 if len(labels) > 1 and 2 * (widest + handle) <= width else 1
+
+
+def _family_panel(figure, ax, job, group, names, foot, columns) -> Axes:
     _fill(ax, job, names)
-    rows = math.ceil(len(names) / 2)
+    rows = math.ceil(len(names) / columns)
     ax.set_title(group, fontweight="bold", pad=3 + 0.142 * 72 * rows)
     if ax.get_legend_handles_labels()[0]:  # no curve at all has no legend
         ax.legend(
             loc="lower left",
             bbox_to_anchor=(0, 1.0),
-            ncols=2,
+            ncols=columns,
             fontsize=draw.SMALL,
             handlelength=1.6,
             columnspacing=1.0,
