@@ -229,11 +229,15 @@ def write_study(study: Study, paper: Path, *, placed: set[str]) -> None:
             caption=_caption(study, table.caption, paper),
             label=table.id,
         )
-        notes = "".join(f"\n{md.escape(note)}\n" for note in table.notes)
-        notes = f"\n::: {{.table-notes}}{notes}:::\n" if notes else ""
-        _write(folder / f"{table.id}.qmd", stamp + text + notes)
+        _write(folder / f"{table.id}.qmd", stamp + text + _notes(table.notes))
     pieces = [folder / f"{name}.qmd" for name in _pieces(results) if name not in placed]
     _write(folder / "rest.qmd", "\n\n".join(p.read_text("utf-8") for p in pieces))
+
+
+def _notes(notes: Iterable[str]) -> str:
+    """Set what stands below a table as one paragraph."""
+    said = " ".join(note if note.endswith(".") else f"{note}." for note in notes)
+    return f"\n::: {{.table-notes}}\n{md.escape(said)}\n:::\n" if said else ""
 
 
 def write_ledger(
@@ -295,7 +299,8 @@ def _summary(results: Results, stamp: str) -> str:
     body = f"**{md.escape(results.answer)}**"
     asked = md.escape(results.question)
     small = f"{md.escape(results.varied)} {counts}".strip()
-    return f"{stamp}{md.callout('tip', asked, f'{body}{chr(10)}{chr(10)}{small}')}"
+    body += f"\n\n::: {{.varied}}\n{small}\n:::"
+    return f"{stamp}{md.callout('tip', asked, body)}"
 
 
 def _write_figure(

@@ -179,24 +179,26 @@ def _studies(run: Run) -> str:
 
 def _excluded(run: Run) -> str:
     """Count the trials that no interval rests on, by study and reason."""
-    lost: dict[tuple[str, str], list[int]] = {}
+    rows = []
     for name, study in sorted(run.studies.items(), key=_number):
+        lost: dict[str, int] = {}
         for failed in study.results.failures if study.results else ():
-            lost.setdefault((name, failed.reason), []).append(failed.n)
-    rows = [
-        [md.escape(study), md.escape(reason), str(len(counts)), str(sum(counts))]
-        for (study, reason), counts in lost.items()
-    ]
+            lost[failed.reason] = lost.get(failed.reason, 0) + failed.n
+        most_first = sorted(lost.items(), key=lambda item: -item[1])
+        said = ", ".join(f"{reason} ({n})" for reason, n in most_first)
+        if said:
+            rows.append([md.escape(name), str(sum(lost.values())), md.escape(said)])
     caption = (
-        "Trials that failed or were left out by rule: the commonest reason of each "
-        "cell, in how many cells it was that, and their trials."
+        "Trials that failed or were left out by rule, by the commonest reason of their "
+        "cell."
     )
     return md.table(
-        ["Study", "Reason", "cells", "trials"],
-        rows or [["none", "no cell of any grid lost a trial", "0", "0"]],
+        ["Study", "trials", "reasons"],
+        rows or [["none", "0", "no cell of any grid lost a trial"]],
         caption=caption,
         label="tbl-excluded",
-        align="llrr",
+        widths=(16, 8, 76),
+        align="lrl",
     )
 
 

@@ -181,7 +181,7 @@ end
 
 -- A table of so many rows stays on one page; a longer one goes on overleaf, so that no
 -- page ends half empty.
-local whole_rows = 9
+local whole_rows = 8
 
 local function rows_of(element)
   local count = 0
@@ -237,6 +237,9 @@ local function set_callout(div, kind)
   end
 end
 
+-- Blocks that print sets smaller, by functions of the template.
+local small = { ["table-notes"] = "#tablenotes", varied = "#varied" }
+
 local function set_div(div)
   for _, class in ipairs(div.classes) do
     local kind = class:match("^callout%-(%a+)$")
@@ -244,11 +247,13 @@ local function set_div(div)
       return set_callout(div, kind)
     end
   end
-  if typst and div.classes:includes("table-notes") then
-    local out = pandoc.Blocks({ pandoc.RawBlock("typst", "#tablenotes[") })
-    out:extend(div.content)
-    out:insert(pandoc.RawBlock("typst", "]"))
-    return out
+  for class, call in pairs(small) do
+    if typst and div.classes:includes(class) then
+      local out = pandoc.Blocks({ pandoc.RawBlock("typst", call .. "[") })
+      out:extend(div.content)
+      out:insert(pandoc.RawBlock("typst", "]"))
+      return out
+    end
   end
 end
 
