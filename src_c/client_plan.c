@@ -189,9 +189,9 @@ static const struct flag flags[] = {
      "before that (0.1; 0 with --requests)",
      read_real, AT(warmup_s), 0, 3600},
     {"--settle", "S", "0 to 3600 seconds",
-     "before the load, let each user ask once and rest until\n"
-     "all were answered, for at most S seconds: a server may\n"
-     "still be starting a thread or a process for each (0)",
+     "before the load, let each user ask once and rest\n"
+     "until all were answered, for at most S seconds: a\n"
+     "server may still be starting a thread for each (0)",
      read_real, AT(settle_s), 0, 3600},
     {"--drain", "S", "0 to 3600 seconds",
      "after that, wait for answers that are missing\n"
