@@ -45,7 +45,8 @@ _FILES = (
     (
         "`NAME/STUDY/latency/KEY.csv.gz`",
         "histogram of trial KEY, where a sweep was asked to keep them: `lower_ns`,"
-        " `upper_ns`, `count`, `clock` (response, service or connect)",
+        " `upper_ns`, `count`, `clock` (response, service or connect); of the reference"
+        " those of study 09 only, to keep a clone small",
     ),
     ("`NAME/STUDY/figures/`", "derived: SVG, PDF and the data of each figure"),
     ("`NAME/STUDY/results.json`", "derived: values with intervals, tables, words"),
