@@ -86,6 +86,18 @@ def test_the_page_does_not_scroll_sideways(browser, page, width):
     assert browser.execute_script(script) <= 0
 
 
+def test_captions_stand_above_their_tables_on_a_phone(browser, page):
+    browser.set_window_size(500, 900)
+    browser.get(page)
+    script = """return [...document.querySelectorAll("table:has(caption)")].map(t => [
+        t.caption.getBoundingClientRect(), t.tHead.getBoundingClientRect()])"""
+    found = browser.execute_script(script)
+    assert found
+    for caption, head in found:
+        assert caption["bottom"] <= head["top"] + 1
+        assert caption["width"] > 400
+
+
 def test_every_picture_is_shown(opened):
     script = "return [...document.images].map(i => i.naturalWidth)"
     widths = opened.execute_script(script)

@@ -15,10 +15,10 @@ def found(verdicts=VERDICTS):
     return Results.model_validate(made.claims(verdicts))
 
 
-def table(other=None, links=None):
+def table(other=None, links=None, paper=made.ROOT / "nowhere"):
     here = found()
     return ledger.table(
-        here.tables[0], here, caption="C", other=other, links=links or {}
+        here.tables[0], here, caption="C", paper=paper, other=other, links=links or {}
     )
 
 
@@ -47,6 +47,13 @@ def test_the_reference_stands_behind_the_verdict():
         "—",
         "tested by neither",
     ]
+
+
+def test_a_claim_about_published_numbers_cannot_differ(tmp_path):
+    (tmp_path / "claims.yml").write_text("- {id: G1, published: a.csv}\n- {id: T1}\n")
+    text = table(other=found(), paper=tmp_path)
+    assert cells(text, "claim G1")[6] == "needs no trials"
+    assert cells(text, "claim T1")[6] == "tested by neither"
 
 
 def test_all_columns_are_aligned_to_the_left():

@@ -12,14 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
 from connlab.publish import markdown as md
 from connlab.publish import reference
 from connlab.publish.results import Results, Table
 
 LABEL = "tbl-claims"
-LEDGER = "claims.yml"
 
 _SHARES = {
     "id": 4,
@@ -35,7 +32,7 @@ _SHARES = {
 _OTHER = 12
 """The share of a column that is not known here."""
 
-_BESIDE = {"there": "Reference", "agreement": "The two"}
+_BESIDE = {"there": "Reference", "agreement": "Agreement"}
 
 
 def table(
@@ -43,6 +40,7 @@ def table(
     results: Results,
     *,
     caption: str,
+    paper: Path,
     other: Results | None,
     links: Mapping[str, str],
 ) -> str:
@@ -56,8 +54,10 @@ def table(
         The ledger's results; its words hold the verdicts.
     caption : str
         Markdown.
+    paper : path
+        The folder with the ledger.
     other : Results or None
-        The ledger of the reference.
+        The ledger's results of the reference.
     links : mapping of str to str
         Markdown that a claim's number is set as, by the claim; see
         :func:`numbered`.
@@ -68,7 +68,7 @@ def table(
     rows = [[links.get(row[0], row[0]), *row[1:]] for row in rows]
     if other is not None:
         at = names.index("verdict") + 1
-        agree = reference.agreements(results, other)
+        agree = reference.agreements(results, other, paper)
         names[at:at], heads[at:at] = _BESIDE, _BESIDE.values()
         for row, claim in zip(rows, (r[0] for r in found.rows), strict=True):
             word = other.words.get(claim)
@@ -94,11 +94,9 @@ def numbered(paper: Path, *, shown: set[str], page_only: set[str]) -> dict[str, 
         Identifiers that the paper shows, and those among them that only the page
         has: print has nothing that they could lead to.
     """
-    path = paper / LEDGER
-    entries = yaml.safe_load(path.read_text("utf-8")) if path.is_file() else []
     return {
-        entry["id"]: _link(entry["id"], entry["figure"], page_only)
-        for entry in entries
+        claim: _link(claim, entry["figure"], page_only)
+        for claim, entry in reference.ledger(paper).items()
         if entry.get("figure") in shown
     }
 

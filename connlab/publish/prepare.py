@@ -264,6 +264,7 @@ def write_ledger(
         found,
         results,
         caption=_caption(study, found.caption, paper),
+        paper=paper,
         other=reference.of_study(other, reference.CLAIMS),
         links=ledger.numbered(paper, shown=shown, page_only=page_only),
     )

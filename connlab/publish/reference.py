@@ -10,8 +10,12 @@ a run that has no reference beside it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from connlab.publish import markdown as md
 from connlab.publish import provenance, results
@@ -19,6 +23,7 @@ from connlab.publish.results import Results, Run, Value, Word
 
 NAME = "reference"
 CLAIMS = "claims"
+LEDGER = "claims.yml"
 HEADLINE = "response-time"
 PIECES = Path("_generated", NAME)
 UNTESTED = "not testable here"
@@ -26,6 +31,8 @@ UNTESTED = "not testable here"
 AGREES, DIFFERS = "agrees", "differs"
 ONLY_THERE, ONLY_HERE = "not tested here", "not tested there"
 NEITHER = "tested by neither"
+NO_TRIALS = "needs no trials"
+"""Of claims about published numbers: both runs find the same by necessity."""
 
 
 def beside(run: Run) -> Run | None:
@@ -63,12 +70,30 @@ def agreement(here: Word | None, there: Word | None) -> str:
     return AGREES if here.word == there.word else DIFFERS  # type: ignore[union-attr]
 
 
-def agreements(here: Results, there: Results) -> dict[str, str]:
-    """Say of each claim of a run whether the reference agrees."""
+def agreements(here: Results, there: Results, paper: Path) -> dict[str, str]:
+    """Say of each claim of a run whether the reference agrees.
+
+    Parameters
+    ----------
+    here, there : Results
+        The ledger's results of the run that is printed, and of its reference.
+    paper : path
+        The folder with the ledger, which knows the claims that need no trials.
+    """
+    entries = ledger(paper)
     return {
-        claim: agreement(word, there.words.get(claim))
+        claim: NO_TRIALS
+        if entries.get(claim, {}).get("published")
+        else agreement(word, there.words.get(claim))
         for claim, word in here.words.items()
     }
+
+
+def ledger(paper: Path) -> dict[str, dict[str, Any]]:
+    """Read the ledger's entries by their claim; none where there is no ledger."""
+    path = paper / LEDGER
+    entries = yaml.safe_load(path.read_text("utf-8")) if path.is_file() else []
+    return {entry["id"]: entry for entry in entries}
 
 
 def write(run: Run, other: Run | None, paper: Path) -> None:
@@ -88,30 +113,28 @@ def write(run: Run, other: Run | None, paper: Path) -> None:
     said = numbers = ""
     if other is not None:
         found = [of_study(each, CLAIMS) for each in (run, other)]
-        said = _counted(*found, other) if all(found) else ""
+        agree = agreements(*found, paper) if all(found) else {}
+        said = _counted(agree, other) if agree else ""
         found = [of_study(each, HEADLINE) for each in (run, other)]
         numbers = _numbers(*found, run, other) if all(found) else ""
     (folder / "agreement.qmd").write_text(said or "\n", "utf-8")
     (folder / "headline.qmd").write_text(numbers or "\n", "utf-8")
 
 
-def _counted(here: Results, there: Results, other: Run) -> str:
+def _counted(found: Mapping[str, str], other: Run) -> str:
     """Count how often two runs agree, and name the claims on which they do not."""
-    found = agreements(here, there)
-    count = {word: list(found.values()).count(word) for word in _ORDER}
+    count = Counter(found.values())
     both = count[AGREES] + count[DIFFERS]
     apart = ", ".join(sorted(c for c, word in found.items() if word == DIFFERS))
     return (
         f"**The reference stands beside each verdict.** It is run `{other.name}` of "
         f"{provenance.date(other)}, measured on {provenance.machine(other)}. Of "
-        f"{len(found)} claims both runs tested {both}: {count[AGREES]} agree and "
+        f"{len(found) - count[NO_TRIALS]} claims that take trials both runs tested "
+        f"{both}: {count[AGREES]} agree and "
         f"{count[DIFFERS]} differ{f' ({apart})' if apart else ''}. The reference "
         f"alone tested {count[ONLY_THERE]}, this run alone {count[ONLY_HERE]}, and "
         f"neither {count[NEITHER]}.\n"
     )
-
-
-_ORDER = (AGREES, DIFFERS, ONLY_THERE, ONLY_HERE, NEITHER)
 
 
 # ---- numbers beside each other -----------------------------------------------------
