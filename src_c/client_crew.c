@@ -47,6 +47,10 @@ static void open_engine(struct crew *crew)
     const struct plan *plan = crew->plan;
     crew->kind = plan->engine;
     crew->engine = crew->kind->open(crew, &plan->dial);
+    if (!crew->engine && plan->any_engine) {
+        crew->kind = &engine_epoll;
+        crew->engine = crew->kind->open(crew, &plan->dial);
+    }
     if (!crew->engine)
         die(crew->kind->name, errno);
     crew->record->engine = crew->kind->name;
@@ -444,10 +448,9 @@ static void turn(struct crew *crew)
     scan_timeouts(crew, now);
     if (crew->record->start_ns)
         record_slice(crew->record, now)->active = crew->live_count;
+    probe_look(crew, now);
     uint64_t timeout = patience_ns(crew, clock_now_ns());
     unsigned events = crew->kind->wait(crew->engine, timeout);
-    crew->record->polls++;
-    crew->record->events += events;
     crew->spun = timeout == 0 && events == 0;
 }
 
@@ -500,6 +503,7 @@ void crew_run(const struct plan *plan, struct board *board, unsigned number)
     if (crew.active_count)
         atomic_fetch_add(&board->busy, 1);
     make_paces(&crew, clock_now_ns());
+    crew.probe = probe_make(plan->seed, number);
     open_engine(&crew);
     crew.scanned_ns = crew.connected_ns = clock_now_ns();
     while (crew.phase != PHASE_OVER)

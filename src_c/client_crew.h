@@ -9,6 +9,7 @@
 #include "agenda.h"
 #include "client_board.h"
 #include "client_plan.h"
+#include "client_probe.h"
 #include "fifo.h"
 #include "user.h"
 
@@ -48,6 +49,7 @@ struct crew {
 
     uint64_t awake_ns;                     /* the engine's wait ended */
     uint64_t turn_ns, scanned_ns;
+    struct probe probe;
     bool spun;                             /* the last wait found nothing, and
                                               was not meant to sleep */
     bool measuring;

@@ -41,6 +41,9 @@ struct engine_kind {
     /* Waits up to timeout_ns (0: only looks) and reports what happened;
      * returns the number of events. */
     unsigned (*wait)(struct engine *engine, uint64_t timeout_ns);
+
+    /* Hands to the kernel what an earlier `send` still holds back. */
+    void (*flush)(struct engine *engine);
 };
 
 extern const struct engine_kind engine_epoll;

@@ -71,7 +71,7 @@ static uint64_t tag(const struct engine *e, const struct user *u)
 static void epoll_dial(struct engine *e, struct user *u)
 {
     uint64_t now = clock_now_ns();
-    int fd = dial_socket(e->dial, u->who);
+    int fd = dial_socket(e->dial, u->who + u->turn);
     if (fd < 0) {
         crew_on_connected(e->crew, u, errno);
         return;
@@ -187,5 +187,5 @@ static unsigned epoll_await(struct engine *e, uint64_t timeout_ns)
 const struct engine_kind engine_epoll = {
     .name = "epoll", .open = epoll_open, .close = epoll_close,
     .dial = epoll_dial, .send = epoll_send, .drop = epoll_drop,
-    .wait = epoll_await,
+    .wait = epoll_await, .flush = flush_sends,
 };

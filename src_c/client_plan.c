@@ -118,13 +118,14 @@ static bool read_engine(struct plan *plan, const struct flag *flag,
         &engine_uring,
 #endif
     };
+    size_t count = sizeof kinds / sizeof *kinds;
     (void)flag;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(text, kinds[i]->name) == 0) {
+    plan->any_engine = strcmp(text, "auto") == 0;
+    plan->engine = plan->any_engine ? kinds[count - 1] : NULL;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(text, kinds[i]->name) == 0)
             plan->engine = kinds[i];
-            return true;
-        }
-    return false;
+    return plan->engine;
 }
 
 static bool read_spin(struct plan *plan, const struct flag *flag,
@@ -156,7 +157,8 @@ static const struct flag flags[] = {
     {"--sources", "FIRST-LAST", "IPv4 addresses of this host, 127.0.0.1-"
      "127.0.0.8",
      "addresses to connect from, in turn (the system's\n"
-     "choice; on loopback one per 10000 connections)", read_sources, 0, 0, 0},
+     "choice; on loopback one per 10000 connections,\n"
+     "and 256 in turn for users who reconnect)", read_sources, 0, 0, 0},
     {"--threads", "T", "1 to 64", "per process (1)",
      read_count, AT(threads), 1, 64},
     {"--processes", "P", "1 to 64",
@@ -230,12 +232,14 @@ static const struct flag flags[] = {
      0},
     {"--engine", "NAME",
 #ifdef HAVE_URING
-     "epoll or uring",
+     "epoll, uring or auto",
 #else
-     "epoll (built without io_uring)",
+     "epoll or auto (built without io_uring)",
 #endif
-     "how it waits for sockets: epoll, or uring to see\n"
-     "that no result depends on it (epoll)", read_engine, 0, 0, 0},
+     "how it waits for sockets: epoll, cheaper where many\n"
+     "reconnect or messages are large; uring, cheaper for\n"
+     "short ones on up to 1000 connections that stay; or\n"
+     "auto, uring where the kernel has it (epoll)", read_engine, 0, 0, 0},
     {"--spin", "US|always", "0 to 1000000 microseconds, or always",
      "look without sleeping when something is due within\n"
      "so many microseconds; said in the result (100)",
@@ -316,16 +320,21 @@ static void read_flag(struct plan *plan, const struct flag *flag,
 }
 
 /* Beyond some ten thousand connections between two addresses, the search for a
- * free port takes longer than all the rest, and at 28 thousand it fails. */
+ * free port takes longer than all the rest, and at 28 thousand it fails. Those
+ * that were closed within the last minute count (TIME_WAIT): who reconnects
+ * needs room for as many of them as the system keeps, some hundred thousand. */
 static void spread_sources(struct plan *plan)
 {
-    enum { PER_SOURCE = 10000 };
-    if (plan->dial.source_count || plan->connections <= PER_SOURCE
+    enum { PER_SOURCE = 10000, RECONNECTING = 256 };
+    uint64_t least = plan->requests_per_connection ? RECONNECTING : 1;
+    uint64_t count = (plan->connections + PER_SOURCE - 1) / PER_SOURCE;
+    if (count < least)
+        count = least;
+    if (plan->dial.source_count || count == 1
         || !dial_is_loopback(&plan->dial))
         return;
     dial_parse_sources("127.0.0.1", &plan->dial);
-    plan->dial.source_count =
-        (uint32_t)((plan->connections + PER_SOURCE - 1) / PER_SOURCE);
+    plan->dial.source_count = (uint32_t)count;
 }
 
 /* What depends on other flags: defaults, and what does not go together. */

@@ -34,6 +34,7 @@ struct plan {
 
     uint64_t threads, processes;
     const struct engine_kind *engine;
+    bool any_engine;                       /* epoll, if the kernel refuses it */
     uint64_t spin_ns;                      /* UINT64_MAX: always */
 
     const char *per_connection, *timeline, *histogram;   /* files or NULL */

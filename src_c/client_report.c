@@ -249,8 +249,11 @@ static void json_self(const struct plan *plan, const struct board *board,
            hist_quantile_ns(&sum->lag, 0.99), sum->lag.max_ns);
     printf(",\"engine\":\"%s\"", board->records[0].engine);
     json_spin(plan);
-    printf(",\"events_per_wait\":%.3f",
-           per((double)sum->events, (double)sum->polls));
+    if (sum->probed)
+        printf(",\"waiting_share\":%.4f",
+               (double)sum->probed_waiting / (double)sum->probed);
+    else
+        printf(",\"waiting_share\":null");
     printf(",\"dialing_s\":%.6f}", board->records[0].start_ns
            ? (double)(board->records[0].start_ns - board->began_ns) / NS_PER_S
            : seconds);

@@ -171,7 +171,7 @@ static void connected(struct engine *e, struct user *u, int error)
 static void uring_dial(struct engine *e, struct user *u)
 {
     uint64_t now = clock_now_ns();
-    int fd = dial_socket(e->dial, u->who);
+    int fd = dial_socket(e->dial, u->who + u->turn);
     if (fd < 0) {
         crew_on_connected(e->crew, u, errno);
         return;
@@ -185,6 +185,12 @@ static void uring_dial(struct engine *e, struct user *u)
     struct io_uring_sqe *sqe = entry(e);
     io_uring_prep_poll_add(sqe, fd, POLLOUT);
     io_uring_sqe_set_data64(sqe, tag(e, u, OP_CONNECT));
+}
+
+static void flush_sends(struct engine *e)
+{
+    if (io_uring_sq_ready(&e->ring))
+        io_uring_submit(&e->ring);
 }
 
 /* MSG_WAITALL: the kernel sends all of it, and completes only if it cannot. */
@@ -206,8 +212,7 @@ static void uring_send(struct engine *e, struct user *u)
  * the socket open beyond close(2). */
 static void uring_drop(struct engine *e, struct user *u)
 {
-    if (io_uring_sq_ready(&e->ring))
-        io_uring_submit(&e->ring);
+    flush_sends(e);
     shutdown(u->fd, SHUT_RDWR);
     close(u->fd);
 }
@@ -301,6 +306,6 @@ static unsigned uring_await(struct engine *e, uint64_t timeout_ns)
 const struct engine_kind engine_uring = {
     .name = "uring", .open = uring_open, .close = uring_close,
     .dial = uring_dial, .send = uring_send, .drop = uring_drop,
-    .wait = uring_await,
+    .wait = uring_await, .flush = flush_sends,
 };
 #endif

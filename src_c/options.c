@@ -9,8 +9,9 @@
 #include <string.h>
 
 enum flag {
-    WORKLOAD = 256, LISTEN, WORKERS, N_PROCESSES, BACKLOG, QUEUE, BUCKETS,
-    DELAY_KIND, REDIS, ROOT, LOG, LIST, HELP,
+    WORKLOAD = 256, LISTEN, WORKERS, N_PROCESSES, BACKLOG, QUEUE,
+    BUCKETS, DELAY_KIND, REDIS, ROOT,      /* in a row: some workload's own */
+    LOG, LIST, HELP,
 };
 
 static const struct option flags[] = {

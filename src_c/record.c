@@ -103,13 +103,13 @@ void record_merge(struct record *into, const struct record *from)
         &into->window_arrivals, &into->bytes_sent, &into->bytes_received,
         &into->window_requests, &into->window_bytes, &into->reconnects,
         &into->cpu_user_ns, &into->cpu_system_ns, &into->window_cpu_ns,
-        &into->window_spin_ns, &into->polls, &into->events};
+        &into->window_spin_ns, &into->probed, &into->probed_waiting};
     const uint64_t parts[] = {
         from->sent, from->completed, from->arrivals,
         from->window_arrivals, from->bytes_sent, from->bytes_received,
         from->window_requests, from->window_bytes, from->reconnects,
         from->cpu_user_ns, from->cpu_system_ns, from->window_cpu_ns,
-        from->window_spin_ns, from->polls, from->events};
+        from->window_spin_ns, from->probed, from->probed_waiting};
     for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
         *sums[i] += parts[i];
     for (unsigned i = 0; i < FAIL_KINDS; i++)

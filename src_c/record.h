@@ -61,7 +61,7 @@ struct record {
     uint64_t failures[FAIL_KINDS];
     uint64_t cpu_user_ns, cpu_system_ns;   /* whole life of the crew */
     uint64_t window_cpu_ns, window_spin_ns;
-    uint64_t polls, events;                /* how well waiting was shared */
+    uint64_t probed, probed_waiting;       /* see client_probe.c */
     int end;                               /* enum board_stop */
     const char *engine;                    /* its name */
     struct hist response;                  /* from when a request was due */

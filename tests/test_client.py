@@ -427,6 +427,17 @@ def test_sources(client_program: Path, engine: list[str]) -> None:
     assert sorted(seen.peers) == sorted(["127.0.0.5", "127.0.0.6", "127.0.0.7"] * 3)
 
 
+def test_who_reconnects_takes_another_source_each_time(
+    client_program: Path, engine: list[str]
+) -> None:
+    with serving(echo) as seen:
+        flags = ["--connections", 2, "--requests", 6, "--requests-per-connection", 1]
+        result = client(client_program, seen.port, *flags, *engine)
+    assert result["sources"] == 256
+    assert len(seen.peers) == 12
+    assert len(set(seen.peers)) == 7  # two users, each from six in a row
+
+
 # --- when requests are made -----------------------------------------------------
 
 
@@ -740,6 +751,63 @@ def test_requests_per_user_and_jain(client_program: Path, server_program: Path) 
     assert result["fairness"]["requests_min"] == 0
     assert result["fairness"]["longest_wait_ns"] > 0.3e9
     assert result["requests"]["unanswered"] == 3
+
+
+# --- whose answers wait ---------------------------------------------------------
+
+
+def test_no_answer_waits_for_a_client_that_has_time(
+    client_program: Path, engine: list[str]
+) -> None:
+    def slowly(connection: socket.socket, seen: Seen) -> None:
+        while data := connection.recv(65536):
+            time.sleep(0.005)
+            connection.sendall(seen.count(data))
+
+    with serving(slowly) as seen:
+        flags = ["--connections", 4, "--duration", 0.5, *engine]
+        result = client(client_program, seen.port, *flags)
+    assert result["self"]["waiting_share"] < 0.2
+
+
+@pytest.mark.skipif(os.cpu_count() < 2, reason="server and hog need a core each")
+def test_answers_wait_for_a_client_that_has_none(
+    client_program: Path, engine: list[str]
+) -> None:
+    core = {max(os.sched_getaffinity(0))}
+
+    def last_in_line() -> None:
+        os.sched_setaffinity(0, core)
+        os.nice(19)
+
+    hog = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import time; t = time.time() + 10\nwhile time.time() < t: 1",
+        ],
+        preexec_fn=lambda: os.sched_setaffinity(0, core),
+    )
+    with serving(echo) as seen, hog:
+        flags = ["--connections", 8, "--duration", 1, *engine]
+        result = client(client_program, seen.port, *flags, preexec_fn=last_in_line)
+        hog.kill()
+    assert result["self"]["waiting_share"] > 0.5
+
+
+def test_without_a_window_nothing_is_known_of_it(client_program: Path) -> None:
+    with serving(echo) as seen:
+        flags = ["--connections", 2, "--active", 1, "--requests", 1]
+        result = client(client_program, seen.port, *flags)
+    assert result["self"]["waiting_share"] in (None, 0.0)
+
+
+def test_any_engine_is_one_that_there_is(client_program: Path) -> None:
+    with serving(echo) as seen:
+        flags = ["--connections", 2, "--requests", 3, "--engine", "auto"]
+        result = client(client_program, seen.port, *flags)
+    assert result["self"]["engine"] in ENGINES
+    assert result["requests"]["completed"] == 6
 
 
 # --- mistakes -------------------------------------------------------------------
