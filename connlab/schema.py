@@ -755,6 +755,13 @@ _CLIENT = (
         "client.self.spin_share",
         "the part of it that went into looking for what had not come yet",
     ),
+    Column(
+        "client_waiting_share",
+        "1",
+        "float64",
+        "client.self.waiting_share",
+        "requests in flight whose answer waited for the client, of those looked at",
+    ),
     *(
         Column(
             f"client_lag_{stat}_s",

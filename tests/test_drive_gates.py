@@ -42,7 +42,7 @@ def closed() -> dict:
             "window": {"warmup_s": 0.1, "seconds": 1.0, "throughput_rps": 10_000.0},
             "response": {"n": 10_000, "mean_ns": 10_000_000, "p99_ns": 20_000_000},
             "connect": {"n": 100, "mean_ns": 100_000},
-            "self": {"cpu_share": 0.5, "spin_share": 0.1, "events_per_wait": 1.5},
+            "self": {"cpu_share": 0.5, "spin_share": 0.1, "waiting_share": 0.1},
         },
         "timeline": {
             "step_ms": 100,
@@ -178,30 +178,31 @@ def test_without_a_report_there_is_nothing_to_judge():
     assert gates.judge(changed(closed(), client=None)) == {}
 
 
-def _shares(server: float, client: float, found: float = 1.5) -> dict:
+def _shares(server: float, client: float, waiting: float = 0.1) -> dict:
     return changed(
         closed(),
         server__samples__cpu_user_s=0.0,
         server__samples__cpu_system_s=server,
         client__self__cpu_share=client,
         client__self__spin_share=0.0,
-        client__self__events_per_wait=found,
+        client__self__waiting_share=waiting,
     )
 
 
 @pytest.mark.parametrize(
-    ("server", "client", "found", "label"),
+    ("server", "client", "waiting", "label"),
     [
-        (0.5, 0.5, 1.5, "unsaturated"),
-        (0.99, 0.6, 1.5, "server-bound"),
-        (0.6, 0.99, 1.5, "client-bound"),
-        (0.99, 0.99, 1.5, "server-bound"),
-        (0.99, 0.99, 80.0, "client-bound"),
-        (0.92, 0.96, 1.5, "client-bound"),
+        (0.5, 0.5, 0.1, "unsaturated"),
+        (0.99, 0.6, 0.1, "server-bound"),
+        (0.6, 0.99, 0.1, "client-bound"),
+        (0.99, 0.99, 0.1, "server-bound"),
+        (0.99, 0.99, 0.8, "client-bound"),
+        (0.92, 0.96, 0.1, "server-bound"),
+        (0.85, 0.96, 0.1, "client-bound"),
     ],
 )
-def test_who_is_the_bottleneck(server, client, found, label):
-    trial = _shares(server, client, found)
+def test_who_is_the_bottleneck(server, client, waiting, label):
+    trial = _shares(server, client, waiting)
     assert gates.label(trial) == label
     assert gates.client(trial).ok is (label != "client-bound")
 

@@ -86,20 +86,15 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--seed", type=int, default=1, help="of the order within rounds")
     kept = schema.project_root() / "runs" / "bench"
     add("--out", type=Path, default=kept, help="directory of the JSON file")
-    add("--no-memory", dest="memory", action="store_false", help="leave it out")
-    add("--no-calls", dest="calls", action="store_false", help="leave strace out")
-    add(
-        "--no-clients",
-        dest="clients",
-        action="store_false",
-        help="leave out what the load generator costs, beside wrk and ab, and its lag",
-    )
-    add(
-        "--no-many",
-        dest="many",
-        action="store_false",
-        help="leave out connecting " + " and ".join(f"{n:,}" for n in generator.MANY),
-    )
+    many = " and ".join(f"{n:,}" for n in generator.MANY)
+    parts = {
+        "memory": "what an idle connection takes",
+        "calls": "system calls of a request, counted by strace",
+        "clients": "what the load generator costs, beside wrk and ab, and its lag",
+        "many": f"how long connecting {many} takes",
+    }
+    for name, what in parts.items():
+        add(f"--{name}", action=argparse.BooleanOptionalAction, default=True, help=what)
     return parser.parse_args(argv)
 
 

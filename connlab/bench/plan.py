@@ -82,6 +82,7 @@ def factors(plan: Plan, arm: Arm, *, root: str | None = None) -> dict:
         "connections": arm.connections,
         "duration": plan.seconds,
         "warmup": WARMUP_S,
+        "engine": "auto",
     }
     if arm.workload == "echo":
         told["size"] = plan.size

@@ -17,8 +17,8 @@ The label says what kept the throughput from being higher:
 
 Where both are busy all the time, CPU shares alone do not tell them apart: whoever finds
 few events at a time spends more on each, and so fills its core. Then the queue decides:
-the bottleneck is where requests wait, and the client says how many answers it found
-whenever it looked.
+the bottleneck is where requests wait, and the client says which part of them it found
+answered but not yet received whenever it looked (``src_c/client_probe.c``).
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ TREND_P = 0.01
 WARMUP_SLACK = 0.2
 CLIENT_SHARE = 0.95
 SERVER_SHARE = 0.90
-#: of the server, where the client is saturated too
-SERVER_FULL = 0.95
 #: part of the requests in flight that may wait before a saturated client
 CLIENT_QUEUE = 0.5
 OTHER_SHARE = 0.05
@@ -169,7 +167,7 @@ def client(trial: Mapping) -> Gate:
     share = client_share(trial)
     if share is None:
         return Gate(ok=None, why="the client does not say")
-    server, queue = server_share(trial), client_queue(trial)
+    server, queue = server_share(trial), _waiting(trial)
     why = f"server {_percent(server)}, waiting before the client {_percent(queue)}"
     return Gate(
         ok=not _client_bound(share, server, queue),
@@ -259,20 +257,9 @@ def _beside(trial: Mapping, side: str) -> float:
     return spent / (window_s * len(cores))
 
 
-def client_queue(trial: Mapping) -> float | None:
-    """Return which part of the requests in flight the client finds when it looks.
-
-    By Little's law X · R requests are in flight.
-    """
-    found = pick(trial, "client.self.events_per_wait")
-    rps = pick(trial, "client.window.throughput_rps")
-    response_ns = pick(trial, "client.response.mean_ns")
-    if not found or not rps or not response_ns:
-        return None
-    crews = (pick(trial, "client.threads") or 1) * (
-        pick(trial, "client.processes") or 1
-    )
-    return min(1.0, found * crews / max(1.0, rps * response_ns / 1e9))
+def _waiting(trial: Mapping) -> float | None:
+    """Return which part of the requests in flight waited for the client."""
+    return pick(trial, "client.self.waiting_share")
 
 
 def _client_bound(
@@ -280,7 +267,7 @@ def _client_bound(
 ) -> bool:
     if share is None or share < CLIENT_SHARE:
         return False
-    if server is None or server < SERVER_FULL:
+    if server is None or server < SERVER_SHARE:
         return True
     return queue is not None and queue > CLIENT_QUEUE
 
@@ -297,7 +284,7 @@ def label(trial: Mapping) -> str | None:
         if server + share < SERVER_SHARE:
             return "unsaturated"
         return "client-bound" if share > server else "server-bound"
-    if _client_bound(share, server, client_queue(trial)):
+    if _client_bound(share, server, _waiting(trial)):
         return "client-bound"
     if server is not None and server >= SERVER_SHARE:
         return "server-bound"

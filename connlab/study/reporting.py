@@ -215,7 +215,7 @@ def bottleneck(frame: pd.DataFrame) -> str:
     said = [f"{n} {label}" for label, n in counts.items()]
     also = ", or so but for the client," if saturated.any() else ""
     text = f"Of {counted(len(good), 'usable trial')}{also} {listing(said)}."
-    if counts.get("client-bound", 0) > 0:
+    if counts.get(CLIENT_BOUND, 0) > 0:
         text += (
             " Where the client was the bottleneck a server could only be better, and "
             "nothing else is said of it."

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from connlab.study.cells import Compared, compare_cells
+from connlab.study.cells import CLIENT_BOUND, Compared, compare_cells
 from connlab.study.costs import WORDS as COST_WORDS
 from connlab.study.frames import usable
 from connlab.study.interval import min_trials_for_quantile, quantile_interval
@@ -135,7 +135,7 @@ def ranked_anyway(subject: Subject) -> list[Compared] | None:
     This is what a report does that never looks.
     """
     frame = subject.frame
-    bound = frame["label"].eq("client-bound").fillna(False)
+    bound = frame["label"].eq(CLIENT_BOUND).fillna(False)
     if not bound.any() or "cpu_per_request" in subject.metric:
         return None
     label = frame["label"].mask(bound, "not asked")

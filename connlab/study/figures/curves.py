@@ -291,8 +291,7 @@ def _groups(names, families, panels) -> dict[str, list[str]]:
 def _families(frame: pd.DataFrame, by: str) -> dict[str, str]:
     if by != "model" or "family" not in frame:
         return {}
-    rows = frame.dropna(subset=["family"]).groupby("model")["family"].first()
-    return {str(k): str(v) for k, v in rows.items()}
+    return look.families(frame)
 
 
 def _curves_alt(job: _Job, label: str, unit: str, panels: int) -> str:
