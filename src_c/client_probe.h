@@ -1,4 +1,4 @@
-/* client_probe.h -- which part of the requests in flight waits for the client. */
+/* client_probe.h -- which part of the requests in flight waits for us. */
 #ifndef CLIENT_PROBE_H
 #define CLIENT_PROBE_H
 
@@ -9,7 +9,7 @@
 struct crew;
 
 struct probe {
-    struct dice dice;                      /* its own: the plan stays as it is */
+    struct dice dice;                      /* its own: plans stay as is */
     uint64_t due_ns;                       /* of the next look */
 };
 
