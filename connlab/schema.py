@@ -25,6 +25,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA = 1
+CLIENT_QUEUE = 0.5
+"""A client is the bottleneck when more than this part of the requests wait for it."""
 
 # --- where files stand ------------------------------------------------------------
 
@@ -475,7 +477,7 @@ FACTORS = (
         "patience for a connection",
     ),
     Column("drain", "s", "float64", "factors.drain", "wait after the window"),
-    Column("engine", "", "string", "factors.engine", "how the client waits"),
+    Column("engine", "", "string", "factors.engine", "how the client shall wait"),
     Column("spin", "us", "string", "factors.spin", "how long the client looks"),
     Column("duration", "s", "float64", "factors.duration", "window asked for"),
     Column("warmup", "s", "float64", "factors.warmup", "warm-up asked for"),
@@ -754,6 +756,9 @@ _CLIENT = (
         "float64",
         "client.self.spin_share",
         "the part of it that went into looking for what had not come yet",
+    ),
+    Column(
+        "client_engine", "", "string", "client.self.engine", "how the client waited"
     ),
     Column(
         "client_waiting_share",

@@ -9,7 +9,7 @@ import notebook_rules as rules
 import pytest
 import study_made as made
 
-from connlab.study import deciding, doubts, sensitivity
+from connlab.study import deciding, doubts, doubts_clients, sensitivity
 
 NOTEBOOK = rules.ROOT / "notebooks" / "09-doubts.ipynb"
 
@@ -250,3 +250,64 @@ def test_without_comparisons_the_table_says_so():
 def test_a_cell_is_named_by_the_factors_that_it_has():
     where = {"connections": 100, "byte_rate": float("nan"), "way": "kept"}
     assert doubts._where(where) == "connections 100, way kept"
+
+
+# ---- another client -----------------------------------------------------------
+
+
+def asked_twice(tmp_path, dearer, *, engines=("epoll", "uring")):
+    """Trials in which a client on io_uring makes a request `dearer`, by model."""
+    trials = []
+    for block in range(6):
+        t = made.trial("epoll", 10, block=block, cv=0.01)
+        t["key"], t["study"] = f"stall-{block}", doubts.STUDY
+        t["factors"] |= {"rate": 4000, "stall": 0}
+        trials.append(t)
+        for model in ("epoll", "uring"):
+            for engine in engines:
+                t = made.trial(model, 50, block=block, cv=0.0)
+                times = dearer[model] if engine == "uring" else 1.0
+                cost = {"epoll": 1.0, "uring": 0.9}[model] * times
+                samples = t["server"]["samples"]
+                for part in ("cpu_user_s", "cpu_system_s"):
+                    samples[part] *= cost * (1 + 0.001 * (block - 2.5))
+                t["key"] = f"{model}-{engine}-{block}"
+                t["factors"] |= {"engine": "auto" if engine == "uring" else engine}
+                t["client"]["self"]["engine"] = engine
+                t["study"] = doubts.STUDY
+                trials.append(t)
+    return doubts.with_loop(made.load(tmp_path, trials, study=doubts.STUDY))
+
+
+def test_a_client_that_waits_otherwise_may_cost_the_server_more(tmp_path):
+    frame = asked_twice(tmp_path, {"epoll": 1.0, "uring": 1.2})
+    ratios = [one.comparison.ratio.value for one in doubts_clients.costs(frame)]
+    assert ratios == [pytest.approx(1.0, abs=0.01), pytest.approx(1.2, abs=0.01)]
+    count, other = doubts_clients.changed(frame, baseline="epoll")
+    assert count == 1
+    assert [one.word for one in other] == ["dearer than"]
+    said = doubts_clients.finding(frame, baseline="epoll")
+    assert "(epoll, level-triggered, 50 connections)" in said
+    assert "Of 1 word between models 1 change" in said
+
+
+def test_a_word_that_both_clients_say_does_not_change(tmp_path):
+    frame = asked_twice(tmp_path, {"epoll": 1.1, "uring": 1.1})
+    said = doubts_clients.finding(frame, baseline="epoll")
+    assert said.endswith("none changes with the client.")
+
+
+def test_one_client_has_no_equal(tmp_path):
+    frame = asked_twice(tmp_path, {}, engines=("epoll",))
+    assert doubts_clients.finding(frame, baseline="epoll") == doubts_clients.NONE
+    results = doubts.begin(frame, root=tmp_path)
+    assert doubts_clients.table(results, frame).rows == ()
+
+
+def test_both_clients_stand_side_by_side(tmp_path):
+    frame = asked_twice(tmp_path, {"epoll": 1.0, "uring": 1.2})
+    results = doubts.begin(frame, root=tmp_path)
+    rows = doubts_clients.table(results, frame).rows
+    assert [row[0] for row in rows] == ["epoll, level-triggered", "io_uring"]
+    assert rows[1][4].startswith("1.2")
+    assert "engine (auto and epoll)" in results.varied

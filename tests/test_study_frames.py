@@ -72,9 +72,18 @@ def test_the_cause_is_named_rather_than_what_follows_from_it(tmp_path):
     frame = read(made.write(tmp_path, trials))
     assert frame.reason.tolist() == [
         "machine busy",
-        "one client at a time",
+        "the others wait",
         "machine busy",
     ]
+
+
+def test_an_answer_that_is_an_error_is_not_a_wrong_one(tmp_path):
+    bad = {"verified": {"ok": False}}
+    trials = [made.trial(order=i, key=str(i), gates=bad) for i in range(2)]
+    trials[0]["client"]["errors"] = {"mismatch": 0, "status": 3}
+    trials[1]["client"]["errors"] = {"mismatch": 2, "status": 3}
+    frame = read(made.write(tmp_path, trials))
+    assert frame.reason.tolist() == ["errors answered", "answers differ"]
 
 
 def test_a_gate_may_be_overlooked_on_request_and_that_is_said(tmp_path):
@@ -161,6 +170,10 @@ def test_half_a_run_is_said(tmp_path):
     folder = tmp_path / "made" / "response-time"
     (folder / "progress.json").write_text(json.dumps(beat))
     with pytest.warns(frames.RunWarning, match="1 of 40 planned"):
+        read(tmp_path)
+    why = {"message": "the budget of 2 s is used; 1 trials are there"}
+    (folder / "progress.json").write_text(json.dumps(beat | why))
+    with pytest.warns(frames.RunWarning, match="ended early: the budget of 2 s"):
         read(tmp_path)
     (folder / "progress.json").write_text(json.dumps(beat | {"state": "done"}))
     with warnings.catch_warnings():

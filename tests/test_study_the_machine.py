@@ -19,18 +19,21 @@ NOTEBOOK = rules.ROOT / "notebooks" / "00-the-machine.ipynb"
 KNOWN_S = 0.005
 
 
-def run(tmp_path, *, found=1.0, twin=1.0, blocks=10, cv=0.005, spoilt=()):
-    """Trials of all four arms; the delayed arm shows `found` of the known delay."""
+def run(tmp_path, *, found=1.0, twin=1.0, blocks=10, cv=0.005, spoilt=(), waiting=0.8):
+    """Trials of all arms; the last shows `found` of the known delay more."""
     trials = []
     for block in range(blocks):
-        for order, arm in enumerate(("A", "B", "prompt", "delayed")):
+        for order, arm in enumerate(("A", "B", tm.PUSHED, tm.ONCE, tm.TWICE)):
             t = made.trial(block=block, order=order, cv=cv)
             t["key"] = f"{arm}-{block}"
             t["factors"]["arm"] = arm
             t["server"]["samples"]["other_cpu_s"] = 0.02
             if arm == "B":
                 t["client"]["window"]["throughput_rps"] *= twin
-            if arm == "delayed":
+            if arm == tm.PUSHED:
+                t["gates"]["client"] = {"ok": False, "value": 1.0, "threshold": 0.95}
+                t["client"]["self"]["waiting_share"] = waiting
+            if arm == tm.TWICE:
                 t["client"]["response"]["mean_ns"] += found * KNOWN_S * 1e9
             if arm in spoilt:
                 t["gates"]["quiet"] = {"ok": False, "value": 1.0, "threshold": 0.1}
@@ -74,12 +77,33 @@ def test_without_usable_trials_nothing_is_answered(tmp_path):
 
 
 def test_the_grids_give_each_arm_what_it_needs():
-    grids = tm.grids(model="epoll", connections=50, users=1, known_ms=2.5)
+    counts = {"connections": 50, "crowd": 150, "users": 1}
+    grids = tm.grids(model="epoll", fast="uring", known_ms=2.5, **counts)
     arms = {arm: g for g in grids for arm in g["arm"]}
-    assert set(arms) == {"A", "B", "delayed", "prompt"}
-    assert arms["delayed"]["delay"] == ["fixed:2.5"]
-    assert arms["delayed"]["workload"] == arms["prompt"]["workload"] == ["work"]
+    assert set(arms) == {"A", "B", tm.PUSHED, tm.ONCE, tm.TWICE}
+    assert (arms[tm.PUSHED]["model"], arms["A"]["model"]) == (["uring"], ["epoll"])
+    assert arms[tm.ONCE]["delay"] == ["fixed:2.5"]
+    assert arms[tm.TWICE]["delay"] == ["fixed:5"]
+    assert arms[tm.ONCE]["workload"] == arms[tm.TWICE]["workload"] == ["work"]
     assert arms["A"] is arms["B"]
+
+
+def test_a_ceiling_is_one_where_requests_wait_for_the_client(tmp_path):
+    said = tm.ceiling_said(run(tmp_path / "slow"))
+    assert "at most" in said
+    assert "80% of the requests in flight waited for it" in said
+    assert "at least" in tm.ceiling_said(run(tmp_path / "fast", waiting=0.2))
+    spoilt = run(tmp_path / "none", spoilt=(tm.PUSHED,))
+    assert "not known" in tm.ceiling_said(spoilt)
+
+
+def test_the_fastest_server_is_one_that_is_there():
+    class Row:
+        def __init__(self, name, available):
+            self.name, self.available = name, available
+
+    assert tm.fastest([Row("epoll", True), Row("uring", True)]) == "uring"
+    assert tm.fastest([Row("epoll", True), Row("uring", False)]) == "epoll"
 
 
 def test_what_scatters_is_said_by_its_level(tmp_path):
@@ -89,7 +113,7 @@ def test_what_scatters_is_said_by_its_level(tmp_path):
     assert "20 trials" in said
     assert "no trend" in said
     busy = frame.assign(other_cpu_s=0.5)
-    assert "50.0% of a core in the median trial and more than 5% in 40" in tm.left_out(
+    assert "50.0% of a core in the median trial and more than 5% in 50" in tm.left_out(
         busy
     )
 

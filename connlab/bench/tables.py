@@ -138,6 +138,7 @@ def _windows(
         "CPU µs/request",
         f"per CPU s / {BASE}",
         "switches/request",
+        "waiting for client",
         "bound by",
     )
     base, floor = Arm(workload, count, BASE), Arm("echo", count, FLOOR)
@@ -146,6 +147,7 @@ def _windows(
             continue
         cost = _mean(windows, arm, "server_cpu_per_request_s")
         switches = _mean(windows, arm, "switches_per_request")
+        waiting = _mean(windows, arm, "waiting_share")
         table.add_row(
             arm.model,
             mean_text(_mean(windows, arm, RATE)),
@@ -153,6 +155,7 @@ def _windows(
             mean_text(cost, digits=2, scale=1e6),
             interval_text(ratio(windows, arm, base, PER_CPU)),
             f"{switches.value:.3f}" if switches else NOTHING,
+            f"{waiting.value:.0%}".replace("%", " %") if waiting else NOTHING,
             _bound_by(windows, arm),
         )
     return table

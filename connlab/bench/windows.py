@@ -24,7 +24,8 @@ class Window:
     """What one window gave. What could not be measured is None.
 
     `others_share` is the number of cores that neither server, client nor driver used
-    and that were busy all the same.
+    and that were busy all the same, `waiting_share` the part of the requests in flight
+    that were answered and waited for the client.
     """
 
     round: int
@@ -35,6 +36,7 @@ class Window:
     server_cpu_per_request_s: float | None = None
     client_cpu_per_request_s: float | None = None
     client_share: float | None = None
+    waiting_share: float | None = None
     switches_per_request: float | None = None
     others_share: float | None = None
     label: str | None = None
@@ -149,6 +151,7 @@ def _of_outcome(plan: Plan, place: Window, outcome: trials.Outcome) -> Window:
         server_cpu_per_request_s=_cost(outcome.server.samples, rate),
         client_cpu_per_request_s=_own_cost(trial["client"]),
         client_share=gates.client_share(trial),
+        waiting_share=trial["client"]["self"].get("waiting_share"),
         switches_per_request=_switches(trial["server"]["stats"] or {}),
         others_share=_others(outcome.server.samples),
         label=gates.label(trial),

@@ -27,7 +27,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from connlab.drive import timelines
-from connlab.schema import Gate, Timeline, flatten, pick
+from connlab.schema import CLIENT_QUEUE, Gate, Timeline, flatten, pick
 
 RATE = 0.05
 LITTLE = 0.05
@@ -37,8 +37,6 @@ TREND_P = 0.01
 WARMUP_SLACK = 0.2
 CLIENT_SHARE = 0.95
 SERVER_SHARE = 0.90
-#: part of the requests in flight that may wait before a saturated client
-CLIENT_QUEUE = 0.5
 OTHER_SHARE = 0.05
 TICK_S = 0.01
 #: standard deviations that a count of random arrivals may be off

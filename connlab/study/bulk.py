@@ -308,12 +308,12 @@ def lost(frame: pd.DataFrame) -> str:
 
 
 _MOVE = {
-    "faster than": "move more",
-    "slower than": "less",
-    "indistinguishable from": "as much within ±5 %",
+    "faster than": "ahead",
+    "slower than": "behind",
+    "indistinguishable from": "alike within ±5 %",
     "undetermined": "undetermined",
 }
-"""What the answer says of each word."""
+"""What the answer says of the bytes in each word."""
 
 
 def answer(frame: pd.DataFrame, found: Sequence[Compared], *, size: int) -> str:

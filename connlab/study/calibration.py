@@ -22,7 +22,7 @@ import pandas as pd
 from connlab import schema
 from connlab.study.cells import pair
 from connlab.study.comparing import MARGIN, fieller, ratio_paired
-from connlab.study.frames import usable
+from connlab.study.frames import failed_only, usable
 from connlab.study.interval import (
     LEVEL,
     Interval,
@@ -171,16 +171,24 @@ def client_ceiling(frame: pd.DataFrame, *, level: float = LEVEL) -> Interval:
     """Return how many requests per second the client could send at most.
 
     Throughput over the share of its CPU time that the client needed for it, trial by
-    trial; right as far as the cost of a request does not change with the rate.
+    trial; right where the client is what holds the server up, else it is less than
+    the client can do. That a trial's client is saturated is no fault of it here.
 
     Parameters
     ----------
     frame : DataFrame
         As from `connlab.study.load`, trials against the fastest server.
     """
-    good = usable(frame, "throughput_rps", "client_cpu_share")
-    good = good[good["client_cpu_share"] > 0]
+    good = pushed(frame)
     return t_interval(good["throughput_rps"] / good["client_cpu_share"], level=level)
+
+
+def pushed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials with nothing amiss but, perhaps, a client at its limit."""
+    kept = failed_only(frame, ["client"])
+    kept |= frame.index.isin(usable(frame).index)
+    good = frame[kept & frame["throughput_rps"].notna()]
+    return good[good["client_cpu_share"].fillna(0) > 0]
 
 
 # ---- controls -----------------------------------------------------------------
@@ -246,9 +254,9 @@ def positive_control(
     Parameters
     ----------
     treated, control : DataFrame
-        Usable trials with and without the delay; trials of one block are pairs.
+        Usable trials with more and with less of it; trials of one block are pairs.
     known : float
-        The delay, seconds, above 0.
+        By how much more the treated were delayed, seconds, above 0.
     metric : str
         Response time in seconds.
     tolerance : float

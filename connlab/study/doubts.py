@@ -3,8 +3,10 @@
     trials of the run's other studies -> other analyses -> words that change
                                       -> in the order they ran -> drift
     a server that stands still        -> both clocks, both loops -> what hides it
+    two clients that wait differently -> costs, words that change
 
-The first two need no trial of their own; `connlab.study.doubts_stall` is the third.
+The first two need no trial of their own; `connlab.study.doubts_stall` is the third,
+`connlab.study.doubts_clients` the fourth.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ STUDY = "doubts"
 NUMBER = 9
 QUESTION = "What could be wrong with these results?"
 FACTORS = ("loop", "stall")
+VARIED = (*FACTORS, "engine", "connections")
 
 METRICS = {
     "response-time": "response_mean_s",
@@ -62,7 +65,8 @@ CONTROLS = (STUDY, "the-machine")
 
 def begin(frame: pd.DataFrame, *, root: str | Path = "runs") -> Results:
     """Begin the results; values are LOOP_CLOCK_pNN_STALL, as open_response_p99_200."""
-    results = start(frame, number=NUMBER, question=QUESTION, factors=FACTORS, root=root)
+    results = start(frame, number=NUMBER, question=QUESTION, factors=VARIED, root=root)
+    frame = frame[frame["loop"].notna()]
     for clock in ("response", "service"):
         for quantile in ("p50", "p90", "p99"):
             metric = f"{clock}_{quantile}_s"

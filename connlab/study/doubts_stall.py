@@ -28,9 +28,12 @@ from connlab.study.tables import GAP, Column, Table
 
 
 def with_loop(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the study's trials with the column `loop`: open or closed."""
+    """Return the study's trials with the column `loop`: open or closed.
+
+    It is missing where nobody asked for a stall, not even for none.
+    """
     loop = frame["rate"].notna().map({True: "open", False: "closed"})
-    return frame.assign(loop=loop.astype("string"))
+    return frame.assign(loop=loop.astype("string").where(frame["stall"].notna()))
 
 
 ARMS = (
@@ -38,6 +41,9 @@ ARMS = (
     ("open", "service", "open loop, from the actual send"),
     ("closed", "response", "closed loop"),
 )
+CLOSE = 0.01
+"""How near to a known stall is near enough, as for the known delay of study 00."""
+
 _STYLES = {
     name: look.Style(name, look.color(family), marker)
     for (_, _, name), family, marker in zip(
@@ -156,6 +162,8 @@ def recovered(frame: pd.DataFrame) -> str:
     if found.contains(known):
         return f"{said}the interval {text} holds that, so the stall is found again."
     off = found.value / known - 1
+    if abs(off) <= CLOSE:
+        return f"{said}{text} is within {CLOSE:.0%} of that: the stall is found again."
     return f"{said}{text} is off by {off:+.0%}, which its interval does not explain."
 
 

@@ -36,7 +36,7 @@ LIMITS = {
     "buffers": "out of buffers",
     "backlog": "backlog full",
     "workers": "all workers busy",
-    "one-at-a-time": "one client at a time",
+    "one-at-a-time": "the others wait",
 }
 """How a limit that a trial met is printed."""
 
@@ -416,10 +416,11 @@ def _note_half_run(folder: Path, there: int, notes: list[str]) -> None:
         )
     except (FileNotFoundError, ValidationError):
         return
-    if beat.state not in ("done", "finished", "stopped"):
-        notes.append(
-            f"the sweep is {beat.state}: {there} of {beat.planned} planned trials"
-        )
+    if beat.state == "done":
+        return
+    why = beat.message or f"{there} of {beat.planned} planned trials"
+    ended = "was still running" if beat.state == "running" else "ended early"
+    notes.append(f"the sweep {ended}: {why}")
 
 
 def _accepting(frame: pd.DataFrame, accept: Sequence[str], notes) -> pd.DataFrame:
@@ -462,8 +463,15 @@ def _reason(trial: dict) -> str | None:
         return FAILURES.get(failure["kind"], failure["reason"])
     for gate in [*GATES, *failed]:
         if gate in failed:
-            return GATES.get(gate, f"gate: {gate}")
+            return _said_of(gate, trial)
     return None
+
+
+def _said_of(gate: str, trial: dict) -> str:
+    """Return what a gate that was failed means; two kinds of answer fail "verified"."""
+    if gate == "verified" and not schema.pick(trial, "client.errors.mismatch"):
+        return "errors answered"
+    return GATES.get(gate, f"gate: {gate}")
 
 
 def _limit(trial: dict) -> str | None:

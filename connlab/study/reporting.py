@@ -35,7 +35,7 @@ from connlab.study.formatting import (
     span,
     whose,
 )
-from connlab.study.frames import failed_only, usable
+from connlab.study.frames import LIMITS, failed_only, usable
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
 from connlab.study.results import Results
@@ -212,7 +212,7 @@ def bottleneck(frame: pd.DataFrame) -> str:
     counts = good["label"].fillna("not labelled").value_counts()
     if counts.empty:
         return "No trial is usable, so no bottleneck can be named."
-    said = [f"{n} {label}" for label, n in counts.items()]
+    said = [f"{n} {_label_text(label)}" for label, n in counts.items()]
     also = ", or so but for the client," if saturated.any() else ""
     text = f"Of {counted(len(good), 'usable trial')}{also} {listing(said)}."
     if counts.get(CLIENT_BOUND, 0) > 0:
@@ -221,6 +221,12 @@ def bottleneck(frame: pd.DataFrame) -> str:
             "nothing else is said of it."
         )
     return text
+
+
+def _label_text(label: str) -> str:
+    """Return a trial's label with the limit that it names in words."""
+    kind, _, limit = label.partition(":")
+    return f"{kind} ({LIMITS.get(limit, limit)})" if limit else kind
 
 
 # ---- comparisons --------------------------------------------------------------
@@ -321,12 +327,12 @@ def verdict_of_models(
 
 
 DIFFER = {
-    "faster than": "differ",
-    "slower than": "differ",
+    "faster than": "different",
+    "slower than": "different",
     "indistinguishable from": "indistinguishable within ±5 %",
     "undetermined": "undetermined",
 }
-"""What a tally says of each word."""
+"""What a tally says of each word: what so many came out as."""
 
 
 def tally(
@@ -352,7 +358,9 @@ def tally(
         count[said[one.word]] += 1
     base = look.styles(frame)[found[0].baseline].label
     parts = listing([f"{n} {what}" for what, n in count.items() if n])
-    return f"of {counted(len(found), 'comparison')} with {base} {parts}"
+    first, rest = parts.split(" ", 1)
+    total = counted(len(found), "comparison")
+    return f"of {total} with {base} {first} came out {rest}"
 
 
 def lead(found: Sequence[Compared]) -> str:

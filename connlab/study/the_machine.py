@@ -19,6 +19,7 @@ from typing import Any
 
 import pandas as pd
 
+from connlab.schema import CLIENT_QUEUE
 from connlab.study import budget, calibration, figures, look, repeating
 from connlab.study.calibration import Control
 from connlab.study.cells import Compared, compare_cells, ratio_frame
@@ -44,8 +45,11 @@ QUESTION = "Can this machine's numbers be trusted?"
 FACTORS = ("arm",)
 TWINS = ("A", "B")
 """Two names of the same program: the A/A control."""
-DELAYED, PROMPT = "delayed", "prompt"
-"""The same work with and without a delay that is known: the positive control."""
+PUSHED = "pushed"
+"""The client against a server that should be faster than it: its ceiling."""
+ONCE, TWICE = "delayed", "delayed twice"
+"""The same work with a known delay, and with two of it: the positive control. A timer
+is late by itself, which is in both, so that their difference is the delay alone."""
 
 AA_METRICS = (
     "throughput_rps",
@@ -57,17 +61,27 @@ _SHORT = {q.name: q for q in calibration.QUANTITIES}
 _HARD_RATE = 0.05
 
 
+def fastest(models: Sequence[Any]) -> str:
+    """Return the server that costs least per request: io_uring, where there is one."""
+    there = [m.name for m in models if m.available]
+    return "uring" if "uring" in there else "epoll"
+
+
 def grids(
-    *, model: str, connections: int, users: int, known_ms: float
+    *, model: str, fast: str, connections: int, crowd: int, users: int, known_ms: float
 ) -> list[dict[str, list[Any]]]:
-    """Return the grids of the sweep: two twins, and work with and without a delay.
+    """Return the grids of the sweep: two twins, a client at its limit, known delays.
 
     Parameters
     ----------
     model : str
-        Server of all arms.
+        Server of all arms but one.
+    fast : str
+        Server that shows the client's ceiling.
     connections : int
         Clients of the twins.
+    crowd : int
+        Clients of the fast server.
     users : int
         Clients of the work.
     known_ms : float
@@ -76,8 +90,9 @@ def grids(
     work = {"model": [model], "workload": ["work"], "connections": [users]}
     return [
         {"arm": list(TWINS), "model": [model], "connections": [connections]},
-        {"arm": [DELAYED], **work, "delay": [f"fixed:{known_ms:g}"]},
-        {"arm": [PROMPT], **work, "delay": ["fixed:0"]},
+        {"arm": [PUSHED], "model": [fast], "connections": [crowd]},
+        {"arm": [ONCE], **work, "delay": [f"fixed:{known_ms:g}"]},
+        {"arm": [TWICE], **work, "delay": [f"fixed:{2 * known_ms:g}"]},
     ]
 
 
@@ -117,8 +132,8 @@ def bounds(results: Results, frame: pd.DataFrame, measured: pd.DataFrame) -> dic
 
 def client_ceiling(frame: pd.DataFrame) -> Interval | None:
     """Return what the client could send at most; None without a usable trial."""
-    mine = twins(frame)
-    if usable(mine, "throughput_rps", "client_cpu_share").empty:
+    mine = _arms(frame, [PUSHED])
+    if calibration.pushed(mine).empty:
         return None
     return calibration.client_ceiling(mine)
 
@@ -187,18 +202,21 @@ def _in_words(interval: Interval, unit: str, words: str) -> str:
 
 
 def ceiling_said(frame: pd.DataFrame) -> str:
-    """Say how far the client was from its own ceiling."""
+    """Say what the client can send, and whether it was what held the server up."""
     ceiling = client_ceiling(frame)
     if ceiling is None:
         return "No trial is usable, so the client's ceiling is not known."
-    good = usable(twins(frame), "throughput_rps", "client_cpu_share")
-    share = good["client_cpu_share"].median()
-    most = "The client could send {} if it had a core to itself"
-    return (
-        f"{_in_words(ceiling, 'requests/s', most)}: it used "
-        f"{share:.0%} of one in the median of {counted(len(good), 'trial')}. What "
-        "comes near that measures the client."
-    )
+    good = calibration.pushed(_arms(frame, [PUSHED]))
+    share = good["client_waiting_share"].median()
+    at_most = pd.notna(share) and share > CLIENT_QUEUE
+    text = f"The client can send {{}} {'at most' if at_most else 'at least'}"
+    text = _in_words(ceiling, "requests/s", text)
+    if pd.notna(share):
+        text += (
+            f": {share:.0%} of the requests in flight waited for it in the median of "
+            f"{counted(len(good), 'trial')}"
+        )
+    return f"{text}. What comes near that measures the client."
 
 
 # ---- controls -----------------------------------------------------------------
@@ -271,7 +289,7 @@ def forest(results: Results, found: Sequence[Compared]) -> Picture | None:
 def delay(results: Results, frame: pd.DataFrame, *, known_ms: float) -> Control | None:
     """Find the known delay again; None with too few trials. Kept as ``delay_found``."""
     good = usable(frame, "response_mean_s")
-    treated, control = (_arms(good, [name]) for name in (DELAYED, PROMPT))
+    treated, control = (_arms(good, [name]) for name in (TWICE, ONCE))
     if min(len(treated), len(control)) < 2:
         return None
     found = calibration.positive_control(treated, control, known=known_ms / 1000)
