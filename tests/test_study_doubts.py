@@ -311,3 +311,15 @@ def test_both_clients_stand_side_by_side(tmp_path):
     assert [row[0] for row in rows] == ["epoll, level-triggered", "io_uring"]
     assert rows[1][4].startswith("1.2")
     assert "engine (auto and epoll)" in results.varied
+
+
+def test_a_client_at_its_limit_is_named_without_factors_that_it_lacks(tmp_path):
+    frame = asked_twice(tmp_path, {"epoll": 1.0, "uring": 1.2})
+    flagged = frame["engine"].eq("auto").fillna(False)
+    frame.loc[flagged, ["ok", "gates_failed", "reason"]] = [False, "client", "busy"]
+    results = doubts.begin(frame, root=tmp_path)
+    assert {"model": "uring", "engine": "auto", "connections": 50}.items() >= (
+        results.failures[0]["factors"].items()
+    )
+    results.answer = "made"
+    assert json.loads(results.write().read_text())["failures"]

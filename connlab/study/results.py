@@ -261,12 +261,15 @@ def count_trials(frame: pd.DataFrame) -> dict[str, int]:
 
 
 def failed_cells(frame: pd.DataFrame, factors: Sequence[str]) -> list[dict]:
-    """Return the cells that lost trials, with how many and the commonest reason."""
+    """Return the cells that lost trials, with how many and the commonest reason.
+
+    A factor that a cell has no level of is not among its factors.
+    """
     table = cells(frame, factors)
     lost = table[table["used"] < table["trials"]].sort_values(list(factors))
     return [
         {
-            "factors": {f: _plain_value(row[f]) for f in factors},
+            "factors": {f: _plain_value(row[f]) for f in factors if pd.notna(row[f])},
             "n": int(row["trials"] - row["used"]),
             "reason": _in_full(frame, row, factors),
         }
@@ -277,7 +280,8 @@ def failed_cells(frame: pd.DataFrame, factors: Sequence[str]) -> list[dict]:
 def _in_full(frame: pd.DataFrame, row: pd.Series, factors: Sequence[str]) -> str:
     """Return a cell's reason, with what the programs said of a failed trial."""
     reason = str(row["reason"])
-    same = (frame[list(factors)] == row[list(factors)]).all(axis=1)
+    known = [f for f in factors if pd.notna(row[f])]
+    same = (frame[known] == row[known]).all(axis=1)
     said = frame.loc[same & (frame["reason"] == reason), "failure"].dropna()
     if said.empty:
         return reason
