@@ -48,7 +48,10 @@ _FILES = (
         " `upper_ns`, `count`, `clock` (response, service or connect); of the reference"
         " those of study 09 only, to keep a clone small",
     ),
-    ("`NAME/STUDY/figures/`", "derived: SVG, PDF and the data of each figure"),
+    (
+        "`NAME/STUDY/figures/`",
+        "derived: SVG, PDF and the data of each figure; of the reference no PDF",
+    ),
     ("`NAME/STUDY/results.json`", "derived: values with intervals, tables, words"),
     ("`NAME/STUDY/*.ipynb`", "derived: the executed notebook"),
     (
