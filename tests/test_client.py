@@ -756,43 +756,40 @@ def test_requests_per_user_and_jain(client_program: Path, server_program: Path) 
 # --- whose answers wait ---------------------------------------------------------
 
 
-def test_no_answer_waits_for_a_client_that_has_time(
-    client_program: Path, engine: list[str]
+@pytest.mark.serial
+@pytest.mark.skipif(os.cpu_count() < 2, reason="both sides need a core")
+@pytest.mark.parametrize(
+    ("server", "asked", "least", "most"),
+    [
+        # a millisecond of computing each: the client has nothing to do
+        (["--workload", "work", "--delay-kind", "spin"], "work", 0.0, 0.1),
+        # every byte is copied by both, and compared by the client
+        ([], "echo", 0.6, 1.0),
+    ],
+)
+def test_answers_wait_for_the_slower_side(
+    client_program: Path,
+    server_program: Path,
+    engine: list[str],
+    server: list[str],
+    asked: str,
+    least: float,
+    most: float,
 ) -> None:
-    def slowly(connection: socket.socket, seen: Seen) -> None:
-        while data := connection.recv(65536):
-            time.sleep(0.005)
-            connection.sendall(seen.count(data))
-
-    with serving(slowly) as seen:
-        flags = ["--connections", 4, "--duration", 0.5, *engine]
-        result = client(client_program, seen.port, *flags)
-    assert result["self"]["waiting_share"] < 0.2
-
-
-@pytest.mark.skipif(os.cpu_count() < 2, reason="server and hog need a core each")
-def test_answers_wait_for_a_client_that_has_none(
-    client_program: Path, engine: list[str]
-) -> None:
-    core = {max(os.sched_getaffinity(0))}
-
-    def last_in_line() -> None:
-        os.sched_setaffinity(0, core)
-        os.nice(19)
-
-    hog = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import time; t = time.time() + 10\nwhile time.time() < t: 1",
-        ],
-        preexec_fn=lambda: os.sched_setaffinity(0, core),
-    )
-    with serving(echo) as seen, hog:
-        flags = ["--connections", 8, "--duration", 1, *engine]
-        result = client(client_program, seen.port, *flags, preexec_fn=last_in_line)
-        hog.kill()
-    assert result["self"]["waiting_share"] > 0.5
+    first, *_, last = sorted(os.sched_getaffinity(0))
+    work = {"work": ["--delay", "fixed:1"], "echo": ["--size", 65536]}[asked]
+    with started(server_program, "epoll", *server) as (process, port):
+        os.sched_setaffinity(process.pid, {first})
+        flags = ["--connections", 100, "--duration", 0.5, "--workload", asked]
+        result = client(
+            client_program,
+            port,
+            *flags,
+            *work,
+            *engine,
+            preexec_fn=lambda: os.sched_setaffinity(0, {last}),
+        )
+    assert least <= result["self"]["waiting_share"] <= most
 
 
 def test_without_a_window_nothing_is_known_of_it(client_program: Path) -> None:

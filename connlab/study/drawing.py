@@ -245,6 +245,10 @@ def bars(ax: Axes, x, rows: pd.DataFrame, color, *, flat: bool = False) -> None:
         ax.errorbar(where, value, yerr=err, zorder=2.5, **common)
 
 
+LINE = 0.07
+"""Height of a line of small text, as a part of the y axis."""
+
+
 def bounds(
     ax: Axes,
     lines: Mapping[str, Interval | float],
@@ -255,8 +259,9 @@ def bounds(
     """Draw floors and ceilings as labelled lines.
 
     The label stands at that end of the line from which the points in `avoid`
-    (x, y in data coordinates) keep more distance.
+    (x, y in data coordinates) keep more distance, but not above or below another.
     """
+    taken: list[tuple[bool, float]] = []
     for label, at in lines.items():
         i = at if isinstance(at, Interval) else None
         height = (i.value if i else float(at)) * factor
@@ -266,6 +271,10 @@ def bounds(
             )
         ax.axhline(height, color=look.QUIET, linewidth=1, linestyle=(0, (4, 2)))
         right = _clearer_on_the_right(ax, height, avoid)
+        level = _level(ax, height)
+        if any(side == right and abs(level - other) < LINE for side, other in taken):
+            right = not right
+        taken.append((right, level))
         ax.annotate(
             label,
             (0.99 if right else 0.01, height),
@@ -279,10 +288,15 @@ def bounds(
         )
 
 
+def _level(ax: Axes, height: float) -> float:
+    """Return a place of the y axis as a part of its length."""
+    return (ax.transData + ax.transAxes.inverted()).transform((1, height))[1]
+
+
 def _clearer_on_the_right(ax: Axes, height: float, avoid) -> bool:
     """Whether points keep more distance from the right end of a line."""
     to_axes = ax.transData + ax.transAxes.inverted()
-    line = to_axes.transform((1, height))[1] + 0.03
+    line = _level(ax, height) + 0.03
     at = [to_axes.transform(p) for p in avoid]
     left = min((abs(y - line) for x, y in at if x < 0.4), default=1.0)
     right = min((abs(y - line) for x, y in at if x > 0.6), default=1.0)
