@@ -138,7 +138,7 @@ def _windows(
         "CPU µs/request",
         f"per CPU s / {BASE}",
         "switches/request",
-        "waiting for client",
+        "waiting",
         "bound by",
     )
     base, floor = Arm(workload, count, BASE), Arm("echo", count, FLOOR)
