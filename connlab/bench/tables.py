@@ -120,7 +120,12 @@ def mean_text(found: Interval | None, *, digits: int = 0, scale: float = 1) -> s
         return NOTHING
     value = f"{found.value * scale:,.{digits}f}"
     wide = found.relative_half_width
-    return f"{value} ±{wide:.0%}".replace("%", " %") if found.determined else value
+    return f"{value} ±{_percent(wide)}" if found.determined else value
+
+
+def _percent(share: float) -> str:
+    """Return ``3 %``."""
+    return f"{share:.0%}".replace("%", " %")
 
 
 def _mean(windows: Sequence, arm: Hashable, what: str) -> Interval | None:
@@ -155,7 +160,7 @@ def _windows(
             mean_text(cost, digits=2, scale=1e6),
             interval_text(ratio(windows, arm, base, PER_CPU)),
             f"{switches.value:.3f}" if switches else NOTHING,
-            f"{waiting.value:.0%}".replace("%", " %") if waiting else NOTHING,
+            _percent(waiting.value) if waiting else NOTHING,
             _bound_by(windows, arm),
         )
     return table

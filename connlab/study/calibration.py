@@ -22,7 +22,7 @@ import pandas as pd
 from connlab import schema
 from connlab.study.cells import pair
 from connlab.study.comparing import MARGIN, fieller, ratio_paired
-from connlab.study.frames import failed_only, usable
+from connlab.study.frames import but_for_client
 from connlab.study.interval import (
     LEVEL,
     Interval,
@@ -32,6 +32,9 @@ from connlab.study.interval import (
 )
 
 STUDY = "the-machine"
+
+CLOSE = 0.01
+"""How near to a known time is near enough, as a part of it."""
 
 
 @dataclass(frozen=True)
@@ -185,9 +188,7 @@ def client_ceiling(frame: pd.DataFrame, *, level: float = LEVEL) -> Interval:
 
 def pushed(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the trials with nothing amiss but, perhaps, a client at its limit."""
-    kept = failed_only(frame, ["client"])
-    kept |= frame.index.isin(usable(frame).index)
-    good = frame[kept & frame["throughput_rps"].notna()]
+    good = frame[but_for_client(frame) & frame["throughput_rps"].notna()]
     return good[good["client_cpu_share"].fillna(0) > 0]
 
 
@@ -246,7 +247,7 @@ def positive_control(
     *,
     known: float,
     metric: str = "response_mean_s",
-    tolerance: float = 0.01,
+    tolerance: float = CLOSE,
     level: float = LEVEL,
 ) -> Control:
     """Find a delay again that was put into the server on purpose.

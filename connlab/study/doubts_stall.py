@@ -17,6 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from connlab.study import figures, look
+from connlab.study.calibration import CLOSE
 from connlab.study.cells import interval_of, summarise, tail_table
 from connlab.study.comparing import ratio_paired
 from connlab.study.drawing import Picture
@@ -41,9 +42,6 @@ ARMS = (
     ("open", "service", "open loop, from the actual send"),
     ("closed", "response", "closed loop"),
 )
-CLOSE = 0.01
-"""How near to a known stall is near enough, as for the known delay of study 00."""
-
 _STYLES = {
     name: look.Style(name, look.color(family), marker)
     for (_, _, name), family, marker in zip(

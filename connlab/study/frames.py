@@ -217,12 +217,20 @@ def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:
     *needs : str
         Metrics that the analysis reads.
     """
-    keep = frame["ok"].fillna(False).astype(bool)
-    if needs and not any(map(client_matters, needs)):
-        keep |= failed_only(frame, ["client"])
+    proof = needs and not any(map(client_matters, needs))
+    keep = but_for_client(frame) if proof else _ok(frame)
     for column in needs:
         keep &= frame[column].notna()
     return frame[keep]
+
+
+def but_for_client(frame: pd.DataFrame) -> pd.Series:
+    """Mark the usable trials, and those that only a saturated client spoils."""
+    return _ok(frame) | failed_only(frame, ["client"])
+
+
+def _ok(frame: pd.DataFrame) -> pd.Series:
+    return frame["ok"].fillna(False).astype(bool)
 
 
 def failed_only(frame: pd.DataFrame, gates: Sequence[str]) -> pd.Series:

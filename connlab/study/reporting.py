@@ -35,7 +35,7 @@ from connlab.study.formatting import (
     span,
     whose,
 )
-from connlab.study.frames import LIMITS, failed_only, usable
+from connlab.study.frames import LIMITS, but_for_client, failed_only, usable
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
 from connlab.study.results import Results
@@ -89,8 +89,7 @@ def common_level(frame: pd.DataFrame, *, by: str = "connections") -> int:
     holds next to nothing must not keep all others from being compared: three quarters
     of those that speak anywhere are enough.
     """
-    speaks = frame["ok"].fillna(False).astype(bool) | failed_only(frame, ["client"])
-    held = frame[speaks].groupby(by)["model"].nunique()
+    held = frame[but_for_client(frame)].groupby(by)["model"].nunique()
     if held.empty:
         return int(frame[by].max())
     return int(held[held >= _NEARLY_ALL * held.max()].index.max())
@@ -208,7 +207,7 @@ def ranked(frame: pd.DataFrame, metric: str) -> list[Mean]:
 def bottleneck(frame: pd.DataFrame) -> str:
     """Say who was the bottleneck of how many trials."""
     saturated = failed_only(frame, ["client"])
-    good = part(frame, frame["ok"].fillna(False).astype(bool) | saturated)
+    good = part(frame, but_for_client(frame))
     counts = good["label"].fillna("not labelled").value_counts()
     if counts.empty:
         return "No trial is usable, so no bottleneck can be named."
