@@ -13,6 +13,7 @@
 #ifndef CLIENT_ENGINE_H
 #define CLIENT_ENGINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -62,7 +63,11 @@ void crew_on_error(struct crew *crew, struct user *user, bool sending,
 /* The engine's wait is over; what it reports next waited since then. */
 void crew_on_awake(struct crew *crew);
 
-/* User number i of the crew. */
+/* Whether users ask on one connection all the time. */
+bool crew_keeps_connections(const struct crew *crew);
+
+/* User number i of the crew, of so many. */
+uint32_t crew_count(const struct crew *crew);
 struct user *crew_user(struct crew *crew, uint32_t i);
 uint32_t crew_index(const struct crew *crew, const struct user *user);
 

@@ -292,6 +292,16 @@ struct user *crew_user(struct crew *crew, uint32_t i)
     return &crew->users[i];
 }
 
+bool crew_keeps_connections(const struct crew *crew)
+{
+    return crew->plan->requests_per_connection == 0;
+}
+
+uint32_t crew_count(const struct crew *crew)
+{
+    return crew->count;
+}
+
 uint32_t crew_index(const struct crew *crew, const struct user *u)
 {
     return (uint32_t)(u - crew->users);

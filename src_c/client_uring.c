@@ -8,6 +8,8 @@
  * incrementally: small answers lie side by side and stay in the cache. Sends
  * are queued and handed over many per system call. DEFER_TASKRUN: completions
  * are worked off when we ask for them, in this thread, never by interrupting.
+ * Sockets that stay are registered under the numbers of their users: finding
+ * a file, and counting who uses it, would cost at each operation.
  *
  * A request is timed when it is queued, at most SUBMIT_AT sends before the
  * kernel sees it.
@@ -42,6 +44,7 @@ struct engine {
     struct io_uring_buf_ring *buffer_ring;
     char *buffers;
     size_t used[BUFFERS];                  /* bytes of each that were filled */
+    bool registers;                        /* sockets, under users' numbers */
 };
 
 /* --- opening ------------------------------------------------------------ */
@@ -101,6 +104,8 @@ static int make_ring(struct engine *e)
     if (error)
         return error;
     io_uring_register_ring_fd(&e->ring);   /* spares a look-up per call */
+    e->registers = crew_keeps_connections(e->crew)
+        && !io_uring_register_files_sparse(&e->ring, crew_count(e->crew));
     error = make_buffers(e);
     if (error)
         io_uring_queue_exit(&e->ring);
@@ -151,10 +156,28 @@ static struct io_uring_sqe *entry(struct engine *e)
     return sqe;
 }
 
+/* fd under the user's number; -1 takes it away. Returns 0 or an errno. */
+static int register_socket(struct engine *e, const struct user *u, int fd)
+{
+    if (!e->registers)
+        return 0;
+    int done = io_uring_register_files_update(
+        &e->ring, crew_index(e->crew, u), &fd, 1);
+    return done < 0 ? -done : 0;
+}
+
+static void use_socket(struct engine *e, struct io_uring_sqe *sqe,
+                       const struct user *u)
+{
+    sqe->fd = e->registers ? (int)crew_index(e->crew, u) : u->fd;
+    sqe->flags |= e->registers ? IOSQE_FIXED_FILE : 0;
+}
+
 static void arm_receive(struct engine *e, struct user *u)
 {
     struct io_uring_sqe *sqe = entry(e);
-    io_uring_prep_recv_multishot(sqe, u->fd, NULL, 0, 0);
+    io_uring_prep_recv_multishot(sqe, -1, NULL, 0, 0);
+    use_socket(e, sqe, u);
     sqe->flags |= IOSQE_BUFFER_SELECT;
     sqe->buf_group = GROUP;
     io_uring_sqe_set_data64(sqe, tag(e, u, OP_RECEIVE));
@@ -162,6 +185,8 @@ static void arm_receive(struct engine *e, struct user *u)
 
 static void connected(struct engine *e, struct user *u, int error)
 {
+    if (error == 0)
+        error = register_socket(e, u, u->fd);
     if (error == 0)
         arm_receive(e, u);
     crew_on_connected(e->crew, u, error);
@@ -199,7 +224,8 @@ static void uring_send(struct engine *e, struct user *u)
     size_t bytes;
     const char *data = user_outgoing(u, &bytes);
     struct io_uring_sqe *sqe = entry(e);
-    io_uring_prep_send(sqe, u->fd, data, bytes, MSG_NOSIGNAL | MSG_WAITALL);
+    io_uring_prep_send(sqe, -1, data, bytes, MSG_NOSIGNAL | MSG_WAITALL);
+    use_socket(e, sqe, u);
     sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
     io_uring_sqe_set_data64(sqe, tag(e, u, OP_SEND));
     crew_on_sent(e->crew, u, bytes);
@@ -207,12 +233,13 @@ static void uring_send(struct engine *e, struct user *u)
         io_uring_submit(&e->ring);
 }
 
-/* What is queued for this descriptor must reach the kernel before the number
- * means another socket. The shutdown ends the armed receive, which would hold
+/* What is queued for this user must reach the kernel before the number means
+ * another socket. The shutdown ends the armed receive, which would hold
  * the socket open beyond close(2). */
 static void uring_drop(struct engine *e, struct user *u)
 {
     flush_sends(e);
+    register_socket(e, u, -1);
     shutdown(u->fd, SHUT_RDWR);
     close(u->fd);
 }

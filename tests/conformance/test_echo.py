@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import socket
+import subprocess
 import time
 
 import pytest
@@ -24,6 +26,7 @@ from tests.conformance.harness import (
 
 MODELS = names()
 CONCURRENT = names(concurrent=True)
+MANY = [name for name in CONCURRENT if entry(name)["holds"] == "descriptors"]
 ISOLATING = names(concurrent=True, isolates_slow=True)
 MIB = random.Random(1).randbytes(1 << 20)
 
@@ -176,6 +179,23 @@ def test_a_hundred_clients_at_once(model):
         stats = server.stop()
     assert stats["open_max"] == stats["accepted"] == 100
     assert stats["requests"] == 100
+
+
+@pytest.mark.parametrize("model", MANY)
+def test_a_thousand_who_send_much_are_all_served(model, client_program):
+    told = ["--connections", "1000", "--size", "16384", "--settle", "5"]
+    with serving(model) as server:
+        address = f"127.0.0.1:{server.ready['port']}"
+        said = subprocess.run(
+            [client_program, address, *told, "--duration", "0.5"],
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        stats = server.stop()
+    fairness = json.loads(said.stdout)["fairness"]
+    assert fairness["users"] == 1000
+    assert fairness["jain"] > 0.8
+    assert stats["errors"] == {}
 
 
 @pytest.mark.parametrize("model", MODELS)
