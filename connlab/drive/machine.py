@@ -104,6 +104,7 @@ def environment(binaries: Mapping[str, str]) -> dict[str, Any]:
         "cpu": _cpuinfo().get("model name") or platform.processor(),
         "cores": len(cores.available()),
         "governor": _governor(),
+        "congestion_control": sysctl("net.ipv4.tcp_congestion_control"),
         "mitigations": mitigations(),
         "binaries": dict(binaries),
     }

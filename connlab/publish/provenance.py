@@ -265,6 +265,7 @@ _SYSCTLS = (
     "vm.max_map_count",
     "net.core.somaxconn",
     "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_congestion_control",
     "net.ipv4.tcp_mem",
 )
 
