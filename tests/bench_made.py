@@ -39,7 +39,7 @@ def make_plan(*models: schema.Model, **other) -> plan.Plan:
     return plan.Plan(**facts | other)
 
 
-def made(arm, *rates, cost=5e-6, client=None, failure=None) -> list[windows.Window]:
+def made(arm, *rates, cost=5e-6, client=None, **other) -> list[windows.Window]:
     """Return a window of `arm` for each rate; costs are seconds per request."""
     return [
         windows.Window(
@@ -50,7 +50,7 @@ def made(arm, *rates, cost=5e-6, client=None, failure=None) -> list[windows.Wind
             throughput_rps=rate,
             server_cpu_per_request_s=cost,
             client_cpu_per_request_s=client,
-            failure=failure,
+            **other,
         )
         for number, rate in enumerate(rates)
     ]

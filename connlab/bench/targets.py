@@ -10,6 +10,7 @@ from connlab.bench.apart import Memory
 from connlab.bench.generator import DELAYS_MS, LAG_RATE, MANY, Found
 from connlab.bench.plan import BASE, FLOOR, Arm, Plan
 from connlab.bench.windows import Window
+from connlab.schema import CLIENT_QUEUE
 from connlab.study.comparing import ratio_paired
 from connlab.study.interval import Interval, t_interval
 
@@ -116,6 +117,7 @@ def judge(
         both = echo("uring", n), echo(BASE, n)
         verdicts.append(at_least(1.1, name, *both, PER_CPU))
         verdicts.append(_client(windows, echo(BASE, n)))
+        verdicts.append(_client_at_its_limit(windows, echo(BASE, n)))
     name = f"thread of {BASE}, {few} connections"
     verdicts.append(at_least(0.7, name, echo("thread"), echo(BASE)))
     name = f"http of echo, {BASE}, {few} connections"
@@ -129,6 +131,31 @@ def _client(windows: Sequence[Window], arm: Arm) -> Verdict:
     name = f"client of {arm.model}, CPU per {arm.workload}, {arm.connections}"
     verdict = reached(found, CLIENT_MOST, at_most=True)
     return Verdict(f"{name} connections", f"< {CLIENT_MOST}", found, verdict)
+
+
+def _client_at_its_limit(windows: Sequence[Window], base: Arm) -> Verdict:
+    """Compare what a request costs each side where it is the one that is waited for.
+
+    With a server that is hardly slower than the client both work all the time, and the
+    faster one, close behind the other, waits for cache lines that the other still has:
+    there each costs what the other does.
+    """
+    target = f"client at its limit of {base.model} at its, CPU per {base.workload}"
+    arms = {w.arm for w in windows if w.workload == base.workload and not w.failure}
+    waited_for = {
+        arm: t_interval(list(shares.values())).value
+        for arm in arms
+        if arm.connections == base.connections
+        and (shares := series(windows, arm, "waiting_share"))
+    }
+    bound = {arm: share for arm, share in waited_for.items() if share > CLIENT_QUEUE}
+    found = None
+    if bound and waited_for.get(base, 1) <= CLIENT_QUEUE:
+        most = max(bound, key=bound.__getitem__)
+        found = ratio(windows, most, base, CLIENT_COST, over=SERVER_COST)
+    verdict = reached(found, CLIENT_MOST, at_most=True)
+    name = f"{target}, {base.connections} connections"
+    return Verdict(name, f"< {CLIENT_MOST}", found, verdict)
 
 
 def _generator(own: Found) -> list[Verdict]:

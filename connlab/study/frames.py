@@ -237,10 +237,10 @@ def failed_only(frame: pd.DataFrame, gates: Sequence[str]) -> pd.Series:
     """Mark the trials that failed no gates but these, and at least one of them."""
     if "gates_failed" not in frame:
         return pd.Series(False, index=frame.index)
-    names = (
-        frame["gates_failed"].fillna("").astype(str).map(lambda t: set(t.split(", ")))
-    )
-    return names.map(lambda failed: failed <= set(gates)) & frame["failure"].isna()
+    wanted = set(gates)
+    texts = frame["gates_failed"].fillna("").astype(str)
+    only = [set(text.split(", ")) <= wanted for text in texts]
+    return pd.Series(only, index=frame.index, dtype=bool) & frame["failure"].isna()
 
 
 def speaking(frame: pd.DataFrame, metric: str, by: Sequence[str] = ()) -> pd.DataFrame:
