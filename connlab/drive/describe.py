@@ -82,9 +82,9 @@ _TRIAL = """\
 
 A trial is a fresh server process and a fresh client process. Its `key` is a hash of
 its factors and fixed settings, its repeat number, both binaries and the class of
-environment (kernel, processor, cores, mitigations): a sweep that is called again skips
-every key that is there. A line cut short by a crash is no fact; the next sweep cuts it
-off and says so.
+environment (kernel, processor, cores, congestion control, mitigations): a sweep that is
+called again skips every key that is there. A line cut short by a crash is no fact; the
+next sweep cuts it off and says so.
 
 A trial that failed, or that did not pass a gate, stays; `ok` says whether it may be
 used by rule. Times end in `_ns` (integers, nanoseconds) or `_s` (seconds), sizes in

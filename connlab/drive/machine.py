@@ -1,8 +1,9 @@
 """The machine and its software, as a run's manifest records them.
 
 Two parts matter: the *class of environment* (what must be equal for two trials to be
-compared: kernel, processor, cores, mitigations) is hashed into every trial's key, and
-everything else is recorded once per run. No path of this machine is recorded.
+compared: kernel, processor, cores, congestion control, mitigations) is hashed into
+every trial's key, and everything else is recorded once per run. No path of this machine
+is recorded.
 """
 
 from __future__ import annotations

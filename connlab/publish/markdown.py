@@ -11,6 +11,8 @@ from collections.abc import Collection, Sequence
 
 # What begins a list item or a heading where it begins a line.
 _LEADING = re.compile(r"^(\w{0,9})([-+().=])")
+# Characters of a cell that stay on one line where there is room.
+_LINE = 48
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|$@^~])")
 
 
@@ -115,9 +117,14 @@ def _line(text: object) -> str:
 
 
 def _width(head: str, cells: Sequence[str]) -> int:
-    """Give a column's share of the line: cells whole, heads may break at spaces."""
+    """Give a column's share of the line: cells whole, heads may break at spaces.
+
+    Cells of several lines count less, or they would squeeze the others.
+    """
     words = max(len(word) for word in [*head.split(), ""])
-    return 3 + max([words, len(head) * 3 // 5, *(min(len(c), 48) for c in cells)])
+    longest = max([len(cell) for cell in cells], default=0)
+    share = min(longest, _LINE) + max(0, longest - _LINE) // 4
+    return 3 + max(words, len(head) * 3 // 5, share)
 
 
 def _row(cells: Sequence[str]) -> str:
