@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -287,14 +289,33 @@ def test_value(bounds, verdict):
     ],
 )
 def test_steadier(pool_cv, thread_cv, verdict):
+    assert apply(scattered(12, pool_cv, thread_cv), STEADIER).verdict == verdict
+
+
+def test_a_scatter_of_few_trials_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = apply(scattered(4, 0.001, 0.1), STEADIER)
+    assert found.verdict == "holds"
+    assert 0 < found.effect.lo < found.effect.hi < 1
+
+
+STEADIER = {
+    "rule": "steadier",
+    "metric": "throughput_rps",
+    "arm": {"model": "pool"},
+    "baseline": {"model": "thread"},
+}
+
+
+def scattered(n: int, pool_cv: float, thread_cv: float):
+    """Return n trials of two models that scatter so much about the same mean."""
     dice = np.random.default_rng(5)
-    frame = two(100, 100, n=12)
+    frame = two(100, 100, n=n)
     for model, cv in (("pool", pool_cv), ("thread", thread_cv)):
         rows = frame.model == model
-        frame.loc[rows, "throughput_rps"] = 100 * (1 + cv * dice.standard_normal(12))
-    rule = {"rule": "steadier", "metric": "throughput_rps"}
-    rule |= {"arm": {"model": "pool"}, "baseline": {"model": "thread"}}
-    assert apply(frame, rule).verdict == verdict
+        frame.loc[rows, "throughput_rps"] = 100 * (1 + cv * dice.standard_normal(n))
+    return frame
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from scipy import stats as st
 
 from connlab.study import sizing
 from connlab.study.cells import is_bound, mostly_client_bound, pair
@@ -420,24 +419,27 @@ def steadier(
 
 
 def _ratio_of_scatters(y: np.ndarray, x: np.ndarray, seed: int) -> Interval:
-    def statistic(a, b, axis=-1):
-        scatter = [s.std(ddof=1, axis=axis) / s.mean(axis=axis) for s in (a, b)]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log(scatter[0] / scatter[1])
+    """Return the ratio of coefficients of variation with percentile bounds.
 
-    found = st.bootstrap(
-        (y, x),
-        statistic,
-        n_resamples=_RESAMPLES,
-        confidence_level=LEVEL,
-        method="percentile",
-        vectorized=True,
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    middle = float(statistic(y, x))
+    Bounds are members of the bootstrap distribution, not points between two of them as
+    in scipy: a resample of one trial again and again has no scatter, and between a
+    finite ratio and an infinite one there is no point.
+    """
+
+    def scatter(a: np.ndarray) -> np.ndarray:
+        return a.std(ddof=1, axis=-1) / a.mean(axis=-1)
+
+    def ratio(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return scatter(a) / scatter(b)
+
+    dice = np.random.default_rng(seed)
+    drawn = [dice.choice(side, size=(_RESAMPLES, len(side))) for side in (y, x)]
+    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    lo, hi = np.nanquantile(ratio(*drawn), tails, method="inverted_cdf")
     n = min(len(y), len(x))
-    bounds = (math.exp(b) for b in (middle, found.low, found.high))
-    return Interval(*bounds, n, LEVEL, "bootstrap over trials")
+    found = float(ratio(y, x))
+    return Interval(found, float(lo), float(hi), n, LEVEL, "bootstrap over trials")
 
 
 def outweighs(
