@@ -61,8 +61,13 @@ def display_unit(unit: str, values: Sequence[float]) -> tuple[float, str]:
 
 
 def decimals(interval: Interval) -> int:
-    """Return how many decimals the interval carries (negative: tens, hundreds)."""
+    """Return how many decimals the interval carries (negative: tens, hundreds).
+
+    Where all trials are alike, a whole number is printed whole.
+    """
     half = interval.half_width
+    if half == 0 and interval.value == round(interval.value):
+        return 0
     if not interval.determined or half <= 1e-12 * abs(interval.value):
         return _two_digits(interval.value) + (1 if interval.determined else 0)
     place = math.floor(math.log10(half))
