@@ -254,7 +254,8 @@ def _git() -> dict[str, Any] | None:
     commit = _git_says("rev-parse", "HEAD")
     if commit is None:
         return None
-    changed = _git_says("status", "--porcelain", "--untracked-files=no")
+    what = ["--", ".", ":(exclude)runs"]  # facts are no sources
+    changed = _git_says("status", "--porcelain", "--untracked-files=no", *what)
     return {"commit": commit, "dirty": changed is None or bool(changed)}
 
 
