@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
 import re
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -182,6 +184,30 @@ def test_the_same_data_give_the_same_bytes(frame, tmp_path):
         one, two = ((tmp_path / n / f"x.{kind}").read_bytes() for n in ("a", "b"))
         assert one == two, kind
     assert b"<dc:date>" not in (tmp_path / "a" / "x.svg").read_bytes()
+
+
+def test_a_compact_picture_says_and_shows_the_same(frame):
+    picture = figures.curves(frame, "throughput_rps")
+    out = io.StringIO()
+    with look.paper():
+        picture.figure.savefig(out, format="svg", metadata={"Date": None})
+    whole, small = out.getvalue(), picture.svg()
+    assert len(small) < 0.85 * len(whole)
+    before, after = (ElementTree.fromstring(text) for text in (whole, small))
+
+    def drawn(tree: ElementTree.Element) -> list[tuple[str, list[float]]]:
+        parts = [e for e in tree.iter() if e.tag.endswith(("}path", "}text", "}use"))]
+        places = [f"{e.get('d')} {e.get('x')} {e.get('y')}" for e in parts]
+        return [
+            (e.text, [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", place)])
+            for e, place in zip(parts, places, strict=True)
+        ]
+
+    for (text, numbers), (text_after, numbers_after) in zip(
+        drawn(before), drawn(after), strict=True
+    ):
+        assert (text or "").strip() == (text_after or "").strip()
+        assert numbers_after == pytest.approx(numbers, abs=0.01)
 
 
 def test_many_models_become_small_multiples(tmp_path):

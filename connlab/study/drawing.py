@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,8 +56,8 @@ class Picture:
         """
         folder.mkdir(parents=True, exist_ok=True)
         with look.paper():
-            self.figure.savefig(folder / f"{name}.svg", metadata=_SVG)
             self.figure.savefig(folder / f"{name}.pdf", metadata=_PDF)
+        (folder / f"{name}.svg").write_text(self.svg())
         self.data.to_csv(folder / f"{name}.csv", index=False)
         return {kind: f"{name}.{kind}" for kind in ("svg", "pdf", "csv")}
 
@@ -65,10 +66,30 @@ class Picture:
         out = io.StringIO()
         with look.paper():
             self.figure.savefig(out, format="svg", metadata=_SVG)
-        return out.getvalue()
+        return compact(out.getvalue())
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         return {"image/svg+xml": self.svg(), "text/plain": self.alt}
+
+
+def compact(svg: str) -> str:
+    """Return a picture in a fifth less text: it stands in pages, notebooks and runs.
+
+    The font is named once; indentation, empty groups, turns by nothing and what lies
+    below a hundredth of a point are left out.
+    """
+
+    def coarse(attribute: re.Match) -> str:
+        return re.sub(r"(\d\.\d\d)\d+", r"\1", attribute[0])
+
+    if font := re.search(r"font-family: ([^;\"]+); ", svg):
+        svg = svg.replace(font[0], "").replace(
+            "<svg ", f'<svg font-family="{font[1]}" ', 1
+        )
+    svg = re.sub(r' transform="rotate\(-0 [^"]*\)"', "", svg)
+    svg = re.sub(r'\b(?:d|x|y|transform)="[^"]*"', coarse, svg)
+    svg = re.sub(r'<g id="[^"]*"/>', "", svg)
+    return re.sub(r"\n\s*(?=<)", "\n", svg)
 
 
 _SVG = {"Date": None, "Creator": "connlab"}
