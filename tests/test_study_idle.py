@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import notebook_rules as rules
 import pandas as pd
@@ -47,6 +48,17 @@ def test_a_model_that_pays_for_silence_is_told_from_one_that_does_not(tmp_path):
     assert "CPU time of poll (with 5\u202f000" in idle.grown(
         frame, list(found.values())
     )
+
+
+def test_what_is_not_shown_does_not_pay_the_most(tmp_path):
+    frame = run(tmp_path, per_idle={"poll": 2e-9})
+    found = idle.growth(frame)
+    epoll = next(o for o in found if (o.where["model"], o.arm) == ("epoll", "5000"))
+    wide = replace(epoll.comparison.ratio, value=20.0, lo=-20.0, hi=50.0)
+    nothing = replace(epoll.comparison, ratio=wide, word="undetermined")
+    unsure = replace(epoll, comparison=nothing)
+    others = [o for o in found if o.where["model"] != "epoll"]
+    assert "paid by poll" in idle.answer(frame, [*others, unsure])
 
 
 def test_who_was_the_bottleneck_does_not_matter_to_a_cost(tmp_path):

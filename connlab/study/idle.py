@@ -231,13 +231,13 @@ def answer(frame: pd.DataFrame, found: Sequence[Compared]) -> str:
     if not most:
         return "This run cannot say: no model has usable trials with idle connections."
     names = look.styles(frame)
-    high = max(most, key=lambda one: one.comparison.ratio.value)
     dear = [one for one in most if one.word == "dearer than"]
     flat = [one for one in most if one.word == "indistinguishable from"]
     tally = f"of {counted(len(most), 'model')} {len(dear)} pay CPU time for silence"
     tally += f" and {len(flat)} demonstrably do not" if flat else ""
     if not dear:
         return f"No CPU time that could be shown: {tally}."
+    high = max(dear, key=lambda one: one.comparison.ratio.value)
     who = names[high.where["model"]].label
     silent = f"with {plain(float(high.arm))} idle connections"
     times = f"{{}} times the CPU time per request {silent}"
