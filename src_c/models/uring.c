@@ -96,13 +96,13 @@ static void arm_receive(struct loop *loop, struct client *client)
     if (client->receiving)
         return;
     struct io_uring_sqe *entry = uring_entry(&loop->ring);
-    if (client->streams)
+    if (client->streams) {
         io_uring_prep_recv(entry, client->conn.fd, NULL, 0, 0);
-    else
-        io_uring_prep_recv_multishot(entry, client->conn.fd, NULL, 0, 0);
-    client->source = client->streams ? &loop->large : &loop->small;
-    if (client->streams)
         entry->ioprio |= IORING_RECVSEND_POLL_FIRST;
+    } else {
+        io_uring_prep_recv_multishot(entry, client->conn.fd, NULL, 0, 0);
+    }
+    client->source = client->streams ? &loop->large : &loop->small;
     entry->flags |= IOSQE_BUFFER_SELECT;
     entry->buf_group = (uint16_t)client->source->group;
     entry->user_data = name(client, RECEIVE);
