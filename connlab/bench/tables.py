@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 from rich.console import Console
@@ -18,8 +18,8 @@ from connlab.bench.targets import (
     RATE,
     SERVER_COST,
     Verdict,
+    mean,
     ratio,
-    series,
 )
 from connlab.bench.windows import Window
 from connlab.study.interval import Interval, t_interval
@@ -128,11 +128,6 @@ def _percent(share: float) -> str:
     return f"{share:.0%}".replace("%", " %")
 
 
-def _mean(windows: Sequence, arm: Hashable, what: str) -> Interval | None:
-    values = list(series(windows, arm, what).values())
-    return t_interval(values) if values else None
-
-
 def _windows(
     windows: Sequence[Window], known: Sequence[Arm], workload: str, count: int
 ) -> Table:
@@ -150,12 +145,12 @@ def _windows(
     for arm in known:
         if (arm.workload, arm.connections) != (workload, count):
             continue
-        cost = _mean(windows, arm, "server_cpu_per_request_s")
-        switches = _mean(windows, arm, "switches_per_request")
-        waiting = _mean(windows, arm, "waiting_share")
+        cost = mean(windows, arm, "server_cpu_per_request_s")
+        switches = mean(windows, arm, "switches_per_request")
+        waiting = mean(windows, arm, "waiting_share")
         table.add_row(
             arm.model,
-            mean_text(_mean(windows, arm, RATE)),
+            mean_text(mean(windows, arm, RATE)),
             interval_text(ratio(windows, arm, floor, RATE)),
             mean_text(cost, digits=2, scale=1e6),
             interval_text(ratio(windows, arm, base, PER_CPU)),
@@ -213,9 +208,9 @@ def _clients(runs: Sequence[Spent]) -> Table:
         ratios = [ratio(runs, OURS, name, what) for what in figures]
         table.add_row(
             name,
-            mean_text(_mean(runs, name, RATE)),
-            mean_text(_mean(runs, name, CLIENT_COST), digits=2, scale=1e6),
-            mean_text(_mean(runs, name, SERVER_COST), digits=2, scale=1e6),
+            mean_text(mean(runs, name, RATE)),
+            mean_text(mean(runs, name, CLIENT_COST), digits=2, scale=1e6),
+            mean_text(mean(runs, name, SERVER_COST), digits=2, scale=1e6),
             *("" if name == OURS else interval_text(found) for found in ratios),
             _failed(mine),
         )
@@ -225,12 +220,12 @@ def _clients(runs: Sequence[Spent]) -> Table:
 def _lag(windows: Sequence[Lag]) -> Table:
     table = _table("client", "requests/s", "p50 µs", "p99 µs", "max µs", notes=True)
 
-    def mean(name: str) -> Interval | None:
+    def typical(name: str) -> Interval | None:
         values = [getattr(one, name) for one in windows if not one.failure]
         return t_interval(values) if values else None
 
-    late = [_scaled_text(mean(f"{p}_s"), 1e6) for p in ("p50", "p99", "max")]
-    table.add_row(OURS, mean_text(mean(RATE)), *late, _failed(windows))
+    late = [_scaled_text(typical(f"{p}_s"), 1e6) for p in ("p50", "p99", "max")]
+    table.add_row(OURS, mean_text(typical(RATE)), *late, _failed(windows))
     for name in PEERS:
         table.add_row(name, NOTHING, "none: closed loop only")
     return table

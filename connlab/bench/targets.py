@@ -53,6 +53,12 @@ def series(windows: Iterable[Any], arm: Hashable, what: str) -> dict[int, float]
     }
 
 
+def mean(windows: Sequence[Any], arm: Hashable, what: str) -> Interval | None:
+    """Return one figure of an arm over its rounds; None where no window has it."""
+    values = list(series(windows, arm, what).values())
+    return t_interval(values) if values else None
+
+
 def ratio(
     windows: Sequence[Any],
     y: Hashable,
@@ -141,17 +147,16 @@ def _client_at_its_limit(windows: Sequence[Window], base: Arm) -> Verdict:
     there each costs what the other does.
     """
     target = f"client at its limit of {base.model} at its, CPU per {base.workload}"
-    arms = {w.arm for w in windows if w.workload == base.workload and not w.failure}
-    waited_for = {
-        arm: t_interval(list(shares.values())).value
+    here = (base.workload, base.connections)
+    arms = {w.arm for w in windows if (w.workload, w.connections) == here}
+    waiting = {
+        arm: share.value
         for arm in arms
-        if arm.connections == base.connections
-        and (shares := series(windows, arm, "waiting_share"))
+        if (share := mean(windows, arm, "waiting_share"))
     }
-    bound = {arm: share for arm, share in waited_for.items() if share > CLIENT_QUEUE}
+    most = max(waiting, key=waiting.__getitem__, default=base)
     found = None
-    if bound and waited_for.get(base, 1) <= CLIENT_QUEUE:
-        most = max(bound, key=bound.__getitem__)
+    if waiting.get(base, 1) <= CLIENT_QUEUE < waiting.get(most, 0):
         found = ratio(windows, most, base, CLIENT_COST, over=SERVER_COST)
     verdict = reached(found, CLIENT_MOST, at_most=True)
     name = f"{target}, {base.connections} connections"

@@ -218,7 +218,7 @@ def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:
         Metrics that the analysis reads.
     """
     proof = needs and not any(map(client_matters, needs))
-    keep = but_for_client(frame) if proof else _ok(frame)
+    keep = but_for_client(frame) if proof else passed(frame)
     for column in needs:
         keep &= frame[column].notna()
     return frame[keep]
@@ -226,10 +226,11 @@ def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:
 
 def but_for_client(frame: pd.DataFrame) -> pd.Series:
     """Mark the usable trials, and those that only a saturated client spoils."""
-    return _ok(frame) | failed_only(frame, ["client"])
+    return passed(frame) | failed_only(frame, ["client"])
 
 
-def _ok(frame: pd.DataFrame) -> pd.Series:
+def passed(frame: pd.DataFrame) -> pd.Series:
+    """Mark the trials without a failure that passed every gate."""
     return frame["ok"].fillna(False).astype(bool)
 
 
@@ -294,9 +295,9 @@ def cells(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         {
             **dict(zip(by, values, strict=True)),
             "trials": len(group),
-            "used": int(group["ok"].fillna(False).sum()),
+            "used": int(passed(group).sum()),
             "reason": _most_frequent(group["reason"]),
-            "label": _most_frequent(group.loc[group["ok"].fillna(False), "label"]),
+            "label": _most_frequent(group.loc[passed(group), "label"]),
         }
         for values, group in grouped
     ]

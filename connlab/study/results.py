@@ -31,7 +31,7 @@ from connlab.study.formatting import (
     number_text,
     span,
 )
-from connlab.study.frames import cells, load_manifest
+from connlab.study.frames import cells, load_manifest, passed
 from connlab.study.interval import Interval
 from connlab.study.tables import Table
 
@@ -250,7 +250,7 @@ def _finite(x: float) -> float | None:
 def count_trials(frame: pd.DataFrame) -> dict[str, int]:
     """Return how many trials there are, were used, failed, were left out by a gate."""
     failed = int(frame["failure"].notna().sum())
-    used = int(frame["ok"].fillna(False).sum())
+    used = int(passed(frame).sum())
     left_out = len(frame) - used - failed
     return {
         "total": len(frame),

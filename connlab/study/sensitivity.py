@@ -16,7 +16,7 @@ import pandas as pd
 
 from connlab.study.cells import CLIENT_BOUND, Compared, compare_cells
 from connlab.study.costs import WORDS as COST_WORDS
-from connlab.study.frames import usable
+from connlab.study.frames import passed, usable
 from connlab.study.interval import min_trials_for_quantile, quantile_interval
 from connlab.study.metrics import metric as metric_of
 
@@ -123,7 +123,7 @@ def slowest_block(subject: Subject) -> int | None:
 def with_flagged(subject: Subject) -> list[Compared] | None:
     """Let trials in that did not pass a gate; None where all of them did."""
     frame = subject.frame
-    flagged = frame["failure"].isna() & ~frame["ok"].fillna(False).astype(bool)
+    flagged = frame["failure"].isna() & ~passed(frame)
     if not flagged.any():
         return None
     return _compared(replace(subject, frame=frame.assign(ok=frame["ok"] | flagged)))
