@@ -1,6 +1,6 @@
 /* floor.c -- measures the machine, not a server: the bounds of every figure.
  *
- *     floor [--what echo,ping-pong,switch,thread,process,timer]
+ *     floor [--what echo,ping-pong,switch,thread,process,timer,neighbour]
  *           [--connections N] [--size BYTES] [--duration S] [--repeats N]
  *           [--cores A,B] [--server HOST:PORT [--server-pid PID]]
  *
@@ -28,16 +28,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum what { ECHO, PING_PONG, SWITCH, THREAD, PROCESS, TIMER, WHATS };
+enum what { ECHO, PING_PONG, SWITCH, THREAD, PROCESS, TIMER, NEIGHBOUR, WHATS };
 
 static const char *const what_names[WHATS] = {
-    "echo", "ping-pong", "switch", "thread", "process", "timer",
+    "echo", "ping-pong", "switch", "thread", "process", "timer", "neighbour",
 };
 
 enum { REPEATS_MAX = 1000 };
 
 static struct floor_echo echoes[REPEATS_MAX];
-static double costs_ns[WHATS][REPEATS_MAX];
+static double costs[WHATS][REPEATS_MAX];  /* ns; the neighbour's a ratio */
 static struct floor_overshoot sleeps[REPEATS_MAX];
 
 _Noreturn void floor_die(const char *call)
@@ -140,7 +140,7 @@ static unsigned read_whats(char *text)
             what++;
         if (what == WHATS)
             usage("--what %s: want some of echo,ping-pong,switch,thread,"
-                  "process,timer", word);
+                  "process,timer,neighbour", word);
         whats |= 1u << what;
     }
     return whats;
@@ -218,11 +218,12 @@ static void measure(const struct floor_plan *plan, enum what what, unsigned i)
 {
     switch (what) {
     case ECHO: echoes[i] = floor_echo(plan); break;
-    case PING_PONG: costs_ns[what][i] = floor_ping_pong_ns(plan); break;
-    case SWITCH: costs_ns[what][i] = floor_switch_ns(plan); break;
-    case THREAD: costs_ns[what][i] = floor_thread_ns(plan); break;
-    case PROCESS: costs_ns[what][i] = floor_process_ns(plan); break;
+    case PING_PONG: costs[what][i] = floor_ping_pong_ns(plan); break;
+    case SWITCH: costs[what][i] = floor_switch_ns(plan); break;
+    case THREAD: costs[what][i] = floor_thread_ns(plan); break;
+    case PROCESS: costs[what][i] = floor_process_ns(plan); break;
     case TIMER: sleeps[i] = floor_timer(plan); break;
+    case NEIGHBOUR: costs[what][i] = floor_neighbour(plan); break;
     case WHATS: break;
     }
 }
@@ -302,9 +303,10 @@ static void print_cost(const struct floor_plan *plan, enum what what)
     static const char *const keys[WHATS] = {
         [PING_PONG] = "round_trip_ns", [SWITCH] = "switch_ns",
         [THREAD] = "create_join_ns", [PROCESS] = "fork_wait_ns",
+        [NEIGHBOUR] = "slowdown",
     };
     printf(",\"%s\":{", what == PING_PONG ? "ping_pong" : what_names[what]);
-    print_array(plan, keys[what], NULL, costs_ns[what]);
+    print_array(plan, keys[what], NULL, costs[what]);
     printf("}");
 }
 

@@ -54,6 +54,10 @@ double floor_process_ns(const struct floor_plan *plan);
 struct floor_overshoot { double median_ns, p99_ns, max_ns; };
 struct floor_overshoot floor_timer(const struct floor_plan *plan);
 
+/* How often as long a computation takes on cores[0] while cores[1] is busy:
+ * 1 where they are two, near 2 where they share one; negative for one core. */
+double floor_neighbour(const struct floor_plan *plan);
+
 _Noreturn void floor_die(const char *call);
 
 /* Stay on this core from now on. */

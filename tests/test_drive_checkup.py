@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import resource
+from types import SimpleNamespace
 
 import pytest
 
@@ -113,6 +114,25 @@ def _grades(facts: dict, registry: schema.Registry | None = None) -> dict[str, s
     return {finding.name: finding.grade for finding in found.findings}
 
 
+def test_cores_that_slow_each_other_are_noise():
+    shared = _facts() | {"neighbour": 1.7}
+    assert _grades(shared)["busy neighbour"] == "noise"
+    assert "1.70 × the time alone" in str(checkup.judge(shared, _registry()))
+    assert _grades(_facts() | {"neighbour": 1.02})["busy neighbour"] == "ok"
+    assert "busy neighbour" not in _grades(_facts() | {"neighbour": None})
+
+
+def test_one_core_and_two_threads_of_one_are_noise(monkeypatch):
+    """Judged from facts alone: what this machine's cores are does not matter."""
+    monkeypatch.setattr(checkup.procfs, "read_text", None)
+    assert _grades(_facts() | {"cores": [0]})["cores"] == "noise"
+    apart = _facts() | {"cores": [0, 1], "physical": [[0], [1]]}
+    assert _grades(apart)["cores"] == "ok"
+    found = checkup.judge(apart | {"physical": [[0, 1]]}, _registry())
+    said = next(f for f in found.findings if f.name == "cores")
+    assert (said.grade, said.value) == ("noise", "2 threads of one physical core")
+
+
 def test_nothing_is_in_the_way_of_a_good_machine():
     found = checkup.judge(_facts(), _registry())
     assert {finding.grade for finding in found.findings} == {"ok"}
@@ -123,6 +143,7 @@ def test_nothing_is_in_the_way_of_a_good_machine():
     ("name", "grade", "changes"),
     [
         ("cores", "noise", {"cores": [0]}),
+        ("CPU quota", "noise", {"machine/cpu_quota": 1.5}),
         ("other load", "noise", {"busy": 0.3}),
         ("timer", "noise", {"timer_late_us": 900.0}),
         ("governor", "noise", {"machine/governor": "powersave"}),
@@ -164,6 +185,28 @@ def test_this_machine():
     assert 0 <= found.facts["busy"] <= 1.1
     assert all(len(line) < 200 for line in str(found).splitlines())
     assert found._repr_html_().startswith("<pre>")
+
+
+def test_what_the_cores_are_is_among_the_facts(monkeypatch):
+    monkeypatch.setattr(checkup, "_busy", lambda seconds: 0.0)
+    monkeypatch.setattr(checkup, "neighbour", lambda: None)
+    monkeypatch.setattr(checkup.cores, "available", lambda: (0, 4, 1))
+    monkeypatch.setattr(checkup.cores, "physical", lambda cores: [(0, 4), (1,)])
+    found = checkup.gather()
+    assert (found["cores"], found["physical"]) == ([0, 4, 1], [[0, 4], [1]])
+
+
+def test_only_cores_that_trials_may_use_are_watched_for_other_load(monkeypatch):
+    seen = []
+
+    def machine(cores):
+        seen.append(cores)
+        return SimpleNamespace(busy_s=0.0, steal_s=0.0)
+
+    monkeypatch.setattr(checkup.cores, "available", lambda: (2,))
+    monkeypatch.setattr(checkup.procfs, "machine", machine)
+    assert checkup._busy(0.01) == 0.0
+    assert seen == [(2,), (2,)]
 
 
 def test_ports_of_a_range():

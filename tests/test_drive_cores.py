@@ -6,31 +6,133 @@ import os
 
 import pytest
 
-from connlab.drive import cores
+from connlab.drive import cores, procfs
+
+#: cores 0 and 4, 1 and 5, … are threads of one physical core; as Linux numbers them
+THREADS = (0, 4, 1, 5, 2, 6, 3, 7)
+
+
+def _alone(core: int) -> int:
+    return core
+
+
+def _paired(core: int) -> int:
+    return core % 4
 
 
 def test_two_cores_are_one_each():
-    assert cores.split([0, 1]) == cores.Cores((0,), (1,), False)
+    assert cores.split([0, 1], place=_alone) == cores.Cores((0,), (1,), False)
 
 
 def test_one_core_is_shared_and_said():
-    split = cores.split([3])
-    assert split.recorded() == {"server": [3], "client": [3], "shared": True}
+    assert cores.split([3], place=_alone).recorded() == {
+        "server": [3],
+        "client": [3],
+        "shared": True,
+        "siblings": False,
+    }
 
 
 def test_half_each_without_overlap():
-    split = cores.split([0, 1, 2, 3, 4])
+    split = cores.split([0, 1, 2, 3, 4], place=_alone)
     assert set(split.server).isdisjoint(split.client)
     assert len(split.server) == 2
     assert len(split.client) == 3
 
 
 def test_the_server_may_be_given_a_number_of_cores():
-    assert cores.split([0, 1, 2, 3], server=3).client == (3,)
-    assert cores.split([0, 1], server=2).shared
+    assert cores.split([0, 1, 2, 3], server=3, place=_alone).client == (3,)
+    assert cores.split([0, 1], server=2, place=_alone).shared
     with pytest.raises(ValueError, match="1 to 2"):
-        cores.split([0, 1], server=3)
+        cores.split([0, 1], server=3, place=_alone)
 
 
-def test_available_cores_are_those_of_this_process():
+@pytest.mark.parametrize(
+    ("server", "sets"),
+    [
+        (None, ((0, 1, 4, 5), (2, 6, 3, 7))),
+        (1, ((0,), (1, 5, 2, 6, 3, 7))),
+        (2, ((0, 1), (2, 6, 3, 7))),
+        (3, ((0, 1, 2), (3, 7))),
+        (5, ((0, 1, 2, 4, 5), (3, 7))),
+        (6, ((0, 1, 2, 4, 5, 6), (3, 7))),
+    ],
+)
+def test_server_and_client_meet_on_no_physical_core(server, sets):
+    split = cores.split(THREADS, server=server, place=_paired)
+    assert split == cores.Cores(*sets, shared=False, siblings=False)
+
+
+def test_where_they_have_to_meet_on_one_it_is_said():
+    assert cores.split([0, 4], place=_paired) == cores.Cores((0,), (4,), False, True)
+    most = cores.split(THREADS, server=7, place=_paired)
+    assert (most.client, most.shared, most.siblings) == ((7,), False, True)
+    assert cores.split(THREADS, server=8, place=_paired).shared
+
+
+def test_three_physical_cores_are_not_cut_in_half():
+    split = cores.split([0, 4, 1, 5, 2, 6], place=_paired)
+    assert (split.server, split.client) == ((0, 4), (1, 5, 2, 6))
+
+
+def test_one_core_each_are_two_physical_ones():
+    assert cores.one_each(THREADS, place=_paired) == cores.Cores((0,), (1,), False)
+    assert cores.one_each([0, 4], place=_paired).siblings
+
+
+def test_available_cores_are_those_of_this_process(monkeypatch):
+    monkeypatch.setattr(procfs, "cpu_quota", lambda: None)
     assert set(cores.available()) == os.sched_getaffinity(0)
+
+
+def test_a_quota_leaves_as_many_cores_as_it_is_worth(monkeypatch):
+    for quota, most in ((0.5, 1), (1.0, 1), (1.9, 1), (1e6, 1e6)):
+        monkeypatch.setattr(procfs, "cpu_quota", lambda quota=quota: quota)
+        there = cores.available()
+        assert len(there) == min(most, len(os.sched_getaffinity(0)))
+        assert set(there) <= os.sched_getaffinity(0)
+
+
+@pytest.mark.parametrize(
+    ("quota", "kept"),
+    [
+        (0.3, [0]),
+        (2.0, [0, 1]),
+        (4.9, [0, 1, 2, 3]),
+        (6.0, [0, 4, 1, 5, 2, 3]),
+        (99.0, list(THREADS)),
+    ],
+)
+def test_of_few_cores_each_is_a_physical_one(quota, kept):
+    assert cores.within(THREADS, quota, place=_paired) == kept
+
+
+def test_a_physical_core_is_named_by_its_first_thread(monkeypatch):
+    """Two clusters of a package: the kernel's numbers begin anew in each."""
+    siblings = {0: "0-1", 1: "0-1", 2: "2,6", 6: "2,6", 4: "4", 5: ""}
+    files = {
+        f"/sys/devices/system/cpu/cpu{core}/topology/{name}": text + "\n"
+        for core, threads in siblings.items()
+        for name, text in (("thread_siblings_list", threads), ("core_id", "0"))
+    }
+    monkeypatch.setattr(procfs, "read_text", lambda path: files.get(path, ""))
+    named = {core: cores.place(core) for core in (*siblings, 7)}
+    assert named == {0: 0, 1: 0, 2: 2, 6: 2, 4: 4, 5: 5, 7: 7}
+
+
+def test_cores_of_a_package_stand_together(monkeypatch):
+    files = {
+        f"/sys/devices/system/cpu/cpu{core}/topology/physical_package_id": f"{core % 2}"
+        for core in range(4)
+    }
+    monkeypatch.setattr(procfs, "read_text", lambda path: files.get(path, ""))
+    monkeypatch.setattr(procfs, "cpu_quota", lambda: None)
+    monkeypatch.setattr(cores.os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    assert cores.available() == (0, 2, 1, 3)
+
+
+def test_threads_of_one_physical_core_stand_together():
+    there = cores.available()
+    groups = cores.physical(there)
+    assert [core for threads in groups for core in threads] == list(there)
+    assert len(groups) == len({cores.place(core) for core in there})

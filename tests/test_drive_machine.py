@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import pytest
 
 from connlab import schema
-from connlab.drive import machine
+from connlab.drive import machine, procfs
 
 
 @pytest.fixture
@@ -48,3 +49,36 @@ def test_the_congestion_control_belongs_to_the_class():
     other = facts | {"congestion_control": "another"}
     assert machine.environment_class(facts) != machine.environment_class(other)
     assert machine.differences(facts, other) == "congestion_control"
+
+
+@pytest.mark.parametrize(
+    ("there", "whole", "quota", "more"),
+    [
+        ((0, 1), 2, None, {}),
+        ((0, 4, 1), 2, None, {"physical_cores": 2}),
+        ((0, 1), 2, 2.5, {"cpu_quota": 2.5}),
+    ],
+)
+def test_what_few_machines_have_is_in_the_class_only_where_it_is(
+    monkeypatch, there, whole, quota, more
+):
+    monkeypatch.setattr(machine.cores, "available", lambda: there)
+    monkeypatch.setattr(procfs, "cpu_quota", lambda: quota)
+    monkeypatch.setattr(machine.cores, "physical", lambda cores: [()] * whole)
+    found = machine.environment({})
+    names = {"physical_cores", "cpu_quota"} & set(found)
+    assert {name: found[name] for name in names} == more
+
+
+def test_a_class_measured_before_keeps_its_name():
+    path = schema.project_root() / "runs" / "reference" / "manifest.json"
+    if not path.is_file():
+        pytest.skip("no reference run here")
+    for name, facts in json.loads(path.read_text())["environments"].items():
+        assert machine.environment_class(facts) == name
+
+
+def test_a_fact_that_only_the_older_class_has_is_a_difference():
+    older = {"cpu": "a", "cpu_quota": 1.5}
+    assert machine.differences(older, {"cpu": "a"}) == "cpu_quota"
+    assert machine.differences({"cpu": "a"}, older) == "cpu_quota"

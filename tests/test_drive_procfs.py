@@ -114,6 +114,77 @@ def test_the_kernels_own_threads_are_found_or_count_nothing():
     assert (procfs.softirq_s() > 0) == seen
 
 
+STAT = """\
+cpu  100 0 0 900 0 0 0 30 0 0
+cpu0 70 0 0 450 0 0 0 10 0 0
+cpu1 20 0 0 450 0 0 0 20 0 0
+cpu10 10 0 0 450 0 0 0 0 0 0
+intr 5
+"""
+
+
+@pytest.mark.parametrize(
+    ("cores", "busy", "stolen"),
+    [(None, 100, 30), ({1}, 20, 20), ({0, 10}, 80, 10), ({1, 4}, 100, 30)],
+)
+def test_the_time_of_other_cores_is_not_ours(cores, busy, stolen):
+    """A core without a line stands for numbers that the container does not have."""
+    found = procfs.parse_stat(STAT, cores)
+    assert found == pytest.approx((busy * procfs.TICK_S, stolen * procfs.TICK_S))
+
+
+def test_the_cores_of_this_machine_together_are_all_of_it():
+    before = procfs.machine()
+    found = procfs.machine(range(os.cpu_count()))
+    after = procfs.machine()
+    cut_s = 5 * procfs.TICK_S * os.cpu_count()  # of each core, of each kind of time
+    assert before.busy_s - cut_s <= found.busy_s <= after.busy_s
+    assert before.softirq_s <= found.softirq_s <= after.softirq_s
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"),
+    [
+        ("250000 100000\n", 2.5),
+        ("max 100000\n", None),
+        ("-1\n 100000\n", None),
+        ("50000\n 100000\n", 0.5),
+        (" ", None),
+        ("", None),
+    ],
+)
+def test_a_quota_is_so_many_cores(text, cores):
+    assert procfs.parse_quota(text) == cores
+
+
+@pytest.mark.parametrize(
+    ("files", "quota"),
+    [
+        ({}, None),
+        ({"a/b/cpu.max": "max 100000"}, None),
+        ({"a/b/cpu.max": "300000 100000", "a/cpu.max": "150000 100000"}, 1.5),
+        ({"cpu.max": "200000 100000"}, 2.0),
+        ({"cpu/c/cpu.cfs_quota_us": "-1", "cpu/c/cpu.cfs_period_us": "100000"}, None),
+        ({"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000"}, 0.5),
+    ],
+)
+def test_the_least_quota_counts_of_our_cgroup_and_those_around_it(
+    tmp_path, monkeypatch, files, quota
+):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
+    monkeypatch.setattr(procfs, "CGROUPS", str(tmp_path))
+    monkeypatch.setattr(procfs, "cgroup_paths", lambda: {"": "/a/b", "cpu": "/c"})
+    assert procfs.cpu_quota() == quota
+
+
+def test_controllers_that_are_mounted_together_have_one_cgroup(monkeypatch):
+    text = "4:cpu,cpuacct:/a:b\n0::/\n"
+    monkeypatch.setattr(procfs, "read_text", lambda path: text)
+    assert procfs.cgroup_paths() == {"cpu": "/a:b", "cpuacct": "/a:b", "": "/"}
+
+
 def test_parsers_of_the_machine():
     assert procfs.parse_stat("cpu  100 5 50 900 7 1 2 30 9 0\ncpu0 1") == (
         pytest.approx(158 * procfs.TICK_S),

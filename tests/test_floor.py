@@ -1,6 +1,8 @@
 """build/floor: an array with one number per repeat for each cost, and its usage."""
 
 import json
+import os
+import statistics
 import subprocess
 
 import pytest
@@ -19,6 +21,7 @@ ARRAYS = {
     "thread": ("create_join_ns",),
     "process": ("fork_wait_ns",),
     "timer": ("overshoot_p50_ns", "overshoot_p99_ns", "overshoot_max_ns"),
+    "neighbour": ("slowdown",),
 }
 
 
@@ -47,6 +50,26 @@ def test_only_what_is_asked_for_is_measured():
     code, out, _ = floor("--what", "timer,switch", "--duration", "0.01")
     assert code == 0
     assert {"timer", "switch"} == set(json.loads(out)) & set(ARRAYS)
+
+
+@pytest.mark.serial
+def test_a_computation_beside_a_busy_core_takes_between_one_and_two_times_as_long():
+    there = sorted(os.sched_getaffinity(0))
+    if len(there) < 2:
+        pytest.skip("needs two cores")
+    pair = f"{there[0]},{there[1]}"
+    code, out, err = floor("--what=neighbour", f"--cores={pair}", "--duration=0.2")
+    assert code == 0, err
+    # half and thrice: what another program on either core can make of it
+    assert 0.5 < statistics.median(json.loads(out)["neighbour"]["slowdown"]) < 3
+
+
+def test_one_core_has_no_neighbour():
+    core = min(os.sched_getaffinity(0))
+    told = ["--what=neighbour", f"--cores={core},{core}", "--repeats=1"]
+    code, out, err = floor(*told)
+    assert code == 0, err
+    assert json.loads(out)["neighbour"]["slowdown"] == [None]
 
 
 def test_the_client_half_drives_a_server_and_reads_its_cpu_time():

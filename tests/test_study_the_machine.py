@@ -41,12 +41,12 @@ def run(tmp_path, *, found=1.0, twin=1.0, blocks=10, cv=0.005, spoilt=(), waitin
     return made.load(tmp_path, trials)
 
 
-def answered(tmp_path, **options):
+def answered(tmp_path, beside=None, **options):
     frame = run(tmp_path, **options)
     results = tm.begin(frame, root=tmp_path)
     same = tm.aa(results, frame)
     found = tm.delay(results, frame, known_ms=1000 * KNOWN_S)
-    return tm.answer(same, found), same, found
+    return tm.answer(same, found, beside), same, found
 
 
 def test_both_controls_hold_on_a_good_machine(tmp_path):
@@ -67,6 +67,39 @@ def test_a_delay_that_is_not_found_is_told(tmp_path):
     said, _, found = answered(tmp_path, found=0.9)
     assert "the known delay was not recovered within 1 %" in said
     assert found.effect.value == pytest.approx(0.9, abs=0.02)
+
+
+def beside(*slowdowns):
+    report = {"neighbour": {"slowdown": list(slowdowns)}}
+    return calibration.floor_intervals(calibration.floors(report))
+
+
+@pytest.mark.parametrize(
+    ("slowdowns", "told"),
+    [
+        ([1.0, 1.01, 0.99, 1.0], "the cores are two."),
+        ([1.7, 1.71, 1.69, 1.7], "they share what they work with"),
+        ([1.0, 1.3, 1.0, 1.2], "whether the cores are two is undetermined."),
+        ([1.0], "whether the cores are two is undetermined."),
+    ],
+)
+def test_a_busy_neighbour_tells_whether_the_cores_are_two(slowdowns, told):
+    said = tm.neighbour_said(beside(*slowdowns))
+    assert told in said
+    assert "times as long as alone" in said
+
+
+def test_without_a_second_core_no_neighbour_is_measured():
+    assert beside(None) == {}
+    assert tm.neighbour_said({}).endswith("was not measured.")
+
+
+def test_cores_that_are_one_are_told_in_the_answer(tmp_path):
+    shared = beside(1.7, 1.71, 1.69, 1.7)["neighbour"]
+    said, *_ = answered(tmp_path, beside=shared)
+    assert said.startswith("Only with care: server and client share a physical core;")
+    good, *_ = answered(tmp_path, beside=beside(1.0, 1.01, 0.99)["neighbour"])
+    assert good.startswith("Yes")
 
 
 def test_without_usable_trials_nothing_is_answered(tmp_path):

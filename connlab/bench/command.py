@@ -137,7 +137,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         size=options.size,
         idle=options.idle,
         seed=options.seed,
-        cores=cores.Cores((usable[0],), (usable[1],), False),
+        cores=cores.one_each(usable),
         programs=built,
     )
 

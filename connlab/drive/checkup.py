@@ -27,6 +27,7 @@ from typing import Any
 
 from connlab import schema
 from connlab.drive import cores, machine, procfs, programs
+from connlab.drive.floor import neighbour
 
 #: descriptors that a server needs beside those of its connections
 _OWN_DESCRIPTORS = 16
@@ -40,6 +41,8 @@ _MEMORY = {"descriptors": 5_000, "threads": 45_000, "processes": 250_000}
 _ENOUGH = 20_000
 _BUSY = 0.05
 _LATE_US = 200
+#: how much longer a computation may take beside a busy core, for the cores to be two
+_BESIDE = 1.1
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,12 @@ def gather() -> dict[str, Any]:
     return {
         "machine": known,
         "cores": list(cores.available()),
+        "physical": [list(threads) for threads in cores.physical(cores.available())],
         "compiler": found["compiler"],
         "programs": found["programs"],
         "memory_available_bytes": _memory_available(),
         "busy": _busy(0.5),
+        "neighbour": neighbour(),
         "timer_late_us": _timer_late_us(),
         "tools": {
             name: shutil.which(name) is not None
@@ -126,6 +131,8 @@ def judge(facts: Mapping[str, Any], registry: schema.Registry | None) -> Checkup
     findings = [
         _system(facts),
         _cores(facts),
+        *_quota(facts),
+        *_neighbour(facts),
         *_noise(facts),
         *_limits(facts),
         *_missing(facts, registry),
@@ -227,17 +234,65 @@ def _system(facts: Mapping) -> Finding:
 
 def _cores(facts: Mapping) -> Finding:
     count = len(facts["cores"])
-    if count >= 2:
-        split = cores.split(facts["cores"])
-        apart = f"server on {list(split.server)}, client on {list(split.client)}"
-        return Finding("cores", str(count), means=apart)
-    return Finding(
-        "cores",
-        "1",
-        "noise",
-        "server and client share it, so each slows the other",
-        "use a machine with two cores or more",
-    )
+    place = _places(facts)
+    sets = cores.split(facts["cores"], place=lambda core: place.get(core, core))
+    if sets.shared:
+        return Finding(
+            "cores",
+            str(count),
+            "noise",
+            "server and client share it, so each slows the other",
+            "use a machine with two cores or more",
+        )
+    apart = f"server on {list(sets.server)}, client on {list(sets.client)}"
+    if sets.siblings:
+        return Finding(
+            "cores",
+            f"{count} threads of one physical core",
+            "noise",
+            f"{apart}: each slows the other",
+            "use a machine with two physical cores or more",
+        )
+    return Finding("cores", str(count), means=apart)
+
+
+def _places(facts: Mapping) -> dict[int, int]:
+    """Return the first thread of the physical core that each core belongs to."""
+    groups = facts.get("physical") or ()
+    return {core: threads[0] for threads in groups for core in threads}
+
+
+def _quota(facts: Mapping) -> list[Finding]:
+    """Return what a container's quota of CPU time means, where there is one."""
+    quota = facts["machine"].get("cpu_quota")
+    if quota is None:
+        return []
+    return [
+        Finding(
+            "CPU quota",
+            f"{quota:g} cores' time",
+            "noise",
+            "whenever it is used up, server and client are stopped together",
+            "give whole cores (docker --cpuset-cpus) in place of a share (--cpus)",
+        )
+    ]
+
+
+def _neighbour(facts: Mapping) -> list[Finding]:
+    """Return what a busy core costs another, where it was measured."""
+    slower = facts.get("neighbour")
+    if slower is None:
+        return []
+    shared = slower > _BESIDE
+    return [
+        Finding(
+            "busy neighbour",
+            f"{slower:.2f} × the time alone",
+            "noise" if shared else "ok",
+            "a computation on the server's core while the client's works",
+            "the host lends two threads of one core: ask it for whole ones",
+        )
+    ]
 
 
 def _noise(facts: Mapping) -> list[Finding]:
@@ -253,7 +308,7 @@ def _noise(facts: Mapping) -> list[Finding]:
     found = [
         Finding(
             "other load",
-            f"{busy:.0%} of all cores",
+            f"{busy:.0%} of the cores",
             "noise" if busy > _BUSY else "ok",
             "trials will not pass the gate `quiet`" if busy > _BUSY else "",
             "end other programs",
@@ -392,11 +447,12 @@ def _memory_available() -> int:
 
 
 def _busy(seconds: float) -> float:
-    """Return which part of all cores is in use by others, watched for a while."""
-    before, ours, began = procfs.machine(), time.process_time(), time.monotonic()
+    """Return which part of our cores is in use by others, watched for a while."""
+    there, began = cores.available(), time.monotonic()
+    before, ours = procfs.machine(there), time.process_time()
     time.sleep(seconds)
-    after = procfs.machine()
-    wall = (time.monotonic() - began) * (os.cpu_count() or 1)
+    after = procfs.machine(there)
+    wall = (time.monotonic() - began) * len(there)
     used = after.busy_s - before.busy_s + after.steal_s - before.steal_s
     return max(0.0, used - (time.process_time() - ours)) / wall
 

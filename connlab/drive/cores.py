@@ -2,25 +2,38 @@
 
 Two programs on one core measure the scheduler as much as each other, so the sets are
 disjoint where there are two cores or more. Where there is one, both use it and the
-trial says so.
+trial says so. Two hardware threads of one physical core are not two cores: as long as
+there is another physical core, server and client do not meet on one. And a container's
+quota of CPU time is worth so many cores and no more: on more of them, both programs
+would be stopped together whenever it is used up.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby, zip_longest
 
 from connlab.drive import procfs
+
+Place = Callable[[int], Hashable]
 
 
 @dataclass(frozen=True)
 class Cores:
-    """Core sets of one trial; `shared` when they are not disjoint."""
+    """Core sets of one trial.
+
+    `shared` when they are not disjoint, `siblings` when they are, but server and client
+    have threads of one physical core.
+    """
 
     server: tuple[int, ...]
     client: tuple[int, ...]
     shared: bool
+    siblings: bool = False
 
     def recorded(self) -> dict[str, list[int] | bool]:
         """Return the sets as a trial keeps them."""
@@ -28,22 +41,57 @@ class Cores:
             "server": list(self.server),
             "client": list(self.client),
             "shared": self.shared,
+            "siblings": self.siblings,
         }
 
 
 def available() -> tuple[int, ...]:
-    """Return the cores this process may use, threads of one physical core together."""
-    return tuple(sorted(os.sched_getaffinity(0), key=_place))
+    """Return the cores this process may use, threads of one physical core together.
+
+    No more than its quota of CPU time allows for; see `within`.
+    """
+    there = sorted(os.sched_getaffinity(0), key=_order)
+    quota = procfs.cpu_quota()
+    return tuple(there if quota is None else within(there, quota))
 
 
-def _place(core: int) -> tuple[int, int, int]:
-    folder = f"/sys/devices/system/cpu/cpu{core}/topology"
-    package = procfs.read_text(f"{folder}/physical_package_id").strip()
-    physical = procfs.read_text(f"{folder}/core_id").strip()
-    return int(package or 0), int(physical or core), core
+def place(core: int) -> int:
+    """Return the first thread of the physical core that a core is a thread of.
+
+    As the kernel says it; a virtual machine may be told that each is its own. Its
+    number of a physical core would be no name: that counts anew in each package, and
+    on some machines in each cluster.
+    """
+    path = f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list"
+    first = re.match(r"\d+", procfs.read_text(path))
+    return int(first[0]) if first else core
 
 
-def split(cores: Sequence[int], *, server: int | None = None) -> Cores:
+def _order(core: int) -> tuple[int, int, int]:
+    """Return what brings together cores of a package, and threads of a core."""
+    path = f"/sys/devices/system/cpu/cpu{core}/topology/physical_package_id"
+    return int(procfs.read_text(path).strip() or 0), place(core), core
+
+
+def physical(cores: Iterable[int], *, place: Place = place) -> list[tuple[int, ...]]:
+    """Return the cores by physical core; threads of one stand beside each other."""
+    return [tuple(threads) for _, threads in groupby(cores, key=place)]
+
+
+def within(cores: Sequence[int], quota: float, *, place: Place = place) -> list[int]:
+    """Return as many of the cores as a quota is worth, one at least, in their order.
+
+    One thread of each physical core before a second one of any: those that are kept
+    disturb each other least.
+    """
+    most = max(1, math.floor(quota))
+    kept = _by_rank(physical(cores, place=place))[:most]
+    return [core for core in cores if core in kept]
+
+
+def split(
+    cores: Sequence[int], *, server: int | None = None, place: Place = place
+) -> Cores:
     """Give the server some cores and the client the rest.
 
     Parameters
@@ -51,16 +99,49 @@ def split(cores: Sequence[int], *, server: int | None = None) -> Cores:
     cores : sequence of int
         The cores there are, neighbours first.
     server : int, optional
-        How many the server gets; half of them if not said. When that leaves none for
-        the client, the client shares all of them.
+        How many the server gets: one thread of each physical core before a second
+        one of any, and the last physical core only when all others are used up. Half
+        of the physical cores with all their threads if not said. The client gets the
+        physical cores that are left; where none is, the threads that are left; where
+        none is, it shares all of them.
+    place : callable
+        Which physical core a core belongs to.
 
     Raises
     ------
     ValueError
         When `server` is less than 1 or more than there are cores.
     """
-    count = max(1, len(cores) // 2) if server is None else server
-    if not 1 <= count <= len(cores):
-        raise ValueError(f"cores: {count}; allowed here: 1 to {len(cores)}")
-    first, rest = tuple(cores[:count]), tuple(cores[count:])
-    return Cores(first, rest or tuple(cores), not rest)
+    if server is not None and not 1 <= server <= len(cores):
+        raise ValueError(f"cores: {server}; allowed here: 1 to {len(cores)}")
+    groups = physical(cores, place=place)
+    first = _half(groups) if server is None else _spread(groups)[:server]
+    used = {place(core) for core in first}
+    left = [core for core in cores if core not in first]
+    apart = [core for core in left if place(core) not in used]
+    client = tuple(apart or left or cores)
+    return Cores(tuple(sorted(first)), client, not left, bool(left) and not apart)
+
+
+def one_each(cores: Sequence[int], *, place: Place = place) -> Cores:
+    """Give the server one core and the client one, as far apart as `split` can."""
+    sets = split(cores, server=1, place=place)
+    return Cores(sets.server, sets.client[:1], sets.shared, sets.siblings)
+
+
+def _half(groups: Sequence[Sequence[int]]) -> list[int]:
+    if len(groups) == 1:
+        (threads,) = groups
+        return list(threads[: max(1, len(threads) // 2)])
+    return [core for threads in groups[: len(groups) // 2] for core in threads]
+
+
+def _spread(groups: Sequence[Sequence[int]]) -> list[int]:
+    *most, last = groups
+    return _by_rank(most) + _by_rank([last])
+
+
+def _by_rank(groups: Sequence[Sequence[int]]) -> list[int]:
+    """Return the first thread of each physical core, then the second of each, …"""
+    ranks = zip_longest(*groups)
+    return [core for rank in ranks for core in rank if core is not None]

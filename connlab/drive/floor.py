@@ -13,6 +13,7 @@ import hashlib
 import json
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from connlab.drive import cores, machine, programs, store
 
 FILE = "floor.jsonl"
 #: what the program measures, each for one window
-COSTS = 6
+COSTS = 7
 _TIMEOUT_S = 60
+#: what becomes of a program that cannot say something
+_UNTOLD = (RuntimeError, OSError, ValueError, LookupError, subprocess.SubprocessError)
 
 
 def floor(
@@ -44,7 +47,7 @@ def floor(
     rounds : int
         Processes in all, each measuring every cost once.
     duration : float
-        Seconds of each measurement; a round takes about six times that.
+        Seconds of each measurement; a round takes about seven times that.
     root : str or Path
         Folder of runs, relative to the project's.
     command : tuple of str, optional
@@ -92,14 +95,17 @@ def _about(command: tuple[str, ...], duration: float) -> dict[str, Any]:
     digest = hashlib.sha256(binary.read_bytes()).hexdigest()[:16]
     binaries = {"floor": digest}
     kind = machine.environment_class(machine.environment(binaries))
-    sets = cores.split(cores.available())
-    pair = [sets.server[0], sets.client[-1]]
     return {
         "binaries": binaries,
         "environment": kind,
         "duration": duration,
-        "cores": pair,
+        "cores": _pair(),
     }
+
+
+def _pair() -> list[int]:
+    sets = cores.one_each(cores.available())
+    return [*sets.server, *sets.client]
 
 
 def _key(about: dict[str, Any], n: int) -> str:
@@ -108,18 +114,8 @@ def _key(about: dict[str, Any], n: int) -> str:
 
 
 def _round(command: tuple[str, ...], about: dict[str, Any], n: int) -> dict[str, Any]:
-    words = ["--repeats", "1", "--duration", f"{about['duration']:g}"]
-    words += ["--cores", ",".join(map(str, about["cores"]))]
     began, started_at = time.monotonic(), machine.now()
-    done = subprocess.run(
-        [*command, *words],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S + 2 * COSTS * about["duration"],
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"floor: exit {done.returncode}: {done.stderr.strip()}")
+    report = _measure(command, about["duration"], about["cores"])
     return {
         "schema": schema.SCHEMA,
         "key": _key(about, n),
@@ -127,5 +123,37 @@ def _round(command: tuple[str, ...], about: dict[str, Any], n: int) -> dict[str,
         "started_at": started_at,
         "seconds": time.monotonic() - began,
         **about,
-        "report": json.loads(done.stdout),
+        "report": report,
     }
+
+
+def _measure(
+    command: tuple[str, ...], duration: float, pair: Sequence[int], *flags: str
+) -> dict[str, Any]:
+    """Run the program once and return what it prints."""
+    words = ["--repeats", "1", "--duration", f"{duration:g}"]
+    words += ["--cores", ",".join(map(str, pair)), *flags]
+    done = subprocess.run(
+        [*command, *words],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S + 2 * COSTS * duration,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"floor: exit {done.returncode}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def neighbour(duration: float = 0.2) -> float | None:
+    """Return how often as long a computation takes while another core is busy.
+
+    1 where the server's core and the client's are two, up to 2 where they are one;
+    None where there is one only, or where the program is not built, is too old to
+    know, or fails.
+    """
+    try:
+        report = _measure(_built(), duration, _pair(), "--what", "neighbour")
+        return report["neighbour"]["slowdown"][0]
+    except _UNTOLD:
+        return None

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from connlab.drive import cores as core_sets
 from connlab.drive import interrupt, procfs
 
 _SLICE_S = 0.1
@@ -119,10 +120,11 @@ class _Program:
 
 
 class LocalHost:
-    """Programs on this machine."""
+    """Programs on this machine; its CPU time is that of the cores they may use."""
 
     def __init__(self) -> None:
         self._programs: dict[int, _Program] = {}
+        self._cores = core_sets.available()
 
     def start(
         self,
@@ -187,7 +189,7 @@ class LocalHost:
         return Reading(
             time_s=start,
             processes=found,
-            machine=procfs.machine() if machine else None,
+            machine=procfs.machine(self._cores) if machine else None,
             pss_bytes=procfs.pss_bytes(closely) if memory else None,
             context_switches=procfs.context_switches(pids) if few else None,
             cost_s=time.monotonic() - start,

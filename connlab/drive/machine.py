@@ -96,8 +96,12 @@ def mitigations() -> dict[str, str]:
 
 
 def environment(binaries: Mapping[str, str]) -> dict[str, Any]:
-    """Return what must be equal for two trials to be compared."""
-    return {
+    """Return what must be equal for two trials to be compared.
+
+    What few machines have (a quota of CPU time, fewer physical cores than cores) stands
+    in it only where it is so.
+    """
+    return _unusual() | {
         "kernel": platform.release(),
         "kernel_build": platform.version(),
         "architecture": platform.machine(),
@@ -111,6 +115,13 @@ def environment(binaries: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def _unusual() -> dict[str, Any]:
+    there, quota = cores.available(), procfs.cpu_quota()
+    whole = len(cores.physical(there))
+    found = {} if whole == len(there) else {"physical_cores": whole}
+    return found if quota is None else found | {"cpu_quota": quota}
+
+
 def environment_class(facts: Mapping[str, Any]) -> str:
     """Return the hash of `environment` that stands in every trial."""
     text = json.dumps(facts, sort_keys=True)
@@ -121,7 +132,8 @@ def differences(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str
     """Say in which facts two environments differ, for a reader."""
     if not before:
         return "unknown"
-    names = [name for name in now if before.get(name) != now[name]]
+    both = dict.fromkeys([*now, *before])
+    names = [name for name in both if before.get(name) != now.get(name)]
     return ", ".join(names) or "nothing that is known"
 
 
@@ -147,6 +159,7 @@ def manifest(both: programs.Programs | None = None) -> dict[str, Any]:
             "system": _system(),
             "memory_bytes": os.sysconf("SC_PHYS_PAGES") * procfs.PAGE_BYTES,
             "online_cores": os.cpu_count(),
+            "physical_cores": len(cores.physical(cores.available())),
             "hypervisor": "hypervisor" in _cpuinfo().get("flags", "").split(),
             "clocksource": _clocksource(),
             "limits": limits(),
@@ -183,16 +196,18 @@ def keep_manifest(
 
 def cgroup() -> dict[str, str | None]:
     """Return the limits that a container puts on this process, where it does."""
-    mine = procfs.read_text("/proc/self/cgroup").splitlines()
-    paths = {line.split(":")[1]: line.split(":", 2)[2] for line in mine if ":" in line}
-    unified = f"/sys/fs/cgroup{paths.get('', '/').rstrip('/')}"
-    old_pids = f"/sys/fs/cgroup/pids{paths.get('pids', '/').rstrip('/')}/pids.max"
+    paths = procfs.cgroup_paths()
+    unified = f"{procfs.CGROUPS}{paths.get('', '/').rstrip('/')}"
+    old_cpu = (
+        f"{procfs.CGROUPS}/cpu{paths.get('cpu', '/').rstrip('/')}/cpu.cfs_quota_us"
+    )
+    old_pids = f"{procfs.CGROUPS}/pids{paths.get('pids', '/').rstrip('/')}/pids.max"
     old_memory = (
-        f"/sys/fs/cgroup/memory{paths.get('memory', '/').rstrip('/')}"
+        f"{procfs.CGROUPS}/memory{paths.get('memory', '/').rstrip('/')}"
         "/memory.limit_in_bytes"
     )
     read = {
-        "cpu": (f"{unified}/cpu.max",),
+        "cpu": (f"{unified}/cpu.max", old_cpu),
         "memory": (f"{unified}/memory.max", old_memory),
         "pids": (f"{unified}/pids.max", old_pids),
     }

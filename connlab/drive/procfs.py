@@ -14,12 +14,14 @@ import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _CPUCLOCK_SCHED = 2
 #: of a larger family of siblings only so many are looked at closely
 FAMILY = 64
+CGROUPS = "/sys/fs/cgroup"
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Processes:
 
 @dataclass(frozen=True)
 class Machine:
-    """Counters of the whole machine (or of this network namespace)."""
+    """Counters of some cores' time, and of the whole machine (or network namespace)."""
 
     busy_s: float
     steal_s: float
@@ -162,9 +164,10 @@ def context_switches(pids: Iterable[int]) -> tuple[int, int] | None:
     return (voluntary, involuntary) if seen else None
 
 
-def machine() -> Machine:
-    """Read the machine's counters."""
-    busy, steal = parse_stat(read_text("/proc/stat"))
+def machine(cores: Iterable[int] | None = None) -> Machine:
+    """Read the machine's counters; times are those of `cores`, or of all."""
+    of = None if cores is None else frozenset(cores)
+    busy, steal = parse_stat(read_text("/proc/stat"), of)
     sockets = parse_sockstat(read_text("/proc/net/sockstat"))
     sockets6 = parse_sockstat(read_text("/proc/net/sockstat6"))
     drops = parse_netstat(read_text("/proc/net/netstat"))
@@ -172,7 +175,7 @@ def machine() -> Machine:
     return Machine(
         busy_s=busy,
         steal_s=steal,
-        softirq_s=softirq_s(),
+        softirq_s=softirq_s(of),
         socket_memory_bytes=tcp.get("mem", 0) * PAGE_BYTES,
         sockets=tcp.get("inuse", 0) + tcp6.get("inuse", 0),
         time_wait=tcp.get("tw", 0),
@@ -181,31 +184,95 @@ def machine() -> Machine:
     )
 
 
-def parse_stat(text: str) -> tuple[float, float]:
-    """Return busy and stolen seconds over all cores from ``/proc/stat``."""
-    fields = text.split("\n", 1)[0].split()[1:]
+def parse_stat(text: str, cores: frozenset[int] | None = None) -> tuple[float, float]:
+    """Return busy and stolen seconds from ``/proc/stat``, over `cores` or over all.
+
+    Over all as well where a core has no line of its own, as in a container that is
+    told of other numbers than it may use.
+    """
+    told = [line.split() for line in text.splitlines() if line.startswith("cpu")]
+    lines = {name: fields for name, *fields in told}
+    names = ["cpu"] if cores is None else [f"cpu{core}" for core in cores]
+    if not set(names) <= set(lines):
+        names = ["cpu"]
+    each = [_busy_and_stolen(lines.get(name, ())) for name in names]
+    return sum(busy for busy, _ in each), sum(stolen for _, stolen in each)
+
+
+def _busy_and_stolen(fields: Iterable[str]) -> tuple[float, float]:
     ticks = [int(field) for field in fields] + [0] * 8
     user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:8]
     return (user + nice + system + irq + softirq) * TICK_S, steal * TICK_S
 
 
-def softirq_s() -> float:
+def softirq_s(cores: frozenset[int] | None = None) -> float:
     """Return the CPU time of the kernel's own threads for packets (ksoftirqd).
+
+    Those of `cores`, or of all; there is one for each.
 
     Over loopback a packet is received while it is sent, on the sender's account. What
     that cannot keep up with goes to these threads: work of the trial, on nobody's
     account. 0.0 where they cannot be seen, as in a container.
     """
-    told = (read_text(f"/proc/{pid}/schedstat") for pid in _softirq_threads())
+    threads = _softirq_threads()
+    pids = [pid for core, pid in threads.items() if cores is None or core in cores]
+    told = (read_text(f"/proc/{pid}/schedstat") for pid in pids)
     return sum(int(text.split()[0]) for text in told if text) / 1e9
 
 
 @functools.cache
-def _softirq_threads() -> tuple[int, ...]:
-    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return tuple(
-        pid for pid in pids if read_text(f"/proc/{pid}/comm").startswith("ksoftirqd/")
-    )
+def _softirq_threads() -> dict[int, int]:
+    """Return the process id of each core's thread."""
+    found = {}
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        name, _, core = read_text(f"/proc/{pid}/comm").strip().partition("/")
+        if name == "ksoftirqd" and core.isdigit():
+            found[int(core)] = pid
+    return found
+
+
+def cgroup_paths() -> dict[str, str]:
+    """Return the cgroup of this process by controller; "" is the unified hierarchy."""
+    paths = {}
+    for line in read_text("/proc/self/cgroup").splitlines():
+        _number, _, rest = line.partition(":")
+        names, _, path = rest.partition(":")
+        paths |= dict.fromkeys(names.split(","), path)
+    return paths
+
+
+def cpu_quota() -> float | None:
+    """Return how many cores' time a container lets this process use; None: no limit.
+
+    The least of what its own cgroup and those around it say, in either version.
+    """
+    paths = cgroup_paths()
+    own, old = paths.get("", "/"), paths.get("cpu", "/")
+    told = [read_text(f"{folder}/cpu.max") for folder in _around("", own)]
+    told += [_first_version(folder) for folder in _around("/cpu", old)]
+    quotas = [quota for text in told if (quota := parse_quota(text)) is not None]
+    return min(quotas, default=None)
+
+
+def _first_version(folder: str) -> str:
+    """Return a cgroup's quota and period as the second version writes them."""
+    files = (f"{folder}/cpu.cfs_{name}_us" for name in ("quota", "period"))
+    return " ".join(map(read_text, files))
+
+
+def _around(mount: str, path: str) -> list[str]:
+    """Return the folders of a cgroup and of all those around it."""
+    own = PurePosixPath(path)
+    return [f"{CGROUPS}{mount}{one}".rstrip("/") for one in (own, *own.parents)]
+
+
+def parse_quota(text: str) -> float | None:
+    """Return ``cpu.max`` (a quota and its period, or ``max``) in cores."""
+    words = text.split()
+    if len(words) != 2 or not all(word.isdigit() for word in words):
+        return None
+    quota, period = map(int, words)
+    return quota / period if period else None
 
 
 def parse_sockstat(text: str) -> dict[str, dict[str, int]]:

@@ -231,6 +231,7 @@ def machine_facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     facts = [
         ("processor", get("machine.cpu")),
         ("cores", get("machine.cores")),
+        ("physical cores", get("machine.physical_cores")),
         ("memory", _bytes(get("machine.memory_bytes"))),
         ("virtual machine", {True: "yes", False: "no"}.get(get("machine.hypervisor"))),
         ("frequency governor", get("machine.governor")),

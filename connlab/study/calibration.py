@@ -76,7 +76,17 @@ QUANTITIES = (
         "s",
         1e-9,
     ),
+    Quantity(
+        "neighbour.slowdown",
+        "neighbour",
+        "computation beside a busy core, over alone",
+        "1",
+    ),
 )
+
+APART = 1.1
+"""Up to how much longer a computation may take beside a busy core, for two cores to
+count as two."""
 
 LINES = {
     "throughput_rps": (("floor_rps", "recv and send, nothing else"),),

@@ -171,8 +171,9 @@ def table(results: Results, found: Mapping[str, Interval]) -> Table:
     return results.table(
         STUDY,
         Table(heads, tuple(rows)),
-        caption="Bounds of this machine: what its calls cost at least, and what the "
-        "client sends at most (its throughput over its share of a core).",
+        caption="Bounds of this machine: what its calls cost at least, what a busy "
+        "core costs another, and what the client sends at most (its throughput over "
+        "its share of a core).",
     )
 
 
@@ -199,6 +200,29 @@ def _in_words(interval: Interval, unit: str, words: str) -> str:
     """Put an interval in the base unit `unit` into words, as `phrase` does."""
     interval, shown = in_best_unit(interval, unit)
     return phrase(interval, words, unit=shown)
+
+
+def neighbour_said(found: Mapping[str, Interval]) -> str:
+    """Say whether what one core does slows the other."""
+    beside = found.get("neighbour")
+    if beside is None:
+        return "What a busy core costs another was not measured."
+    told = "While the client's core is busy, a computation on the server's takes {}"
+    text = phrase(beside, told)
+    means = {
+        True: "the cores are two",
+        False: "they share what they work with, so that costs of a server hold what "
+        "the client did meanwhile",
+        None: "whether the cores are two is undetermined",
+    }[two_cores(beside)]
+    return f"{text} times as long as alone: {means}."
+
+
+def two_cores(beside: Interval) -> bool | None:
+    """Return whether a busy core leaves another as it is; None if undetermined."""
+    if not beside.determined or beside.lo <= calibration.APART < beside.hi:
+        return None
+    return bool(beside.hi <= calibration.APART)
 
 
 def ceiling_said(frame: pd.DataFrame) -> str:
@@ -404,8 +428,10 @@ def left_out(frame: pd.DataFrame) -> str:
     return f"{text} and more than {_HARD_RATE:.0%} in {plain(busy)}."
 
 
-def answer(same: Control | None, found: Control | None) -> str:
-    """Answer the question in one sentence, from the two controls."""
+def answer(
+    same: Control | None, found: Control | None, beside: Interval | None = None
+) -> str:
+    """Answer the question in one sentence, from the two controls and the cores."""
     if same is None or found is None:
         return "This run cannot say: a control has fewer than two usable trials."
     ratio = number_text(same.effect)
@@ -414,14 +440,16 @@ def answer(same: Control | None, found: Control | None) -> str:
         f"a server differs from itself by a factor of {ratio}, and of a known delay "
         f"{share} is found again"
     )
-    if same.ok and found.ok:
+    coupled = beside is not None and two_cores(beside) is False
+    if same.ok and found.ok and not coupled:
         return f"Yes, as far as its controls reach: {said}."
     bad = [
         text
-        for control, text in (
-            (same, "the A/A control did not hold"),
-            (found, "the known delay was not recovered within 1 %"),
+        for wrong, text in (
+            (not same.ok, "the A/A control did not hold"),
+            (not found.ok, "the known delay was not recovered within 1 %"),
+            (coupled, "server and client share a physical core"),
         )
-        if not control.ok
+        if wrong
     ]
     return f"Only with care: {listing(bad)}; {said}."
