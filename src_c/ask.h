@@ -8,10 +8,12 @@
  *            number, so an answer to somebody else does not pass. Nothing is
  *            generated or copied per request.
  *     work   "DELAY_US BUCKET\n"; the answer is a line with the bucket's new
- *            value, which is at least the delay just added to it.
+ *            value, which is at least the delay just added to it. What others
+ *            added before is not known here, so more is not checked.
  *     http   GET PATH; the answer is a status, headers, and a body of
- *            Content-Length bytes or up to the end of the stream. The last
- *            request of a connection says Connection: close.
+ *            Content-Length bytes or up to the end of the stream: its length is
+ *            checked, not what it says. The last request of a connection says
+ *            Connection: close.
  */
 #ifndef ASK_H
 #define ASK_H

@@ -124,6 +124,18 @@ static bool run_processes(const struct plan *plan)
     return well;
 }
 
+/* What more processes would do about it. */
+static void say_remedy(uint64_t connections, uint64_t room)
+{
+    uint64_t need = room ? (connections + room - 1) / room : 0;
+    if (need && need <= MAX_PROCESSES)
+        fprintf(stderr, "--processes %llu would do\n",
+                (unsigned long long)need);
+    else
+        fprintf(stderr, "even --processes %d would hold only %llu\n",
+                MAX_PROCESSES, (unsigned long long)(MAX_PROCESSES * room));
+}
+
 /* The connections beyond the limit are tried nevertheless, and counted. */
 static void check_descriptors(const struct plan *plan)
 {
@@ -134,10 +146,9 @@ static void check_descriptors(const struct plan *plan)
     if (here <= room)
         return;
     fprintf(stderr, "client: --connections %llu: this system lets a process "
-            "open %llu more descriptors; --processes %llu would do\n",
-            (unsigned long long)plan->connections, (unsigned long long)left,
-            (unsigned long long)(room ? (plan->connections + room - 1) / room
-                                      : 0));
+            "open %llu more descriptors; ",
+            (unsigned long long)plan->connections, (unsigned long long)left);
+    say_remedy(plan->connections, room);
 }
 
 int main(int argc, char **argv)

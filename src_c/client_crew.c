@@ -305,13 +305,24 @@ static bool may_dial(const struct crew *crew, uint64_t now_ns)
            && (crew->dials.gap_ns == 0 || pace_due_ns(&crew->dials) <= now_ns);
 }
 
+/* Dials that had no room are not made up for: --connect-rate is a promise to
+ * the server. Those that are late because of us are, or it would be missed. */
+static void keep_dial_rate(struct crew *crew, uint64_t now_ns)
+{
+    bool room = has_room(crew, now_ns);
+    if (crew->cramped && room)
+        pace_put_off(&crew->dials, now_ns);
+    crew->cramped = !room && pace_due_ns(&crew->dials) <= now_ns;
+}
+
 static void dial_some(struct crew *crew, uint64_t now_ns)
 {
+    if (crew->phase == PHASE_DIALING && crew->dials.gap_ns > 0)
+        keep_dial_rate(crew, now_ns);
     for (int i = 0; i < DIALS_AT_ONCE && may_dial(crew, now_ns); i++) {
         if (crew->dials.gap_ns > 0)
             pace_next(&crew->dials);
-        crew->dialing++;
-        crew->kind->dial(crew->engine, &crew->users[crew->next_dial++]);
+        crew_dial(crew, &crew->users[crew->next_dial++]);
     }
 }
 
@@ -397,14 +408,15 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* When the next thing is due that should not be late. */
-static uint64_t due_ns(const struct crew *crew)
+/* When the next thing is due that should not be late. A dial without room waits
+ * for an event, not for the clock. */
+static uint64_t due_ns(const struct crew *crew, uint64_t now_ns)
 {
     uint64_t due = agenda_due_ns(&crew->agenda);
     if (has_arrivals(crew))
         due = earlier(due, pace_due_ns(&crew->arrivals));
     if (crew->phase == PHASE_DIALING && crew->dials.gap_ns > 0
-        && crew->next_dial < crew->count)
+        && crew->next_dial < crew->count && has_room(crew, now_ns))
         due = earlier(due, pace_due_ns(&crew->dials));
     return due;
 }
@@ -412,7 +424,7 @@ static uint64_t due_ns(const struct crew *crew)
 /* How long the engine may sleep; 0: it should only look. */
 static uint64_t patience_ns(const struct crew *crew, uint64_t now_ns)
 {
-    uint64_t due = due_ns(crew), spin = crew->plan->spin_ns;
+    uint64_t due = due_ns(crew, now_ns), spin = crew->plan->spin_ns;
     if (spin == UINT64_MAX || may_dial(crew, now_ns) || may_start(crew)
         || due <= now_ns || due - now_ns <= spin)
         return 0;
@@ -426,8 +438,10 @@ static uint64_t patience_ns(const struct crew *crew, uint64_t now_ns)
     return until > now_ns ? until - now_ns : 0;
 }
 
-/* A look takes a microsecond or two; when it took much longer, this thread
- * was not running meanwhile. */
+/* Only turns count that did nothing but look: one that sends is what the load
+ * needs, whether or not an answer is there at once. They count whole, as the
+ * turn around a look costs a third of it. It takes a microsecond or two; when
+ * it took much longer, this thread was not running meanwhile. */
 static void count_spin(struct crew *crew, uint64_t now_ns)
 {
     uint64_t look_ns = now_ns - crew->turn_ns;
@@ -450,8 +464,10 @@ static void turn(struct crew *crew)
         record_slice(crew->record, now)->active = crew->live_count;
     probe_look(crew, now);
     uint64_t timeout = patience_ns(crew, clock_now_ns());
+    bool worked = crew->worked;            /* what is queued leaves now */
+    crew->worked = false;
     unsigned events = crew->kind->wait(crew->engine, timeout);
-    crew->spun = timeout == 0 && events == 0;
+    crew->spun = timeout == 0 && events == 0 && !worked;
 }
 
 /* --- the end ------------------------------------------------------------ */
@@ -461,13 +477,9 @@ static void count_waits(struct crew *crew, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < crew->count; i++) {
         struct user *u = &crew->users[i];
-        uint64_t since = now_ns;
-        if (u->state == USER_ASKING)
-            since = u->intended_ns;
         if (u->opened_ns)
             u->row->session_ns += now_ns - u->opened_ns;
-        if (now_ns - since > u->row->longest_wait_ns && now_ns > since)
-            u->row->longest_wait_ns = now_ns - since;
+        record_wait(crew->record, u->row, crew_waits_since(crew, u), now_ns);
     }
 }
 
@@ -497,7 +509,8 @@ static void finish(struct crew *crew)
 void crew_run(const struct plan *plan, struct board *board, unsigned number)
 {
     struct crew crew = {.plan = plan, .board = board, .number = number,
-                        .record = &board->records[number]};
+                        .record = &board->records[number],
+                        .timed = plan_is_timed(plan)};
     make_users(&crew);
     make_meters(&crew);
     if (crew.active_count)

@@ -43,15 +43,19 @@ struct crew {
     struct dice dice;
     struct agenda agenda;
     struct pace dials, arrivals;
+    bool cramped;                          /* a dial is due and has no room */
     struct fifos waiting;                  /* arrivals whose user is busy */
     struct meter *meters;
     uint64_t first_block;
 
     uint64_t awake_ns;                     /* the engine's wait ended */
+    bool timed;                            /* plan_is_timed */
     uint64_t turn_ns, scanned_ns;
     struct probe probe;
-    bool spun;                             /* the last wait found nothing, and
-                                              was not meant to sleep */
+    bool worked;                           /* since the last wait began, it
+                                              sent, opened or closed */
+    bool spun;                             /* the last turn only looked, and
+                                              saw nothing */
     bool measuring;
     uint64_t cpu_at_from_ns;
 };
@@ -61,6 +65,9 @@ struct crew {
 void crew_run(const struct plan *plan, struct board *board, unsigned number);
 
 /* --- between the two files ---------------------------------------------- */
+
+/* Connects a user that is AWAY. */
+void crew_dial(struct crew *crew, struct user *u);
 
 /* The user is to make a request that is due at intended_ns: at once, or when
  * it is connected, or when its block's byte rate lets it. */
@@ -73,6 +80,10 @@ void crew_arrive(struct crew *crew, struct user *u, uint64_t due_ns,
 
 /* The agenda says that it is time. */
 void crew_wake(struct crew *crew, struct user *u);
+
+/* Since when the user waits: for an answer, for a connection to ask on, or, in
+ * the open loop, for its turn. UINT64_MAX: it does not. */
+uint64_t crew_waits_since(const struct crew *crew, const struct user *u);
 
 /* The connection failed: counted, closed, and dialed anew if the plan has
  * users reconnect. */

@@ -1,11 +1,12 @@
 /* client_engine.h -- how a crew waits for many sockets: epoll or io_uring.
  *
  * An engine only moves bytes and reports events; what they mean is decided in
- * crew.c and user.c, which are the same for every engine. It calls back
+ * client_events.c and user.c, the same for every engine. It calls back
  *
  *     crew_on_connected   once per engine_dial
  *     crew_on_received    for bytes, and with 0 for the end of the stream
- *     crew_on_sent        as bytes leave
+ *     crew_on_sent        as bytes leave (epoll), or when the kernel is to
+ *                         send them (uring, see there)
  *     crew_on_error       when sending or receiving failed
  *
  * A crew may dial, send and drop from within these calls.

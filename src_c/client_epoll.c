@@ -70,13 +70,12 @@ static uint64_t tag(const struct engine *e, const struct user *u)
 
 static void epoll_dial(struct engine *e, struct user *u)
 {
-    uint64_t now = clock_now_ns();
     int fd = dial_socket(e->dial, u->who + u->turn);
     if (fd < 0) {
         crew_on_connected(e->crew, u, errno);
         return;
     }
-    user_dial(u, fd, now);
+    user_dial(u, fd, clock_now_ns());
     int error = dial_connect(e->dial, fd);
     struct epoll_event event = {
         .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,

@@ -36,6 +36,7 @@ static void depart(struct crew *crew, struct user *u)
 {
     crew->record->sent++;
     crew->asking++;
+    crew->worked = true;
     crew->kind->send(crew->engine, u);
 }
 
@@ -73,6 +74,13 @@ static void ask(struct crew *crew, struct user *u, uint64_t intended_ns,
         depart(crew, u);
 }
 
+void crew_dial(struct crew *crew, struct user *u)
+{
+    crew->dialing++;
+    crew->worked = true;
+    crew->kind->dial(crew->engine, u);
+}
+
 void crew_begin(struct crew *crew, struct user *u, uint64_t intended_ns,
                 uint64_t now_ns)
 {
@@ -81,8 +89,7 @@ void crew_begin(struct crew *crew, struct user *u, uint64_t intended_ns,
     } else if (u->state == USER_AWAY) {
         u->wants = true;
         u->intended_ns = intended_ns;
-        crew->dialing++;
-        crew->kind->dial(crew->engine, u);
+        crew_dial(crew, u);
     }
 }
 
@@ -108,7 +115,8 @@ void crew_wake(struct crew *crew, struct user *u)
 {
     uint64_t now = clock_now_ns(), due = u->wake_ns;
     u->wake_ns = 0;
-    record_lag(crew->record, due, now);
+    if (crew->timed)
+        record_lag(crew->record, due, now);
     if (u->held) {
         u->held = false;
         u->since_ns = now;
@@ -130,6 +138,7 @@ static void hang_up(struct crew *crew, struct user *u, bool for_good)
         crew->asking--;
     if (u->fd >= 0)
         crew->kind->drop(crew->engine, u);
+    crew->worked = true;
     u->held = false;
     u->wake_ns = 0;
     user_hang_up(u, for_good, clock_now_ns());
@@ -171,7 +180,7 @@ static void answered(struct crew *crew, struct user *u, uint64_t now_ns)
     crew->asking--;
     record_answer(crew->record, u->row, u->intended_ns, u->since_ns, now_ns);
     crew->answered += u->row->requests == 1;
-    if (crew->plan->rate == 0)
+    if (!crew->timed)
         record_lag(crew->record, crew->awake_ns, now_ns);
     next(crew, u, now_ns);
 }
@@ -189,10 +198,18 @@ static bool comes_back(struct crew *crew, const struct user *u)
     return crew->phase == PHASE_LOADING && u->failures < RETRIES;
 }
 
+uint64_t crew_waits_since(const struct crew *crew, const struct user *u)
+{
+    if (u->state == USER_ASKING || u->wants)
+        return u->intended_ns;
+    return u->waiting ? fifo_first_ns(&crew->waiting, u->waiting) : UINT64_MAX;
+}
+
 void crew_fail(struct crew *crew, struct user *u, enum failure kind)
 {
     uint64_t now = clock_now_ns();
     bool again = comes_back(crew, u);
+    record_wait(crew->record, u->row, crew_waits_since(crew, u), now);
     record_failure(crew->record, u->row, kind, now);
     u->row->lost = true;
     hang_up(crew, u, !again);

@@ -6,6 +6,7 @@
  */
 #include "client_plan.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -191,9 +192,10 @@ static const struct flag flags[] = {
      "before that (0.1; 0 with --requests)",
      read_real, AT(warmup_s), 0, 3600},
     {"--settle", "S", "0 to 3600 seconds",
-     "before the load, let each user ask once and rest\n"
-     "until all were answered, for at most S seconds: a\n"
-     "server may still be starting a thread for each (0)",
+     "closed loop: before the load, let each user ask\n"
+     "once and rest until all were answered, for at most\n"
+     "S seconds: a server may still be starting a thread\n"
+     "for each (0)",
      read_real, AT(settle_s), 0, 3600},
     {"--drain", "S", "0 to 3600 seconds",
      "after that, wait for answers that are missing\n"
@@ -207,13 +209,15 @@ static const struct flag flags[] = {
      "the seed, whatever the server does",
      read_real, AT(rate), 0.001, 1e8},
     {"--arrivals", "KIND", "poisson or paced",
-     "random or equal gaps between them (poisson)",
+     "with --rate: random or equal gaps between requests\n"
+     "(poisson)",
      read_arrivals, 0, 0, 0},
     {"--byte-rate", "B", "1 to 10^12 bytes/s",
      "a block of connections sends at most so much",
      read_real, AT(byte_rate), 1, 1e12},
     {"--block", "N", "1 to 10000000 connections",
-     "connections per block (all)", read_count, AT(block), 1, 1e7},
+     "with --byte-rate: connections per block (all)",
+     read_count, AT(block), 1, 1e7},
     {"--connect-rate", "N", "0.1 to 10^7 connections/s",
      "at first, connect at most so many per second",
      read_real, AT(connect_rate), 0.1, 1e7},
@@ -277,7 +281,9 @@ static _Noreturn void help(void)
     puts("Usage: client HOST:PORT --connections N [flags]\n\n"
          "Loads a server and prints one JSON object: what was asked, tried and"
          "\nreached, errors by kind, how long answers took, and how busy the "
-         "client\nitself was. Every byte of every answer is checked.\n\n"
+         "client\nitself was. Answers are checked: of echo every byte, of work "
+         "that the value is\nat least the delay, of http the status and the "
+         "length of the body.\n\n"
          "  client 127.0.0.1:7000 --connections 100 --duration 2\n"
          "  client 127.0.0.1:7000 --connections 100 --rate 20000 "
          "--arrivals poisson\n"
@@ -297,7 +303,7 @@ static _Noreturn void help(void)
 /* --- parsing ------------------------------------------------------------ */
 
 /* Finds the flag that `word` names, as "--flag" or "--flag=value". */
-static const struct flag *find_flag(const char *word, const char **value)
+static const struct flag *find_flag(char *word, char **value)
 {
     size_t length = strcspn(word, "=");
     for (int i = 0; i < FLAGS; i++)
@@ -337,30 +343,111 @@ static void spread_sources(struct plan *plan)
     plan->dial.source_count = (uint32_t)count;
 }
 
-/* What depends on other flags: defaults, and what does not go together. */
-static void settle(struct plan *plan)
+/* --- what goes together ------------------------------------------------- */
+
+/* The value that a flag was given, as it was written; NULL if it was not. */
+static const char *value_of(char *const given[], const char *name)
 {
+    for (int i = 0; i < FLAGS; i++)
+        if (flags[i].name && strcmp(flags[i].name, name) == 0)
+            return given[i];
+    return NULL;
+}
+
+static _Noreturn void conflict(char *const given[], const char *flag,
+                               const char *other, const char *allowed)
+{
+    char message[256];
+    snprintf(message, sizeof message, "not together with %s %s; %s", other,
+             value_of(given, other), allowed);
+    usage(flag, value_of(given, flag), message);
+}
+
+/* In the open loop the schedule says when to ask, and never waits: neither for
+ * a byte rate, nor for a user to think or to be greeted. */
+static void check_conflicts(const struct plan *plan, char *const given[])
+{
+    const char *closed = "allowed without --rate";
     bool open = plan->rate > 0;
     if (plan->requests && plan->duration_s >= 0)
-        usage("--requests", NULL, "not together with --duration");
+        conflict(given, "--requests", "--duration",
+                 "allowed is one of the two");
     if (plan->requests && open)
-        usage("--requests", NULL, "not together with --rate; use --duration");
+        conflict(given, "--requests", "--rate", "use --duration");
     if (plan->think.mean_ns > 0 && open)
-        usage("--think", NULL, "not together with --rate");
+        conflict(given, "--think", "--rate", closed);
     if (plan->byte_rate > 0 && open)
-        usage("--byte-rate", NULL, "not together with --rate");
+        conflict(given, "--byte-rate", "--rate", closed);
+    if (plan->settle_s > 0 && open)
+        conflict(given, "--settle", "--rate", closed);
+}
+
+/* A parameter that would have no effect is an error, as it is of the server.
+ * --arrivals alone is none: a study may vary whether there is a rate. */
+static void check_fit(const struct plan *plan, char *const given[])
+{
+    static const struct {
+        const char *flag;
+        enum ask_workload workload;
+    } owned[] = {{"--size", ASK_ECHO}, {"--delay", ASK_WORK},
+                 {"--buckets", ASK_WORK}, {"--path", ASK_HTTP}};
+    char message[128];
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
+        const char *value = value_of(given, owned[i].flag);
+        if (!value || owned[i].workload == plan->asks.workload)
+            continue;
+        snprintf(message, sizeof message,
+                 "workload %s does not take it; allowed with --workload %s",
+                 ask_workload_name(plan->asks.workload),
+                 ask_workload_name(owned[i].workload));
+        usage(owned[i].flag, value, message);
+    }
+    if (plan->block && plan->byte_rate == 0)
+        usage("--block", value_of(given, "--block"),
+              "allowed only together with --byte-rate");
+}
+
+/* An address of some other host would look like a want of ports, later. */
+static void check_sources(const struct plan *plan, const char *value)
+{
+    char address[DIAL_ADDRESS_BYTES], message[160];
+    if (!value)
+        return;
+    if (plan->dial.target.ss_family != AF_INET)
+        usage("--sources", value, "allowed only for an IPv4 target");
+    int error = dial_try_sources(&plan->dial, address);
+    if (error && error != EADDRNOTAVAIL) {
+        fprintf(stderr, "client: bind: %s\n", strerror(error));
+        exit(1);
+    }
+    snprintf(message, sizeof message,
+             "%s is not of this host; allowed are its own addresses", address);
+    if (error)
+        usage("--sources", value, message);
+}
+
+static void check_ranges(const struct plan *plan, char *const given[])
+{
+    char message[80];
+    snprintf(message, sizeof message, "allowed is 1 to --connections, %llu",
+             (unsigned long long)plan->connections);
     if (plan->active > plan->connections)
-        usage("--active", NULL, "allowed is 1 to --connections");
-    if (plan->dial.source_count && plan->dial.target.ss_family != AF_INET)
-        usage("--sources", NULL, "only for an IPv4 target");
+        usage("--active", value_of(given, "--active"), message);
     if (plan->path[0] != '/' || strpbrk(plan->path, " \r\n"))
-        usage("--path", plan->path, "allowed is a path that begins with /");
+        usage("--path", plan->path,
+              "allowed is a path that begins with / and has no spaces");
+    check_sources(plan, value_of(given, "--sources"));
+}
+
+/* What was not said and depends on what was. */
+static void fill_in(struct plan *plan)
+{
     if (plan->duration_s < 0)
         plan->duration_s = 1;
     if (plan->warmup_s < 0)
         plan->warmup_s = plan->requests ? 0 : 0.1;
     if (plan->drain_s < 0)
-        plan->drain_s = open ? 1 : 0.2;
+        plan->drain_s = plan->rate > 0 ? 1 : 0.2;
     if (plan->active == 0)
         plan->active = plan->connections;
     if (plan->block == 0)
@@ -372,8 +459,21 @@ static void settle(struct plan *plan)
     spread_sources(plan);
 }
 
+/* --- all of it ---------------------------------------------------------- */
+
+static void read_target(struct plan *plan, const char *word)
+{
+    const char *wrong = dial_parse_target(word, &plan->dial);
+    if (wrong)
+        usage(word, NULL, wrong);
+    if (plan->target)
+        usage(word, NULL, "there is a target already");
+    plan->target = word;
+}
+
 void plan_parse(struct plan *plan, int argc, char **argv)
 {
+    char *given[FLAGS] = {0};
     *plan = (struct plan){
         .connections = 1, .path = "/", .seed = 1, .threads = 1, .processes = 1,
         .duration_s = -1, .warmup_s = -1, .drain_s = -1,
@@ -381,24 +481,23 @@ void plan_parse(struct plan *plan, int argc, char **argv)
         .engine = &engine_epoll,
         .asks = {.size_min = 64, .size_max = 64, .buckets = 1}};
     for (int i = 1; i < argc; i++) {
-        const char *value;
+        char *value;
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             help();
         if (argv[i][0] != '-') {
-            const char *wrong = dial_parse_target(argv[i], &plan->dial);
-            if (wrong)
-                usage(argv[i], NULL, wrong);
-            if (plan->target)
-                usage(argv[i], NULL, "there is a target already");
-            plan->target = argv[i];
+            read_target(plan, argv[i]);
             continue;
         }
         const struct flag *flag = find_flag(argv[i], &value);
         if (!value && i + 1 < argc)
             value = argv[++i];
         read_flag(plan, flag, value);
+        given[flag - flags] = value;
     }
     if (!plan->target)
         usage("HOST:PORT", NULL, "missing; see client --help");
-    settle(plan);
+    check_conflicts(plan, given);
+    check_fit(plan, given);
+    check_ranges(plan, given);
+    fill_in(plan);
 }

@@ -49,6 +49,13 @@ static inline uint64_t plan_crews(const struct plan *plan)
     return plan->threads * plan->processes;
 }
 
+/* Whether requests are due at a moment that is known before; else one follows
+ * from another's answer. */
+static inline bool plan_is_timed(const struct plan *plan)
+{
+    return plan->rate > 0 || plan->think.mean_ns > 0 || plan->byte_rate > 0;
+}
+
 /* The first user of a crew: crews own neighbouring users, in equal shares.
  * Crew number plan_crews() begins where the last one ends. */
 static inline uint32_t plan_first_user(const struct plan *plan, uint64_t crew)

@@ -41,6 +41,7 @@ void probe_look(struct crew *crew, uint64_t now_ns)
     if (!crew->measuring || now_ns < crew->probe.due_ns || !crew->live_count)
         return;
     crew->kind->flush(crew->engine);       /* what is held back cannot wait */
+    crew->worked = true;
     struct pollfd fds[PROBED];
     nfds_t n = draw(crew, fds);
     int ready = poll(fds, n, 0);

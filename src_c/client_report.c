@@ -11,6 +11,7 @@
 
 struct census {                            /* connections, counted from rows */
     uint64_t attempted, established, surviving;
+    uint64_t refused;                      /* of those never established */
     double sum, sum_squares;               /* of requests per active user */
     uint64_t users, least, most, longest_wait_ns;
 };
@@ -23,6 +24,8 @@ static struct census count_rows(const struct plan *plan,
         const struct row *row = &board->rows[i];
         c.attempted += row->attempted;
         c.established += row->established > 0;
+        c.refused += row->attempted && !row->established
+                     && row->error == FAIL_CONNECT_REFUSED;
         c.surviving += row->established > 0 && !row->lost;
         if (row->longest_wait_ns > c.longest_wait_ns)
             c.longest_wait_ns = row->longest_wait_ns;
@@ -46,6 +49,7 @@ struct total {
     struct record sum;                     /* of all crews */
     double warmup_s;                       /* with the time to settle */
     double window_s;                       /* really measured */
+    uint64_t unanswered;                   /* open loop: due in the window */
     enum board_stop stop;
 };
 
@@ -81,6 +85,9 @@ static struct total *merge(const struct plan *plan, const struct board *board)
         total->stop = merge_stop(total->stop,
                                  (enum board_stop)board->records[i].end);
     }
+    if (plan->rate > 0)                    /* both count by the due time */
+        total->unanswered =
+            total->sum.window_arrivals - total->sum.response.n;
     const struct record *first = &board->records[0];
     total->warmup_s = plan->warmup_s;
     if (first->start_ns && first->from_ns != UINT64_MAX)
@@ -106,16 +113,30 @@ static void json_real_or_null(const char *name, double x)
         printf(",\"%s\":null", name);
 }
 
-static void json_hist(const char *name, const struct hist *h)
+/* Whoever was never answered waits longer than all who were: null where the
+ * rank lies beyond the answered share. Moments are of what was answered. */
+static void json_quantile(const char *name, const struct hist *h, double q,
+                          uint64_t unanswered)
+{
+    uint64_t ns = hist_quantile_missing_ns(h, q, unanswered);
+    if (ns == UINT64_MAX)
+        printf(",\"%s\":null", name);
+    else
+        printf(",\"%s\":%" PRIu64, name, ns);
+}
+
+static void json_hist(const char *name, const struct hist *h,
+                      uint64_t unanswered)
 {
     printf(",\"%s\":{\"n\":%" PRIu64, name, h->n);
     printf(",\"mean_ns\":%.0f,\"sd_ns\":%.0f", hist_mean_ns(h), hist_sd_ns(h));
     printf(",\"min_ns\":%" PRIu64 ",\"max_ns\":%" PRIu64,
            h->n ? h->min_ns : 0, h->max_ns);
-    printf(",\"p50_ns\":%" PRIu64 ",\"p90_ns\":%" PRIu64 ",\"p99_ns\":%" PRIu64
-           ",\"p999_ns\":%" PRIu64 "}",
-           hist_quantile_ns(h, 0.5), hist_quantile_ns(h, 0.9),
-           hist_quantile_ns(h, 0.99), hist_quantile_ns(h, 0.999));
+    json_quantile("p50_ns", h, 0.5, unanswered);
+    json_quantile("p90_ns", h, 0.9, unanswered);
+    json_quantile("p99_ns", h, 0.99, unanswered);
+    json_quantile("p999_ns", h, 0.999, unanswered);
+    printf("}");
 }
 
 static void json_text(const char *text)
@@ -168,27 +189,28 @@ static void json_plan(const struct plan *plan)
     printf(",\"sources\":%" PRIu32, plan->dial.source_count);
 }
 
+/* Users, each counted once by its last error; "errors" counts events. */
 static void json_connections(const struct plan *plan, const struct record *sum,
                              const struct census *c)
 {
-    uint64_t refused = sum->failures[FAIL_CONNECT_REFUSED];
-    uint64_t failed = c->attempted - c->established;
     printf(",\"connections\":{\"asked\":%" PRIu64 ",\"attempted\":%" PRIu64
            ",\"established\":%" PRIu64, plan->connections, c->attempted,
            c->established);
     printf(",\"refused\":%" PRIu64 ",\"failed\":%" PRIu64
            ",\"surviving\":%" PRIu64 ",\"reconnects\":%" PRIu64 "}",
-           refused, failed > refused ? failed - refused : 0, c->surviving,
+           c->refused, c->attempted - c->established - c->refused, c->surviving,
            sum->reconnects);
     printf(",\"limits\":{\"descriptors\":%" PRIu64 ",\"ports\":%" PRIu64 "}",
            sum->failures[FAIL_DESCRIPTORS], sum->failures[FAIL_PORTS]);
 }
 
-static void json_counts(const struct record *sum)
+/* In the open loop what was due counts, sent or not. */
+static void json_counts(const struct plan *plan, const struct record *sum)
 {
+    uint64_t meant = plan->rate > 0 ? sum->arrivals : sum->sent;
     printf(",\"requests\":{\"sent\":%" PRIu64 ",\"completed\":%" PRIu64
            ",\"unanswered\":%" PRIu64 ",\"arrivals\":%" PRIu64 "}",
-           sum->sent, sum->completed, sum->sent - sum->completed,
+           sum->sent, sum->completed, meant - sum->completed,
            sum->arrivals);
     printf(",\"bytes\":{\"sent\":%" PRIu64 ",\"received\":%" PRIu64 "}",
            sum->bytes_sent, sum->bytes_received);
@@ -199,15 +221,19 @@ static void json_counts(const struct record *sum)
     printf("}");
 }
 
-static void json_window(const struct total *total)
+static void json_window(const struct plan *plan, const struct total *total)
 {
     const struct record *sum = &total->sum;
     printf(",\"window\":{\"warmup_s\":%.9g,\"seconds\":%.9f", total->warmup_s,
            total->window_s);
     printf(",\"requests\":%" PRIu64 ",\"bytes\":%" PRIu64
-           ",\"arrivals\":%" PRIu64 ",\"throughput_rps\":%.3f}",
+           ",\"arrivals\":%" PRIu64 ",\"throughput_rps\":%.3f",
            sum->window_requests, sum->window_bytes, sum->window_arrivals,
            per((double)sum->window_requests, total->window_s));
+    if (plan->rate > 0)
+        printf(",\"unanswered\":%" PRIu64 "}", total->unanswered);
+    else
+        printf(",\"unanswered\":null}");
 }
 
 static void json_fairness(const struct census *c)
@@ -244,8 +270,9 @@ static void json_self(const struct plan *plan, const struct board *board,
            (double)sum->window_cpu_ns / NS_PER_S,
            per((double)sum->window_cpu_ns / NS_PER_S, all),
            per((double)sum->window_spin_ns / NS_PER_S, all));
-    printf(",\"lag_p50_ns\":%" PRIu64 ",\"lag_p99_ns\":%" PRIu64
-           ",\"lag_max_ns\":%" PRIu64, hist_quantile_ns(&sum->lag, 0.5),
+    printf(",\"lag_n\":%" PRIu64 ",\"lag_p50_ns\":%" PRIu64
+           ",\"lag_p99_ns\":%" PRIu64 ",\"lag_max_ns\":%" PRIu64,
+           sum->lag.n, hist_quantile_ns(&sum->lag, 0.5),
            hist_quantile_ns(&sum->lag, 0.99), sum->lag.max_ns);
     printf(",\"engine\":\"%s\"", board->records[0].engine);
     json_spin(plan);
@@ -270,11 +297,11 @@ static void json_write(const struct plan *plan, const struct board *board,
     struct census census = count_rows(plan, board);
     json_plan(plan);
     json_connections(plan, sum, &census);
-    json_counts(sum);
-    json_window(total);
-    json_hist("response", &sum->response);
-    json_hist("service", &sum->service);
-    json_hist("connect", &sum->connect);
+    json_counts(plan, sum);
+    json_window(plan, total);
+    json_hist("response", &sum->response, total->unanswered);
+    json_hist("service", &sum->service, 0);
+    json_hist("connect", &sum->connect, 0);
     json_fairness(&census);
     json_self(plan, board, total);
     printf(",\"stop\":\"%s\"}\n", stops[total->stop]);

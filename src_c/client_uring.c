@@ -12,7 +12,10 @@
  * a file, and counting who uses it, would cost at each operation.
  *
  * A request is timed when it is queued, at most SUBMIT_AT sends before the
- * kernel sees it.
+ * kernel sees it, and its bytes count as sent from then on: a send that
+ * succeeds is not reported, which saves a completion per request. So bytes sent
+ * hold what was queued for a connection that broke, and an answer that comes
+ * before the whole request has left is not noticed, which it is with epoll.
  */
 #ifdef HAVE_URING
 #include <errno.h>
@@ -195,13 +198,12 @@ static void connected(struct engine *e, struct user *u, int error)
 /* On loopback connect(2) has its answer at once; elsewhere we wait for it. */
 static void uring_dial(struct engine *e, struct user *u)
 {
-    uint64_t now = clock_now_ns();
     int fd = dial_socket(e->dial, u->who + u->turn);
     if (fd < 0) {
         crew_on_connected(e->crew, u, errno);
         return;
     }
-    user_dial(u, fd, now);
+    user_dial(u, fd, clock_now_ns());
     int error = dial_connect(e->dial, fd);
     if (error != EINPROGRESS) {
         connected(e, u, error);

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -32,6 +33,14 @@ static bool split_target(const char *text, char *host, size_t room,
     return true;
 }
 
+/* getaddrinfo takes any number, and of one above 65535 the rest. */
+static bool is_port(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    unsigned long port = strtoul(text, NULL, 10);
+    return digits > 0 && text[digits] == '\0' && port >= 1 && port <= 65535;
+}
+
 const char *dial_parse_target(const char *text, struct dial *dial)
 {
     char host[256];
@@ -40,6 +49,8 @@ const char *dial_parse_target(const char *text, struct dial *dial)
                              .ai_flags = AI_NUMERICSERV}, *found;
     if (!split_target(text, host, sizeof host, &port))
         return "not of the form HOST:PORT";
+    if (!is_port(port))
+        return "allowed is a port of 1 to 65535";
     int error = getaddrinfo(host, port, &hints, &found);
     if (error)
         return gai_strerror(error);
@@ -65,7 +76,7 @@ bool dial_parse_sources(const char *text, struct dial *dial)
         return false;
     dial->first_source = ntohl(low.s_addr);
     dial->source_count = ntohl(high.s_addr) - ntohl(low.s_addr) + 1;
-    return true;
+    return dial->source_count;             /* all there are would be 0 */
 }
 
 bool dial_is_loopback(const struct dial *dial)
@@ -101,6 +112,23 @@ int dial_socket(const struct dial *dial, uint32_t who)
         return -1;
     }
     return fd;
+}
+
+static int try_source(const struct dial *dial, uint32_t i, char *text)
+{
+    struct in_addr address = {.s_addr = htonl(dial->first_source + i)};
+    inet_ntop(AF_INET, &address, text, DIAL_ADDRESS_BYTES);
+    int fd = dial_socket(dial, i);
+    if (fd < 0)
+        return errno;
+    close(fd);
+    return 0;
+}
+
+int dial_try_sources(const struct dial *dial, char text[DIAL_ADDRESS_BYTES])
+{
+    int error = try_source(dial, 0, text);
+    return error ? error : try_source(dial, dial->source_count - 1, text);
 }
 
 int dial_connect(const struct dial *dial, int fd)

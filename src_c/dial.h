@@ -20,11 +20,18 @@ struct dial {
     uint32_t first_source, source_count;   /* IPv4, host order; count 0: any */
 };
 
-/* Resolves "HOST:PORT" or "[V6]:PORT". NULL, or what is wrong with it. */
+/* Resolves "HOST:PORT" or "[V6]:PORT", PORT 1 to 65535. NULL, or what is wrong
+ * with it. */
 const char *dial_parse_target(const char *text, struct dial *dial);
 
-/* Parses "FIRST-LAST" or one address, IPv4. False when it is neither. */
+/* Parses "FIRST-LAST" or one address, IPv4, at most 2^32 - 1 of them. False
+ * when it is neither. */
 bool dial_parse_sources(const char *text, struct dial *dial);
+
+/* Binds a socket to the first and to the last source and closes it. 0, or the
+ * errno of the one that cannot be bound, whose address is put into `text`. */
+enum { DIAL_ADDRESS_BYTES = 16 };          /* 255.255.255.255 and the end */
+int dial_try_sources(const struct dial *dial, char text[DIAL_ADDRESS_BYTES]);
 
 /* Whether the target is in 127/8, to which every address there may connect. */
 bool dial_is_loopback(const struct dial *dial);

@@ -22,6 +22,12 @@ struct fifos {
 bool fifo_put(struct fifos *f, uint32_t *first, uint32_t *last,
               uint64_t time_ns);
 
+/* When the first was due, which stays; only when `first` is not 0. */
+static inline uint64_t fifo_first_ns(const struct fifos *f, uint32_t first)
+{
+    return f->entries[first].time_ns;
+}
+
 /* The first's time; only when *first is not 0. */
 uint64_t fifo_take(struct fifos *f, uint32_t *first, uint32_t *last);
 

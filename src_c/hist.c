@@ -88,11 +88,15 @@ static uint64_t clamp(uint64_t x, uint64_t low, uint64_t high)
     return x < low ? low : x > high ? high : x;
 }
 
-uint64_t hist_quantile_ns(const struct hist *h, double q)
+uint64_t hist_quantile_missing_ns(const struct hist *h, double q,
+                                  uint64_t missing)
 {
-    if (h->n == 0)
+    uint64_t all = h->n + missing;
+    if (all == 0)
         return 0;
-    uint64_t rank = clamp((uint64_t)ceil(q * (double)h->n), 1, h->n);
+    uint64_t rank = clamp((uint64_t)ceil(q * (double)all), 1, all);
+    if (rank > h->n)
+        return UINT64_MAX;
     if (rank == 1 || rank == h->n)         /* the ends are known exactly */
         return rank == 1 ? h->min_ns : h->max_ns;
     uint64_t seen = 0;
@@ -101,4 +105,9 @@ uint64_t hist_quantile_ns(const struct hist *h, double q)
         slot++;
     uint64_t middle = (hist_lower_ns(slot) + hist_upper_ns(slot)) / 2;
     return clamp(middle, h->min_ns, h->max_ns);
+}
+
+uint64_t hist_quantile_ns(const struct hist *h, double q)
+{
+    return hist_quantile_missing_ns(h, q, 0);
 }

@@ -44,6 +44,11 @@ double hist_sd_ns(const struct hist *h);
  * nothing was added. */
 uint64_t hist_quantile_ns(const struct hist *h, double q);
 
+/* The same among the values seen and `missing` more, each longer than any that
+ * was seen: UINT64_MAX where the rank falls on one of those. */
+uint64_t hist_quantile_missing_ns(const struct hist *h, double q,
+                                  uint64_t missing);
+
 /* Slot of a value, and the values [lower, upper) that a slot stands for. */
 size_t hist_slot(uint64_t ns);
 uint64_t hist_lower_ns(size_t slot);

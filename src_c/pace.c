@@ -25,6 +25,12 @@ uint64_t pace_next(struct pace *p)
     return due;
 }
 
+void pace_put_off(struct pace *p, uint64_t now_ns)
+{
+    if (pace_due_ns(p) < now_ns)
+        p->next_ns = (double)(now_ns - p->start_ns);
+}
+
 struct meter meter_make(double bytes_per_s)
 {
     return (struct meter){

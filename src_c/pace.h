@@ -39,6 +39,10 @@ static inline uint64_t pace_due_ns(const struct pace *p)
 /* Takes that arrival off the schedule; returns when it was due. */
 uint64_t pace_next(struct pace *p);
 
+/* The next arrival is due at now_ns at the earliest, those after it follow at
+ * their gaps: what was held up meanwhile is not made up for. */
+void pace_put_off(struct pace *p, uint64_t now_ns);
+
 struct meter {
     double ns_per_byte;    /* 0: no limit */
     uint64_t free_ns;      /* when the bytes let through so far are paid for */

@@ -71,6 +71,13 @@ void record_answer(struct record *r, struct row *row, uint64_t intended_ns,
     }
 }
 
+void record_wait(struct record *r, struct row *row, uint64_t since_ns,
+                 uint64_t now_ns)
+{
+    if (now_ns >= r->from_ns && now_ns > since_ns)
+        raise_to(&row->longest_wait_ns, now_ns - since_ns);
+}
+
 void record_lag(struct record *r, uint64_t due_ns, uint64_t now_ns)
 {
     if (in_window(r, now_ns))

@@ -11,6 +11,8 @@
  *                             open loop: when the request was due, so that a
  *                             slow answer cannot slip out of the window
  *     lag                     when it ended
+ *     longest wait            as response; without an answer: if it lasted
+ *                             into the window
  * Connect times and all other counts are of the client's whole life.
  */
 #ifndef RECORD_H
@@ -67,10 +69,10 @@ struct record {
     struct hist response;                  /* from when a request was due */
     struct hist service;                   /* from when it left */
     struct hist connect;                   /* from connect(2) */
-    struct hist lag;                       /* open loop, thinking: from when
-                                              something was due until it was
-                                              done; else from when the engine
-                                              woke until the answer's turn */
+    struct hist lag;                       /* plan_is_timed: from when something
+                                              was due until it was done; else
+                                              from when the engine woke until
+                                              the answer's turn */
     struct slice *slices;                  /* SLICES of them */
 };
 
@@ -84,6 +86,10 @@ struct slice *record_slice(struct record *r, uint64_t now_ns);
 /* An answer was complete; its request was due at `intended`, left at `sent`. */
 void record_answer(struct record *r, struct row *row, uint64_t intended_ns,
                    uint64_t sent_ns, uint64_t now_ns);
+
+/* A user waited since then, and has no answer: it failed, or the end came. */
+void record_wait(struct record *r, struct row *row, uint64_t since_ns,
+                 uint64_t now_ns);
 
 /* Something that was due came so much later because of the client itself. */
 void record_lag(struct record *r, uint64_t due_ns, uint64_t now_ns);

@@ -5,7 +5,7 @@
 All ask for the same page over as many connections, which stay open, from the same core.
 CPU time is what the kernel says of a client's whole process when it has ended
 (``wait4``), so that nobody's own word counts; start and report are included. Ours
-compares every byte of every answer, which the others do not.
+checks status and length of every answer as well.
 """
 
 from __future__ import annotations

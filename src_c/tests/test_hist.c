@@ -88,6 +88,21 @@ static void beyond_the_range_is_counted_and_the_maximum_exact(void)
     assert(hist_quantile_ns(&h, 0.5) == h.max_ns);
 }
 
+/* Of a hundred requests ten were never answered: the 91st is not known. */
+static void what_is_missing_is_longer_than_all_else(void)
+{
+    static struct hist h;
+    for (uint64_t ns = 1; ns <= 90; ns++)
+        hist_add(&h, ns);
+    assert(hist_quantile_missing_ns(&h, 0.5, 10) == 50);
+    assert(hist_quantile_missing_ns(&h, 0.9, 10) == 90);
+    assert(hist_quantile_missing_ns(&h, 0.91, 10) == UINT64_MAX);
+    assert(hist_quantile_missing_ns(&h, 0.91, 0) == 82);
+    static struct hist none;
+    assert(hist_quantile_missing_ns(&none, 0.5, 1) == UINT64_MAX);
+    assert(hist_quantile_missing_ns(&none, 0.5, 0) == 0);
+}
+
 static void nothing_seen_is_zero(void)
 {
     static struct hist empty, other;
@@ -107,6 +122,7 @@ int main(void)
     moments_agree_with_two_passes();
     small_deviation_of_large_values();
     beyond_the_range_is_counted_and_the_maximum_exact();
+    what_is_missing_is_longer_than_all_else();
     nothing_seen_is_zero();
     puts("test_hist: passed");
     return 0;

@@ -19,6 +19,19 @@ static void paced_arrivals_are_equally_far_apart(void)
         assert(pace_next(&p) == 500 + 250000 + i * NS_PER_MS);
 }
 
+/* Stalled at 3 ms for 7 ms: one goes at once, the others keep their gaps. */
+static void what_was_held_up_is_not_made_up_for(void)
+{
+    struct pace p = pace_make(PACE_PACED, 1000, 0, 500, dice_make(1, 1));
+    for (uint64_t i = 0; i < 3; i++)
+        assert(pace_next(&p) == 500 + i * NS_PER_MS);
+    pace_put_off(&p, 10 * NS_PER_MS);
+    for (uint64_t i = 0; i < 1000; i++)
+        assert(pace_next(&p) == (10 + i) * NS_PER_MS);
+    pace_put_off(&p, 20 * NS_PER_MS);      /* what is due later stays */
+    assert(pace_due_ns(&p) == 1010 * NS_PER_MS);
+}
+
 /* Gaps of a Poisson process: mean = deviation = 1 / rate. */
 static void poisson_gaps_have_mean_and_deviation_of_the_rate(void)
 {
@@ -131,6 +144,8 @@ static void fifos_share_an_array_and_keep_their_order(void)
     struct dice dice = dice_make(8, 8);
     for (int i = 0; i < 100000; i++) {
         uint64_t k = dice_below(&dice, 3);
+        if (first[k])
+            assert(fifo_first_ns(&f, first[k]) == taken[k]);
         if (first[k] && dice_below(&dice, 2))
             assert(fifo_take(&f, &first[k], &last[k]) == taken[k]++);
         else if (put[k] - taken[k] < 500)
@@ -143,6 +158,7 @@ static void fifos_share_an_array_and_keep_their_order(void)
 int main(void)
 {
     paced_arrivals_are_equally_far_apart();
+    what_was_held_up_is_not_made_up_for();
     poisson_gaps_have_mean_and_deviation_of_the_rate();
     the_seed_fixes_the_schedule();
     a_meter_spaces_messages_by_their_bytes();
