@@ -185,7 +185,12 @@ class Server(Facts):
 
 
 class Latency(Facts):
-    """Moments and quantiles of one clock; all null when nothing was measured."""
+    """Moments and quantiles of one clock; all null when nothing was measured.
+
+    In the open loop a request that was never answered waits longer than all that
+    were: a quantile of the response is null where it falls on one of those. Moments
+    are of what was answered.
+    """
 
     n: int = 0
     mean_ns: float | None = None
@@ -369,6 +374,18 @@ def _server_cpu(trial: Mapping) -> float | None:
     return _sum(samples.get("cpu_user_s"), samples.get("cpu_system_s"))
 
 
+def _server_width(trial: Mapping) -> int:
+    """Return how many cores the server could keep busy at once.
+
+    A thread that only accepts answers nobody: where the server says how many workers
+    it started, it has no more than these.
+    """
+    threads = pick(trial, "server.samples.threads_max") or 0
+    each = max(1, pick(trial, "server.model.workers_each") or 0)
+    workers = (pick(trial, "server.stats.workers_started") or 0) * each or threads
+    return min(len(pick(trial, "cores.server") or []), threads, workers)
+
+
 def _net(trial: Mapping, name: str) -> float | None:
     samples = pick(trial, "server.samples") or {}
     most = samples.get(f"{name}_bytes")
@@ -429,6 +446,13 @@ FACTORS = (
     Column("buckets", "count", "Int64", "factors.buckets", "locks of workload work"),
     Column("delay_kind", "", "string", "factors.delay_kind", "sleep or spin"),
     Column("cores", "count", "Int64", "factors.cores", "cores given to the server"),
+    Column(
+        "descriptors",
+        "count",
+        "Int64",
+        "factors.descriptors",
+        "lowered limit of descriptors per process; none: the machine's own",
+    ),
     Column("arm", "", "string", "factors.arm", "name of an arm; no program sees it"),
     Column("stall", "ms", "float64", "factors.stall", "stall of the server asked for"),
     Column("connections", "count", "Int64", "factors.connections", "connections asked"),
@@ -518,6 +542,13 @@ _IDENTITY = (
         "boolean",
         "cores.shared",
         "server and client had to share cores",
+    ),
+    Column(
+        "cores_siblings",
+        "",
+        "boolean",
+        "cores.siblings",
+        "they did not, but had threads of one physical core",
     ),
     Column("family", "", "string", "server.model.family", "family of the model"),
     Column("model_label", "", "string", "server.model.label", "name for figures"),
@@ -609,8 +640,8 @@ _CLIENT = (
             ("asked", "connections asked for, as the client understood it"),
             ("attempted", "connections that the client tried to open"),
             ("established", "connections that were opened"),
-            ("refused", "connections refused, as the client saw it"),
-            ("failed", "connections that failed in another way"),
+            ("refused", "connections never opened: refused, as the client saw it"),
+            ("failed", "connections never opened for another reason"),
             ("surviving", "connections open and healthy at the end"),
         )
     ),
@@ -629,7 +660,14 @@ _CLIENT = (
         "count",
         "Int64",
         "client.requests.unanswered",
-        "sent and never answered",
+        "sent and never answered; open loop: due and never answered",
+    ),
+    Column(
+        "window_unanswered",
+        "count",
+        "Int64",
+        "client.window.unanswered",
+        "due in the window and never answered; open loop only",
     ),
     Column(
         "errors_total",
@@ -808,14 +846,10 @@ _SERVER = (
         "1",
         "float64",
         "server CPU / (server.samples.window_s × cores it could use)",
-        "CPU time over what min(cores, threads) could give",
+        "CPU time over what min(cores, threads, workers) could give",
         derive=lambda t: _ratio(
             _server_cpu(t),
-            (pick(t, "server.samples.window_s") or 0)
-            * min(
-                len(pick(t, "cores.server") or []),
-                pick(t, "server.samples.threads_max") or 0,
-            ),
+            (pick(t, "server.samples.window_s") or 0) * _server_width(t),
         ),
     ),
     Column(

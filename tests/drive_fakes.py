@@ -13,6 +13,8 @@ from connlab import drive
 
 FAKES = Path(__file__).parent / "fakes"
 ROOT = Path(__file__).parent.parent
+#: in the environment of a test's programs, and of all that those start: whose they are
+WHOSE = "CONNLAB_TEST_FAKES"
 
 
 def programs() -> drive.Programs:
@@ -67,15 +69,19 @@ def _hear_sigint() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def fakes_alive(port_of: str) -> list[int]:
-    """Return the processes whose command line names a fake and `port_of`."""
+def fakes_alive(word: str) -> list[int]:
+    """Return the fakes of this test in whose command line a word stands.
+
+    Theirs are found even if who started them has gone; those of other tests are not.
+    """
+    ours = f"{WHOSE}={os.environ[WHOSE]}".encode()
     found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                words = Path(f"/proc/{entry}/cmdline").read_text()
-            except OSError:
-                continue
-            if str(FAKES) in words and port_of in words:
-                found.append(int(entry))
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes()
+            environ = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if os.fsencode(FAKES) in words and word.encode() in words and ours in environ:
+            found.append(int(folder.name))
     return found

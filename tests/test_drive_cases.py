@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
 from connlab.drive import cases, models
+from connlab.drive.programs import built
 
 NAMES = [model.name for model in models() if model.available]
+LEAKS = "no memory leaked"
+VALGRIND = shutil.which("valgrind")
+needs_valgrind = pytest.mark.skipif(
+    not VALGRIND, reason="valgrind is not installed, so nobody can look for leaks"
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_all_cases_hold_for(name):
-    answers = [a for a in cases.run([name]) if a.subject == name]
+def test_all_cases_but_leaks_hold_for(name):
+    answers = cases.run([name], valgrind=False)
+    answers = [a for a in answers if a.subject == name]
     assert [a.question for a in answers] == list(cases.QUESTIONS)
-    failed = [a for a in answers if a.holds is False]
-    assert not failed, failed
-    assert all(a.holds for a in answers if a.question != "no memory leaked")
+    assert [a for a in answers if not a.holds and a.question != LEAKS] == []
+
+
+@needs_valgrind
+@pytest.mark.parametrize("name", NAMES)
+def test_no_memory_leaks_from(name):
+    answer = cases._leaks(built(), name)
+    assert answer.holds, answer
+
+
+@needs_valgrind
+def test_no_memory_leaks_from_the_client():
+    answer = cases._client_leaks(built())
+    assert answer.holds, answer
 
 
 def test_all_cases_hold_for_the_client(tmp_path):
     answers = cases.run(NAMES[:1])
-    assert all(a.holds is not False for a in answers)
+    missing = [a.question for a in answers if not a.holds]
+    assert missing == ([] if VALGRIND else [LEAKS] * 2)
     path = cases.keep(answers, tmp_path / "cases")
     kept = [json.loads(line) for line in path.read_text().splitlines()]
     assert [row["subject"] for row in kept[-6:]] == ["client"] * 6

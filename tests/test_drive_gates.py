@@ -59,7 +59,7 @@ def opened() -> dict:
     trial = closed()
     trial["factors"] |= {"rate": 10_000, "arrivals": "poisson"}
     trial["client"] |= {"loop": "open", "arrivals": "poisson", "offered_rps": 10_000.0}
-    trial["client"]["window"] |= {"arrivals": 10_090}
+    trial["client"]["window"] |= {"arrivals": 10_090, "unanswered": 10}
     trial["client"]["self"] |= {"lag_p99_ns": 50_000}
     return trial
 
@@ -81,7 +81,7 @@ def test_a_good_trial_passes_every_gate_that_applies(trial):
     verdicts = gates.judge(trial)
     assert {name for name, gate in verdicts.items() if gate.ok is False} == set()
     loop = trial["client"]["loop"]
-    only_open = {"rate", "arrivals", "lag"}
+    only_open = {"rate", "arrivals", "answered", "lag"}
     for name in only_open:
         assert verdicts[name].ok is (True if loop == "open" else None)
     assert verdicts["little"].ok is (True if loop == "closed" else None)
@@ -103,8 +103,16 @@ RAMP = {
         ("verified", changed(closed(), client__errors__mismatch=1)),
         ("verified", changed(closed(), client__errors__status=1)),
         ("rate", changed(opened(), client__window__throughput_rps=9_400.0)),
-        ("arrivals", changed(opened(), client__window__arrivals=9_000)),
+        (
+            "arrivals",
+            changed(
+                opened(),
+                client__window__arrivals=11_000,
+                client__window__throughput_rps=11_000.0,
+            ),
+        ),
         ("arrivals", changed(opened(), client__arrivals="paced")),
+        ("answered", changed(opened(), client__window__unanswered=11)),
         ("lag", changed(opened(), client__self__lag_p99_ns=5_000_000)),
         ("little", changed(closed(), client__response__mean_ns=9_000_000)),
         ("little", changed(closed(), client__think_s=0.001)),
@@ -123,10 +131,32 @@ def test_each_gate_is_tripped_and_no_other(gate, trial):
         assert verdicts[gate].threshold is not None
 
 
+def test_a_trial_whose_client_did_not_count_the_unanswered_is_not_judged():
+    older = opened()
+    del older["client"]["window"]["unanswered"]
+    assert gates.answered(older).ok is None
+    assert gates.answered(changed(closed(), client__window__arrivals=0)).ok is None
+
+
 def test_paced_arrivals_are_held_to_a_percent():
     paced = changed(opened(), factors__arrivals="paced", client__arrivals="paced")
     assert gates.arrivals(changed(paced, client__window__arrivals=10_050)).ok
     assert not gates.arrivals(changed(paced, client__window__arrivals=10_200)).ok
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "got", "ok"),
+    [(90, 90.0, True), (90, 100.0, False), (None, 90.0, False), (None, 96.0, True)],
+)
+def test_the_scatter_of_random_arrivals_is_no_lack_of_answers(arrivals, got, ok):
+    few = changed(
+        opened(),
+        client__offered_rps=100.0,
+        client__window__arrivals=arrivals,
+        client__window__throughput_rps=got,
+    )
+    assert gates.rate(few).ok is ok
+    assert gates.arrivals(few).ok is (None if arrivals is None else True)
 
 
 def test_think_time_is_part_of_the_cycle_and_reconnecting_of_the_response():
@@ -219,6 +249,19 @@ def test_more_threads_than_cores_share_them():
     trial = changed(closed(), client__threads=2, client__self__cpu_share=0.49)
     trial["client"]["self"]["spin_share"] = 0.0
     assert gates.client_share(trial) == pytest.approx(0.98)
+
+
+def test_a_thread_that_only_accepts_hides_no_busy_worker():
+    busy = changed(
+        _shares(0.99, 0.6),
+        cores__server=[0, 2],
+        server__samples__threads_max=2,
+        server__stats__workers_started=1,
+    )
+    assert gates.server_share(busy) == pytest.approx(0.99)
+    assert gates.label(busy) == "server-bound"
+    two = changed(busy, server__stats__workers_started=2)
+    assert gates.label(two) == "unsaturated"
 
 
 def test_on_one_core_the_larger_user_is_the_bottleneck():

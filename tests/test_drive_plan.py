@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+
 import pytest
 
 from connlab import schema
@@ -95,6 +98,33 @@ def test_the_key_depends_on_all_that_defines_a_trial_and_on_no_order():
     changed = ({"repeat": 1}, {"binaries": {"server": "b"}}, {"environment": "f"})
     for change in changed:
         assert key != plan.key({"model": "m", "size": 1}, **(base | change))
+
+
+def test_why_a_model_cannot_run_is_part_of_the_trials_identity():
+    base = {"repeat": 0, "binaries": {}, "environment": "e"}
+    reasons = (None, "no kernel", "no library", "")
+    keys = [plan.key({"model": "m"}, **base, unavailable=why) for why in reasons]
+    assert len(set(keys)) == 4
+    assert keys[0] == plan.key({"model": "m"}, **base)
+
+
+def test_a_lowered_limit_of_descriptors_is_part_of_it():
+    base = {"repeat": 0, "binaries": {}, "environment": "e"}
+    lowered = plan.key({"model": "m", "descriptors": 1200}, **base)
+    assert lowered != plan.key({"model": "m"}, **base)
+
+
+REFERENCE = sorted((schema.project_root() / "runs/reference").glob("*/trials.jsonl"))
+
+
+@pytest.mark.parametrize("path", REFERENCE, ids=lambda path: path.parent.name)
+def test_what_was_measured_before_keeps_its_key(path):
+    with path.open() as lines:
+        for trial in map(json.loads, itertools.islice(lines, 5)):
+            about = {n: trial[n] for n in ("repeat", "binaries", "environment")}
+            model = trial["server"]["model"]
+            about["unavailable"] = None if model["available"] else model["reason"]
+            assert plan.key(trial["factors"], **about) == trial["key"]
 
 
 def test_clients_of_one_repeat_share_their_seed():

@@ -111,6 +111,22 @@ def test_trials_spoilt_by_noise_are_worth_another_block(failed, again):
     assert (with_budget == (0,)) is again
 
 
+def test_one_trial_has_no_interval_and_asks_for_a_second():
+    rule = _rule(n_min=1)
+    assert stopping.next_round([_rows(100)], rule) == (0,)
+    assert stopping.next_round([_rows(100, 100)], rule).startswith("every target")
+    assert stopping.next_round([_rows(100)], _rule(n_min=1, budget_s=9.0)) == (0,)
+    assert "most trials" in stopping.next_round([_rows(100)], _rule(n_min=1, n_max=1))
+
+
+def test_one_good_trial_among_bad_ones_asks_for_more_up_to_the_most_allowed():
+    def rows(n: int) -> list[dict]:
+        return _rows(100) + _rows(*range(n - 1), ok=False)
+
+    assert stopping.next_round([rows(5)], _rule()) == (0,)
+    assert "most trials allowed" in stopping.next_round([rows(6)], _rule())
+
+
 def test_a_budget_goes_to_the_widest_cells():
     rule = _rule(budget_s=60.0)
     rows = [

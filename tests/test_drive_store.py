@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import resource
 import subprocess
@@ -85,3 +86,21 @@ def test_replace_never_shows_half_a_file(tmp_path):
         store.replace(path, {"a": object()})
     assert store.read_json(path) == {"a": 1}
     assert store.read_json(tmp_path / "none.json") is None
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_file_that_cannot_be_written_whole_leaves_the_old_one(
+    tmp_path, monkeypatch, call
+):
+    path = tmp_path / "deep" / "h.gz"
+    store.put(path, b"old", flush=True)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store.os, call, full)
+        with pytest.raises(OSError, match="No space left"):
+            store.put(path, b"new", flush=True)
+    assert path.read_bytes() == b"old"
+    assert list(path.parent.iterdir()) == [path]

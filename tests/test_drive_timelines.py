@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import pytest
 import scipy.stats
@@ -54,6 +55,25 @@ def test_a_ramp_is_a_trend_and_noise_is_none():
     assert timelines.trend([100 + 10 * i for i in range(10)]).p < 0.001
     rare = sum(timelines.trend(_steady(10, seed)).p < 0.01 for seed in range(300))
     assert rare <= 9
+
+
+def test_neighbouring_steps_are_merged_where_there_are_many():
+    assert timelines.merged([1, 2, 3, 4, 5], most=5) == [1, 2, 3, 4, 5]
+    assert timelines.merged([1, 2, 3, 4, 5], most=4) == [3, 7]
+    assert timelines.merged([1, 2, 3, 4, 5, 6], most=2) == [6, 15]
+    assert len(timelines.merged([1] * 36_000)) == timelines.STEPS_MAX
+
+
+def test_an_hour_is_judged_in_little_memory_and_for_the_same_trend():
+    hour = [1000 + i / 180 for i in range(36_000)]
+    tracemalloc.start()
+    found = timelines.trend(hour)
+    most_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most_bytes < 32 << 20
+    assert found.steps == timelines.STEPS_MAX
+    assert found.change == pytest.approx(200 / 1100, rel=0.01)
+    assert found.p < 0.001
 
 
 def test_too_few_or_empty_steps_say_nothing():

@@ -28,6 +28,7 @@ def _run(model: str = "good", **changes) -> trials.Outcome:
     return outcome
 
 
+@pytest.mark.serial
 def test_a_good_trial_has_both_sides_and_samples():
     outcome = _run()
     assert outcome.failure is None

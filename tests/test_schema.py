@@ -81,6 +81,33 @@ def test_flatten_gives_si_units_and_derived_figures():
     assert row["ok"] is True
 
 
+@pytest.mark.parametrize(
+    ("cores", "threads", "workers", "each", "share"),
+    [
+        (2, 3, None, 0, 0.375),
+        (2, 3, 0, 0, 0.375),
+        (2, 3, 2, 0, 0.375),
+        (2, 2, 1, 0, 0.75),
+        (2, 3, 1, 2, 0.375),
+        (1, 3, 2, 0, 0.75),
+    ],
+)
+def test_the_servers_share_is_of_the_cores_that_its_workers_could_use(
+    cores, threads, workers, each, share
+):
+    trial = _trial(cores={"server": list(range(cores)), "client": [9], "shared": False})
+    trial["server"]["model"]["workers_each"] = each
+    trial["server"]["stats"]["workers_started"] = workers
+    trial["server"]["samples"]["threads_max"] = threads
+    assert schema.flatten(trial)["server_cpu_share"] == pytest.approx(share)
+
+
+def test_threads_of_one_physical_core_are_said():
+    assert schema.flatten(_trial())["cores_siblings"] is None
+    sets = {"server": [0], "client": [1], "shared": False, "siblings": True}
+    assert schema.flatten(_trial(cores=sets))["cores_siblings"] is True
+
+
 def test_a_failed_gate_or_a_failure_is_not_ok():
     failed = schema.flatten(_trial(gates={"census": {"ok": False}}))
     assert failed["ok"] is False

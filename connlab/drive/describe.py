@@ -82,17 +82,20 @@ _TRIAL = """\
 
 A trial is a fresh server process and a fresh client process. Its `key` is a hash of
 its factors and fixed settings, its repeat number, both binaries and the class of
-environment (kernel, processor, cores, congestion control, mitigations): a sweep that is
-called again skips every key that is there. A line cut short by a crash is no fact; the
-next sweep cuts it off and says so.
+environment (kernel, processor, cores, congestion control, mitigations; a quota of CPU
+time, and physical cores where they are fewer than cores). Where a model could not run,
+the reason is part of it. A sweep that is called again skips every key that is there,
+and measures nothing where there are trials of another class. A line cut short by a
+crash is no fact; the next sweep cuts it off and says so.
 
 A trial that failed, or that did not pass a gate, stays; `ok` says whether it may be
 used by rule. Times end in `_ns` (integers, nanoseconds) or `_s` (seconds), sizes in
 `_bytes`.
 
 Kernel figures (`socket_memory_bytes`, `sockets_max`, `listen_overflows`,
-`listen_drops`, `time_wait_start`, `other_cpu_s`, `softirq_cpu_s`, `steal_s`) belong to
-the whole machine or network namespace. `softirq_cpu_s` is packets that the kernel took
+`listen_drops`, `time_wait_start`) belong to the whole machine or network namespace;
+`other_cpu_s`, `softirq_cpu_s` and `steal_s` to all cores that the run might use (in
+earlier runs: to the whole machine). `softirq_cpu_s` is packets that the kernel took
 from both sides' accounts onto its own (ksoftirqd); `other_cpu_s` is without it. On
 loopback the socket memory holds both ends of every connection, and the kernel counts it
 in batches of up to 1 MiB per core, so that small figures are coarse.
@@ -103,7 +106,8 @@ client's start, dialing and warm-up (`start`), or from its report (`end`).
 
 `cores` are the sets that server and client could use, and `companions` that of Redis
 where it was asked; `shared` is true where the machine has too few to keep server and
-client apart.
+client apart, and `siblings` where they are apart but have threads of one physical core,
+so that each slows the other (earlier runs do not say).
 """
 
 

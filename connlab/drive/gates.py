@@ -41,6 +41,8 @@ OTHER_SHARE = 0.05
 TICK_S = 0.01
 #: standard deviations that a count of random arrivals may be off
 ARRIVALS_SIGMA = 5.0
+#: share of arrivals without an answer, up to which the 99.9 % quantile is known
+UNANSWERED = 0.001
 #: the client may send late by so much, or by this part of the response time
 LAG_NS = 200_000
 LAG_PART = 0.10
@@ -63,13 +65,24 @@ def judge(trial: Mapping) -> dict[str, Gate]:
 
 
 def rate(trial: Mapping) -> Gate:
-    """Open loop: answers came at the rate that was offered."""
-    offered = pick(trial, "client.offered_rps")
+    """Open loop: answers came at the rate at which requests fell due.
+
+    That is not quite the rate that was offered, as random arrivals scatter; how far
+    they may is what `arrivals` looks at.
+    """
+    due = _due_rps(trial)
     got = pick(trial, "client.window.throughput_rps")
-    if not offered or got is None:
+    if not due or got is None:
         return _open_loop_only()
-    off = got / offered - 1
-    return Gate(ok=abs(off) <= RATE, value=got / offered, threshold=RATE)
+    return Gate(ok=abs(got / due - 1) <= RATE, value=got / due, threshold=RATE)
+
+
+def _due_rps(trial: Mapping) -> float | None:
+    """Return the rate of the arrivals in the window, else the one that was offered."""
+    offered = pick(trial, "client.offered_rps")
+    came = pick(trial, "client.window.arrivals")
+    window_s = pick(trial, "client.window.seconds")
+    return came / window_s if offered and came and window_s else offered
 
 
 def arrivals(trial: Mapping) -> Gate:
@@ -88,6 +101,22 @@ def arrivals(trial: Mapping) -> Gate:
     slack = ARRIVALS_SIGMA * math.sqrt(due) if random else 0.01 * due
     threshold = (slack + 1) / due
     return Gate(ok=abs(came - due) <= slack + 1, value=came / due, threshold=threshold)
+
+
+def answered(trial: Mapping) -> Gate:
+    """Open loop: of the requests that fell due, all but a few were answered.
+
+    Those that were not leave no response time. They waited longer than all others, so
+    that quantiles up to 99.9 % are known as long as no more than 0.1 % are missing; the
+    mean is of the others. Trials of clients that did not count them are not judged.
+    """
+    came = pick(trial, "client.window.arrivals")
+    missing = pick(trial, "client.window.unanswered")
+    if not came or missing is None:
+        return _open_loop_only()
+    share = missing / came
+    why = f"{missing} of {came} were never answered"
+    return Gate(ok=share <= UNANSWERED, value=share, threshold=UNANSWERED, why=why)
 
 
 def census(trial: Mapping) -> Gate:
@@ -154,7 +183,11 @@ def little(trial: Mapping) -> Gate:
 
 
 def verified(trial: Mapping) -> Gate:
-    """Every byte that came back is the one that was sent (and every status good)."""
+    """Every answer was right, as far as the client can tell.
+
+    Of echo it compares every byte; of work it knows the least value; of http it checks
+    the status and the length of the body, not what it says.
+    """
     errors = trial["client"].get("errors") or {}
     wrong = (errors.get("mismatch") or 0) + (errors.get("status") or 0)
     return Gate(ok=wrong == 0, value=wrong, threshold=0)
@@ -208,6 +241,7 @@ GATES: dict[str, Callable[[Mapping], Gate]] = {
     "verified": verified,
     "rate": rate,
     "arrivals": arrivals,
+    "answered": answered,
     "lag": lag,
     "little": little,
     "stationary": stationary,

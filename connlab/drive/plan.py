@@ -113,12 +113,15 @@ def key(
     repeat: int,
     binaries: Mapping[str, str],
     environment: str,
+    unavailable: str | None = None,
 ) -> str:
     """Return the name that a trial is resumed by: a hash of all that defines it.
 
-    Where a trial finds something (`PLACES`) is no part of it.
+    Where a trial finds something (`PLACES`) is no part of it. Why a model is
+    `unavailable` is: once that is otherwise, the trial is another one.
     """
-    return _hash([_defining(factors), repeat, dict(binaries), environment])
+    why = [] if unavailable is None else [unavailable]
+    return _hash([_defining(factors), repeat, dict(binaries), environment, *why])
 
 
 def cell_key(factors: Mapping[str, Any]) -> str:

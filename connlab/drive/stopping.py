@@ -48,8 +48,8 @@ class Width:
     """How wide the interval of one metric in one cell is.
 
     `half_width` is relative to the mean; None where two usable trials are missing.
-    Then `hope` says whether more trials may help: they do where the machine was not
-    quiet, they do not where a limit was met.
+    Then `hope` says whether more trials may help: they do where one was usable or the
+    machine was not quiet, they do not where a limit was met.
     """
 
     cell: int
@@ -163,7 +163,7 @@ def _width(cell: int, metric: str, trials: Sequence[Mapping], target: float) -> 
     values = [
         row[metric] for row in trials if row["ok"] and row.get(metric) is not None
     ]
-    hope = any(_spoilt(row) for row in trials)
+    hope = len(values) == 1 or any(_spoilt(row) for row in trials)
     width = relative_half_width(values)
     return Width(cell, metric, len(values), width, target, hope)
 

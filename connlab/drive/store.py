@@ -101,15 +101,25 @@ def _append(fd: int, name: str, line: str) -> None:
 
 def replace(path: Path, value: dict, *, flush: bool = False) -> None:
     """Write a JSON file as a whole: readers see the old one or the new one."""
+    text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+    put(path, text.encode(), flush=flush)
+
+
+def put(path: Path, data: bytes, *, flush: bool = False) -> None:
+    """Write a file as a whole, or raise OSError and leave what was there before."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".part")
-    with open(partial, "w", encoding="utf-8") as file:
-        json.dump(value, file, ensure_ascii=False, indent=1)
-        file.write("\n")
-        if flush:
-            file.flush()
-            os.fsync(file.fileno())
-    os.replace(partial, path)
+    try:
+        with open(partial, "wb") as file:
+            file.write(data)
+            if flush:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
 
 
 def read_json(path: Path) -> dict | None:

@@ -5,11 +5,13 @@
 
 Trials that are already on disk, made by the same programs in the same class of
 environment, are taken as they are; so a sweep that was interrupted goes on where it
-stopped when it is called again with the same arguments.
+stopped when it is called again with the same arguments. Where the study holds trials of
+another class, nothing is measured: both together could not be read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import signal
 import time
@@ -85,6 +87,7 @@ def sweep(
     root: str | Path = "runs",
     timeout: float | None = None,
     histograms: bool = True,
+    mixed: bool = False,
     programs: Programs | None = None,
     server_host: Host | None = None,
     client_host: Host | None = None,
@@ -129,6 +132,9 @@ def sweep(
         Seconds after which a client counts as hung.
     histograms : bool
         Keep each trial's histogram below ``latency/``.
+    mixed : bool
+        Go on where the study holds trials of another class of environment; whoever
+        loads it then has to say which are meant.
     programs : Programs, optional
         The two programs, if not ``build/server`` and ``build/client``.
     server_host, client_host : Host, optional
@@ -141,8 +147,9 @@ def sweep(
     Raises
     ------
     ValueError
-        For an unknown factor, model or workload (with the nearest known name) or a
-        value that is not allowed.
+        For an unknown factor, model or workload (with the nearest known name), a value
+        that is not allowed, or trials of another class of environment in the study
+        without `mixed`. Nothing was measured then.
     FileNotFoundError
         When the programs have not been built.
     KeyboardInterrupt
@@ -164,6 +171,7 @@ def sweep(
         root=root,
         timeout=timeout,
         histograms=histograms,
+        mixed=mixed,
         programs=programs,
     )
     here = LocalHost()
@@ -368,12 +376,12 @@ def _commands(factors: Mapping[str, Any], seed: int) -> dict[str, str]:
 
 
 def _keep_histogram(work: Work, state: _State, key: str, data: bytes) -> None:
-    folder = work.folder / "latency"
+    path = work.folder / "latency" / f"{key}.csv.gz"
     try:
-        folder.mkdir(exist_ok=True)
-        packed = gzip.compress(data, compresslevel=6, mtime=0)
-        (folder / f"{key}.csv.gz").write_bytes(packed)
+        store.put(path, gzip.compress(data, compresslevel=6, mtime=0), flush=True)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            path.unlink()  # of a trial that was not kept, if there is one
         remark = f"a histogram was not kept: {error.strerror}"
         if remark not in state.remarks:
             state.remarks.append(remark)

@@ -7,7 +7,8 @@ are asked of these counts:
   the second half as that half's own steps do;
 - does throughput drift inside the window? The trend is the median of all slopes between
   two steps (Theil and Sen), and it is believed when Mann and Kendall's test finds that
-  so many steps in one direction would be rare by chance.
+  so many steps in one direction would be rare by chance. Both look at every pair of
+  steps; the many steps of a long window are merged first.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from connlab import schema
 
 #: fewer steps than this say nothing about a trend
 STEPS_MIN = 6
+#: and of more than this, neighbours are merged: pairs grow with the square
+STEPS_MAX = 300
 #: a step has settled within this part of the median, or so many deviations
 _SETTLED = 0.05
 _DEVIATIONS = 3
@@ -84,6 +87,7 @@ def in_window(
 
 def trend(counts: Sequence[float]) -> Trend | None:
     """Return the trend of some steps, None when they are too few or all empty."""
+    counts = merged(counts)
     n = len(counts)
     if n < STEPS_MIN or not any(counts):
         return None
@@ -92,6 +96,17 @@ def trend(counts: Sequence[float]) -> Trend | None:
     middle = statistics.median(counts) or statistics.fmean(counts)
     signs = sum(_sign(counts[j] - counts[i]) for i, j in pairs)
     return Trend(slope * (n - 1) / middle, _mann_kendall_p(signs, counts), n)
+
+
+def merged(counts: Sequence[float], most: int = STEPS_MAX) -> Sequence[float]:
+    """Return `most` steps at most, each the sum of equally many neighbours.
+
+    What is left over at the end, fewer steps than one of the sums holds, is left out.
+    """
+    each = -(-len(counts) // most)
+    if each < 2:
+        return counts
+    return [sum(counts[i : i + each]) for i in range(0, len(counts) - each + 1, each)]
 
 
 def settled(counts: Sequence[float]) -> int:

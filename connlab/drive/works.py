@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,14 +38,18 @@ class Work:
     timeout: float | None
     histograms: bool
     parameters: Mapping[str, Any]
+    mixed: bool = False
 
     def key(self, cell: int, repeat: int) -> str:
         """Return the key of a cell's trial number `repeat`."""
+        factors = self.cells[cell]
+        model = self.models[factors["model"]]
         return plan.key(
-            self.cells[cell],
+            factors,
             repeat=repeat,
             binaries=self.binaries,
             environment=self.environment,
+            unavailable=None if model.available else model.reason or "",
         )
 
     def level(self, cell: int) -> dict[str, Any]:
@@ -69,6 +74,7 @@ def prepare(
     root: str | Path = "runs",
     timeout: float | None = None,
     histograms: bool = True,
+    mixed: bool = False,
     programs: Programs | None = None,
 ) -> Work:
     """Check the arguments of `connlab.drive.sweep` and return the work they mean.
@@ -99,6 +105,7 @@ def prepare(
     models = _checked_models(cells, both)
     for count in {cell.get("cores") for cell in cells}:
         cores.split(cores.available(), server=count)
+    _check_descriptors(cells)
     binaries = both.digests()
     return Work(
         run=run,
@@ -125,6 +132,7 @@ def prepare(
             "seed": seed,
             "budget": budget,
         },
+        mixed=mixed,
     )
 
 
@@ -138,6 +146,16 @@ def _check_name(what: str, name: str) -> None:
     allowed = name and all(c.isalnum() or c in "-_." for c in name)
     if not allowed or name.startswith("."):
         raise ValueError(f"{what}: {name!r}; allowed: letters, digits, - _ .")
+
+
+def _check_descriptors(cells: Sequence[Mapping]) -> None:
+    """Raise ValueError where cells name a limit that the programs would not have."""
+    hard = machine.limits()["descriptors"]["hard"]
+    for asked in {cell.get("descriptors") for cell in cells} - {None, hard}:
+        raise ValueError(
+            f"descriptors: {asked}; the limit here is {hard or 'none'}, and programs "
+            "get it as it is: lower RLIMIT_NOFILE of this process first"
+        )
 
 
 def _checked_models(
@@ -165,19 +183,30 @@ def known(work: Work, rows: Sequence[Mapping]) -> dict[str, dict]:
 
 
 def strangers(work: Work, rows: Sequence[Mapping], manifest: Mapping) -> list[str]:
-    """Say which trials on disk are of another class of environment, and why."""
-    classes: dict[str, int] = {}
-    for row in rows:
-        name = row.get("environment")
-        if name != work.environment:
-            classes[name] = classes.get(name, 0) + 1
+    """Say which trials on disk are of another class of environment, and why.
+
+    Raises
+    ------
+    ValueError
+        When there are such trials and the work was not told to mix them: a study of
+        two classes could be measured, but not read.
+    """
+    classes = Counter(row.get("environment") for row in rows)
     now = machine.environment(work.binaries)
     before = manifest.get("environments") or {}
-    return [
+    found = [
         f"{count} trials are of another class of environment ({name}: other "
-        f"{machine.differences(before.get(name), now)}); they are kept and not counted"
+        f"{machine.differences(before.get(name), now)})"
         for name, count in classes.items()
+        if name != work.environment
     ]
+    if found and not work.mixed:
+        raise ValueError(
+            f"run: {work.run!r}; in its study {work.study!r} {'; '.join(found)}. They "
+            "do not mix with what would be measured now: use another run name, or "
+            "mixed=True to keep both"
+        )
+    return [f"{text}; they are kept and not counted" for text in found]
 
 
 def guess_s(work: Work, cell: int, took: Sequence[float]) -> float:

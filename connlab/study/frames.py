@@ -14,10 +14,12 @@ from __future__ import annotations
 import difflib
 import json
 import warnings
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
+from pandas.errors import EmptyDataError, ParserError
 from pydantic import ValidationError
 
 from connlab import schema
@@ -42,6 +44,7 @@ LIMITS = {
 
 GATES = {
     "verified": "answers differ",
+    "answered": "requests unanswered",
     "rate": "rate not reached",
     "arrivals": "arrivals not as asked",
     "lag": "client sent late",
@@ -63,6 +66,8 @@ FAILURES = {
     "unavailable": "not available here",
 }
 """How a failed trial is printed where there is little room, by the failure's kind."""
+
+_NO_HISTOGRAM = (OSError, EOFError, zlib.error, EmptyDataError, ParserError)
 
 
 class RunError(Exception):
@@ -184,12 +189,13 @@ def load_histogram(
     Returns
     -------
     DataFrame
-        Columns lower_ns, upper_ns, count, clock; empty when none was kept.
+        Columns lower_ns, upper_ns, count, clock; empty when none was kept, or one that
+        is cut off or damaged.
     """
     folder = schema.study_folder(run, study, root=root) / "latency"
     try:
         return pd.read_csv(folder / f"{key}.csv.gz")
-    except FileNotFoundError:
+    except _NO_HISTOGRAM:
         columns = ["lower_ns", "upper_ns", "count", "clock"]
         return pd.DataFrame(columns=columns)
 
