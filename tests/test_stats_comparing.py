@@ -234,12 +234,25 @@ def test_a_family_takes_weak_words_back():
     y, x = _arms(8, n=6, ratio=1.08, cv=0.03)
     c = stats.compare(y, x, better="lower", paired=True)
     assert c.word == "slower than"
-    weak = c.corrected(0.2)
+    weak = c.corrected(0.2, alike=0.001)
     assert weak.word == "undetermined"
-    assert "Holm" in weak.rule
-    assert c.corrected(0.001).word == "slower than"
+    assert "Holm-corrected p 0.2" in weak.rule
+    assert c.corrected(0.001, alike=1.0).word == "slower than"
+
+
+def test_a_family_takes_weak_likenesses_back():
+    _, x = _arms(8, n=6, ratio=1.08, cv=0.03)
     same = stats.compare(x, x * 1.001, better="lower", paired=True)
-    assert same.corrected(1.0).word == "indistinguishable from"
+    assert same.corrected(1.0, alike=0.01).word == "indistinguishable from"
+    weak = same.corrected(0.001, alike=0.2)
+    assert weak.word == "undetermined"
+    assert "Holm-corrected TOST p 0.2" in weak.rule
+
+
+def test_a_family_leaves_what_is_undetermined():
+    y, x = _arms(1, n=8, ratio=1.0, cv=0.3)
+    c = stats.compare(y, x, better="lower", paired=True)
+    assert c.word == c.corrected(0.001, alike=0.001).word == "undetermined"
 
 
 def test_better_is_lower_or_higher():

@@ -59,6 +59,21 @@ def test_a_peak_beyond_the_range_is_no_finding():
     assert "no peak within" in fit.verdict
 
 
+def test_what_falls_from_the_fewest_on_has_no_peak():
+    n, x, _ = _machine(1.3, 0.02)
+    fit = stats.usl_fit(n, x, resamples=300)
+    assert fit.beta.lo > 0
+    assert fit.peak is None
+    assert fit.verdict == (
+        "no peak within the measured range (1 to 32): the fit falls from the fewest on"
+    )
+
+
+def test_the_measured_range_begins_at_the_fewest():
+    n, x, _ = _machine(0.1, 0.0, levels=(2, 4, 8, 16, 32, 64))
+    assert "(2 to 64)" in stats.usl_fit(n, x, resamples=100).verdict
+
+
 def test_linear_scaling_gives_neither_queue_nor_talk():
     n, x, _ = _machine(0.0, 0.0)
     fit = stats.usl_fit(n, x, resamples=100)

@@ -99,6 +99,49 @@ def test_a_prediction_that_misses_is_said_to_miss(tmp_path):
     assert "does not for select" in bp.predictions(low)
 
 
+def test_models_that_break_count_whether_a_limit_was_predicted_or_not(tmp_path):
+    frame = run(tmp_path)
+    frame.loc[(frame.model == "epoll") & (frame.connections == 2000), "surviving"] = 3
+    both = bp.predictions(bp.atlas(frame, LIMITS | {"epoll": Limit(1500, "x")}))
+    assert both.startswith("2 models broke, and for 2 of them the prediction")
+    one = bp.predictions(bp.atlas(frame, {"select": LIMITS["select"]}))
+    assert one.startswith("2 models broke, and for 1 of the 1 whose limit was")
+    none = bp.predictions(bp.atlas(frame))
+    assert none == "No limit that was predicted was reached."
+
+
+def test_who_carried_all_is_said_of_one_server(tmp_path):
+    frame = run(tmp_path)
+    said = bp.unbroken(bp.atlas(frame))
+    assert said == (
+        "Nothing broke for epoll up to 2\u202f000 connections, the most that were "
+        "tried with one server."
+    )
+    # What is left alone breaks; epoll is only tried as several processes, and carries.
+    frame["processes"] = frame.model.eq("epoll").map({True: 6, False: None})
+    frame["processes"] = frame["processes"].astype("Int64")
+    found = bp.atlas(frame)
+    assert bp.unbroken(found) == (
+        "Each of 1 model was driven beyond what one server carried."
+    )
+    assert "epoll, level-triggered, 6 processes: 100, 1\u202f000 and 2" in bp.far(frame)
+
+
+def test_nothing_broke_up_to_what_each_was_given(tmp_path):
+    frame = run(tmp_path, models=("epoll", "poll"))
+    some = frame[(frame.model == "epoll") | (frame.connections < 2000)]
+    some.attrs = frame.attrs
+    assert bp.answer(some, bp.atlas(some)) == (
+        "No model of 2 broke up to 1\u202f000 and 2\u202f000 connections, the most "
+        "that each was given."
+    )
+    # Several processes that carried more are no single server.
+    some = some.assign(processes=(some.connections >= 1000).map({True: 6, False: None}))
+    some["processes"] = some["processes"].astype("Int64")
+    said = bp.answer(some, bp.atlas(some))
+    assert said == "No model of 2 broke up to 100 connections."
+
+
 def test_a_level_above_a_broken_one_does_not_count(tmp_path):
     frame = run(tmp_path, models=("epoll",))
     frame.loc[frame.connections == 1000, "surviving"] = 3

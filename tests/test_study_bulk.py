@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import notebook_rules as rules
+import pandas as pd
 import pytest
 import study_made as made
 
-from connlab.study import bulk, verdicts
+from connlab.study import bulk, claims, verdicts
 
 NOTEBOOK = rules.ROOT / "notebooks" / "05-bulk.ipynb"
 SIZE = 1000
@@ -76,6 +77,45 @@ def test_a_client_that_was_the_bottleneck_ranks_nobody(tmp_path):
     assert {o.word for o in found} == {"undetermined"}
 
 
+def bounded(frame, *models):
+    """Let the client be the bottleneck of all trials of some models."""
+    rows = frame.model.isin(models)
+    return frame.assign(
+        ok=frame.ok & ~rows,
+        gates_failed=frame.gates_failed.mask(rows, "client"),
+        label=frame.label.mask(rows, "client-bound"),
+    )
+
+
+def test_only_models_that_the_client_did_not_limit_are_put_in_order(tmp_path):
+    frame = run(tmp_path, speed={"thread": 5e7})
+    said = bulk.fastest(frame, size=SIZE)
+    assert "has the highest mean, thread per connection" in said
+    assert said.endswith("the lowest.")
+    some = bounded(frame, "epoll")
+    said = bulk.fastest(some, size=SIZE)
+    assert said.endswith("is the only model that the client did not limit.")
+    alone = bulk.fastest(frame[frame.model == "epoll"], size=SIZE)
+    assert alone.endswith("is the only model with usable trials.")
+    # A usable trial at 100 connections: so not "no trial is usable".
+    every = bounded(frame, "epoll", "thread")
+    few = every.connections.eq(100) & every.block.eq(0)
+    every.loc[few, ["ok", "gates_failed", "label"]] = [True, None, "server-bound"]
+    assert bulk.fastest(every, size=SIZE) == (
+        "With 500 connections and messages of 1000 bytes the client was the bottleneck "
+        "of every model."
+    )
+
+
+def test_three_models_of_which_the_client_limited_one(tmp_path):
+    frame = run(tmp_path, speed={"thread": 5e7})
+    third = frame[frame.model == "epoll"].assign(model="uring", model_label="uring")
+    three = pd.concat([frame, third], ignore_index=True)
+    three.attrs = frame.attrs
+    said = bulk.fastest(bounded(three, "uring"), size=SIZE)
+    assert "has the highest mean of the models that the client did not limit" in said
+
+
 def test_what_limited_clients_moved_is_said(tmp_path):
     assert "in 4 of 4 cells." in bulk.served(run(tmp_path))
     assert "the least was 50%" in bulk.served(run(tmp_path, moved=0.5))
@@ -97,6 +137,38 @@ def test_a_rule_selects_clients_without_a_limit(tmp_path):
     assert set(free["clients"]) == {bulk.FREE}
     assert len(free) == 6
     assert len(verdicts.select(frame, {**cell, "byte_rate": 10_000})) == 6
+
+
+@pytest.mark.parametrize(("kept", "verdict"), [(800, "holds"), (1000, "does not hold")])
+def test_the_share_that_is_served_counts_trials_that_lost_clients(kept, verdict):
+    """A trial that lost clients fails the census: just that is what W6 asks about."""
+    rows = [
+        {
+            "model": "poll-groups",
+            "connections": 1000,
+            "size": "16384",
+            "byte_rate": limit,
+            "block": block,
+            "repeat": block,
+            "surviving": 1000 if limit else kept + block % 2,
+            "longest_wait_s": (0.1 if limit else 0.5) + 0.001 * block,
+            "ok": bool(limit) or kept == 1000,
+            "failure": None,
+            "gates_failed": None if limit or kept == 1000 else "census, little",
+            "label": "server-bound",
+        }
+        for block in range(4)
+        for limit in (None, 1e7)
+    ]
+    frame = pd.DataFrame(rows)
+    frame["surviving"] = frame["surviving"].clip(upper=1000)
+    (claim,) = (c for c in claims.ledger() if c.id == "W6")
+    share, wait = verdicts.apply(frame, claim.rule).parts
+    assert share.verdict == verdict
+    assert share.effect.value == pytest.approx(1000 / min(kept + 0.5, 1000))
+    if kept == 1000:
+        assert share.why == "shown to be alike within the margin"
+        assert wait.verdict == "holds"
 
 
 def test_no_usable_trial_breaks_no_sentence(tmp_path):

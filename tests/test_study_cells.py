@@ -135,6 +135,28 @@ def test_arms_without_common_blocks_are_independent(frame):
     assert len(y) == len(x) == 3
 
 
+def test_likenesses_are_corrected_for_their_number(tmp_path):
+    """One pair of two is shown alike; beside a hundred like it, it is not."""
+    models = ("epoll", *(f"m{i}" for i in range(20)))
+    trials = made.sweep(models, (100,), cv=0.03, blocks=8, seed=3)
+    many = made.load(tmp_path, trials)
+
+    def words(family):
+        found = cells.compare_cells(
+            many, "throughput_rps", baseline="epoll", within=[], family=family
+        )
+        return {c.arm: c for c in found}
+
+    alone, together = words(False), words(True)
+    alike = {name for name, c in alone.items() if c.word == "indistinguishable from"}
+    kept = {name for name in alike if together[name].word == "indistinguishable from"}
+    assert kept < alike
+    p = [c.comparison.equivalence.p for c in alone.values()]
+    adjusted = dict(zip(alone, stats.holm(p), strict=True))
+    assert kept == {name for name in alike if adjusted[name] < 0.05}
+    assert all(together[name].word == "undetermined" for name in alike - kept)
+
+
 def test_announced_comparisons_are_not_corrected(frame):
     found = cells.compare_cells(
         frame, "response_mean_s", baseline="epoll", within=["connections"], family=False

@@ -102,6 +102,29 @@ def test_a_law_is_fitted_from_six_levels_on_only(tmp_path):
     fit = co.fits(many)["pool"]
     assert fit.peak.value == pytest.approx(9.7, rel=0.1)
     assert "pool: throughput peaks at" in co.law(many)
+    assert "bottleneck" not in co.law(many)
+
+
+def bounded(frame, model, *, spare=0):
+    """Let the client be the bottleneck of a model at 16 and 32 workers."""
+    rows = frame.model.eq(model) & frame.workers.ge(16) & frame.block.ge(spare)
+    return frame.assign(
+        ok=frame.ok & ~rows,
+        gates_failed=frame.gates_failed.mask(rows, "client"),
+        label=frame.label.mask(rows, "client-bound"),
+    )
+
+
+def test_a_law_is_fitted_to_what_speaks_and_says_what_is_a_bound(tmp_path):
+    every = run(tmp_path, workers=(1, 2, 4, 8, 16, 32))
+    many = every[every.model == "epoll-pool"]
+    frame = bounded(many, "epoll-pool", spare=1)
+    residuals = co.fits(frame)["epoll-pool"].residuals
+    assert (residuals["n"] >= 16).sum() == 2 * 6
+    said = co.law(frame)
+    assert said.count("(the client was the bottleneck at 16 and 32 workers)") == 1
+    few = bounded(many, "epoll-pool", spare=4)
+    assert "bottleneck" not in co.law(few)
 
 
 def test_balance_is_drawn_without_a_word_from_pandas(tmp_path):
@@ -117,7 +140,21 @@ def test_tuning_is_weighed_against_architecture(tmp_path):
     tuned = run(tmp_path, law=lambda m, n: 1e4 * n * (1.1 if m == "pool" else 1))
     said = co.weighed(tuned)
     assert "the spread that the number of workers makes is" in said
+    assert said.endswith("(sums of squares of the logarithm).")
     assert "not testable" in co.weighed(run(tmp_path, workers=(1,)))
+
+
+def test_what_is_weighed_by_bounds_or_with_gaps_is_said_to_be(tmp_path):
+    tuned = run(
+        tmp_path,
+        workers=(4, 8, 16, 32),
+        law=lambda m, n: 1e4 * n * (1.1 if m == "pool" else 1),
+    )
+    said = co.weighed(bounded(tuned, "pool"))
+    assert said.endswith("; the client was the bottleneck of 2 of 8 cells.")
+    gap = tuned[(tuned.model == "pool") | (tuned.workers < 32)]
+    gap.attrs = tuned.attrs
+    assert "not testable here (1 cell of 8 without" in co.weighed(gap)
 
 
 def test_models_are_chosen_by_their_workers():

@@ -271,12 +271,14 @@ def test_a_run_that_is_not_there_is_an_error(tmp_path):
 
 
 def test_the_claims_of_this_study_find_their_cells(tmp_path):
-    frame, _ = run(tmp_path, cv=0.002)
+    plan = gb.Plan(MODELS, (20, 300, 1000, 2500), (20,))
+    frame, _ = run(tmp_path, plan=plan, cv=0.002)
     mine = {c.id: c for c in claims.ledger() if c.study == gb.STUDY}
     assert {"H1", "H2", "H3", "H4", "H5", "H6"} <= set(mine)
     found = {i: verdicts.apply(frame, c.rule) for i, c in mine.items()}
     assert found["H4"].verdict == "holds"
     assert found["H6"].verdict == "holds"
+    assert [p.effect.n for p in found["H6"].parts] == [5] * 4
     assert found["H5"].verdict == "not testable here"
     assert "not measured here: prefork" in found["H5"].why
 

@@ -218,16 +218,39 @@ def test_published_numbers_stand_beside_ours(tmp_path):
 # ---- sizes and the queue -------------------------------------------------------
 
 
-def test_the_best_size_is_found_and_predicted(tmp_path):
+def test_the_predicted_size_is_put_beside_the_best(tmp_path):
     frame, results = run(tmp_path)
     knee = sizing.knee(frame[frame["part"] == "size"])
-    assert (knee.enough, knee.ends, knee.alike) == (128, True, True)
+    assert (knee.enough, knee.largest, knee.ends) == (128, 256, True)
+    assert (knee.nearest, knee.near, knee.half) == (128, True, 16)
     assert knee.predicted.value == pytest.approx(101, rel=0.01)
-    assert knee.found.value == pytest.approx(101, rel=0.02)
-    assert knee.ratio.value == pytest.approx(1, rel=0.02)
+    assert knee.reached.value == pytest.approx(1, rel=0.02)
+    assert knee.halved.value == pytest.approx(16 / 101, rel=0.02)
+    assert knee.reached.method.endswith("paired by block")
     said = pools.best(results, frame)
-    assert "from 128 workers on" in said
-    assert results.values["best_found"]["n"] == 5
+    assert "The pool of 128 is the nearest that was measured" in said
+    assert "that reaches 95 % of the highest throughput has 128 workers" in said
+    assert results.values["best_reached"]["n"] == 5
+
+
+def slowed(frame, size, share):
+    """Let the steady pools of one size serve this share of what they did."""
+    rows = (frame["part"] == "size") & (frame["workers"] == size)
+    frame = frame.copy()
+    frame.loc[rows, ["throughput_rps", "busy_workers"]] *= share
+    return frame
+
+
+def test_a_predicted_size_that_serves_less_is_said_to(tmp_path):
+    frame, results = run(tmp_path)
+    said = pools.best(results, slowed(frame, 128, 0.84))
+    assert "serves 0.8" in said
+    assert "times as much as the best, one of 256 workers" in said
+    assert "still growing at 256, the largest" in said
+    said = pools.best(
+        pools.begin(frame, PLAN, root=tmp_path)[1], slowed(frame, 128, 0.98)
+    )
+    assert "has 128 workers" in said
 
 
 def test_a_pool_that_still_grows_settles_nothing(tmp_path):
@@ -240,18 +263,57 @@ def test_a_pool_that_still_grows_settles_nothing(tmp_path):
     assert "still growing" in found.why
 
 
+STEADY = {"model": "pool", "delay": "fixed:2", "delay_kind": "sleep"}
+BEST_POOL = {"rule": "best_pool", "arm": STEADY}
+
+
 @pytest.mark.parametrize(
-    ("cost", "verdict"),
-    [(1.0, "holds"), (4.0, "does not hold"), (0.2, "does not hold")],
+    ("cost", "verdict", "reached"),
+    [
+        (1.0, "holds", 1.0),  # 101 predicted, 128 measured
+        (4.0, "does not hold", 16 / 101),  # 26 predicted, 16 measured
+        (0.2, "does not hold", 1.0),  # 501 predicted, and 128 serve as much
+    ],
 )
-def test_the_rule_of_the_best_pool(tmp_path, cost, verdict):
+def test_the_rule_of_the_best_pool(tmp_path, cost, verdict, reached):
     frame, _ = run(tmp_path)
     frame["server_cpu_per_request_s"] *= cost
-    arm = {"model": "pool", "delay": "fixed:2", "delay_kind": "sleep"}
-    found = verdicts.apply(frame, {"rule": "best_pool", "arm": arm})
+    found = verdicts.apply(frame, BEST_POOL)
     assert found.verdict == verdict
     assert "predicted" in found.why
-    assert found.effect.value == pytest.approx((1 + 100 / cost) / 101, rel=0.02)
+    assert found.effect.value == pytest.approx(reached, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict"),
+    [(0.99, "holds"), (0.84, "does not hold"), (0.95, "not testable here")],
+)
+def test_the_best_pool_is_judged_by_pools_that_were_measured(tmp_path, share, verdict):
+    plan = Plan(sizes=(1, 4, 16, 64, 128, 256, 512))
+    frame, _ = run(tmp_path, plan=plan)
+    frame = slowed(slowed(frame, 512, 0.97), 128, share)
+    found = verdicts.apply(frame, BEST_POOL)
+    assert found.verdict == verdict
+    assert found.effect.value == pytest.approx(share, rel=0.02)
+    assert "128 workers, against 256, the best pool" in found.why
+
+
+def test_a_pool_that_serves_less_is_not_the_best_even_while_others_grow(tmp_path):
+    frame, _ = run(tmp_path)
+    less = verdicts.apply(slowed(frame, 128, 0.84), BEST_POOL)
+    assert less.verdict == "does not hold"
+    few = slowed(frame[frame["workers"] <= 128], 128, 1.1)
+    most = verdicts.apply(few, BEST_POOL)
+    assert most.verdict == "not testable here"
+    assert "still growing at 128" in most.why
+
+
+def test_a_pool_of_about_the_predicted_size_has_to_be_measured(tmp_path):
+    frame, _ = run(tmp_path)
+    frame["server_cpu_per_request_s"] *= 0.1
+    found = verdicts.apply(frame, BEST_POOL)
+    assert found.verdict == "not testable here"
+    assert "no pool of about that size was measured" in found.why
 
 
 def test_the_rule_of_the_best_pool_says_what_is_missing(tmp_path):

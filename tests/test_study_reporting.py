@@ -116,6 +116,25 @@ def test_a_model_without_a_usable_trial_does_not_rank(tmp_path):
     assert labels == {"thread per connection", "epoll, level-triggered"}
 
 
+def test_whom_the_client_limited_does_not_rank_and_that_is_said(tmp_path):
+    frame = run(tmp_path, connections=(100,))
+    assert reporting.that_rank(frame, "throughput_rps") == ""
+    bound = frame.model == "epoll"
+    frame = frame.assign(
+        ok=~bound,
+        gates_failed=frame.gates_failed.mask(bound, "client"),
+        label=frame.label.mask(bound, "client-bound"),
+    )
+    labels = {mean.label for mean in reporting.ranked(frame, "throughput_rps")}
+    assert labels == {"thread per connection", "select"}
+    said = reporting.that_rank(frame, "throughput_rps")
+    assert said == " of the models that the client did not limit"
+    costs = reporting.ranked(frame, "server_cpu_per_request_s")
+    assert len(costs) == 3
+    assert reporting.that_rank(frame, "server_cpu_per_request_s") == ""
+    assert reporting.ranked(frame[bound], "throughput_rps") == []
+
+
 # ---- words ---------------------------------------------------------------------
 
 

@@ -73,6 +73,39 @@ def test_the_ceiling_is_where_throughput_stands_still(tmp_path):
     assert "nothing can be said" in rt.ceiling(frame[frame.connections == 1])
 
 
+def test_a_throughput_that_falls_again_has_no_ceiling_to_stay_at(tmp_path):
+    frame = run(
+        tmp_path,
+        connections=(1, 10, 100, 1000),
+        models=("epoll", "poll", "select"),
+        capacity={"poll": 1e9, "epoll": 120_000.0},
+        cv=0.01,
+    )
+    last = (frame.model == "epoll") & (frame.connections == 1000)
+    frame.loc[last, "throughput_rps"] *= 0.46
+    said = rt.ceiling(frame)
+    assert "from 10 connections on for select" in said
+    assert "still grows at the last level measured for poll" in said
+    assert "It is highest at 10" in said
+    assert "for epoll, level-triggered, and 0.459 [0." in said
+    assert "times that at 1\u202f000, its last level" in said
+    alone = rt.ceiling(frame[frame.model == "epoll"])
+    assert alone.startswith("Throughput is highest at 10")
+    assert "within 10 %" not in alone
+
+
+def test_a_dip_on_the_way_puts_the_ceiling_behind_it(tmp_path):
+    frame = run(tmp_path, connections=(1, 10, 100, 1000), models=("epoll",), cv=0.001)
+    dip, last = frame.connections == 100, frame.connections == 1000
+    frame.loc[dip, "throughput_rps"] *= 0.5
+    frame.loc[last, "throughput_rps"] *= 0.95
+    said = rt.ceiling(frame)
+    assert said.startswith("Throughput is highest at 10 connections for epoll")
+    assert "0.95" in said
+    frame.loc[dip, "throughput_rps"] *= 1.9
+    assert "from 10 connections on for epoll" in rt.ceiling(frame)
+
+
 def test_littles_law_is_checked_against_the_counted_rate(tmp_path):
     frame = run(tmp_path)
     assert "in 45 of 45 usable trials" in rt.little(frame)
@@ -86,6 +119,35 @@ def test_cost_names_the_cheapest_and_the_dearest(tmp_path):
     frame = run(tmp_path, capacity={"thread": 50_000.0}, cv=0.001)
     said = rt.cost(frame)
     assert said.index("least") < said.index("most by thread per connection")
+
+
+def bounded(frame, *models):
+    """Let the client be the bottleneck of all trials of some models."""
+    rows = frame.model.isin(models)
+    return frame.assign(
+        ok=frame.ok & ~rows,
+        gates_failed=frame.gates_failed.mask(rows, "client"),
+        label=frame.label.mask(rows, "client-bound"),
+    )
+
+
+def test_only_models_that_the_client_did_not_limit_are_put_in_order(tmp_path):
+    frame = run(tmp_path, capacity={"thread": 60_000.0}, cv=0.01, blocks=8)
+    one = bounded(frame, "epoll")
+    said = rt.answer(one, found(one))
+    assert said.startswith(
+        "Yes: at 1\u202f000 connections the mean response time of the models that the "
+        "client did not limit runs from"
+    )
+    two = bounded(frame, "epoll", "select")
+    assert "the only model that the client did not limit answers after" in rt.answer(
+        two, found(two)
+    )
+    # What was found where the client kept up, told of a level where it did not.
+    every = bounded(frame, *MODELS)
+    assert "the client was the bottleneck of every model" in rt.answer(
+        every, found(frame)
+    )
 
 
 def test_no_usable_trial_breaks_no_sentence(tmp_path):

@@ -8,6 +8,8 @@ import math
 import pytest
 import study_made as made
 
+from connlab.publish import prepare
+from connlab.publish import results as published
 from connlab.study import cells, figures, look, results, stats, tables
 
 
@@ -127,12 +129,10 @@ def test_a_torn_file_is_replaced(begun):
 
 
 def test_results_of_another_commit_than_the_runs_are_stale(frame, tmp_path):
-    publish = pytest.importorskip("connlab.publish.results")
-
     def stale(commit):
         manifest = {"run": "made", "git": {"commit": commit, "dirty": False}}
         results.write_json(tmp_path / "made" / "manifest.json", manifest)
-        run = publish.load_run("made", root=tmp_path)
+        run = published.load_run("made", root=tmp_path)
         return run.studies["response-time"].stale
 
     stale("a" * 40)
@@ -164,19 +164,16 @@ def test_results_without_trials_name_the_commit_too(tmp_path):
     ],
 )
 def test_a_short_value_has_neither_bounds_nor_their_lack(begun, trials, whole):
-    prepare = pytest.importorskip("connlab.publish.prepare")
-    reader = pytest.importorskip("connlab.publish.results")
     begun.value("x", stats.t_interval(trials), "s")
-    kept = reader.Value.model_validate(begun.values["x"])
+    kept = published.Value.model_validate(begun.values["x"])
     assert prepare.value_text(kept).startswith(f"[{whole}]{{")
     assert prepare.value_text(kept, short=True).startswith("[500 ms]{")
 
 
 def test_publish_can_read_what_study_writes(begun):
-    reader = pytest.importorskip("connlab.publish.results")
     begun.answer = "Because."
     begun.value("x", stats.t_interval([1.0, 2.0, 3.0]), "s")
-    read = reader.Results.model_validate_json(begun.write().read_text())
+    read = published.Results.model_validate_json(begun.write().read_text())
     assert read.values["x"].n == 3
 
 

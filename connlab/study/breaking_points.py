@@ -304,26 +304,38 @@ def _yes(holds: bool | None) -> str:
 
 def predictions(found: pd.DataFrame) -> str:
     """Say how many limits were reached, and how many lay where they were predicted."""
-    asked = found[found["predicted"].notna() & found["broke"].notna()]
+    broke = found[found["broke"].notna()]
+    asked = broke[broke["predicted"].notna()]
     if asked.empty:
         return "No limit that was predicted was reached."
     good = asked["agrees"].astype(bool)
+    those = "them"
+    if len(asked) < len(broke):
+        those = f"the {len(asked)} whose limit was predicted"
     text = (
-        f"{counted(len(asked), 'model')} broke, and for {int(good.sum())} of them the "
-        "prediction lies between the last level carried and the first that was not."
+        f"{counted(len(broke), 'model')} broke, and for {int(good.sum())} of {those} "
+        "the prediction lies between the last level carried and the first that was not."
     )
     off = list(asked.loc[~good, "model"])
     return text + (f" It does not for {listing(off)}." if off else "")
 
 
 def unbroken(found: pd.DataFrame) -> str:
-    """Say which models carried all that was tried."""
+    """Say which models carried all that was tried with one server.
+
+    What several behind one port carried says `far`; a model that was tried in no other
+    way is not in `found`.
+    """
     whole = found[found["broke"].isna()]
     if whole.empty:
-        return "Every model was driven to a level that it did not carry."
+        many = counted(len(found), "model")
+        return f"Each of {many} was driven beyond what one server carried."
     groups = whole.groupby("carried")["model"].apply(list)
     said = [f"{listing(m)} up to {plain(float(n))}" for n, m in groups.items()]
-    return f"Nothing broke for {'; '.join(said)} connections, the most that were tried."
+    return (
+        f"Nothing broke for {'; '.join(said)} connections, the most that were tried "
+        "with one server."
+    )
 
 
 def far(frame: pd.DataFrame) -> str:
@@ -382,9 +394,11 @@ def cases_hold(answers: Sequence[Mapping[str, Any]]) -> str:
 def answer(frame: pd.DataFrame, found: pd.DataFrame) -> str:
     """Answer the question in one sentence."""
     broke = found[found["broke"].notna()]
-    top = plain(float(frame["connections"].max()))
     if broke.empty:
-        return f"No model of {len(found)} broke up to {top} connections."
+        most = sorted(int(n) for n in found["carried"].unique())
+        top = listing([plain(float(n)) for n in most])
+        each = ", the most that each was given" if len(most) > 1 else ""
+        return f"No model of {len(found)} broke up to {top} connections{each}."
     names = look.styles(frame)
     first = broke.sort_values("broke").iloc[0]
     why = f" ({first['symptom']})" if first["symptom"] else ""

@@ -264,18 +264,22 @@ def ratios(
 
 
 def fastest(frame: pd.DataFrame, *, size: int) -> str:
-    """Say which model moved the most and which the least at the most connections."""
+    """Say whose mean of bytes is highest and lowest, where most models stand."""
     free = at_connections(frame, FREE, size=size)
     if usable(free).empty:
         return "No trial of unlimited clients is usable."
     n, at = reporting.at_common_level(free)
     means = reporting.ranked(at, "bytes_per_s")
+    those = reporting.that_rank(at, "bytes_per_s")
     where = f"With {counted(n, 'connection')} and messages of {size} bytes"
+    if not means:
+        return f"{where} the client was the bottleneck of every model."
     if len(means) == 1:
-        return f"{where} {means[0].label_first} was the only model measured."
+        only = "that the client did not limit" if those else "with usable trials"
+        return f"{where} {means[0].label_first} is the only model {only}."
     return (
-        f"{where} {means[-1].label_first} moved the most, "
-        f"{means[0].label_first} the least."
+        f"{where} {means[-1].label_first} has the highest mean{those}, "
+        f"{means[0].label_first} the lowest."
     )
 
 

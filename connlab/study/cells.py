@@ -226,8 +226,9 @@ def compare_cells(
     margin, level
         See `connlab.study.comparing.compare`.
     family : bool
-        Correct the words for their number (Holm); False for comparisons that were
-        announced beforehand, as the claims ledger does.
+        Correct the words for their number (Holm), differences and likenesses each;
+        False for comparisons that were announced beforehand, as the claims ledger
+        does.
 
     Returns
     -------
@@ -297,10 +298,11 @@ def mostly_client_bound(side: pd.DataFrame) -> bool:
 
 
 def _as_family(found: list[Compared]) -> list[Compared]:
-    adjusted = holm([c.comparison.p for c in found]) if found else []
+    apart = holm([c.comparison.p for c in found])
+    alike = holm([c.comparison.equivalence.p for c in found])
     return [
-        replace(c, comparison=c.comparison.corrected(p)) if p == p else c
-        for c, p in zip(found, adjusted, strict=True)
+        replace(c, comparison=c.comparison.corrected(p, same)) if p == p else c
+        for c, p, same in zip(found, apart, alike, strict=True)
     ]
 
 

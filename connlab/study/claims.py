@@ -35,7 +35,8 @@ class Claim(BaseModel):
 
     Exactly one of `study` (with a rule over its trials), `published` (with a rule over
     the published numbers of a table in ``paper/published``) and `untestable` (why it
-    cannot be tested here) says where the verdict comes from.
+    cannot be tested here) says where the verdict comes from. A claim that takes several
+    studies lists them; its rule tells their trials apart by the column ``study``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -49,10 +50,16 @@ class Claim(BaseModel):
     likeness: Literal["high", "medium", "low"]
     primary: bool = True
     figure: str = ""
-    study: str = ""
+    study: str | tuple[str, ...] = ""
     published: str = ""
     untestable: str = ""
     rule: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def studies(self) -> tuple[str, ...]:
+        """The studies whose trials the rule takes; none for other claims."""
+        named = (self.study,) if isinstance(self.study, str) else self.study
+        return tuple(filter(None, named))
 
     @model_validator(mode="after")
     def _one_origin(self) -> Claim:
@@ -105,11 +112,11 @@ def published(name: str, folder: Path | None = None) -> pd.DataFrame:
 
 
 def judge(claim: Claim, frame: pd.DataFrame | None) -> Finding:
-    """Apply a claim's rule; `frame` is None when its study was not run."""
+    """Apply a claim's rule; `frame` is None when no study of it was run."""
     if claim.untestable:
         return verdicts.untestable(claim.untestable)
     if frame is None or frame.empty:
-        return verdicts.untestable(f"study {claim.study} was not run")
+        return verdicts.untestable(f"study {listing(claim.studies)} was not run")
     return verdicts.apply(frame, claim.rule)
 
 
@@ -123,7 +130,8 @@ def judge_all(
         if claim.published:
             frame = published(claim.published)
         else:
-            frame = _study(claim.study, loaded, run, root)
+            found = [_study(name, loaded, run, root) for name in claim.studies]
+            frame = _together([each for each in found if each is not None])
         judged.append(Judged(claim, judge(claim, frame)))
     return tuple(judged)
 
@@ -135,6 +143,13 @@ def _study(name: str, loaded: dict, run: str, root) -> pd.DataFrame | None:
         except (FileNotFoundError, frames.RunError):
             loaded[name] = None
     return loaded.get(name)
+
+
+def _together(found: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
+    """Return the trials of several studies as one frame; None without any."""
+    if len(found) < 2:
+        return found[0] if found else None
+    return pd.concat(found, ignore_index=True)
 
 
 def _load(name: str, run: str, root) -> pd.DataFrame:

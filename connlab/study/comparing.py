@@ -226,19 +226,30 @@ class Comparison:
     p_adjusted: float | None = None
     """After Holm, where the comparison belongs to a family."""
 
-    def corrected(self, p_adjusted: float, *, alpha: float = 0.05) -> Comparison:
-        """Return this comparison as a member of a family (`p` after Holm).
+    def corrected(
+        self, p_adjusted: float, alike: float, *, alpha: float = 0.05
+    ) -> Comparison:
+        """Return this comparison as a member of a family.
 
-        "faster" and "slower" become "undetermined" when the corrected p is
-        not under `alpha`; "indistinguishable from" rests on its own tests.
+        A word becomes "undetermined" when the corrected p of the test that it
+        rests on is not under `alpha`: that of the difference for "faster" and
+        "slower", that of the equivalence for "indistinguishable from".
+
+        Parameters
+        ----------
+        p_adjusted : float
+            `p` after Holm, among the differences of the family.
+        alike : float
+            The p of `equivalence` after Holm, among those of the family.
+        alpha : float
         """
-        strong = self.word in ("faster than", "slower than")
-        weak = strong and not p_adjusted < alpha
+        same = self.word == "indistinguishable from"
+        p, test = (alike, "TOST p") if same else (p_adjusted, "p")
         return replace(
             self,
             p_adjusted=p_adjusted,
-            word="undetermined" if weak else self.word,
-            rule=self.rule + f"; Holm-corrected p {p_adjusted:.2g}",
+            word=self.word if p < alpha else "undetermined",
+            rule=self.rule + f"; Holm-corrected {test} {p:.2g}",
         )
 
 

@@ -20,10 +20,10 @@ from typing import Any
 import pandas as pd
 
 from connlab.study import figures, look, reporting, tables, verdicts
-from connlab.study.cells import Compared, compare_cells, summarise
+from connlab.study.cells import Compared, compare_cells, is_bound, summarise
 from connlab.study.drawing import Picture, sentence
 from connlab.study.formatting import aside, counted, listing, number_text, plain
-from connlab.study.frames import usable
+from connlab.study.frames import speaking, usable
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
 from connlab.study.reporting import key, part
@@ -198,14 +198,18 @@ def _clients(frame: pd.DataFrame) -> str:
 
 def fits(frame: pd.DataFrame) -> dict[str, UslFit]:
     """Fit the scalability law to each model that has levels enough."""
-    good = usable(turns(frame), RATE)
     found = {}
-    for model, rows in good.groupby("model"):
+    for model, rows in _speaking(frame).groupby("model"):
         if rows["workers"].nunique() >= MIN_LEVELS:
             found[str(model)] = usl_fit(
                 rows["workers"].astype(float), rows[RATE], blocks=list(rows["block"])
             )
     return found
+
+
+def _speaking(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials that have a say on throughput where clients take turns."""
+    return speaking(turns(frame), RATE, ["model", "workers"])
 
 
 def scaling(results: Results, frame: pd.DataFrame) -> Picture | None:
@@ -227,16 +231,28 @@ def scaling(results: Results, frame: pd.DataFrame) -> Picture | None:
 
 def law(frame: pd.DataFrame) -> str:
     """Say what the law says of each model, or why it was not fitted."""
-    levels = int(usable(turns(frame), RATE)["workers"].nunique())
-    found = fits(frame)
+    good, found = _speaking(frame), fits(frame)
+    levels = int(good["workers"].nunique())
     if not found:
         return (
             f"No scalability law was fitted: it has three parameters and wants "
             f"{MIN_LEVELS} levels of workers; {levels} were measured."
         )
     names = look.styles(frame)
-    said = [f"{names[model].label}: {fit.verdict}" for model, fit in found.items()]
+    said = [
+        f"{names[model].label}: {fit.verdict}{_bounded(good[good['model'] == model])}"
+        for model, fit in found.items()
+    ]
     return f"By the scalability law, {'; '.join(said)}."
+
+
+def _bounded(rows: pd.DataFrame) -> str:
+    """Say at which workers of a model the client was the bottleneck; "" at none."""
+    levels = [
+        plain(float(n)) for n, cell in rows.groupby("workers") if is_bound(cell, RATE)
+    ]
+    with_them = f"{listing(levels)} worker{'' if levels == ['1'] else 's'}"
+    return f" (the client was the bottleneck at {with_them})" if levels else ""
 
 
 # ---- comparisons --------------------------------------------------------------
@@ -328,9 +344,10 @@ def weighed(frame: pd.DataFrame) -> str:
     if found.effect is None:
         return f"{head}not testable here ({found.why})."
     ratio = number_text(found.effect)
+    but = f"; {found.why}" if found.verdict == "not testable here" else ""
     return (
         f"{head}the spread that the number of workers makes is {ratio} times that "
-        "which the choice of model makes (sums of squares of the logarithm)."
+        f"which the choice of model makes (sums of squares of the logarithm){but}."
     )
 
 

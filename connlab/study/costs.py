@@ -1,7 +1,9 @@
 """Costs compared: more or less of something, in place of faster and slower.
 
-A cost per request does not depend on who was the bottleneck: a client that has no time
-left sends fewer requests, and the server spends on each what it spends.
+A cost per request is compared whoever was the bottleneck: a client that has no time
+left sends fewer requests, and the server spends on each what it spends. It does depend
+on how many requests a server finds at once, and so a little on who asks: study 09 asks
+the same servers with two clients that wait differently.
 """
 
 from __future__ import annotations

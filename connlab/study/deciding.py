@@ -11,9 +11,6 @@ to be worse stays in the race.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
-
-import pandas as pd
 
 from connlab.study import look
 from connlab.study.cells import Compared, compare_cells, summarise
@@ -21,26 +18,54 @@ from connlab.study.costs import WORDS as COST_WORDS
 from connlab.study.formatting import level_text, listing, rounded
 from connlab.study.frames import usable
 from connlab.study.metrics import metric as metric_of
-from connlab.study.sensitivity import Subject
+from connlab.study.sensitivity import (
+    OPEN,
+    Subject,
+    at,
+    for_the_client,
+    models_without,
+)
 from connlab.study.tables import GAP, Column, Table
 
 WORSE = ("slower than", "dearer than")
 
 
 def situations(subject: Subject) -> list[dict]:
-    """Return the cells to advise on: the ends of every factor, in all combinations."""
-    ends = []
+    """Return the cells to advise on: those at an end of every factor.
+
+    A cell is at an end of a factor when no other has less of it, or none has more, as
+    long as all other factors stay. A level may be None: the factor left alone.
+    """
+    frame = subject.frame
     for factor in subject.within:
-        levels = sorted(subject.frame[factor].dropna().unique())
-        ends.append(list(dict.fromkeys([levels[0], levels[-1]])) if levels else [None])
-    return [dict(zip(subject.within, e, strict=True)) for e in product(*ends)]
+        frame = frame[~frame["model"].isin(models_without(frame, factor))]
+    levels = frame[list(subject.within)].astype(object)
+    levels = levels.where(levels.notna(), None)
+    rows = dict.fromkeys(map(tuple, levels.itertuples(index=False)))
+    cells = [dict(zip(subject.within, row, strict=True)) for row in rows]
+    ends = [c for c in cells if all(_at_end(c, f, cells) for f in c)]
+    return sorted(ends, key=lambda c: [_rank(level) for level in c.values()])
+
+
+def _at_end(cell: dict, factor: str, cells: Sequence[dict]) -> bool:
+    line = [c for c in cells if all(c[f] == cell[f] for f in cell if f != factor)]
+    ranks = [_rank(c[factor]) for c in line]
+    return _rank(cell[factor]) in (min(ranks), max(ranks))
+
+
+def _rank(level: object) -> tuple[bool, object]:
+    return level is not None, 0 if level is None else level
 
 
 def against_best(subject: Subject, where: dict) -> list[Compared]:
-    """Compare every model of a cell with the one whose mean is best there."""
+    """Compare every model of a cell with the one whose mean is best there.
+
+    A model that does not have a factor takes part at each of its levels.
+    """
     here = subject.frame
     for factor, level in where.items():
-        here = here[here[factor].eq(level).fillna(False).astype(bool)]
+        anyway = here["model"].isin(models_without(subject.frame, factor))
+        here = here[at(here, factor, level) | anyway]
     if "cpu_per_request" in subject.metric:
         here = here.assign(label="not asked")
     good = usable(here, subject.metric)
@@ -81,22 +106,26 @@ def _row(subject: Subject, where: dict, found: Sequence[Compared], names) -> tup
         return names[one.arm].label
 
     alike = [label(c) for c in found if c.word == "indistinguishable from"]
-    open_ = [label(c) for c in found if c.word == "undetermined"]
+    open_ = [c for c in found if c.word == OPEN]
+    unranked = [label(c) for c in open_ if for_the_client(c)]
+    open_ = [label(c) for c in open_ if not for_the_client(c)]
     worse = [
         f"{label(c)} ({rounded(c.comparison.ratio.value, 2)})"
         for c in sorted(found, key=lambda c: c.comparison.ratio.value)
         if COST_WORDS.get(c.word, c.word) in WORSE or c.word in WORSE
     ]
-    said = [f"{k.replace('_', ' ')} {_level(v)}" for k, v in where.items()]
+    said = [
+        f"{k.replace('_', ' ')} {level_text(v)}"
+        for k, v in where.items()
+        if v is not None
+    ]
+    if unranked:
+        open_.append(f"not ranked, as the client was the limit: {listing(unranked)}")
     return (
         f"{subject.study}: {', '.join(said) or 'all'}",
         metric_of(subject.metric).label,
         names[found[0].baseline].label,
         listing(alike) or GAP,
-        listing(open_) or GAP,
+        "; ".join(open_) or GAP,
         listing(worse) or GAP,
     )
-
-
-def _level(value) -> str:
-    return "any" if pd.isna(value) else level_text(value)

@@ -89,7 +89,8 @@ def subjects(
 ) -> tuple[list[Subject], list[str]]:
     """Return the comparisons of the run's other studies, and what cannot be read.
 
-    A study takes part when its trials hold two models or more.
+    A study takes part when its trials hold two models or more, not counting those in
+    which the client's pace was set.
     """
     found, notes = [], []
     for path in sorted(schema.run_folder(run, root=root).glob("*/trials.jsonl")):
@@ -103,9 +104,11 @@ def subjects(
         except RunError as error:
             notes.append(f"{study} takes no part: {error}")
             continue
+        frame = sensitivity.at_own_pace(frame)
         if frame["model"].nunique() < 2:
             continue
-        within = tuple(c for c in varied(frame, run, root=root) if c != "model")
+        factors = [c for c in varied(frame, run, root=root) if c != "model"]
+        within = sensitivity.factors_of(frame, factors)
         metric = METRICS.get(study, "throughput_rps")
         base = baseline_of(frame, baseline)
         found.append(Subject(study, frame, metric, base, within))

@@ -37,6 +37,7 @@ LEFT, TOP, BOTTOM = 0.62, 0.16, 0.46
 _ROW = 0.19
 """Inches of one row in a strip of failures."""
 
+_MOST_LETTERS = 40
 _MOST_GAPS = 6
 """Rows of crosses that a figure has room for."""
 
@@ -446,7 +447,7 @@ def gaps(
     gone = gone.assign(why=gone["reason"].fillna("not measured"))
     rows = [
         Gap(
-            _short(f"{styles[str(name)].label}: {why}"),
+            _why_text(str(name), styles[str(name)].label, str(why)),
             styles[str(name)].color,
             tuple(sorted(cells[x])),
         )
@@ -464,8 +465,14 @@ def gaps(
     ]
 
 
+def _why_text(name: str, label: str, why: str) -> str:
+    """Say whose cells have no value, and why; where room is short, in fewer letters."""
+    text = f"{label}: {why}"
+    return text if len(text) <= _MOST_LETTERS else _short(f"{name}: {why}")
+
+
 def _short(text: str) -> str:
-    return textwrap.shorten(text, 40, placeholder="…")
+    return textwrap.shorten(text, _MOST_LETTERS, placeholder="…")
 
 
 def strip_height(rows: int, *, double: bool = False) -> float:

@@ -347,9 +347,10 @@ def best(frame: pd.DataFrame) -> str:
     means = reporting.ranked(at, "throughput_rps")
     if len(means) < 2:
         return "Too few servers have usable trials to compare their throughput."
+    those = reporting.that_rank(at, "throughput_rps")
     return (
-        f"With {counted(n, 'client')} throughput runs from {means[0].label_last} to "
-        f"{means[-1].label_last}."
+        f"With {counted(n, 'client')} throughput{those} runs from "
+        f"{means[0].label_last} to {means[-1].label_last}."
     )
 
 

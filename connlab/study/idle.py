@@ -7,8 +7,8 @@
 
 A few connections talk all the time, in a closed loop; the others are open and silent.
 A server that asks the kernel about all of them, again and again, pays for the silent
-ones with every request. So the measure is CPU time per request: it does not depend on
-how fast the client is.
+ones with every request. So the measure is CPU time per request, which can be compared
+even where the client was the limit.
 """
 
 from __future__ import annotations

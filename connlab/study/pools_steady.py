@@ -1,8 +1,8 @@
 """Pools in steady state: how large is enough, and how far they are from M/M/c.
 
     sizes of the pool -> workers that sleep, workers that compute -> busy workers
-                      -> where throughput stops growing, beside
-                         cores · (1 + wait / compute)             -> the best size
+                      -> throughput of about cores · (1 + wait / compute)
+                         workers, beside the best                 -> the best size
                       -> the scalability law
     users who think   -> throughput and response time beside M/M/c's
 
@@ -84,7 +84,7 @@ def _mark(picture: Picture, knee: sizing.Knee) -> None:
 
 
 def best(results: Results, frame: pd.DataFrame) -> str:
-    """Say how many workers the highest throughput needs, and what was predicted."""
+    """Say how many workers are predicted to be best, and what so many serve."""
     knee = sizing.knee(frame[frame["part"] == "size"])
     if knee is None:
         return "Too few sizes of the pool were measured to say how large is enough."
@@ -93,14 +93,18 @@ def best(results: Results, frame: pd.DataFrame) -> str:
         f"Cores · (1 + wait / compute) gives {predicted} workers, from the CPU time "
         "that small pools spend on a request"
     )
+    results.value("best_reached", knee.reached, "1")
+    best = counted(knee.best, "worker")
+    served = phrase(knee.reached, f"{{}} times as much as the best, one of {best}")
+    if knee.nearest == knee.best:
+        served = "more than any other"
+    share = f"{100 * sizing.NEARLY:.0f} % of the highest throughput"
+    enough = f"the smallest that reaches {share} has {counted(knee.enough, 'worker')}"
     if not knee.ends:
-        return f"{said}; throughput was still growing at {knee.enough}, the largest."
-    found = results.value("best_found", knee.found, "count")
-    times = phrase(knee.ratio, "{} times what is needed")
+        enough = f"throughput was still growing at {plain(knee.largest)}, the largest"
     return (
-        f"{said}. The highest throughput is that of {found} workers that never rest, "
-        f"so the prediction is {times}; measured pools come near it from "
-        f"{counted(knee.enough, 'worker')} on."
+        f"{said}. The pool of {plain(knee.nearest)} is the nearest that was measured "
+        f"and serves {served}; {enough}."
     )
 
 

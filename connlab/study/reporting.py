@@ -191,17 +191,35 @@ def ranked(frame: pd.DataFrame, metric: str) -> list[Mean]:
     ----------
     frame : DataFrame
         Trials of one cell per model; models without a usable trial, or of which only
-        a bound is known, do not rank.
+        a bound is known, do not rank. There may be none.
     metric : str
         A column that `connlab.study.metrics` knows the unit of.
     """
     rows = summarise(frame, metric, by=["model"]).dropna(subset=["value"])
-    rows = rows[rows["label"].ne(CLIENT_BOUND).fillna(True).astype(bool)]
+    rows = rows[~_bounds(rows)]
     names, unit = look.styles(frame), metric_of(metric).unit
     return [
         Mean(names[str(row["model"])].label, *in_best_unit(interval_of(row), unit))
         for _, row in rows.sort_values("value").iterrows()
     ]
+
+
+def _bounds(rows: pd.DataFrame) -> pd.Series:
+    """Mark the cells of which only a bound is known."""
+    return rows["label"].eq(CLIENT_BOUND).fillna(False).astype(bool)
+
+
+def that_rank(frame: pd.DataFrame, metric: str) -> str:
+    """Say which models `ranked` is about, where the client limited others.
+
+    Returns
+    -------
+    str
+        " of the models that the client did not limit", to stand behind what is ranked;
+        empty where every model ranks.
+    """
+    rows = summarise(frame, metric, by=["model"]).dropna(subset=["value"])
+    return " of the models that the client did not limit" if any(_bounds(rows)) else ""
 
 
 def bottleneck(frame: pd.DataFrame) -> str:

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from connlab.study import figures, look, reporting, tables
 from connlab.study.cells import Compared, compare_cells, summarise
 from connlab.study.claims import published
 from connlab.study.drawing import Picture
-from connlab.study.formatting import counted, listing
+from connlab.study.formatting import counted, listing, phrase, plain
 from connlab.study.frames import usable
 from connlab.study.interval import Interval
 from connlab.study.reporting import (  # noqa: F401 (notebooks ask for them here)
@@ -202,41 +203,73 @@ def ratios(
 
 
 def ceiling(frame: pd.DataFrame) -> str:
-    """Say where throughput stops growing, so that response time has to."""
+    """Say from where on throughput stays as it is, where it falls, where it grows."""
     table = summarise(frame, "throughput_rps", by=FACTORS).dropna(subset=["value"])
     if table.empty:
         return "No trial is usable, so nothing can be said of throughput."
     names = look.styles(frame)
-    flat: dict[float, list[str]] = {}
-    growing = []
+    flat: dict[int, list[str]] = {}
+    falling, growing = [], []
     for model, rows in table.groupby("model"):
         if len(rows) < 2:
             continue
-        knee, last = _knee(rows), rows["connections"].max()
-        label = names[str(model)].label
-        growing += [label] if knee == last else []
-        if knee != last:
+        label, rows = names[str(model)].label, rows.sort_values("connections")
+        last, knee = int(rows["connections"].iloc[-1]), _knee(rows)
+        if knee is not None and knee < last:
             flat.setdefault(knee, []).append(label)
-    said = [
-        f"from {counted(n, 'connection')} on for {listing(labels)}"
-        for n, labels in sorted(flat.items())
-    ]
-    if not said and not growing:
-        return "With one level of connections nothing can be said of a ceiling."
-    text = f"Throughput is within 10 % of its highest {'; '.join(said)}: beyond that "
-    text += "further connections add waiting and little else."
+        elif _top(rows) == last:
+            growing.append(label)
+        else:
+            falling.append(_falls(frame, str(model), label, _top(rows), last))
+    said = []
+    if flat:
+        where = "; ".join(
+            f"from {counted(n, 'connection')} on for {listing(labels)}"
+            for n, labels in sorted(flat.items())
+        )
+        said.append(
+            f"is within 10 % of its highest {where}: beyond that further connections "
+            "add waiting and little else"
+        )
+    said += [f"is highest {'; '.join(falling)}"] if falling else []
+    those = listing(growing)
+    said += [f"still grows at the last level measured for {those}"] if growing else []
     if not said:
-        text = ""
-    if growing:
-        text += f" It still grows at the last level measured for {listing(growing)}."
-    return text.strip()
+        return "With one level of connections nothing can be said of a ceiling."
+    return f"Throughput {'. It '.join(said)}."
 
 
-def _knee(rows: pd.DataFrame) -> float:
-    """Return the fewest connections within 10 % of a model's highest throughput."""
-    rows = rows.sort_values("connections")
-    high = rows["value"] >= 0.9 * rows["value"].max()
-    return float(rows.loc[high, "connections"].iloc[0])
+def _top(rows: pd.DataFrame) -> int:
+    """Return the connections of a model's highest throughput."""
+    return int(rows.loc[rows["value"].idxmax(), "connections"])
+
+
+def _knee(rows: pd.DataFrame) -> int | None:
+    """Return from how many connections on throughput stays within 10 % of the highest.
+
+    `rows` are those of a model, the fewest connections first. None where the last level
+    lies lower.
+    """
+    values = rows["value"].to_numpy(dtype=float)
+    low = np.flatnonzero(values < 0.9 * values.max())
+    first = low[-1] + 1 if len(low) else 0
+    return int(rows["connections"].iloc[first]) if first < len(rows) else None
+
+
+def _falls(frame: pd.DataFrame, model: str, label: str, top: int, last: int) -> str:
+    """Say where a model's throughput is highest, and what is left of it at the end."""
+    rows = frame[(frame["model"] == model) & frame["connections"].isin([top, last])]
+    (one,) = compare_cells(
+        rows,
+        "throughput_rps",
+        baseline=top,
+        within=[],
+        by="connections",
+        family=False,
+    )
+    where = f"at {counted(top, 'connection')} for {label}, and"
+    left = f"{{}} times that at {plain(last)}, its last level"
+    return f"{where} {phrase(one.comparison.ratio, left)}"
 
 
 def little(frame: pd.DataFrame) -> str:
@@ -261,8 +294,8 @@ def cost(frame: pd.DataFrame) -> str:
     if len(means) < 2:
         return "Too few servers were measured to compare their CPU cost."
     return (
-        f"At {counted(n, 'connection')} the least CPU time per request is spent by "
-        f"{means[0].label_first}, the most by {means[-1].label_first}."
+        f"At {counted(n, 'connection')} the least CPU time per request is spent, in "
+        f"the mean, by {means[0].label_first}, the most by {means[-1].label_first}."
     )
 
 
@@ -279,7 +312,14 @@ def _range(frame: pd.DataFrame) -> str:
     """Say the shortest and longest mean response time at the common level."""
     n, at = reporting.at_common_level(frame)
     means = reporting.ranked(at, "response_mean_s")
+    those = reporting.that_rank(at, "response_mean_s")
+    where = f"at {counted(n, 'connection')} the"
+    if not means:
+        return f"{where} client was the bottleneck of every model"
+    if len(means) == 1:
+        only = "that the client did not limit" if those else "with usable trials"
+        return f"{where} only model {only} answers after {means[0].label_last}"
     return (
-        f"at {counted(n, 'connection')} the mean response time runs from "
-        f"{means[0].label_last} to {means[-1].label_last}"
+        f"{where} mean response time{those} runs from {means[0].label_last} to "
+        f"{means[-1].label_last}"
     )

@@ -93,7 +93,7 @@ def usl_fit(
     -------
     UslFit
         `peak` is None and `verdict` says so when β's interval holds 0 or the
-        peak lies beyond the largest N measured.
+        peak lies outside of the N measured.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def _describe(n, x, best, boot, level, tail, why) -> UslFit:
 
 def _peak(n, best, boot, beta, tail) -> tuple[Interval | None, str]:
     """Where throughput peaks: sqrt((1 − α) / β), if that is shown."""
-    none = f"no peak within the measured range (1 to {n.max():g})"
+    none = f"no peak within the measured range ({n.min():g} to {n.max():g})"
     if not beta.determined:
         return None, none + ": too few trials to bound β"
     if beta.lo <= 0:
@@ -216,6 +216,8 @@ def _peak(n, best, boot, beta, tail) -> tuple[Interval | None, str]:
             None,
             none + f": the fit puts it at {value:.3g}, beyond what was measured",
         )
+    if value < n.min():
+        return None, none + ": the fit falls from the fewest on"
     peak = Interval(
         value, float(lo), float(hi), beta.n, beta.level, "bootstrap over trials"
     )

@@ -46,6 +46,50 @@ class Subject:
     within: tuple[str, ...]
 
 
+def at_own_pace(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials in which nothing but the answers set the client's pace.
+
+    Where a rate or a time to think does, throughput tells what the client was asked.
+    """
+    asked = [c for c in ("rate", "byte_rate", "think") if c in frame]
+    return frame[frame[asked].isna().all(axis=1)]
+
+
+def factors_of(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]:
+    """Return those factors that make cells: not those which only set up some models.
+
+    A model is set up by a factor, as by a worker for each client, where other models
+    do not have it and it has one level in each cell of the other factors.
+    """
+    return tuple(name for name in names if not _sets_up(frame, name, names))
+
+
+def _sets_up(frame: pd.DataFrame, name: str, names: Sequence[str]) -> bool:
+    if not models_without(frame, name):
+        return False
+    others = [other for other in names if other != name]
+    cells = frame.groupby(["model", *others], dropna=False)
+    return bool((cells[name].nunique() <= 1).all())
+
+
+def models_without(frame: pd.DataFrame, factor: str) -> list[str]:
+    """Return the models that do not have a factor which others have."""
+    has = frame[factor].notna().groupby(frame["model"]).any()
+    return list(has.index[~has]) if has.any() else []
+
+
+def at(frame: pd.DataFrame, factor: str, level: object) -> pd.Series:
+    """Return which trials have a level of a factor; no level means those without."""
+    if pd.isna(level):
+        return frame[factor].isna()
+    return frame[factor].eq(level).fillna(False).astype(bool)
+
+
+def for_the_client(one: Compared) -> bool:
+    """Return whether a pair was not ranked because the client was the limit."""
+    return one.word == OPEN and "client was the bottleneck" in one.comparison.rule
+
+
 # ---- ways to compare ----------------------------------------------------------
 
 
@@ -76,7 +120,7 @@ def median_over_trials(subject: Subject) -> list[Compared] | None:
 def _by_median(subject: Subject, good: pd.DataFrame, one: Compared) -> Compared:
     here = good
     for factor, level in one.where.items():
-        here = here[here[factor] == level]
+        here = here[at(here, factor, level)]
     keys = ["block", "repeat"]
     sides = [
         here[here["model"] == name].set_index(keys)[subject.metric].astype(float)
@@ -93,7 +137,7 @@ def _by_median(subject: Subject, good: pd.DataFrame, one: Compared) -> Compared:
         lower = wide.hi < 1
         good_end = metric_of(subject.metric).better
         word = "faster than" if lower == (good_end == "lower") else "slower than"
-    if one.word == OPEN and "client was the bottleneck" in one.comparison.rule:
+    if for_the_client(one):
         word = OPEN
     return replace(one, comparison=replace(one.comparison, word=word, ratio=wide))
 
@@ -156,7 +200,7 @@ def _compared(subject: Subject, *, family: bool = True) -> list[Compared]:
     how = {"baseline": subject.baseline, "within": subject.within, "family": family}
     frame = subject.frame
     if "cpu_per_request" in subject.metric:
-        # CPU time does not depend on who was the bottleneck
+        # CPU time is compared whoever was the bottleneck
         frame = frame.assign(label="not asked")
     return compare_cells(frame, subject.metric, **how)
 

@@ -1,20 +1,22 @@
-"""How large a pool is large enough: what is predicted, and where growth ends.
+"""How large a pool is large enough: what is predicted, and what pools of it do.
 
     small pools: CPU time per request, its wait -> cores · (1 + wait / compute)
-    small pools: throughput per worker    |
-    all pools:   the highest throughput   | -> workers that the highest needs
+                                                -> the size measured that is nearest
+    all pools:   throughput                     -> the best, and that size beside it
 
-Throughput grows with the size along a straight line and then stays: the two lines
-meet at the size that was looked for. Near that corner a real pool is below both.
+A rule of thumb is judged by pools that were measured: one of about the size that it
+gives should serve nearly as much as the best, and one of half that size should not.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import pandas as pd
 
-from connlab.study.comparing import ratio_paired, tost
+from connlab.study.cells import pair
+from connlab.study.comparing import fieller, ratio_paired
 from connlab.study.frames import usable
 from connlab.study.interval import Interval, t_interval
 from connlab.study.queueing import best_pool
@@ -25,11 +27,13 @@ NEARLY = 0.95
 BUSY = 0.85
 """A pool counts as small while so many of its workers are busy, on average."""
 
-ABOUT = 0.25
-"""What a rule of thumb may be off."""
+ABOUT = 2.0
+"""A size is about as predicted when neither is more than so many times the other."""
+
+RATE = "throughput_rps"
 
 _NEEDS = (
-    "throughput_rps",
+    RATE,
     "server_cpu_per_request_s",
     "delay_mean_s",
     "busy_workers",
@@ -39,31 +43,47 @@ _NEEDS = (
 
 @dataclass(frozen=True)
 class Knee:
-    """The size beyond which a pool gains nothing, found and predicted."""
+    """The size that a pool should have, and what pools of about that size serve."""
 
     predicted: Interval
     """Cores · (1 + wait / compute), over blocks."""
-    found: Interval
-    """Where the line of small pools reaches the highest throughput, over blocks."""
-    ratio: Interval
-    """Predicted over found, paired by block."""
-    alike: bool
-    """Whether they are shown to be within `ABOUT` of each other."""
+    nearest: int
+    """Size measured that is nearest to the prediction, by their ratio."""
+    best: int
+    """Size measured with the highest mean throughput."""
+    reached: Interval
+    """Throughput of `nearest` over that of `best`."""
+    half: int | None
+    """Largest size measured that is half the prediction at most; None without any."""
+    halved: Interval | None
+    """Throughput of `half` over that of `best`."""
     enough: int
-    """Smallest size measured that nearly reaches the highest throughput."""
-    ends: bool
-    """Whether growth was seen to end: a larger pool than `enough` was measured."""
+    """Smallest size measured whose mean nearly reaches the highest throughput."""
+    largest: int
+    """Largest size measured."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether growth was seen to end: a larger pool than `enough` was measured."""
+        return self.largest > self.enough
+
+    @property
+    def near(self) -> bool:
+        """Whether a pool of about the predicted size was measured."""
+        return 1 / ABOUT <= self.nearest / self.predicted.value <= ABOUT
 
 
 def knee(frame: pd.DataFrame, *, along: str = "workers") -> Knee | None:
-    """Return where throughput stops growing with the size, and where it should.
+    """Return how large a pool should be, and what pools of about that size serve.
 
-    1. Sizes whose workers are nearly all busy are small: what a worker adds is their
-       throughput over their size, and what a request computes is their CPU time over
-       their requests, both as totals of a block.
-    2. The size with the highest mean throughput shows what the cores can do.
-    3. Found: the highest throughput over what a worker adds. Predicted: cores ·
-       (1 + wait / compute). Both of each block, with Student's t over blocks.
+    1. Sizes whose workers are nearly all busy are small: what a request computes is
+       their CPU time over their requests, both as totals of a block.
+    2. Predicted: cores · (1 + wait / compute) of each block, with Student's t over
+       blocks.
+    3. The best size is the one with the highest mean throughput. It is found by the
+       data that others are then compared with, so its lead is a little too large.
+    4. The size nearest to the prediction, and the largest of half of it at most, are
+       compared with the best: ratios of means, paired by block where blocks allow.
 
     Parameters
     ----------
@@ -76,45 +96,42 @@ def knee(frame: pd.DataFrame, *, along: str = "workers") -> Knee | None:
     -------
     Knee or None
         None with fewer than three sizes, without a small one, or without two blocks
-        that hold a small one and the highest.
+        that hold a small one.
     """
     good = usable(frame, *_NEEDS, along)
-    means = good.groupby(along)[["throughput_rps", "busy_workers"]].mean().sort_index()
+    means = good.groupby(along)[[RATE, "busy_workers"]].mean().sort_index()
     small = means.index[means["busy_workers"] >= BUSY * means.index]
-    if len(means) < 3 or not len(small):
+    few = good[good[along].isin(small)]
+    if len(means) < 3 or few["block"].nunique() < 2:
         return None
-    rates = means["throughput_rps"]
-    pairs = [
-        (_predicted(rows[rows[along].isin(small)]), _found(rows, small, rates, along))
-        for _, rows in good.groupby("block")
-        if rows[along].isin(small).any() and (rows[along] == rates.idxmax()).any()
-    ]
-    if len(pairs) < 2:
-        return None
-    predicted, found = (list(values) for values in zip(*pairs, strict=True))
-    enough = rates.index[rates >= NEARLY * rates.max()][0]
+    predicted = t_interval([_predicted(rows) for _, rows in few.groupby("block")])
+    rates, sizes = means[RATE], [int(n) for n in means.index]
+    best = int(rates.idxmax())
+    nearest = min(sizes, key=lambda n: abs(math.log(n / predicted.value)))
+    half = max((n for n in sizes if 2 * n <= predicted.value), default=None)
     return Knee(
-        t_interval(predicted),
-        t_interval(found),
-        ratio_paired(predicted, found),
-        tost(predicted, found, paired=True, margin=ABOUT).equivalent,
-        int(enough),
-        bool((rates.index > enough).any()),
+        predicted,
+        nearest,
+        best,
+        _against(good, along, nearest, best),
+        half,
+        None if half is None else _against(good, along, half, best),
+        int(rates.index[rates >= NEARLY * rates.max()][0]),
+        max(sizes),
     )
 
 
 def _predicted(rows: pd.DataFrame) -> float:
     """Return cores · (1 + wait / compute) of the small pools of one block."""
-    weight = rows["throughput_rps"] * rows["window_s"]
+    weight = rows[RATE] * rows["window_s"]
     cpu = (rows["server_cpu_per_request_s"] * weight).sum() / weight.sum()
     wait = (rows["delay_mean_s"] * weight).sum() / weight.sum()
     cores = int(rows["server_cores"].iloc[0])
     return best_pool(cores=cores, wait=float(wait), compute=float(cpu))
 
 
-def _found(rows: pd.DataFrame, small, rates: pd.Series, along: str) -> float:
-    """Return the highest throughput of a block over what a worker adds."""
-    few = rows[rows[along].isin(small)]
-    each = few["throughput_rps"].sum() / few[along].sum()
-    top = rows.loc[rows[along] == rates.idxmax(), "throughput_rps"].mean()
-    return float(top / each)
+def _against(good: pd.DataFrame, along: str, size: int, best: int) -> Interval:
+    """Return the throughput of one size over that of the best."""
+    arm, base = (good[good[along] == n] for n in (size, best))
+    y, x, paired = pair(arm, base, RATE)
+    return (ratio_paired if paired else fieller)(y, x)

@@ -19,8 +19,14 @@ import pandas as pd
 
 from connlab.study import sizing
 from connlab.study.cells import is_bound, mostly_client_bound, pair
-from connlab.study.comparing import MARGIN, fieller, ratio_paired, tost
-from connlab.study.formatting import in_best_unit, listing, number_text
+from connlab.study.comparing import (
+    MARGIN,
+    Equivalence,
+    fieller,
+    ratio_paired,
+    tost,
+)
+from connlab.study.formatting import counted, in_best_unit, listing, number_text
 from connlab.study.frames import failed_only, speaking, usable
 from connlab.study.interval import LEVEL, Interval, t_interval
 from connlab.study.metrics import client_matters
@@ -132,6 +138,7 @@ def compare(
     baseline: Mapping[str, Any],
     expect: Literal["more", "less", "alike"],
     size: Sequence[float] | None = None,
+    size_matters: bool = False,
     margin: float = MARGIN,
     overlook: Sequence[str] = (),
 ) -> Finding:
@@ -139,11 +146,13 @@ def compare(
 
     1. The ratio's interval: paired by block where both cells share blocks, else
        Fieller.
-    2. "alike" holds when TOST shows that the ratio lies within ± `margin`; it does
-       not hold when the interval lies outside.
+    2. "alike" holds when TOST shows that the ratio lies within `margin` of 1; it does
+       not hold when the interval lies outside. Between the two nothing can be said.
     3. "more" and "less" hold when the interval leaves out 1 on that side and, with
-       `size`, touches that range of ratios; only the direction: in part. They do not
-       hold when it leaves out 1 on the other side, or holds 1 and leaves `size` out.
+       `size`, touches that range of ratios; only the direction: in part, or not at
+       all where `size_matters`. They do not hold when it leaves out 1 on the other
+       side, nor when it holds 1 and leaves `size` out, nor when it holds 1 and TOST
+       shows that the cells are alike.
     4. Where the client was the bottleneck of one cell, that server could only be
        better, so the ratio is a bound: what a larger (or smaller) one would still
        show is said, and nothing else.
@@ -156,9 +165,16 @@ def compare(
         Column values that define the two cells; a list allows several levels.
     size : (low, high), optional
         Ratios that count as the published one.
+    size_matters : bool
+        Whether the size is what the claim says, so that a direction alone is not part
+        of it.
+    margin : float
+        How far from 1 two means may be and still count as alike; see
+        `connlab.study.comparing.tost`.
     overlook : sequence of str
         Gates that leave no trial out here: what they flag is what is asked.
     """
+    asked = _Asked(expect, size, size_matters)
     sides, why = _sides(_overlooking(frame, overlook), metric, arm, baseline)
     if sides is None:
         return untestable(why)
@@ -166,21 +182,40 @@ def compare(
     ratio = (ratio_paired if paired else fieller)(y, x)
     if not ratio.determined:
         return replace(untestable(ratio.note), effect=ratio)
-    bounds = ((1 - margin), (1 + margin))
-    if expect not in ("more", "less", "alike"):
-        raise RuleError(f"expect is {expect!r}: want more, less or alike")
     bound = [is_bound(side, metric) for side in sides]
     if all(bound):
         return replace(untestable(_SATURATED + "both"), effect=ratio)
+    same = tost(y, x, paired=paired, margin=margin)
     if any(bound):
         at_least = bound[0] == (metric_of(metric).better == "higher")
-        found = _bounded(ratio, at_least, expect, size, bounds)
-        why = f"{found[1]} ({_SATURATED}{_cell_text(arm if bound[0] else baseline)})"
+        found = _bounded(ratio, at_least, asked, same.bounds)
+        why = f"{found[1]}: {_SATURATED}{_cell_text(arm if bound[0] else baseline)}"
         return Finding(found[0], why, ratio)
     if expect == "alike":
-        shown = tost(y, x, paired=paired, margin=margin).equivalent
-        return Finding(*_alike(ratio, shown, bounds), ratio)
-    return Finding(*_directed(ratio, expect, size), ratio)
+        return Finding(*_alike(ratio, same), ratio)
+    return Finding(*_directed(ratio, asked, alike=same.equivalent), ratio)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a claim says of a ratio: its direction and, perhaps, its size."""
+
+    expect: Literal["more", "less", "alike"]
+    size: Sequence[float] | None = None
+    size_matters: bool = False
+
+    def __post_init__(self) -> None:
+        if self.expect not in ("more", "less", "alike"):
+            raise RuleError(f"expect is {self.expect!r}: want more, less or alike")
+        if self.size_matters and self.size is None:
+            raise RuleError("size_matters is true, but there is no size")
+
+    def leaves_out(self, ratio: Interval) -> bool:
+        """Whether no ratio of the interval has the size that is claimed."""
+        if self.size is None:
+            return False
+        low, high = self.size
+        return ratio.lo > high or ratio.hi < low
 
 
 def _overlooking(frame: pd.DataFrame, gates: Sequence[str]) -> pd.DataFrame:
@@ -196,37 +231,44 @@ def _values(arm: pd.DataFrame, base: pd.DataFrame, metric: str):
     return pair(arm, base, metric)
 
 
-def _alike(ratio: Interval, shown: bool, bounds) -> tuple[Verdict, str]:
-    if shown:
-        return "holds", "shown to be alike within the margin"
-    if ratio.hi < bounds[0] or ratio.lo > bounds[1]:
+def _alike(ratio: Interval, same: Equivalence) -> tuple[Verdict, str]:
+    if same.equivalent:
+        return "holds", _SHOWN_ALIKE
+    if ratio.hi < same.bounds[0] or ratio.lo > same.bounds[1]:
         return "does not hold", "the difference is beyond the margin"
     if not ratio.contains(1.0):
-        return "holds in part", "a difference, which may lie within the margin"
+        return "not testable here", "a difference, which may lie within the margin"
     return "not testable here", "the interval is too wide to show likeness"
 
 
-def _directed(ratio: Interval, expect: str, size) -> tuple[Verdict, str]:
+_SHOWN_ALIKE = "shown to be alike within the margin"
+
+
+def _directed(ratio: Interval, asked: _Asked, *, alike: bool) -> tuple[Verdict, str]:
+    other_size = asked.leaves_out(ratio)
     if ratio.contains(1.0):
-        if size is not None and (ratio.lo > size[1] or ratio.hi < size[0]):
+        if alike and (asked.size is None or other_size):
+            return "does not hold", _SHOWN_ALIKE
+        if other_size:
             return "does not hold", "no difference is shown, and none of that size"
         return "not testable here", "the interval holds 1: no direction can be told"
-    if (ratio.lo > 1) != (expect == "more"):
+    if (ratio.lo > 1) != (asked.expect == "more"):
         return "does not hold", "the difference has the other sign"
-    if size is None:
+    if asked.size is None:
         return "holds", "same direction"
-    low, high = size
-    if ratio.hi >= low and ratio.lo <= high:
+    if not other_size:
         return "holds", "same direction and size"
-    return "holds in part", "same direction, another size"
+    verdict = "does not hold" if asked.size_matters else "holds in part"
+    return verdict, "same direction, another size"
 
 
 def _bounded(
-    ratio: Interval, at_least: bool, expect: str, size, bounds
+    ratio: Interval, at_least: bool, asked: _Asked, bounds: tuple[float, float]
 ) -> tuple[Verdict, str]:
     """Judge a ratio that is only known to be at least so large, or at most."""
     words = "at least so large" if at_least else "at most so large"
     beyond = ratio.lo > 1 if at_least else ratio.hi < 1
+    size, expect = asked.size, asked.expect
     if expect == "alike":
         far = ratio.lo > bounds[1] if at_least else ratio.hi < bounds[0]
         if far:
@@ -237,9 +279,12 @@ def _bounded(
         return "does not hold", "the difference has the other sign"
     if beyond and size is None:
         return "holds", f"same direction, {words}"
+    if beyond and past:
+        verdict = "does not hold" if asked.size_matters else "holds in part"
+        return verdict, f"same direction, another size, {words}"
     if beyond:
-        other = "another size" if past else "of the size only a bound is known"
-        return "holds in part", f"same direction, {other}, {words}"
+        verdict = "not testable here" if asked.size_matters else "holds in part"
+        return verdict, f"same direction, of the size only a bound is known, {words}"
     if past:
         return "does not hold", f"none of that size, {words}"
     return "not testable here", f"the ratio is a bound, {words}"
@@ -355,12 +400,18 @@ def published_rates(
 
 
 def all_true(frame: pd.DataFrame, *, column: str, arm: Mapping[str, Any]) -> Finding:
-    """Say whether a column of yes and no is yes wherever it was asked."""
-    asked = select(frame, arm)[column].dropna().astype(bool)
+    """Say whether a column of yes and no is yes in every row.
+
+    A row without an answer was not asked, and keeps the claim from holding whole.
+    """
+    answers = select(frame, arm)[column]
+    asked = answers.dropna().astype(bool)
     if asked.empty:
         return untestable(f"nothing was asked: {_cell_text(arm)}")
+    silent = len(answers) - len(asked)
     why = f"{int(asked.sum())} of {len(asked)} hold"
-    if asked.all():
+    why += f", {silent} not asked" if silent else ""
+    if asked.all() and not silent:
         return Finding("holds", why)
     return Finding("holds in part" if asked.any() else "does not hold", why)
 
@@ -415,7 +466,7 @@ def steadier(
     if min(np.ptp(y), np.ptp(x)) == 0:
         return untestable("the trials of a cell are all alike")
     ratio = _ratio_of_scatters(y, x, seed)
-    return Finding(*_directed(ratio, "less", None), ratio)
+    return Finding(*_directed(ratio, _Asked("less"), alike=False), ratio)
 
 
 def _ratio_of_scatters(y: np.ndarray, x: np.ndarray, seed: int) -> Interval:
@@ -453,42 +504,75 @@ def outweighs(
 ) -> Finding:
     """Say whether one factor moves a metric more than another.
 
-    The effect is the ratio of the two factors' sums of squares (main effects on the
-    logarithm of the metric, cells balanced by their means), with a bootstrap interval
-    over blocks.
+    1. Every level of one factor has to have trials with every level of the other:
+       else means of levels would be over unlike cells.
+    2. The effect is the ratio of the two factors' sums of squares (main effects on the
+       logarithm of the metric, cells balanced by their means).
+    3. Its interval is a bootstrap over blocks, of those resamples in which every cell
+       has a trial.
+    4. Where the client was the bottleneck of a cell, that cell is a bound, and of the
+       ratio nothing is known, not even a bound.
     """
     every = select(frame, arm or {})
     if every.empty or not {factor, other} <= set(every.columns):
         return untestable(f"not measured here: {factor} against {other}")
-    good = usable(every, metric)
+    good = speaking(every, metric, [factor, other]).dropna(subset=[factor, other])
     if good[factor].nunique() < 2 or good[other].nunique() < 2:
         return untestable(f"one level only of {factor} or {other}")
-    blocks = [part for _, part in good.groupby("block")]
-    if len(blocks) < 2:
+    cells = dict(list(good.groupby([factor, other])))
+    all_cells = good[factor].nunique() * good[other].nunique()
+    if len(cells) < all_cells:
+        without = counted(all_cells - len(cells), "cell")
+        return untestable(f"{without} of {all_cells} without a usable trial")
+    if good["block"].nunique() < 2:
         return untestable("fewer than 2 blocks")
-    ratio = _ratio_of_squares(blocks, metric, factor, other, seed)
+    ratio = _ratio_of_squares(good, metric, factor, other, seed)
     if not ratio.determined:
         return untestable(ratio.note or "the other factor moves nothing")
-    return Finding(*_directed(ratio, "more", None), ratio)
+    bound = sum(is_bound(cell, metric) for cell in cells.values())
+    if bound:
+        why = f"{_SATURATED}{bound} of {all_cells} cells"
+        return replace(untestable(why), effect=ratio)
+    return Finding(*_directed(ratio, _Asked("more"), alike=False), ratio)
 
 
-def _ratio_of_squares(blocks, metric, factor, other, seed) -> Interval:
-    def statistic(parts: list[pd.DataFrame]) -> float:
-        table = pd.concat(parts).assign(y=lambda f: np.log(f[metric]))
-        means = table.groupby([factor, other])["y"].mean().unstack()
-        squares = [means.mean(axis=axis).var(ddof=0) for axis in (1, 0)]
-        return float(squares[0] / squares[1]) if squares[1] > 0 else math.nan
-
+def _ratio_of_squares(
+    good: pd.DataFrame, metric: str, factor: str, other: str, seed: int
+) -> Interval:
+    """Return sum of squares of `factor` over that of `other`, with its interval."""
+    sums, counts = _by_block(good, metric, factor, other)
+    blocks, drawn = len(sums), []
     dice = np.random.default_rng(seed)
-    drawn = [
-        statistic([blocks[i] for i in dice.integers(len(blocks), size=len(blocks))])
-        for _ in range(200)
-    ]
-    lo, hi = np.nanpercentile(drawn, [100 * (1 - LEVEL) / 2, 100 * (1 + LEVEL) / 2])
-    n = len(blocks)
-    return Interval(
-        statistic(blocks), float(lo), float(hi), n, LEVEL, "block bootstrap"
-    )
+    for _ in range(_RESAMPLES):
+        chosen = dice.integers(blocks, size=blocks)
+        many = counts[chosen].sum(axis=0)
+        if many.all():
+            drawn.append(_squares(sums[chosen].sum(axis=0) / many))
+    found = _squares(sums.sum(axis=0) / counts.sum(axis=0))
+    method, low = "bootstrap over blocks", (1 - LEVEL) / 2
+    if len(drawn) < _RESAMPLES / 10:
+        note = "hardly any choice of blocks holds every cell"
+        return Interval(found, math.nan, math.nan, blocks, LEVEL, method, note)
+    lo, hi = np.nanquantile(drawn, [low, 1 - low])
+    return Interval(found, float(lo), float(hi), blocks, LEVEL, method)
+
+
+def _by_block(
+    good: pd.DataFrame, metric: str, factor: str, other: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return sums of the logarithm, and counts: blocks × levels × other levels."""
+    found = [pd.factorize(good[key]) for key in ("block", factor, other)]
+    where = tuple(codes for codes, _ in found)
+    sums, counts = np.zeros((2, *(len(levels) for _, levels in found)))
+    np.add.at(sums, where, np.log(good[metric].to_numpy(dtype=float)))
+    np.add.at(counts, where, 1)
+    return sums, counts
+
+
+def _squares(means: np.ndarray) -> float:
+    """Return how much rows vary over how much columns do, each by its means."""
+    rows, columns = (means.mean(axis=axis).var() for axis in (1, 0))
+    return float(rows / columns) if columns > 0 else math.nan
 
 
 def published_busy(
@@ -520,11 +604,13 @@ def published_busy(
 def best_pool(
     frame: pd.DataFrame, *, arm: Mapping[str, Any], along: str = "workers"
 ) -> Finding:
-    """Say whether cores · (1 + wait / compute) tells where a pool stops growing.
+    """Say whether a pool of cores · (1 + wait / compute) workers serves as much as any.
 
-    The prediction is made from small pools, whose workers are nearly all busy; it
-    holds when it is shown to be within a quarter of the size that the highest
-    throughput needs. The effect is prediction over finding.
+    The prediction is made from small pools, whose workers are nearly all busy. It
+    holds when the size measured that is nearest to it is shown to serve nearly as much
+    as the best one, and half of it is not; larger pools than that have to be measured,
+    unless it serves less than another even so. The effect is the throughput of that
+    size over that of the best; of the half, where that is what speaks against it.
     """
     cell = select(frame, arm)
     if cell.empty:
@@ -532,17 +618,25 @@ def best_pool(
     found = sizing.knee(cell, along=along)
     if found is None:
         return untestable("too few sizes of the pool, or none that is small")
-    if not found.ends:
-        return untestable(f"it was still growing at {found.enough}, the largest pool")
-    if not found.ratio.determined:
-        return replace(untestable(found.ratio.note), effect=found.ratio)
-    why = f"{number_text(found.predicted)} predicted, {number_text(found.found)} found"
-    if found.alike:
-        return Finding("holds", why, found.ratio)
-    low, high = 1 / (1 + sizing.ABOUT), 1 + sizing.ABOUT
-    if found.ratio.hi < low or found.ratio.lo > high:
-        return Finding("does not hold", why, found.ratio)
-    return Finding("not testable here", f"{why}: too wide to tell", found.ratio)
+    predicted = f"{number_text(found.predicted)} predicted"
+    growing = f"it was still growing at {found.largest}, the largest pool"
+    if not found.near:
+        other = "no pool of about that size was measured"
+        return untestable(f"{predicted}; {other if found.ends else growing}")
+    best = "" if found.nearest == found.best else f"against {found.best}, "
+    why = f"{predicted}; {found.nearest} workers, {best}the best pool"
+    ratio = found.reached
+    if not ratio.determined:
+        return replace(untestable(ratio.note), effect=ratio)
+    if ratio.hi < sizing.NEARLY:
+        return Finding("does not hold", why, ratio)
+    if ratio.lo < sizing.NEARLY or not found.ends:
+        open_ = "too wide to tell" if found.ends else growing
+        return Finding("not testable here", f"{why}: {open_}", ratio)
+    if found.halved is not None and found.halved.lo >= sizing.NEARLY:
+        why = f"{predicted}; {found.half} workers serve as much as the best pool"
+        return Finding("does not hold", why, found.halved)
+    return Finding("holds", why, ratio)
 
 
 def every(frame: pd.DataFrame, *, parts: Sequence[Mapping[str, Any]]) -> Finding:
@@ -552,26 +646,40 @@ def every(frame: pd.DataFrame, *, parts: Sequence[Mapping[str, Any]]) -> Finding
     in part. The effect shown is that of the first part that has one.
     """
     found = tuple(apply(frame, part) for part in parts)
-    tested = [f for f in found if f.verdict != "not testable here"]
-    if not tested:
-        return replace(untestable(found[0].why if found else "no part"), parts=found)
-    good = [f for f in tested if f.verdict == "holds"]
-    some = [f for f in tested if f.verdict == "holds in part"]
-    if len(good) == len(found):
-        verdict: Verdict = "holds"
-    elif not good and not some:
-        verdict = "does not hold"
-    else:
+    if not found:
+        return untestable("no part")
+    words = {part.verdict for part in found}
+    if len(words) == 1:
+        verdict = found[0].verdict
+    elif words & {"holds", "holds in part"}:
         verdict = "holds in part"
+    else:
+        verdict = "does not hold"
     effect = next((f for f in found if f.effect is not None), found[0])
-    untested = len(found) - len(tested)
-    why = f"{len(good)} of {len(found)} parts hold"
-    why += f", {untested} not testable: {_first_reason(found)}" if untested else ""
-    return Finding(verdict, why, effect.effect, effect.unit, found)
+    return Finding(verdict, _added_up(found), effect.effect, effect.unit, found)
 
 
-def _first_reason(found: Sequence[Finding]) -> str:
-    return next(f.why for f in found if f.verdict == "not testable here")
+_IN_SUMS: dict[Verdict, str] = {
+    "holds in part": "in part",
+    "does not hold": "not",
+    "not testable here": "not testable",
+}
+"""What a sum of parts says of those that do not hold."""
+
+
+def _added_up(found: Sequence[Finding]) -> str:
+    """Count parts by verdict; say why those that do not hold do not.
+
+    Where parts of one verdict have several reasons, the first is said.
+    """
+    holding = sum(part.verdict == "holds" for part in found)
+    said = [f"{holding} of {len(found)} parts hold"]
+    for verdict, words in _IN_SUMS.items():
+        reasons = [part.why for part in found if part.verdict == verdict]
+        if reasons:
+            first = "" if len(set(reasons)) == 1 else "first: "
+            said.append(f"{len(reasons)} {words} ({first}{reasons[0]})")
+    return ", ".join(said)
 
 
 RULES: dict[str, Callable[..., Finding]] = {

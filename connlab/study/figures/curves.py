@@ -25,6 +25,9 @@ from connlab.study.metrics import metric as metric_of
 
 MOST_IN_ONE = 7
 """More curves than this are told apart in small multiples."""
+_APART = 0.12
+"""How far from any other, as a part of a panel's height, a curve's end has room for
+its name."""
 
 
 def curves(
@@ -274,7 +277,37 @@ def _family_panel(figure, ax, job, group, names, foot, columns) -> Axes:
             borderaxespad=0.1,
             borderpad=0.1,
         )
+    _name_those_apart(ax, job, names)
     return _foot(figure, ax, job, job.gone(names), foot, inside=True)
+
+
+def _name_those_apart(ax: Axes, job: _Job, names: Sequence[str]) -> None:
+    """Write the names of curves beside their ends that no other curve comes near."""
+    to_axes = ax.transData + ax.transAxes.inverted()
+    paths = {
+        name: to_axes.transform(job.there(name)[[job.x, "value"]].to_numpy(float))
+        for name in names
+        if len(job.there(name)) > 1
+    }
+    for name, path in paths.items():
+        (_, before), (right, height) = path[-2:]
+        others = [other[-1][1] for one, other in paths.items() if one != name]
+        near = any(abs(height - other) < _APART for other in others)
+        if near or not others:
+            continue
+        above = before <= height < 1 - _APART
+        style = job.styles[name]
+        ax.annotate(
+            style.label,
+            (right, height),
+            xycoords="axes fraction",
+            xytext=(0, 5 if above else -5),
+            textcoords="offset points",
+            fontsize=draw.SMALL,
+            color=draw.darker(style.color),
+            ha="right",
+            va="bottom" if above else "top",
+        )
 
 
 def _groups(names, families, panels) -> dict[str, list[str]]:
