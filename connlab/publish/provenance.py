@@ -250,10 +250,21 @@ def machine_facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:
         ("git commit", commit(manifest)),
         ("uncommitted changes", {True: "yes", False: "no"}.get(get("git.dirty"))),
         ("programs (SHA-256)", _join(get("programs"), most=16)),
+        *_other_programs(manifest),
         ("class of environment", get("environment")),
         ("made at", get("made_at")),
     ]
     return [(name, str(value)) for name, value in facts if value not in (None, "")]
+
+
+def _other_programs(manifest: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """List the programs of studies that others than the newest measured."""
+    newest, found = manifest.get("programs"), {}
+    for study, entry in (manifest.get("studies") or {}).items():
+        binaries = entry.get("binaries")
+        if binaries and binaries != newest:
+            found.setdefault(_join(binaries, most=16), []).append(study)
+    return [(f"programs of {', '.join(names)}", which) for which, names in found.items()]
 
 
 _PAIRS: dict[str, Any] = {"widths": (26, 62), "align": "ll"}
