@@ -264,7 +264,9 @@ def _other_programs(manifest: dict[str, Any]) -> list[tuple[str, str | None]]:
         binaries = entry.get("binaries")
         if binaries and binaries != newest:
             found.setdefault(_join(binaries, most=16), []).append(study)
-    return [(f"programs of {', '.join(names)}", which) for which, names in found.items()]
+    return [
+        (f"programs of {', '.join(names)}", which) for which, names in found.items()
+    ]
 
 
 _PAIRS: dict[str, Any] = {"widths": (26, 62), "align": "ll"}
