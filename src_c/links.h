@@ -1,7 +1,7 @@
 /* links.h -- the links to Redis that the threads of a process share.
  *
- * At most UPSTREAM_LINKS at once; who finds none free waits for one. A process
- * starts with none, so nothing is shared across a fork.
+ * At most UPSTREAM_LINKS at once; who finds none free waits in line for one. A
+ * process starts with none, so nothing is shared across a fork.
  */
 #ifndef LINKS_H
 #define LINKS_H

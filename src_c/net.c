@@ -37,6 +37,23 @@ _Noreturn void net_die(const char *call)
     exit(1);
 }
 
+/* Without the pause, a caller that tries again would do nothing else. */
+enum { SHORTAGE_PAUSE_US = 1000 };
+
+static void sit_out_shortage(struct server *server)
+{
+    stats_error(server->stats, errno);
+    usleep(SHORTAGE_PAUSE_US);
+}
+
+void net_wait_failed(struct server *server, const char *call)
+{
+    if (errno == ENOMEM || errno == EAGAIN)
+        sit_out_shortage(server);
+    else if (errno != EINTR)
+        net_die(call);
+}
+
 static void set_option(int fd, int level, int option, const char *name)
 {
     int on = 1;
@@ -68,6 +85,7 @@ int net_listen(const struct options *options, bool shared)
         net_die("socket");
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, "setsockopt SO_REUSEADDR");
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, "setsockopt TCP_NODELAY");
+    set_option(fd, SOL_SOCKET, SO_OOBINLINE, "setsockopt SO_OOBINLINE");
     if (shared)
         set_option(fd, SOL_SOCKET, SO_REUSEPORT, "setsockopt SO_REUSEPORT");
     if (bind(fd, at->ai_addr, at->ai_addrlen) < 0)
@@ -173,20 +191,32 @@ static bool took_reserve(struct server *server, int fd)
     return took;
 }
 
+/* The listening socket was shut. One of several processes that share it may be
+ * told so before its own stop: it waits for that, rather than try in vain. */
+enum { SHUT_BEFORE_STOP_MS = 10 };
+
+static void await_stop(void)
+{
+    struct pollfd stop = {.fd = stop_fd(), .events = POLLIN};
+    if (!stop_requested())
+        poll(&stop, 1, SHUT_BEFORE_STOP_MS);
+}
+
 /* Tells a connection that left early or was one too many from the end. */
 static int accept_failed(struct server *server)
 {
     switch (errno) {
     case EMFILE:
     case ENFILE:
-        return stop_requested() ? ACCEPT_STOPPED : ACCEPT_NONE;
+        break;
     case ENOBUFS:
     case ENOMEM:
-        stats_refused(server->stats, REFUSED_MEMORY);
-        return ACCEPT_NONE;
+        sit_out_shortage(server);
+        break;
     case EINVAL:
     case EBADF:
-        return stop_requested() ? ACCEPT_STOPPED : ACCEPT_NONE;
+        await_stop();
+        break;
     case EAGAIN:
     case EINTR:
         return ACCEPT_NONE;
@@ -194,6 +224,7 @@ static int accept_failed(struct server *server)
         stats_error(server->stats, errno);
         return ACCEPT_NONE;
     }
+    return stop_requested() ? ACCEPT_STOPPED : ACCEPT_NONE;
 }
 
 static int accept_once(struct server *server, struct sockaddr_in6 *peer,

@@ -17,9 +17,15 @@ _Noreturn void net_die(const char *call);
 /* Prints "server: call: reason" for errno. */
 void net_warn(const char *call);
 
+/* A wait that `call` was to make failed, for errno: a signal came, or there was
+ * no memory for it just now, which is counted, and after a moment's pause the
+ * caller may try again. For any other reason dies. */
+void net_wait_failed(struct server *server, const char *call);
+
 /* A listening TCP socket at options->host and port (0: the kernel chooses),
- * with TCP_NODELAY, which accepted sockets inherit. `shared` lets more
- * sockets listen there (SO_REUSEPORT, Linux 3.9). Dies on failure. */
+ * with TCP_NODELAY, and with SO_OOBINLINE, so that urgent bytes are bytes like
+ * others: accepted sockets inherit both. `shared` lets more sockets listen
+ * there (SO_REUSEPORT, Linux 3.9). Dies on failure. */
 int net_listen(const struct options *options, bool shared);
 
 /* The port that a socket is bound to, in host order. */
@@ -43,7 +49,8 @@ struct arrival {
  * flags: SOCK_NONBLOCK or 0. Returns a descriptor with *peer filled in, or one
  * of the above. At the limit of descriptors the connection is accepted with a
  * reserve, closed and counted: it would otherwise stay in the backlog and wake
- * us for ever. */
+ * us for ever. When the kernel has no memory for it just now, it stays there,
+ * the error is counted, and we return after a moment's pause. */
 int net_accept(struct server *server, struct sockaddr_in6 *peer, int flags);
 
 /* Closes a connection that a limit of ours does not let in, and counts it. */

@@ -21,7 +21,8 @@
 
 enum {
     ACCEPTS_A_ROUND = 64,   /* new clients must not starve the old ones */
-    READS_A_ROUND = 4,      /* nor one client the others */
+    READS_A_ROUND = 4,      /* nor one client the others, ... */
+    SENDS_IN_A_ROW = 8,     /* ... even if all it has us do is send */
     STOP_POLL_NS = 5000000  /* while stopping: how often to look at the clock */
 };
 
@@ -123,16 +124,22 @@ static enum want client_send(struct client *client)
     return WANT_WRITE;
 }
 
-/* Waits for `ready`; the answer must not lie in our buffers meanwhile. */
+/* Others are served before it goes on: its answer must not lie in our buffers
+ * meanwhile. False: memory is out, and it is closed. */
+static bool client_step_aside(struct loop *loop, struct client *client)
+{
+    if (conn_stash(&client->conn))
+        return true;
+    conn_failed(&client->conn, ENOMEM);
+    client_close(loop, client);
+    return false;
+}
+
 static void client_await(struct loop *loop, struct client *client,
                          uint8_t ready)
 {
-    if (conn_stash(&client->conn)) {
+    if (client_step_aside(loop, client))
         loop_watch(loop, &client->source, ready);
-        return;
-    }
-    conn_failed(&client->conn, ENOMEM);
-    client_close(loop, client);
 }
 
 static void client_sleep(struct loop *loop, struct client *client)
@@ -146,26 +153,33 @@ static void client_sleep(struct loop *loop, struct client *client)
 /* It has had its share of this round and can go on at once. */
 static void client_postpone(struct loop *loop, struct client *client)
 {
+    if (!client_step_aside(loop, client))
+        return;
     client->source.postponed = true;
     client->source.next = loop->unfinished;
     loop->unfinished = &client->source;
 }
 
-/* Fulfils what is wanted for as long as that needs no waiting. */
+/* Fulfils what is wanted for as long as that needs no waiting. Who is answered
+ * read by read is postponed when it is to be read from, with nothing to send
+ * that would have to be copied; a count of all sends would change that. */
 void loop_pursue(struct loop *loop, struct client *client, enum want want)
 {
-    for (int reads = 0;;) {
+    for (int reads = 0, sends = 0;;) {
         switch (want) {
         case WANT_READ:
             if (!(client->source.ready & READY_IN))
                 return client_await(loop, client, READY_IN);
             if (reads++ == READS_A_ROUND)
                 return client_postpone(loop, client);
+            sends = 0;
             want = client_receive(loop, client);
             break;
         case WANT_WRITE:
             if (!(client->source.ready & READY_OUT))
                 return client_await(loop, client, READY_OUT);
+            if (sends++ == SENDS_IN_A_ROW)
+                return client_postpone(loop, client);
             want = client_send(client);
             break;
         case WANT_SLEEP:

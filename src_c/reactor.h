@@ -18,7 +18,9 @@
 enum {
     READY_IN = 1,
     READY_OUT = 2,
-    READY_END = 4,      /* the peer ended its stream: read until 0 bytes */
+    READY_END = 4,      /* read until 0 bytes, or until there are none now: the
+                         * peer ended its stream, or a mark that stops a read
+                         * (TCP's urgent bytes) lies in it */
     READY_HANGUP = 8,   /* the connection is gone in both directions */
 };
 

@@ -20,6 +20,7 @@
 #include "net.h"
 #include "options.h"
 #include "stop.h"
+#include "threads.h"
 
 static void print_ready(const struct server *server)
 {
@@ -151,6 +152,16 @@ static void set_up_workload(const struct server *server)
     }
 }
 
+/* A thread that did not leave in time still uses what is about to be freed,
+ * main's own variables too: then the process ends as it stands. */
+static void leave_if_used(int status)
+{
+    if (threads_gone())
+        return;
+    fprintf(stderr, "server: threads are left that did not end in time\n");
+    _exit(status);
+}
+
 int main(int argc, char **argv)
 {
     struct server server = {0};
@@ -171,6 +182,7 @@ int main(int argc, char **argv)
                      ? run_processes(&server, listen_fds)
                      : run_process(&server, listen_fds);
     print_stats(&server, started_ns);
+    leave_if_used(status);
     if (server.workload->teardown)
         server.workload->teardown();
     stats_free(server.stats);

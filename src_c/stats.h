@@ -16,7 +16,7 @@ enum refusal {
     REFUSED_THREADS,        /* pthread_create failed */
     REFUSED_PROCESSES,      /* fork failed */
     REFUSED_QUEUE_FULL,     /* the pool's queue has no place */
-    REFUSED_MEMORY,         /* malloc or the kernel had none left */
+    REFUSED_MEMORY,         /* none left for its state or its stack */
     REFUSED_BUFFERS,        /* no receive buffer left */
     REFUSALS
 };

@@ -18,10 +18,16 @@
 #include "clock.h"
 #include "net.h"
 
-enum { GRACE_US = 800000, LAST_US = 190000, MAX_LISTENERS = 1024 };
+enum {
+    GRACE_MS = 800,         /* after a signal: then what is open is cut */
+    LAST_MS = 1700,         /* after that: then children are killed ... */
+    CHILDS_LAST_MS = 1200,  /* ... and those of a child before it is itself */
+    MAX_LISTENERS = 1024,
+};
 
 static _Atomic bool requested, overdue;
 static int request_fd = -1, overdue_fd = -1;
+static int last_ms = LAST_MS;
 
 static int listeners[MAX_LISTENERS];
 static _Atomic int listener_count;
@@ -68,21 +74,29 @@ static void on_overdue(int signal)
     errno = saved;
 }
 
+static struct timeval timeval_ms(int ms)
+{
+    return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+}
+
+/* Children first. They may sleep in accept() on a socket of ours: if that were
+ * shut before, all would wake without a stop of their own, find nothing, try
+ * again, and leave us no time to tell them. */
 static void on_stop(int signal)
 {
     (void)signal;
     int saved = errno;
+    signal_children(SIGTERM);
     if (!requested) {
         requested = true;
         for (int i = 0; i < listener_count; i++)
             shutdown(listeners[i], SHUT_RDWR);
         shut_connections(SHUT_RD);
         wake(request_fd);
-        struct itimerval grace = {.it_value = {0, GRACE_US},
-                                  .it_interval = {0, LAST_US}};
+        struct itimerval grace = {.it_value = timeval_ms(GRACE_MS),
+                                  .it_interval = timeval_ms(last_ms)};
         setitimer(ITIMER_REAL, &grace, NULL);
     }
-    signal_children(SIGTERM);
     errno = saved;
 }
 
@@ -118,8 +132,10 @@ void stop_install(int listen_fd)
     children_count = 0;
     listener_count = 0;
     requested = overdue = false;
-    if (request_fd >= 0)
+    if (request_fd >= 0) {
         close(request_fd), close(overdue_fd);
+        last_ms = CHILDS_LAST_MS;
+    }
     request_fd = eventfd(0, EFD_CLOEXEC);
     overdue_fd = eventfd(0, EFD_CLOEXEC);
     if (request_fd < 0 || overdue_fd < 0)
@@ -203,11 +219,19 @@ void stop_unwatch_child(pid_t pid)
 
 void stop_sleep_until(unsigned long long ns)
 {
-    struct pollfd overdue_poll = {.fd = overdue_fd, .events = POLLIN};
+    stop_poll_until(-1, 0, ns);
+}
+
+bool stop_poll_until(int fd, short events, unsigned long long ns)
+{
+    struct pollfd ends[] = {{.fd = overdue_fd, .events = POLLIN},
+                            {.fd = fd, .events = events}};
     for (uint64_t now; !overdue && (now = clock_now_ns()) < ns;) {
         struct timespec left = clock_timespec(ns - now);
-        ppoll(&overdue_poll, 1, &left, NULL);
+        if (ppoll(ends, fd < 0 ? 1 : 2, &left, NULL) > 0 && ends[1].revents)
+            return true;
     }
+    return false;
 }
 
 void stop_with_parent(pid_t parent)

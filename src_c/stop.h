@@ -34,14 +34,19 @@ void stop_watch(int fd);
 void stop_unwatch(int fd);
 
 /* Passes the signal on to a child process until it is reaped; one that is
- * still there after a second is killed. See children.h. Only while
- * stop_has_place() is true. */
+ * still there 2.5 s later is killed: more than it may take by its own limits,
+ * which are those of this file and of threads_wait(). (A child gives its own
+ * children 2 s.) See children.h. Only while stop_has_place() is true. */
 bool stop_has_place(void);
 void stop_watch_child(pid_t pid);
 void stop_unwatch_child(pid_t pid);
 
 /* Sleeps until clock_now_ns() reaches `ns` or a stop is overdue. */
 void stop_sleep_until(unsigned long long ns);
+
+/* The same, but also ends when the descriptor is ready for `events`, as of
+ * poll(2). Returns whether it is. */
+bool stop_poll_until(int fd, short events, unsigned long long ns);
 
 /* Die with the process that started us, so that nothing is left behind. */
 void stop_with_parent(pid_t parent);

@@ -1,9 +1,11 @@
 /* threads.c -- see threads.h.
  *
- * Each thread that ends joins the one that ended before it, so that at any
- * time at most one stack waits to be given back, without a thread whose task
- * is to tidy up. Joining, rather than detaching, is what lets threads_wait()
- * say that every stack is gone.
+ * A thread that ends leaves by itself: it is detached, and the C library has
+ * its stack ready for the next one. All that somebody may wait for is that none
+ * uses what it shares with others any more, so each counts itself out, under
+ * the lock, as the last thing it does. (Threads that join one another would be
+ * a chain with a wake-up for each link: where thousands come and go, it grows
+ * faster than it is taken apart.)
  */
 #include "threads.h"
 
@@ -16,54 +18,53 @@
 #include "stop.h"
 
 struct thread {
-    pthread_t id;
     void (*work)(void *);
     void *argument;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t none_left = PTHREAD_COND_INITIALIZER;
-static struct thread *last_ended;
 static unsigned long running;
 
-static void join(struct thread *thread)
-{
-    if (!thread)
-        return;
-    pthread_join(thread->id, NULL);
-    free(thread);
-}
-
-static void count_started(long change)
+static void count_in(void)
 {
     pthread_mutex_lock(&lock);
-    running += (unsigned long)change;
+    running++;
+    pthread_mutex_unlock(&lock);
+}
+
+static void count_out(void)
+{
+    pthread_mutex_lock(&lock);
+    if (--running == 0)
+        pthread_cond_signal(&none_left);
     pthread_mutex_unlock(&lock);
 }
 
 static void *thread_main(void *argument)
 {
-    struct thread *thread = argument;
-    thread->id = pthread_self();
-    thread->work(thread->argument);
-    pthread_mutex_lock(&lock);
-    struct thread *before = last_ended;
-    last_ended = thread;
-    if (--running == 0)
-        pthread_cond_signal(&none_left);
-    pthread_mutex_unlock(&lock);
-    join(before);
+    struct thread thread = *(struct thread *)argument;
+    free(argument);
+    thread.work(thread.argument);
+    count_out();
     return NULL;
 }
 
-bool threads_spawn(pthread_t *id, void *(*work)(void *), void *argument)
+static bool create(pthread_t *id, void *(*work)(void *), void *argument,
+                   int detached)
 {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, BLOCKING_STACK_BYTES);
+    pthread_attr_setdetachstate(&attributes, detached);
     errno = pthread_create(id, &attributes, work, argument);
     pthread_attr_destroy(&attributes);
     return errno == 0;
+}
+
+bool threads_spawn(pthread_t *id, void *(*work)(void *), void *argument)
+{
+    return create(id, work, argument, PTHREAD_CREATE_JOINABLE);
 }
 
 bool threads_start(void (*work)(void *), void *argument)
@@ -72,12 +73,14 @@ bool threads_start(void (*work)(void *), void *argument)
     if (!thread)
         return false;
     *thread = (struct thread){.work = work, .argument = argument};
-    count_started(+1);
+    count_in();
     pthread_t id;
-    if (threads_spawn(&id, thread_main, thread))
+    if (create(&id, thread_main, thread, PTHREAD_CREATE_DETACHED))
         return true;
-    count_started(-1);
+    int error = errno;
+    count_out();
     free(thread);
+    errno = error;
     return false;
 }
 
@@ -95,9 +98,14 @@ bool threads_wait(void)
         pthread_cond_clockwait(&none_left, &lock, CLOCK_MONOTONIC, &until);
     }
     bool all_left = running == 0;
-    struct thread *last = all_left ? last_ended : NULL;
-    last_ended = all_left ? NULL : last_ended;
     pthread_mutex_unlock(&lock);
-    join(last);
     return all_left;
+}
+
+bool threads_gone(void)
+{
+    pthread_mutex_lock(&lock);
+    bool gone = running == 0;
+    pthread_mutex_unlock(&lock);
+    return gone;
 }

@@ -12,9 +12,12 @@ bool threads_start(void (*work)(void *), void *argument);
 /* The same, but its maker is to join it. */
 bool threads_spawn(pthread_t *id, void *(*work)(void *), void *argument);
 
-/* Waits until every thread that was started has left, its memory freed, or
- * until a stop is overdue by half a second. Returns whether all have left:
- * only then may what they share be freed. */
+/* Waits until every thread that was started has done its work, or until a stop
+ * is overdue by half a second. Returns whether all have: only then may what
+ * they share be freed. */
 bool threads_wait(void);
+
+/* Whether no thread that was started works any more; does not wait. */
+bool threads_gone(void);
 
 #endif

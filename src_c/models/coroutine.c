@@ -34,7 +34,8 @@
 
 enum {
     EVENTS = 512,
-    TURN = 16,                /* calls in a row; then it is others' turn */
+    TURN = 16,                /* calls in a row; then it is others' turn ... */
+    SENDS_IN_A_ROW = 8,       /* ... or sends, without a receive in between */
     STOP_POLL_NS = 50000000,  /* while stopping: how often to look around */
     PARTING_NS = 200000000,   /* overdue: how long all may take to end */
 };
@@ -42,9 +43,9 @@ enum {
 /* What a coroutine can wait for. */
 enum news {
     IN = 1, OUT = 2,          /* its own socket is ready */
-    END = 4,                  /* the peer ended its stream: read until 0 */
+    END = 4,                  /* a short read may not be all: see READY_END */
     LINK = 8,                 /* the link to Redis is ready */
-    LINE = 16,                /* a link is free */
+    LINE = 16,                /* it was handed a link */
 };
 
 /* A coroutine and what it waits for. */
@@ -55,7 +56,7 @@ struct task {
     struct node place;        /* in loop->runnable or loop->waiting, or none */
     struct timer timer;
     uint8_t news, awaited;
-    uint8_t calls;            /* since it was resumed */
+    uint8_t calls, sends;     /* since it was resumed; since it received */
     bool runnable;
 };
 
@@ -124,13 +125,18 @@ static bool await(struct task *task, unsigned wanted, uint64_t deadline_ns)
     return task->news & wanted;
 }
 
+/* Lets all others who can go on do so first. */
+static void let_others(struct task *task)
+{
+    wake(task);
+    coroutine_yield();
+}
+
 /* To be called before each call that may go on for ever without waiting. */
 static void take_turns(struct task *task)
 {
-    if (task->calls++ < TURN)
-        return;
-    wake(task);
-    coroutine_yield();
+    if (task->calls++ >= TURN)
+        let_others(task);
 }
 
 /* --- the calls that blocking.c makes ------------------------------------- */
@@ -139,6 +145,7 @@ static ssize_t co_receive(struct conn *conn, char *buffer, size_t size)
 {
     struct task *task = &client_of(conn)->task;
     take_turns(task);
+    task->sends = 0;
     for (;;) {
         if (!await(task, IN, 0))
             return 0; /* as if the client had left */
@@ -146,23 +153,43 @@ static ssize_t co_receive(struct conn *conn, char *buffer, size_t size)
         bool empty = n < 0 ? errno == EAGAIN
                            : n < (ssize_t)size && !(task->news & END);
         if (empty) /* now; we are told when it changes */
-            task->news &= (uint8_t)~IN;
+            task->news &= (uint8_t)~(IN | END);
         if (n >= 0 || !empty)
             return n;
     }
 }
 
+/* To be called before others are served: they use the buffer that the answer
+ * lies in. False, with errno: memory is out. */
+static bool step_aside(struct conn *conn)
+{
+    errno = ENOMEM;
+    return conn_stash(conn);
+}
+
+/* Who receives in between ends its turn there, with nothing to copy aside. */
+static bool take_turns_sending(struct task *task, struct conn *conn)
+{
+    if (task->sends++ < SENDS_IN_A_ROW)
+        return true;
+    if (!step_aside(conn))
+        return false;
+    let_others(task);
+    return true;
+}
+
 static ssize_t co_send(struct conn *conn)
 {
     struct task *task = &client_of(conn)->task;
+    if (!take_turns_sending(task, conn))
+        return -1;
     for (;;) {
         struct span out = conn_unsent(conn);
         ssize_t n = send(conn->fd, out.bytes, out.length, MSG_NOSIGNAL);
         if (n >= 0 || errno != EAGAIN)
             return n;
         task->news &= (uint8_t)~OUT;
-        errno = ENOMEM;
-        if (!conn_stash(conn)) /* others will use the buffer it lies in */
+        if (!step_aside(conn))
             return -1;
         errno = ECANCELED;
         if (!await(task, OUT, 0))
@@ -189,26 +216,39 @@ static struct line *find_free(struct loop *loop)
     return found;
 }
 
-static struct line *take_line(struct task *task, uint64_t deadline_ns)
+static void hand_over(struct line *line, struct client *to)
 {
-    struct line *line;
-    while (!(line = find_free(task->loop))) {
-        task->news &= (uint8_t)~LINE;
-        list_append(&task->loop->waiting, &task->place);
-        if (!await(task, LINE, deadline_ns)) {
-            list_leave(&task->place);
-            return NULL;
-        }
-    }
-    line->user = task;
-    return line;
+    line->user = &to->task;
+    to->line = line;
 }
 
+/* False: none was to be had in time. */
+static bool take_line(struct client *client, uint64_t deadline_ns)
+{
+    struct task *task = &client->task;
+    struct line *line = find_free(task->loop);
+    if (line) {
+        hand_over(line, client);
+        return true;
+    }
+    task->news &= (uint8_t)~LINE;
+    list_append(&task->loop->waiting, &task->place);
+    bool handed = await(task, LINE, deadline_ns);
+    list_leave(&task->place);
+    return handed;
+}
+
+/* To the one who has waited longest, without being free in between: else who
+ * just had it would take it again before the other is resumed. */
 static void give_back(struct loop *loop, struct line *line)
 {
     line->user = NULL;
-    if (!list_empty(&loop->waiting))
-        tell(LIST_OWNER(loop->waiting.after, struct task, place), LINE);
+    if (list_empty(&loop->waiting))
+        return;
+    struct client *next =
+        LIST_OWNER(loop->waiting.after, struct client, task.place);
+    hand_over(line, next);
+    tell(&next->task, LINE);
 }
 
 /* The event carries the line, so that a late one finds nobody, or somebody who
@@ -234,8 +274,7 @@ static enum want co_ask(struct conn *conn)
     struct client *client = client_of(conn);
     uint64_t deadline_ns = clock_now_ns() + UPSTREAM_PATIENCE_NS;
     take_turns(&client->task);
-    client->line = take_line(&client->task, deadline_ns);
-    if (!client->line) {
+    if (!take_line(client, deadline_ns)) {
         stats_error(conn->worker->server->stats, ETIMEDOUT);
         return conn_unanswered(conn);
     }
@@ -268,7 +307,7 @@ static void serve(void *value)
     struct conn *conn = &client->conn;
     struct loop *loop = client->task.loop;
     if (watch(&client->task, conn->fd,
-              EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET))
+              EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET))
         blocking_converse(conn, loop->in, sizeof loop->in, &coroutine_calls);
     else
         conn_failed(conn, errno);
@@ -333,7 +372,7 @@ static void on_event(const struct epoll_event *event)
 {
     unsigned is = event->events;
     unsigned news = (is & EPOLLIN ? IN : 0u) | (is & EPOLLOUT ? OUT : 0u) |
-                    (is & EPOLLRDHUP ? IN | END : 0u) |
+                    (is & (EPOLLRDHUP | EPOLLPRI) ? IN | END : 0u) |
                     (is & (EPOLLERR | EPOLLHUP) ? IN | OUT : 0u);
     if (!(event->data.u64 & 1)) {
         tell(event->data.ptr, news);
@@ -363,7 +402,7 @@ static void resume_all(struct loop *loop)
         struct task *task = LIST_OWNER(batch.after, struct task, place);
         list_leave(&task->place);
         task->runnable = false;
-        task->calls = 0;
+        task->calls = task->sends = 0;
         coroutine_resume(task->coroutine, task);
     }
 }

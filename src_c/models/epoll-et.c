@@ -10,8 +10,9 @@
  *       one client who never stops sending must not keep the others waiting.
  * Look: a read that returns less than asked for has emptied the socket, so it
  *       takes no second one to be told so; EPOLLRDHUP (Linux 2.6.17) tells of
- *       an end that came with the last bytes. The listening socket stays
- *       level-triggered: a burst of clients is accepted in several turns.
+ *       an end that came with the last bytes, EPOLLPRI of an urgent one, at
+ *       which a read stops short. The listening socket stays level-triggered:
+ *       a burst of clients is accepted in several turns.
  */
 #include "epoll-et.h"
 
@@ -34,7 +35,8 @@ static bool control(struct loop *loop, int operation, struct source *source)
     bool edge =
         source->kind == SOURCE_CLIENT || source->kind == SOURCE_UPSTREAM;
     struct epoll_event event = {.data.ptr = source};
-    event.events = edge ? EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET : EPOLLIN;
+    event.events =
+        edge ? EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET : EPOLLIN;
     return epoll_ctl(state->epoll_fd, operation, source->fd, &event) == 0;
 }
 
@@ -54,7 +56,7 @@ static unsigned ready_of(unsigned events)
 {
     return (events & EPOLLIN ? READY_IN : 0u) |
            (events & EPOLLOUT ? READY_OUT : 0u) |
-           (events & EPOLLRDHUP ? READY_IN | READY_END : 0u) |
+           (events & (EPOLLRDHUP | EPOLLPRI) ? READY_IN | READY_END : 0u) |
            (events & (EPOLLERR | EPOLLHUP)
                 ? READY_IN | READY_OUT | READY_HANGUP : 0u);
 }

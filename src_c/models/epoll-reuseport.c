@@ -31,8 +31,6 @@ static bool make(struct server *server, struct own *own, unsigned worker)
 {
     own->server = *server;
     own->server.listen_fd = server->listen_fds[worker];
-    if (worker > 0)
-        stop_watch_listener(own->server.listen_fd);
     own->loop = epoll_et_new(&own->server, model_slot(server, worker));
     return own->loop != NULL;
 }
@@ -48,6 +46,8 @@ static void work(struct server *server, unsigned worker, void *shared)
 {
     struct own *own = (struct own *)shared + worker;
     (void)server;
+    if (worker > 0) /* the first one is watched already */
+        stop_watch_listener(own->server.listen_fd);
     loop_run(own->loop);
     release(own);
 }

@@ -10,7 +10,6 @@
  */
 #include "poll.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "../clock.h"
@@ -78,8 +77,8 @@ static void wait(struct loop *loop, int64_t timeout_ns)
     struct timespec timeout = clock_timespec((uint64_t)timeout_ns);
     int n = ppoll(state->entries, state->count,
                   timeout_ns < 0 ? NULL : &timeout, NULL);
-    if (n < 0 && errno != EINTR)
-        net_die("ppoll");
+    if (n < 0)
+        net_wait_failed(loop->worker.server, "ppoll");
     for (unsigned i = state->count; n > 0 && i-- > 0;) {
         short events = state->entries[i].revents;
         if (!events)

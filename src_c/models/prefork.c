@@ -55,9 +55,9 @@ static bool start(struct server *server, struct child *child, unsigned worker)
 static unsigned start_all(struct server *server, struct child *children)
 {
     unsigned workers = model_workers(server), n = 0;
-    while (n < workers && start(server, &children[n], n))
+    while (n < workers && !stop_requested() && start(server, &children[n], n))
         n++;
-    if (n < workers)
+    if (n < workers && !stop_requested())
         crew_warn(server, n, "fork");
     return n;
 }
@@ -95,7 +95,7 @@ static int prefork_run(struct server *server)
     unsigned n = start_all(server, children);
     keep_up(server, children, n);
     free(children);
-    return n > 0 ? 0 : -1;
+    return n > 0 || stop_requested() ? 0 : -1;
 }
 
 const struct model_code prefork_model = {.run = prefork_run};

@@ -9,7 +9,6 @@
  * Look: the 1021st client or so is refused and counted. Setting its bit all
  *       the same would write past the bitmap: undefined, and a famous crash.
  */
-#include <errno.h>
 #include <sys/select.h>
 
 #include "../clock.h"
@@ -75,8 +74,8 @@ static void wait(struct loop *loop, int64_t timeout_ns)
     fd_set in = state->in, out = state->out;
     int n = pselect(state->top + 1, &in, &out, NULL,
                     timeout_ns < 0 ? NULL : &timeout, NULL);
-    if (n < 0 && errno != EINTR)
-        net_die("pselect");
+    if (n < 0)
+        net_wait_failed(loop->worker.server, "pselect");
     for (int fd = 0; n > 0 && fd <= state->top; fd++) {
         unsigned ready = ready_of(&in, &out, fd);
         if (!ready)

@@ -15,7 +15,6 @@
  *       client's by now, so that only reading tells. signalfd (Linux 2.6.22)
  *       takes many signals with one read; sigwaitinfo() takes one.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -107,7 +106,7 @@ static unsigned ready_of(unsigned events, bool sure)
     unsigned gone = READY_IN | READY_OUT | READY_END;
     return (events & POLLIN ? READY_IN : 0u) |
            (events & POLLOUT ? READY_OUT : 0u) |
-           (events & POLLRDHUP ? READY_IN | READY_END : 0u) |
+           (events & (POLLRDHUP | POLLPRI) ? READY_IN | READY_END : 0u) |
            (events & (POLLERR | POLLHUP)
                 ? gone | (sure ? READY_HANGUP : 0u) : 0u);
 }
@@ -137,9 +136,12 @@ static void sweep(struct loop *loop)
     for (size_t fd = 0; fd < state->capacity; fd++)
         if (state->sources[fd])
             state->entries[count++] = (struct pollfd){
-                .fd = (int)fd, .events = POLLIN | POLLOUT | POLLRDHUP};
-    if (poll(state->entries, count, 0) < 0)
-        state->lost = true; /* out of memory, or a signal: in the next turn */
+                .fd = (int)fd,
+                .events = POLLIN | POLLOUT | POLLRDHUP | POLLPRI};
+    if (poll(state->entries, count, 0) < 0) {
+        net_wait_failed(loop->worker.server, "poll");
+        state->lost = true; /* in the next turn, then */
+    }
     for (nfds_t i = 0; i < count; i++)
         if (state->entries[i].revents)
             handle(loop, state->entries[i].fd,
@@ -180,8 +182,8 @@ static void wait(struct loop *loop, int64_t timeout_ns)
     struct pollfd ready[] = {{.fd = state->signal_fd, .events = POLLIN},
                              {.fd = loop->stop.fd, .events = POLLIN}};
     int n = ppoll(ready, 2, timeout_ns < 0 && !now ? NULL : &timeout, NULL);
-    if (n < 0 && errno != EINTR)
-        net_die("ppoll");
+    if (n < 0)
+        net_wait_failed(loop->worker.server, "ppoll");
     if (n > 0 && ready[1].revents) {
         loop_ready(loop, &loop->stop, READY_IN);
         state->lost = true; /* shutting a connection down sends no signal */

@@ -54,8 +54,9 @@ static void arm(struct state *state, const struct source *source)
 {
     struct io_uring_sqe *entry = uring_entry(&state->ring);
     if (watches_changes(source))
-        io_uring_prep_poll_multishot(entry, source->fd,
-                                     POLLIN | POLLOUT | POLLRDHUP);
+        io_uring_prep_poll_multishot(
+            entry, source->fd,
+            POLLIN | POLLOUT | POLLRDHUP | POLLPRI | POLLRDBAND);
     else
         io_uring_prep_poll_add(entry, source->fd, POLLIN);
     entry->user_data = name(state, source->slot);
@@ -108,11 +109,20 @@ static void drop(struct loop *loop, struct source *source)
     state->first_free = source->slot;
 }
 
+/* A wake-up because of any bytes says POLLPRI, and POLLRDBAND with it. Alone,
+ * POLLPRI is of an urgent one: that comes with two wake-ups, and after more
+ * than one the ring looks at the socket itself, which knows no POLLRDBAND. */
+static bool is_urgent(int events)
+{
+    return (events & (POLLPRI | POLLRDBAND)) == POLLPRI;
+}
+
 static unsigned ready_of(int events)
 {
     return (events & POLLIN ? READY_IN : 0u) |
            (events & POLLOUT ? READY_OUT : 0u) |
-           (events & POLLRDHUP ? READY_IN | READY_END : 0u) |
+           (events & POLLRDHUP || is_urgent(events) ? READY_IN | READY_END
+                                                    : 0u) |
            (events & (POLLERR | POLLHUP)
                 ? READY_IN | READY_OUT | READY_HANGUP : 0u);
 }

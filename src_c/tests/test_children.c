@@ -63,7 +63,8 @@ static void children_that_end_are_reaped(struct stats *stats)
     children_wait_all(stats);
 }
 
-static void a_stop_reaches_all_and_ends_within_a_second(struct stats *stats)
+/* The deaf one is killed, but no sooner than another might need. */
+static void a_stop_reaches_all_and_ends_for_all(struct stats *stats)
 {
     for (int i = 0; i < 20; i++)
         start(until_stopped);
@@ -77,7 +78,7 @@ static void a_stop_reaches_all_and_ends_within_a_second(struct stats *stats)
     children_wait_all(stats);
     assert(stats->workers_lost == lost + 1);
     uint64_t took = clock_now_ns() - from;
-    assert(took > NS_PER_S / 2 && took < 3 * NS_PER_S);
+    assert(took > 2 * NS_PER_S && took < 4 * NS_PER_S);
 }
 
 int main(void)
@@ -86,7 +87,7 @@ int main(void)
     stop_install(-1);
     a_child_that_dies_is_told_and_counted(stats);
     children_that_end_are_reaped(stats);
-    a_stop_reaches_all_and_ends_within_a_second(stats);
+    a_stop_reaches_all_and_ends_for_all(stats);
     stats_free(stats);
     puts("children: ok");
     return 0;
