@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,10 +28,16 @@ _lane: Path | None = None
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Agree on the lock's files before workers start; they inherit the name."""
+    """Agree on the lock's files before workers start; they inherit the name.
+
+    A test is a client as well, with a descriptor for each connection that it opens:
+    it may have as many as the system allows.
+    """
     global _lane
     name = f"/tmp/connlab-tests-{os.getuid()}-{os.getpid()}"
     _lane = Path(os.environ.setdefault("CONNLAB_TEST_LANE", name))
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -62,13 +69,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
+def make(*words: str) -> None:
+    """Call make in the project's folder; no two tests compile at once."""
+    command = ["make", "--no-print-directory", *words]
+    with _lane.with_suffix(".build").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
 @pytest.fixture(scope="session")
 def build_dir() -> Path:
     """Return the directory of the built programs, building them when run by hand."""
-    command = ["make", "--no-print-directory", "build"]
-    with _lane.with_suffix(".build").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    make("build")
     return ROOT / "build"
 
 

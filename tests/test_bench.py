@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -235,5 +236,8 @@ def test_the_command_measures_prints_and_keeps(tmp_path, monkeypatch, capsys):
     assert all(rate > 0 for rate in rates.values())
     assert kept["idle_memory"][0]["bytes"][0] > 0
     assert kept["load_generators"] == kept["lag"] == kept["dialing"] == []
-    for row in kept["system_calls"]:
-        assert row["failure"] or row["per_request"]["sendto"] == pytest.approx(1)
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed, so no system calls were counted")
+    (row,) = kept["system_calls"]
+    assert row["failure"] is None
+    assert row["per_request"]["sendto"] == pytest.approx(1)

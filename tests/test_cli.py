@@ -224,6 +224,19 @@ def test_a_failed_study_does_not_stop_the_others(
     assert one_line(err) == "studies failed: 01-a"
 
 
+def test_a_paper_that_is_interrupted_begins_nothing_more(
+    staged: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def stopped(nb: str, **_: object) -> None:
+        staged.append(nb)
+        raise notebook.Interrupted
+
+    monkeypatch.setattr(notebook, "run", stopped)
+    assert cli("paper", "--profile", "small") == 130
+    assert staged == ["build", "01-a"]
+    assert "the same command goes on" in one_line(capsys.readouterr().err)
+
+
 def test_an_unsound_paper_is_a_failure(
     staged: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:

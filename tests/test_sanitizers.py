@@ -1,7 +1,8 @@
-"""The conformance suite once more, against servers built with sanitizers.
+"""The servers and the C tests once more, built with sanitizers.
 
-AddressSanitizer with UndefinedBehaviorSanitizer watches every model;
-ThreadSanitizer those that are one process (it does not follow a fork).
+AddressSanitizer with UndefinedBehaviorSanitizer watches every model under every
+workload, and the C units; ThreadSanitizer the models that are one process (it does
+not follow a fork).
 """
 
 from __future__ import annotations
@@ -11,22 +12,43 @@ import subprocess
 import sys
 
 import pytest
+from conftest import make
 
+# The harness tells sanitizers, for every program to come, how to report and to exit.
 from tests.conformance.harness import ROOT
 
+BUILDS = {"asan": "address,undefined", "tsan": "thread"}
+SUITES = ["tests/conformance", "tests/test_workloads.py", "tests/test_http_clients.py"]
 
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("name", "sanitizers"), [("asan", "address,undefined"), ("tsan", "thread")]
-)
-def test_conformance_under(name, sanitizers):
-    build = f"build/{name}"
-    make = ["make", f"BUILD={build}", f"SAN={sanitizers}", "CI=true", "build"]
-    subprocess.run(make, cwd=ROOT, check=True, capture_output=True)
-    environment = {k: v for k, v in os.environ.items() if k != "CONNLAB_TEST_LANE"}
-    environment["CONNLAB_BUILD"] = str(ROOT / build)
-    suite = [sys.executable, "-m", "pytest", "-q", "-x", "tests/conformance"]
+# Each runs on all cores by itself, so that bounds on time are nobody else's fault.
+pytestmark = [pytest.mark.serial, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def build(name: str, *targets: str) -> None:
+    """Make targets with the sanitizers of a build, in a directory of its own."""
+    make(*targets, f"BUILD=build/{name}", f"SAN={BUILDS[name]}", "CI=true")
+
+
+def environment(name: str) -> dict[str, str]:
+    """Return the environment of a session of its own that tries a build."""
+    ours = ("CONNLAB_TEST_LANE", "PYTEST_")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    return kept | {"CONNLAB_BUILD": str(ROOT / "build" / name)}
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("name", BUILDS)
+def test_servers_under(name, suite):
+    build(name, "build")
     done = subprocess.run(
-        suite, cwd=ROOT, env=environment, capture_output=True, text=True
+        [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", suite],
+        cwd=ROOT,
+        env=environment(name),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_c_units_under_asan():
+    build("asan", f"-j{os.cpu_count()}", "test-c")

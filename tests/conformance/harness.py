@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import json
 import os
+import random
 import resource
 import select
 import signal
@@ -31,6 +32,10 @@ SANITIZED = BUILD.name != "build"
 #: switch of stacks, it may hold back for good
 UNTHREADED = ("processes", "coroutine")
 PATIENCE_S = 20.0 if SANITIZED else 10.0
+#: what a bound on time is stretched by: a sanitizer looks at every access to memory
+SLOWER = 3 if SANITIZED else 1
+#: random bytes, in which no two places look alike
+MIB = random.Random(1).randbytes(1 << 20)
 
 os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=99")
 os.environ.setdefault("TSAN_OPTIONS", "halt_on_error=0:exitcode=99")
@@ -79,9 +84,9 @@ class Server:
     def connect(self, *, timeout: float = PATIENCE_S) -> socket.socket:
         return socket.create_connection(self.address, timeout=timeout)
 
-    def stop(self) -> dict:
+    def stop(self, signum: int = signal.SIGTERM) -> dict:
         if self.stats is None:
-            self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(signum)
             out, self.stderr = self.process.communicate(timeout=PATIENCE_S)
             lines = [json.loads(line) for line in out.splitlines()]
             assert self.process.returncode == 0, self.stderr
@@ -100,6 +105,14 @@ class Server:
                     children = (task / "children").read_text()
                     todo += map(int, children.split())
         return found
+
+    def tasks(self) -> int:
+        """Threads of the server and its descendants."""
+        total = 0
+        for pid in self.tree():
+            with contextlib.suppress(OSError):
+                total += len(os.listdir(f"/proc/{pid}/task"))
+        return total
 
     def descriptors(self) -> int:
         total = 0
@@ -174,7 +187,8 @@ def echoes(sock: socket.socket, message: bytes = b"hello") -> bool:
 
 
 def exchange(sock: socket.socket, message: bytes, chunks: list[int]) -> bytes:
-    """Send in the given chunks while a thread reads everything back."""
+    """Send in the given chunks, none held back, while everything is read back."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send() -> None:
         at = 0
@@ -204,17 +218,28 @@ def is_quiet(sock: socket.socket, seconds: float) -> bool:
 
 
 def fill(sock: socket.socket, *, most: int = 256 << 20) -> int:
-    """Send without reading until nothing more fits; returns the bytes sent."""
+    """Send `MIB` over and over, reading nothing, until no more fits.
+
+    Returns the bytes sent; `filling_returns` knows which they were.
+    """
     sock.setblocking(False)
-    chunk, sent, idle = b"x" * (1 << 16), 0, 0
+    stream, sent, idle = memoryview(MIB), 0, 0
     while sent < most and idle < 10:
+        at = sent % len(MIB)
         try:
-            sent += sock.send(chunk)
+            sent += sock.send(stream[at : at + (1 << 16)])
             idle = 0
         except BlockingIOError:
             idle += 1
             time.sleep(0.02)
     return sent
+
+
+def filling_returns(sock: socket.socket, sent: int) -> bool:
+    """Whether all that `fill` sent comes back, every byte as it was."""
+    sock.settimeout(PATIENCE_S)
+    whole, rest = divmod(sent, len(MIB))
+    return receive(sock, sent) == MIB * whole + MIB[:rest]
 
 
 def eventually(condition: Callable[[], bool], *, seconds: float = PATIENCE_S) -> bool:
@@ -225,6 +250,15 @@ def eventually(condition: Callable[[], bool], *, seconds: float = PATIENCE_S) ->
             return False
         time.sleep(0.01)
     return True
+
+
+def settled(measure: Callable[[], int]) -> int:
+    """What is measured once it stands still: some may be coming or leaving yet."""
+    before = -1
+    while before != (now := measure()):
+        before = now
+        time.sleep(0.2)
+    return now
 
 
 def limit_descriptors(count: int) -> Callable[[], None]:
@@ -240,15 +274,48 @@ def preload(library: Path) -> Callable[[], None]:
     return lambda: os.environ.update(LD_PRELOAD=str(library))
 
 
-def limit_tasks(count: int) -> Callable[[], None]:
-    """For ``preexec``: at most so many processes and threads of one user.
+def tasks_of(user: int) -> int:
+    """Processes and threads that a user runs now, wherever they come from."""
+    total = 0
+    for path in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):
+            lines = path.read_text().splitlines()
+            facts = dict(line.split(":", 1) for line in lines if ":" in line)
+            if int(facts["Uid"].split()[0]) == user:
+                total += int(facts["Threads"])
+    return total
 
-    Root is exempt from RLIMIT_NPROC, so root becomes a user that runs nothing.
+
+def nobody_may_run(program: Path) -> bool:
+    """Whether the user that root becomes in `limit_tasks` can start a program."""
+    try:
+        done = subprocess.run(
+            [program, "--list"],
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            capture_output=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0
+
+
+def limit_tasks(count: int) -> Callable[[], None]:
+    """For ``preexec``: room for so many more processes and threads of one user.
+
+    RLIMIT_NPROC bounds all that a user runs, on the whole machine. Root is exempt
+    from it, so root becomes a user that runs nothing.
     """
+    root = os.geteuid() == 0
+    most = count + tasks_of(NOBODY if root else os.getuid())
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
 
     def apply() -> None:
-        resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
-        if os.geteuid() == 0:
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+        if root:
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)

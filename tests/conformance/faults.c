@@ -1,0 +1,71 @@
+/* faults.c -- what a test cannot make the kernel do, for one process.
+ *
+ * Preloaded into a server:
+ *
+ *     SHORTAGE_MS=N   for N ms from its start, calls that wait for many
+ *                     descriptors or accept one fail with ENOMEM
+ *     SEND_MS=N       each send() takes N ms, whatever signals come
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <time.h>
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int64_t shortage_until_ms, send_ms;
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *shortage = getenv("SHORTAGE_MS"), *slow = getenv("SEND_MS");
+    shortage_until_ms = now_ms() + (shortage ? atoi(shortage) : 0);
+    send_ms = slow ? atoi(slow) : 0;
+}
+
+static bool is_short(void)
+{
+    errno = ENOMEM;
+    return now_ms() < shortage_until_ms;
+}
+
+int accept4(int fd, struct sockaddr *peer, socklen_t *length, int flags)
+{
+    int (*real)(int, struct sockaddr *, socklen_t *, int) =
+        dlsym(RTLD_NEXT, "accept4");
+    return is_short() ? -1 : real(fd, peer, length, flags);
+}
+
+int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+          const sigset_t *mask)
+{
+    int (*real)(struct pollfd *, nfds_t, const struct timespec *,
+                const sigset_t *) = dlsym(RTLD_NEXT, "ppoll");
+    return is_short() ? -1 : real(fds, count, timeout, mask);
+}
+
+int pselect(int count, fd_set *in, fd_set *out, fd_set *except,
+            const struct timespec *timeout, const sigset_t *mask)
+{
+    int (*real)(int, fd_set *, fd_set *, fd_set *, const struct timespec *,
+                const sigset_t *) = dlsym(RTLD_NEXT, "pselect");
+    return is_short() ? -1 : real(count, in, out, except, timeout, mask);
+}
+
+ssize_t send(int fd, const void *bytes, size_t count, int flags)
+{
+    ssize_t (*real)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
+    int64_t until_ms = now_ms() + send_ms;
+    for (int64_t left; (left = until_ms - now_ms()) > 0;)
+        nanosleep(&(struct timespec){left / 1000, left % 1000 * 1000000}, NULL);
+    return real(fd, bytes, count, flags);
+}

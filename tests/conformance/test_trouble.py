@@ -1,0 +1,197 @@
+"""What must not happen, happens: no memory, threads that hang, thousands to stop."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import upstreams
+
+from tests.conformance.harness import (
+    SANITIZED,
+    SERVER,
+    SLOWER,
+    Server,
+    echoes,
+    eventually,
+    limit_tasks,
+    names,
+    nobody_may_run,
+    receive,
+    serving,
+)
+
+unsanitized = pytest.mark.skipif(
+    SANITIZED, reason="a sanitizer wants to be loaded first"
+)
+
+
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory) -> Callable[..., Callable[[], None]]:
+    """For ``preexec``: preload faults.c, with what it is told by the environment."""
+    library = tmp_path_factory.mktemp("faults") / "faults.so"
+    source = Path(__file__).with_name("faults.c")
+    command = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, source]
+    subprocess.run(command, check=True)
+
+    def told(**environment: int) -> Callable[[], None]:
+        words = {name: str(value) for name, value in environment.items()}
+        return lambda: os.environ.update(words, LD_PRELOAD=str(library))
+
+    return told
+
+
+def stopped_in(server: Server) -> float:
+    """Seconds that a stop takes."""
+    began = time.monotonic()
+    server.stop()
+    return time.monotonic() - began
+
+
+# --- no memory -------------------------------------------------------------------
+
+
+@unsanitized
+@pytest.mark.serial
+# uring accepts inside the kernel, where no library can stand between.
+@pytest.mark.parametrize("model", [name for name in names() if name != "uring"])
+def test_no_memory_for_a_while_is_counted_and_sat_out(model, faults):
+    with serving(model, preexec=faults(SHORTAGE_MS=500)) as server:
+        with server.connect() as sock:
+            assert echoes(sock)
+        stats = server.stop()
+    assert stats["accepted"] == 1
+    assert stats["refused_total"] == 0
+    # At most every millisecond by each of eight, instead of as fast as they can.
+    assert 0 < stats["errors"].pop("ENOMEM") < 500 * 8 + 100
+    assert stats["errors"] == {}
+    assert stats["cpu_user_s"] + stats["cpu_system_s"] < 0.4
+
+
+@unsanitized
+@pytest.mark.serial
+@pytest.mark.parametrize("model", [name for name in names() if name != "uring"])
+def test_no_memory_does_not_hold_up_the_stop(model, faults):
+    preexec = faults(SHORTAGE_MS=60_000)
+    with serving(model, preexec=preexec) as server, server.connect():
+        time.sleep(0.1)
+        assert stopped_in(server) < 2.0
+
+
+# --- those who do not leave ------------------------------------------------------
+
+
+@unsanitized
+@pytest.mark.serial
+@pytest.mark.parametrize(
+    "model", ["thread", "thread-pair", "pool", "poll-groups", "epoll-workers"]
+)
+def test_a_thread_that_hangs_cannot_hold_up_the_stop(model, faults):
+    preexec = faults(SEND_MS=8000)
+    with serving(model, preexec=preexec) as server, server.connect() as sock:
+        sock.sendall(b"hello")
+        time.sleep(0.1)
+        assert stopped_in(server) < 2.0
+    assert "threads are left" in server.stderr
+    assert server.stats["accepted"] == 1
+
+
+PROCESSES = names(family="processes")
+
+
+@unsanitized
+@pytest.mark.serial
+@pytest.mark.parametrize("model", PROCESSES)
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_child_may_take_as_long_as_it_promised(model, processes, faults):
+    flags, preexec = ["--processes", processes], faults(SEND_MS=1600)
+    with serving(model, *flags, preexec=preexec) as server, server.connect() as sock:
+        sock.sendall(b"hello")
+        time.sleep(0.1)
+        assert 1.2 < stopped_in(server) < 2.0
+    assert server.stats["workers_lost"] == 0
+    assert server.stats["requests"] == 1
+
+
+@unsanitized
+@pytest.mark.serial
+@pytest.mark.parametrize("model", PROCESSES)
+def test_a_child_that_hangs_is_killed_in_the_end(model, faults):
+    preexec = faults(SEND_MS=20_000)
+    with serving(model, preexec=preexec) as server, server.connect() as sock:
+        sock.sendall(b"hello")
+        time.sleep(0.1)
+        assert 2.0 < stopped_in(server) < 3.5
+    assert server.stats["workers_lost"] == 1
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("model", names())
+def test_who_waits_in_line_for_a_silent_redis_does_not_hold_up_the_stop(model):
+    """Twenty ask over 16 links, and ask again when they are told that none answers."""
+    get = b"GET /guestbook HTTP/1.1\r\nHost: test\r\n\r\n"
+    with upstreams.stub(upstreams.silent) as address:
+        flags = ["--workload", "http", "--redis", "{}:{}".format(*address)]
+        with serving(model, "--processes", 2, *flags) as server:
+            socks = [server.connect() for _ in range(40)]
+            for sock in socks:
+                sock.sendall(get * 3)
+            time.sleep(0.5)
+            assert stopped_in(server) < (1.5 if not SANITIZED else 3.0)
+            for sock in socks:
+                sock.close()
+    assert server.stats["workers_lost"] == 0
+
+
+# --- thousands -------------------------------------------------------------------
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("model", names(family="processes", workers="fixed"))
+def test_thousands_of_processes_stop_in_time(model):
+    """All sleep in accept() on one socket, which ends for all of them at once."""
+    workers = 2000 if not SANITIZED else 100
+    with serving(model, "--workers", workers) as server:
+        assert eventually(lambda: len(server.tree()) == 1 + workers)
+        with server.connect() as sock:
+            assert echoes(sock)
+            assert stopped_in(server) < 1.0 * SLOWER
+    assert server.stats["workers_started"] == workers
+    assert server.stats["workers_lost"] == 0
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("model", names(family="processes", workers="fixed"))
+def test_a_stop_in_the_middle_of_the_start_is_heard(model):
+    workers = 1000 if not SANITIZED else 100
+    with serving(model, "--workers", workers) as server:
+        assert stopped_in(server) < 2.0 * SLOWER
+    assert server.stats["workers_lost"] == 0
+
+
+# --- fewer threads than asked for ------------------------------------------------
+
+
+@pytest.mark.serial
+@pytest.mark.skipif(
+    os.geteuid() == 0 and not nobody_may_run(SERVER),
+    reason="no limit binds root, and nobody else can run the server",
+)
+def test_a_stop_shuts_no_listener_that_was_closed_before():
+    """Workers that did not start closed theirs; clients have those numbers now."""
+    flags = ["--workers", 16]
+    with serving("epoll-reuseport", *flags, preexec=limit_tasks(4)) as server:
+        time.sleep(0.3)
+        socks = [server.connect() for _ in range(40)]
+        assert all(echoes(sock) for sock in socks)
+        for sock in socks:
+            sock.sendall(b"in flight")
+        server.stop()
+        assert [receive(sock, 9) for sock in socks] == [b"in flight"] * 40
+        for sock in socks:
+            sock.close()
+    assert 0 < server.stats["workers_started"] < 16

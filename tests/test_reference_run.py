@@ -1,0 +1,59 @@
+"""runs/reference as it lies in the repository: facts that hold, of one evaluation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from connlab import schema
+from connlab.publish import results
+
+RUN = ROOT / "runs" / "reference"
+TRIALS = sorted(RUN.glob("*/trials.jsonl"))
+
+pytestmark = pytest.mark.skipif(
+    not RUN.is_dir(), reason="the deposit of another run has no runs/reference"
+)
+
+
+@pytest.fixture(scope="module")
+def run() -> results.Run:
+    return results.load_run(RUN.name, root=RUN.parent)
+
+
+def test_there_are_trials_to_look_at() -> None:
+    assert TRIALS
+
+
+@pytest.mark.parametrize("path", TRIALS, ids=lambda path: path.parent.name)
+def test_each_line_is_a_trial_of_its_study_and_no_other(path: Path) -> None:
+    lines = path.read_text("utf-8").splitlines()
+    trials = [schema.Trial.model_validate_json(line) for line in lines]
+    assert {trial.study for trial in trials} == {path.parent.name}
+    assert len({trial.key for trial in trials}) == len(trials)
+    assert {trial.schema_ for trial in trials} == {schema.SCHEMA}
+
+
+@pytest.mark.parametrize("path", TRIALS, ids=lambda path: path.parent.name)
+def test_its_trials_are_of_machines_that_the_manifest_describes(path: Path) -> None:
+    known = json.loads((RUN / "manifest.json").read_text())["environments"]
+    lines = path.read_text("utf-8").splitlines()
+    assert {json.loads(line)["environment"] for line in lines} <= known.keys()
+
+
+def test_the_results_of_each_study_can_be_read(run: results.Run) -> None:
+    unread = {name: s.reason for name, s in run.studies.items() if not s.results}
+    assert unread == {}
+
+
+def test_all_studies_were_evaluated_at_the_commit_of_the_run(run: results.Run) -> None:
+    commits = {name: study.results.commit for name, study in run.studies.items()}
+    assert set(commits.values()) == {results.commit(run.manifest)}, commits
+
+
+def test_no_result_is_older_than_its_trials(run: results.Run) -> None:
+    stale = {name: s.stale for name, s in run.studies.items() if s.stale}
+    assert stale == {}

@@ -1,0 +1,116 @@
+"""Both programs where there is no io_uring: built without it, or refused by the kernel.
+
+What needs it says what is missing; all the rest works as ever.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, make
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to have no io_uring: how programs are run then, and what they say."""
+
+    prefix: tuple[object, ...]
+    build: Path
+    server_says: str
+    client_says: str
+    client_status: int
+
+    def command(self, program: str, *words: str) -> list[str]:
+        return [*map(str, (*self.prefix, self.build / program)), *words]
+
+    def run(self, program: str, *words: str) -> subprocess.CompletedProcess:
+        command = self.command(program, *words)
+        return subprocess.run(command, capture_output=True, text=True, timeout=20)
+
+
+def built_without() -> Way:
+    make("build", "BUILD=build/plain", "URING=", "CI=true")
+    build = ROOT / "build/plain"
+    said = "epoll or auto (built without io_uring)"
+    return Way((), build, "built without liburing", said, 2)
+
+
+def refused(code: int, folder: Path, build: Path) -> Way:
+    if not json.loads((build / "flags.json").read_text())["uring"]:
+        pytest.skip("liburing is not installed: built without io_uring in any case")
+    wrapper = folder / "no_uring"
+    source = Path(__file__).with_name("no_uring.c")
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-o", wrapper, source], check=True)
+    said = {
+        errno.EPERM: ("io_uring is not allowed here", "Operation not permitted"),
+        errno.ENOSYS: ("this kernel has no io_uring", "Function not implemented"),
+    }
+    server_says, client_says = said[code]
+    return Way((wrapper, code), build, server_says, f"client: uring: {client_says}", 1)
+
+
+@pytest.fixture(scope="module", params=["not-built", errno.EPERM, errno.ENOSYS])
+def way(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Way:
+    if request.param == "not-built":
+        return built_without()
+    build = request.getfixturevalue("build_dir")
+    return refused(request.param, tmp_path_factory.mktemp("no_uring"), build)
+
+
+@contextmanager
+def serving(way: Way, model: str) -> Iterator[str]:
+    """Run a server for the duration of a block; give its address."""
+    command = way.command("server", model)
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            ready = json.loads(process.stdout.readline())
+            yield f"{ready['host']}:{ready['port']}"
+        finally:
+            process.terminate()
+
+
+def missing(way: Way) -> list[dict]:
+    models = json.loads(way.run("server", "--list").stdout)["models"]
+    return [model for model in models if not model["available"]]
+
+
+def test_the_list_says_what_is_missing_and_has_the_rest(way: Way) -> None:
+    assert {model["name"] for model in missing(way)} >= {"uring"}
+    for model in missing(way):
+        assert model["family"] == "completion"
+        assert way.server_says in model["reason"]
+
+
+def test_a_model_that_needs_it_is_refused_with_the_reason(way: Way) -> None:
+    for name in [model["name"] for model in missing(way)]:
+        done = way.run("server", name)
+        assert done.returncode == 2
+        assert f"MODEL {name}: not available here: {way.server_says}" in done.stderr
+
+
+def test_any_engine_is_epoll_then(way: Way) -> None:
+    flags = ["--engine", "auto", "--connections", "3", "--requests", "5"]
+    with serving(way, "epoll") as address:
+        done = way.run("client", address, *flags)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["self"]["engine"] == "epoll"
+    assert result["requests"]["completed"] == 15
+    assert not any(result["errors"].values())
+
+
+def test_the_engine_that_needs_it_says_what_is_missing(way: Way) -> None:
+    done = way.run("client", "127.0.0.1:9", "--engine", "uring")
+    assert done.returncode == way.client_status
+    assert done.stdout == ""
+    assert way.client_says in done.stderr
+    assert done.stderr.count("\n") == 1
