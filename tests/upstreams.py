@@ -7,6 +7,7 @@ sockets that behave as Redis must not.
 from __future__ import annotations
 
 import contextlib
+import random
 import shutil
 import socket
 import subprocess
@@ -14,14 +15,29 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 Address = tuple[str, int]
 
+#: first and last of the ports that the kernel chooses from
+PORTS_GIVEN = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
 
 def free_port() -> int:
-    """Return a port that nobody listened on a moment ago."""
+    """Return a port that nobody used a moment ago.
+
+    It lies, where there is room, below those that the kernel hands out: a connection
+    of another test that happens to come from it would keep us from listening there.
+    """
+    below = range(10_000, int(PORTS_GIVEN.read_text().split()[0]))
+    for port in random.SystemRandom().sample(below, min(20, len(below))):
+        with (
+            contextlib.suppress(OSError),
+            socket.create_server(("127.0.0.1", port)),
+        ):
+            return port
     with socket.create_server(("127.0.0.1", 0)) as sock:
         return sock.getsockname()[1]
 
