@@ -2,7 +2,7 @@
 
 AddressSanitizer with UndefinedBehaviorSanitizer watches every model under every
 workload, and the C units; ThreadSanitizer the models that are one process (it does
-not follow a fork).
+not follow a fork), with echo, pages and the guestbook.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from conftest import make
 from tests.conformance.harness import ROOT
 
 BUILDS = {"asan": "address,undefined", "tsan": "thread"}
-SUITES = ["tests/conformance", "tests/test_workloads.py", "tests/test_http_clients.py"]
+SUITES = [
+    ("asan", "tests/conformance"),
+    ("asan", "tests/test_workloads.py"),
+    ("asan", "tests/test_http_clients.py"),
+    ("tsan", "tests/conformance"),
+    ("tsan", "tests/test_http_clients.py"),
+]
 
 # Each runs on all cores by itself, so that bounds on time are nobody else's fault.
 pytestmark = [pytest.mark.serial, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -36,8 +42,7 @@ def environment(name: str) -> dict[str, str]:
     return kept | {"CONNLAB_BUILD": str(ROOT / "build" / name)}
 
 
-@pytest.mark.parametrize("suite", SUITES)
-@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize(("name", "suite"), SUITES)
 def test_servers_under(name, suite):
     build(name, "build")
     done = subprocess.run(
