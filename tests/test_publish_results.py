@@ -96,11 +96,11 @@ def test_a_torn_last_line_is_not_a_trial(run):
     assert load(run).studies[made.STUDY].stale == []
 
 
-def test_other_binaries_make_results_stale(run):
+def test_other_binaries_than_the_runs_newest_are_named_and_leave_nothing_stale(run):
+    assert load(run).studies[made.STUDY].apart == []
     rewrite(run / "manifest.json", programs={"server": "cccc", "client": "bbbb"})
-    assert load(run).studies[made.STUDY].stale == [
-        "its trials ran another server binary than this run's"
-    ]
+    study = load(run).studies[made.STUDY]
+    assert (study.apart, study.stale) == (["server"], [])
 
 
 def test_mixed_binaries_make_results_stale(run):

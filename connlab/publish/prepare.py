@@ -384,10 +384,26 @@ def _bullets(items: Iterable[str]) -> str:
 
 
 def _stamp(study: Study) -> str:
+    return _stale_stamp(study) + _apart_stamp(study)
+
+
+def _stale_stamp(study: Study) -> str:
     if not study.stale:
         return ""
     body = md.escape("; ".join(study.stale)) + ". Evaluate the study again."
     return md.callout("warning", "Stale", body) + "\n"
+
+
+def _apart_stamp(study: Study) -> str:
+    if not study.apart:
+        return ""
+    which = " and ".join(study.apart)
+    body = (
+        f"These trials ran another build of the {which} than the newest of this run "
+        "(@tbl-machine has both): compare them with each other, not with those of "
+        "studies that ran another."
+    )
+    return md.callout("note", "Other programs", body) + "\n"
 
 
 def _caption(study: Study, text: str, paper: Path) -> str:

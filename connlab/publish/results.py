@@ -117,6 +117,8 @@ class Study(Fact):
     results: Results | None = None
     reason: str | None = None
     stale: list[str] = Field(default_factory=list)
+    apart: list[str] = Field(default_factory=list)
+    """Programs that its trials ran, where the run's newest study ran others."""
 
 
 class Run(Fact):
@@ -195,7 +197,27 @@ def load_study(folder: Path, *, manifest: dict[str, Any]) -> Study:
     stale = staleness(results, folder, manifest=manifest)
     if failure:
         stale.append(f"the last attempt to measure it anew failed: {kind}")
-    return Study(name=name, folder=folder, results=results, stale=stale)
+    others = apart(folder, manifest=manifest)
+    return Study(name=name, folder=folder, results=results, stale=stale, apart=others)
+
+
+def apart(folder: Path, *, manifest: dict[str, Any]) -> list[str]:
+    """Name the programs of a study's trials that its run's newest study did not run.
+
+    Its figures show its trials all the same; it is no part of one experiment with the
+    studies that ran others.
+    """
+    newest = manifest.get("programs") or {}
+    return [
+        program
+        for program in ("server", "client")
+        if newest.get(program) and _ran(folder, program) - {newest[program]}
+    ]
+
+
+def _ran(folder: Path, program: str) -> set[str]:
+    found = {(t.get("binaries") or {}).get(program) for t in _trials(folder)}
+    return found - {None}
 
 
 def staleness(results: Results, folder: Path, *, manifest: dict[str, Any]) -> list[str]:
@@ -208,7 +230,7 @@ def staleness(results: Results, folder: Path, *, manifest: dict[str, Any]) -> li
     folder : path
         The study's folder, with ``trials.jsonl``.
     manifest : dict
-        The run's manifest; names the binaries and the commit of the run.
+        The run's manifest; names the commit of the run.
 
     Returns
     -------
@@ -224,12 +246,9 @@ def staleness(results: Results, folder: Path, *, manifest: dict[str, Any]) -> li
     elif total is not None and trials and len(trials) != total:
         reasons.append(f"made from {total} trials, the run now holds {len(trials)}")
     for program in ("server", "client"):
-        made = {(t.get("binaries") or {}).get(program) for t in trials} - {None}
-        now = (manifest.get("programs") or {}).get(program)
+        made = _ran(folder, program)
         if len(made) > 1:
             reasons.append(f"its trials ran {len(made)} different {program} binaries")
-        elif made and now and made != {now}:
-            reasons.append(f"its trials ran another {program} binary than this run's")
     made, now = results.commit, commit(manifest)
     if made and now and made != now:
         reasons.append(f"evaluated at commit {made[:10]}, the run is at {now[:10]}")
