@@ -25,6 +25,8 @@ from connlab.study.metrics import metric as metric_of
 
 MOST_IN_ONE = 7
 """More curves than this are told apart in small multiples."""
+_TOLD_BY_MARKER = 4
+"""Up to so many curves of one colour are told apart by their markers alone."""
 _APART = 0.12
 """How far from any other, as a part of a panel's height, a curve's end has room for
 its name."""
@@ -282,7 +284,9 @@ def _family_panel(figure, ax, job, group, names, foot, columns) -> Axes:
 
 
 def _name_those_apart(ax: Axes, job: _Job, names: Sequence[str]) -> None:
-    """Write the names of curves beside their ends that no other curve comes near."""
+    """Name curves at their ends where many share a panel and one leaves the others."""
+    if len(names) <= _TOLD_BY_MARKER:
+        return
     to_axes = ax.transData + ax.transAxes.inverted()
     paths = {
         name: to_axes.transform(job.there(name)[[job.x, "value"]].to_numpy(float))
