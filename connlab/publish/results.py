@@ -9,7 +9,7 @@ result should stand.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -194,14 +194,18 @@ def load_study(folder: Path, *, manifest: dict[str, Any]) -> Study:
     if results.schema_ != SCHEMA:
         reason = f"results.json has schema {results.schema_}, this version reads 1"
         return Study(name=name, folder=folder, reason=reason)
-    stale = staleness(results, folder, manifest=manifest)
+    trials = list(_trials(folder))
+    stale = staleness(results, trials, manifest=manifest)
     if failure:
         stale.append(f"the last attempt to measure it anew failed: {kind}")
-    others = apart(folder, manifest=manifest)
+    others = apart(trials, manifest=manifest)
     return Study(name=name, folder=folder, results=results, stale=stale, apart=others)
 
 
-def apart(folder: Path, *, manifest: dict[str, Any]) -> list[str]:
+_PROGRAMS = ("server", "client")
+
+
+def apart(trials: Sequence[dict[str, Any]], *, manifest: dict[str, Any]) -> list[str]:
     """Name the programs of a study's trials that its run's newest study did not run.
 
     Its figures show its trials all the same; it is no part of one experiment with the
@@ -210,25 +214,26 @@ def apart(folder: Path, *, manifest: dict[str, Any]) -> list[str]:
     newest = manifest.get("programs") or {}
     return [
         program
-        for program in ("server", "client")
-        if newest.get(program) and _ran(folder, program) - {newest[program]}
+        for program in _PROGRAMS
+        if newest.get(program) and _ran(trials, program) - {newest[program]}
     ]
 
 
-def _ran(folder: Path, program: str) -> set[str]:
-    found = {(t.get("binaries") or {}).get(program) for t in _trials(folder)}
-    return found - {None}
+def _ran(trials: Sequence[dict[str, Any]], program: str) -> set[str]:
+    return {(t.get("binaries") or {}).get(program) for t in trials} - {None}
 
 
-def staleness(results: Results, folder: Path, *, manifest: dict[str, Any]) -> list[str]:
+def staleness(
+    results: Results, trials: Sequence[dict[str, Any]], *, manifest: dict[str, Any]
+) -> list[str]:
     """Say why the figures of a study no longer show its trials, if so.
 
     Parameters
     ----------
     results : Results
         What the study made of its trials.
-    folder : path
-        The study's folder, with ``trials.jsonl``.
+    trials : sequence of dict
+        Those that the study holds now.
     manifest : dict
         The run's manifest; names the commit of the run.
 
@@ -237,7 +242,6 @@ def staleness(results: Results, folder: Path, *, manifest: dict[str, Any]) -> li
     list of str
         One reason each; empty when the figures are up to date.
     """
-    trials = list(_trials(folder))
     reasons = []
     newer = [t for t in trials if _after(t.get("started_at"), results.made_at)]
     total = results.trials.get("total")
@@ -245,8 +249,8 @@ def staleness(results: Results, folder: Path, *, manifest: dict[str, Any]) -> li
         reasons.append(f"{len(newer)} trials are newer than these results")
     elif total is not None and trials and len(trials) != total:
         reasons.append(f"made from {total} trials, the run now holds {len(trials)}")
-    for program in ("server", "client"):
-        made = _ran(folder, program)
+    for program in _PROGRAMS:
+        made = _ran(trials, program)
         if len(made) > 1:
             reasons.append(f"its trials ran {len(made)} different {program} binaries")
     made, now = results.commit, commit(manifest)
