@@ -27,6 +27,9 @@ from pydantic import BaseModel, ConfigDict, Field
 SCHEMA = 1
 CLIENT_QUEUE = 0.5
 """A client is the bottleneck when more than this part of the requests wait for it."""
+CORES_APART = 1.1
+"""Two cores count as two as long as a computation on one takes no more than so many
+times as long while the other is busy."""
 
 # --- where files stand ------------------------------------------------------------
 

@@ -41,8 +41,6 @@ _MEMORY = {"descriptors": 5_000, "threads": 45_000, "processes": 250_000}
 _ENOUGH = 20_000
 _BUSY = 0.05
 _LATE_US = 200
-#: how much longer a computation may take beside a busy core, for the cores to be two
-_BESIDE = 1.1
 
 
 @dataclass(frozen=True)
@@ -283,7 +281,7 @@ def _neighbour(facts: Mapping) -> list[Finding]:
     slower = facts.get("neighbour")
     if slower is None:
         return []
-    shared = slower > _BESIDE
+    shared = slower > schema.CORES_APART
     return [
         Finding(
             "busy neighbour",

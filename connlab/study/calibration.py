@@ -84,10 +84,6 @@ QUANTITIES = (
     ),
 )
 
-APART = 1.1
-"""Up to how much longer a computation may take beside a busy core, for two cores to
-count as two."""
-
 LINES = {
     "throughput_rps": (("floor_rps", "recv and send, nothing else"),),
     "response_mean_s": (("round_trip", "loopback round trip"),),

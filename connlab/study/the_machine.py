@@ -19,7 +19,7 @@ from typing import Any
 
 import pandas as pd
 
-from connlab.schema import CLIENT_QUEUE
+from connlab.schema import CLIENT_QUEUE, CORES_APART
 from connlab.study import budget, calibration, figures, look, repeating
 from connlab.study.calibration import Control
 from connlab.study.cells import Compared, compare_cells, ratio_frame
@@ -220,9 +220,9 @@ def neighbour_said(found: Mapping[str, Interval]) -> str:
 
 def two_cores(beside: Interval) -> bool | None:
     """Return whether a busy core leaves another as it is; None if undetermined."""
-    if not beside.determined or beside.lo <= calibration.APART < beside.hi:
+    if not beside.determined or beside.lo <= CORES_APART < beside.hi:
         return None
-    return bool(beside.hi <= calibration.APART)
+    return bool(beside.hi <= CORES_APART)
 
 
 def ceiling_said(frame: pd.DataFrame) -> str:
