@@ -77,28 +77,18 @@ def test_a_client_that_was_the_bottleneck_ranks_nobody(tmp_path):
     assert {o.word for o in found} == {"undetermined"}
 
 
-def bounded(frame, *models):
-    """Let the client be the bottleneck of all trials of some models."""
-    rows = frame.model.isin(models)
-    return frame.assign(
-        ok=frame.ok & ~rows,
-        gates_failed=frame.gates_failed.mask(rows, "client"),
-        label=frame.label.mask(rows, "client-bound"),
-    )
-
-
 def test_only_models_that_the_client_did_not_limit_are_put_in_order(tmp_path):
     frame = run(tmp_path, speed={"thread": 5e7})
     said = bulk.fastest(frame, size=SIZE)
     assert "has the highest mean, thread per connection" in said
     assert said.endswith("the lowest.")
-    some = bounded(frame, "epoll")
+    some = made.bounded(frame, "epoll")
     said = bulk.fastest(some, size=SIZE)
     assert said.endswith("is the only model that the client did not limit.")
     alone = bulk.fastest(frame[frame.model == "epoll"], size=SIZE)
     assert alone.endswith("is the only model with usable trials.")
     # A usable trial at 100 connections: so not "no trial is usable".
-    every = bounded(frame, "epoll", "thread")
+    every = made.bounded(frame, "epoll", "thread")
     few = every.connections.eq(100) & every.block.eq(0)
     every.loc[few, ["ok", "gates_failed", "label"]] = [True, None, "server-bound"]
     assert bulk.fastest(every, size=SIZE) == (
@@ -112,7 +102,7 @@ def test_three_models_of_which_the_client_limited_one(tmp_path):
     third = frame[frame.model == "epoll"].assign(model="uring", model_label="uring")
     three = pd.concat([frame, third], ignore_index=True)
     three.attrs = frame.attrs
-    said = bulk.fastest(bounded(three, "uring"), size=SIZE)
+    said = bulk.fastest(made.bounded(three, "uring"), size=SIZE)
     assert "has the highest mean of the models that the client did not limit" in said
 
 

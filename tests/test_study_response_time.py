@@ -121,30 +121,20 @@ def test_cost_names_the_cheapest_and_the_dearest(tmp_path):
     assert said.index("least") < said.index("most by thread per connection")
 
 
-def bounded(frame, *models):
-    """Let the client be the bottleneck of all trials of some models."""
-    rows = frame.model.isin(models)
-    return frame.assign(
-        ok=frame.ok & ~rows,
-        gates_failed=frame.gates_failed.mask(rows, "client"),
-        label=frame.label.mask(rows, "client-bound"),
-    )
-
-
 def test_only_models_that_the_client_did_not_limit_are_put_in_order(tmp_path):
     frame = run(tmp_path, capacity={"thread": 60_000.0}, cv=0.01, blocks=8)
-    one = bounded(frame, "epoll")
+    one = made.bounded(frame, "epoll")
     said = rt.answer(one, found(one))
     assert said.startswith(
         "Yes: at 1\u202f000 connections the mean response time of the models that the "
         "client did not limit runs from"
     )
-    two = bounded(frame, "epoll", "select")
+    two = made.bounded(frame, "epoll", "select")
     assert "the only model that the client did not limit answers after" in rt.answer(
         two, found(two)
     )
     # What was found where the client kept up, told of a level where it did not.
-    every = bounded(frame, *MODELS)
+    every = made.bounded(frame, *MODELS)
     assert "the client was the bottleneck of every model" in rt.answer(
         every, found(frame)
     )

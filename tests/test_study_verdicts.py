@@ -486,16 +486,19 @@ def test_published_busy(rate, verdict):
     assert found.effect.value == pytest.approx(2 * values.mean())
 
 
+CELLS = {
+    "rule": "compare",
+    "metric": "throughput_rps",
+    "arm": {"model": "pool"},
+    "baseline": {"model": "thread"},
+}
+LESS, MORE = CELLS | {"expect": "less"}, CELLS | {"expect": "more"}
+
+
 def test_every_adds_its_parts_up():
     frame = two(100, 300)
-    cells = {
-        "rule": "compare",
-        "metric": "throughput_rps",
-        "arm": {"model": "pool"},
-        "baseline": {"model": "thread"},
-    }
-    yes, no = cells | {"expect": "less"}, cells | {"expect": "more"}
-    gone = cells | {"expect": "more", "arm": {"model": "poll"}}
+    yes, no = LESS, MORE
+    gone = MORE | {"arm": {"model": "poll"}}
 
     def verdict(*parts):
         return apply(frame, {"rule": "every", "parts": list(parts)}).verdict
@@ -508,13 +511,7 @@ def test_every_adds_its_parts_up():
 
 def test_a_sum_of_parts_says_how_many_came_out_how_and_why():
     frame = two(100, 300)
-    cells = {
-        "rule": "compare",
-        "metric": "throughput_rps",
-        "arm": {"model": "pool"},
-        "baseline": {"model": "thread"},
-    }
-    yes, no = cells | {"expect": "less"}, cells | {"expect": "more"}
+    yes, no = LESS, MORE
     part, gone = yes | {"size": [0.5, 0.6]}, yes | {"arm": {"model": "poll"}}
     lost = yes | {"arm": {"model": "select"}}
 

@@ -108,17 +108,17 @@ class Server:
 
     def tasks(self) -> int:
         """Threads of the server and its descendants."""
-        total = 0
-        for pid in self.tree():
-            with contextlib.suppress(OSError):
-                total += len(os.listdir(f"/proc/{pid}/task"))
-        return total
+        return self._entries("task")
 
     def descriptors(self) -> int:
+        """Open files of the server and its descendants."""
+        return self._entries("fd")
+
+    def _entries(self, folder: str) -> int:
         total = 0
         for pid in self.tree():
             with contextlib.suppress(OSError):
-                total += len(os.listdir(f"/proc/{pid}/fd"))
+                total += len(os.listdir(f"/proc/{pid}/{folder}"))
         return total
 
     def resident_bytes(self) -> int:
