@@ -129,13 +129,6 @@ static uint64_t seconds_ns(double s)
     return (uint64_t)(s * (double)NS_PER_S);
 }
 
-static uint64_t cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
 /* The warm-up begins, after which the window opens. */
 static void begin_warmup(struct crew *crew, uint64_t at_ns)
 {
@@ -211,9 +204,10 @@ static void measure(struct crew *crew, bool on)
         return;
     crew->measuring = on;
     if (on)
-        crew->cpu_at_from_ns = cpu_ns();
+        crew->cpu_at_from_ns = clock_thread_cpu_ns();
     else
-        crew->record->window_cpu_ns = cpu_ns() - crew->cpu_at_from_ns;
+        crew->record->window_cpu_ns =
+            clock_thread_cpu_ns() - crew->cpu_at_from_ns;
 }
 
 static void end(struct crew *crew, enum board_stop why)

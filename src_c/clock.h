@@ -1,4 +1,5 @@
-/* clock.h -- the one clock: monotonic nanoseconds, never set back. */
+/* clock.h -- the one clock, monotonic nanoseconds, never set back; and the CPU
+ * time of a thread. */
 #ifndef CLOCK_H
 #define CLOCK_H
 
@@ -13,6 +14,14 @@ static inline uint64_t clock_now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* Nanoseconds of CPU time that this thread has used; a system call. */
+static inline uint64_t clock_thread_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 

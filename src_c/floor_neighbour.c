@@ -39,21 +39,15 @@ static void stir(struct cells *cells)
     }
 }
 
-static uint64_t cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
 /* How often one slice lets us stir, per nanosecond that we had the core: others
  * may take it, but are not asked about. */
 static double stirs_per_ns(struct cells *cells)
 {
-    uint64_t begin = cpu_ns(), end = clock_now_ns() + SLICE_NS, times = 0;
+    uint64_t begin = clock_thread_cpu_ns(), end = clock_now_ns() + SLICE_NS;
+    uint64_t times = 0;
     for (; clock_now_ns() < end; times++)
         stir(cells);
-    return (double)times / (double)(cpu_ns() - begin);
+    return (double)times / (double)(clock_thread_cpu_ns() - begin);
 }
 
 static void *neighbour_main(void *argument)

@@ -20,6 +20,11 @@ WORDS = {"faster than": "cheaper than", "slower than": "dearer than"}
 """What the words of a comparison say of a cost."""
 
 
+def whoever_was_the_limit(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials without the labels by which a limited client ranks nobody."""
+    return frame.assign(label="not asked")
+
+
 def compare_costs(
     frame: pd.DataFrame,
     metric: str,
@@ -33,7 +38,7 @@ def compare_costs(
     As `connlab.study.cells.compare_cells`, but whoever was the bottleneck, and with
     words for costs.
     """
-    anyone = frame.assign(label="not asked")
+    anyone = whoever_was_the_limit(frame)
     found = compare_cells(anyone, metric, baseline=baseline, within=within, by=by)
     return [_in_words(one) for one in found]
 

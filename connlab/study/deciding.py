@@ -24,6 +24,7 @@ from connlab.study.sensitivity import (
     at,
     for_the_client,
     models_without,
+    to_compare,
 )
 from connlab.study.tables import GAP, Column, Table
 
@@ -62,12 +63,10 @@ def against_best(subject: Subject, where: dict) -> list[Compared]:
 
     A model that does not have a factor takes part at each of its levels.
     """
-    here = subject.frame
+    here = to_compare(subject)
     for factor, level in where.items():
         anyway = here["model"].isin(models_without(subject.frame, factor))
         here = here[at(here, factor, level) | anyway]
-    if "cpu_per_request" in subject.metric:
-        here = here.assign(label="not asked")
     good = usable(here, subject.metric)
     if good["model"].nunique() < 2:
         return []

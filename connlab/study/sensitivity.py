@@ -16,6 +16,7 @@ import pandas as pd
 
 from connlab.study.cells import CLIENT_BOUND, Compared, compare_cells
 from connlab.study.costs import WORDS as COST_WORDS
+from connlab.study.costs import whoever_was_the_limit
 from connlab.study.frames import passed, usable
 from connlab.study.interval import min_trials_for_quantile, quantile_interval
 from connlab.study.metrics import metric as metric_of
@@ -198,11 +199,14 @@ WAYS: dict[str, tuple[str, Callable[[Subject], list[Compared] | None]]] = {
 
 def _compared(subject: Subject, *, family: bool = True) -> list[Compared]:
     how = {"baseline": subject.baseline, "within": subject.within, "family": family}
-    frame = subject.frame
+    return compare_cells(to_compare(subject), subject.metric, **how)
+
+
+def to_compare(subject: Subject) -> pd.DataFrame:
+    """Return a subject's trials as they are compared: costs whoever was the limit."""
     if "cpu_per_request" in subject.metric:
-        # CPU time is compared whoever was the bottleneck
-        frame = frame.assign(label="not asked")
-    return compare_cells(frame, subject.metric, **how)
+        return whoever_was_the_limit(subject.frame)
+    return subject.frame
 
 
 # ---- what differs -------------------------------------------------------------

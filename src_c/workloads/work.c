@@ -148,20 +148,13 @@ static enum found take_request(struct step *step, struct request *request,
 
 /* --- the work --------------------------------------------------------- */
 
-static uint64_t thread_cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
 /* Computes for so much CPU time. That clock is a system call, so it is asked
  * about once a microsecond. */
 static void compute(uint64_t us)
 {
-    uint64_t end_ns = thread_cpu_ns() + us * 1000;
+    uint64_t end_ns = clock_thread_cpu_ns() + us * 1000;
     volatile uint64_t x = end_ns | 1;
-    while (thread_cpu_ns() < end_ns && !stop_overdue())
+    while (clock_thread_cpu_ns() < end_ns && !stop_overdue())
         for (int i = 0; i < 256; i++)
             x = x * 6364136223846793005u + 1442695040888963407u;
 }
