@@ -152,7 +152,9 @@ def compare(
        `size`, touches that range of ratios; only the direction: in part, or not at
        all where `size_matters`. They do not hold when it leaves out 1 on the other
        side, nor when it holds 1 and leaves `size` out, nor when it holds 1 and TOST
-       shows that the cells are alike.
+       shows that the cells are alike. A direction alone holds in part where it is sure
+       and TOST shows that the cells are alike: figures call such a pair
+       indistinguishable.
     4. Where the client was the bottleneck of one cell, that server could only be
        better, so the ratio is a bound: what a larger (or smaller) one would still
        show is said, and nothing else.
@@ -254,6 +256,8 @@ def _directed(ratio: Interval, asked: _Asked, *, alike: bool) -> tuple[Verdict, 
         return "not testable here", "the interval holds 1: no direction can be told"
     if (ratio.lo > 1) != (asked.expect == "more"):
         return "does not hold", "the difference has the other sign"
+    if asked.size is None and alike:
+        return "holds in part", f"same direction, but {_SHOWN_ALIKE}"
     if asked.size is None:
         return "holds", "same direction"
     if not other_size:
