@@ -162,6 +162,7 @@ class Samples(Facts):
     softirq_cpu_s: float | None = None
     steal_s: float | None = None
     driver_cpu_s: float | None = None
+    client_cpu_s: float | None = None
     companion_cpu_s: float | None = None
     samples: int = 0
     memory_samples: int = 0

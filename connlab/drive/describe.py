@@ -103,6 +103,9 @@ in batches of up to 1 MiB per core, so that small figures are coarse.
 CPU time of the server covers the measurement window: `server.samples.window_s` is the
 width that was really covered; `window_from` says how the window was found: from the
 client's start, dialing and warm-up (`start`), or from its report (`end`).
+`client_cpu_s` is the client's in the same window, from looks at it, its start and its
+report; earlier runs lack the latter two, and took for others' what a client used that
+ended before a second look.
 
 `cores` are the sets that server and client could use, and `companions` that of Redis
 where it was asked; `shared` is true where the machine has too few to keep server and

@@ -45,7 +45,6 @@ class ProgramError(RuntimeError):
 class Reading:
     """One look at a program and its machine. Times in seconds."""
 
-    time_s: float
     processes: procfs.Processes | None
     machine: procfs.Machine | None = None
     pss_bytes: int | None = None
@@ -187,7 +186,6 @@ class LocalHost:
         few = found is not None and found.threads <= _FEW_THREADS
         pids = [pid for pid, _share in closely]
         return Reading(
-            time_s=start,
             processes=found,
             machine=procfs.machine(self._cores) if machine else None,
             pss_bytes=procfs.pss_bytes(closely) if memory else None,

@@ -28,10 +28,13 @@ CGROUPS = "/sys/fs/cgroup"
 class Processes:
     """A process and its descendants, summed. Times in seconds since their start.
 
-    `closely` holds the processes that were looked at one by one, each with how many
-    it stands for: 1, or more where it speaks for its siblings too.
+    `time_s` is when CPU time was read, on the monotonic clock: a reader that is kept
+    from its core takes a second from one file to the next. `closely` holds the
+    processes that were looked at one by one, each with how many it stands for: 1, or
+    more where it speaks for its siblings too.
     """
 
+    time_s: float
     cpu_s: float
     user_s: float
     system_s: float
@@ -42,8 +45,12 @@ class Processes:
 
 @dataclass(frozen=True)
 class Machine:
-    """Counters of some cores' time, and of the whole machine (or network namespace)."""
+    """Counters of some cores' time, and of the whole machine (or network namespace).
 
+    Those of time are of the moment `time_s`, on the monotonic clock.
+    """
+
+    time_s: float
     busy_s: float
     steal_s: float
     softirq_s: float
@@ -124,9 +131,18 @@ def processes(pid: int) -> Processes | None:
         alive.append((one, share))
     if not alive:
         return None
-    cpu += sum(cpu_clock_s(one) or 0.0 for one in (*found, *family))
     count = sum(share for _one, share in alive)
-    return Processes(cpu, user, system, round(threads), round(count), tuple(alive))
+    began = time.monotonic()
+    cpu += sum(cpu_clock_s(one) or 0.0 for one in (*found, *family))
+    return Processes(
+        time_s=(began + time.monotonic()) / 2,
+        cpu_s=cpu,
+        user_s=user,
+        system_s=system,
+        threads=round(threads),
+        processes=round(count),
+        closely=tuple(alive),
+    )
 
 
 def pss_bytes(closely: tuple[tuple[int, float], ...]) -> int | None:
@@ -167,15 +183,19 @@ def context_switches(pids: Iterable[int]) -> tuple[int, int] | None:
 def machine(cores: Iterable[int] | None = None) -> Machine:
     """Read the machine's counters; times are those of `cores`, or of all."""
     of = None if cores is None else frozenset(cores)
+    began = time.monotonic()
     busy, steal = parse_stat(read_text("/proc/stat"), of)
+    softirq = softirq_s(of)
+    time_s = (began + time.monotonic()) / 2
     sockets = parse_sockstat(read_text("/proc/net/sockstat"))
     sockets6 = parse_sockstat(read_text("/proc/net/sockstat6"))
     drops = parse_netstat(read_text("/proc/net/netstat"))
     tcp, tcp6 = sockets.get("TCP", {}), sockets6.get("TCP6", {})
     return Machine(
+        time_s=time_s,
         busy_s=busy,
         steal_s=steal,
-        softirq_s=softirq_s(of),
+        softirq_s=softirq,
         socket_memory_bytes=tcp.get("mem", 0) * PAGE_BYTES,
         sockets=tcp.get("inuse", 0) + tcp6.get("inuse", 0),
         time_wait=tcp.get("tw", 0),

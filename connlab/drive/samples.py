@@ -1,29 +1,46 @@
 """From looks at a running server to the samples of a trial.
 
-CPU time is cut to the measurement window by straight lines between the looks around
-its two edges. The client does not share a clock with the driver, but it says how long
-it dialled and warmed up after it was started, and when it was started is known here
-(``window_from`` is then ``start``; a process needs about 2 ms to begin). A client that
-does not say is taken to have reported when its window ended (``end``).
+CPU time is cut to the measurement window by straight lines between the readings around
+its two edges, each counter by the times at which it was read itself: where thousands of
+threads want the cores, the driver waits up to a second between two files. The client
+does not share a clock with the driver, but it says how long it dialled and warmed up
+after it was started, and when it was started is known here (``window_from`` is then
+``start``; a process needs about 2 ms to begin). A client that does not say is taken to
+have reported when its window ended (``end``). Of its CPU time two points are known
+without a look: none when it started, and all of it in its report, after which it is
+soon gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from connlab import schema
 from connlab.drive.host import Reading
 
+Point = tuple[float, float]
+"""A time on the driver's monotonic clock and what a counter was then; seconds."""
+
 
 @dataclass(frozen=True)
 class Look:
-    """One look at both programs and at the CPU time of driver and companions."""
+    """One look at both programs and, at `time_s`, at driver and companions."""
 
     server: Reading
     client: Reading | None
+    time_s: float
     driver_cpu_s: float
     companion_cpu_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the client told, None if it did not, and when it started and told it."""
+
+    told: dict | None
+    started_at_s: float
+    reported_at_s: float
 
 
 @dataclass(frozen=True)
@@ -35,26 +52,24 @@ class Window:
     told_by: str
 
 
-def window(
-    client: dict | None, *, started_at_s: float, reported_at_s: float
-) -> Window | None:
+def window(report: Report) -> Window | None:
     """Return where the client's window lies, None when it has no figures."""
-    told = client or {}
+    told = report.told or {}
     width = schema.pick(told, "window.seconds")
     if not isinstance(width, int | float) or width <= 0:
         return None
     dialing = schema.pick(told, "self.dialing_s")
     warmup = schema.pick(told, "window.warmup_s")
     if dialing is None or warmup is None:
-        return Window(reported_at_s - width, reported_at_s, "end")
-    start_s = started_at_s + dialing + warmup
+        return Window(report.reported_at_s - width, report.reported_at_s, "end")
+    start_s = report.started_at_s + dialing + warmup
     return Window(start_s, start_s + width, "start")
 
 
 def summarise(
     looks: Sequence[Look],
+    report: Report,
     *,
-    window: Window | None,
     stats: dict | None,
     same_host: bool = True,
 ) -> schema.Samples:
@@ -64,8 +79,8 @@ def summarise(
     ----------
     looks : sequence of Look
         In order of time; the first one at the idle server, with memory.
-    window : Window or None
-        Without one there are no CPU figures.
+    report : Report
+        Without figures in it there are no CPU figures.
     stats : dict or None
         The server's last line; its context switches cover its whole life.
     same_host : bool
@@ -88,8 +103,8 @@ def summarise(
     }
     if machine:
         facts |= _kernel(machine)
-    if window:
-        facts |= _cpu(looks, window, same_host=same_host)
+    if cut := window(report):
+        facts |= {"window_from": cut.told_by} | _cpu(looks, report, cut, same_host)
     return schema.Samples(**facts)
 
 
@@ -105,80 +120,87 @@ def _kernel(machine: Sequence) -> dict:
     }
 
 
-def _cpu(looks: Sequence[Look], window: Window, *, same_host: bool) -> dict:
-    """Return the CPU time in the window: the server's, the driver's, and others'."""
-    found = {"window_from": window.told_by}
-    server = _spent(looks, window, lambda k: k.server, lambda k: _cpu_s(k.server))
+def _cpu(
+    looks: Sequence[Look], report: Report, cut: Window, same_host: bool
+) -> dict[str, float | None]:
+    """Return the CPU time in the window: the server's, the client's, and others'."""
+    server = _spent(_of_server(looks, "cpu_s"), cut)
     if server is None:
-        return found
+        return {}
     used, width = server
-    user = _spent(looks, window, lambda k: k.server, lambda k: _part(k.server, "user"))
-    system = _spent(
-        looks, window, lambda k: k.server, lambda k: _part(k.server, "system")
+    user, system = (
+        _grown(_of_server(looks, name), cut) or 0.0 for name in ("user_s", "system_s")
     )
-    ticks = (user[0] + system[0]) if user and system else 0
-    share = user[0] / ticks if ticks else 0.0
-    found |= {
+    share = user / (user + system) if user + system else 0.0
+    own = {
+        "driver_cpu_s": [(look.time_s, look.driver_cpu_s) for look in looks],
+        "companion_cpu_s": [(look.time_s, look.companion_cpu_s) for look in looks],
+        "client_cpu_s": _of_client(looks, report),
+        "softirq_cpu_s": _of_machine(looks, "softirq_s"),
+    }
+    spent = {name: _grown(points, cut) for name, points in own.items()}
+    found = spent | {
         "window_s": width,
         "cpu_user_s": used * share,
         "cpu_system_s": used * (1 - share),
+        "steal_s": _grown(_of_machine(looks, "steal_s"), cut),
     }
-    driver = _spent(looks, window, lambda k: k.server, lambda k: k.driver_cpu_s)
-    beside = _spent(looks, window, lambda k: k.server, lambda k: k.companion_cpu_s)
-    client = _spent(looks, window, lambda k: k.client, lambda k: _cpu_s(k.client))
-    busy = _spent(looks, window, lambda k: k.server, lambda k: _busy(k, "busy_s"))
-    steal = _spent(looks, window, lambda k: k.server, lambda k: _busy(k, "steal_s"))
-    found["driver_cpu_s"] = driver[0] if driver else None
-    found["companion_cpu_s"] = beside[0] if beside else None
-    found["client_cpu_s"] = client[0] if client else None
-    found["steal_s"] = steal[0] if steal else None
-    softirq = _spent(looks, window, lambda k: k.server, lambda k: _busy(k, "softirq_s"))
-    found["softirq_cpu_s"] = softirq[0] if softirq else None
-    if busy and driver:
-        ours = used + driver[0] + (client[0] if client and same_host else 0)
-        ours += beside[0] if beside else 0
-        ours += softirq[0] if softirq else 0
-        found["other_cpu_s"] = max(0.0, busy[0] - ours)
+    busy = _grown(_of_machine(looks, "busy_s"), cut)
+    if busy is not None:
+        if not same_host:
+            del spent["client_cpu_s"]
+        ours = used + sum(cpu_s or 0.0 for cpu_s in spent.values())
+        found["other_cpu_s"] = max(0.0, busy - ours)
     return found
 
 
-def _cpu_s(reading: Reading | None) -> float | None:
-    return reading.processes.cpu_s if reading and reading.processes else None
+# ---- counters over time ----------------------------------------------------------
 
 
-def _part(reading: Reading, which: str) -> float | None:
-    found = reading.processes
-    return getattr(found, f"{which}_s") if found else None
+def _of_server(looks: Sequence[Look], name: str) -> list[Point]:
+    seen = [look.server.processes for look in looks if look.server.processes]
+    return [(processes.time_s, getattr(processes, name)) for processes in seen]
 
 
-def _busy(look: Look, name: str) -> float | None:
-    machine = look.server.machine
-    return getattr(machine, name) if machine else None
+def _of_machine(looks: Sequence[Look], name: str) -> list[Point]:
+    seen = [look.server.machine for look in looks if look.server.machine]
+    return [(machine.time_s, getattr(machine, name)) for machine in seen]
 
 
-def _spent(
-    looks: Sequence[Look],
-    window: Window,
-    when: Callable[[Look], Reading | None],
-    what: Callable[[Look], float | None],
-) -> tuple[float, float] | None:
-    """Return how much a counter grew in the window, and over how many seconds."""
-    points = [
-        (when(look).time_s, value)
-        for look in looks
-        if when(look) is not None and (value := what(look)) is not None
+def _of_client(looks: Sequence[Look], report: Report) -> list[Point]:
+    """Return the client's CPU time from its start to its report, if it says it."""
+    readings = [look.client.processes for look in looks if look.client]
+    seen = [(one.time_s, one.cpu_s) for one in readings if one]
+    told = [
+        schema.pick(report.told or {}, f"self.cpu_{part}_s")
+        for part in ("user", "system")
     ]
+    begin = [(report.started_at_s, 0.0)]
+    if None in told:
+        return begin + seen
+    seen = [point for point in seen if point[0] < report.reported_at_s]
+    most = max([sum(told), *(cpu_s for _time_s, cpu_s in seen)])
+    return begin + seen + [(report.reported_at_s, most)]
+
+
+def _grown(points: Sequence[Point], cut: Window) -> float | None:
+    found = _spent(points, cut)
+    return found[0] if found else None
+
+
+def _spent(points: Sequence[Point], cut: Window) -> tuple[float, float] | None:
+    """Return how much a counter grew in the window, and over how many seconds."""
     if len(points) < 2:
         return None
-    start = max(window.start_s, points[0][0])
-    end = min(window.end_s, points[-1][0])
+    start = max(cut.start_s, points[0][0])
+    end = min(cut.end_s, points[-1][0])
     if end <= start:
         return None
     return max(0.0, _at(points, end) - _at(points, start)), end - start
 
 
-def _at(points: Sequence[tuple[float, float]], time_s: float) -> float:
-    """Return a counter's value at a time, on the line between two looks."""
+def _at(points: Sequence[Point], time_s: float) -> float:
+    """Return a counter's value at a time, on the line between two readings."""
     before = points[0]
     for point in points:
         if point[0] >= time_s:

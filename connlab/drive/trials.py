@@ -196,7 +196,8 @@ def _attend(
 
 
 def _look(server: Reading, client: Reading | None) -> samples.Look:
-    return samples.Look(server, client, time.process_time(), companions.cpu_s())
+    now, own = time.monotonic(), time.process_time()
+    return samples.Look(server, client, now, own, companions.cpu_s())
 
 
 def _outcome(
@@ -208,13 +209,9 @@ def _outcome(
     same_host: bool,
 ) -> Outcome:
     stats = _last_stats(server_end)
-    place = samples.window(
-        course.client,
-        started_at_s=course.started_at_s,
-        reported_at_s=course.reported_at_s,
-    )
+    told = samples.Report(course.client, course.started_at_s, course.reported_at_s)
     sampled = (
-        samples.summarise(course.looks, window=place, stats=stats, same_host=same_host)
+        samples.summarise(course.looks, told, stats=stats, same_host=same_host)
         if course.looks
         else None
     )

@@ -1,0 +1,104 @@
+"""CPU time cut to the window: each counter by the times at which it was read itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from connlab.drive import procfs, samples
+from connlab.drive.host import Reading
+
+START, WIDTH = 100.0, 0.1
+TOLD = {
+    "window": {"seconds": WIDTH, "warmup_s": 0.0},
+    "self": {"dialing_s": 0.02, "cpu_user_s": 0.01, "cpu_system_s": 0.05},
+}
+
+
+def report(told=TOLD) -> samples.Report:
+    return samples.Report(told, started_at_s=START, reported_at_s=START + 0.12)
+
+
+def reading(time_s, cpu_s, busy_s=None, *, machine_at=None) -> Reading:
+    """Say what a program had used, and the machine, which may be read later."""
+    program = None
+    if cpu_s is not None:
+        program = procfs.Processes(time_s, cpu_s, cpu_s / 4, cpu_s * 3 / 4, 1, 1, ())
+    machine = None
+    if busy_s is not None:
+        machine = procfs.Machine(machine_at or time_s, busy_s, 0, 0, 0, 0, 0, 0, 0)
+    return Reading(program, machine)
+
+
+def look(server: Reading, client: Reading | None = None, at=START) -> samples.Look:
+    return samples.Look(server, client, at, driver_cpu_s=0.0)
+
+
+def test_a_client_that_nobody_saw_at_work_is_none_of_the_others():
+    """A burst is over, and its client gone, before there are two looks at it."""
+    looks = [
+        look(reading(START, 0.0, 0.0)),
+        look(reading(START + 0.12, 0.12, 0.18), Reading(None)),
+    ]
+    found = samples.summarise(looks, report(), stats=None)
+    assert found.window_s == pytest.approx(WIDTH)
+    assert found.cpu_user_s + found.cpu_system_s == pytest.approx(0.1)
+    assert found.cpu_user_s == pytest.approx(0.025)
+    assert found.client_cpu_s == pytest.approx(0.05)
+    assert found.other_cpu_s == pytest.approx(0)
+
+
+def test_a_client_that_tells_no_cpu_time_is_looked_at():
+    told = TOLD | {"self": {"dialing_s": 0.02}}
+    looks = [
+        look(reading(START, 0.0, 0.0)),
+        look(reading(START + 0.12, 0.12, 0.18), reading(START + 0.12, 0.06)),
+    ]
+    found = samples.summarise(looks, report(told), stats=None)
+    assert found.client_cpu_s == pytest.approx(0.05)
+
+
+def test_what_others_use_is_theirs():
+    looks = [
+        look(reading(START, 0.0, 0.0)),
+        look(reading(START + 0.12, 0.12, 0.24), Reading(None)),
+    ]
+    assert samples.summarise(looks, report(), stats=None).other_cpu_s == pytest.approx(
+        0.05
+    )
+
+
+def test_a_client_on_another_machine_takes_nothing_from_this_one():
+    looks = [
+        look(reading(START, 0.0, 0.0)),
+        look(reading(START + 0.12, 0.12, 0.18), Reading(None)),
+    ]
+    found = samples.summarise(looks, report(), stats=None, same_host=False)
+    assert found.other_cpu_s == pytest.approx(0.05)
+
+
+def test_a_reader_that_is_kept_waiting_reads_a_later_machine():
+    """Both cores are busy all the time; the machine is read 50 ms after the server."""
+    late = START + 0.17
+    looks = [
+        look(reading(START, 0.0, 0.0)),
+        look(reading(START + 0.12, 0.12, 2 * 0.17, machine_at=late), Reading(None)),
+    ]
+    told = TOLD | {"self": {"dialing_s": 0.02, "cpu_user_s": 0.0, "cpu_system_s": 0.12}}
+    found = samples.summarise(looks, report(told), stats=None)
+    assert found.other_cpu_s == pytest.approx(0, abs=1e-9)
+
+
+def test_the_window_lies_where_the_client_says_or_else_before_its_report():
+    said = samples.window(report())
+    assert (said.start_s, said.told_by) == (pytest.approx(START + 0.02), "start")
+    silent = samples.window(report({"window": {"seconds": WIDTH}}))
+    assert (silent.end_s, silent.told_by) == (pytest.approx(START + 0.12), "end")
+    assert samples.window(report(None)) is None
+
+
+def test_without_figures_of_the_client_there_is_no_cpu_time():
+    found = samples.summarise(
+        [look(reading(START, 0.0, 0.0))], report(None), stats=None
+    )
+    assert found.window_s is None
+    assert found.other_cpu_s is None
