@@ -47,6 +47,18 @@ def test_a_span_shows_its_title():
     assert '<span class="num" title="n = 10, ”t” { {&lt; x &gt;}}">9 [8, 10]' in html
 
 
+def test_a_column_beside_long_ones_still_holds_its_longest_word():
+    """Its share of the line is what print gives it, and words do not break."""
+    text = md.table(
+        ["what", "which", "rest"],
+        [["throughput", "[io_uring, completions](#models){.x}", "many words " * 30]],
+    )
+    rule = text.splitlines()[1].strip("|").split("|")
+    share = [len(part) / sum(map(len, rule)) for part in rule]
+    assert share[0] * 130 >= len("throughput")
+    assert len("completions") <= share[1] * 130 < 30
+
+
 def test_a_table_has_caption_label_and_sides():
     text = md.table(["a", "b"], [["x", "1"], ["y", "—"]], caption="C", label="tbl-t")
     html = plain(text, to="html")

@@ -7,12 +7,15 @@ use only what both take: pipe tables, spans and fenced divs with attributes.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 # What begins a list item or a heading where it begins a line.
 _LEADING = re.compile(r"^(\w{0,9})([-+().=])")
 # Characters of a cell that stay on one line where there is room.
 _LINE = 48
+_PRINTED = 130
+"""Characters that a line of a wide table holds in print, about."""
+_MARKUP = re.compile(r"\{[^}]*\}|\]\([^)]*\)|[\[\]`*\\]")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|$@^~])")
 
 
@@ -96,9 +99,7 @@ def table(
     right = [_numeric([row[i] for row in filled]) for i in range(count)]
     if align:
         right = [side == "r" for side in align]
-    longest = widths or [
-        _width(heads[i], [row[i] for row in filled]) for i in range(count)
-    ]
+    longest = widths or _widths(heads, list(zip(*filled, strict=True)))
     scale = 1 if widths is None else max(1, 80 // max(1, sum(widths)))
     rules = [
         ("-" * (w * scale) + ":" if r else ":" + "-" * (w * scale))
@@ -114,6 +115,23 @@ def table(
 def _line(text: object) -> str:
     """Put text on one line; spaces that must not break stay what they are."""
     return re.sub(r"[ \t\r\n]+", " ", str(text)).strip()
+
+
+def _widths(heads: Sequence[str], columns: Sequence[Sequence[str]]) -> list[int]:
+    """Share a line among columns, so that each holds its longest word."""
+    columns = columns or [()] * len(heads)
+    found = [_width(*pair) for pair in zip(heads, columns, strict=True)]
+    whole = max(sum(found), _PRINTED)
+    return [
+        max(width, -(-_longest_word([head, *cells]) * whole // _PRINTED))
+        for width, head, cells in zip(found, heads, columns, strict=True)
+    ]
+
+
+def _longest_word(cells: Iterable[str]) -> int:
+    """Return the letters, and some room, of the longest word that is printed."""
+    words = [word for cell in cells for word in _MARKUP.sub("", cell).split(" ")]
+    return min(_LINE, max(map(len, words), default=0)) + 2
 
 
 def _width(head: str, cells: Sequence[str]) -> int:
