@@ -1,11 +1,14 @@
 /* threads.c -- see threads.h.
  *
- * A thread that ends leaves by itself: it is detached, and the C library has
- * its stack ready for the next one. All that somebody may wait for is that none
- * uses what it shares with others any more, so each counts itself out, under
- * the lock, as the last thing it does. (Threads that join one another would be
- * a chain with a wake-up for each link: where thousands come and go, it grows
- * faster than it is taken apart.)
+ * A thread that ends leaves by itself: it detaches itself, and the C library
+ * has its stack ready for the next one. All that somebody may wait for is that
+ * none uses what it shares with others any more, so each counts itself out,
+ * under the lock, as the last thing it does. (Threads that join one another
+ * would be a chain with a wake-up for each link: where thousands come and go,
+ * it grows faster than it is taken apart.)
+ *
+ * Who ends after a stop was asked for is joined: the process is about to exit,
+ * and a thread on its last way would be memory that nobody gave back.
  */
 #include "threads.h"
 
@@ -20,11 +23,14 @@
 struct thread {
     void (*work)(void *);
     void *argument;
+    pthread_t id;
+    struct thread *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t none_left = PTHREAD_COND_INITIALIZER;
 static unsigned long running;
+static struct thread *to_join;
 
 static void count_in(void)
 {
@@ -35,36 +41,51 @@ static void count_in(void)
 
 static void count_out(void)
 {
-    pthread_mutex_lock(&lock);
     if (--running == 0)
         pthread_cond_signal(&none_left);
+}
+
+static void leave(struct thread *self)
+{
+    pthread_mutex_lock(&lock);
+    self->id = pthread_self();
+    if (stop_requested()) {
+        self->next = to_join;
+        to_join = self;
+    } else {
+        pthread_detach(self->id);
+        free(self);
+    }
+    count_out();
     pthread_mutex_unlock(&lock);
 }
 
 static void *thread_main(void *argument)
 {
-    struct thread thread = *(struct thread *)argument;
-    free(argument);
-    thread.work(thread.argument);
-    count_out();
+    struct thread *self = argument;
+    self->work(self->argument);
+    leave(self);
     return NULL;
 }
 
-static bool create(pthread_t *id, void *(*work)(void *), void *argument,
-                   int detached)
+static void join_all(struct thread *first)
 {
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, BLOCKING_STACK_BYTES);
-    pthread_attr_setdetachstate(&attributes, detached);
-    errno = pthread_create(id, &attributes, work, argument);
-    pthread_attr_destroy(&attributes);
-    return errno == 0;
+    while (first) {
+        struct thread *next = first->next;
+        pthread_join(first->id, NULL);
+        free(first);
+        first = next;
+    }
 }
 
 bool threads_spawn(pthread_t *id, void *(*work)(void *), void *argument)
 {
-    return create(id, work, argument, PTHREAD_CREATE_JOINABLE);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, BLOCKING_STACK_BYTES);
+    errno = pthread_create(id, &attributes, work, argument);
+    pthread_attr_destroy(&attributes);
+    return errno == 0;
 }
 
 bool threads_start(void (*work)(void *), void *argument)
@@ -75,10 +96,12 @@ bool threads_start(void (*work)(void *), void *argument)
     *thread = (struct thread){.work = work, .argument = argument};
     count_in();
     pthread_t id;
-    if (create(&id, thread_main, thread, PTHREAD_CREATE_DETACHED))
+    if (threads_spawn(&id, thread_main, thread))
         return true;
     int error = errno;
+    pthread_mutex_lock(&lock);
     count_out();
+    pthread_mutex_unlock(&lock);
     free(thread);
     errno = error;
     return false;
@@ -98,7 +121,10 @@ bool threads_wait(void)
         pthread_cond_clockwait(&none_left, &lock, CLOCK_MONOTONIC, &until);
     }
     bool all_left = running == 0;
+    struct thread *left = to_join;
+    to_join = NULL;
     pthread_mutex_unlock(&lock);
+    join_all(left);
     return all_left;
 }
 
