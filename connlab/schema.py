@@ -373,6 +373,12 @@ def _product(a: float | None, b: float | None) -> float | None:
     return None if a is None or b is None else a * b
 
 
+def client_cpu_s(trial: Mapping) -> float | None:
+    """Return the CPU time of the client's whole life, as it told it; else None."""
+    user, system = (pick(trial, f"client.self.cpu_{p}_s") for p in ("user", "system"))
+    return _sum(user, system)
+
+
 def _server_cpu(trial: Mapping) -> float | None:
     samples = pick(trial, "server.samples") or {}
     return _sum(samples.get("cpu_user_s"), samples.get("cpu_system_s"))
@@ -781,9 +787,7 @@ _CLIENT = (
         "float64",
         "client.self.cpu_user_s + client.self.cpu_system_s",
         "CPU time of the client, whole life",
-        derive=lambda t: _sum(
-            pick(t, "client.self.cpu_user_s"), pick(t, "client.self.cpu_system_s")
-        ),
+        derive=client_cpu_s,
     ),
     Column(
         "client_cpu_share",

@@ -39,6 +39,7 @@ static void count_in(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* The lock is held. */
 static void count_out(void)
 {
     if (--running == 0)

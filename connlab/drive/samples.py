@@ -171,15 +171,12 @@ def _of_client(looks: Sequence[Look], report: Report) -> list[Point]:
     """Return the client's CPU time from its start to its report, if it says it."""
     readings = [look.client.processes for look in looks if look.client]
     seen = [(one.time_s, one.cpu_s) for one in readings if one]
-    told = [
-        schema.pick(report.told or {}, f"self.cpu_{part}_s")
-        for part in ("user", "system")
-    ]
+    told = schema.client_cpu_s({"client": report.told})
     begin = [(report.started_at_s, 0.0)]
-    if None in told:
+    if told is None:
         return begin + seen
     seen = [point for point in seen if point[0] < report.reported_at_s]
-    most = max([sum(told), *(cpu_s for _time_s, cpu_s in seen)])
+    most = max([told, *(cpu_s for _time_s, cpu_s in seen)])
     return begin + seen + [(report.reported_at_s, most)]
 
 
