@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("CONNLAB_BUILD", ROOT / "build"))
 SERVER = BUILD / "server"
 SANITIZED = BUILD.name != "build"
+TSAN = BUILD.name == "tsan"
 #: TSan finds nothing where there is one thread; signals that come while it follows a
 #: switch of stacks, it may hold back for good
 UNTHREADED = ("processes", "coroutine")
@@ -56,7 +57,7 @@ def models(**wanted) -> list[dict]:
         for model in registry()["models"]
         if model["available"]
         and all(model[k] == v for k, v in wanted.items())
-        and not (BUILD.name == "tsan" and model["family"] in UNTHREADED)
+        and not (TSAN and model["family"] in UNTHREADED)
     ]
 
 
@@ -86,13 +87,25 @@ class Server:
 
     def stop(self, signum: int = signal.SIGTERM) -> dict:
         if self.stats is None:
-            self.process.send_signal(signum)
-            out, self.stderr = self.process.communicate(timeout=PATIENCE_S)
+            out, self.stderr = self._ended_by(signum)
             lines = [json.loads(line) for line in out.splitlines()]
             assert self.process.returncode == 0, self.stderr
             assert lines[-1]["event"] == "stats", out
             self.stats = lines[-1]
         return self.stats
+
+    def _ended_by(self, signum: int) -> tuple[str, str]:
+        """Ask once, as anybody would; what it then printed on stdout and stderr.
+
+        TSan puts the handler of a signal off until the next call, which may be the one
+        that waits for ever: there, and only there, it is asked again each second.
+        """
+        for _ in range(10 if TSAN else 0):
+            self.process.send_signal(signum)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self.process.communicate(timeout=1)
+        self.process.send_signal(signum)
+        return self.process.communicate(timeout=PATIENCE_S)
 
     def tree(self) -> list[int]:
         """Process ids of the server and its descendants."""
