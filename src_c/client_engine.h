@@ -55,14 +55,15 @@ extern const struct engine_kind engine_uring;
 
 /* error: 0, or an errno. EMFILE and ENFILE: there was no socket to be had. */
 void crew_on_connected(struct crew *crew, struct user *user, int error);
+/* now_ns: when the engine looked at the bytes. */
 void crew_on_received(struct crew *crew, struct user *user, const char *data,
-                      size_t bytes);
+                      size_t bytes, uint64_t now_ns);
 void crew_on_sent(struct crew *crew, struct user *user, size_t bytes);
 void crew_on_error(struct crew *crew, struct user *user, bool sending,
                    int error);
 
 /* The engine's wait is over; what it reports next waited since then. */
-void crew_on_awake(struct crew *crew);
+void crew_on_awake(struct crew *crew, uint64_t now_ns);
 
 /* Whether users ask on one connection all the time. */
 bool crew_keeps_connections(const struct crew *crew);

@@ -137,7 +137,8 @@ static void receive(struct engine *e, struct user *u, bool to_the_end)
     while (u->turn == turn) {
         ssize_t n = recv(u->fd, e->buffer, sizeof e->buffer, 0);
         if (n >= 0)
-            crew_on_received(e->crew, u, e->buffer, (size_t)n);
+            crew_on_received(e->crew, u, e->buffer, (size_t)n,
+                             clock_now_ns());
         else if (errno == EAGAIN)
             return;
         else if (errno != EINTR)
@@ -177,7 +178,7 @@ static unsigned epoll_await(struct engine *e, uint64_t timeout_ns)
     int n = epoll_wait_ns(e->fd, e->events, EVENTS, (int64_t)timeout_ns);
     if (n <= 0)
         return 0;
-    crew_on_awake(e->crew);
+    crew_on_awake(e->crew, clock_now_ns());
     for (int i = 0; i < n; i++)
         dispatch(e, &e->events[i]);
     return (unsigned)n;

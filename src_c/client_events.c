@@ -258,21 +258,20 @@ void crew_on_connected(struct crew *crew, struct user *u, int error)
 }
 
 void crew_on_received(struct crew *crew, struct user *u, const char *data,
-                      size_t bytes)
+                      size_t bytes, uint64_t now_ns)
 {
     const struct asks *asks = &crew->plan->asks;
-    uint64_t now = clock_now_ns();
-    record_received(crew->record, u->row, bytes, now);
+    record_received(crew->record, u->row, bytes, now_ns);
     switch (bytes ? user_receive(u, asks, data, bytes)
                   : user_end_of_stream(u, asks)) {
     case USER_WAITS:
         break;
     case USER_BAD_STATUS:
-        record_failure(crew->record, u->row, FAIL_STATUS, now);
-        answered(crew, u, now);
+        record_failure(crew->record, u->row, FAIL_STATUS, now_ns);
+        answered(crew, u, now_ns);
         break;
     case USER_ANSWERED:
-        answered(crew, u, now);
+        answered(crew, u, now_ns);
         break;
     case USER_GARBLED:
         crew_fail(crew, u, FAIL_MISMATCH);
@@ -299,9 +298,9 @@ void crew_on_error(struct crew *crew, struct user *u, bool sending, int error)
         crew_fail(crew, u, sending ? FAIL_SEND : FAIL_RECEIVE);
 }
 
-void crew_on_awake(struct crew *crew)
+void crew_on_awake(struct crew *crew, uint64_t now_ns)
 {
-    crew->awake_ns = clock_now_ns();
+    crew->awake_ns = now_ns;
 }
 
 struct user *crew_user(struct crew *crew, uint32_t i)
