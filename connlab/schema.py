@@ -457,6 +457,9 @@ FACTORS = (
     Column("delay_kind", "", "string", "factors.delay_kind", "sleep or spin"),
     Column("cores", "count", "Int64", "factors.cores", "cores given to the server"),
     Column(
+        "together", "", "boolean", "factors.together", "on one core with the client"
+    ),
+    Column(
         "descriptors",
         "count",
         "Int64",

@@ -80,9 +80,34 @@ def test_one_core_each_are_two_physical_ones():
     assert cores.one_each([0, 4], place=_paired).siblings
 
 
+def test_together_they_have_one_core():
+    found = cores.asked({"together": True})
+    assert found.server == found.client == cores.available()[:1]
+    assert found.shared
+    assert cores.asked({"together": False}) == cores.split(cores.available())
+    with pytest.raises(ValueError, match="cores: 1; on one core together"):
+        cores.asked({"together": True, "cores": 1})
+
+
 def test_available_cores_are_those_of_this_process(monkeypatch):
     monkeypatch.setattr(procfs, "cpu_quota", lambda: None)
     assert set(cores.available()) == os.sched_getaffinity(0)
+
+
+def test_whoever_chooses_cores_has_them_in_that_order(monkeypatch):
+    monkeypatch.setattr(procfs, "cpu_quota", lambda: None)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1, 2})
+    monkeypatch.setenv(cores.CHOSEN, "2, 0")
+    assert cores.available() == (2, 0)
+    assert cores.asked({}) == cores.Cores((2,), (0,), shared=False)
+
+
+@pytest.mark.parametrize("text", ["3", "0,0", "one", "0,"])
+def test_cores_that_are_not_there_cannot_be_chosen(monkeypatch, text):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1, 2})
+    monkeypatch.setenv(cores.CHOSEN, text)
+    with pytest.raises(ValueError, match="CONNLAB_CORES: .*allowed here, each once"):
+        cores.available()
 
 
 def test_a_quota_leaves_as_many_cores_as_it_is_worth(monkeypatch):

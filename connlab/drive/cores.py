@@ -13,13 +13,16 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
+from typing import Any
 
 from connlab.drive import procfs
 
 Place = Callable[[int], Hashable]
+#: environment variable: cores by commas, the server's first
+CHOSEN = "CONNLAB_CORES"
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,28 @@ class Cores:
 def available() -> tuple[int, ...]:
     """Return the cores this process may use, threads of one physical core together.
 
-    No more than its quota of CPU time allows for; see `within`.
+    No more than its quota of CPU time allows for; see `within`. `CHOSEN` in the
+    environment names some of them, in the order in which `split` deals them out.
+
+    Raises
+    ------
+    ValueError
+        When the choice is no list of cores that this process may use.
     """
-    there = sorted(os.sched_getaffinity(0), key=_order)
+    there = _chosen(os.environ.get(CHOSEN), sorted(os.sched_getaffinity(0), key=_order))
     quota = procfs.cpu_quota()
     return tuple(there if quota is None else within(there, quota))
+
+
+def _chosen(text: str | None, there: list[int]) -> list[int]:
+    if not text:
+        return there
+    words = [word.strip() for word in text.split(",")]
+    known = {str(core): core for core in there}
+    if not set(words) <= known.keys() or len(set(words)) < len(words):
+        allowed = ", ".join(known)
+        raise ValueError(f"{CHOSEN}: {text}; allowed here, each once: {allowed}")
+    return [known[word] for word in words]
 
 
 def place(core: int) -> int:
@@ -127,6 +147,28 @@ def one_each(cores: Sequence[int], *, place: Place = place) -> Cores:
     """Give the server one core and the client one, as far apart as `split` can."""
     sets = split(cores, server=1, place=place)
     return Cores(sets.server, sets.client[:1], sets.shared, sets.siblings)
+
+
+def together(cores: Sequence[int]) -> Cores:
+    """Give server and client one core between them."""
+    one = tuple(cores[:1])
+    return Cores(one, one, shared=True)
+
+
+def asked(factors: Mapping[str, Any]) -> Cores:
+    """Return the sets of a trial with these factors: `cores`, `together` or neither.
+
+    Raises
+    ------
+    ValueError
+        When there are not so many cores, or when both are asked for.
+    """
+    count = factors.get("cores")
+    if not factors.get("together"):
+        return split(available(), server=count)
+    if count is not None:
+        raise ValueError(f"cores: {count}; on one core together with the client")
+    return together(available())
 
 
 def _half(groups: Sequence[Sequence[int]]) -> list[int]:

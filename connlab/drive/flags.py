@@ -32,6 +32,7 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "remarks": ((DRIVE,), ""),
     "root": ((SERVER,), "root"),
     "cores": ((DRIVE,), ""),
+    "together": ((DRIVE,), ""),
     "descriptors": ((DRIVE,), ""),
     "arm": ((DRIVE,), ""),
     "stall": ((DRIVE,), ""),

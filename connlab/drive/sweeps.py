@@ -315,7 +315,7 @@ def _trial(
     factors = work.cells[slot.cell]
     model = work.models[factors["model"]]
     seed = plan.client_seed(work.seed, slot.repeat)
-    sets = cores.split(cores.available(), server=factors.get("cores"))
+    sets = cores.asked(factors)
     started_at = machine.now()
     hard = machine.limits()["descriptors"]["hard"]
     told = flags.with_enough_processes(factors, descriptors=hard)

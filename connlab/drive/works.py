@@ -103,8 +103,8 @@ def prepare(
     )
     both = programs or built()
     models = _checked_models(cells, both)
-    for count in {cell.get("cores") for cell in cells}:
-        cores.split(cores.available(), server=count)
+    for count, together in {(c.get("cores"), c.get("together")) for c in cells}:
+        cores.asked({"cores": count, "together": together})
     _check_descriptors(cells)
     binaries = both.digests()
     return Work(
