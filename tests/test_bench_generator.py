@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from bench_made import make_plan
 
 from connlab.bench import generator, tables, targets
-from connlab.bench.generator import Delay, Dialing, Found, Lag
+from connlab.bench.generator import BEST, PLAIN, Cost, Delay, Dialing, Found, Lag
 from connlab.drive import cores
 
+ONE_CORE = "client of epoll, CPU per echo, 50 connections, on one core"
 LAG = "client, p99 of lag at 50,000 requests/s, µs"
 DELAY = "client, 5 ms more of served delay are, ms"
 FEW = "client, 19,000 connections established, s"
@@ -54,6 +57,33 @@ def test_a_delay_is_to_be_found_neither_shorter_nor_longer(added_ms, verdict):
     assert judged(delay=found)[DELAY] == verdict
 
 
+def costs(engine, *client_us):
+    return [
+        Cost(number, engine, 50, us / 1e6, 10e-6) for number, us in enumerate(client_us)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("client_us", "verdict"),
+    [
+        ((8.75, 8.8, 8.85), "reached"),
+        ((9.5, 9.6, 9.7), "not reached"),
+        ((8.5, 9.0, 9.5), "undecided"),
+    ],
+)
+def test_the_client_is_judged_by_how_studies_have_it(client_us, verdict):
+    plain = costs(PLAIN, 12.0, 12.0, 12.0)
+    assert judged(cost=costs(BEST, *client_us) + plain)[ONE_CORE] == verdict
+
+
+def test_costs_on_one_core_have_a_row_for_each_engine(capsys):
+    found = costs(BEST, 8, 8) + costs(PLAIN, 10, 10)
+    tables.show(make_plan(), [], [], [], [], own=Found(cost=found))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    ratios = {row[0]: row[-3] for row in rows if row[:1] in ([BEST], [PLAIN])}
+    assert ratios == {BEST: "0.80", PLAIN: "1.00"}
+
+
 def test_each_number_of_connections_has_its_own_limit():
     found = [
         Dialing(number, n, seconds)
@@ -70,7 +100,7 @@ def test_who_does_not_get_there_has_reached_nothing():
 
 
 def test_what_was_left_out_is_not_judged():
-    assert not {LAG, DELAY, FEW, MANY} & judged().keys()
+    assert not {ONE_CORE, LAG, DELAY, FEW, MANY} & judged().keys()
 
 
 def test_lag_has_a_row_and_closed_loops_have_none(capsys):
@@ -102,13 +132,20 @@ def test_processes_are_as_many_as_descriptors_need(connections, hard, clients, s
 
 
 def real_plan():
-    return make_plan(rounds=1, seconds=0.3, cores=cores.split(cores.available()))
+    return make_plan(rounds=1, seconds=1.0, cores=cores.split(cores.available()))
 
 
 @pytest.mark.serial
-def test_lag_and_delay_are_measured(build_dir):
+def test_cost_lag_and_delay_are_measured(build_dir):
     found = generator.measure(real_plan(), many=False)
     (lag,), (delay,) = found.lag, found.delay
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+    assert {one.arm for one in found.cost} == {
+        (engine, n) for engine in (BEST, PLAIN) for n in (50, 1000)
+    }
+    for one in found.cost:
+        assert one.failure is None
+        assert 0.5 < one.client_cpu_per_request_s / one.server_cpu_per_request_s < 2
     assert lag.failure is delay.failure is None
     assert 0 < lag.p50_s <= lag.p99_s <= lag.max_s
     assert lag.throughput_rps > 0

@@ -33,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "idle_memory": memory,
         "system_calls": calls,
         "load_generators": beside,
+        "cost": own.cost,
         "lag": own.lag,
         "delay": own.delay,
         "dialing": own.dialing,

@@ -1,29 +1,56 @@
-"""What the load generator promises: to send in time, to connect many, to time right.
+"""What the load generator promises: to cost little, to send in time, to time right.
+
+What it costs is found where it shares one core with the server. With a core each, half
+of what either spends goes into cache lines that the other has, and as both fill their
+cores, the faster one finds few events at a time and spends more on each: there either
+costs what the other does. The policy SCHED_BATCH keeps them from interrupting one
+another, which a core each would not see either.
 
 Lag is how late a request left, against the plan of an open loop. Time to connect lasts
 from the start of the client until everybody has been tried. A delay that the server
 adds has to be found again; it is the difference of two, so that what an answer takes
-besides cancels.
+besides cancels. The server spins: a sleep ends later the longer it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import contextlib
+import itertools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from connlab.bench.plan import BASE, WARMUP_S, Plan
-from connlab.bench.windows import failure_of, run_trial
-from connlab.drive import flags, machine, trials
+from connlab.bench.windows import Window, failure_of, of_outcome, run_trial
+from connlab.drive import cores, flags, machine, trials
 from connlab.drive.host import LocalHost
 
+#: how the client waits: as studies have it, and with two plain calls a request
+BEST, PLAIN = "auto", "epoll"
 LAG_RATE = 50_000
 LAG_CONNECTIONS = 50
 #: connections, and the seconds that they may take
 MANY = {19_000: 3.0, 100_000: 30.0}
 MANY_REPEATS = 3
 DELAYS_MS = (5, 10)
-DELAY_CONNECTIONS = 4
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU time of an echo request, in seconds, of two programs on one core."""
+
+    round: int
+    engine: str
+    connections: int
+    client_cpu_per_request_s: float | None = None
+    server_cpu_per_request_s: float | None = None
+    failure: str | None = None
+
+    @property
+    def arm(self) -> tuple[str, int]:
+        """Which arm of a round this is."""
+        return self.engine, self.connections
 
 
 @dataclass(frozen=True)
@@ -61,6 +88,7 @@ class Delay:
 class Found:
     """All windows of each kind; none where it was left out."""
 
+    cost: Sequence[Cost] = ()
     lag: Sequence[Lag] = ()
     delay: Sequence[Delay] = ()
     dialing: Sequence[Dialing] = ()
@@ -72,11 +100,41 @@ def measure(plan: Plan, *, timing: bool = True, many: bool = True) -> Found:
     Many connections come last, because they leave as many closed sockets behind.
     """
     rounds = range(plan.rounds) if timing else ()
+    costs = itertools.product(rounds, plan.connections, (BEST, PLAIN))
     repeats = range(MANY_REPEATS) if many else ()
     return Found(
+        cost=[_cost(plan, engine, n, number) for number, n, engine in costs],
         lag=[_lag(plan, number) for number in rounds],
         delay=[_delay(plan, number) for number in rounds],
         dialing=[_dialing(plan, n, number) for n in MANY for number in repeats],
+    )
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let what is started meanwhile not be interrupted by others that wake up."""
+    before, told = os.sched_getscheduler(0), os.sched_getparam(0)
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, before, told)
+
+
+def _cost(plan: Plan, engine: str, connections: int, number: int) -> Cost:
+    place = Cost(number, engine, connections)
+    alone = replace(plan, cores=cores.together(plan.cores.server))
+    told = _echo(plan, connections) | {"engine": engine}
+    with _uninterrupted():
+        outcome = _run(alone, number, told)
+    if isinstance(outcome, str):
+        return replace(place, failure=outcome)
+    window = of_outcome(alone, Window(number, "echo", connections, BASE), outcome)
+    return replace(
+        place,
+        client_cpu_per_request_s=window.client_cpu_per_request_s,
+        server_cpu_per_request_s=window.server_cpu_per_request_s,
+        failure=window.failure,
     )
 
 
@@ -86,15 +144,18 @@ def _run(plan: Plan, number: int, told: Mapping[str, Any]) -> trials.Outcome | s
     return failure_of(outcome) or outcome
 
 
-def _lag(plan: Plan, number: int) -> Lag:
-    told = {
+def _echo(plan: Plan, connections: int) -> dict[str, Any]:
+    return {
         "workload": "echo",
         "size": plan.size,
-        "connections": LAG_CONNECTIONS,
-        "rate": LAG_RATE,
+        "connections": connections,
         "duration": plan.seconds,
         "warmup": WARMUP_S,
     }
+
+
+def _lag(plan: Plan, number: int) -> Lag:
+    told = _echo(plan, LAG_CONNECTIONS) | {"rate": LAG_RATE}
     outcome = _run(plan, number, told)
     if isinstance(outcome, str):
         return Lag(number, failure=outcome)
@@ -107,20 +168,21 @@ def _lag(plan: Plan, number: int) -> Lag:
 
 
 def _delay(plan: Plan, number: int) -> Delay:
-    medians = []
+    means = []
     for delay in DELAYS_MS:
         told = {
             "workload": "work",
             "delay": f"fixed:{delay}",
-            "connections": DELAY_CONNECTIONS,
+            "delay_kind": "spin",
+            "connections": 1,
             "duration": plan.seconds,
             "warmup": WARMUP_S,
         }
         outcome = _run(plan, number, told)
         if isinstance(outcome, str):
             return Delay(number, failure=outcome)
-        medians.append(outcome.client.response.p50_ns / 1e9)
-    return Delay(number, added_s=medians[1] - medians[0])
+        means.append(outcome.client.response.mean_ns / 1e9)
+    return Delay(number, added_s=means[1] - means[0])
 
 
 def _dialing(plan: Plan, connections: int, number: int) -> Dialing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from statistics import median
 
 from rich.console import Console
@@ -10,7 +10,7 @@ from rich.table import Table
 
 from connlab.bench.apart import CALLS_CONNECTIONS, Calls, Memory
 from connlab.bench.clients import OURS, PEERS, Spent
-from connlab.bench.generator import LAG_CONNECTIONS, LAG_RATE, Found, Lag
+from connlab.bench.generator import LAG_CONNECTIONS, LAG_RATE, Cost, Found, Lag
 from connlab.bench.plan import BASE, FLOOR, PAGE_BYTES, Arm, Plan, arms
 from connlab.bench.targets import (
     CLIENT_COST,
@@ -64,6 +64,9 @@ def show(
         )
         title = f"load generators, {asked} kept alive, {BASE}: cost per request"
         _print(console, title, _clients(clients))
+    if own and own.cost:
+        title = f"client and {BASE} on one core, echo: CPU time of a request"
+        _print(console, title, _cost(own.cost))
     if own and own.lag:
         asked = f"{LAG_RATE:,} echo requests/s, {LAG_CONNECTIONS} connections"
         title = f"how late requests leave (lag), open loop of {asked}, {BASE}"
@@ -209,10 +212,36 @@ def _clients(runs: Sequence[Spent]) -> Table:
         table.add_row(
             name,
             mean_text(mean(runs, name, RATE)),
-            mean_text(mean(runs, name, CLIENT_COST), digits=2, scale=1e6),
-            mean_text(mean(runs, name, SERVER_COST), digits=2, scale=1e6),
+            *_cpu_texts(runs, name),
             *("" if name == OURS else interval_text(found) for found in ratios),
             _failed(mine),
+        )
+    return table
+
+
+def _cpu_texts(runs: Sequence, arm: Hashable) -> list[str]:
+    """Return what a request costs client and server, in microseconds of CPU time."""
+    found = [mean(runs, arm, what) for what in (CLIENT_COST, SERVER_COST)]
+    return [mean_text(one, digits=2, scale=1e6) for one in found]
+
+
+def _cost(runs: Sequence[Cost]) -> Table:
+    table = _table(
+        "client waits with",
+        "connections",
+        "its µs",
+        "server's µs",
+        "its / server's",
+        notes=True,
+    )
+    for arm in dict.fromkeys(run.arm for run in runs):
+        engine, connections = arm
+        table.add_row(
+            engine,
+            f"{connections:,}",
+            *_cpu_texts(runs, arm),
+            interval_text(ratio(runs, arm, arm, CLIENT_COST, over=SERVER_COST)),
+            _failed([run for run in runs if run.arm == arm]),
         )
     return table
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from connlab.bench.apart import Memory
-from connlab.bench.generator import DELAYS_MS, LAG_RATE, MANY, Found
+from connlab.bench.generator import BEST, DELAYS_MS, LAG_RATE, MANY, Found
 from connlab.bench.plan import BASE, FLOOR, Arm, Plan
 from connlab.bench.windows import Window
-from connlab.schema import CLIENT_QUEUE
 from connlab.study.comparing import ratio_paired
 from connlab.study.interval import Interval, t_interval
 
@@ -123,7 +122,6 @@ def judge(
         both = echo("uring", n), echo(BASE, n)
         verdicts.append(at_least(1.1, name, *both, PER_CPU))
         verdicts.append(_client(windows, echo(BASE, n)))
-        verdicts.append(_client_at_its_limit(windows, echo(BASE, n)))
     name = f"thread of {BASE}, {few} connections"
     verdicts.append(at_least(0.7, name, echo("thread"), echo(BASE)))
     name = f"http of echo, {BASE}, {few} connections"
@@ -133,33 +131,13 @@ def judge(
 
 
 def _client(windows: Sequence[Window], arm: Arm) -> Verdict:
+    here = f"{arm.connections} connections, a core each"
+    return _client_cost(windows, arm, f"client of {arm.model}, CPU per echo, {here}")
+
+
+def _client_cost(windows: Sequence[Any], arm: Hashable, name: str) -> Verdict:
     found = ratio(windows, arm, arm, CLIENT_COST, over=SERVER_COST)
-    name = f"client of {arm.model}, CPU per {arm.workload}, {arm.connections}"
     verdict = reached(found, CLIENT_MOST, at_most=True)
-    return Verdict(f"{name} connections", f"< {CLIENT_MOST}", found, verdict)
-
-
-def _client_at_its_limit(windows: Sequence[Window], base: Arm) -> Verdict:
-    """Compare what a request costs each side where it is the one that is waited for.
-
-    With a server that is hardly slower than the client both work all the time, and the
-    faster one, close behind the other, waits for cache lines that the other still has:
-    there each costs what the other does.
-    """
-    target = f"client at its limit of {base.model} at its, CPU per {base.workload}"
-    here = (base.workload, base.connections)
-    arms = {w.arm for w in windows if (w.workload, w.connections) == here}
-    waiting = {
-        arm: share.value
-        for arm in arms
-        if (share := mean(windows, arm, "waiting_share"))
-    }
-    most = max(waiting, key=waiting.__getitem__, default=base)
-    found = None
-    if waiting.get(base, 1) <= CLIENT_QUEUE < waiting.get(most, 0):
-        found = ratio(windows, most, base, CLIENT_COST, over=SERVER_COST)
-    verdict = reached(found, CLIENT_MOST, at_most=True)
-    name = f"{target}, {base.connections} connections"
     return Verdict(name, f"< {CLIENT_MOST}", found, verdict)
 
 
@@ -173,6 +151,9 @@ def _generator(own: Found) -> list[Verdict]:
         return _kept(name, f"< {most:g}", rows, figure, judged)
 
     verdicts = []
+    for arm in dict.fromkeys(row.arm for row in own.cost if row.engine == BEST):
+        name = f"client of {BASE}, CPU per echo, {arm[1]} connections, on one core"
+        verdicts.append(_client_cost(own.cost, arm, name))
     if own.lag:
         name = f"client, p99 of lag at {LAG_RATE:,} requests/s, µs"
         verdicts.append(under(name, LAG_MOST_US, own.lag, lambda row: row.p99_s * 1e6))

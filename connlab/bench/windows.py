@@ -77,7 +77,7 @@ def _window(plan: Plan, arm: Arm, number: int, root: str, host: Host) -> Window:
     outcome = run_trial(plan, factors(plan, arm, root=root), number, host)
     if reason := failure_of(outcome):
         return replace(place, failure=reason)
-    return _of_outcome(plan, place, outcome)
+    return of_outcome(plan, place, outcome)
 
 
 def run_trial(
@@ -134,7 +134,7 @@ def _floor_window(plan: Plan, place: Window) -> Window:
     )
 
 
-def _of_outcome(plan: Plan, place: Window, outcome: trials.Outcome) -> Window:
+def of_outcome(plan: Plan, place: Window, outcome: trials.Outcome) -> Window:
     """Condense one trial: what a request cost, and who was the bottleneck."""
     trial = {
         "server": outcome.server.model_dump(),
