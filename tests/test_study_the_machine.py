@@ -19,19 +19,35 @@ NOTEBOOK = rules.ROOT / "notebooks" / "00-the-machine.ipynb"
 KNOWN_S = 0.005
 
 
-def run(tmp_path, *, found=1.0, twin=1.0, blocks=10, cv=0.005, spoilt=(), waiting=0.8):
+def run(
+    tmp_path,
+    *,
+    found=1.0,
+    twin=1.0,
+    blocks=10,
+    cv=0.005,
+    spoilt=(),
+    waiting=0.8,
+    apart=2.0,
+    limited=(),
+):
     """Trials of all arms; the last shows `found` of the known delay more."""
     trials = []
+    arms = ("A", "B", tm.TOGETHER, tm.PUSHED, tm.ONCE, tm.TWICE)
     for block in range(blocks):
-        for order, arm in enumerate(("A", "B", tm.PUSHED, tm.ONCE, tm.TWICE)):
+        for order, arm in enumerate(arms):
             t = made.trial(block=block, order=order, cv=cv)
             t["key"] = f"{arm}-{block}"
             t["factors"]["arm"] = arm
             t["server"]["samples"]["other_cpu_s"] = 0.02
             if arm == "B":
                 t["client"]["window"]["throughput_rps"] *= twin
-            if arm == tm.PUSHED:
+            if arm == tm.TOGETHER:
+                for clock in ("cpu_user_s", "cpu_system_s"):
+                    t["server"]["samples"][clock] /= apart
+            if arm == tm.PUSHED or arm in limited:
                 t["gates"]["client"] = {"ok": False, "value": 1.0, "threshold": 0.95}
+            if arm == tm.PUSHED:
                 t["client"]["self"]["waiting_share"] = waiting
             if arm == tm.TWICE:
                 t["client"]["response"]["mean_ns"] += found * KNOWN_S * 1e9
@@ -110,15 +126,42 @@ def test_without_usable_trials_nothing_is_answered(tmp_path):
 
 
 def test_the_grids_give_each_arm_what_it_needs():
-    counts = {"connections": 50, "crowd": 150, "users": 1}
+    counts = {"connections": 50, "crowd": 150}
     grids = tm.grids(model="epoll", fast="uring", known_ms=2.5, **counts)
     arms = {arm: g for g in grids for arm in g["arm"]}
-    assert set(arms) == {"A", "B", tm.PUSHED, tm.ONCE, tm.TWICE}
+    assert set(arms) == {"A", "B", tm.TOGETHER, tm.PUSHED, tm.ONCE, tm.TWICE}
+    assert arms[tm.TOGETHER]["together"] == [True]
     assert (arms[tm.PUSHED]["model"], arms["A"]["model"]) == (["uring"], ["epoll"])
     assert arms[tm.ONCE]["delay"] == ["fixed:2.5"]
     assert arms[tm.TWICE]["delay"] == ["fixed:5"]
+    assert arms[tm.ONCE]["delay_kind"] == ["spin"]
     assert arms[tm.ONCE]["workload"] == arms[tm.TWICE]["workload"] == ["work"]
     assert arms["A"] is arms["B"]
+
+
+def test_a_client_at_its_limit_is_the_same_for_both_twins(tmp_path):
+    assert answered(tmp_path, limited=tm.TWINS)[1].ok
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (2.0, "travels between the caches of two cores"),
+        (0.5, "get in each other's way"),
+        (1.0, "no difference is shown"),
+    ],
+)
+def test_what_a_core_each_costs_is_said_by_its_direction(tmp_path, ratio, words):
+    frame = run(tmp_path, apart=ratio)
+    found = tm.apart(tm.begin(frame, root=tmp_path), frame)
+    assert found.value == pytest.approx(ratio, rel=0.02)
+    assert words in tm.apart_said(found)
+
+
+def test_without_trials_on_one_core_nothing_is_said_of_them(tmp_path):
+    frame = run(tmp_path, spoilt=(tm.TOGETHER,))
+    assert tm.apart(tm.begin(frame, root=tmp_path), frame) is None
+    assert "was not measured" in tm.apart_said(None)
 
 
 def test_a_ceiling_is_one_where_requests_wait_for_the_client(tmp_path):
@@ -146,7 +189,7 @@ def test_what_scatters_is_said_by_its_level(tmp_path):
     assert "20 trials" in said
     assert "no trend" in said
     busy = frame.assign(other_cpu_s=0.5)
-    assert "50.0% of a core in the median trial and more than 5% in 50" in tm.left_out(
+    assert "50.0% of a core in the median trial and more than 5% in 60" in tm.left_out(
         busy
     )
 
@@ -255,6 +298,6 @@ def test_the_notebook_keeps_the_rules():
 def test_plain_papermill_runs_it(tmp_path):
     few = {"rounds": 2, "window": 0.01, "trials": 2, "duration": 0.1}
     said = rules.run(NOTEBOOK, tmp_path, tm.STUDY, **few, connections=4)
-    assert said["trials"]["total"] == 10
+    assert said["trials"]["total"] == 12
     assert said["answer"]
     assert said["values"]["switch"]["n"] == 2

@@ -21,7 +21,7 @@ import pandas as pd
 
 from connlab import schema
 from connlab.study.cells import pair
-from connlab.study.comparing import MARGIN, fieller, ratio_paired
+from connlab.study.comparing import MARGIN, ratio_of_means
 from connlab.study.frames import but_for_client
 from connlab.study.interval import (
     LEVEL,
@@ -234,7 +234,7 @@ def aa(
         What is compared.
     """
     y, x, paired = pair(a, b, metric)
-    ratio = (ratio_paired if paired else fieller)(y, x, level=level)
+    ratio = ratio_of_means(y, x, paired=paired, level=level)
     holds = ratio.contains(1.0)
     narrow = ratio.lo > 1 / (1 + margin) and ratio.hi < 1 + margin
     text = "the ratio of a server to itself holds 1"

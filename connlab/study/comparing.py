@@ -96,6 +96,23 @@ def ratio_paired(
     return _fieller_roots(b, a, t2 * syy, t2 * sxx, t2 * sxy, n, method, level)
 
 
+def ratio_of_means(
+    y: Sequence[float], x: Sequence[float], *, paired: bool, level: float = LEVEL
+) -> Interval:
+    """Interval of mean(y) / mean(x): `ratio_paired` or `fieller`.
+
+    Parameters
+    ----------
+    y, x : sequence of float
+        Numerator and denominator.
+    paired : bool
+        Whether trial i of both shares a block.
+    level : float
+        Confidence level.
+    """
+    return (ratio_paired if paired else fieller)(y, x, level=level)
+
+
 def _half_width(a: np.ndarray, level: float) -> float:
     """Half the t interval of the mean of `a`."""
     t = st.t.ppf((1 + level) / 2, len(a) - 1)
@@ -282,7 +299,7 @@ def compare(
     """
     if better not in ("lower", "higher"):
         raise ValueError(f"better is {better!r}: it has to be 'lower' or 'higher'")
-    ratio = (ratio_paired if paired else fieller)(y, x, level=level)
+    ratio = ratio_of_means(y, x, paired=paired, level=level)
     same = tost(y, x, paired=paired, margin=margin, alpha=1 - level)
     p = ratio_p_value(y, x, paired=paired)
     test = f"{ratio.method}; margin ±{margin:.0%}"

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
-from connlab.study.comparing import fieller, ratio_paired, tost
+from connlab.study.comparing import ratio_of_means, tost
 from connlab.study.figures import Picture, curves_of
 from connlab.study.formatting import number_text
 from connlab.study.interval import (
@@ -124,12 +124,11 @@ def of_ratio(
     Both arms of a block share `shared_cv` of weather; each trial adds `cv` of its own.
     """
     rng = np.random.default_rng(seed)
-    f = ratio_paired if paired else fieller
     found = []
     for _ in range(repetitions):
         weather = shared_cv * rng.standard_normal(n)
         y, x = 1 + weather + cv * rng.standard_normal((2, n))
-        found.append(f(y * 1.2, x))
+        found.append(ratio_of_means(y * 1.2, x, paired=paired))
     hits = sum(i.contains(1.2) for i in found)
     width = float(np.mean([i.half_width for i in found if i.determined]))
     return share(hits, repetitions), width

@@ -22,7 +22,8 @@ import pandas as pd
 from connlab.schema import CLIENT_QUEUE, CORES_APART
 from connlab.study import budget, calibration, figures, look, repeating
 from connlab.study.calibration import Control
-from connlab.study.cells import Compared, compare_cells, ratio_frame
+from connlab.study.cells import Compared, compare_cells, pair, ratio_frame
+from connlab.study.comparing import ratio_of_means
 from connlab.study.drawing import Picture, sentence
 from connlab.study.formatting import (
     aside,
@@ -33,7 +34,7 @@ from connlab.study.formatting import (
     phrase,
     plain,
 )
-from connlab.study.frames import cells, usable
+from connlab.study.frames import but_for_client, cells, usable
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
 from connlab.study.results import Results, start
@@ -45,17 +46,22 @@ QUESTION = "Can this machine's numbers be trusted?"
 FACTORS = ("arm",)
 TWINS = ("A", "B")
 """Two names of the same program: the A/A control."""
+TOGETHER = "on one core"
+"""Arm A once more, but server and client share one core."""
 PUSHED = "pushed"
 """The client against a server that should be faster than it: its ceiling."""
 ONCE, TWICE = "delayed", "delayed twice"
-"""The same work with a known delay, and with two of it: the positive control. A timer
-is late by itself, which is in both, so that their difference is the delay alone."""
+"""The same work with a known delay, and with two of it: the positive control. What an
+answer takes besides is in both, so that their difference is the delay alone. The server
+spins: a sleep would end later the longer it is (epoll_wait(2) allows itself a
+thousandth, and a core that idles longer wakes up later), so it is not known."""
 
+COST = "server_cpu_per_request_s"
 AA_METRICS = (
     "throughput_rps",
     "response_mean_s",
     "response_p99_s",
-    "server_cpu_per_request_s",
+    COST,
 )
 _SHORT = {q.name: q for q in calibration.QUANTITIES}
 _HARD_RATE = 0.05
@@ -68,9 +74,9 @@ def fastest(models: Sequence[Any]) -> str:
 
 
 def grids(
-    *, model: str, fast: str, connections: int, crowd: int, users: int, known_ms: float
+    *, model: str, fast: str, connections: int, crowd: int, known_ms: float
 ) -> list[dict[str, list[Any]]]:
-    """Return the grids of the sweep: two twins, a client at its limit, known delays.
+    """Return the grids of the sweep: two twins, one core, the ceiling, known delays.
 
     Parameters
     ----------
@@ -82,14 +88,19 @@ def grids(
         Clients of the twins.
     crowd : int
         Clients of the fast server.
-    users : int
-        Clients of the work.
     known_ms : float
-        The delay, in milliseconds.
+        The delay of one client's work, in milliseconds.
     """
-    work = {"model": [model], "workload": ["work"], "connections": [users]}
+    twin = {"model": [model], "connections": [connections]}
+    work = {
+        "model": [model],
+        "workload": ["work"],
+        "delay_kind": ["spin"],
+        "connections": [1],
+    }
     return [
-        {"arm": list(TWINS), "model": [model], "connections": [connections]},
+        {"arm": list(TWINS), **twin},
+        {"arm": [TOGETHER], **twin, "together": [True]},
         {"arm": [PUSHED], "model": [fast], "connections": [crowd]},
         {"arm": [ONCE], **work, "delay": [f"fixed:{known_ms:g}"]},
         {"arm": [TWICE], **work, "delay": [f"fixed:{2 * known_ms:g}"]},
@@ -225,6 +236,37 @@ def two_cores(beside: Interval) -> bool | None:
     return bool(beside.hi <= CORES_APART)
 
 
+def apart(results: Results, frame: pd.DataFrame) -> Interval | None:
+    """Return what a request costs with a core each, over what it costs on one core.
+
+    CPU time of the server; None with too few trials. Kept as the value ``apart``.
+    """
+    good = usable(frame, COST)
+    own, shared = (_arms(good, [name]) for name in (TWINS[0], TOGETHER))
+    if min(len(own), len(shared)) < 2:
+        return None
+    y, x, paired = pair(own, shared, COST)
+    found = ratio_of_means(y, x, paired=paired)
+    results.value("apart", found, "1")
+    return found
+
+
+def apart_said(found: Interval | None) -> str:
+    """Say what it costs a server that its client has another core."""
+    if found is None:
+        return "What it costs that server and client have a core each was not measured."
+    told = "With a core of its own, a server spends {} times the CPU time on a request"
+    text = f"{phrase(found, told)} that it spends on the core of its client"
+    if not found.determined or found.contains(1):
+        return f"{text}: no difference is shown."
+    if found.value < 1:
+        return f"{text}: there they get in each other's way."
+    return (
+        f"{text}: what both touch travels between the caches of two cores. That is in "
+        "the costs of every model of this run."
+    )
+
+
 def ceiling_said(frame: pd.DataFrame) -> str:
     """Say what the client can send, and whether it was what held the server up."""
     ceiling = client_ceiling(frame)
@@ -258,13 +300,14 @@ def _arms(frame: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
 def aa(results: Results, frame: pd.DataFrame) -> Control | None:
     """Compare a server with itself in throughput; None with too few trials.
 
-    Kept as the value ``aa``.
+    A client that is the limit is the same one for both. Kept as the value ``aa``.
     """
-    good = usable(frame, "throughput_rps")
+    rate = "throughput_rps"
+    good = frame[but_for_client(frame) & frame[rate].notna()]
     a, b = (_arms(good, [name]) for name in TWINS)
     if min(len(a), len(b)) < 2:
         return None
-    control = calibration.aa(b, a, "throughput_rps")
+    control = calibration.aa(b, a, rate)
     results.value("aa", control.effect, "1")
     return control
 

@@ -22,8 +22,7 @@ from connlab.study.cells import is_bound, mostly_client_bound, pair
 from connlab.study.comparing import (
     MARGIN,
     Equivalence,
-    fieller,
-    ratio_paired,
+    ratio_of_means,
     tost,
 )
 from connlab.study.formatting import counted, in_best_unit, listing, number_text
@@ -181,7 +180,7 @@ def compare(
     if sides is None:
         return untestable(why)
     y, x, paired = _values(*sides, metric)
-    ratio = (ratio_paired if paired else fieller)(y, x)
+    ratio = ratio_of_means(y, x, paired=paired)
     if not ratio.determined:
         return replace(untestable(ratio.note), effect=ratio)
     bound = [is_bound(side, metric) for side in sides]
