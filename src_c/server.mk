@@ -9,4 +9,4 @@ SERVER_TESTS += tests/test_http.c tests/test_resp.c tests/test_work.c
 SERVER_TESTS += tests/test_timers.c tests/test_conn.c
 SERVER_SRCS += coroutine.c
 SERVER_TESTS += tests/test_coroutine.c
-SERVER_TESTS += tests/test_queue.c tests/test_children.c
+SERVER_TESTS += tests/test_queue.c tests/test_children.c tests/test_uring.c
