@@ -908,37 +908,55 @@ def test_requests_per_user_and_jain(client_program: Path, server_program: Path) 
 # --- whose answers wait ---------------------------------------------------------
 
 
+@contextlib.contextmanager
+def sharing(core: int, *, among: int) -> Iterator[None]:
+    """Others compute on a core, so that one more has a part of it."""
+    computing = "import time\nwhile time.process_time() < 10: pass"
+    with contextlib.ExitStack() as others:
+        for _ in range(among - 1):
+            process = others.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", computing],
+                    preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+                )
+            )
+            others.callback(process.kill)
+        yield
+
+
 @pytest.mark.serial
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="both sides need a core")
 @pytest.mark.parametrize(
-    ("server", "asked", "least", "most"),
-    [
-        # a millisecond of computing each: the client has nothing to do
-        (["--workload", "work", "--delay-kind", "spin"], "work", 0.0, 0.1),
-        # every byte is copied by both, and compared by the client
-        ([], "echo", 0.6, 1.0),
-    ],
+    ("slower", "least", "most"), [("server", 0.0, 0.1), ("client", 0.7, 1.0)]
 )
 def test_answers_wait_for_the_slower_side(
     client_program: Path,
     server_program: Path,
     engine: list[str],
-    server: list[str],
-    asked: str,
+    slower: str,
     least: float,
     most: float,
 ) -> None:
+    """The server computes for a millisecond; or the client has a quarter of a core.
+
+    A client that is held up so finds everything answered when its turn comes: more
+    than it can take before its turn is over.
+    """
     first, *_, last = sorted(os.sched_getaffinity(0))
-    work = {"work": ["--delay", "fixed:1"], "echo": ["--size", 65536]}[asked]
-    with started(server_program, "epoll", *server) as (process, port):
+    spin, work, beside = [], [], contextlib.nullcontext()
+    if slower == "server":
+        spin = ["--workload", "work", "--delay-kind", "spin"]
+        work = ["--workload", "work", "--delay", "fixed:1"]
+    else:
+        work = ["--size", 65536]
+        beside = sharing(last, among=4)
+    with started(server_program, "epoll", *spin) as (process, port), beside:
         os.sched_setaffinity(process.pid, {first})
-        flags = ["--connections", 100, "--duration", 0.5, "--workload", asked]
+        flags = ["--connections", 1000, "--duration", 0.5, *work, *engine]
         result = client(
             client_program,
             port,
             *flags,
-            *work,
-            *engine,
             preexec_fn=lambda: os.sched_setaffinity(0, {last}),
         )
     assert least <= result["self"]["waiting_share"] <= most
