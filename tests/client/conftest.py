@@ -1,0 +1,34 @@
+"""Each engine of the load generator, where this machine has it."""
+
+from __future__ import annotations
+
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.client.harness import ENGINES
+
+#: how the client says that there is no io_uring
+NO_URING = (
+    "built without io_uring",
+    "client: uring: Function not implemented",
+    "client: uring: Operation not permitted",
+)
+#: one that has io_uring, but not all that the client asks of it
+OLD_KERNEL = tuple(map(int, re.findall(r"\d+", platform.release())[:2])) < (6, 12)
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, client_program: Path) -> list[str]:
+    """Give the flags of each engine; skip io_uring where this machine has none."""
+    flags = ["--engine", request.param]
+    probe = [client_program, "127.0.0.1:9", *flags]
+    done = subprocess.run(probe, capture_output=True, text=True)
+    old = OLD_KERNEL and done.stderr.startswith("client: uring: ")
+    if request.param == "uring" and (old or any(t in done.stderr for t in NO_URING)):
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    return flags

@@ -1,0 +1,115 @@
+"""Servers of our own that the load generator is pointed at, and how to read it."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ENGINES = ["epoll", "uring"]
+
+
+@dataclass
+class Seen:
+    """What a server of ours saw; written by its threads, read afterwards."""
+
+    port: int
+    peers: list[str] = field(default_factory=list)
+    bytes_in: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def count(self, data: bytes) -> bytes:
+        """Add what was received and hand it on."""
+        with self.lock:
+            self.bytes_in += len(data)
+        return data
+
+
+Handler = Callable[[socket.socket, Seen], None]
+
+
+@contextlib.contextmanager
+def serving(handler: Handler, *, backlog: int = 1024) -> Iterator[Seen]:
+    """Serve each connection with `handler` in a thread of its own."""
+    with socket.create_server(("127.0.0.1", 0), backlog=backlog) as listener:
+        seen = Seen(listener.getsockname()[1])
+        threading.Thread(target=accept, args=(listener, handler, seen)).start()
+        try:
+            yield seen
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+
+
+def accept(listener: socket.socket, handler: Handler, seen: Seen) -> None:
+    """Accept until the listener is shut down."""
+    with contextlib.suppress(OSError):
+        while True:
+            connection, peer = listener.accept()
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            seen.peers.append(peer[0])
+            threading.Thread(
+                target=serve_one, args=(handler, connection, seen), daemon=True
+            ).start()
+
+
+def serve_one(handler: Handler, connection: socket.socket, seen: Seen) -> None:
+    """Run the handler; a client that leaves is not an error of the test."""
+    with connection, contextlib.suppress(OSError):
+        handler(connection, seen)
+
+
+def echo(connection: socket.socket, seen: Seen) -> None:
+    """Answer everything with itself."""
+    while data := connection.recv(65536):
+        connection.sendall(seen.count(data))
+
+
+@contextlib.contextmanager
+def started(program: Path, *flags: str) -> Iterator[tuple[subprocess.Popen, int]]:
+    """Start build/server and give its process and port."""
+    with subprocess.Popen([program, *flags], stdout=subprocess.PIPE) as process:
+        try:
+            yield process, json.loads(process.stdout.readline())["port"]
+        finally:
+            process.terminate()
+
+
+def client(
+    program: Path, port: int, *flags: object, status: int = 0, **options: object
+) -> dict:
+    """Run the client to its end and return its result."""
+    done = subprocess.run(
+        [program, f"127.0.0.1:{port}", *map(str, flags)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        **options,
+    )
+    assert done.returncode == status, done.stderr
+    return json.loads(done.stdout)
+
+
+def errors(result: dict) -> dict[str, int]:
+    """Return the kinds of errors that occurred."""
+    return {kind: n for kind, n in result["errors"].items() if n}
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """Read a CSV file."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 10) -> None:
+    """Wait until the condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -1,0 +1,160 @@
+"""How many connections, from where, over whom spread, and how fast they are made."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import json
+import resource
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.client.harness import client, echo, errors, rows, serving, started
+
+
+def test_active_among_idle(client_program: Path, tmp_path: Path) -> None:
+    table = tmp_path / "connections.csv"
+    with serving(echo) as seen:
+        flags = ["--connections", 20, "--active", 4, "--requests", 5]
+        result = client(client_program, seen.port, *flags, "--per-connection", table)
+    counts = [int(row["requests"]) for row in rows(table)]
+    assert sorted(counts) == [0] * 16 + [5] * 4
+    assert result["connections"]["surviving"] == 20
+    assert result["fairness"]["users"] == result["active"] == 4
+
+
+def test_a_connection_per_few_requests(client_program: Path, engine: list[str]) -> None:
+    with serving(echo) as seen:
+        flags = ["--connections", 4, "--requests", 10, "--requests-per-connection", 3]
+        result = client(client_program, seen.port, *flags, *engine)
+    assert result["requests"]["completed"] == 40
+    assert len(seen.peers) == 4 * 4  # 3 + 3 + 3 + 1
+    assert result["connections"]["reconnects"] == 12
+    assert result["connect"]["n"] == 16
+    assert errors(result) == {}
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_threads_and_processes_share_the_work(client_program: Path, kind: str) -> None:
+    with serving(echo) as seen:
+        flags = ["--connections", 10, "--requests", 30, f"--{kind}", 3]
+        result = client(client_program, seen.port, *flags)
+    assert result[kind] == 3
+    assert result["requests"]["completed"] == result["response"]["n"] == 300
+    assert seen.bytes_in == 300 * 64
+    assert result["fairness"]["users"] == 10
+
+
+def test_sources(client_program: Path, engine: list[str]) -> None:
+    with serving(echo) as seen:
+        flags = ["--connections", 9, "--requests", 1]
+        sources = ["--sources", "127.0.0.5-127.0.0.7"]
+        result = client(client_program, seen.port, *flags, *sources, *engine)
+    assert result["sources"] == 3
+    assert sorted(seen.peers) == sorted(["127.0.0.5", "127.0.0.6", "127.0.0.7"] * 3)
+
+
+def test_who_reconnects_takes_another_source_each_time(
+    client_program: Path, engine: list[str]
+) -> None:
+    with serving(echo) as seen:
+        flags = ["--connections", 2, "--requests", 6, "--requests-per-connection", 1]
+        result = client(client_program, seen.port, *flags, *engine)
+    assert result["sources"] == 256
+    assert len(seen.peers) == 12
+    assert len(set(seen.peers)) == 7  # two users, each from six in a row
+
+
+def test_more_connections_than_descriptors(
+    client_program: Path, engine: list[str]
+) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+    with serving(echo) as seen:
+        flags = ["--connections", "100", "--duration", "0.1", *engine]
+        done = subprocess.run(
+            [client_program, f"127.0.0.1:{seen.port}", *flags],
+            capture_output=True,
+            text=True,
+            preexec_fn=limit,
+        )
+    result = json.loads(done.stdout)
+    census = result["connections"]
+    assert done.returncode == 0
+    assert 40 < census["attempted"] == census["established"] < 64
+    assert result["limits"]["descriptors"] == 100 - census["attempted"]
+    assert "--connections 100" in done.stderr
+    assert "--processes 2" in done.stderr
+
+
+def test_more_connections_than_any_number_of_processes_may_have(
+    client_program: Path,
+) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+
+    with serving(echo) as seen:
+        done = subprocess.run(
+            [client_program, f"127.0.0.1:{seen.port}", "--connections", "1000"],
+            capture_output=True,
+            text=True,
+            preexec_fn=limit,
+        )
+    assert done.returncode == 0
+    assert "even --processes 64 would hold only" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.serial
+def test_connect_rate(client_program: Path, engine: list[str]) -> None:
+    with serving(echo) as seen:
+        flags = ["--connections", 50, "--connect-rate", 200, "--requests", 1]
+        result = client(client_program, seen.port, *flags, *engine)
+    assert 0.24 < result["self"]["dialing_s"] < 0.6
+
+
+@pytest.mark.serial
+def test_connect_rate_is_kept_after_a_stall(client_program: Path) -> None:
+    """A server whose backlog is full for a while does not get all at once after it.
+
+    With 400 dials per second, 20 fall into 50 ms, beside as many of those that the
+    kernel tries again, and what the backlog held.
+    """
+    came: list[float] = []
+    kept: list[socket.socket] = []
+
+    def accept_late(listener: socket.socket) -> None:
+        time.sleep(0.8)
+        with contextlib.suppress(OSError):
+            while True:
+                kept.append(listener.accept()[0])
+                came.append(time.monotonic())
+
+    with socket.create_server(("127.0.0.1", 0), backlog=20) as listener:
+        threading.Thread(target=accept_late, args=(listener,), daemon=True).start()
+        flags = ["--connections", 600, "--active", 1, "--connect-rate", 400]
+        port = listener.getsockname()[1]
+        result = client(client_program, port, *flags, "--timeout", 0.2)
+        listener.shutdown(socket.SHUT_RDWR)
+    for connection in kept:
+        connection.close()
+    assert result["connections"]["established"] == 600
+    most = max(bisect.bisect(came, at + 0.05) - i for i, at in enumerate(came))
+    assert most < 150
+
+
+@pytest.mark.serial
+def test_connects_19000(client_program: Path, server_program: Path) -> None:
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 19100:
+        pytest.skip("a process may not open 19000 descriptors here")
+    with started(server_program, "epoll") as (_, port):
+        flags = ["--connections", 19000, "--active", 10, "--duration", 0.2]
+        result = client(client_program, port, *flags)
+    assert result["connections"]["surviving"] == 19000
+    assert result["self"]["dialing_s"] < 3

@@ -1,0 +1,130 @@
+"""Whatever a server does to its users is counted, by its kind."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+from tests.client.harness import Seen, client, echo, errors, serving, started
+
+
+def test_nobody_listens(client_program: Path, engine: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    began = time.monotonic()
+    result = client(client_program, port, "--connections", 9, *engine)
+    assert time.monotonic() - began < 2
+    census = result["connections"]
+    assert (census["asked"], census["attempted"], census["refused"]) == (9, 9, 9)
+    assert census["established"] == census["surviving"] == census["failed"] == 0
+    assert errors(result) == {"connect_refused": 9}
+    assert result["stop"] == "server_gone"
+    assert result["window"]["seconds"] == 0
+
+
+def test_backlog_that_is_full(client_program: Path, engine: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as listener:
+        port = listener.getsockname()[1]
+        flags = ["--connections", 8, "--connect-timeout", 0.3, "--timeout", 0.3]
+        result = client(client_program, port, *flags, "--duration", 0.5, *engine)
+    census = result["connections"]
+    failures = errors(result)
+    assert 0 < census["established"] < 8
+    assert failures["connect_timeout"] == census["failed"] == 8 - census["established"]
+    assert failures["timeout"] == census["established"]
+
+
+def test_silence_is_a_timeout(client_program: Path, engine: list[str]) -> None:
+    with serving(lambda connection, seen: time.sleep(2)) as seen:
+        flags = ["--connections", 3, "--timeout", 0.2, "--duration", 5]
+        result = client(client_program, seen.port, *flags, *engine)
+    assert errors(result) == {"timeout": 3}
+    assert result["requests"]["unanswered"] == 3
+    assert result["window"]["unanswered"] is None  # of the open loop only
+    assert result["fairness"]["longest_wait_ns"] > 0.2e9
+    assert result["stop"] == "server_gone"
+    assert result["self"]["seconds"] < 2
+
+
+def test_closed_and_reset_are_told_apart(
+    client_program: Path, engine: list[str]
+) -> None:
+    def end(connection: socket.socket, seen: Seen) -> None:
+        connection.recv(100)
+        if len(seen.peers) % 2:
+            linger = (1).to_bytes(4, sys.byteorder) + bytes(4)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+
+    for kind in ("reset", "closed"):
+        with serving(end) as seen:
+            seen.peers = [] if kind == "reset" else ["one more"]
+            result = client(client_program, seen.port, *engine)
+        assert errors(result) == {kind: 1}
+
+
+def test_refused_by_closing_at_once(client_program: Path, engine: list[str]) -> None:
+    """A server at its limit accepts and closes: established, but not surviving."""
+    with serving(lambda connection, seen: None) as seen:
+        result = client(client_program, seen.port, "--connections", 5, *engine)
+    assert result["connections"]["established"] == 5
+    assert result["connections"]["surviving"] == 0
+    assert sum(errors(result).values()) == 5
+
+
+def test_server_that_dies(
+    client_program: Path, server_program: Path, engine: list[str]
+) -> None:
+    with started(server_program, "epoll") as (process, port):
+        threading.Timer(0.4, process.kill).start()
+        flags = ["--connections", 50, "--duration", 20]
+        result = client(client_program, port, *flags, *engine)
+    assert result["stop"] == "server_gone"
+    assert result["requests"]["completed"] > 0
+    assert set(errors(result)) <= {"reset", "closed"}
+    assert sum(errors(result).values()) == 50
+    assert 0 < result["window"]["seconds"] < 5
+
+
+def test_census_counts_users_and_errors_count_events(
+    client_program: Path, server_program: Path, engine: list[str]
+) -> None:
+    """Users who were connected, and try again in vain, are not refused users."""
+    with started(server_program, "epoll") as (process, port):
+        threading.Timer(0.3, process.kill).start()
+        flags = ["--connections", 3, "--requests-per-connection", 1, "--duration", 20]
+        result = client(client_program, port, *flags, *engine)
+    census = result["connections"]
+    assert result["stop"] == "server_gone"
+    assert census["attempted"] == census["established"] == 3
+    assert census["refused"] == census["failed"] == census["surviving"] == 0
+    assert errors(result)["connect_refused"] > 3
+
+
+def test_arrivals_that_wait_for_a_user_who_is_away(
+    client_program: Path, server_program: Path, engine: list[str]
+) -> None:
+    """They have waited as well: nobody answers after 0.3 s of about 0.9 s."""
+    with started(server_program, "epoll") as (process, port):
+        threading.Timer(0.3, process.kill).start()
+        flags = ["--requests-per-connection", 5, "--rate", 200, "--duration", 0.8]
+        result = client(client_program, port, *flags, *engine)
+    assert result["fairness"]["longest_wait_ns"] > 0.3e9
+    assert result["window"]["unanswered"] > 60
+
+
+def test_users_come_back_after_a_failure(client_program: Path) -> None:
+    """With a connection per request a reset costs that request, not the user."""
+
+    def every_other(connection: socket.socket, seen: Seen) -> None:
+        if len(seen.peers) % 2:
+            echo(connection, seen)
+
+    with serving(every_other) as seen:
+        flags = ["--requests", 10, "--requests-per-connection", 1]
+        result = client(client_program, seen.port, *flags)
+    assert result["requests"]["completed"] + sum(errors(result).values()) >= 10
+    assert result["requests"]["completed"] >= 4
+    assert result["stop"] == "requests"

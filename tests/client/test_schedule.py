@@ -1,0 +1,209 @@
+"""When requests are made, and from when on their time is counted."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from connlab.drive import gates
+from tests.client.harness import Seen, client, echo, rows, serving
+
+
+def test_think_time_follows_littles_law(client_program: Path) -> None:
+    """N = X (R + Z): twenty users who think 20 ms make just under 1000 a second."""
+    with serving(echo) as seen:
+        flags = ["--connections", 20, "--think", 20, "--duration", 0.6]
+        result = client(client_program, seen.port, *flags)
+    response_s = result["response"]["mean_ns"] / 1e9
+    users = result["window"]["throughput_rps"] * (response_s + 0.020)
+    assert result["think_s"] == 0.02
+    assert users == pytest.approx(20, rel=0.1)
+
+
+@pytest.mark.parametrize("arrivals", ["poisson", "paced"])
+def test_open_loop_offers_what_was_asked(client_program: Path, arrivals: str) -> None:
+    flags = ["--connections", 10, "--rate", 2000, "--arrivals", arrivals]
+    with serving(echo) as seen:
+        results = [
+            client(client_program, seen.port, *flags, "--duration", 0.5, "--seed", seed)
+            for seed in (1, 1, 2)
+        ]
+    counts = [result["window"]["arrivals"] for result in results]
+    assert counts[0] == counts[1]  # the schedule is fixed before the run
+    assert counts[0] != counts[2] or arrivals == "paced"
+    spread = 0 if arrivals == "paced" else 4 * 1000**0.5
+    assert abs(counts[0] - 1000) <= spread + 1
+    for result in results:
+        assert result["loop"] == "open"
+        assert result["arrivals"] == arrivals
+        assert result["response"]["n"] == result["window"]["arrivals"]
+
+
+def test_arrivals_alone_change_nothing(client_program: Path) -> None:
+    with serving(echo) as seen:
+        flags = ["--arrivals", "paced", "--requests", 3]
+        result = client(client_program, seen.port, *flags)
+    assert (result["loop"], result["arrivals"]) == ("closed", None)
+
+
+def test_requests_that_are_never_answered_are_missed(
+    client_program: Path, engine: list[str]
+) -> None:
+    """Every fourth connection is starved; what the others got is not the whole.
+
+    Quantiles beyond the three quarters that were answered are not known, and the
+    trial may not be used.
+    """
+
+    turns = itertools.count()
+
+    def starve(connection: socket.socket, seen: Seen) -> None:
+        if next(turns) % 4:
+            echo(connection, seen)
+        else:
+            time.sleep(2)
+
+    with serving(starve) as seen:
+        flags = ["--connections", 8, "--drain", 0.2]
+        rate = ["--rate", 2000, "--arrivals", "paced", "--duration", 0.5]
+        result = client(client_program, seen.port, *flags, *rate, *engine)
+    window, response = result["window"], result["response"]
+    assert window["unanswered"] == window["arrivals"] - response["n"]
+    assert window["unanswered"] == pytest.approx(window["arrivals"] / 4, abs=2)
+    requests = result["requests"]
+    assert requests["unanswered"] == requests["arrivals"] - requests["completed"]
+    assert requests["sent"] - requests["completed"] == 2  # the rest never left
+    assert 0 < response["p50_ns"] < 0.1e9
+    assert response["p90_ns"] is response["p99_ns"] is response["p999_ns"] is None
+    verdict = gates.answered({"client": result})
+    assert verdict.ok is False
+    assert verdict.value == pytest.approx(0.25, abs=0.01)
+    assert verdict.threshold == 0.001
+
+
+@pytest.mark.parametrize("think", [[], ["--think", 10]], ids=["at-once", "think"])
+def test_lag_is_of_what_was_due_or_else_of_answers(
+    client_program: Path, engine: list[str], think: list
+) -> None:
+    """One lag per request in either case; never of both kinds in one figure."""
+    with serving(echo) as seen:
+        flags = ["--connections", 4, "--duration", 0.5, *think]
+        result = client(client_program, seen.port, *flags, *engine)
+    requests = result["window"]["requests"]
+    assert requests > 100
+    assert abs(result["self"]["lag_n"] - requests) <= (4 if think else 0)
+
+
+def test_both_clocks_see_a_stall_differently(client_program: Path) -> None:
+    """A server that stops for 300 ms: what users felt, and what one request took.
+
+    A closed loop asks nobody during the stall, so only few answers look slow. In the
+    open loop a hundred requests fell due meanwhile, and had to wait for their turn.
+    """
+
+    def stall(connection: socket.socket, seen: Seen) -> None:
+        while data := connection.recv(100):
+            seen.count(data)
+            if seen.bytes_in == 64 * 150:
+                time.sleep(0.3)
+            connection.sendall(data)
+
+    flags = ["--connections", 1, "--duration", 0.8, "--warmup", 0]
+    with serving(stall) as seen:
+        rate = ["--rate", 400, "--arrivals", "paced"]
+        result = client(client_program, seen.port, *flags, *rate)
+    assert result["service"]["max_ns"] > 0.25e9
+    assert result["service"]["p90_ns"] < 0.05e9
+    assert result["response"]["p90_ns"] > 0.15e9
+
+
+@pytest.mark.serial
+def test_byte_rate_of_a_block(client_program: Path, tmp_path: Path) -> None:
+    table = tmp_path / "connections.csv"
+    with serving(echo) as seen:
+        flags = ["--connections", 8, "--size", 100, "--byte-rate", 20000]
+        block = ["--block", 4, "--duration", 1, "--warmup", 0]
+        client(client_program, seen.port, *flags, *block, "--per-connection", table)
+    sent = [int(row["bytes_out"]) for row in rows(table)]
+    for first in (0, 4):
+        assert 16000 < sum(sent[first : first + 4]) < 21000
+
+
+@pytest.mark.parametrize("crews", [["--threads", 1], ["--threads", 2]])
+def test_settling_lets_each_user_ask_once_until_all_were_answered(
+    client_program: Path, engine: list[str], crews: list[str]
+) -> None:
+    """The slowest greeting holds up everybody, and the window has none of it."""
+    slow_until, early = [], []
+
+    def one_is_slow(connection: socket.socket, seen: Seen) -> None:
+        first = connection.recv(65536)
+        with seen.lock:
+            slow = not slow_until
+            slow_until.append(time.monotonic() + 0.3)
+        if slow:
+            time.sleep(0.3)
+        connection.sendall(first)
+        while data := connection.recv(65536):
+            early.append(time.monotonic() < slow_until[0])
+            connection.sendall(seen.count(data))
+
+    with serving(one_is_slow) as seen:
+        flags = ["--connections", 6, *engine, *crews, "--duration", 0.3, "--settle", 5]
+        result = client(client_program, seen.port, *flags)
+    assert early
+    assert not any(early)
+    assert result["window"]["warmup_s"] >= 0.3 + 0.1 - 0.01
+    assert result["response"]["max_ns"] < 300e6
+    assert result["window"]["requests"] > 100
+
+
+def test_settling_ends_though_somebody_is_never_answered(
+    client_program: Path, engine: list[str]
+) -> None:
+    silenced = []
+
+    def one_is_silent(connection: socket.socket, seen: Seen) -> None:
+        with seen.lock:
+            silent = not silenced
+            silenced.append(connection)
+        while data := connection.recv(65536):
+            if not silent:
+                connection.sendall(data)
+
+    with serving(one_is_silent) as seen:
+        flags = ["--connections", 3, *engine, "--duration", 0.2, "--settle", 0.2]
+        result = client(client_program, seen.port, *flags, "--drain", 0)
+    assert 0.2 <= result["window"]["warmup_s"] < 2
+    assert result["window"]["requests"] > 100
+    assert result["requests"]["unanswered"] == 1
+
+
+@pytest.mark.serial
+def test_recovers_a_known_delay(client_program: Path) -> None:
+    """Positive control: 5 ms more at the server are 5 ms more at the client.
+
+    Both sides look at the clock until the time has come: a core that idles wakes up
+    later the longer it idled, and a sleep may end late by a thousandth of itself. A
+    busy machine only ever adds, so the least response stands for each delay.
+    """
+    delay_ms = 0
+
+    def hold(connection: socket.socket, seen: Seen) -> None:
+        while data := connection.recv(100):
+            until = time.monotonic_ns() + delay_ms * 1_000_000
+            while time.monotonic_ns() < until:
+                pass
+            connection.sendall(data)
+
+    least = {5: [], 10: []}
+    with serving(hold) as seen:
+        for delay_ms in (5, 10) * 5:
+            flags = ["--duration", 0.3, "--warmup", 0, "--spin", "always"]
+            result = client(client_program, seen.port, *flags)
+            least[delay_ms].append(result["response"]["min_ns"] / 1e6)
+    assert min(least[10]) - min(least[5]) == pytest.approx(5, rel=0.01), least

@@ -1,0 +1,99 @@
+"""Stopped, killed or orphaned, the load generator says what it saw and is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.client.harness import echo, serving, wait_for
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_signal_ends_it_with_a_result(
+    client_program: Path, number: signal.Signals, processes: int
+) -> None:
+    with serving(echo) as seen:
+        flags = ["--connections", "4", "--duration", "30"]
+        command = [client_program, f"127.0.0.1:{seen.port}", *flags]
+        with subprocess.Popen(
+            [*command, "--processes", str(processes)], stdout=subprocess.PIPE
+        ) as process:
+            wait_for(lambda: seen.bytes_in > 10000)
+            process.send_signal(number)
+            began = time.monotonic()
+            result = json.loads(process.stdout.read())
+    assert process.returncode == 0
+    assert time.monotonic() - began < 2
+    assert result["stop"] == "interrupted"
+    assert result["requests"]["completed"] > 100
+    assert result["window"]["seconds"] < 20
+
+
+def test_loss_of_one_process_is_said(client_program: Path) -> None:
+    """The others stop, and what they saw is printed, but it is no success."""
+    with serving(echo) as seen:
+        flags = ["--connections", "4", "--duration", "30", "--processes", "2"]
+        with subprocess.Popen(
+            [client_program, f"127.0.0.1:{seen.port}", *flags],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            wait_for(lambda: seen.bytes_in > 1000)
+            tasks = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            os.kill(int(tasks.read_text().split()[0]), signal.SIGKILL)
+            output, diagnostics = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert b"killed by signal 9" in diagnostics
+    assert json.loads(output)["stop"] == "interrupted"
+
+
+def test_dies_with_its_parent(client_program: Path, tmp_path: Path) -> None:
+    """Killed with SIGKILL, a driver cannot clean up; the kernel does."""
+    script = (
+        "import subprocess, sys, time;"
+        "p = subprocess.Popen(sys.argv[1:]); print(p.pid, flush=True); time.sleep(60)"
+    )
+    with serving(echo) as seen:
+        flags = ["--connections", "4", "--duration", "60", "--processes", "2"]
+        command = [str(client_program), f"127.0.0.1:{seen.port}", *flags]
+        with subprocess.Popen(
+            [sys.executable, "-c", script, *command], stdout=subprocess.PIPE
+        ) as parent:
+            child = int(parent.stdout.readline())
+            wait_for(lambda: seen.bytes_in > 1000)
+            workers = Path(f"/proc/{child}/task/{child}/children").read_text().split()
+            parent.kill()
+    assert len(workers) == 2
+    for pid in [child, *map(int, workers)]:
+        wait_for(lambda pid=pid: not is_running(pid))
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process exists and is more than a zombie."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")")[-1].split()[0] != "Z"
+    return False
+
+
+def test_interrupted_while_connecting(client_program: Path) -> None:
+    with serving(echo) as seen:
+        flags = ["--connections", "1000", "--connect-rate", "20"]
+        with subprocess.Popen(
+            [client_program, f"127.0.0.1:{seen.port}", *flags], stdout=subprocess.PIPE
+        ) as process:
+            wait_for(lambda: len(seen.peers) > 3)
+            process.send_signal(signal.SIGINT)
+            result = json.loads(process.stdout.read())
+    assert result["stop"] == "interrupted"
+    assert 3 < result["connections"]["established"] < 500
+    assert result["connections"]["asked"] == 1000
+    assert result["window"]["seconds"] == 0

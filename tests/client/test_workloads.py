@@ -1,0 +1,119 @@
+"""Work and http: what is asked, and which answers are right."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import statistics
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.client.harness import Seen, client, errors, serving
+
+
+def work(connection: socket.socket, seen: Seen) -> None:
+    """Wait as long as the line says, answer the bucket's new value."""
+    stream = connection.makefile("rw", newline="\n")
+    for line in stream:
+        delay_us, bucket = map(int, line.split())
+        with seen.lock:
+            seen.peers.append(f"{delay_us} {bucket}")
+        time.sleep(delay_us / 1e6)
+        stream.write(f"{delay_us + 1000}\n")
+        stream.flush()
+
+
+@pytest.mark.parametrize(
+    ("delay", "lowest", "highest"),
+    [
+        ("fixed:5", 5000, 5000),
+        ("uniform:5:2", 3000, 7000),
+        ("bimodal:5ms:4ms", 1000, 9000),
+        ("exponential:2000us", 0, 60000),
+    ],
+)
+def test_work_asks_for_delays(
+    client_program: Path, delay: str, lowest: int, highest: int
+) -> None:
+    with serving(work) as seen:
+        flags = ["--workload", "work", "--delay", delay, "--buckets", 3]
+        result = client(
+            client_program, seen.port, *flags, "--connections", 5, "--requests", 10
+        )
+    asked = [tuple(map(int, text.split())) for text in seen.peers if " " in text]
+    delays = [delay_us for delay_us, _ in asked]
+    assert len(asked) == result["requests"]["completed"] == 50
+    assert lowest <= min(delays)
+    assert max(delays) <= highest
+    assert {bucket for _, bucket in asked} == {0, 1, 2}
+    assert result["response"]["mean_ns"] > 1000 * statistics.mean(delays)
+    assert errors(result) == {}
+
+
+def test_work_answers_that_are_too_small(client_program: Path) -> None:
+    def forget(connection: socket.socket, seen: Seen) -> None:
+        while connection.recv(100):
+            connection.sendall(b"3\n")
+
+    with serving(forget) as seen:
+        flags = ["--workload", "work", "--delay", "1ms"]
+        result = client(client_program, seen.port, *flags)
+    assert errors(result) == {"mismatch": 1}
+
+
+def page(*, version: str = "1.1", status: str = "200 OK", length: bool = True):
+    """Return a handler that answers requests as an HTTP server would."""
+
+    def handle(connection: socket.socket, seen: Seen) -> None:
+        stream = connection.makefile("rwb")
+        while request := stream.readline():
+            headers = http.client.parse_headers(stream)
+            with seen.lock:
+                seen.bytes_in += 1
+            assert request == b"GET /a/page HTTP/1.1\r\n"
+            stream.write(f"HTTP/{version} {status}\r\n".encode())
+            if length:
+                stream.write(b"Content-Length: 10000\r\n")
+            stream.write(b"\r\n" + b"x" * 10000)
+            stream.flush()
+            if headers["Connection"] == "close" or version == "1.0":
+                return
+
+    return handle
+
+
+@pytest.mark.parametrize(
+    ("options", "connections"),
+    [({}, 3), ({"version": "1.0"}, 30), ({"version": "1.0", "length": False}, 30)],
+    ids=["keep-alive", "close", "to-the-end"],
+)
+def test_http(
+    client_program: Path, engine: list[str], options: dict, connections: int
+) -> None:
+    with serving(page(**options)) as seen:
+        flags = ["--workload", "http", "--path", "/a/page", "--requests", 10]
+        result = client(client_program, seen.port, *flags, "--connections", 3, *engine)
+    assert errors(result) == {}
+    assert result["requests"]["completed"] == seen.bytes_in == 30
+    assert len(seen.peers) == connections
+    assert result["bytes"]["received"] > 300000
+
+
+def test_http_says_that_it_will_close(client_program: Path) -> None:
+    with serving(page()) as seen:
+        flags = ["--workload", "http", "--path", "/a/page"]
+        per = ["--requests", 6, "--requests-per-connection", 2]
+        result = client(client_program, seen.port, *flags, *per)
+    assert len(seen.peers) == 3
+    assert errors(result) == {}
+
+
+def test_http_status_is_an_error_but_an_answer(client_program: Path) -> None:
+    with serving(page(status="503 Busy")) as seen:
+        flags = ["--workload", "http", "--path", "/a/page", "--requests", 4]
+        result = client(client_program, seen.port, *flags)
+    assert errors(result) == {"status": 4}
+    assert result["requests"]["completed"] == 4
+    assert result["connections"]["surviving"] == 1
