@@ -108,180 +108,6 @@ static void make_paces(struct crew *crew, uint64_t now_ns)
             crew->dice);
 }
 
-/* Arrivals in proportion to the crew's share of active users. */
-static void make_arrivals(struct crew *crew)
-{
-    const struct plan *plan = crew->plan;
-    if (plan->rate == 0 || crew->active_count == 0)
-        return;
-    crew->arrivals = pace_make(
-        plan->arrivals,
-        plan->rate * (double)crew->active_count / (double)plan->active,
-        (double)crew->number / (double)plan_crews(plan),
-        crew->record->start_ns,
-        dice_make(plan->seed, 2 * crew->number + 1));
-}
-
-/* --- phases ------------------------------------------------------------- */
-
-static uint64_t seconds_ns(double s)
-{
-    return (uint64_t)(s * (double)NS_PER_S);
-}
-
-/* The warm-up begins, after which the window opens. */
-static void begin_warmup(struct crew *crew, uint64_t at_ns)
-{
-    const struct plan *plan = crew->plan;
-    uint64_t from = at_ns + seconds_ns(plan->warmup_s);
-    uint64_t to = plan->requests ? UINT64_MAX
-                                 : from + seconds_ns(plan->duration_s);
-    record_begin(crew->record, crew->record->start_ns, from, to);
-}
-
-static void begin_load(struct crew *crew, uint64_t start_ns)
-{
-    record_begin(crew->record, start_ns, UINT64_MAX, UINT64_MAX);
-    crew->greeting = crew->plan->settle_s > 0;
-    if (!crew->greeting)
-        begin_warmup(crew, start_ns);
-    make_arrivals(crew);
-    crew->phase = PHASE_LOADING;
-}
-
-static bool is_settling(const struct crew *crew)
-{
-    return crew->phase == PHASE_LOADING && crew->record->from_ns == UINT64_MAX;
-}
-
-static void say_greeted(struct crew *crew, bool late)
-{
-    if (late || !crew->said_greeted)
-        board_greeted(crew->board, late);
-    crew->said_greeted = true;
-}
-
-static void say_going(struct crew *crew)
-{
-    if (!crew->said_going)
-        board_going(crew->board);
-    crew->said_going = true;
-}
-
-/* Everybody asks once and rests. A server that still starts a thread for each
- * client could not while the others press on, and they would have it alone. */
-static void greet(struct crew *crew, uint64_t now_ns)
-{
-    uint64_t patience = seconds_ns(crew->plan->settle_s);
-    bool late = now_ns >= crew->record->start_ns + patience;
-    if (late || crew->answered >= crew->live_count)
-        say_greeted(crew, late);
-    uint64_t greeted = atomic_load(&crew->board->greeted_ns);
-    if (greeted && now_ns >= greeted) {
-        crew->greeting = false;
-        crew->next_start = 0;
-    }
-}
-
-/* Greeted, all go on, and then the warm-up begins. */
-static void settle(struct crew *crew, uint64_t now_ns)
-{
-    if (crew->greeting) {
-        greet(crew, now_ns);
-        return;
-    }
-    if (crew->next_start == crew->count)
-        say_going(crew);
-    uint64_t going = atomic_load(&crew->board->going_ns);
-    uint64_t greeted = atomic_load(&crew->board->greeted_ns);
-    if (going || now_ns > greeted + seconds_ns(crew->plan->settle_s))
-        begin_warmup(crew, going ? going : now_ns);
-}
-
-static void measure(struct crew *crew, bool on)
-{
-    if (on == crew->measuring)
-        return;
-    crew->measuring = on;
-    if (on)
-        crew->cpu_at_from_ns = clock_thread_cpu_ns();
-    else
-        crew->record->window_cpu_ns =
-            clock_thread_cpu_ns() - crew->cpu_at_from_ns;
-}
-
-static void end(struct crew *crew, enum board_stop why)
-{
-    measure(crew, false);
-    if (crew->plan->settle_s > 0) {        /* nobody shall wait for us */
-        say_greeted(crew, false);
-        say_going(crew);
-    }
-    crew->record->end = why;
-    crew->phase = PHASE_OVER;
-}
-
-static bool has_arrivals(const struct crew *crew)
-{
-    return crew->phase == PHASE_LOADING && crew->arrivals.gap_ns > 0
-           && pace_due_ns(&crew->arrivals) < crew->record->to_ns;
-}
-
-static void end_load(struct crew *crew, uint64_t now_ns)
-{
-    struct record *r = crew->record;
-    if (is_settling(crew))
-        settle(crew, now_ns);
-    if (now_ns >= r->from_ns && now_ns < r->to_ns)
-        measure(crew, true);
-    if (crew->active_count && crew->live_count == 0)
-        end(crew, crew->finished ? STOP_REQUESTS : STOP_SERVER_GONE);
-    else if (!crew->active_count && atomic_load(&crew->board->busy) == 0)
-        end(crew, STOP_NONE);
-    else if (now_ns >= r->to_ns && !has_arrivals(crew)) {
-        measure(crew, false);
-        crew->phase = PHASE_DRAINING;
-    }
-}
-
-/* Requests that somebody still waits for: sent, or queued behind those. */
-static bool is_drained(const struct crew *crew, uint64_t now_ns)
-{
-    return (crew->asking == 0 && crew->dialing == 0)
-           || now_ns >= crew->record->to_ns + seconds_ns(crew->plan->drain_s);
-}
-
-static void change_phase(struct crew *crew, uint64_t now_ns)
-{
-    uint64_t start;
-    if (atomic_load(&crew->board->interrupted)) {
-        end(crew, STOP_INTERRUPTED);
-        return;
-    }
-    switch (crew->phase) {
-    case PHASE_DIALING:
-        if (crew->settled == crew->count) {
-            crew->phase = PHASE_WAITING;
-            board_ready(crew->board, 1);
-        }
-        break;
-    case PHASE_WAITING:
-        start = atomic_load(&crew->board->start_ns);
-        if (start && now_ns >= start)
-            begin_load(crew, start);
-        break;
-    case PHASE_LOADING:
-        end_load(crew, now_ns);
-        break;
-    case PHASE_DRAINING:
-        if (is_drained(crew, now_ns))
-            end(crew, STOP_DURATION);
-        break;
-    case PHASE_OVER:
-        break;
-    }
-}
-
 /* --- what the clock makes due ------------------------------------------- */
 
 /* A server that has taken nobody for a while may take nobody ever: the rest
@@ -340,7 +166,7 @@ static void start_some(struct crew *crew, uint64_t now_ns)
 /* Poisson arrivals fall on a random user, paced ones on each in turn. */
 static void take_arrivals(struct crew *crew)
 {
-    for (int i = 0; i < ARRIVALS_AT_ONCE && has_arrivals(crew); i++) {
+    for (int i = 0; i < ARRIVALS_AT_ONCE && crew_has_arrivals(crew); i++) {
         uint64_t now = clock_now_ns(), due = pace_due_ns(&crew->arrivals);
         if (due > now || crew->live_count == 0)
             return;
@@ -369,10 +195,10 @@ static void check_timeout(struct crew *crew, struct user *u, uint64_t now_ns)
 {
     uint64_t waited = now_ns > u->since_ns ? now_ns - u->since_ns : 0;
     if (u->state == USER_DIALING
-        && waited > seconds_ns(crew->plan->connect_timeout_s))
+        && waited > clock_seconds_ns(crew->plan->connect_timeout_s))
         crew_on_connected(crew, u, ETIMEDOUT);
     else if (u->state == USER_ASKING
-             && waited > seconds_ns(crew->plan->timeout_s))
+             && waited > clock_seconds_ns(crew->plan->timeout_s))
         crew_fail(crew, u, FAIL_TIMEOUT);
 }
 
@@ -407,7 +233,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 static uint64_t due_ns(const struct crew *crew, uint64_t now_ns)
 {
     uint64_t due = agenda_due_ns(&crew->agenda);
-    if (has_arrivals(crew))
+    if (crew_has_arrivals(crew))
         due = earlier(due, pace_due_ns(&crew->arrivals));
     if (crew->phase == PHASE_DIALING && crew->dials.gap_ns > 0
         && crew->next_dial < crew->count && has_room(crew, now_ns))
@@ -423,7 +249,7 @@ static uint64_t patience_ns(const struct crew *crew, uint64_t now_ns)
         || due <= now_ns || due - now_ns <= spin)
         return 0;
     uint64_t until = earlier(due - spin, now_ns + NAP_NS);
-    if (crew->phase == PHASE_WAITING || is_settling(crew))
+    if (crew->phase == PHASE_WAITING || crew_is_settling(crew))
         until = now_ns + NS_PER_MS;
     if (crew->phase == PHASE_LOADING)
         until = earlier(until, now_ns < crew->record->from_ns
@@ -448,7 +274,7 @@ static void turn(struct crew *crew)
 {
     uint64_t now = clock_now_ns();
     count_spin(crew, now);
-    change_phase(crew, now);
+    crew_change_phase(crew, now);
     dial_some(crew, now);
     start_some(crew, now);
     take_arrivals(crew);

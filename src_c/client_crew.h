@@ -1,7 +1,8 @@
 /* client_crew.h -- a thread of the client and the users it plays.
  *
- * client_crew.c is the loop: phases, and what falls due by the clock.
- * client_events.c says what an event of a connection leads to.
+ * client_crew.c is the loop, and what falls due by the clock.
+ * client_phases.c says where the run stands, client_events.c what an event of
+ * a connection leads to.
  */
 #ifndef CLIENT_CREW_H
 #define CLIENT_CREW_H
@@ -64,7 +65,16 @@ struct crew {
  * process with status 1 when nothing can be set up. */
 void crew_run(const struct plan *plan, struct board *board, unsigned number);
 
-/* --- between the two files ---------------------------------------------- */
+/* --- between the three files -------------------------------------------- */
+
+/* Goes on to the next phase where it is time for it. */
+void crew_change_phase(struct crew *crew, uint64_t now_ns);
+
+/* Loading, but the warm-up has not begun: see --settle. */
+bool crew_is_settling(const struct crew *crew);
+
+/* The open loop has an arrival left that falls into the load. */
+bool crew_has_arrivals(const struct crew *crew);
 
 /* Connects a user that is AWAY. */
 void crew_dial(struct crew *crew, struct user *u);

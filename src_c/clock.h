@@ -25,6 +25,11 @@ static inline uint64_t clock_thread_cpu_ns(void)
     return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
+static inline uint64_t clock_seconds_ns(double s)
+{
+    return (uint64_t)(s * (double)NS_PER_S);
+}
+
 static inline struct timespec clock_timespec(uint64_t ns)
 {
     return (struct timespec){.tv_sec = (time_t)(ns / NS_PER_S),
