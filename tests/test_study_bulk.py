@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 import study_made as made
 
-from connlab.study import bulk, claims, verdicts
+from connlab.study import bulk, claims, finding
+from connlab.study.rules import apply
 
 NOTEBOOK = rules.ROOT / "notebooks" / "05-bulk.ipynb"
 SIZE = 1000
@@ -123,10 +124,10 @@ def test_lost_connections_are_said(tmp_path):
 def test_a_rule_selects_clients_without_a_limit(tmp_path):
     frame = run(tmp_path)
     cell = {"model": "epoll", "connections": 100, "size": str(SIZE)}
-    free = verdicts.select(frame, {**cell, "byte_rate": None})
+    free = finding.select(frame, {**cell, "byte_rate": None})
     assert set(free["clients"]) == {bulk.FREE}
     assert len(free) == 6
-    assert len(verdicts.select(frame, {**cell, "byte_rate": 10_000})) == 6
+    assert len(finding.select(frame, {**cell, "byte_rate": 10_000})) == 6
 
 
 @pytest.mark.parametrize(("kept", "verdict"), [(800, "holds"), (1000, "does not hold")])
@@ -153,7 +154,7 @@ def test_the_share_that_is_served_counts_trials_that_lost_clients(kept, verdict)
     frame = pd.DataFrame(rows)
     frame["surviving"] = frame["surviving"].clip(upper=1000)
     (claim,) = (c for c in claims.ledger() if c.id == "W6")
-    share, wait = verdicts.apply(frame, claim.rule).parts
+    share, wait = apply(frame, claim.rule).parts
     assert share.verdict == verdict
     assert share.effect.value == pytest.approx(1000 / min(kept + 0.5, 1000))
     if kept == 1000:

@@ -8,7 +8,7 @@ import study_made as made
 import yaml
 
 from connlab.study import claims
-from connlab.study.verdicts import Finding
+from connlab.study.finding import Finding
 
 CLAIM = claims.ledger()[0]
 

@@ -11,8 +11,9 @@ import study_made as made
 
 from connlab import schema
 from connlab.drive import plan as grid
-from connlab.study import claims, frames, look, verdicts
+from connlab.study import claims, frames, look
 from connlab.study import guestbook as gb
+from connlab.study.rules import apply
 
 NOTEBOOK = rules.ROOT / "notebooks" / "04-guestbook.ipynb"
 
@@ -275,7 +276,7 @@ def test_the_claims_of_this_study_find_their_cells(tmp_path):
     frame, _ = run(tmp_path, plan=plan, cv=0.002)
     mine = {c.id: c for c in claims.ledger() if c.study == gb.STUDY}
     assert {"H1", "H2", "H3", "H4", "H5", "H6"} <= set(mine)
-    found = {i: verdicts.apply(frame, c.rule) for i, c in mine.items()}
+    found = {i: apply(frame, c.rule) for i, c in mine.items()}
     assert found["H4"].verdict == "holds"
     assert found["H6"].verdict == "holds"
     assert [p.effect.n for p in found["H6"].parts] == [5] * 4

@@ -11,9 +11,10 @@ import study_made as made
 
 from connlab import parameters
 from connlab.drive import plan as grid
-from connlab.study import pools, sizing, verdicts
+from connlab.study import pools, sizing
 from connlab.study.pools_plan import CAP, DELAYS, IN_WORDS, Plan, core_levels
 from connlab.study.queueing import finite_source
+from connlab.study.rules import apply
 
 NOTEBOOK = rules.ROOT / "notebooks" / "03-pools.ipynb"
 PLAN = Plan(cores=(1, 2), sizes=(1, 4, 16, 64, 128, 256), loads=(0.5,))
@@ -258,7 +259,7 @@ def test_a_pool_that_still_grows_settles_nothing(tmp_path):
     assert "still growing at 16" in pools.best(results, frame)
     rule = {"rule": "best_pool", "arm": {"model": "pool", "delay": "fixed:2"}}
     rule["arm"]["delay_kind"] = "sleep"
-    found = verdicts.apply(frame, rule)
+    found = apply(frame, rule)
     assert found.verdict == "not testable here"
     assert "still growing" in found.why
 
@@ -278,7 +279,7 @@ BEST_POOL = {"rule": "best_pool", "arm": STEADY}
 def test_the_rule_of_the_best_pool(tmp_path, cost, verdict, reached):
     frame, _ = run(tmp_path)
     frame["server_cpu_per_request_s"] *= cost
-    found = verdicts.apply(frame, BEST_POOL)
+    found = apply(frame, BEST_POOL)
     assert found.verdict == verdict
     assert "predicted" in found.why
     assert found.effect.value == pytest.approx(reached, rel=0.02)
@@ -292,7 +293,7 @@ def test_the_best_pool_is_judged_by_pools_that_were_measured(tmp_path, share, ve
     plan = Plan(sizes=(1, 4, 16, 64, 128, 256, 512))
     frame, _ = run(tmp_path, plan=plan)
     frame = slowed(slowed(frame, 512, 0.97), 128, share)
-    found = verdicts.apply(frame, BEST_POOL)
+    found = apply(frame, BEST_POOL)
     assert found.verdict == verdict
     assert found.effect.value == pytest.approx(share, rel=0.02)
     assert "128 workers, against 256, the best pool" in found.why
@@ -300,10 +301,10 @@ def test_the_best_pool_is_judged_by_pools_that_were_measured(tmp_path, share, ve
 
 def test_a_pool_that_serves_less_is_not_the_best_even_while_others_grow(tmp_path):
     frame, _ = run(tmp_path)
-    less = verdicts.apply(slowed(frame, 128, 0.84), BEST_POOL)
+    less = apply(slowed(frame, 128, 0.84), BEST_POOL)
     assert less.verdict == "does not hold"
     few = slowed(frame[frame["workers"] <= 128], 128, 1.1)
-    most = verdicts.apply(few, BEST_POOL)
+    most = apply(few, BEST_POOL)
     assert most.verdict == "not testable here"
     assert "still growing at 128" in most.why
 
@@ -311,7 +312,7 @@ def test_a_pool_that_serves_less_is_not_the_best_even_while_others_grow(tmp_path
 def test_a_pool_of_about_the_predicted_size_has_to_be_measured(tmp_path):
     frame, _ = run(tmp_path)
     frame["server_cpu_per_request_s"] *= 0.1
-    found = verdicts.apply(frame, BEST_POOL)
+    found = apply(frame, BEST_POOL)
     assert found.verdict == "not testable here"
     assert "no pool of about that size was measured" in found.why
 
@@ -320,7 +321,7 @@ def test_the_rule_of_the_best_pool_says_what_is_missing(tmp_path):
     frame, _ = run(tmp_path)
     for arm in ({"model": "pool", "delay": "fixed:3"}, {"workers": 16}):
         rule = {"rule": "best_pool", "arm": arm}
-        assert verdicts.apply(frame, rule).verdict == "not testable here"
+        assert apply(frame, rule).verdict == "not testable here"
 
 
 def test_computing_workers_are_as_many_as_cores(tmp_path):

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connlab.study import verdicts
-from connlab.study.verdicts import RuleError, apply
+from connlab.study import finding
+from connlab.study.finding import RuleError
+from connlab.study.rules import apply
 
 
 def trials(
@@ -471,8 +472,8 @@ def test_a_cell_that_is_a_bound_weighs_nothing():
 
 def test_a_cell_may_want_that_nothing_was_said():
     frame = two(100, 300).assign(cores=pd.array([1, None] * 10, dtype="Int64"))
-    assert len(verdicts.select(frame, {"cores": None})) == 10
-    assert set(verdicts.select(frame, {"cores": 1})["model"]) == {"pool"}
+    assert len(finding.select(frame, {"cores": None})) == 10
+    assert set(finding.select(frame, {"cores": 1})["model"]) == {"pool"}
     rule = {"rule": "value", "metric": "throughput_rps"}
     found = apply(frame, rule | {"arm": {"delay": ["a", "b"], "cores": None}})
     assert found.why == "not measured here: a or b"
@@ -546,7 +547,7 @@ def test_rules_refuse_words_that_they_do_not_know():
 
 
 def test_all_verdicts_are_seen_in_this_module():
-    assert set(verdicts.VERDICTS) == {
+    assert set(finding.VERDICTS) == {
         "holds",
         "holds in part",
         "does not hold",

@@ -4,7 +4,7 @@
                                                   -> runs/NAME/claims/results.json
 
 An entry is data: who claims it, the claim in our words, the number as published, the
-conditions there and here, and a rule of `connlab.study.verdicts` over the trials of
+conditions there and here, and a rule of `connlab.study.rules` over the trials of
 one study. Nothing in the ledger can name a verdict: it comes from the rule.
 """
 
@@ -20,10 +20,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from connlab import schema
-from connlab.study import calibration, frames, results, verdicts
+from connlab.study import calibration, frames, results, rules
+from connlab.study.finding import VERDICTS, Finding, Verdict, untestable
 from connlab.study.formatting import counted, listing
 from connlab.study.tables import Column, Table
-from connlab.study.verdicts import VERDICTS, Finding
 
 STUDY = "claims"
 CASES = "cases"
@@ -114,10 +114,10 @@ def published(name: str, folder: Path | None = None) -> pd.DataFrame:
 def judge(claim: Claim, frame: pd.DataFrame | None) -> Finding:
     """Apply a claim's rule; `frame` is None when no study of it was run."""
     if claim.untestable:
-        return verdicts.untestable(claim.untestable)
+        return untestable(claim.untestable)
     if frame is None or frame.empty:
-        return verdicts.untestable(f"study {listing(claim.studies)} was not run")
-    return verdicts.apply(frame, claim.rule)
+        return untestable(f"study {listing(claim.studies)} was not run")
+    return rules.apply(frame, claim.rule)
 
 
 def judge_all(
@@ -211,7 +211,7 @@ def answer(judged: Sequence[Judged]) -> str:
     return f"Of {counted(len(judged), 'claim')} of earlier reports {listing(said)}."
 
 
-_SAID: dict[verdicts.Verdict, tuple[str, str]] = {
+_SAID: dict[Verdict, tuple[str, str]] = {
     "holds": ("holds", "hold"),
     "holds in part": ("holds in part", "hold in part"),
     "does not hold": ("does not hold", "do not hold"),

@@ -19,7 +19,7 @@ from typing import Any
 
 import pandas as pd
 
-from connlab.study import figures, look, reporting, tables, verdicts
+from connlab.study import figures, look, reporting, rules, tables
 from connlab.study.cells import Compared, compare_cells, is_bound, summarise
 from connlab.study.drawing import Picture, sentence
 from connlab.study.formatting import aside, counted, listing, number_text, plain
@@ -337,9 +337,7 @@ def served(frame: pd.DataFrame) -> str:
 
 def weighed(frame: pd.DataFrame) -> str:
     """Say whether the number of workers or the model moves throughput more."""
-    found = verdicts.outweighs(
-        turns(frame), metric=RATE, factor="workers", other="model"
-    )
+    found = rules.outweighs(turns(frame), metric=RATE, factor="workers", other="model")
     head = "Tuning against architecture, here workers against model: "
     if found.effect is None:
         return f"{head}not testable here ({found.why})."

@@ -1,0 +1,97 @@
+"""Rules that turn trials into a verdict on a claim.
+
+    trials of a study + a rule's own words -> effect, interval, verdict, reason
+
+Each rule is a small function of a frame and of what the ledger says to look at; one row
+of `RULES` makes it known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from connlab.study.finding import Finding, RuleError, Verdict, untestable
+from connlab.study.rules.census import all_true, outlasts, survives
+from connlab.study.rules.published import published_busy, published_rates
+from connlab.study.rules.ratios import compare
+from connlab.study.rules.scatter import outweighs, steadier
+from connlab.study.rules.values import best_pool, value
+
+
+def every(frame: pd.DataFrame, *, parts: Sequence[Mapping[str, Any]]) -> Finding:
+    """Apply several rules; the claim holds when all of them hold.
+
+    Parts that could not be tested keep a claim from holding whole, not from holding
+    in part. The effect shown is that of the first part that has one.
+    """
+    found = tuple(apply(frame, part) for part in parts)
+    if not found:
+        return untestable("no part")
+    words = {part.verdict for part in found}
+    if len(words) == 1:
+        verdict = found[0].verdict
+    elif words & {"holds", "holds in part"}:
+        verdict = "holds in part"
+    else:
+        verdict = "does not hold"
+    effect = next((f for f in found if f.effect is not None), found[0])
+    return Finding(verdict, _added_up(found), effect.effect, effect.unit, found)
+
+
+_IN_SUMS: dict[Verdict, str] = {
+    "holds in part": "in part",
+    "does not hold": "not",
+    "not testable here": "not testable",
+}
+"""What a sum of parts says of those that do not hold."""
+
+
+def _added_up(found: Sequence[Finding]) -> str:
+    """Count parts by verdict; say why those that do not hold do not.
+
+    Where parts of one verdict have several reasons, the first is said.
+    """
+    holding = sum(part.verdict == "holds" for part in found)
+    said = [f"{holding} of {len(found)} parts hold"]
+    for verdict, words in _IN_SUMS.items():
+        reasons = [part.why for part in found if part.verdict == verdict]
+        if reasons:
+            first = "" if len(set(reasons)) == 1 else "first: "
+            said.append(f"{len(reasons)} {words} ({first}{reasons[0]})")
+    return ", ".join(said)
+
+
+RULES: dict[str, Callable[..., Finding]] = {
+    "compare": compare,
+    "survives": survives,
+    "outlasts": outlasts,
+    "value": value,
+    "steadier": steadier,
+    "outweighs": outweighs,
+    "published_busy": published_busy,
+    "published_rates": published_rates,
+    "best_pool": best_pool,
+    "all_true": all_true,
+    "every": every,
+}
+
+
+def apply(frame: pd.DataFrame, rule: Mapping[str, Any]) -> Finding:
+    """Apply a rule as the ledger writes it: its name under ``rule``, then its words.
+
+    Raises
+    ------
+    RuleError
+        For an unknown rule, or words that it does not take.
+    """
+    words = dict(rule)
+    name = words.pop("rule", None)
+    if name not in RULES:
+        raise RuleError(f"unknown rule {name!r} (known: {', '.join(RULES)})")
+    try:
+        return RULES[name](frame, **words)
+    except TypeError as error:
+        raise RuleError(f"rule {name}: {error}") from error
