@@ -12,7 +12,7 @@ from connlab import schema
 _HEAD = """\
 # Runs: what was measured
 
-<!-- Made by `python -m connlab.drive.describe`; change connlab/schema.py instead. -->
+<!-- Made by `python -m connlab.drive.describe`; change connlab/schema instead. -->
 
 A run is a folder of facts about one machine; each study in it is a folder of trials.
 Facts are appended and never edited; all that is derived from them can be thrown away
