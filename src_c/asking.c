@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "clock.h"
+#include "owner.h"
 #include "upstream.h"
 
 struct line {
@@ -21,36 +22,30 @@ struct line {
 
 struct upstream_pool {
     struct line lines[UPSTREAM_LINKS];
-    struct client *first, *last;
-    unsigned waiting;
+    struct node clients;        /* who wait */
+    unsigned waiting;           /* how many */
 };
+
+/* NULL: memory is out. */
+static struct upstream_pool *make_pool(void)
+{
+    struct upstream_pool *pool = calloc(1, sizeof *pool);
+    if (pool)
+        list_init(&pool->clients);
+    return pool;
+}
 
 /* --- those who wait --------------------------------------------------- */
 
 static void join(struct upstream_pool *pool, struct client *client)
 {
-    client->queued = true;
-    client->behind = NULL;
-    client->ahead = pool->last;
-    if (pool->last)
-        pool->last->behind = client;
-    else
-        pool->first = client;
-    pool->last = client;
+    list_append(&pool->clients, &client->place);
     pool->waiting++;
 }
 
 static void leave(struct upstream_pool *pool, struct client *client)
 {
-    if (client->ahead)
-        client->ahead->behind = client->behind;
-    else
-        pool->first = client->behind;
-    if (client->behind)
-        client->behind->ahead = client->ahead;
-    else
-        pool->last = client->ahead;
-    client->queued = false;
+    list_leave(&client->place);
     pool->waiting--;
 }
 
@@ -58,7 +53,7 @@ void asking_begin(struct loop *loop, struct client *client)
 {
     uint64_t deadline_ns = clock_now_ns() + UPSTREAM_PATIENCE_NS;
     if (!loop->upstream)
-        loop->upstream = calloc(1, sizeof *loop->upstream);
+        loop->upstream = make_pool();
     if (!loop->upstream ||
         !timers_set(&loop->timers, &client->timer, deadline_ns)) {
         loop_pursue(loop, client, conn_failed(&client->conn, ENOMEM));
@@ -162,7 +157,7 @@ void asking_ready(struct loop *loop, struct source *source, unsigned ready)
 void asking_cancel(struct loop *loop, struct client *client)
 {
     struct line *line = client->line;
-    if (client->queued)
+    if (list_joined(&client->place))
         leave(loop->upstream, client);
     if (!line)
         return;
@@ -198,7 +193,8 @@ bool asking_round(struct loop *loop)
         return false;
     struct line *line = find_free(pool);
     for (unsigned n = pool->waiting; line && n > 0 && pool->waiting; n--) {
-        struct client *client = pool->first;
+        struct client *client =
+            OWNER_OF(pool->clients.after, struct client, place);
         leave(pool, client);
         start(loop, line, client);
         line = find_free(pool);

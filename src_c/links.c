@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "list.h"
+#include "owner.h"
 #include "stop.h"
 
 /* Who found none free. */
@@ -66,7 +67,7 @@ static void give_back(struct link *link)
     if (list_empty(&line)) {
         taken[link - pool] = false;
     } else {
-        struct waiter *first = LIST_OWNER(line.after, struct waiter, place);
+        struct waiter *first = OWNER_OF(line.after, struct waiter, place);
         list_leave(&first->place);
         first->link = link;
         pthread_cond_signal(&first->handed);

@@ -7,15 +7,10 @@
 #define LIST_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 struct node {
     struct node *before, *after;
 };
-
-/* What a node lies in: LIST_OWNER(node, struct task, place). */
-#define LIST_OWNER(node, type, member) \
-    ((type *)((char *)(node) - offsetof(type, member)))
 
 static inline void list_init(struct node *node)
 {
@@ -25,6 +20,12 @@ static inline void list_init(struct node *node)
 static inline bool list_empty(const struct node *list)
 {
     return list->after == list;
+}
+
+/* Whether the node is in a list. */
+static inline bool list_joined(const struct node *node)
+{
+    return node->after != node;
 }
 
 static inline void list_leave(struct node *node)

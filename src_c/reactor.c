@@ -17,6 +17,7 @@
 #include "clock.h"
 #include "handover.h"
 #include "net.h"
+#include "owner.h"
 #include "stop.h"
 
 enum {
@@ -45,16 +46,25 @@ void loop_drop(struct loop *loop, struct source *source)
     source->fd = -1;
 }
 
-/* --- one client ------------------------------------------------------- */
+/* --- the clients ------------------------------------------------------ */
+
+void roster_init(struct roster *roster)
+{
+    pthread_mutex_init(&roster->lock, NULL);
+    list_init(&roster->clients);
+}
+
+void roster_destroy(struct roster *roster)
+{
+    pthread_mutex_destroy(&roster->lock);
+}
 
 static void enlist(struct loop *loop, struct client *client)
 {
     struct roster *roster = loop->roster;
+    list_init(&client->place);
     pthread_mutex_lock(&roster->lock);
-    client->after = roster->first;
-    if (client->after)
-        client->after->before = client;
-    roster->first = client;
+    list_append(&roster->clients, &client->open);
     pthread_mutex_unlock(&roster->lock);
 }
 
@@ -62,12 +72,7 @@ static void unlist(struct loop *loop, struct client *client)
 {
     struct roster *roster = loop->roster;
     pthread_mutex_lock(&roster->lock);
-    if (client->before)
-        client->before->after = client->after;
-    else
-        roster->first = client->after;
-    if (client->after)
-        client->after->before = client->before;
+    list_leave(&client->open);
     pthread_mutex_unlock(&roster->lock);
 }
 
@@ -75,10 +80,12 @@ static bool any_client(const struct loop *loop)
 {
     struct roster *roster = loop->roster;
     pthread_mutex_lock(&roster->lock);
-    bool any = roster->first != NULL;
+    bool any = !list_empty(&roster->clients);
     pthread_mutex_unlock(&roster->lock);
     return any;
 }
+
+/* --- one client ------------------------------------------------------- */
 
 static void client_close(struct loop *loop, struct client *client)
 {
@@ -226,7 +233,7 @@ void loop_adopt(struct loop *loop, int fd, const struct sockaddr_in6 *peer)
         loop->gone++;
         return;
     }
-    struct client *client = (struct client *)((char *)conn - client_extra);
+    struct client *client = OWNER_OF(conn, struct client, conn);
     client->source = (struct source){
         .fd = fd, .kind = SOURCE_CLIENT, .interest = READY_IN};
     enlist(loop, client);
@@ -287,8 +294,7 @@ static void run_timers(struct loop *loop)
         return;
     uint64_t now = clock_now_ns();
     for (struct timer *t; (t = timers_due(&loop->timers, now));) {
-        struct client *client =
-            (struct client *)((char *)t - offsetof(struct client, timer));
+        struct client *client = OWNER_OF(t, struct client, timer);
         if (client->conn.want == WANT_ASK)
             asking_expired(loop, client);
         else
@@ -374,9 +380,10 @@ void loop_serve(struct loop *loop)
 
 void loop_end(struct loop *loop)
 {
-    struct client *client = loop->roster->first;
-    for (struct client *next; client; client = next) {
-        next = client->after;
+    struct node *clients = &loop->roster->clients;
+    for (struct node *at = clients->after, *next; at != clients; at = next) {
+        struct client *client = OWNER_OF(at, struct client, open);
+        next = at->after;
         if (client->conn.worker == &loop->worker)
             client_close(loop, client);
     }
@@ -416,14 +423,14 @@ struct loop *loop_new(struct server *server, unsigned index,
     loop->state = state;
     loop->listener.fd = loop->stop.fd = loop->handover.fd = -1;
     loop->roster = &loop->own;
-    pthread_mutex_init(&loop->own.lock, NULL);
+    roster_init(&loop->own);
     return loop;
 }
 
 void loop_free(struct loop *loop)
 {
     timers_free(&loop->timers);
-    pthread_mutex_destroy(&loop->own.lock);
+    roster_destroy(&loop->own);
     free(loop);
 }
 

@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "conn.h"
+#include "list.h"
 #include "timers.h"
 
 enum {
@@ -65,8 +66,11 @@ struct upstream_pool;
 /* The open connections of a loop, or of several that share them. */
 struct roster {
     pthread_mutex_t lock;
-    struct client *first;
+    struct node clients;
 };
+
+void roster_init(struct roster *roster);
+void roster_destroy(struct roster *roster);
 
 struct loop {
     struct worker worker;        /* first: a client's conn.worker is its loop */
@@ -88,10 +92,9 @@ struct loop {
 struct client {
     struct source source;
     struct timer timer;
-    struct client *before, *after;  /* in the loop's list */
-    struct client *ahead, *behind;  /* while queued for upstream: asking.h */
-    struct line *line;              /* what it asks upstream over, or NULL */
-    bool queued;
+    struct node open;       /* in the roster */
+    struct node place;      /* in line for upstream, or in none: asking.h */
+    struct line *line;      /* what it asks upstream over, or NULL */
     struct conn conn;
 };
 

@@ -6,32 +6,30 @@
 #include <errno.h>
 #include <poll.h>
 
+#include "owner.h"
+
 /* --- those who wait ----------------------------------------------------- */
+
+void askers_init(struct askers *askers)
+{
+    list_init(&askers->queue);
+}
+
+void asker_init(struct asker *asker, struct conn *conn)
+{
+    *asker = (struct asker){.conn = conn};
+    list_init(&asker->place);
+}
 
 void askers_begin(struct askers *askers, struct asker *asker)
 {
-    asker->queued = true;
-    asker->behind = NULL;
-    asker->ahead = askers->last;
-    if (askers->last)
-        askers->last->behind = asker;
-    else
-        askers->first = asker;
-    askers->last = asker;
+    list_append(&askers->queue, &asker->place);
     askers->waiting++;
 }
 
 static void leave(struct askers *askers, struct asker *asker)
 {
-    if (asker->ahead)
-        asker->ahead->behind = asker->behind;
-    else
-        askers->first = asker->behind;
-    if (asker->behind)
-        asker->behind->ahead = asker->ahead;
-    else
-        askers->last = asker->ahead;
-    asker->queued = false;
+    list_leave(&asker->place);
     askers->waiting--;
 }
 
@@ -126,7 +124,7 @@ void askers_ready(struct askers *askers, struct line *line)
 void askers_cancel(struct askers *askers, struct asker *asker)
 {
     struct line *line = asker->line;
-    if (asker->queued)
+    if (list_joined(&asker->place))
         leave(askers, asker);
     if (!line)
         return;
@@ -159,11 +157,12 @@ static struct line *find_free(struct askers *askers)
 
 void askers_round(struct askers *askers)
 {
-    for (unsigned n = askers->waiting; n > 0 && askers->first; n--) {
+    for (unsigned n = askers->waiting; n > 0 && askers->waiting; n--) {
         struct line *line = find_free(askers);
         if (!line)
             return;
-        struct asker *asker = askers->first;
+        struct asker *asker =
+            OWNER_OF(askers->queue.after, struct asker, place);
         leave(askers, asker);
         start(askers, line, asker);
     }

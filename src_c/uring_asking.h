@@ -11,15 +11,15 @@
 #ifndef URING_ASKING_H
 #define URING_ASKING_H
 
+#include "list.h"
 #include "upstream.h"
 #include "uring.h"
 
-/* Who asks; embedded in the model's client, zeroed but for conn. */
+/* Who asks; embedded in the model's client. */
 struct asker {
     struct conn *conn;
-    struct asker *ahead, *behind;    /* while in line */
+    struct node place;               /* in line, or in none */
     struct line *line;               /* while it is its turn */
-    bool queued;
 };
 
 /* A link, and who talks over it. Its address leaves four bits for a tag. */
@@ -34,13 +34,18 @@ struct askers {
     struct stats *stats;
     void *loop;                      /* the model's, handed to answered() */
     void (*answered)(void *loop, struct asker *asker, enum want want);
-    struct asker *first, *last;
-    unsigned waiting;
+    struct node queue;
+    unsigned waiting;                /* how many are in it */
     struct line lines[UPSTREAM_LINKS];
 };
 
 /* user_data: a line's address with ASKERS_TAG; or it is the model's. */
 enum { ASKERS_TAG = 0 };
+
+/* Sets all up but `ring`, `stats`, `loop` and `answered`, which the model has
+ * set; sets up one who does not ask yet. */
+void askers_init(struct askers *askers);
+void asker_init(struct asker *asker, struct conn *conn);
 
 /* The connection wants WANT_ASK: it is answered in one of the next rounds. */
 void askers_begin(struct askers *askers, struct asker *asker);

@@ -28,6 +28,7 @@
 #include "../epoll_ns.h"
 #include "../list.h"
 #include "../net.h"
+#include "../owner.h"
 #include "../stop.h"
 #include "../timers.h"
 #include "../upstream.h"
@@ -88,7 +89,7 @@ static const size_t client_extra = offsetof(struct client, conn);
 
 static struct client *client_of(struct conn *conn)
 {
-    return (struct client *)((char *)conn - client_extra);
+    return OWNER_OF(conn, struct client, conn);
 }
 
 /* --- waiting, seen from a coroutine -------------------------------------- */
@@ -246,7 +247,7 @@ static void give_back(struct loop *loop, struct line *line)
     if (list_empty(&loop->waiting))
         return;
     struct client *next =
-        LIST_OWNER(loop->waiting.after, struct client, task.place);
+        OWNER_OF(loop->waiting.after, struct client, task.place);
     hand_over(line, next);
     tell(&next->task, LINE);
 }
@@ -389,7 +390,7 @@ static void run_timers(struct loop *loop)
         return;
     uint64_t now = clock_now_ns();
     for (struct timer *t; (t = timers_due(&loop->timers, now));)
-        wake(LIST_OWNER(t, struct task, timer));
+        wake(OWNER_OF(t, struct task, timer));
 }
 
 /* Who becomes runnable meanwhile has its turn in the next round. */
@@ -399,7 +400,7 @@ static void resume_all(struct loop *loop)
     list_init(&batch);
     list_move(&loop->runnable, &batch);
     while (!list_empty(&batch)) {
-        struct task *task = LIST_OWNER(batch.after, struct task, place);
+        struct task *task = OWNER_OF(batch.after, struct task, place);
         list_leave(&task->place);
         task->runnable = false;
         task->calls = task->sends = 0;
@@ -411,7 +412,7 @@ static void free_closed(struct loop *loop)
 {
     while (!list_empty(&loop->closed)) {
         struct client *client =
-            LIST_OWNER(loop->closed.after, struct client, task.open);
+            OWNER_OF(loop->closed.after, struct client, task.open);
         list_leave(&client->task.open);
         conn_free(&client->conn, client_extra);
     }
@@ -451,7 +452,7 @@ static bool anyone_left(const struct loop *loop)
 static void part(struct loop *loop)
 {
     for (struct node *n = loop->open.after; n != &loop->open; n = n->after)
-        wake(LIST_OWNER(n, struct task, open));
+        wake(OWNER_OF(n, struct task, open));
     uint64_t until_ns = clock_now_ns() + PARTING_NS;
     while (anyone_left(loop) && clock_now_ns() < until_ns)
         turn(loop);

@@ -216,7 +216,7 @@ static void release(struct pool *pool)
         free_loop(pool->loops[i]);
     if (pool->epoll_fd >= 0)
         close(pool->epoll_fd);
-    pthread_mutex_destroy(&pool->roster.lock);
+    roster_destroy(&pool->roster);
     free(pool);
 }
 
@@ -230,7 +230,7 @@ static struct pool *make(struct server *server)
         net_warn("calloc");
         return NULL;
     }
-    pthread_mutex_init(&pool->roster.lock, NULL);
+    roster_init(&pool->roster);
     pool->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     while (pool->epoll_fd >= 0 && pool->made < workers &&
            (pool->loops[pool->made] = make_loop(server, pool, pool->made)))

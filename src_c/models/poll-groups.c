@@ -75,7 +75,7 @@ static void leave_if_spare(struct group *group)
 static void wait(struct loop *loop, int64_t timeout_ns)
 {
     struct group *group = loop->state;
-    if (!loop->own.first) /* no client; perhaps one on its way */
+    if (list_empty(&loop->own.clients)) /* no client; perhaps one on its way */
         leave_if_spare(group);
     poll_poller.wait(loop, timeout_ns);
 }

@@ -30,7 +30,9 @@
 
 #include "../clock.h"
 #include "../conn.h"
+#include "../list.h"
 #include "../net.h"
+#include "../owner.h"
 #include "../stop.h"
 #include "../timers.h"
 #include "../uring_asking.h"
@@ -52,7 +54,7 @@ enum operation {
 
 struct client {
     struct timer timer;
-    struct client *before, *after;  /* in a list of the loop */
+    struct node open;               /* in loop->open, or loop->closed */
     struct asker asker;             /* its place before Redis */
     bool receiving, sending;        /* operations that the kernel holds */
     bool cancelling;                /* another that ends the receive */
@@ -70,8 +72,7 @@ struct loop {
     struct askers askers;
     struct worker worker;
     struct timers timers;
-    struct client *clients;
-    struct client *closed;          /* freed at the end of the turn */
+    struct node open, closed;       /* clients; freed at the end of the turn */
     bool small_lack, large_lack;    /* a receive found no buffer this turn */
     char room[CONN_CHUNK];
 };
@@ -158,24 +159,6 @@ static void await_knock(struct loop *loop)
 
 /* --- one client --------------------------------------------------------- */
 
-static void enlist(struct loop *loop, struct client *client)
-{
-    client->after = loop->clients;
-    if (client->after)
-        client->after->before = client;
-    loop->clients = client;
-}
-
-static void unlist(struct loop *loop, struct client *client)
-{
-    if (client->before)
-        client->before->after = client->after;
-    else
-        loop->clients = client->after;
-    if (client->after)
-        client->after->before = client->before;
-}
-
 static void buffer_return(struct client *client)
 {
     if (client->lender)
@@ -190,16 +173,16 @@ static void close_if_idle(struct loop *loop, struct client *client)
         return;
     buffer_return(client);
     conn_close(&client->conn);
-    unlist(loop, client);
-    client->after = loop->closed;
-    loop->closed = client;
+    list_leave(&client->open);
+    list_append(&loop->closed, &client->open);
 }
 
 static void free_closed(struct loop *loop)
 {
-    while (loop->closed) {
-        struct client *client = loop->closed;
-        loop->closed = client->after;
+    while (!list_empty(&loop->closed)) {
+        struct client *client =
+            OWNER_OF(loop->closed.after, struct client, open);
+        list_leave(&client->open);
         conn_free(&client->conn, client_extra);
     }
 }
@@ -383,8 +366,7 @@ static void on_sent(struct loop *loop, struct client *client, int result)
 
 static void on_answered(void *argument, struct asker *asker, enum want want)
 {
-    struct client *client =
-        (struct client *)((char *)asker - offsetof(struct client, asker));
+    struct client *client = OWNER_OF(asker, struct client, asker);
     struct loop *loop = argument;
     timers_cancel(&loop->timers, &client->timer);
     pursue(loop, client, want);
@@ -395,9 +377,9 @@ static void adopt(struct loop *loop, int fd, const struct sockaddr_in6 *peer)
     struct conn *conn = conn_open(&loop->worker, fd, peer, client_extra);
     if (!conn)
         return;
-    struct client *client = (struct client *)((char *)conn - client_extra);
-    client->asker.conn = conn;
-    enlist(loop, client);
+    struct client *client = OWNER_OF(conn, struct client, conn);
+    asker_init(&client->asker, conn);
+    list_append(&loop->open, &client->open);
     arm_receive(loop, client);
 }
 
@@ -461,8 +443,7 @@ static void run_timers(struct loop *loop)
         return;
     uint64_t now = clock_now_ns();
     for (struct timer *t; (t = timers_due(&loop->timers, now));) {
-        struct client *client =
-            (struct client *)((char *)t - offsetof(struct client, timer));
+        struct client *client = OWNER_OF(t, struct client, timer);
         if (client->conn.want == WANT_ASK)
             askers_expired(&loop->askers, &client->asker);
         else
@@ -511,12 +492,13 @@ static void turn(struct loop *loop)
  * hands when its memory goes. */
 static void part(struct loop *loop)
 {
-    for (struct client *client = loop->clients, *next; client; client = next) {
-        next = client->after;
-        client_close(loop, client);
+    struct node *open = &loop->open;
+    for (struct node *at = open->after, *next; at != open; at = next) {
+        next = at->after;
+        client_close(loop, OWNER_OF(at, struct client, open));
     }
     uint64_t until_ns = clock_now_ns() + PARTING_NS;
-    while (loop->clients && clock_now_ns() < until_ns)
+    while (!list_empty(open) && clock_now_ns() < until_ns)
         turn(loop);
     free_closed(loop);
 }
@@ -525,7 +507,7 @@ static void serve(struct loop *loop)
 {
     stats_add(&loop->worker.server->stats->workers_started, 1);
     arm_accept(loop);
-    while (!stop_requested() || (loop->clients && !stop_overdue()))
+    while (!stop_requested() || (!list_empty(&loop->open) && !stop_overdue()))
         turn(loop);
     part(loop);
     askers_free(&loop->askers);
@@ -556,6 +538,9 @@ static int uring_run(struct server *server)
     loop->askers = (struct askers){.ring = &loop->ring, .loop = loop,
                                    .stats = server->stats,
                                    .answered = on_answered};
+    askers_init(&loop->askers);
+    list_init(&loop->open);
+    list_init(&loop->closed);
     int result = -1;
     if (open_all(loop)) {
         serve(loop);
