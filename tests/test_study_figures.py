@@ -396,3 +396,53 @@ def test_no_label_crowds_the_zero_of_an_axis(levels):
     assert ticks[0].get_text() == "0"
     assert len(ticks) >= 4
     assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+
+
+@pytest.mark.parametrize("close", [1.02, 1.06, 1.5])
+def test_no_line_of_another_bound_runs_through_a_label(close):
+    ax = drawing.place(drawing.canvas(5, 3), 0.5, 0.5, 4, 2)
+    drawing.scale_x(ax, [1, 10, 100])
+    drawing.scale_y(ax, [0, 350e3 * close], [], log=False, zero=True)
+    lines = {
+        "recv and send, nothing else": 350e3 * close,
+        "the client's ceiling": 350e3,
+    }
+    drawing.bounds(ax, lines, avoid=[(100, 300e3), (1, 15e3)])
+    heights = [ax.transData.transform((1, at))[1] for at in lines.values()]
+    for text in ax.texts:
+        box = text.get_window_extent()
+        assert not any(box.y0 < height < box.y1 for height in heights), text
+    first, second = (text.get_window_extent() for text in ax.texts)
+    assert not first.overlaps(second)
+
+
+@pytest.mark.parametrize(("others_go_on", "named"), [(True, False), (False, True)])
+def test_a_curve_is_named_only_where_it_is_apart_from_those_beside_it(
+    others_go_on, named
+):
+    """One that ends early, amid the others, leaves nobody."""
+    names = [f"m{i}" for i in range(6)]
+    rows = [
+        {"model": n, "x": x, "value": 100.0 - 10 * x + i}
+        for i, n in enumerate(names)
+        for x in range(1, 9)
+    ]
+    table = pd.DataFrame(rows)
+    early = table[(table.model != "m3") | (table.x <= 4)]
+    alone = table.assign(value=table.value.where(table.model != "m3", 2.0))
+    other = pd.DataFrame({"model": "other", "x": [1, 8], "value": [50.0, 5.0]})
+    data = pd.concat([early if others_go_on else alone, other])
+    data = data.assign(n=3, reason=None)
+    styles = {n: look.Style(n, look.INK, "o") for n in [*names, "other"]}
+    picture = figures.curves_of(
+        data.assign(lo=data.value, hi=data.value),
+        label="answers",
+        unit="1",
+        x="x",
+        by="model",
+        styles=styles,
+        families=dict.fromkeys(names, "readiness") | {"other": "threads"},
+        panels=True,
+    )
+    texts = [text.get_text() for ax in picture.figure.axes for text in ax.texts]
+    assert ("m3" in texts) is named

@@ -280,33 +280,39 @@ def bounds(
 ) -> None:
     """Draw floors and ceilings as labelled lines.
 
-    The label stands at that end of the line from which the points in `avoid`
-    (x, y in data coordinates) keep more distance, but not above or below another.
+    The label stands above its line, or below where another line is close above, and at
+    that end from which the points in `avoid` (x, y in data coordinates) keep more
+    distance, but not beside another label.
     """
+    heights = places(lines, factor)
+    levels = [_level(ax, height) for height in heights]
     taken: list[tuple[bool, float]] = []
-    for label, at in lines.items():
-        i = at if isinstance(at, Interval) else None
-        height = (i.value if i else float(at)) * factor
-        if i and i.determined:
+    for (label, at), height, level in zip(lines.items(), heights, levels, strict=True):
+        if isinstance(at, Interval) and at.determined:
             ax.axhspan(
-                i.lo * factor, i.hi * factor, color=look.QUIET, alpha=0.15, linewidth=0
+                at.lo * factor,
+                at.hi * factor,
+                color=look.QUIET,
+                alpha=0.15,
+                linewidth=0,
             )
         ax.axhline(height, color=look.QUIET, linewidth=1, linestyle=(0, (4, 2)))
-        right = _clearer_on_the_right(ax, height, avoid)
-        level = _level(ax, height)
-        if any(side == right and abs(level - other) < LINE for side, other in taken):
+        below = any(0 < other - level < LINE for other in levels)
+        middle = level - LINE / 2 if below else level + LINE / 2
+        right = _clearer_on_the_right(ax, middle, avoid)
+        if any(side == right and abs(middle - other) < LINE for side, other in taken):
             right = not right
-        taken.append((right, level))
+        taken.append((right, middle))
         ax.annotate(
             label,
             (0.99 if right else 0.01, height),
             xycoords=("axes fraction", "data"),
-            xytext=(0, 2),
+            xytext=(0, -2 if below else 2),
             textcoords="offset points",
             fontsize=SMALL,
             color=look.QUIET,
             ha="right" if right else "left",
-            va="bottom",
+            va="top" if below else "bottom",
         )
 
 
@@ -315,13 +321,12 @@ def _level(ax: Axes, height: float) -> float:
     return (ax.transData + ax.transAxes.inverted()).transform((1, height))[1]
 
 
-def _clearer_on_the_right(ax: Axes, height: float, avoid) -> bool:
-    """Whether points keep more distance from the right end of a line."""
+def _clearer_on_the_right(ax: Axes, level: float, avoid) -> bool:
+    """Whether points keep more distance from a label at the right than at the left."""
     to_axes = ax.transData + ax.transAxes.inverted()
-    line = _level(ax, height) + 0.03
     at = [to_axes.transform(p) for p in avoid]
-    left = min((abs(y - line) for x, y in at if x < 0.4), default=1.0)
-    right = min((abs(y - line) for x, y in at if x > 0.6), default=1.0)
+    left = min((abs(y - level) for x, y in at if x < 0.4), default=1.0)
+    right = min((abs(y - level) for x, y in at if x > 0.6), default=1.0)
     return right > left
 
 

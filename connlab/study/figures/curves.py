@@ -295,9 +295,8 @@ def _name_those_apart(ax: Axes, job: _Job, names: Sequence[str]) -> None:
     }
     for name, path in paths.items():
         (_, before), (right, height) = path[-2:]
-        others = [other[-1][1] for one, other in paths.items() if one != name]
-        near = any(abs(height - other) < _APART for other in others)
-        if near or not others:
+        others = [_height_at(p, right) for one, p in paths.items() if one != name]
+        if not others or any(abs(height - other) < _APART for other in others):
             continue
         above = before <= height < 1 - _APART
         style = job.styles[name]
@@ -312,6 +311,11 @@ def _name_those_apart(ax: Axes, job: _Job, names: Sequence[str]) -> None:
             ha="right",
             va="bottom" if above else "top",
         )
+
+
+def _height_at(path: np.ndarray, x: float) -> float:
+    """Return the height at x of a curve of points (x, y); beyond its ends, NaN."""
+    return float(np.interp(x, path[:, 0], path[:, 1], left=math.nan, right=math.nan))
 
 
 def _groups(names, families, panels) -> dict[str, list[str]]:
