@@ -66,6 +66,18 @@ def test_leaving_a_factor_alone_is_a_level_of_it(tmp_path):
     assert said[:2] == ["made: connections 10", "made: connections 10, workers 4"]
 
 
+def test_what_all_cells_of_a_study_share_stands_below_the_table(tmp_path):
+    found = subject(
+        tmp_path, trials(workers=4, delay="fixed:2"), "connections", "workers", "delay"
+    )
+    printed = deciding.table([found])
+    assert [row[0] for row in printed.rows] == [
+        "made: connections 10",
+        "made: connections 1\u202f000",
+    ]
+    assert printed.notes == ("made: all with workers 4, delay fixed:2",)
+
+
 def test_a_cell_at_the_end_of_a_short_line_is_an_end(tmp_path):
     few = [t for t in trials(workers=4) if t["factors"]["connections"] == 100]
     found = subject(tmp_path, trials() + few, "connections", "workers")

@@ -78,13 +78,17 @@ def against_best(subject: Subject, where: dict) -> list[Compared]:
 
 def table(subjects: Sequence[Subject]) -> Table:
     """Return a row per situation: who is best, as good, open, and worse by how much."""
-    rows = []
+    rows, notes = [], []
     for subject in subjects:
         names = look.styles(subject.frame)
-        for where in situations(subject):
-            found = against_best(subject, where)
-            if found:
-                rows.append(_row(subject, where, found, names))
+        judged = [(cell, against_best(subject, cell)) for cell in situations(subject)]
+        judged = [(cell, found) for cell, found in judged if found]
+        everywhere = _everywhere([cell for cell, _ in judged])
+        if everywhere:
+            notes.append(f"{subject.study}: all with {_told(everywhere)}")
+        for cell, found in judged:
+            where = {f: level for f, level in cell.items() if f not in everywhere}
+            rows.append(_row(subject, where, found, names))
     heads = (
         ("when", "where"),
         ("what", "what counts"),
@@ -96,7 +100,25 @@ def table(subjects: Sequence[Subject]) -> Table:
     return Table(
         tuple(Column(*head) for head in heads),
         tuple(rows),
-        () if rows else ("No study of this run compares models.",),
+        tuple(notes) if rows else ("No study of this run compares models.",),
+    )
+
+
+def _everywhere(cells: Sequence[dict]) -> dict:
+    """Return the levels that several cells share; connections are said in each."""
+    if len(cells) < 2:
+        return {}
+    first = cells[0].items()
+    shared = {f: level for f, level in first if all(c[f] == level for c in cells)}
+    shared.pop("connections", None)
+    return {f: level for f, level in shared.items() if level is not None}
+
+
+def _told(where: dict) -> str:
+    return ", ".join(
+        f"{factor.replace('_', ' ')} {level_text(level)}"
+        for factor, level in where.items()
+        if level is not None
     )
 
 
@@ -113,15 +135,10 @@ def _row(subject: Subject, where: dict, found: Sequence[Compared], names) -> tup
         for c in sorted(found, key=lambda c: c.comparison.ratio.value)
         if COST_WORDS.get(c.word, c.word) in WORSE or c.word in WORSE
     ]
-    said = [
-        f"{k.replace('_', ' ')} {level_text(v)}"
-        for k, v in where.items()
-        if v is not None
-    ]
     if unranked:
         open_.append(f"not ranked, as the client was the limit: {listing(unranked)}")
     return (
-        f"{subject.study}: {', '.join(said) or 'all'}",
+        f"{subject.study}: {_told(where) or 'all'}",
         metric_of(subject.metric).label,
         names[found[0].baseline].label,
         listing(alike) or GAP,
