@@ -59,7 +59,7 @@ programs := $(if $(server_srcs),$(BUILD)/server)\
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help setup setup-test build programs paper notebook render archive \
+.PHONY: help setup setup-test build programs paper notebook evaluate render archive \
 	doctor bench test test-c test-py fuzz lint format lock clean FORCE
 
 help:  ## print this list
@@ -94,6 +94,9 @@ notebook: setup  ## one study anew: NB=01 P="-p trials 10"
 
 render: setup  ## set the paper from runs/$(RUN), measure nothing
 	@$(PY) -m connlab render $(RUN:%=--run %)
+
+evaluate: setup  ## figures and tables of runs/$(RUN) anew, NB=01 or all
+	@$(PY) -m connlab evaluate $(NB) $(RUN:%=--run %)
 
 archive: setup  ## sources, runs/$(RUN) and its paper in one file to deposit
 	@$(PY) -m connlab archive $(RUN:%=--run %)

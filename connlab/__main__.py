@@ -1,6 +1,7 @@
 """The command line: one command per arrow of the design.
 
     build -> notebook -> render          paper does all three
+    evaluate                             notebooks again, from the trials of a run
     doctor, list                         what this machine and this build can do
     bench                                what each model costs, against the floor
     check-paper, lint-paper              is the paper whole, is no number typed
@@ -139,6 +140,23 @@ def paper(profile: str, run: str | None) -> None:
     _problems(printed.problems)
     if printed.failed:
         raise click.exceptions.Exit(1)
+
+
+@cli.command()
+@click.argument("nb", required=False)
+@run_option
+def evaluate(nb: str | None, run: str | None) -> None:
+    """Make figures, tables and verdicts of a run (the newest) anew, measuring nothing.
+
+    NB: the notebook of one study. The run may have been measured on another machine.
+    """
+    from connlab import evaluate as evaluating
+
+    run = run or _newest_run()
+    failed = evaluating.make(run, nb=nb, say=click.echo)
+    if failed:
+        raise click.ClickException("studies failed: " + ", ".join(failed))
+    click.echo(f"to set the paper: make render RUN={run}")
 
 
 @cli.command()

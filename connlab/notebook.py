@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _GRACE_S = 1.3  # from the first Ctrl-C to the end of a kernel that does not listen
 _SOCKET_PATH_MAX = 80  # of the 107 bytes that a Unix socket's address holds
+#: where warnings and tracebacks place a cell
+_CELL_FILE = re.compile(r"[^\s:'\"<>]*/ipykernel_\d+/\d+\.py")
 #: parameters that say where results go, and what is to be used for them instead
 _PLACES = {
     "run": "use --run NAME (from Python, run=)",
@@ -232,7 +234,7 @@ def _pathless(value: Any) -> Any:
     from connlab.drive import machine
 
     if isinstance(value, str):
-        return machine.without_paths(value)
+        return _CELL_FILE.sub("<cell>", machine.without_paths(value))
     if isinstance(value, list):
         return [_pathless(item) for item in value]
     if isinstance(value, dict):

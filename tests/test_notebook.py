@@ -187,6 +187,8 @@ def test_an_executed_notebook_does_not_say_where_it_ran(
     assert "PosixPath('./runs')" in text
     assert "~/x" in text
     assert "somebody" not in text
+    assert "<cell>:" in text  # where the warning came from
+    assert "ipykernel_" not in text
 
 
 def test_nor_does_one_that_failed(

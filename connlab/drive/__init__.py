@@ -5,15 +5,17 @@ The few names that notebooks and commands need:
 - `sweep` measures a grid and keeps each trial; `estimate` says what that would cost;
 - `floor` measures what the machine's own calls cost;
 - `registry` and `models` say what the server can do;
-- `manifest` describes this machine, `doctor` says what limits it.
+- `manifest` describes this machine, `doctor` says what limits it; `core_count` and
+  `lower_descriptors` are what studies of limits ask for besides.
 
 How a trial goes is in `connlab.drive.trials`, how a sweep goes in
 `connlab.drive.sweeps`; what they leave behind is described in ``runs/README.md``.
 """
 
 from connlab.drive.checkup import Checkup, doctor
+from connlab.drive.cores import count as core_count
 from connlab.drive.floor import floor
-from connlab.drive.machine import manifest
+from connlab.drive.machine import lower_descriptors, manifest
 from connlab.drive.programs import Programs, models, registry
 from connlab.drive.reports import Estimate, SweepReport
 from connlab.drive.sweeps import estimate, sweep
@@ -23,9 +25,11 @@ __all__ = [
     "Estimate",
     "Programs",
     "SweepReport",
+    "core_count",
     "doctor",
     "estimate",
     "floor",
+    "lower_descriptors",
     "manifest",
     "models",
     "registry",

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, machine, procfs, programs
+from connlab.drive import cores, machine, procfs, programs, recorded
 from connlab.drive.floor import neighbour
 
 #: descriptors that a server needs beside those of its connections
@@ -85,16 +85,24 @@ class Checkup:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-def doctor() -> Checkup:
+def doctor(*, descriptors: int | None = None) -> Checkup:
     """Look at this machine and say what it can measure.
 
     Takes about a second, in which it also looks whether anything else is running.
+    While a run is evaluated again, it says what limited that run's machine.
+
+    Parameters
+    ----------
+    descriptors : int, optional
+        What `machine.lower_descriptors` left of the limit, where it was lowered.
 
     Returns
     -------
     Checkup
         Prints as a text; `findings` and `capacities` are the same as values.
     """
+    if recorded.folder():
+        return _as_recorded(recorded.manifest(), recorded.models(), descriptors)
     try:
         registry = programs.registry()
     except (FileNotFoundError, RuntimeError) as error:
@@ -135,9 +143,33 @@ def judge(facts: Mapping[str, Any], registry: schema.Registry | None) -> Checkup
         *_limits(facts),
         *_missing(facts, registry),
     ]
-    models = registry.models if registry else ()
-    capacities = tuple(capacity(model, facts) for model in models if model.available)
+    capacities = _capacities(registry.models if registry else (), facts)
     return Checkup(tuple(findings), capacities, dict(facts))
+
+
+def _as_recorded(
+    manifest: Mapping[str, Any],
+    models: Sequence[schema.Model],
+    descriptors: int | None = None,
+) -> Checkup:
+    """Return what can be known of a machine from a run's manifest."""
+    known = manifest["machine"]
+    if descriptors:
+        limits = known["limits"] | {"descriptors": {"hard": descriptors}}
+        known = known | {"limits": limits}
+    facts = {"machine": known, "memory_available_bytes": known["memory_bytes"]}
+    findings = (
+        _system(facts),
+        Finding("looked at", manifest["made_at"], means="nothing was looked at now"),
+        *(_bound_finding(facts, what) for what in ("threads", "processes")),
+    )
+    return Checkup(findings, _capacities(models, facts), facts)
+
+
+def _capacities(
+    models: Sequence[schema.Model], facts: Mapping[str, Any]
+) -> tuple[Capacity, ...]:
+    return tuple(capacity(model, facts) for model in models if model.available)
 
 
 def bounds(facts: Mapping[str, Any]) -> dict[str, dict[str, int]]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from typing import Any
 
-from connlab.drive import procfs
+from connlab.drive import procfs, recorded
 
 Place = Callable[[int], Hashable]
 #: environment variable: cores by commas, the server's first
@@ -62,6 +62,13 @@ def available() -> tuple[int, ...]:
     there = _chosen(os.environ.get(CHOSEN), sorted(os.sched_getaffinity(0), key=_order))
     quota = procfs.cpu_quota()
     return tuple(there if quota is None else within(there, quota))
+
+
+def count() -> int:
+    """Return how many cores a run may use, or could when it was measured."""
+    if recorded.folder():
+        return recorded.manifest()["machine"]["cores"]
+    return len(available())
 
 
 def _chosen(text: str | None, there: list[int]) -> list[int]:

@@ -16,7 +16,8 @@ _HEAD = """\
 
 A run is a folder of facts about one machine; each study in it is a folder of trials.
 Facts are appended and never edited; all that is derived from them can be thrown away
-and made again. Only `reference/` is kept in the repository.
+and made again: `make evaluate RUN=NAME`, on any machine. Only `reference/` is kept in
+the repository.
 """
 
 _FILES = (

@@ -22,7 +22,7 @@ from typing import Any
 
 import connlab
 from connlab import schema
-from connlab.drive import cores, procfs, programs, store
+from connlab.drive import cores, procfs, programs, recorded, store
 
 SYSCTLS = (
     "fs.file-max",
@@ -86,6 +86,20 @@ def limits() -> dict[str, dict[str, int | None]]:
         )
         found[name] = {"soft": soft, "hard": hard}
     return found
+
+
+def lower_descriptors(limit: int) -> None:
+    """Let this process, and all that it starts, have no more descriptors than that.
+
+    Does nothing while a run is evaluated again.
+
+    Raises
+    ------
+    ValueError
+        When the limit is lower already.
+    """
+    if not recorded.folder():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 
 def mitigations() -> dict[str, str]:

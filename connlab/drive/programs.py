@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connlab import schema
+from connlab.drive import recorded
 
 _LIST_TIMEOUT_S = 20
 
@@ -56,7 +57,9 @@ def registry(programs: Programs | None = None) -> schema.Registry:
 
 
 def models(programs: Programs | None = None) -> tuple[schema.Model, ...]:
-    """Return the models of `registry`, in its order."""
+    """Return the models of `registry`, in its order; see `connlab.drive.recorded`."""
+    if programs is None and recorded.folder():
+        return recorded.models()
     return registry(programs).models
 
 

@@ -12,14 +12,15 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from connlab.drive import flags, machine
+from connlab.drive import flags, machine, recorded, store
 from connlab.drive.programs import Programs, built
 
+FILE = "recovery.jsonl"
 AGAIN = 5
 _SETTLE_S = 3.0
 #: until workers have started and the first clients are gone
@@ -87,10 +88,29 @@ def run(
         server.communicate()
 
 
+def try_all(crowds: Mapping[str, int], folder: Path) -> list[Recovery]:
+    """Load each model with so many connections; keep what was seen in a folder.
+
+    While a run is evaluated again, return what that folder holds of these models.
+    """
+    if recorded.folder():
+        return [one for one in read(folder) if one.model in crowds]
+    found = [run(model, connections=crowd) for model, crowd in crowds.items()]
+    keep(found, folder)
+    return found
+
+
+def read(folder: Path) -> list[Recovery]:
+    """Return what `keep` wrote into a folder; nothing where there is no such file."""
+    names = {field.name for field in fields(Recovery)}
+    rows = store.read(folder / FILE).trials
+    return [Recovery(**{k: v for k, v in row.items() if k in names}) for row in rows]
+
+
 def keep(found: Iterable[Recovery], folder: Path) -> Path:
     """Write ``folder/recovery.jsonl``, a line per model; return the path."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "recovery.jsonl"
+    path = folder / FILE
     rows = [asdict(one) | {"recovered": one.recovered} for one in found]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from connlab.drive import companions
+from connlab.drive import companions, recorded
 
 PROGRAM = "redis-server"
 REMARKS = "guestbook:remarks"
@@ -67,13 +67,17 @@ def serving(*, remarks: int = 20, program: str = PROGRAM) -> Iterator[Redis]:
     Yields
     ------
     Redis
-        Without an address, and with the reason, where the program is not installed.
+        Without an address, and with the reason, where the program is not installed or
+        nothing is measured.
 
     Raises
     ------
     RedisError
         When the program is there but does not come up.
     """
+    if recorded.folder():
+        yield Redis(None, recorded.WHY, None)
+        return
     path = shutil.which(program)
     if path is None:
         yield Redis(None, f"{program} is not installed", None)

@@ -29,6 +29,7 @@ from connlab.drive import (
     interrupt,
     machine,
     plan,
+    recorded,
     stopping,
     store,
     timelines,
@@ -95,7 +96,8 @@ def sweep(
     """Measure every cell of a grid, in shuffled blocks, and keep each trial.
 
     A trial that is on disk already is not repeated, so the same call goes on where an
-    earlier one was interrupted.
+    earlier one was interrupted. Nothing is measured while a run is evaluated again
+    (`connlab.drive.recorded`).
 
     Parameters
     ----------
@@ -156,6 +158,11 @@ def sweep(
         After Ctrl-C: within two seconds, with no process left; what was measured is
         on disk, and how to go on has been said.
     """
+    if there := recorded.study(study, run=run, root=root):
+        report = recorded.report(study, there)
+        if progress:
+            telling.say(str(report))
+        return report
     work = works.prepare(
         study,
         run=run,

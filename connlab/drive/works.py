@@ -203,8 +203,8 @@ def strangers(work: Work, rows: Sequence[Mapping], manifest: Mapping) -> list[st
     if found and not work.mixed:
         raise ValueError(
             f"run: {work.run!r}; in its study {work.study!r} {'; '.join(found)}. They "
-            "do not mix with what would be measured now: use another run name, or "
-            "mixed=True to keep both"
+            "do not mix with what would be measured now: use another run name, "
+            "mixed=True to keep both, or `make evaluate` to measure nothing"
         )
     return [f"{text}; they are kept and not counted" for text in found]
 

@@ -1,0 +1,99 @@
+"""Evaluate a run again: its figures, tables and numbers anew, from its trials.
+
+    each study that the run holds -> the parameters of its executed notebook
+        -> today's notebook with these, measuring nothing -> results, claims
+
+What is derived can be thrown away and made again, on any machine: after a change of an
+analysis or a figure, or from a run that somebody else deposited.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from connlab import notebook, paper
+from connlab.schema import run_folder, study_folder
+
+_EXECUTED = ("notebook.ipynb", "notebook.failed.ipynb")
+
+
+def make(
+    run: str, *, nb: str | Path | None = None, say: Callable[[str], None] = print
+) -> dict[str, str]:
+    """Make figures, tables and results of a run anew.
+
+    Parameters
+    ----------
+    run
+        Name of the run.
+    nb
+        The notebook of one study (see `connlab.notebook.find`); all if not said.
+    say
+        Takes one line of text.
+
+    Returns
+    -------
+    dict
+        Why studies failed, by the name of their notebook; empty when none did.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no such run, or it does not hold the study.
+    """
+    if not run_folder(run).is_dir():
+        raise FileNotFoundError(f"there is no run {run!r} below runs/")
+    held = [path for path in notebook.every() if executed(run, path)]
+    paths = held if nb is None else [notebook.find(nb)]
+    failed = {}
+    with _in_place_of_this_machine(run):
+        for path in paths:
+            say(f"evaluate: {path.stem}, from runs/{run}")
+            try:
+                notebook.run(path, run=run, parameters=parameters(run, path))
+            except notebook.NotebookError as error:
+                failed[path.stem] = str(error)
+                say(f"evaluate: {error}; going on with the rest")
+    say(f"evaluate: {paper.judge(run)}")
+    return failed
+
+
+def executed(run: str, path: Path) -> Path | None:
+    """Return a study's executed notebook in a run; None where there is none."""
+    folder = study_folder(run, notebook.study_of(path))
+    return next((folder / n for n in _EXECUTED if (folder / n).is_file()), None)
+
+
+def parameters(run: str, path: Path) -> dict[str, Any]:
+    """Return what a study of a run was measured with, as far as it still applies.
+
+    Raises
+    ------
+    FileNotFoundError
+        When the run has no executed notebook of that study, which would tell.
+    """
+    from connlab.parameters import declared
+
+    there = executed(run, path)
+    if there is None:
+        raise FileNotFoundError(f"runs/{run} holds no executed {path.name}")
+    told = json.loads(there.read_text("utf-8"))["metadata"]["papermill"]["parameters"]
+    known = declared(path).keys() - {"run", "root"}
+    return {name: value for name, value in told.items() if name in known}
+
+
+@contextlib.contextmanager
+def _in_place_of_this_machine(run: str) -> Iterator[None]:
+    """Let a run stand in for this machine in every kernel that starts meanwhile."""
+    from connlab.drive import recorded
+
+    os.environ[recorded.FOLDER] = str(run_folder(run))
+    try:
+        yield
+    finally:
+        del os.environ[recorded.FOLDER]

@@ -1,0 +1,114 @@
+"""A run that is evaluated again: it stands in for this machine, and nothing is run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import study_made as made
+from conftest import ROOT
+
+from connlab import drive
+from connlab.drive import cases, machine, recorded, recovery, redis
+from connlab.drive.floor import FILE as FLOOR
+
+REFERENCE = ROOT / "runs" / "reference"
+
+pytestmark = pytest.mark.skipif(
+    not REFERENCE.is_dir(), reason="the deposit of another run has no runs/reference"
+)
+
+
+@pytest.fixture
+def reference(monkeypatch: pytest.MonkeyPatch) -> dict:
+    """Evaluate the reference again; return its manifest."""
+    monkeypatch.setenv(recorded.FOLDER, "runs/reference")
+    monkeypatch.setenv("PATH", "")  # whatever is looked for is not there
+    monkeypatch.setenv("CONNLAB_BUILD", "/nowhere")
+    return json.loads((REFERENCE / "manifest.json").read_text())
+
+
+def lines(path: str) -> list[dict]:
+    return [json.loads(line) for line in (REFERENCE / path).read_text().splitlines()]
+
+
+def test_a_sweep_takes_what_is_there_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials = made.sweep(("select", "epoll"), (1, 2000), blocks=3)
+    made.write(tmp_path, trials, tail='{"schema": 1, "ke')
+    monkeypatch.setenv(recorded.FOLDER, str(tmp_path / "made"))
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    report = drive.sweep(
+        "response-time",
+        run="made",
+        root=tmp_path,
+        factors={"model": ["no model of this build"], "connections": [3]},
+    )
+    assert (report.done, report.resumed, report.failed) == (0, 12, 0)
+    assert report.flagged == 3  # select beyond FD_SETSIZE
+    assert "nothing is measured" in report.stopped_because
+    assert "cut short" in report.remarks[0]
+    assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("measure", [drive.sweep, drive.floor])
+def test_another_run_is_not_measured_meanwhile(reference, tmp_path, measure) -> None:
+    factors = {"factors": {"model": ["epoll"]}} if measure is drive.sweep else {}
+    with pytest.raises(ValueError, match="run: 'mine'.*'reference'"):
+        measure("s", run="mine", root=tmp_path, **factors)
+    assert not list(tmp_path.iterdir())
+
+
+def test_rounds_of_the_floor_are_those_on_disk(reference) -> None:
+    there = len(lines(f"the-machine/{FLOOR}"))
+    assert drive.floor("the-machine", run="reference", rounds=10**6) == there
+
+
+def test_models_cores_and_limits_are_of_the_machine_that_was_measured(
+    reference,
+) -> None:
+    names = [model["name"] for model in reference["registry"]["models"]]
+    assert [model.name for model in drive.models()] == names
+    assert drive.core_count() == reference["machine"]["cores"]
+    found = drive.doctor()
+    assert reference["machine"]["cpu"] in str(found)
+    held = {one.model: one.connections for one in found.capacities}
+    most = reference["machine"]["limits"]["descriptors"]["hard"]
+    assert held["epoll"] == most - 16
+    lowered = {one.model: one for one in drive.doctor(descriptors=500).capacities}
+    assert lowered["epoll"].connections == 484
+
+
+def test_limits_of_this_process_stay(reference) -> None:
+    before = machine.limits()
+    machine.lower_descriptors(100)
+    assert machine.limits() == before
+
+
+def test_what_was_seen_beside_the_trials_is_read_back(reference) -> None:
+    folder = REFERENCE / "breaking-points"
+    seen = recovery.try_all({"epoll": 1, "fork": 1}, folder)
+    kept = lines("breaking-points/recovery.jsonl")
+    assert {one.model: one.recovered for one in seen} == {
+        row["model"]: row["recovered"]
+        for row in kept
+        if row["model"] in ("epoll", "fork")
+    }
+    answers = cases.ask_all(["poll"], REFERENCE / "cases")
+    assert [one.subject for one in answers] == ["poll"] * 6 + ["client"] * 6
+    assert {one.question for one in answers} == set(cases.QUESTIONS)
+    assert all(isinstance(one.their_cases, tuple) for one in answers)
+
+
+def test_no_redis_is_started(reference) -> None:
+    with redis.serving(program="/bin/false") as place:
+        assert place.address is None
+        assert "nothing is measured" in str(place)
+
+
+def test_without_a_manifest_nobody_knows_the_machine(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv(recorded.FOLDER, str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"manifest\.json"):
+        drive.models()

@@ -1,0 +1,94 @@
+"""What is derived can be thrown away: it is made again from the trials alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from connlab import evaluate, notebook
+from connlab.__main__ import main
+from connlab.drive import recorded
+
+REFERENCE = ROOT / "runs" / "reference"
+STUDY = "uring"
+#: what a study prints, apart from when it was made
+PRINTED = ("answer", "varied", "findings", "tables", "words", "stopping", "trials")
+
+pytestmark = pytest.mark.skipif(
+    not REFERENCE.is_dir(), reason="the deposit of another run has no runs/reference"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a project whose one run holds two studies of the reference."""
+    for name in ("connlab", "notebooks", "paper", "pyproject.toml", "src_c"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    run = tmp_path / "runs" / "reference"
+    run.mkdir(parents=True)
+    shutil.copy(REFERENCE / "manifest.json", run)
+    for study in (STUDY, "the-machine"):
+        shutil.copytree(REFERENCE / study, run / study)
+    monkeypatch.setenv("CONNLAB_HOME", str(tmp_path))
+    return tmp_path
+
+
+def results(run: Path) -> dict:
+    return json.loads((run / STUDY / "results.json").read_text())
+
+
+def test_a_study_measured_elsewhere_is_made_again_from_its_trials(
+    project: Path, capsys: pytest.CaptureFixture
+) -> None:
+    run = project / "runs" / "reference"
+    facts = (run / STUDY / "trials.jsonl").read_bytes()
+    manifest = (run / "manifest.json").read_bytes()
+    shutil.rmtree(run / STUDY / "figures")
+    (run / STUDY / "results.json").unlink()
+    assert evaluate.make("reference", nb="07") == {}
+    again, before = results(run), results(REFERENCE)
+    assert {k: again[k] for k in PRINTED} == {k: before[k] for k in PRINTED}
+    assert {k: v["text"] for k, v in again["values"].items()} == {
+        k: v["text"] for k, v in before["values"].items()
+    }
+    for figure in again["figures"]:
+        assert (run / STUDY / figure["files"]["svg"]).is_file()
+    assert facts == (run / STUDY / "trials.jsonl").read_bytes()
+    assert manifest == (run / "manifest.json").read_bytes()
+    assert recorded.FOLDER not in os.environ
+    assert "Of 50 claims" in capsys.readouterr().out
+
+
+def test_what_a_study_was_measured_with_is_taken_from_its_notebook(
+    project: Path,
+) -> None:
+    path = notebook.find("07")
+    there = project / "runs/reference" / STUDY / "notebook.ipynb"
+    told = json.loads(there.read_text())
+    told["metadata"]["papermill"]["parameters"] |= {"trials": 77, "long_gone": 1}
+    there.write_text(json.dumps(told))
+    found = evaluate.parameters("reference", path)
+    assert found["trials"] == 77
+    assert not {"run", "root", "long_gone"} & found.keys()
+    there.rename(there.with_name("notebook.failed.ipynb"))
+    assert evaluate.parameters("reference", path) == found
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--run", "nobody"], "there is no run 'nobody'"),
+        (["03", "--run", "reference"], "holds no executed 03-pools.ipynb"),
+        (["urin", "--run", "reference"], "did you mean 'uring'"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    project: Path, capsys: pytest.CaptureFixture, words: list[str], said: str
+) -> None:
+    assert main(["evaluate", *words]) in (1, 2)
+    assert said in capsys.readouterr().err
