@@ -226,6 +226,7 @@ def test_everything_ends_in_results(tmp_path):
     assert "epoll_broke" not in said["values"]
     assert {row[-1] for row in atlas.rows} == {"yes", "not reached"}
     assert [row[1] for row in most.rows] == ["2\u202f000", "1\u202f000"]
+    assert all("±" in cell for row in most.rows for cell in row[2:4])
     assert table.rows[1] == ("client", "no", "—")
     picture = next(f for f in said["figures"] if f["id"] == "fig-breaking-points")
     assert "broke at 2\u202f000 (beyond FD_SETSIZE)" in picture["alt"]

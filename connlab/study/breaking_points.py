@@ -26,13 +26,7 @@ from connlab.study.breaking_points_plan import (  # noqa: F401 (the notebook's t
 )
 from connlab.study.drawing import Picture
 from connlab.study.figures.limits import limits as draw_limits
-from connlab.study.formatting import (
-    counted,
-    display_unit,
-    listing,
-    number_text,
-    plain,
-)
+from connlab.study.formatting import counted, display_unit, listing, plain, plus_minus
 from connlab.study.interval import t_interval
 from connlab.study.metrics import metric as metric_of
 from connlab.study.reporting import key
@@ -176,10 +170,7 @@ def _shown(unit: str) -> str:
 
 def _mean_text(values: pd.Series, factor: float) -> str:
     known = values.dropna().to_numpy(dtype=float)
-    if not len(known):
-        return "—"
-    interval = t_interval(known * factor)
-    return number_text(interval, bounds=interval.determined and interval.lo >= 0)
+    return plus_minus(t_interval(known * factor)) if len(known) else "—"
 
 
 def memory(results: Results, frame: pd.DataFrame) -> Picture:
