@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import notebook_rules as rules
 import numpy as np
@@ -165,6 +166,11 @@ def test_the_answer_follows_the_sizes(tmp_path):
     assert results.words["pool_16_thread"]["word"] == "slower than"
     said = pools.answer(frame, found, PLAN)
     assert said.startswith("It depends on its size: with 1\u202f024 requests at once")
+    sizes = [int(size) for size in re.findall(r"a pool of (\d+) has", said)]
+    ratios = {c.arm: c.comparison.ratio.value for c in found}
+    best = int(max(ratios, key=ratios.get).split()[-1])
+    assert sizes == sorted({min(PLAN.pools), best, max(PLAN.pools)})
+    assert said.count("times the throughput of a thread per request") == 1
     assert "it is not the lock" in pools.mutex(frame, PLAN)
 
 

@@ -26,6 +26,7 @@ from connlab.study import figures, reporting
 from connlab.study.cells import Compared, compare_cells, summarise
 from connlab.study.drawing import Picture
 from connlab.study.formatting import (
+    aside,
     counted,
     listing,
     number_text,
@@ -410,25 +411,25 @@ def steadiness(frame: pd.DataFrame, plan: Plan) -> str:
 
 
 def answer(frame: pd.DataFrame, found: Sequence[Compared], plan: Plan) -> str:
-    """Answer the question in one sentence, whatever was found."""
-    by_size = {int(c.arm.rpartition(" ")[2]): c for c in found}
-    if not by_size:
+    """Answer the question in one sentence: by the smallest, best and largest pool."""
+    if not found:
         return (
             "This run cannot say: a pool or the thread per request has no usable trial."
         )
-    base = burst(frame, plan)
-    said = []
-    for one in (by_size[size] for size in sorted(by_size)):
-        busy_here = cell(base, "busy_workers", one.arm, plan.many)
-        ratio = one.comparison.ratio
-        times = phrase(ratio, "{} times the throughput of a thread per request")
-        kept = phrase(busy_here, "{} workers busy")
-        said.append(f"a {one.arm} has {times} and keeps {kept}")
-    sizes_ = sorted(by_size)
-    low, high = by_size[sizes_[0]], by_size[sizes_[-1]]
+    by_size = sorted(found, key=lambda one: int(one.arm.rpartition(" ")[2]))
+    low, high = by_size[0], by_size[-1]
+    most = max(found, key=lambda one: one.comparison.ratio.value)
     grows = low.comparison.ratio.hi < high.comparison.ratio.lo
+    lead = "It depends on its size" if grows else "Undecided"
+    base = burst(frame, plan)
+    said, times = [], "{} times the throughput of a thread per request"
+    for one in by_size:
+        if one in (low, most, high):
+            busy_here = cell(base, "busy_workers", one.arm, plan.many)
+            has = phrase(one.comparison.ratio, times)
+            said.append(f"a {one.arm} has {has} {aside(busy_here, '{} workers busy')}")
+            times = "{} times"
     there = theirs("requests", "pool", requests=1024).scaled(DELAYS["small"][0])
-    lead = "It depends on its size" if grows and len(sizes_) > 1 else "Undecided"
     return (
         f"{lead}: with {counted(plan.many, 'request')} at once {listing(said)}; the "
         f"published “pool of 512” kept {number_text(there)} busy."
