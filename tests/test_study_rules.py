@@ -181,9 +181,13 @@ def test_compare_names_what_is_missing():
     found = compare(frame, "more", arm=other)
     assert (found.verdict, found.why) == (
         "not testable here",
-        "not measured here: poll, connections 10",
+        "not measured here: poll",
     )
     assert compare(frame, "more", arm={"colour": 1}).verdict == "not testable here"
+    frame = frame.assign(size=frame.model.map({"pool": "64", "thread": "128"}))
+    never = {"model": "thread", "size": ["64", "32"]}
+    found = compare(frame, "more", arm=never)
+    assert found.why == "not measured here: thread, size 64 or 32"
     failed = frame.assign(ok=frame.model != "pool", failure="server died")
     assert "server died" in compare(failed, "more").why
 

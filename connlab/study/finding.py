@@ -59,14 +59,25 @@ def untestable(why: str) -> Finding:
 
 
 def cell_text(cell: Mapping[str, Any]) -> str:
-    """Name a cell by its levels, as tables do."""
+    """Name a cell by its levels, as tables do: ``epoll, connections 300``."""
     return ", ".join(_level_text(k, v) for k, v in cell.items() if v is not None)
 
 
 def _level_text(column: str, level: Any) -> str:
-    if isinstance(level, list):
-        return " or ".join(_level_text(column, one) for one in level)
-    return level if isinstance(level, str) else f"{column.replace('_', ' ')} {level}"
+    """A word says by itself what it is a level of, a number does not."""
+    levels = [str(one) for one in (level if isinstance(level, list) else [level])]
+    named = any(character.isdigit() for text in levels for character in text)
+    name = f"{column.replace('_', ' ')} " if named and column != "model" else ""
+    return name + " or ".join(levels)
+
+
+def unmeasured(frame: pd.DataFrame, cell: Mapping[str, Any]) -> Finding:
+    """Return the finding where no trial is of a cell: it says which level lacks.
+
+    Where each level was measured, but not all of them together, it says them all.
+    """
+    alone = {k: v for k, v in cell.items() if select(frame, {k: v}).empty}
+    return untestable(f"not measured here: {cell_text(alone or cell)}")
 
 
 def select(frame: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:

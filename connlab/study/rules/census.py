@@ -7,7 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from connlab.study.finding import Finding, cell_text, select, untestable
+from connlab.study.finding import (
+    Finding,
+    cell_text,
+    select,
+    unmeasured,
+    untestable,
+)
 from connlab.study.formatting import listing
 
 
@@ -78,7 +84,7 @@ def outlasts(
     for cell in (arm, baseline):
         trials = select(frame, cell)
         if trials.empty:
-            return untestable(f"not measured here: {cell_text(cell)}")
+            return unmeasured(frame, cell)
         whole = _kept_all(trials).groupby(trials[along]).all()
         most.append(int(max(whole.index[whole], default=0)))
     top = int(frame[along].max())

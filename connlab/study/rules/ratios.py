@@ -16,6 +16,7 @@ from connlab.study.finding import (
     Verdict,
     cell_text,
     select,
+    unmeasured,
     untestable,
 )
 from connlab.study.frames import failed_only, speaking
@@ -102,7 +103,7 @@ def sides_of(frame, metric, arm, baseline):
     for cell in (arm, baseline):
         every = select(frame, cell)
         if every.empty:
-            return None, f"not measured here: {cell_text(cell)}"
+            return None, unmeasured(frame, cell).why
         good = speaking(every, metric) if metric in every else every.iloc[:0]
         if len(good) < 2:
             reasons = every["failure"].dropna()

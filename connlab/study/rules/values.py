@@ -10,7 +10,13 @@ from typing import Any
 import pandas as pd
 
 from connlab.study import sizing
-from connlab.study.finding import Finding, cell_text, select, untestable
+from connlab.study.finding import (
+    Finding,
+    cell_text,
+    select,
+    unmeasured,
+    untestable,
+)
 from connlab.study.formatting import number_text
 from connlab.study.frames import usable
 from connlab.study.interval import t_interval
@@ -28,7 +34,7 @@ def value(
     """Say whether the mean of a cell lies between two bounds, interval and all."""
     cell = select(frame, arm)
     if cell.empty:
-        return untestable(f"not measured here: {cell_text(arm)}")
+        return unmeasured(frame, arm)
     good = usable(cell, metric) if metric in cell else cell.iloc[:0]
     if len(good) < 2:
         return untestable(f"fewer than 2 usable trials of {cell_text(arm)}")
@@ -56,7 +62,7 @@ def best_pool(
     """
     cell = select(frame, arm)
     if cell.empty:
-        return untestable(f"not measured here: {cell_text(arm)}")
+        return unmeasured(frame, arm)
     found = sizing.knee(cell, along=along)
     if found is None:
         return untestable("too few sizes of the pool, or none that is small")
