@@ -446,3 +446,24 @@ def test_a_curve_is_named_only_where_it_is_apart_from_those_beside_it(
     )
     texts = [text.get_text() for ax in picture.figure.axes for text in ax.texts]
     assert ("m3" in texts) is named
+
+
+@pytest.mark.parametrize("first", [2, 100, 1000, 10_000])
+def test_words_and_crosses_of_a_strip_keep_apart(first):
+    rows = [
+        drawing.Gap("one client at a time: backlog full", look.INK, (first, 20_000)),
+        drawing.Gap("preforked processes: errors answered", look.INK, (20_000,)),
+    ]
+    figure = drawing.canvas(3.3, 2)
+    wide = drawing.place(figure, 0.3, 1.4, 2.7, 0.5)
+    drawing.scale_x(wide, [1, 10, 100, 1000, 20_000])
+    height = drawing.strip_height(rows, inside=wide)
+    low = drawing.place(figure, 0.3, 0.4, 2.7, height)
+    drawing.scale_x(low, [1, 10, 100, 1000, 20_000])
+    drawing.strip(low, rows, inside=True)
+    assert (height > drawing.strip_height(rows)) is (first < 1000)
+    words = [text.get_window_extent() for text in low.texts]
+    at = [low.transData.transform(line.get_xydata()) for line in low.lines]
+    for box in words:
+        assert not any(box.contains(x, y) for crosses in at for x, y in crosses)
+    assert words[0].y0 >= words[1].y1

@@ -36,6 +36,8 @@ LEFT, TOP, BOTTOM = 0.62, 0.16, 0.46
 
 _ROW = 0.19
 """Inches of one row in a strip of failures."""
+_CROSS = 0.08
+"""Inches from the middle of a cross that a word keeps."""
 
 _MOST_LETTERS = 40
 _MOST_GAPS = 6
@@ -480,21 +482,37 @@ def _short(text: str) -> str:
     return textwrap.shorten(text, _MOST_LETTERS, placeholder="…")
 
 
-def strip_height(rows: int, *, double: bool = False) -> float:
-    """Return the inches that a strip of failures takes."""
-    return rows * _ROW * (1.8 if double else 1)
+def strip_height(rows: Sequence[Gap], *, inside: Axes | None = None) -> float:
+    """Return the inches that a strip of failures takes.
+
+    The words of its rows stand at the right of the axes, or inside of axes as wide and
+    scaled as these.
+    """
+    return _ROW * sum(_lines(inside, gap) if inside else 1 for gap in rows)
+
+
+def _lines(ax: Axes, gap: Gap) -> float:
+    """Return the lines of a row inside axes: more where its words meet its crosses."""
+    first = (ax.transData + ax.transAxes.inverted()).transform((min(gap.at), 0))[0]
+    room = first * ax.get_position().width * ax.figure.get_size_inches()[0]
+    return 1 if text_width(ax.figure, gap.text, SMALL) < room - _CROSS else 1.8
 
 
 def strip(ax: Axes, rows: Sequence[Gap], *, inside: bool = False) -> None:
     """Draw a row of crosses for each reason, with the reason in words.
 
-    The words stand at the right of the axes, or above the crosses (`inside`).
+    The words stand at the right of the axes, or `inside`: left of the crosses where
+    there is room, else above them.
     """
-    for place_, gap in enumerate(rows):
-        height = len(rows) - 1 - place_
+    top = ax.get_position().height * ax.figure.get_size_inches()[1] / _ROW
+    ax.set_ylim(0, top)
+    for gap in rows:
+        lines = _lines(ax, gap) if inside else 1
+        middle, apart = top - lines / 2, (lines - 1) / 2
+        top -= lines
         ax.plot(
             gap.at,
-            [height - 0.25 * inside] * len(gap.at),
+            [middle - apart] * len(gap.at),
             linestyle="none",
             marker="x",
             color=gap.color,
@@ -504,14 +522,13 @@ def strip(ax: Axes, rows: Sequence[Gap], *, inside: bool = False) -> None:
         )
         ax.annotate(
             gap.text,
-            (0.0, height + 0.24) if inside else (1.035, height),
+            (0.0 if inside else 1.035, middle + apart),
             xycoords=("axes fraction", "data"),
             fontsize=SMALL,
             color=darker(gap.color),
             va="center",
             annotation_clip=False,
         )
-    ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_yticks([])
     ax.grid(False)
     ax.patch.set_visible(False)

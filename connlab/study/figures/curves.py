@@ -30,6 +30,8 @@ _TOLD_BY_MARKER = 4
 _APART = 0.12
 """How far from any other, as a part of a panel's height, a curve's end has room for
 its name."""
+_LEGEND_ROW = 0.13
+"""Inches of one row of a panel's legend."""
 
 
 def curves(
@@ -164,7 +166,7 @@ def _one_panel(job: _Job) -> tuple[Figure, Axes]:
     right = 0.3 + max(draw.text_width(figure, *text) for text in texts)
     width = look.WIDTH - draw.LEFT - right
     height = 0.9 if job.data["value"].isna().all() else 2.2
-    below = draw.strip_height(len(gone))
+    below = draw.strip_height(gone)
     figure.set_size_inches(look.WIDTH, draw.TOP + height + below + draw.BOTTOM)
     ax = draw.place(figure, draw.LEFT, draw.BOTTOM + below, width, height)
     _fill(ax, job, job.names)
@@ -228,10 +230,13 @@ def _many_panels(job: _Job, groups: Mapping[str, list[str]]) -> tuple[Figure, li
         _head(max(math.ceil(len(groups[g]) / columns[g]) for g in pair))
         for pair in pairs
     ]
+    like_them = draw.place(figure, 0, 0, width, 1)
+    draw.scale_x(like_them, job.data[job.x])
     feet = [
-        draw.strip_height(max(len(job.gone(groups[g])) for g in pair), double=True)
+        max(draw.strip_height(job.gone(groups[g]), inside=like_them) for g in pair)
         for pair in pairs
     ]
+    like_them.remove()
     tall = sum(heads) + sum(feet) + len(pairs) * (height + ticks)
     figure.set_size_inches(look.WIDTH, tall + draw.BOTTOM - ticks)
     top, firsts = tall + draw.BOTTOM - ticks, []
@@ -253,7 +258,7 @@ def _many_panels(job: _Job, groups: Mapping[str, list[str]]) -> tuple[Figure, li
 
 def _head(rows: int) -> float:
     """Inches above a panel: its title and so many rows of its legend."""
-    return 0.24 + 0.142 * rows
+    return 0.25 + _LEGEND_ROW * rows
 
 
 def _legend_columns(figure: Figure, labels: Sequence[str], width: float) -> int:
@@ -266,7 +271,7 @@ def _legend_columns(figure: Figure, labels: Sequence[str], width: float) -> int:
 def _family_panel(figure, ax, job, group, names, foot, columns) -> Axes:
     _fill(ax, job, names)
     rows = math.ceil(len(names) / columns)
-    ax.set_title(group, fontweight="bold", pad=3 + 0.142 * 72 * rows)
+    ax.set_title(group, fontweight="bold", pad=4 + 72 * _LEGEND_ROW * rows)
     if ax.get_legend_handles_labels()[0]:  # no curve at all has no legend
         ax.legend(
             loc="lower left",
