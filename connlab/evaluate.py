@@ -46,8 +46,7 @@ def make(
     FileNotFoundError
         When there is no such run, or it does not hold the study.
     """
-    if not run_folder(run).is_dir():
-        raise FileNotFoundError(f"there is no run {run!r} below runs/")
+    paper.check_run(run)
     held = [path for path in notebook.every() if executed(run, path)]
     paths = held if nb is None else [notebook.find(nb)]
     failed = {}

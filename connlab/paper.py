@@ -132,6 +132,12 @@ def make(
     return Printed(rendered, seconds=seconds, failed=failed, problems=problems)
 
 
+def check_run(run: str) -> None:
+    """Raise FileNotFoundError where there is no such run."""
+    if not run_folder(run).is_dir():
+        raise FileNotFoundError(f"there is no run {run!r} below runs/")
+
+
 def judge(run: str) -> str:
     """Put the claims ledger to the trials of a run; return the sentence that counts.
 
@@ -139,8 +145,7 @@ def judge(run: str) -> str:
     """
     from connlab.study import claims
 
-    if not run_folder(run).is_dir():
-        raise FileNotFoundError(f"there is no run {run!r} below runs/")
+    check_run(run)
     return claims.write(claims.judge_all(run), run).answer
 
 

@@ -25,7 +25,7 @@ static inline bool list_empty(const struct node *list)
 /* Whether the node is in a list. */
 static inline bool list_joined(const struct node *node)
 {
-    return node->after != node;
+    return !list_empty(node);
 }
 
 static inline void list_leave(struct node *node)

@@ -24,6 +24,13 @@ hypothesis.settings.load_profile("connlab")
 
 ROOT = Path(__file__).resolve().parents[1]
 
+REFERENCE = ROOT / "runs" / "reference"
+
+#: a mark for tests that look at it
+with_reference = pytest.mark.skipif(
+    not REFERENCE.is_dir(), reason="the deposit of another run has no runs/reference"
+)
+
 _lane: Path | None = None
 
 

@@ -7,17 +7,13 @@ from pathlib import Path
 
 import pytest
 import study_made as made
-from conftest import ROOT
+from conftest import REFERENCE, with_reference
 
 from connlab import drive
 from connlab.drive import cases, machine, recorded, recovery, redis
 from connlab.drive.floor import FILE as FLOOR
 
-REFERENCE = ROOT / "runs" / "reference"
-
-pytestmark = pytest.mark.skipif(
-    not REFERENCE.is_dir(), reason="the deposit of another run has no runs/reference"
-)
+pytestmark = with_reference
 
 
 @pytest.fixture

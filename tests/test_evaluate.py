@@ -8,20 +8,17 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import REFERENCE, ROOT, with_reference
 
 from connlab import evaluate, notebook
 from connlab.__main__ import main
 from connlab.drive import recorded
 
-REFERENCE = ROOT / "runs" / "reference"
 STUDY = "uring"
 #: what a study prints, apart from when it was made
 PRINTED = ("answer", "varied", "findings", "tables", "words", "stopping", "trials")
 
-pytestmark = pytest.mark.skipif(
-    not REFERENCE.is_dir(), reason="the deposit of another run has no runs/reference"
-)
+pytestmark = with_reference
 
 
 @pytest.fixture

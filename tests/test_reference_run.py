@@ -6,17 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import REFERENCE as RUN
+from conftest import with_reference
 
 from connlab import schema
 from connlab.publish import results
 
-RUN = ROOT / "runs" / "reference"
 TRIALS = sorted(RUN.glob("*/trials.jsonl"))
 
-pytestmark = pytest.mark.skipif(
-    not RUN.is_dir(), reason="the deposit of another run has no runs/reference"
-)
+pytestmark = with_reference
 
 
 @pytest.fixture(scope="module")

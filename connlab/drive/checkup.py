@@ -102,7 +102,7 @@ def doctor(*, descriptors: int | None = None) -> Checkup:
         Prints as a text; `findings` and `capacities` are the same as values.
     """
     if recorded.folder():
-        return _as_recorded(recorded.manifest(), recorded.models(), descriptors)
+        return _as_recorded(recorded.manifest(), programs.registry(), descriptors)
     try:
         registry = programs.registry()
     except (FileNotFoundError, RuntimeError) as error:
@@ -143,14 +143,11 @@ def judge(facts: Mapping[str, Any], registry: schema.Registry | None) -> Checkup
         *_limits(facts),
         *_missing(facts, registry),
     ]
-    capacities = _capacities(registry.models if registry else (), facts)
-    return Checkup(tuple(findings), capacities, dict(facts))
+    return Checkup(tuple(findings), _capacities(registry, facts), dict(facts))
 
 
 def _as_recorded(
-    manifest: Mapping[str, Any],
-    models: Sequence[schema.Model],
-    descriptors: int | None = None,
+    manifest: Mapping[str, Any], registry: schema.Registry, descriptors: int | None
 ) -> Checkup:
     """Return what can be known of a machine from a run's manifest."""
     known = manifest["machine"]
@@ -163,12 +160,13 @@ def _as_recorded(
         Finding("looked at", manifest["made_at"], means="nothing was looked at now"),
         *(_bound_finding(facts, what) for what in ("threads", "processes")),
     )
-    return Checkup(findings, _capacities(models, facts), facts)
+    return Checkup(findings, _capacities(registry, facts), facts)
 
 
 def _capacities(
-    models: Sequence[schema.Model], facts: Mapping[str, Any]
+    registry: schema.Registry | None, facts: Mapping[str, Any]
 ) -> tuple[Capacity, ...]:
+    models = registry.models if registry else ()
     return tuple(capacity(model, facts) for model in models if model.available)
 
 

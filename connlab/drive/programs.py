@@ -45,6 +45,8 @@ def built() -> Programs:
 def registry(programs: Programs | None = None) -> schema.Registry:
     """Return what ``server --list`` says: the models and the workloads.
 
+    While a run is evaluated again, what it said when that was measured.
+
     Raises
     ------
     FileNotFoundError
@@ -52,14 +54,14 @@ def registry(programs: Programs | None = None) -> schema.Registry:
     RuntimeError
         When it cannot list its models.
     """
+    if programs is None and recorded.folder():
+        return schema.Registry.model_validate(recorded.manifest()["registry"])
     command = (programs or built()).server
     return _registry(command, _stamp(command[-1]))
 
 
 def models(programs: Programs | None = None) -> tuple[schema.Model, ...]:
-    """Return the models of `registry`, in its order; see `connlab.drive.recorded`."""
-    if programs is None and recorded.folder():
-        return recorded.models()
+    """Return the models of `registry`, in its order."""
     return registry(programs).models
 
 

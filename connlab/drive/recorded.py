@@ -16,7 +16,6 @@ from typing import Any
 
 from connlab import schema
 from connlab.drive import store
-from connlab.drive.reports import SweepReport
 
 #: environment variable: the folder of the run that is evaluated again
 FOLDER = "CONNLAB_EVALUATE"
@@ -57,28 +56,3 @@ def manifest() -> dict[str, Any]:
     if found is None:
         raise FileNotFoundError(f"{path}: no manifest, so nobody knows the machine")
     return found
-
-
-def models() -> tuple[schema.Model, ...]:
-    """Return the models that the server had when the run was measured."""
-    return schema.Registry.model_validate(manifest()["registry"]).models
-
-
-def report(name: str, there: Path) -> SweepReport:
-    """Return what a sweep would say that finds all trials of a study on disk."""
-    log = store.read(there / store.TRIALS)
-    rows = [schema.flatten(trial) for trial in log.trials]
-    failed = [row for row in rows if row["failure"] is not None]
-    return SweepReport(
-        run=there.parent.name,
-        study=name,
-        planned=len(rows),
-        done=0,
-        resumed=len(rows),
-        failed=len(failed),
-        flagged=sum(not row["ok"] for row in rows) - len(failed),
-        seconds=0.0,
-        window_share=None,
-        stopped_because=WHY,
-        remarks=log.remarks,
-    )

@@ -159,7 +159,7 @@ def sweep(
         on disk, and how to go on has been said.
     """
     if there := recorded.study(study, run=run, root=root):
-        report = recorded.report(study, there)
+        report = _as_recorded(there)
         if progress:
             telling.say(str(report))
         return report
@@ -232,6 +232,27 @@ def _swept(work: Work, hosts: tuple[Host, Host], progress: bool) -> SweepReport:
         _note_in_manifest(work, state, facts, report)
     _beat(work, state, report=report)
     return report
+
+
+def _as_recorded(there: Path) -> SweepReport:
+    """Return the report of a sweep that finds all trials of a study on disk."""
+    log = store.read(there / store.TRIALS)
+    state = _State(rows=[[]])
+    for trial in log.trials:
+        _count(state, 0, schema.flatten(trial))
+    return SweepReport(
+        run=there.parent.name,
+        study=there.name,
+        planned=len(log.trials),
+        done=0,
+        resumed=len(log.trials),
+        failed=state.failed,
+        flagged=state.flagged,
+        seconds=0.0,
+        window_share=None,
+        stopped_because=recorded.WHY,
+        remarks=log.remarks,
+    )
 
 
 def _least(work: Work) -> int:
