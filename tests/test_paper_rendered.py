@@ -93,6 +93,13 @@ def test_numbers_and_references_agree_between_page_and_print(paper):
         assert numbers[0] == numbers[1]
 
 
+def test_the_contents_have_two_levels(paper):
+    html = paper.html.read_text("utf-8")
+    nav = re.search(r"<nav\b.*?</nav>", html, re.DOTALL).group()
+    for name in ("sec-pools", "sec-pools-spread"):
+        assert f'href="#{name}"' in nav
+
+
 def test_the_figure_links_to_its_data(paper):
     page = checking.read_page(paper.html.read_text("utf-8"))
     assert "data/response-time/response-time.csv" in page.links

@@ -159,7 +159,8 @@ def _page(paper: Path, text: str, metadata: dict[str, Any]) -> tuple[str, list[s
         "--to=html5",
         "--mathml",
         "--toc",
-        f"--toc-depth={metadata.get('toc-depth', 2)}",
+        # The filter has made room for the title: every heading is one level down.
+        f"--toc-depth={metadata.get('toc-depth', 2) + 1}",
         "--embed-resources",
         f"--template={(theme / 'embedded.html').resolve()}",
         "--variable=pagetitle=" + str(metadata.get("title", "")),
