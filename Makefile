@@ -2,9 +2,9 @@
 #
 #     setup -> build -> paper (every notebook of a profile, then the pages)
 #
-# `make` alone prints the targets. What is compiled stands in src_c/server.mk
-# and src_c/client.mk; every .c file in src_c/models and src_c/workloads is
-# taken as it is, so a new model needs no change here.
+# `make` alone prints the targets. A program is made of every .c file in the
+# folders of src_c that are named for it below, so a new model, or any other
+# new file, needs no change here.
 
 BUILD   ?= build$(if $(SAN),/$(subst $(comma),-,$(SAN)))
 PROFILE ?= quick
@@ -40,20 +40,24 @@ LIBS = $(if $(URING),-luring) -lm
 HERE = -ffile-prefix-map='$(CURDIR)'=.
 
 # ---- what is compiled ------------------------------------------------------
--include src_c/server.mk
--include src_c/client.mk
--include src_c/floor.mk
+SERVER_DIRS := server common blocking reactor uring coroutine http redis \
+	models workloads
+CLIENT_DIRS := client common
+FLOOR_DIRS  := floor
+# A C test is linked with the program whose part it tests.
+CLIENT_TESTS := test_hist test_pace test_user
 
-in_src = $(patsubst src_c/%,%,$(wildcard $(1:%=src_c/%)))
-objects = $(1:%.c=$(BUILD)/%.o)
+sources_in = $(sort $(patsubst src_c/%,%,$(wildcard $(1:%=src_c/%/*.c))))
+objects = $(1:%.c=$(BUILD)/obj/%.o)
 
-server_srcs := $(if $(SERVER_SRCS),\
-	$(sort $(SERVER_SRCS) $(call in_src,models/*.c workloads/*.c)))
-client_srcs := $(sort $(CLIENT_SRCS))
-server_tests := $(SERVER_TESTS:%.c=$(BUILD)/%)
-client_tests := $(CLIENT_TESTS:%.c=$(BUILD)/%)
+server_srcs := $(call sources_in,$(SERVER_DIRS))
+client_srcs := $(call sources_in,$(CLIENT_DIRS))
+floor_srcs := $(call sources_in,$(FLOOR_DIRS))
+c_tests := $(patsubst src_c/%.c,$(BUILD)/%,$(wildcard src_c/tests/*.c))
+client_tests := $(filter $(CLIENT_TESTS:%=$(BUILD)/tests/%),$(c_tests))
+server_tests := $(filter-out $(client_tests),$(c_tests))
 programs := $(if $(server_srcs),$(BUILD)/server)\
-	$(if $(client_srcs),$(BUILD)/client) $(if $(FLOOR_SRCS),$(BUILD)/floor)
+	$(if $(client_srcs),$(BUILD)/client) $(if $(floor_srcs),$(BUILD)/floor)
 -include src_c/fuzz/fuzz.mk
 
 .DEFAULT_GOAL := help
@@ -145,7 +149,7 @@ $(BUILD)/flags.json: FORCE
 	@mkdir -p $(@D)
 	@echo '$(FLAGS_JSON)' | cmp -s - $@ || echo '$(FLAGS_JSON)' > $@
 
-$(BUILD)/%.o: src_c/%.c $(BUILD)/flags.json
+$(BUILD)/obj/%.o: src_c/%.c $(BUILD)/flags.json
 	@mkdir -p $(@D)
 	@echo "  CC  $<"
 	@$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(HERE) -MMD -MP -c -o $@ $<
@@ -158,20 +162,22 @@ $(BUILD)/server: $(call objects,$(server_srcs))
 $(BUILD)/client: $(call objects,$(client_srcs))
 	$(link)
 
-$(BUILD)/floor: $(call objects,$(FLOOR_SRCS))
+$(BUILD)/floor: $(call objects,$(floor_srcs))
 	$(link)
 
 # A C test is one file with a main(), linked with all but the program's own.
-$(BUILD)/libserver.a: $(call objects,$(filter-out server.c,$(server_srcs)))
+$(BUILD)/libserver.a: $(call objects,$(filter-out server/server.c,$(server_srcs)))
 	@rm -f $@; $(AR) rcs $@ $^
 
-$(BUILD)/libclient.a: $(call objects,$(filter-out client.c,$(client_srcs)))
+$(BUILD)/libclient.a: $(call objects,$(filter-out client/client.c,$(client_srcs)))
 	@rm -f $@; $(AR) rcs $@ $^
 
-$(server_tests): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libserver.a
+$(server_tests): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/libserver.a
+	@mkdir -p $(@D)
 	$(link)
 
-$(client_tests): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libclient.a
+$(client_tests): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/libclient.a
+	@mkdir -p $(@D)
 	$(link)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

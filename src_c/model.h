@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "stats.h"
+#include "server/stats.h"
 #include "workload.h"
 
 enum family { BLOCKING, PROCESSES, THREADS, READINESS, COMPLETION, COROUTINE };

@@ -51,11 +51,9 @@ def tree(tmp_path: Path) -> Path:
     """Return a source tree with the real Makefile and a server of two files."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     files = {
-        "server.mk": "SERVER_SRCS = server.c\nSERVER_TESTS = tests/test_one.c\n",
-        "client.mk": "CLIENT_SRCS = client.c\n",
         "one.h": "int one(void);\n",
-        "server.c": '#include "one.h"\nint main(void) { return one(); }\n',
-        "client.c": "int main(void) { return 0; }\n",
+        "server/server.c": '#include "one.h"\nint main(void) { return one(); }\n',
+        "client/client.c": "int main(void) { return 0; }\n",
         "models/one.c": '#include "one.h"\nint one(void) { return 0; }\n',
         "tests/test_one.c": '#include "one.h"\nint main(void) { return one(); }\n',
     }
@@ -102,8 +100,8 @@ def test_changed_header_recompiles_those_who_include_it(tree: Path) -> None:
     stamp = header.stat().st_mtime + 5
     os.utime(header, (stamp, stamp))
     said = call("make", "build", cwd=tree).stdout
-    assert "src_c/server.c" in said
-    assert "src_c/client.c" not in said
+    assert "src_c/server/server.c" in said
+    assert "src_c/client/client.c" not in said
 
 
 def test_flags_are_recorded_and_their_change_recompiles(tree: Path) -> None:
@@ -113,7 +111,7 @@ def test_flags_are_recorded_and_their_change_recompiles(tree: Path) -> None:
     assert "-D_GNU_SOURCE" in flags["cppflags"]
     assert flags["version"]
     said = call("make", "build", "OPT=-O0", cwd=tree).stdout
-    assert "src_c/client.c" in said
+    assert "src_c/client/client.c" in said
     again = json.loads((tree / "build/flags.json").read_text())
     assert "-O0" in again["cflags"]
 

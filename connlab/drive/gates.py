@@ -18,7 +18,7 @@ The label says what kept the throughput from being higher:
 Where both are busy all the time, CPU shares alone do not tell them apart: whoever finds
 few events at a time spends more on each, and so fills its core. Then the queue decides:
 the bottleneck is where requests wait, and the client says which part of them it found
-answered but not yet received whenever it looked (``src_c/client_probe.c``).
+answered but not yet received whenever it looked (``src_c/client/client_probe.c``).
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class Census(Facts):
 
 
 class Client(Facts):
-    """The client's JSON object (``src_c/client.c`` says what each figure means)."""
+    """The client's JSON object (``src_c/client/client.c`` says what each figure means)."""
 
     workload: str | None = None
     loop: str | None = None

@@ -8,10 +8,12 @@ FUZZERS := http work resp
 FUZZ_S ?= 20
 FUZZ_FLAGS = -std=c11 -O1 -g -pthread -fsanitize=fuzzer,address,undefined \
 	-fno-sanitize-recover=undefined
-fuzz_srcs = $(patsubst %,src_c/%,http_parse.c http_reply.c files.c template.c \
-	resp.c guestbook.c upstream.c conn.c net.c stop.c stats.c log.c \
-	workloads.c $(filter workloads/%,$(server_srcs)))
-fuzz_headers = $(wildcard src_c/*.h src_c/tests/talk.h)
+# What parses and answers, without the models and what waits for them.
+waits := %/server.c %/options.c %/models.c \
+	%/redis_blocking.c %/redis_reactor.c %/redis_uring.c
+fuzz_srcs = $(filter-out $(waits),$(addprefix src_c/,\
+	$(call sources_in,common server http redis workloads)))
+fuzz_headers = $(wildcard src_c/*.h src_c/*/*.h)
 
 $(BUILD)/fuzz/%: src_c/fuzz/%.c $(fuzz_srcs) $(fuzz_headers)
 	@mkdir -p $(@D) && echo "  FUZZ-LD $@"

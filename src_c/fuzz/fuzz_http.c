@@ -8,7 +8,7 @@
  */
 #include <strings.h>
 
-#include "http_parse.h"
+#include "http/http_parse.h"
 #include "tests/talk.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

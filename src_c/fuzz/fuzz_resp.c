@@ -6,8 +6,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "guestbook.h"
-#include "resp.h"
+#include "http/guestbook.h"
+#include "redis/resp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

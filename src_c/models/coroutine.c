@@ -14,7 +14,7 @@
  *       vm.max_map_count (65530) ends it near 32 thousand clients. The
  *       acceptor is a coroutine like any other.
  */
-#include "../coroutine.h"
+#include "coroutine/coroutine.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,15 +23,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../blocking.h"
-#include "../clock.h"
-#include "../epoll_ns.h"
-#include "../list.h"
-#include "../net.h"
-#include "../owner.h"
-#include "../stop.h"
-#include "../timers.h"
-#include "../upstream.h"
+#include "blocking/blocking.h"
+#include "common/clock.h"
+#include "common/epoll_ns.h"
+#include "common/list.h"
+#include "server/net.h"
+#include "common/owner.h"
+#include "server/stop.h"
+#include "reactor/timers.h"
+#include "redis/redis_conn.h"
 
 enum {
     EVENTS = 512,

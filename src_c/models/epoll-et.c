@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../epoll_ns.h"
-#include "../net.h"
+#include "common/epoll_ns.h"
+#include "server/net.h"
 
 enum { EVENTS = 512 };
 

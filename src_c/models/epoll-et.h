@@ -2,7 +2,7 @@
 #ifndef EPOLL_ET_H
 #define EPOLL_ET_H
 
-#include "../reactor.h"
+#include "reactor/reactor.h"
 
 /* A loop for the worker of that slot, around an epoll set of its own; NULL
  * after net_warn(). */

@@ -19,11 +19,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../crew.h"
-#include "../epoll_ns.h"
-#include "../net.h"
-#include "../reactor.h"
-#include "../threads.h"
+#include "blocking/workers.h"
+#include "common/epoll_ns.h"
+#include "server/net.h"
+#include "reactor/reactor.h"
+#include "blocking/threads.h"
 
 enum { EVENTS = 8 };
 
@@ -236,7 +236,7 @@ static struct pool *make(struct server *server)
            (pool->loops[pool->made] = make_loop(server, pool, pool->made)))
         pool->made++;
     if (pool->made < workers)
-        crew_warn(server, pool->made, "epoll_create1");
+        workers_warn(server, pool->made, "epoll_create1");
     return pool;
 }
 
@@ -250,7 +250,7 @@ static int epoll_pool_run(struct server *server)
     if (listens) {
         unsigned made = pool->made;
         pool->untold = made;
-        pool->untold -= made - crew_start(server, 1, made, work, pool);
+        pool->untold -= made - workers_start(server, 1, made, work, pool);
         work(server, 0, pool);
     }
     if (threads_wait())

@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../crew.h"
-#include "../net.h"
-#include "../stop.h"
-#include "../threads.h"
+#include "blocking/workers.h"
+#include "server/net.h"
+#include "server/stop.h"
+#include "blocking/threads.h"
 #include "epoll-et.h"
 
 struct own {
@@ -70,7 +70,7 @@ static int epoll_reuseport_run(struct server *server)
         return -1;
     }
     unsigned made = make_all(server, all);
-    for (unsigned i = crew_start(server, 1, made, work, all); i < made; i++)
+    for (unsigned i = workers_start(server, 1, made, work, all); i < made; i++)
         release(&all[i]);
     if (made > 0)
         work(server, 0, all);

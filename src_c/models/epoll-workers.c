@@ -16,9 +16,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../crew.h"
-#include "../handover.h"
-#include "../threads.h"
+#include "blocking/workers.h"
+#include "reactor/handover.h"
+#include "blocking/threads.h"
 #include "epoll-et.h"
 
 struct worker_thread {
@@ -54,7 +54,7 @@ static unsigned start_all(struct server *server, struct worker_thread *threads)
     while (n < workers && start(server, &threads[n], n))
         n++;
     if (n < workers)
-        crew_warn(server, n, "pipe2, epoll_create1 or pthread_create");
+        workers_warn(server, n, "pipe2, epoll_create1 or pthread_create");
     return n;
 }
 

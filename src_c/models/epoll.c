@@ -13,9 +13,9 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "../epoll_ns.h"
-#include "../net.h"
-#include "../reactor.h"
+#include "common/epoll_ns.h"
+#include "server/net.h"
+#include "reactor/reactor.h"
 
 enum { EVENTS = 512 };
 

@@ -14,10 +14,10 @@
  */
 #include <unistd.h>
 
-#include "../blocking.h"
-#include "../children.h"
-#include "../log.h"
-#include "../net.h"
+#include "blocking/blocking.h"
+#include "blocking/children.h"
+#include "server/log.h"
+#include "server/net.h"
 
 _Noreturn static void serve(struct server *server, int fd,
                             const struct sockaddr_in6 *peer)

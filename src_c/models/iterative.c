@@ -7,7 +7,7 @@
  * Look: the second client's first answer takes as long as the first one stays;
  *       those who wait do so in the backlog, connected as far as they know.
  */
-#include "../blocking.h"
+#include "blocking/blocking.h"
 
 static int iterative_run(struct server *server)
 {

@@ -19,8 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../handover.h"
-#include "../threads.h"
+#include "reactor/handover.h"
+#include "blocking/threads.h"
 #include "poll.h"
 
 enum { PLACES = 63 };

@@ -12,8 +12,8 @@
 
 #include <stdlib.h>
 
-#include "../clock.h"
-#include "../net.h"
+#include "common/clock.h"
+#include "server/net.h"
 
 static bool grow(struct poll_set *state)
 {

@@ -4,7 +4,7 @@
 
 #include <poll.h>
 
-#include "../reactor.h"
+#include "reactor/reactor.h"
 
 /* What poll_poller keeps in loop->state; starts zeroed. */
 struct poll_set {

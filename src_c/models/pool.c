@@ -11,11 +11,11 @@
  *       time per request; a pool whose library capped it shows there. Ours
  *       says how many workers it started, when it was fewer than asked.
  */
-#include "../blocking.h"
-#include "../crew.h"
-#include "../net.h"
-#include "../queue.h"
-#include "../threads.h"
+#include "blocking/blocking.h"
+#include "blocking/workers.h"
+#include "server/net.h"
+#include "blocking/queue.h"
+#include "blocking/threads.h"
 
 static void work(struct server *server, unsigned worker, void *shared)
 {
@@ -47,7 +47,7 @@ static int pool_run(struct server *server)
         return -1;
     }
     unsigned workers =
-        crew_start(server, 0, model_workers(server), work, queue);
+        workers_start(server, 0, model_workers(server), work, queue);
     if (workers > 0)
         accept_all(server, queue);
     queue_end(queue);

@@ -17,13 +17,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../blocking.h"
-#include "../children.h"
-#include "../clock.h"
-#include "../crew.h"
-#include "../log.h"
-#include "../net.h"
-#include "../stop.h"
+#include "blocking/blocking.h"
+#include "blocking/children.h"
+#include "common/clock.h"
+#include "blocking/workers.h"
+#include "server/log.h"
+#include "server/net.h"
+#include "server/stop.h"
 
 #define YOUNG_NS NS_PER_S
 enum { PAUSE_MS = 100 };
@@ -58,7 +58,7 @@ static unsigned start_all(struct server *server, struct child *children)
     while (n < workers && !stop_requested() && start(server, &children[n], n))
         n++;
     if (n < workers && !stop_requested())
-        crew_warn(server, n, "fork");
+        workers_warn(server, n, "fork");
     return n;
 }
 

@@ -11,9 +11,9 @@
  *       separate address spaces cost. All threads sleep in accept(); each
  *       connection wakes the one that has waited longest.
  */
-#include "../blocking.h"
-#include "../crew.h"
-#include "../threads.h"
+#include "blocking/blocking.h"
+#include "blocking/workers.h"
+#include "blocking/threads.h"
 
 static void work(struct server *server, unsigned worker, void *shared)
 {
@@ -24,7 +24,7 @@ static void work(struct server *server, unsigned worker, void *shared)
 
 static int prethread_run(struct server *server)
 {
-    crew_start(server, 1, model_workers(server), work, NULL);
+    workers_start(server, 1, model_workers(server), work, NULL);
     work(server, 0, NULL);
     threads_wait();
     return 0;

@@ -11,9 +11,9 @@
  */
 #include <sys/select.h>
 
-#include "../clock.h"
-#include "../net.h"
-#include "../reactor.h"
+#include "common/clock.h"
+#include "server/net.h"
+#include "reactor/reactor.h"
 
 struct state {
     fd_set in, out;                     /* what is waited for */

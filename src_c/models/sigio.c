@@ -23,10 +23,10 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "../clock.h"
-#include "../net.h"
-#include "../reactor.h"
-#include "../stop.h"
+#include "common/clock.h"
+#include "server/net.h"
+#include "reactor/reactor.h"
+#include "server/stop.h"
 
 enum { SIGNALS = 64 };
 

@@ -19,8 +19,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "../blocking.h"
-#include "../threads.h"
+#include "blocking/blocking.h"
+#include "blocking/threads.h"
 
 enum { OUTBOX = 16 * 1024 };
 

@@ -14,8 +14,8 @@
 
 #include <stdlib.h>
 
-#include "../blocking.h"
-#include "../threads.h"
+#include "blocking/blocking.h"
+#include "blocking/threads.h"
 
 struct client {
     struct server *server;

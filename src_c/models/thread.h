@@ -2,7 +2,7 @@
 #ifndef THREAD_H
 #define THREAD_H
 
-#include "../net.h"
+#include "server/net.h"
 
 /* Serves the connection to its end and closes it. */
 typedef void thread_serve(struct server *server,

@@ -14,17 +14,17 @@
  *       descriptor is dropped: places are numbered by turns, late ones fall
  *       through.
  */
-#include "../uring.h"
+#include "uring/uring.h"
 
-#include "../model.h"
+#include "model.h"
 
 #ifdef HAVE_URING
 
 #include <poll.h>
 #include <stdlib.h>
 
-#include "../net.h"
-#include "../reactor.h"
+#include "server/net.h"
+#include "reactor/reactor.h"
 
 /* user_data of a poll: the number of a place, and its turn. */
 struct place {

@@ -15,9 +15,9 @@
  *       fills a small buffer is taken for one who streams and received from
  *       one by one, into large buffers, only when more is wanted.
  */
-#include "../uring.h"
+#include "uring/uring.h"
 
-#include "../model.h"
+#include "model.h"
 
 #ifdef HAVE_URING
 
@@ -28,14 +28,14 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "../clock.h"
-#include "../conn.h"
-#include "../list.h"
-#include "../net.h"
-#include "../owner.h"
-#include "../stop.h"
-#include "../timers.h"
-#include "../uring_asking.h"
+#include "common/clock.h"
+#include "server/conn.h"
+#include "common/list.h"
+#include "server/net.h"
+#include "common/owner.h"
+#include "server/stop.h"
+#include "reactor/timers.h"
+#include "redis/redis_uring.h"
 
 enum {
     SMALL_BYTES = 4096, SMALL_FIRST = 64, SMALL_MOST = 4096,

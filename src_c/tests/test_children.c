@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "children.h"
-#include "clock.h"
-#include "stop.h"
+#include "blocking/children.h"
+#include "common/clock.h"
+#include "server/stop.h"
 
 static pid_t start(void (*live)(void))
 {

@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "conn.h"
-#include "stats.h"
+#include "server/conn.h"
+#include "server/stats.h"
 
 static char room[CONN_CHUNK], in[CONN_CHUNK];
 static struct server server;

@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "coroutine.h"
-#include "list.h"
+#include "coroutine/coroutine.h"
+#include "common/list.h"
 
 enum { MANY = 600, TURNS = 20 }; /* more than there are stacks kept */
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "dice.h"
-#include "hist.h"
+#include "client/rng.h"
+#include "client/hist.h"
 
 enum { VALUES = 20000 };
 static uint64_t values[VALUES];

@@ -17,9 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "files.h"
-#include "http_parse.h"
-#include "http_reply.h"
+#include "http/files.h"
+#include "http/http_parse.h"
+#include "http/http_reply.h"
 
 static char base[] = "/tmp/test_http.XXXXXX"; /* we work in base/www */
 

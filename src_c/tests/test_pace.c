@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agenda.h"
-#include "clock.h"
-#include "delay.h"
-#include "fifo.h"
-#include "pace.h"
+#include "client/agenda.h"
+#include "common/clock.h"
+#include "client/delay.h"
+#include "client/backlog.h"
+#include "client/pace.h"
 
 enum { ARRIVALS = 200000 };
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "handover.h"
-#include "queue.h"
+#include "reactor/handover.h"
+#include "blocking/queue.h"
 
 enum { PLACES = 4, TAKERS = 3, ARRIVALS = 20000 };
 

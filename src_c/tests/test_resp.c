@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "guestbook.h"
-#include "resp.h"
-#include "template.h"
+#include "http/guestbook.h"
+#include "redis/resp.h"
+#include "http/template.h"
 
 static struct span span(const char *text)
 {

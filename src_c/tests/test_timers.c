@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "timers.h"
+#include "reactor/timers.h"
 
 enum { TIMERS = 300, ROUNDS = 40000 };
 

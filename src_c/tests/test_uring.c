@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "uring.h"
+#include "common/clock.h"
+#include "uring/uring.h"
 
 enum { TIMES = 20, WATCH_MS = 25 };
 

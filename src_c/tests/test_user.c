@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask.h"
-#include "user.h"
+#include "client/ask.h"
+#include "client/user.h"
 
 static struct dice dice;
 

@@ -18,12 +18,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../files.h"
-#include "../guestbook.h"
-#include "../http_parse.h"
-#include "../http_reply.h"
-#include "../upstream.h"
-#include "../workload.h"
+#include "http/files.h"
+#include "http/guestbook.h"
+#include "http/http_parse.h"
+#include "http/http_reply.h"
+#include "redis/redis_conn.h"
+#include "workload.h"
 
 /* Room for any answer that is built in one piece. */
 enum { ANSWER_MAX_BYTES = FILES_SMALL + 2 * HTTP_REPLY_MAX };

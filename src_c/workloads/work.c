@@ -24,9 +24,9 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "../clock.h"
-#include "../stop.h"
-#include "../workload.h"
+#include "common/clock.h"
+#include "server/stop.h"
+#include "workload.h"
 
 enum {
     DELAY_MAX_US = 60 * 1000 * 1000,

@@ -1,0 +1,92 @@
+/* children.c -- see children.h. */
+#include "children.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server/stop.h"
+
+/* No signal comes between the fork and the parent's note of it, nor before the
+ * child has a handler's state of its own. */
+pid_t children_fork(int listen_fd)
+{
+    sigset_t all, before;
+    pid_t parent = getpid();
+    if (!stop_has_place()) {
+        errno = EAGAIN;
+        return -1;
+    }
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    pid_t pid = fork();
+    int error = errno;
+    if (pid > 0)
+        stop_watch_child(pid);
+    if (pid == 0) {
+        stop_with_parent(parent);
+        stop_install(listen_fd);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return pid;
+}
+
+static bool ended_well(int status)
+{
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+pid_t children_wait(struct stats *stats, bool *failed)
+{
+    int status;
+    pid_t pid;
+    do
+        pid = wait(&status);
+    while (pid < 0 && errno == EINTR);
+    if (pid < 0)
+        return -1;
+    stop_unwatch_child(pid);
+    if (ended_well(status))
+        return pid;
+    bool signalled = WIFSIGNALED(status);
+    fprintf(stderr, "server: process %d: %s %d\n", (int)pid,
+            signalled ? "signal" : "exit status",
+            signalled ? WTERMSIG(status) : WEXITSTATUS(status));
+    stats_add(&stats->workers_lost, 1);
+    if (failed)
+        *failed = true;
+    return pid;
+}
+
+static struct stats *reaper_stats;
+
+/* Several that ended may share one signal. */
+static void on_child(int signal)
+{
+    (void)signal;
+    int saved = errno, status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        stop_unwatch_child(pid);
+        if (!ended_well(status))
+            stats_add(&reaper_stats->workers_lost, 1);
+    }
+    errno = saved;
+}
+
+void children_reap_always(struct stats *stats)
+{
+    struct sigaction action = {.sa_handler = on_child, .sa_flags = SA_RESTART};
+    sigfillset(&action.sa_mask);
+    reaper_stats = stats;
+    sigaction(SIGCHLD, &action, NULL);
+}
+
+void children_wait_all(struct stats *stats)
+{
+    signal(SIGCHLD, SIG_DFL);
+    while (children_wait(stats, NULL) > 0)
+        continue;
+}

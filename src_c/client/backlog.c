@@ -1,0 +1,57 @@
+/* backlog.c -- see backlog.h. */
+#include "backlog.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* The number of an unused entry; 0 when there is no memory. */
+static uint32_t unused_entry(struct fifos *f)
+{
+    uint32_t i = f->free;
+    if (i) {
+        f->free = f->entries[i].next;
+        return i;
+    }
+    if (f->count + 1 >= f->room) {
+        uint32_t room = f->room ? 2 * f->room : 256;
+        void *entries = realloc(f->entries, room * sizeof *f->entries);
+        if (!entries)
+            return 0;
+        f->entries = entries;
+        f->room = room;
+    }
+    return ++f->count;
+}
+
+bool fifo_put(struct fifos *f, uint32_t *first, uint32_t *last,
+              uint64_t time_ns)
+{
+    uint32_t i = unused_entry(f);
+    if (!i)
+        return false;
+    f->entries[i] = (struct fifo_entry){time_ns, 0};
+    if (*first)
+        f->entries[*last].next = i;
+    else
+        *first = i;
+    *last = i;
+    return true;
+}
+
+uint64_t fifo_take(struct fifos *f, uint32_t *first, uint32_t *last)
+{
+    uint32_t i = *first;
+    assert(i);
+    *first = f->entries[i].next;
+    if (!*first)
+        *last = 0;
+    f->entries[i].next = f->free;
+    f->free = i;
+    return f->entries[i].time_ns;
+}
+
+void fifo_free(struct fifos *f)
+{
+    free(f->entries);
+    *f = (struct fifos){0};
+}

@@ -1,0 +1,178 @@
+/* client.c -- the load generator: flags -> plan -> crews -> result.
+ *
+ *     plan_parse ─▶ board_make ─▶ processes × threads: crew_run ─▶ report_write
+ *
+ * Each of --processes × --threads runs one crew: a share of the users, an
+ * engine that waits for their sockets, a record of what was seen. Nothing is
+ * shared while the load runs but the board (client_shared.h).
+ *
+ * Try:  build/client 127.0.0.1:7000 --connections 100 --duration 2
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client_shared.h"
+#include "client_thread.h"
+#include "client_plan.h"
+#include "client_report.h"
+#include "connect.h"
+
+enum { MAX_THREADS = 64, MAX_PROCESSES = 64, DESCRIPTORS_PER_CREW = 4 };
+
+static struct board *board;                /* for the signal handler */
+
+static _Noreturn void die(const char *call)
+{
+    fprintf(stderr, "client: %s: %s\n", call, strerror(errno));
+    exit(1);
+}
+
+/* The crews see it within one look away, 20 ms. */
+static void on_signal(int signal)
+{
+    (void)signal;
+    atomic_store(&board->interrupted, 1);
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* Whoever started us reads our result; without them there is no point. */
+static void die_with(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+}
+
+struct task {
+    const struct plan *plan;
+    unsigned crew;
+    pthread_t thread;
+};
+
+static void *run_task(void *argument)
+{
+    const struct task *task = argument;
+    crew_run(task->plan, board, task->crew);
+    return NULL;
+}
+
+/* The crews of one process: the first in this thread, the others in new. */
+static void run_crews(const struct plan *plan, unsigned process)
+{
+    struct task tasks[MAX_THREADS];
+    for (unsigned i = 0; i < plan->threads; i++)
+        tasks[i] = (struct task){
+            .plan = plan, .crew = process * (unsigned)plan->threads + i};
+    for (unsigned i = 1; i < plan->threads; i++) {
+        errno = pthread_create(&tasks[i].thread, NULL, run_task, &tasks[i]);
+        if (errno)
+            die("pthread_create");
+    }
+    run_task(&tasks[0]);
+    for (unsigned i = 1; i < plan->threads; i++)
+        pthread_join(tasks[i].thread, NULL);
+}
+
+/* A process that died takes its crews out of the count, so that the others
+ * begin without it. Returns whether it ended well. */
+static bool reap(const struct plan *plan)
+{
+    int status;
+    while (wait(&status) < 0)
+        if (errno != EINTR)
+            die("wait");
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "client: one of its processes was killed by signal "
+                "%d\n", WTERMSIG(status));
+    atomic_store(&board->interrupted, 1);
+    board_ready(board, (unsigned)plan->threads);
+    return false;
+}
+
+static bool run_processes(const struct plan *plan)
+{
+    bool well = true;
+    pid_t self = getpid();
+    for (unsigned i = 0; i < plan->processes; i++) {
+        pid_t pid = fork();
+        if (pid < 0)
+            die("fork");
+        if (pid == 0) {
+            die_with(self);
+            run_crews(plan, i);
+            _exit(0);
+        }
+    }
+    for (unsigned i = 0; i < plan->processes; i++)
+        well &= reap(plan);
+    return well;
+}
+
+/* What more processes would do about it. */
+static void say_remedy(uint64_t connections, uint64_t room)
+{
+    uint64_t need = room ? (connections + room - 1) / room : 0;
+    if (need && need <= MAX_PROCESSES)
+        fprintf(stderr, "--processes %llu would do\n",
+                (unsigned long long)need);
+    else
+        fprintf(stderr, "even --processes %d would hold only %llu\n",
+                MAX_PROCESSES, (unsigned long long)(MAX_PROCESSES * room));
+}
+
+/* The connections beyond the limit are tried nevertheless, and counted. */
+static void check_descriptors(const struct plan *plan)
+{
+    uint64_t left = dial_descriptors_left();
+    uint64_t here = (plan->connections + plan->processes - 1) / plan->processes;
+    uint64_t own = plan->threads * DESCRIPTORS_PER_CREW;
+    uint64_t room = left > own ? left - own : 0;
+    if (here <= room)
+        return;
+    fprintf(stderr, "client: --connections %llu: this system lets a process "
+            "open %llu more descriptors; ",
+            (unsigned long long)plan->connections, (unsigned long long)left);
+    say_remedy(plan->connections, room);
+}
+
+int main(int argc, char **argv)
+{
+    struct plan plan;
+    struct report report;
+    die_with(getppid());
+    plan_parse(&plan, argc, argv);
+    const char *unwritable = report_open(&report, &plan);
+    if (unwritable)
+        die(unwritable);
+    if (!asks_make(&plan.asks, plan.target, plan.path, plan.seed)
+        || !(board = board_make(&plan)))
+        die("mmap");
+    catch_signals();
+    prctl(PR_SET_TIMERSLACK, 1UL);         /* ns: wake up when asked to */
+    check_descriptors(&plan);
+    bool well = true;
+    if (plan.processes > 1)
+        well = run_processes(&plan);
+    else
+        run_crews(&plan, 0);
+    if (!report_write(&report, &plan, board))
+        die("write");
+    asks_free(&plan.asks);
+    return well ? 0 : 1;
+}

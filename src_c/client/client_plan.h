@@ -1,0 +1,73 @@
+/* client_plan.h -- what the command line asks the load generator to do. */
+#ifndef CLIENT_PLAN_H
+#define CLIENT_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ask.h"
+#include "client_engine.h"
+#include "delay.h"
+#include "connect.h"
+#include "pace.h"
+
+struct plan {
+    const char *target;                    /* as it was written */
+    struct dial dial;
+    struct asks asks;                      /* workload, sizes, delay, buckets */
+    const char *path;                      /* http */
+
+    uint64_t connections, active;
+    uint64_t requests;                     /* per user; 0: until duration_s */
+    uint64_t requests_per_connection;      /* 0: no limit */
+    double duration_s, warmup_s, drain_s;
+    double settle_s;                       /* 0: warm up at once */
+    double timeout_s, connect_timeout_s;
+    uint64_t seed;
+
+    double rate;                           /* per second; 0: closed loop */
+    enum pace_kind arrivals;
+    struct delay think;
+    double byte_rate;                      /* per block; 0: no limit */
+    uint64_t block;                        /* connections that share it */
+    double connect_rate;                   /* per second; 0: no limit */
+
+    uint64_t threads, processes;
+    const struct engine_kind *engine;
+    bool any_engine;                       /* epoll, if the kernel refuses it */
+    uint64_t spin_ns;                      /* UINT64_MAX: always */
+
+    const char *per_connection, *timeline, *histogram;   /* files or NULL */
+};
+
+/* Reads the command line. Ends the process with status 0 after --help, 2 after
+ * naming on standard error the flag, its value, and what is allowed. */
+void plan_parse(struct plan *plan, int argc, char **argv);
+
+static inline uint64_t plan_crews(const struct plan *plan)
+{
+    return plan->threads * plan->processes;
+}
+
+/* Whether requests are due at a moment that is known before; else one follows
+ * from another's answer. */
+static inline bool plan_is_timed(const struct plan *plan)
+{
+    return plan->rate > 0 || plan->think.mean_ns > 0 || plan->byte_rate > 0;
+}
+
+/* The first user of a crew: crews own neighbouring users, in equal shares.
+ * Crew number plan_crews() begins where the last one ends. */
+static inline uint32_t plan_first_user(const struct plan *plan, uint64_t crew)
+{
+    return (uint32_t)(plan->connections * crew / plan_crews(plan));
+}
+
+/* Whether user `who` makes requests: --active users, spread evenly. */
+static inline bool plan_is_active(const struct plan *plan, uint64_t who)
+{
+    return (who + 1) * plan->active / plan->connections
+           != who * plan->active / plan->connections;
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* client_probe.h -- which part of the requests in flight waits for us. */
+#ifndef CLIENT_PROBE_H
+#define CLIENT_PROBE_H
+
+#include <stdint.h>
+
+#include "rng.h"
+
+struct crew;
+
+struct probe {
+    struct dice dice;                      /* its own: plans stay as is */
+    uint64_t due_ns;                       /* of the next look */
+};
+
+struct probe probe_make(uint64_t seed, unsigned crew);
+
+/* Looks, if it is time to and the window is open, and adds to the record. To be
+ * called between answering and waiting, where nothing is half done. */
+void probe_look(struct crew *crew, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,415 @@
+/* client_report.c -- see client_report.h. */
+#include "client_report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+
+/* --- what is derived from rows and records ------------------------------ */
+
+struct census {                            /* connections, counted from rows */
+    uint64_t attempted, established, surviving;
+    uint64_t refused;                      /* of those never established */
+    double sum, sum_squares;               /* of requests per active user */
+    uint64_t users, least, most, longest_wait_ns;
+};
+
+static struct census count_rows(const struct plan *plan,
+                                const struct board *board)
+{
+    struct census c = {.least = UINT64_MAX};
+    for (uint64_t i = 0; i < plan->connections; i++) {
+        const struct row *row = &board->rows[i];
+        c.attempted += row->attempted;
+        c.established += row->established > 0;
+        c.refused += row->attempted && !row->established
+                     && row->error == FAIL_CONNECT_REFUSED;
+        c.surviving += row->established > 0 && !row->lost;
+        if (row->longest_wait_ns > c.longest_wait_ns)
+            c.longest_wait_ns = row->longest_wait_ns;
+        if (!row->active || !row->established)
+            continue;
+        double x = (double)row->window_requests;
+        c.users++;
+        c.sum += x;
+        c.sum_squares += x * x;
+        if (row->window_requests < c.least)
+            c.least = row->window_requests;
+        if (row->window_requests > c.most)
+            c.most = row->window_requests;
+    }
+    if (!c.users)
+        c.least = 0;
+    return c;
+}
+
+struct total {
+    struct record sum;                     /* of all crews */
+    double warmup_s;                       /* with the time to settle */
+    double window_s;                       /* really measured */
+    uint64_t unanswered;                   /* open loop: due in the window */
+    enum board_stop stop;
+};
+
+/* The window ends as planned, or when the last crew ended before that, or
+ * with the last answer where the number of requests was given. */
+static double window_seconds(const struct plan *plan,
+                             const struct record *first, uint64_t end_ns,
+                             uint64_t last_answer_ns)
+{
+    uint64_t to = plan->requests && last_answer_ns ? last_answer_ns : end_ns;
+    if (first->to_ns < to)
+        to = first->to_ns;
+    return first->start_ns && to > first->from_ns
+               ? (double)(to - first->from_ns) / NS_PER_S : 0;
+}
+
+static enum board_stop merge_stop(enum board_stop a, enum board_stop b)
+{
+    if (a == STOP_NONE || b == STOP_NONE)
+        return a == STOP_NONE ? b : a;
+    if (a == STOP_INTERRUPTED || b == STOP_INTERRUPTED)
+        return STOP_INTERRUPTED;
+    return a == STOP_SERVER_GONE ? b : a;  /* gone only if gone for all */
+}
+
+static struct total *merge(const struct plan *plan, const struct board *board)
+{
+    struct total *total = calloc(1, sizeof *total);
+    if (!total)
+        return NULL;
+    for (unsigned i = 0; i < board->crews; i++) {
+        record_merge(&total->sum, &board->records[i]);
+        total->stop = merge_stop(total->stop,
+                                 (enum board_stop)board->records[i].end);
+    }
+    if (plan->rate > 0)                    /* both count by the due time */
+        total->unanswered =
+            total->sum.window_arrivals - total->sum.response.n;
+    const struct record *first = &board->records[0];
+    total->warmup_s = plan->warmup_s;
+    if (first->start_ns && first->from_ns != UINT64_MAX)
+        total->warmup_s = (double)(first->from_ns - first->start_ns) / NS_PER_S;
+    total->window_s =
+        window_seconds(plan, &board->records[0], total->sum.end_ns,
+                       total->sum.last_answer_ns);
+    return total;
+}
+
+/* --- JSON --------------------------------------------------------------- */
+
+static double per(double x, double y)
+{
+    return y > 0 ? x / y : 0;
+}
+
+static void json_real_or_null(const char *name, double x)
+{
+    if (x > 0)
+        printf(",\"%s\":%.15g", name, x);
+    else
+        printf(",\"%s\":null", name);
+}
+
+/* Whoever was never answered waits longer than all who were: null where the
+ * rank lies beyond the answered share. Moments are of what was answered. */
+static void json_quantile(const char *name, const struct hist *h, double q,
+                          uint64_t unanswered)
+{
+    uint64_t ns = hist_quantile_missing_ns(h, q, unanswered);
+    if (ns == UINT64_MAX)
+        printf(",\"%s\":null", name);
+    else
+        printf(",\"%s\":%" PRIu64, name, ns);
+}
+
+static void json_hist(const char *name, const struct hist *h,
+                      uint64_t unanswered)
+{
+    printf(",\"%s\":{\"n\":%" PRIu64, name, h->n);
+    printf(",\"mean_ns\":%.0f,\"sd_ns\":%.0f", hist_mean_ns(h), hist_sd_ns(h));
+    printf(",\"min_ns\":%" PRIu64 ",\"max_ns\":%" PRIu64,
+           h->n ? h->min_ns : 0, h->max_ns);
+    json_quantile("p50_ns", h, 0.5, unanswered);
+    json_quantile("p90_ns", h, 0.9, unanswered);
+    json_quantile("p99_ns", h, 0.99, unanswered);
+    json_quantile("p999_ns", h, 0.999, unanswered);
+    printf("}");
+}
+
+static void json_text(const char *text)
+{
+    putchar('"');
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c < 0x20)
+            printf("\\u%04x", c);
+        else
+            putchar(c);
+    }
+    putchar('"');
+}
+
+static void json_delay(const char *name, const struct delay *d)
+{
+    printf(",\"%s\":{\"kind\":\"%s\",\"mean_s\":%.9g,\"spread_s\":%.9g}", name,
+           delay_name(d->kind), d->mean_ns / NS_PER_S, d->spread_ns / NS_PER_S);
+}
+
+static void json_plan(const struct plan *plan)
+{
+    bool open = plan->rate > 0;
+    printf("{\"event\":\"result\",\"target\":");
+    json_text(plan->target);
+    printf(",\"workload\":\"%s\",\"loop\":\"%s\"",
+           ask_workload_name(plan->asks.workload), open ? "open" : "closed");
+    printf(",\"arrivals\":%s", !open ? "null"
+           : plan->arrivals == PACE_PACED ? "\"paced\"" : "\"poisson\"");
+    printf(",\"seed\":%" PRIu64, plan->seed);
+    json_real_or_null("offered_rps", plan->rate);
+    printf(",\"size_bytes\":[%zu,%zu]", plan->asks.size_min,
+           plan->asks.size_max);
+    printf(",\"threads\":%" PRIu64 ",\"processes\":%" PRIu64
+           ",\"active\":%" PRIu64, plan->threads, plan->processes,
+           plan->active);
+    printf(",\"requests_per_connection\":%" PRIu64,
+           plan->requests_per_connection);
+    printf(",\"think_s\":%.9g", plan->think.mean_ns / NS_PER_S);
+    json_delay("think", &plan->think);
+    if (plan->asks.workload == ASK_WORK) {
+        json_delay("delay", &plan->asks.delay);
+        printf(",\"buckets\":%" PRIu64, plan->asks.buckets);
+    }
+    json_real_or_null("byte_rate", plan->byte_rate);
+    json_real_or_null("connect_rate", plan->connect_rate);
+    printf(",\"sources\":%" PRIu32, plan->dial.source_count);
+}
+
+/* Users, each counted once by its last error; "errors" counts events. */
+static void json_connections(const struct plan *plan, const struct record *sum,
+                             const struct census *c)
+{
+    printf(",\"connections\":{\"asked\":%" PRIu64 ",\"attempted\":%" PRIu64
+           ",\"established\":%" PRIu64, plan->connections, c->attempted,
+           c->established);
+    printf(",\"refused\":%" PRIu64 ",\"failed\":%" PRIu64
+           ",\"surviving\":%" PRIu64 ",\"reconnects\":%" PRIu64 "}",
+           c->refused, c->attempted - c->established - c->refused, c->surviving,
+           sum->reconnects);
+    printf(",\"limits\":{\"descriptors\":%" PRIu64 ",\"ports\":%" PRIu64 "}",
+           sum->failures[FAIL_DESCRIPTORS], sum->failures[FAIL_PORTS]);
+}
+
+/* In the open loop what was due counts, sent or not. */
+static void json_counts(const struct plan *plan, const struct record *sum)
+{
+    uint64_t meant = plan->rate > 0 ? sum->arrivals : sum->sent;
+    printf(",\"requests\":{\"sent\":%" PRIu64 ",\"completed\":%" PRIu64
+           ",\"unanswered\":%" PRIu64 ",\"arrivals\":%" PRIu64 "}",
+           sum->sent, sum->completed, meant - sum->completed,
+           sum->arrivals);
+    printf(",\"bytes\":{\"sent\":%" PRIu64 ",\"received\":%" PRIu64 "}",
+           sum->bytes_sent, sum->bytes_received);
+    printf(",\"errors\":{");
+    for (int i = FAIL_CONNECT_REFUSED; i <= FAIL_STATUS; i++)
+        printf("%s\"%s\":%" PRIu64, i == FAIL_CONNECT_REFUSED ? "" : ",",
+               failure_name((enum failure)i), sum->failures[i]);
+    printf("}");
+}
+
+static void json_window(const struct plan *plan, const struct total *total)
+{
+    const struct record *sum = &total->sum;
+    printf(",\"window\":{\"warmup_s\":%.9g,\"seconds\":%.9f", total->warmup_s,
+           total->window_s);
+    printf(",\"requests\":%" PRIu64 ",\"bytes\":%" PRIu64
+           ",\"arrivals\":%" PRIu64 ",\"throughput_rps\":%.3f",
+           sum->window_requests, sum->window_bytes, sum->window_arrivals,
+           per((double)sum->window_requests, total->window_s));
+    if (plan->rate > 0)
+        printf(",\"unanswered\":%" PRIu64 "}", total->unanswered);
+    else
+        printf(",\"unanswered\":null}");
+}
+
+static void json_fairness(const struct census *c)
+{
+    double users = (double)c->users;
+    printf(",\"fairness\":{\"users\":%" PRIu64 ",\"jain\":%.6f", c->users,
+           per(c->sum * c->sum, users * c->sum_squares));
+    printf(",\"requests_min\":%" PRIu64 ",\"requests_max\":%" PRIu64
+           ",\"longest_wait_ns\":%" PRIu64 "}", c->least, c->most,
+           c->longest_wait_ns);
+}
+
+static void json_spin(const struct plan *plan)
+{
+    if (plan->spin_ns == UINT64_MAX)
+        printf(",\"spin\":\"always\"");
+    else
+        printf(",\"spin\":\"%.9g us\"", (double)plan->spin_ns / 1e3);
+}
+
+/* CPU spent on looking for events that had not come is told apart, or a
+ * client that spins for accuracy would seem to be at its end. */
+static void json_self(const struct plan *plan, const struct board *board,
+                      const struct total *total)
+{
+    const struct record *sum = &total->sum;
+    double seconds = (double)(sum->end_ns - board->began_ns) / NS_PER_S;
+    double all = total->window_s * (double)plan_crews(plan);
+    printf(",\"self\":{\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f",
+           (double)sum->cpu_user_ns / NS_PER_S,
+           (double)sum->cpu_system_ns / NS_PER_S);
+    printf(",\"seconds\":%.6f,\"cpu_window_s\":%.6f,\"cpu_share\":%.4f"
+           ",\"spin_share\":%.4f", seconds,
+           (double)sum->window_cpu_ns / NS_PER_S,
+           per((double)sum->window_cpu_ns / NS_PER_S, all),
+           per((double)sum->window_spin_ns / NS_PER_S, all));
+    printf(",\"lag_n\":%" PRIu64 ",\"lag_p50_ns\":%" PRIu64
+           ",\"lag_p99_ns\":%" PRIu64 ",\"lag_max_ns\":%" PRIu64,
+           sum->lag.n, hist_quantile_ns(&sum->lag, 0.5),
+           hist_quantile_ns(&sum->lag, 0.99), sum->lag.max_ns);
+    printf(",\"engine\":\"%s\"", board->records[0].engine);
+    json_spin(plan);
+    if (sum->probed)
+        printf(",\"waiting_share\":%.4f",
+               (double)sum->probed_waiting / (double)sum->probed);
+    else
+        printf(",\"waiting_share\":null");
+    printf(",\"dialing_s\":%.6f}", board->records[0].start_ns
+           ? (double)(board->records[0].start_ns - board->began_ns) / NS_PER_S
+           : seconds);
+}
+
+static void json_write(const struct plan *plan, const struct board *board,
+                       const struct total *total)
+{
+    static const char *const stops[] = {
+        [STOP_NONE] = "server_gone", [STOP_DURATION] = "duration",
+        [STOP_REQUESTS] = "requests", [STOP_SERVER_GONE] = "server_gone",
+        [STOP_INTERRUPTED] = "interrupted"};
+    const struct record *sum = &total->sum;
+    struct census census = count_rows(plan, board);
+    json_plan(plan);
+    json_connections(plan, sum, &census);
+    json_counts(plan, sum);
+    json_window(plan, total);
+    json_hist("response", &sum->response, total->unanswered);
+    json_hist("service", &sum->service, 0);
+    json_hist("connect", &sum->connect, 0);
+    json_fairness(&census);
+    json_self(plan, board, total);
+    printf(",\"stop\":\"%s\"}\n", stops[total->stop]);
+}
+
+/* --- CSV ---------------------------------------------------------------- */
+
+static void csv_connections(FILE *file, const struct plan *plan,
+                            const struct board *board)
+{
+    fputs("connection,established,requests,bytes_in,bytes_out,"
+          "mean_response_ns,session_ns,error,longest_wait_ns\n", file);
+    for (uint64_t i = 0; i < plan->connections; i++) {
+        const struct row *r = &board->rows[i];
+        fprintf(file, "%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64
+                ",%" PRIu64 ",%.0f,%" PRIu64 ",%s,%" PRIu64 "\n",
+                i, r->established, r->requests, r->bytes_in, r->bytes_out,
+                per((double)r->response_sum_ns, (double)r->requests),
+                r->session_ns, failure_name((enum failure)r->error),
+                r->longest_wait_ns);
+    }
+}
+
+static struct slice merge_slice(const struct board *board, unsigned i)
+{
+    struct slice sum = {0};
+    for (unsigned crew = 0; crew < board->crews; crew++) {
+        const struct slice *s = &board->records[crew].slices[i];
+        sum.requests += s->requests;
+        sum.bytes += s->bytes;
+        sum.errors += s->errors;
+        sum.active += s->active;
+        if (s->max_response_ns > sum.max_response_ns)
+            sum.max_response_ns = s->max_response_ns;
+    }
+    return sum;
+}
+
+static void csv_timeline(FILE *file, const struct board *board,
+                         uint64_t end_ns)
+{
+    uint64_t start = board->records[0].start_ns;
+    uint64_t slices = start && end_ns > start
+                          ? (end_ns - start) / (SLICE_MS * NS_PER_MS) + 1 : 0;
+    fputs("start_ms,requests,bytes,errors,max_response_ns,active\n", file);
+    for (unsigned i = 0; i < slices && i < SLICES; i++) {
+        struct slice s = merge_slice(board, i);
+        fprintf(file, "%u,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+                ",%" PRIu64 "\n", i * SLICE_MS, s.requests, s.bytes, s.errors,
+                s.max_response_ns, s.active);
+    }
+}
+
+static void csv_histogram(FILE *file, const struct hist *h, const char *clock)
+{
+    for (size_t i = 0; i < HIST_SLOTS; i++)
+        if (h->slots[i])
+            fprintf(file, "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%s\n",
+                    hist_lower_ns(i), hist_upper_ns(i), h->slots[i], clock);
+}
+
+/* --- all of it ---------------------------------------------------------- */
+
+static bool open_file(FILE **file, const char *path, const char **failed)
+{
+    if (path && !(*file = fopen(path, "we")))
+        *failed = path;
+    return !*failed;
+}
+
+const char *report_open(struct report *report, const struct plan *plan)
+{
+    const char *failed = NULL;
+    *report = (struct report){0};
+    (void)(open_file(&report->per_connection, plan->per_connection, &failed)
+           && open_file(&report->timeline, plan->timeline, &failed)
+           && open_file(&report->histogram, plan->histogram, &failed));
+    return failed;
+}
+
+static bool close_file(FILE *file)
+{
+    if (!file)
+        return true;
+    bool written = !ferror(file);
+    return fclose(file) == 0 && written;
+}
+
+bool report_write(struct report *report, const struct plan *plan,
+                  const struct board *board)
+{
+    struct total *total = merge(plan, board);
+    if (!total)
+        return false;
+    if (report->per_connection)
+        csv_connections(report->per_connection, plan, board);
+    if (report->timeline)
+        csv_timeline(report->timeline, board, total->sum.end_ns);
+    if (report->histogram) {
+        fputs("lower_ns,upper_ns,count,clock\n", report->histogram);
+        csv_histogram(report->histogram, &total->sum.response, "response");
+        csv_histogram(report->histogram, &total->sum.service, "service");
+        csv_histogram(report->histogram, &total->sum.connect, "connect");
+    }
+    json_write(plan, board, total);
+    free(total);
+    bool ok = close_file(report->per_connection);
+    ok &= close_file(report->timeline);
+    ok &= close_file(report->histogram);
+    return fflush(stdout) == 0 && ok;
+}

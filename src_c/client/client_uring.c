@@ -1,0 +1,359 @@
+/* client_uring.c -- wait with io_uring (Linux 6.12).
+ *
+ *     submit sends, wait -> for each completion: check -> queue a send -> ...
+ *
+ * One multishot receive per connection stays armed for its whole life and
+ * takes room from shared buffers when data comes, so receiving costs no
+ * submission and idle connections hold no memory. The buffers are used up
+ * incrementally: small answers lie side by side and stay in the cache. Sends
+ * are queued and handed over many per system call. DEFER_TASKRUN: completions
+ * are worked off when we ask for them, in this thread, never by interrupting.
+ * Sockets that stay are registered under the numbers of their users: finding
+ * a file, and counting who uses it, would cost at each operation.
+ *
+ * A request is timed when it is queued, at most SUBMIT_AT sends before the
+ * kernel sees it, and its bytes count as sent from then on: a send that
+ * succeeds is not reported, which saves a completion per request. So bytes sent
+ * hold what was queued for a connection that broke, and an answer that comes
+ * before the whole request has left is not noticed, which it is with epoll.
+ * Looking at the clock for each answer would be 2 % of what an echo costs; a
+ * look serves LOOK_EVERY answers, unless a system call came in between.
+ */
+#ifdef HAVE_URING
+#include <errno.h>
+#include <liburing.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client_engine.h"
+#include "common/clock.h"
+
+enum {
+    SQ_ENTRIES = 256, CQ_ENTRIES = 8192, SUBMIT_AT = 32,
+    LOOK_EVERY = 4,
+    BUFFERS = 16, BUFFER_BYTES = 65536, GROUP = 0,
+    RING_BYTES = 4096,                     /* BUFFERS entries, a whole page */
+};
+
+/* From Linux 6.12, not yet in every liburing. */
+enum { PBUF_RING_INCREMENTAL = 2, CQE_F_BUFFER_MORE = 1 << 4 };
+
+enum operation { OP_CONNECT, OP_RECEIVE, OP_SEND };
+
+struct engine {
+    struct crew *crew;
+    const struct dial *dial;
+    struct io_uring ring;
+    struct io_uring_buf_ring *buffer_ring;
+    char *buffers;
+    size_t used[BUFFERS];                  /* bytes of each that were filled */
+    bool registers;                        /* sockets, under users' numbers */
+    uint64_t now_ns;                       /* the last look at the clock */
+};
+
+/* --- opening ------------------------------------------------------------ */
+
+static void give_buffer(struct engine *e, unsigned i)
+{
+    e->used[i] = 0;
+    io_uring_buf_ring_add(e->buffer_ring, e->buffers + i * BUFFER_BYTES,
+                          BUFFER_BYTES, (unsigned short)i,
+                          io_uring_buf_ring_mask(BUFFERS), 0);
+    io_uring_buf_ring_advance(e->buffer_ring, 1);
+}
+
+/* Asks for buffers that are used up piece by piece. The field lies behind bgid;
+ * it is called pad in liburing 2.3, flags in later ones. */
+static void set_incremental(struct io_uring_buf_reg *reg)
+{
+    uint16_t flags = PBUF_RING_INCREMENTAL;
+    memcpy((char *)(&reg->bgid + 1), &flags, sizeof flags);
+}
+
+/* 0 or an errno. */
+static int make_buffers(struct engine *e)
+{
+    char *map = mmap(NULL, RING_BYTES + BUFFERS * BUFFER_BYTES,
+                     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                     0);
+    if (map == MAP_FAILED)
+        return errno;
+    e->buffer_ring = (struct io_uring_buf_ring *)map;
+    e->buffers = map + RING_BYTES;
+    struct io_uring_buf_reg reg = {
+        .ring_addr = (uintptr_t)map, .ring_entries = BUFFERS, .bgid = GROUP};
+    set_incremental(&reg);
+    int error = -io_uring_register_buf_ring(&e->ring, &reg, 0);
+    if (error)
+        return error;
+    io_uring_buf_ring_init(e->buffer_ring);
+    for (unsigned i = 0; i < BUFFERS; i++)
+        give_buffer(e, i);
+    return 0;
+}
+
+static void free_buffers(struct engine *e)
+{
+    if (e->buffer_ring)
+        munmap(e->buffer_ring, RING_BYTES + BUFFERS * BUFFER_BYTES);
+}
+
+static int make_ring(struct engine *e)
+{
+    struct io_uring_params params = {
+        .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN
+                 | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE,
+        .cq_entries = CQ_ENTRIES};
+    int error = -io_uring_queue_init_params(SQ_ENTRIES, &e->ring, &params);
+    if (error)
+        return error;
+    io_uring_register_ring_fd(&e->ring);   /* spares a look-up per call */
+    e->registers = crew_keeps_connections(e->crew)
+        && !io_uring_register_files_sparse(&e->ring, crew_count(e->crew));
+    error = make_buffers(e);
+    if (error)
+        io_uring_queue_exit(&e->ring);
+    return error;
+}
+
+static struct engine *uring_open(struct crew *crew, const struct dial *dial)
+{
+    struct engine *e = calloc(1, sizeof *e);
+    if (!e)
+        return NULL;
+    e->crew = crew;
+    e->dial = dial;
+    int error = make_ring(e);
+    if (error) {
+        free_buffers(e);
+        free(e);
+        errno = error;
+        return NULL;
+    }
+    return e;
+}
+
+static void uring_close(struct engine *e)
+{
+    io_uring_queue_exit(&e->ring);
+    free_buffers(e);
+    free(e);
+}
+
+/* --- submitting --------------------------------------------------------- */
+
+static void look_at_clock(struct engine *e)
+{
+    e->now_ns = clock_now_ns();
+}
+
+static void submit(struct engine *e)
+{
+    io_uring_submit(&e->ring);
+    look_at_clock(e);
+}
+
+/* turn | operation | index: whose completion it is, and of which connection */
+static uint64_t tag(const struct engine *e, const struct user *u,
+                    enum operation op)
+{
+    return (uint64_t)u->turn << 32 | (uint64_t)op << 30
+           | crew_index(e->crew, u);
+}
+
+static struct io_uring_sqe *entry(struct engine *e)
+{
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&e->ring);
+    if (!sqe) {
+        submit(e);
+        sqe = io_uring_get_sqe(&e->ring);
+    }
+    return sqe;
+}
+
+/* fd under the user's number; -1 takes it away. Returns 0 or an errno. */
+static int register_socket(struct engine *e, const struct user *u, int fd)
+{
+    if (!e->registers)
+        return 0;
+    int done = io_uring_register_files_update(
+        &e->ring, crew_index(e->crew, u), &fd, 1);
+    return done < 0 ? -done : 0;
+}
+
+static void use_socket(struct engine *e, struct io_uring_sqe *sqe,
+                       const struct user *u)
+{
+    sqe->fd = e->registers ? (int)crew_index(e->crew, u) : u->fd;
+    sqe->flags |= e->registers ? IOSQE_FIXED_FILE : 0;
+}
+
+static void arm_receive(struct engine *e, struct user *u)
+{
+    struct io_uring_sqe *sqe = entry(e);
+    io_uring_prep_recv_multishot(sqe, -1, NULL, 0, 0);
+    use_socket(e, sqe, u);
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    sqe->buf_group = GROUP;
+    io_uring_sqe_set_data64(sqe, tag(e, u, OP_RECEIVE));
+}
+
+static void connected(struct engine *e, struct user *u, int error)
+{
+    if (error == 0)
+        error = register_socket(e, u, u->fd);
+    if (error == 0)
+        arm_receive(e, u);
+    crew_on_connected(e->crew, u, error);
+}
+
+/* On loopback connect(2) has its answer at once; elsewhere we wait for it. */
+static void uring_dial(struct engine *e, struct user *u)
+{
+    int fd = dial_socket(e->dial, u->who + u->turn);
+    if (fd < 0) {
+        crew_on_connected(e->crew, u, errno);
+        return;
+    }
+    user_dial(u, fd, clock_now_ns());
+    int error = dial_connect(e->dial, fd);
+    look_at_clock(e);
+    if (error != EINPROGRESS) {
+        connected(e, u, error);
+        return;
+    }
+    struct io_uring_sqe *sqe = entry(e);
+    io_uring_prep_poll_add(sqe, fd, POLLOUT);
+    io_uring_sqe_set_data64(sqe, tag(e, u, OP_CONNECT));
+}
+
+static void flush_sends(struct engine *e)
+{
+    if (io_uring_sq_ready(&e->ring))
+        submit(e);
+}
+
+/* MSG_WAITALL: the kernel sends all of it, and completes only if it cannot. */
+static void uring_send(struct engine *e, struct user *u)
+{
+    size_t bytes;
+    const char *data = user_outgoing(u, &bytes);
+    struct io_uring_sqe *sqe = entry(e);
+    io_uring_prep_send(sqe, -1, data, bytes, MSG_NOSIGNAL | MSG_WAITALL);
+    use_socket(e, sqe, u);
+    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+    io_uring_sqe_set_data64(sqe, tag(e, u, OP_SEND));
+    crew_on_sent(e->crew, u, bytes);
+    if (io_uring_sq_ready(&e->ring) >= SUBMIT_AT)
+        submit(e);
+}
+
+/* What is queued for this user must reach the kernel before the number means
+ * another socket. The shutdown ends the armed receive, which would hold
+ * the socket open beyond close(2). */
+static void uring_drop(struct engine *e, struct user *u)
+{
+    flush_sends(e);
+    register_socket(e, u, -1);
+    shutdown(u->fd, SHUT_RDWR);
+    close(u->fd);
+    look_at_clock(e);
+}
+
+/* --- completing --------------------------------------------------------- */
+
+/* The bytes of a completion; they stay valid until the next io_uring_enter. */
+static const char *take_bytes(struct engine *e, const struct io_uring_cqe *cqe,
+                              unsigned buffer)
+{
+    const char *bytes = e->buffers + buffer * BUFFER_BYTES + e->used[buffer];
+    e->used[buffer] += (size_t)cqe->res;
+    return bytes;
+}
+
+static void received(struct engine *e, struct user *u, uint32_t turn,
+                     const struct io_uring_cqe *cqe)
+{
+    bool ours = u->turn == turn;
+    if (cqe->flags & IORING_CQE_F_BUFFER) {
+        unsigned buffer = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
+        const char *bytes = take_bytes(e, cqe, buffer);
+        if (ours)
+            crew_on_received(e->crew, u, bytes, (size_t)cqe->res, e->now_ns);
+        if (!(cqe->flags & CQE_F_BUFFER_MORE))
+            give_buffer(e, buffer);
+    } else if (ours && cqe->res == 0) {
+        crew_on_received(e->crew, u, NULL, 0, e->now_ns);
+    } else if (ours && cqe->res != -ENOBUFS) {
+        crew_on_error(e->crew, u, false, -cqe->res);
+    }
+    if (u->turn == turn && !(cqe->flags & IORING_CQE_F_MORE))
+        arm_receive(e, u);
+}
+
+static void polled(struct engine *e, struct user *u)
+{
+    int error = 0;
+    socklen_t length = sizeof error;
+    getsockopt(u->fd, SOL_SOCKET, SO_ERROR, &error, &length);
+    connected(e, u, error);
+}
+
+static void dispatch(struct engine *e, const struct io_uring_cqe *cqe)
+{
+    uint64_t data = cqe->user_data;
+    uint32_t turn = (uint32_t)(data >> 32);
+    struct user *u = crew_user(e->crew, (uint32_t)data & 0x3fffffff);
+    switch ((enum operation)(data >> 30 & 3)) {
+    case OP_RECEIVE:
+        received(e, u, turn, cqe);
+        break;
+    case OP_CONNECT:
+        if (u->turn == turn && u->state == USER_DIALING)
+            polled(e, u);
+        break;
+    case OP_SEND:
+        if (u->turn == turn && cqe->res < 0)
+            crew_on_error(e->crew, u, true, -cqe->res);
+        break;
+    }
+}
+
+static void enter(struct engine *e, uint64_t timeout_ns)
+{
+    struct io_uring_cqe *cqe;
+    struct __kernel_timespec timeout = {
+        .tv_sec = (long long)(timeout_ns / NS_PER_S),
+        .tv_nsec = (long long)(timeout_ns % NS_PER_S)};
+    if (timeout_ns)
+        io_uring_submit_and_wait_timeout(&e->ring, &cqe, 1, &timeout, NULL);
+    else
+        io_uring_submit_and_get_events(&e->ring);
+}
+
+/* Completions that arrive while we answer these belong to the next turn: the
+ * crew must see to its clock in between. */
+static unsigned uring_await(struct engine *e, uint64_t timeout_ns)
+{
+    enter(e, timeout_ns);
+    unsigned n = io_uring_cq_ready(&e->ring), mask = *e->ring.cq.kring_mask;
+    for (unsigned i = 0; i < n; i++) {
+        if (i % LOOK_EVERY == 0)
+            look_at_clock(e);
+        if (i == 0)
+            crew_on_awake(e->crew, e->now_ns);
+        dispatch(e, &e->ring.cq.cqes[*e->ring.cq.khead & mask]);
+        io_uring_cq_advance(&e->ring, 1);
+    }
+    return n;
+}
+
+const struct engine_kind engine_uring = {
+    .name = "uring", .open = uring_open, .close = uring_close,
+    .dial = uring_dial, .send = uring_send, .drop = uring_drop,
+    .wait = uring_await, .flush = flush_sends,
+};
+#endif

@@ -1,0 +1,161 @@
+/* connect.c -- see connect.h. */
+#include "connect.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Splits at the last colon and takes brackets off. False when malformed. */
+static bool split_target(const char *text, char *host, size_t room,
+                         const char **port)
+{
+    const char *colon = strrchr(text, ':');
+    if (!colon || colon == text || colon[1] == '\0')
+        return false;
+    size_t length = (size_t)(colon - text);
+    if (text[0] == '[' && colon[-1] == ']') {
+        text++;
+        length -= 2;
+    }
+    if (length == 0 || length >= room)
+        return false;
+    memcpy(host, text, length);
+    host[length] = '\0';
+    *port = colon + 1;
+    return true;
+}
+
+/* getaddrinfo takes any number, and of one above 65535 the rest. */
+static bool is_port(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    unsigned long port = strtoul(text, NULL, 10);
+    return digits > 0 && text[digits] == '\0' && port >= 1 && port <= 65535;
+}
+
+const char *dial_parse_target(const char *text, struct dial *dial)
+{
+    char host[256];
+    const char *port;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_NUMERICSERV}, *found;
+    if (!split_target(text, host, sizeof host, &port))
+        return "not of the form HOST:PORT";
+    if (!is_port(port))
+        return "allowed is a port of 1 to 65535";
+    int error = getaddrinfo(host, port, &hints, &found);
+    if (error)
+        return gai_strerror(error);
+    memcpy(&dial->target, found->ai_addr, found->ai_addrlen);
+    dial->target_bytes = found->ai_addrlen;
+    freeaddrinfo(found);
+    return NULL;
+}
+
+bool dial_parse_sources(const char *text, struct dial *dial)
+{
+    char first[INET_ADDRSTRLEN];
+    const char *dash = strchr(text, '-');
+    size_t length = dash ? (size_t)(dash - text) : strlen(text);
+    struct in_addr low, high;
+    if (length >= sizeof first)
+        return false;
+    memcpy(first, text, length);
+    first[length] = '\0';
+    if (inet_pton(AF_INET, first, &low) != 1
+        || inet_pton(AF_INET, dash ? dash + 1 : first, &high) != 1
+        || ntohl(high.s_addr) < ntohl(low.s_addr))
+        return false;
+    dial->first_source = ntohl(low.s_addr);
+    dial->source_count = ntohl(high.s_addr) - ntohl(low.s_addr) + 1;
+    return dial->source_count;             /* all there are would be 0 */
+}
+
+bool dial_is_loopback(const struct dial *dial)
+{
+    const struct sockaddr_in *target = (const void *)&dial->target;
+    return target->sin_family == AF_INET
+           && ntohl(target->sin_addr.s_addr) >> 24 == 127;
+}
+
+static int bind_source(const struct dial *dial, int fd, uint32_t who)
+{
+    int yes = 1;
+    struct sockaddr_in source = {
+        .sin_family = AF_INET,
+        .sin_addr.s_addr =
+            htonl(dial->first_source + who % dial->source_count)};
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
+    return bind(fd, (struct sockaddr *)&source, sizeof source);
+}
+
+int dial_socket(const struct dial *dial, uint32_t who)
+{
+    int yes = 1;
+    int fd = socket(dial->target.ss_family,
+                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    if (dial->source_count && bind_source(dial, fd, who) < 0) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+static int try_source(const struct dial *dial, uint32_t i, char *text)
+{
+    struct in_addr address = {.s_addr = htonl(dial->first_source + i)};
+    inet_ntop(AF_INET, &address, text, DIAL_ADDRESS_BYTES);
+    int fd = dial_socket(dial, i);
+    if (fd < 0)
+        return errno;
+    close(fd);
+    return 0;
+}
+
+int dial_try_sources(const struct dial *dial, char text[DIAL_ADDRESS_BYTES])
+{
+    int error = try_source(dial, 0, text);
+    return error ? error : try_source(dial, dial->source_count - 1, text);
+}
+
+int dial_connect(const struct dial *dial, int fd)
+{
+    return connect(fd, (const struct sockaddr *)&dial->target,
+                   dial->target_bytes) < 0 ? errno : 0;
+}
+
+static uint64_t count_open(void)
+{
+    uint64_t count = 0;
+    DIR *fds = opendir("/proc/self/fd");
+    for (; fds && readdir(fds); count++)
+        ;
+    if (fds)
+        closedir(fds);
+    return count > 3 ? count - 3 : 3;      /* ".", ".." and the directory */
+}
+
+uint64_t dial_descriptors_left(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return UINT64_MAX;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    uint64_t open = count_open();
+    return limit.rlim_cur > open ? limit.rlim_cur - open : 0;
+}

@@ -1,0 +1,50 @@
+/* connect.h -- the client's sockets: where to, from where, and how many.
+ *
+ * A connection is named by four numbers: address and port of both ends. With
+ * one source address and one target, only the source port is left to differ,
+ * and the kernel has some 28 thousand of those (ip_local_port_range). Loopback
+ * owns all of 127/8, so more sources give more connections: source i of
+ * FIRST-LAST is bound with IP_BIND_ADDRESS_NO_PORT (Linux 4.2), which leaves
+ * the port open until connect(2) knows the whole quadruple.
+ */
+#ifndef CONNECT_H
+#define CONNECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct dial {
+    struct sockaddr_storage target;
+    socklen_t target_bytes;
+    uint32_t first_source, source_count;   /* IPv4, host order; count 0: any */
+};
+
+/* Resolves "HOST:PORT" or "[V6]:PORT", PORT 1 to 65535. NULL, or what is wrong
+ * with it. */
+const char *dial_parse_target(const char *text, struct dial *dial);
+
+/* Parses "FIRST-LAST" or one address, IPv4, at most 2^32 - 1 of them. False
+ * when it is neither. */
+bool dial_parse_sources(const char *text, struct dial *dial);
+
+/* Binds a socket to the first and to the last source and closes it. 0, or the
+ * errno of the one that cannot be bound, whose address is put into `text`. */
+enum { DIAL_ADDRESS_BYTES = 16 };          /* 255.255.255.255 and the end */
+int dial_try_sources(const struct dial *dial, char text[DIAL_ADDRESS_BYTES]);
+
+/* Whether the target is in 127/8, to which every address there may connect. */
+bool dial_is_loopback(const struct dial *dial);
+
+/* A new non-blocking TCP socket, without Nagle's delay, bound to the source of
+ * connection number `who`. -1 with errno when there is none. */
+int dial_socket(const struct dial *dial, uint32_t who);
+
+/* Starts to connect. 0 or errno; EINPROGRESS is the usual answer. */
+int dial_connect(const struct dial *dial, int fd);
+
+/* Raises this process' limit of descriptors as far as the system lets it;
+ * returns how many more it may open. */
+uint64_t dial_descriptors_left(void);
+
+#endif

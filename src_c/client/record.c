@@ -1,0 +1,130 @@
+/* record.c -- see record.h. */
+#include "record.h"
+
+#include "common/clock.h"
+
+const char *failure_name(enum failure kind)
+{
+    static const char *const names[FAIL_KINDS] = {
+        [FAIL_NONE] = "",
+        [FAIL_CONNECT_REFUSED] = "connect_refused",
+        [FAIL_CONNECT_TIMEOUT] = "connect_timeout",
+        [FAIL_CONNECT_OTHER] = "connect_other",
+        [FAIL_RESET] = "reset",
+        [FAIL_CLOSED] = "closed",
+        [FAIL_TIMEOUT] = "timeout",
+        [FAIL_MISMATCH] = "mismatch",
+        [FAIL_SEND] = "send",
+        [FAIL_RECEIVE] = "receive",
+        [FAIL_STATUS] = "status",
+        [FAIL_DESCRIPTORS] = "descriptors",
+        [FAIL_PORTS] = "ports",
+    };
+    return names[kind];
+}
+
+void record_begin(struct record *r, uint64_t start_ns, uint64_t from_ns,
+                  uint64_t to_ns)
+{
+    r->start_ns = start_ns;
+    r->from_ns = from_ns;
+    r->to_ns = to_ns;
+}
+
+static bool in_window(const struct record *r, uint64_t ns)
+{
+    return ns >= r->from_ns && ns < r->to_ns;
+}
+
+struct slice *record_slice(struct record *r, uint64_t now_ns)
+{
+    uint64_t i = now_ns > r->start_ns
+                     ? (now_ns - r->start_ns) / (SLICE_MS * NS_PER_MS) : 0;
+    return &r->slices[i < SLICES ? i : SLICES - 1];
+}
+
+static void raise_to(uint64_t *max, uint64_t value)
+{
+    if (value > *max)
+        *max = value;
+}
+
+void record_answer(struct record *r, struct row *row, uint64_t intended_ns,
+                   uint64_t sent_ns, uint64_t now_ns)
+{
+    uint64_t response_ns = now_ns - intended_ns;
+    struct slice *slice = record_slice(r, now_ns);
+    slice->requests++;
+    raise_to(&slice->max_response_ns, response_ns);
+    r->completed++;
+    r->last_answer_ns = now_ns;
+    row->requests++;
+    row->response_sum_ns += response_ns;
+    if (in_window(r, now_ns)) {
+        r->window_requests++;
+        row->window_requests++;
+    }
+    if (in_window(r, r->open_loop ? intended_ns : now_ns)) {
+        hist_add(&r->response, response_ns);
+        hist_add(&r->service, now_ns - sent_ns);
+        raise_to(&row->longest_wait_ns, response_ns);
+    }
+}
+
+void record_wait(struct record *r, struct row *row, uint64_t since_ns,
+                 uint64_t now_ns)
+{
+    if (now_ns >= r->from_ns && now_ns > since_ns)
+        raise_to(&row->longest_wait_ns, now_ns - since_ns);
+}
+
+void record_lag(struct record *r, uint64_t due_ns, uint64_t now_ns)
+{
+    if (in_window(r, now_ns))
+        hist_add(&r->lag, now_ns > due_ns ? now_ns - due_ns : 0);
+}
+
+void record_received(struct record *r, struct row *row, uint64_t bytes,
+                     uint64_t now_ns)
+{
+    r->bytes_received += bytes;
+    row->bytes_in += bytes;
+    record_slice(r, now_ns)->bytes += bytes;
+    if (in_window(r, now_ns))
+        r->window_bytes += bytes;
+}
+
+void record_failure(struct record *r, struct row *row, enum failure kind,
+                    uint64_t now_ns)
+{
+    r->failures[kind]++;
+    row->error = (uint8_t)kind;
+    if (r->start_ns)
+        record_slice(r, now_ns)->errors++;
+}
+
+void record_merge(struct record *into, const struct record *from)
+{
+    uint64_t *const sums[] = {
+        &into->sent, &into->completed, &into->arrivals,
+        &into->window_arrivals, &into->bytes_sent, &into->bytes_received,
+        &into->window_requests, &into->window_bytes, &into->reconnects,
+        &into->cpu_user_ns, &into->cpu_system_ns, &into->window_cpu_ns,
+        &into->window_spin_ns, &into->probed, &into->probed_waiting};
+    const uint64_t parts[] = {
+        from->sent, from->completed, from->arrivals,
+        from->window_arrivals, from->bytes_sent, from->bytes_received,
+        from->window_requests, from->window_bytes, from->reconnects,
+        from->cpu_user_ns, from->cpu_system_ns, from->window_cpu_ns,
+        from->window_spin_ns, from->probed, from->probed_waiting};
+    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
+        *sums[i] += parts[i];
+    for (unsigned i = 0; i < FAIL_KINDS; i++)
+        into->failures[i] += from->failures[i];
+    raise_to(&into->end_ns, from->end_ns);
+    raise_to(&into->last_answer_ns, from->last_answer_ns);
+    hist_merge(&into->response, &from->response);
+    hist_merge(&into->service, &from->service);
+    hist_merge(&into->connect, &from->connect);
+    hist_merge(&into->lag, &from->lag);
+}

@@ -1,0 +1,194 @@
+/* floor_costs.c -- the other prices: a round trip, a switch, a start, a sleep.
+ *
+ * Each is a loop that does the thing until the window is over and divides.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "floor.h"
+
+/* Does `once` until the window is over; mean nanoseconds. */
+static double mean_ns(const struct floor_plan *plan, void (*once)(void *),
+                      void *argument)
+{
+    for (int warm = 0; warm < 3; warm++)
+        once(argument);
+    uint64_t times = 0, begin = clock_now_ns(), now = begin;
+    uint64_t end = begin + (uint64_t)(plan->duration_s * 1e9);
+    for (; now < end; now = clock_now_ns(), times++)
+        once(argument);
+    return (double)(now - begin) / (double)times;
+}
+
+static void must_write(int fd, const char *bytes, size_t n)
+{
+    if (write(fd, bytes, n) != (ssize_t)n)
+        floor_die("write");
+}
+
+/* Reads exactly n bytes; false at the end of the stream. */
+static bool must_read(int fd, char *bytes, size_t n)
+{
+    for (size_t had = 0; had < n;) {
+        ssize_t more = read(fd, bytes + had, n - had);
+        if (more < 0)
+            floor_die("read");
+        if (more == 0)
+            return false;
+        had += (size_t)more;
+    }
+    return true;
+}
+
+/* --- there and back ---------------------------------------------------- */
+
+struct trip {
+    int out, in;         /* what we write to, and read from */
+    size_t size;
+    char *bytes;
+};
+
+static void there_and_back(void *argument)
+{
+    struct trip *trip = argument;
+    must_write(trip->out, trip->bytes, trip->size);
+    if (!must_read(trip->in, trip->bytes, trip->size))
+        floor_die("read: the other half left");
+}
+
+static void bounce(struct trip *trip)
+{
+    while (must_read(trip->in, trip->bytes, trip->size))
+        must_write(trip->out, trip->bytes, trip->size);
+}
+
+double floor_ping_pong_ns(const struct floor_plan *plan)
+{
+    int pair[2];
+    floor_tcp_pair(pair);
+    static char bytes[FLOOR_SIZE_MAX];
+    struct trip trip = {pair[1], pair[1], plan->size_bytes, bytes};
+    pid_t parent = getpid(), pid = fork();
+    if (pid < 0)
+        floor_die("fork");
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
+        close(pair[1]);
+        floor_pin(plan->cores[0]);
+        trip.in = trip.out = pair[0];
+        bounce(&trip);
+        _exit(0);
+    }
+    close(pair[0]);
+    floor_pin(plan->cores[1]);
+    double ns = mean_ns(plan, there_and_back, &trip);
+    close(pair[1]);
+    waitpid(pid, NULL, 0);
+    return ns;
+}
+
+static void *bounce_main(void *argument)
+{
+    bounce(argument);
+    return NULL;
+}
+
+/* Both threads stay on one core, so each hand-over is a context switch; a
+ * round trip holds two. */
+double floor_switch_ns(const struct floor_plan *plan)
+{
+    int there[2], back[2];
+    char ours[1] = {0}, theirs[1];
+    if (pipe(there) < 0 || pipe(back) < 0)
+        floor_die("pipe");
+    struct trip trip = {there[1], back[0], 1, ours};
+    struct trip other = {back[1], there[0], 1, theirs};
+    floor_pin(plan->cores[1]);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, bounce_main, &other) != 0)
+        floor_die("pthread_create");
+    double ns = mean_ns(plan, there_and_back, &trip) / 2;
+    close(there[1]);
+    pthread_join(thread, NULL);
+    close(there[0]), close(back[0]), close(back[1]);
+    return ns;
+}
+
+/* --- starting somebody -------------------------------------------------- */
+
+static void *nothing(void *argument)
+{
+    return argument;
+}
+
+static void thread_once(void *argument)
+{
+    (void)argument;
+    pthread_t thread;
+    int error = pthread_create(&thread, NULL, nothing, NULL);
+    if (error) {
+        errno = error;
+        floor_die("pthread_create");
+    }
+    pthread_join(thread, NULL);
+}
+
+static void process_once(void *argument)
+{
+    (void)argument;
+    pid_t pid = fork();
+    if (pid < 0)
+        floor_die("fork");
+    if (pid == 0)
+        _exit(0);
+    waitpid(pid, NULL, 0);
+}
+
+double floor_thread_ns(const struct floor_plan *plan)
+{
+    floor_pin(plan->cores[1]);
+    return mean_ns(plan, thread_once, NULL);
+}
+
+double floor_process_ns(const struct floor_plan *plan)
+{
+    floor_pin(plan->cores[1]);
+    return mean_ns(plan, process_once, NULL);
+}
+
+/* --- sleeping ------------------------------------------------------------ */
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+struct floor_overshoot floor_timer(const struct floor_plan *plan)
+{
+    enum { SLEEPS_MAX = 10000 };
+    static double late_ns[SLEEPS_MAX];
+    size_t n = (size_t)(plan->duration_s * 1000);
+    n = n < 10 ? 10 : n > SLEEPS_MAX ? SLEEPS_MAX : n;
+    prctl(PR_SET_TIMERSLACK, 1ul); /* as the server does */
+    for (size_t i = 0; i < n; i++) {
+        uint64_t due = clock_now_ns() + NS_PER_MS;
+        struct timespec until = clock_timespec(due);
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+        late_ns[i] = (double)(clock_now_ns() - due);
+    }
+    qsort(late_ns, n, sizeof *late_ns, compare);
+    return (struct floor_overshoot){
+        .median_ns = late_ns[n / 2],
+        .p99_ns = late_ns[n * 99 / 100],
+        .max_ns = late_ns[n - 1],
+    };
+}

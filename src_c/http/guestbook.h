@@ -1,0 +1,46 @@
+/* guestbook.h -- a page with what guests left, kept in Redis.
+ *
+ *     GET    INCR guestbook:visitors, LRANGE guestbook:remarks   -> the page
+ *     POST   LPUSH guestbook:remarks TEXT, LTRIM to the newest   -> "see page"
+ *
+ * Both are one trip to Redis of two commands. No sockets here: commands come
+ * out, replies go in. The page is the file guestbook.html of --root, where
+ * {{visitors}} and {{remarks}} stand for what Redis said, or one built in.
+ */
+#ifndef GUESTBOOK_H
+#define GUESTBOOK_H
+
+#include "common/buffer.h"
+
+enum {
+    GUESTBOOK_REMARKS = 100,        /* how many are kept, newest first */
+    GUESTBOOK_REMARK_MAX = 1000,    /* bytes of one */
+};
+
+/* Reads the template; once, before any fork. */
+void guestbook_setup(const char *root);
+
+/* The commands behind a GET. */
+extern const struct span guestbook_read;
+
+/* The commands behind a POST of a form with a field "remark", in memory for
+ * the caller to free. On failure .bytes is NULL and *status says what to
+ * answer: 400 without a remark, 413 when it is too long, 503 out of memory. */
+struct span guestbook_write(struct span form, int *status);
+
+enum guestbook_news {
+    GUESTBOOK_MORE,                 /* the reply goes on */
+    GUESTBOOK_DONE,
+    GUESTBOOK_SORRY,                /* Redis said an error */
+    GUESTBOOK_NONSENSE,             /* whoever it is, it does not speak RESP */
+};
+
+/* Judges the reply to guestbook_write(). */
+enum guestbook_news guestbook_written(struct span reply);
+
+/* Appends the page from the reply to guestbook_read: as many remarks, from the
+ * newest on, as there is room for. Nothing is appended while more is to come,
+ * and nothing of use on failure. */
+enum guestbook_news guestbook_page(struct span reply, struct buffer *page);
+
+#endif

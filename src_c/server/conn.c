@@ -1,0 +1,252 @@
+/* conn.c -- see conn.h. */
+#include "conn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "log.h"
+#include "net.h"
+#include "stop.h"
+
+enum { DRAINS = 16 };
+
+struct conn *conn_open(struct worker *worker, int fd,
+                       const struct sockaddr_in6 *peer, size_t extra)
+{
+    struct server *server = worker->server;
+    size_t session = server->workload->session_bytes;
+    char *block = calloc(1, extra + sizeof(struct conn) + session);
+    if (!block) {
+        net_refuse(server, fd, REFUSED_MEMORY);
+        return NULL;
+    }
+    struct conn *conn = (struct conn *)(block + extra);
+    conn->fd = fd;
+    conn->want = conn->after = WANT_READ;
+    conn->worker = worker;
+    conn->peer = *peer;
+    conn->session = session ? conn + 1 : NULL;
+    conn->opened_ns = clock_now_ns();
+    stats_opened(server->stats);
+    stop_watch(fd);
+    return conn;
+}
+
+static void credit_worker(struct conn *conn)
+{
+    const struct worker *worker = conn->worker;
+    stats_add(&worker->server->stats->worker_requests[worker->index],
+              conn->requests - conn->credited);
+    conn->credited = conn->requests;
+}
+
+void conn_move(struct conn *conn, struct worker *worker)
+{
+    if (conn->worker == worker)
+        return;
+    credit_worker(conn);
+    conn->worker = worker;
+}
+
+static void count(struct conn *conn)
+{
+    struct stats *stats = conn->worker->server->stats;
+    stats_add(&stats->requests, conn->requests);
+    stats_add(&stats->bytes_in, conn->bytes_in);
+    stats_add(&stats->bytes_out, conn->bytes_out);
+    credit_worker(conn);
+    stats_closed(stats);
+}
+
+/* Closing a socket with unread bytes resets the connection, which may cost the
+ * client our last answer: reads away what has come by now. */
+static void drain(const struct conn *conn)
+{
+    for (int i = 0; i < DRAINS; i++)
+        if (recv(conn->fd, conn->worker->room, CONN_CHUNK,
+                 MSG_TRUNC | MSG_DONTWAIT) <= 0)
+            break;
+}
+
+void conn_close(struct conn *conn)
+{
+    const struct workload *workload = conn->worker->server->workload;
+    if (!conn->ended)
+        drain(conn);
+    if (workload->close)
+        workload->close(conn->session);
+    count(conn);
+    log_write(conn);
+    stop_unwatch(conn->fd);
+    close(conn->fd);
+    free(conn->kept_in.bytes);
+    free(conn->kept_out.bytes);
+}
+
+void conn_free(struct conn *conn, size_t extra)
+{
+    free((char *)conn - extra);
+}
+
+static void kept_free(struct kept *kept)
+{
+    free(kept->bytes);
+    *kept = (struct kept){0};
+}
+
+static bool kept_append(struct kept *kept, const char *bytes, size_t n)
+{
+    size_t length = kept->length + n;
+    if (length > kept->capacity) {
+        size_t capacity = length < 512 ? 512 : length * 2;
+        char *moved = realloc(kept->bytes, capacity);
+        if (!moved)
+            return false;
+        kept->bytes = moved;
+        kept->capacity = (uint32_t)capacity;
+    }
+    memcpy(kept->bytes + kept->length, bytes, n);
+    kept->length = (uint32_t)length;
+    return true;
+}
+
+static void kept_drop(struct kept *kept, size_t n)
+{
+    if (n == kept->length) {
+        kept_free(kept);
+        return;
+    }
+    memmove(kept->bytes, kept->bytes + n, kept->length - n);
+    kept->length -= (uint32_t)n;
+}
+
+/* What the workload did not use stays for its next call. */
+static bool keep_unused(struct conn *conn, const struct step *step)
+{
+    assert(step->used <= step->in_bytes);
+    if (conn->kept_in.length > 0) {
+        /* An answer that lies in what we are about to free or move. */
+        bool inside = step->out_bytes > 0 &&
+                      step->out >= conn->kept_in.bytes &&
+                      step->out < conn->kept_in.bytes + conn->kept_in.length;
+        if (inside && !conn_stash(conn))
+            return false;
+        kept_drop(&conn->kept_in, step->used);
+        return true;
+    }
+    size_t left = step->in_bytes - step->used;
+    const char *rest = step->in + step->used;
+    return left == 0 || kept_append(&conn->kept_in, rest, left);
+}
+
+/* `out` goes first; then what the workload asked for. */
+static enum want next_want(struct conn *conn)
+{
+    conn->want = conn->out.length > 0 ? WANT_WRITE : conn->after;
+    return (enum want)conn->want;
+}
+
+static enum want step(struct conn *conn, struct step *s)
+{
+    struct worker *worker = conn->worker;
+    s->in_end = conn->ended;
+    s->room = worker->room;
+    s->room_bytes = CONN_CHUNK;
+    conn->unseen = false;
+    conn->after = worker->server->workload->step(conn->session, s);
+    assert(conn->after != WANT_WRITE || s->out_bytes > 0);
+    conn->requests += s->requests;
+    conn->out = (struct span){s->out, s->out_bytes};
+    conn->ask = (struct span){s->ask, s->ask_bytes};
+    conn->wake_ns = s->wake_ns;
+    conn->hang_up = s->hang_up;
+    if (!keep_unused(conn, s))
+        return conn_failed(conn, ENOMEM);
+    if (conn->after == WANT_READ && conn->ended)
+        conn->after = WANT_CLOSE;
+    return next_want(conn);
+}
+
+/* A step on what was kept, because no fresh bytes came with this event. */
+static enum want step_kept(struct conn *conn, struct step *s)
+{
+    s->in = conn->kept_in.bytes;
+    s->in_bytes = conn->kept_in.length;
+    return step(conn, s);
+}
+
+enum want conn_received(struct conn *conn, const char *bytes, size_t n)
+{
+    struct step s = {.in = bytes, .in_bytes = n};
+    conn->bytes_in += n;
+    conn->ended = n == 0;
+    if (conn->kept_in.length == 0)
+        return step(conn, &s);
+    if (!kept_append(&conn->kept_in, bytes, n))
+        return conn_failed(conn, ENOMEM);
+    return step_kept(conn, &s);
+}
+
+bool conn_keep(struct conn *conn, const char *bytes, size_t n)
+{
+    conn->bytes_in += n;
+    conn->unseen = true;
+    if (n == 0)
+        conn->ended = true;
+    return n == 0 || kept_append(&conn->kept_in, bytes, n);
+}
+
+enum want conn_sent(struct conn *conn, size_t n)
+{
+    assert(n <= conn->out.length);
+    conn->bytes_out += n;
+    conn->out.bytes += n;
+    conn->out.length -= n;
+    if (conn->out.length > 0)
+        return WANT_WRITE;
+    if (conn->kept_out.bytes)
+        kept_free(&conn->kept_out);
+    bool again = conn->after == WANT_WRITE ||
+                 (conn->after == WANT_READ && conn->unseen);
+    return again ? step_kept(conn, &(struct step){0}) : next_want(conn);
+}
+
+bool conn_stash(struct conn *conn)
+{
+    const struct kept *kept = &conn->kept_out;
+    if (conn->out.length == 0 || kept->bytes)
+        return true; /* nothing to save, or it lies there already */
+    if (!kept_append(&conn->kept_out, conn->out.bytes, conn->out.length))
+        return false;
+    conn->out.bytes = conn->kept_out.bytes;
+    return true;
+}
+
+enum want conn_woken(struct conn *conn)
+{
+    return step_kept(conn, &(struct step){0});
+}
+
+enum want conn_replied(struct conn *conn, const char *bytes, size_t n)
+{
+    return step_kept(conn, &(struct step){.reply = bytes, .reply_bytes = n});
+}
+
+enum want conn_unanswered(struct conn *conn)
+{
+    return step_kept(conn, &(struct step){.reply_failed = true});
+}
+
+enum want conn_failed(struct conn *conn, int error)
+{
+    stats_error(conn->worker->server->stats, error);
+    conn->ended = true;
+    conn->out.length = 0;
+    conn->want = conn->after = WANT_CLOSE;
+    return WANT_CLOSE;
+}

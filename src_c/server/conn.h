@@ -1,0 +1,106 @@
+/* conn.h -- one client's connection, apart from waiting: sans I/O.
+ *
+ * A model reads, writes, sleeps and asks; this stands between it and the
+ * workload. Every call says what is wanted next, and the model's whole duty
+ * is to fulfil it and report back:
+ *
+ *     WANT_READ    receive, then conn_received()  (0 bytes: the client ended)
+ *     WANT_WRITE   send conn_unsent(), then conn_sent()
+ *     WANT_SLEEP   wait until conn->wake_ns, then conn_woken()
+ *     WANT_ASK     converse with upstream, see redis_conn.h
+ *     WANT_CLOSE   conn_close()
+ *
+ * Backpressure follows: a model reads only when that is wanted, and that is
+ * wanted only once the last answer is sent. An idle connection holds no
+ * buffer: what comes is handled where the model received it, and only an
+ * unfinished request or an unsent answer is copied aside.
+ */
+#ifndef CONN_H
+#define CONN_H
+
+#include <netinet/in.h>
+
+#include "model.h"
+#include "common/span.h"
+
+/* The most that is read, and the most that is answered, in one go. */
+enum { CONN_CHUNK = 64 * 1024 };
+
+/* Whoever serves connections one step at a time: a loop, a thread, a process.
+ * Not shared between threads. */
+struct worker {
+    struct server *server;
+    unsigned index;      /* its place in requests_per_worker */
+    char *room;          /* CONN_CHUNK bytes: where answers are built */
+};
+
+/* Bytes set aside until they can be used or sent. */
+struct kept {
+    char *bytes;
+    uint32_t length, capacity;
+};
+
+struct conn {
+    int fd;
+    uint8_t want;            /* enum want: the last one returned */
+    uint8_t after;           /* what the workload wants once `out` is sent */
+    bool ended;              /* the client will send no more */
+    bool unseen;             /* kept_in holds bytes the workload has not seen */
+    bool hang_up;            /* upstream talked nonsense: close the link */
+    struct worker *worker;
+    struct span out;         /* not yet sent; may lie in a shared buffer */
+    struct span ask;         /* with WANT_ASK: to be sent upstream */
+    struct kept kept_in;     /* a request's beginning */
+    struct kept kept_out;    /* where conn_stash() put `out` */
+    uint64_t wake_ns;
+    uint64_t requests, bytes_in, bytes_out, opened_ns;
+    uint64_t credited;       /* requests that are in requests_per_worker */
+    struct sockaddr_in6 peer;
+    void *session;           /* the workload's, or NULL */
+};
+
+/* Takes over a connected socket. `extra` bytes are allocated in front for the
+ * model, zeroed: a model that embeds struct conn as its last member passes
+ * offsetof(). Returns NULL when memory is out: refused, counted and closed. */
+struct conn *conn_open(struct worker *worker, int fd,
+                       const struct sockaddr_in6 *peer, size_t extra);
+
+/* Closes the socket, adds the counts to the server's, writes the log's row.
+ * The memory stays, for events that still point at it, until conn_free(). */
+void conn_close(struct conn *conn);
+void conn_free(struct conn *conn, size_t extra);
+
+/* From now on another worker serves it; the requests until now stay with the
+ * one before. */
+void conn_move(struct conn *conn, struct worker *worker);
+
+/* `n` bytes came and lie at `bytes` until the next call; n = 0: the end. */
+enum want conn_received(struct conn *conn, const char *bytes, size_t n);
+
+/* Bytes came at a time when they were not wanted (completion models).
+ * Returns false when memory is out. */
+bool conn_keep(struct conn *conn, const char *bytes, size_t n);
+
+/* What is to be sent now. */
+static inline struct span conn_unsent(const struct conn *conn)
+{
+    return conn->out;
+}
+
+/* The first n bytes of conn_unsent() were sent. */
+enum want conn_sent(struct conn *conn, size_t n);
+
+/* Copies what is unsent out of the shared buffer that it may lie in; to be
+ * called before waiting. Returns false when memory is out: close. */
+bool conn_stash(struct conn *conn);
+
+enum want conn_woken(struct conn *conn);
+
+/* All of upstream's reply so far; or that there will be none. */
+enum want conn_replied(struct conn *conn, const char *bytes, size_t n);
+enum want conn_unanswered(struct conn *conn);
+
+/* recv, send or upstream failed with `error`: counts it. Returns WANT_CLOSE. */
+enum want conn_failed(struct conn *conn, int error);
+
+#endif

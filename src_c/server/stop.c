@@ -1,0 +1,242 @@
+/* stop.c -- see stop.h. All state is written so that a handler may read it. */
+#include "stop.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "net.h"
+
+enum {
+    GRACE_MS = 800,         /* after a signal: then what is open is cut */
+    LAST_MS = 1700,         /* after that: then children are killed ... */
+    CHILDS_LAST_MS = 1200,  /* ... and those of a child before it is itself */
+    MAX_LISTENERS = 1024,
+};
+
+static _Atomic bool requested, overdue;
+static int request_fd = -1, overdue_fd = -1;
+static int last_ms = LAST_MS;
+
+static int listeners[MAX_LISTENERS];
+static _Atomic int listener_count;
+
+/* One bit per descriptor that is a client's. */
+static _Atomic uint64_t *open_fds;
+static size_t open_words;
+
+/* Process ids of children, without gaps. */
+enum { CHILD_PLACES = 1 << 16 }; /* the kernel's default pid_max is half */
+static _Atomic pid_t children[CHILD_PLACES];
+static _Atomic size_t children_count;
+
+static void shut_connections(int how)
+{
+    for (size_t word = 0; word < open_words; word++)
+        for (uint64_t bits = open_fds[word]; bits; bits &= bits - 1)
+            shutdown((int)(word * 64) + __builtin_ctzll(bits), how);
+}
+
+static void signal_children(int signal)
+{
+    for (size_t i = 0; i < children_count; i++)
+        kill(children[i], signal);
+}
+
+static void wake(int fd)
+{
+    uint64_t one = 1;
+    ssize_t ignored = write(fd, &one, sizeof one);
+    (void)ignored;
+}
+
+/* First what is open is cut; children that have not left soon after cannot. */
+static void on_overdue(int signal)
+{
+    (void)signal;
+    int saved = errno;
+    if (overdue)
+        signal_children(SIGKILL);
+    overdue = true;
+    wake(overdue_fd);
+    shut_connections(SHUT_RDWR);
+    errno = saved;
+}
+
+static struct timeval timeval_ms(int ms)
+{
+    return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+}
+
+/* Children first. They may sleep in accept() on a socket of ours: if that were
+ * shut before, all would wake without a stop of their own, find nothing, try
+ * again, and leave us no time to tell them. */
+static void on_stop(int signal)
+{
+    (void)signal;
+    int saved = errno;
+    signal_children(SIGTERM);
+    if (!requested) {
+        requested = true;
+        for (int i = 0; i < listener_count; i++)
+            shutdown(listeners[i], SHUT_RDWR);
+        shut_connections(SHUT_RD);
+        wake(request_fd);
+        struct itimerval grace = {.it_value = timeval_ms(GRACE_MS),
+                                  .it_interval = timeval_ms(last_ms)};
+        setitimer(ITIMER_REAL, &grace, NULL);
+    }
+    errno = saved;
+}
+
+/* Without SA_RESTART: a call that blocks returns with EINTR and its caller
+ * tries again. (ThreadSanitizer runs a handler only between two calls.) */
+static void catch(int signal, void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler};
+    sigfillset(&action.sa_mask);
+    if (sigaction(signal, &action, NULL) < 0)
+        net_die("sigaction");
+}
+
+static void allocate_tables(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        net_die("getrlimit");
+    rlim_t most = limit.rlim_max < (1 << 20) ? limit.rlim_max : (1 << 20);
+    open_words = (size_t)most / 64 + 1;
+    open_fds = calloc(open_words, sizeof *open_fds);
+    if (!open_fds)
+        net_die("calloc");
+}
+
+void stop_install(int listen_fd)
+{
+    if (!open_fds)
+        allocate_tables();
+    for (size_t i = 0; i < open_words; i++)
+        if (open_fds[i]) /* after a fork, a page not written is not copied */
+            open_fds[i] = 0;
+    children_count = 0;
+    listener_count = 0;
+    requested = overdue = false;
+    if (request_fd >= 0) {
+        close(request_fd), close(overdue_fd);
+        last_ms = CHILDS_LAST_MS;
+    }
+    request_fd = eventfd(0, EFD_CLOEXEC);
+    overdue_fd = eventfd(0, EFD_CLOEXEC);
+    if (request_fd < 0 || overdue_fd < 0)
+        net_die("eventfd");
+    if (listen_fd >= 0)
+        stop_watch_listener(listen_fd);
+    signal(SIGPIPE, SIG_IGN);
+    catch(SIGALRM, on_overdue);
+    catch(SIGTERM, on_stop);
+    catch(SIGINT, on_stop);
+}
+
+bool stop_requested(void)
+{
+    return atomic_load_explicit(&requested, memory_order_relaxed);
+}
+
+bool stop_overdue(void)
+{
+    return atomic_load_explicit(&overdue, memory_order_relaxed);
+}
+
+int stop_fd(void)
+{
+    return request_fd;
+}
+
+void stop_watch_listener(int fd)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (listener_count < MAX_LISTENERS) {
+        listeners[listener_count] = fd;
+        listener_count++; /* not before: a handler reads up to it */
+    }
+    pthread_mutex_unlock(&lock);
+    if (requested)
+        shutdown(fd, SHUT_RDWR);
+}
+
+void stop_watch(int fd)
+{
+    size_t word = (size_t)fd / 64;
+    if (word >= open_words)
+        return;
+    atomic_fetch_or(&open_fds[word], 1ull << (fd % 64));
+    if (requested) /* the handler may have passed just before */
+        shutdown(fd, SHUT_RD);
+}
+
+void stop_unwatch(int fd)
+{
+    size_t word = (size_t)fd / 64;
+    if (word < open_words)
+        atomic_fetch_and(&open_fds[word], ~(1ull << (fd % 64)));
+}
+
+bool stop_has_place(void)
+{
+    return children_count < CHILD_PLACES;
+}
+
+void stop_watch_child(pid_t pid)
+{
+    children[children_count] = pid;
+    children_count++;
+    if (requested)
+        kill(pid, SIGTERM);
+}
+
+/* The last one takes the place of the one that leaves. */
+void stop_unwatch_child(pid_t pid)
+{
+    for (size_t i = 0; i < children_count; i++)
+        if (children[i] == pid) {
+            children[i] = children[children_count - 1];
+            children_count--;
+            return;
+        }
+}
+
+void stop_sleep_until(unsigned long long ns)
+{
+    stop_poll_until(-1, 0, ns);
+}
+
+bool stop_poll_until(int fd, short events, unsigned long long ns)
+{
+    struct pollfd ends[] = {{.fd = overdue_fd, .events = POLLIN},
+                            {.fd = fd, .events = events}};
+    for (uint64_t now; !overdue && (now = clock_now_ns()) < ns;) {
+        struct timespec left = clock_timespec(ns - now);
+        if (ppoll(ends, fd < 0 ? 1 : 2, &left, NULL) > 0 && ends[1].revents)
+            return true;
+    }
+    return false;
+}
+
+void stop_with_parent(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* it died before we asked */
+        _exit(1);
+}

@@ -1,0 +1,269 @@
+/* uring.c -- see uring.h. */
+#include "uring.h"
+
+#ifndef HAVE_URING
+
+const char *uring_missing(void)
+{
+    return "built without liburing";
+}
+
+#else
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "server/net.h"
+
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#else
+#define RUNNING_ON_VALGRIND 0
+#endif
+
+enum {
+    ENTRIES = 1024,
+    COMPLETIONS = 4096,
+    /* Between buffers, so that their first lines, the only ones that small
+     * messages touch, do not all fall into the same set of a cache. */
+    GAP_BYTES = 3 * 64,
+};
+
+/* From the best way to run completions to the oldest. DEFER_TASKRUN (6.1):
+ * only when we wait, in a batch. COOP_TASKRUN (5.19): at the next system
+ * call, without interrupting us. Else: at once, by an interrupt. */
+static const unsigned ways[] = {
+    IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+        IORING_SETUP_COOP_TASKRUN,
+    IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN,
+    IORING_SETUP_COOP_TASKRUN,
+    0,
+};
+
+/* Returns 0, or a negative errno. */
+static int open_ring(struct io_uring *ring, unsigned entries,
+                     unsigned completions)
+{
+    int error = -EINVAL;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        struct io_uring_params params = {
+            .flags = ways[i] | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP,
+            .cq_entries = completions,
+        };
+        error = io_uring_queue_init_params(entries, ring, &params);
+        if (error != -EINVAL)
+            break;
+    }
+    return error;
+}
+
+/* Multishot receive has no flag of its own to ask for; zero-copy send came
+ * with the same kernel and can be asked for. */
+static bool new_enough(struct io_uring *ring)
+{
+    struct io_uring_probe *probe = io_uring_get_probe_ring(ring);
+    bool is = probe && io_uring_opcode_supported(probe, IORING_OP_SEND_ZC);
+    io_uring_free_probe(probe);
+    return is;
+}
+
+enum { TOO_OLD = 255 };         /* no errno */
+
+/* 0, an errno, or TOO_OLD. */
+static int try_ring(void)
+{
+    struct io_uring ring;
+    int error = open_ring(&ring, 4, 8);
+    if (error < 0)
+        return -error;
+    bool is = new_enough(&ring);
+    io_uring_queue_exit(&ring);
+    return is ? 0 : TOO_OLD;
+}
+
+/* Who closed a ring is sent word of it some milliseconds later, which counts
+ * as a signal (io_ring_exit_work, in the kernel). One that comes while bytes
+ * are read makes the read fail with EAGAIN where urgent ones begin; a receive
+ * that stays armed then sleeps on them. So somebody else tries. */
+static int try_ring_elsewhere(void)
+{
+    int status;
+    fflush(stdout); /* ThreadSanitizer's _exit() would write it once more */
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(try_ring());
+    bool ended = pid > 0 && waitpid(pid, &status, 0) == pid;
+    return ended && WIFEXITED(status) ? WEXITSTATUS(status) : try_ring();
+}
+
+const char *uring_missing(void)
+{
+    switch (try_ring_elsewhere()) {
+    case 0:
+        return NULL;
+    case TOO_OLD:
+        return "needs Linux 6.0 (multishot receive)";
+    case ENOSYS:
+        return "this kernel has no io_uring";
+    case EPERM:
+        return "io_uring is not allowed here"
+               " (sysctl kernel.io_uring_disabled, or a seccomp filter)";
+    case ENOMEM:
+        return "no memory for a ring (ulimit -l)";
+    default:
+        return "io_uring_setup failed";
+    }
+}
+
+bool uring_open(struct io_uring *ring)
+{
+    int error = open_ring(ring, ENTRIES, COMPLETIONS);
+    if (error < 0) {
+        errno = -error;
+        net_warn("io_uring_setup");
+        return false;
+    }
+    io_uring_register_ring_fd(ring); /* saves a look-up a call; may fail */
+    return true;
+}
+
+/* Interrupted, out of time, or short of memory for now: the loop goes on. */
+static void check(int result)
+{
+    bool fine = result >= 0 || result == -EINTR || result == -ETIME ||
+                result == -EAGAIN || result == -EBUSY;
+    if (!fine) {
+        errno = -result;
+        net_die("io_uring_enter");
+    }
+}
+
+struct io_uring_sqe *uring_entry(struct io_uring *ring)
+{
+    struct io_uring_sqe *entry;
+    while (!(entry = io_uring_get_sqe(ring)))
+        check(io_uring_submit(ring));
+    return entry;
+}
+
+/* Valgrind lets no signal in while a thread is in io_uring_enter; into poll
+ * it does. */
+static void let_signals_in(int64_t *timeout_ns)
+{
+    if (*timeout_ns < 0)
+        *timeout_ns = NS_PER_S / 50;
+    poll(NULL, 0, 0);
+}
+
+void uring_wait(struct io_uring *ring, int64_t timeout_ns)
+{
+    if (RUNNING_ON_VALGRIND)
+        let_signals_in(&timeout_ns);
+    if (timeout_ns < 0) {
+        check(io_uring_submit_and_wait(ring, 1));
+        return;
+    }
+    struct io_uring_cqe *first;
+    struct __kernel_timespec timeout = {
+        .tv_sec = timeout_ns / (int64_t)NS_PER_S,
+        .tv_nsec = timeout_ns % (int64_t)NS_PER_S,
+    };
+    check(io_uring_submit_and_wait_timeout(ring, &first, 1, &timeout, NULL));
+}
+
+/* --- receive buffers ---------------------------------------------------- */
+
+static void *reserve(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static size_t stride(const struct uring_buffers *buffers)
+{
+    return buffers->bytes + GAP_BYTES;
+}
+
+static size_t ring_bytes(const struct uring_buffers *buffers)
+{
+    return buffers->most * sizeof(struct io_uring_buf);
+}
+
+char *uring_buffer(const struct uring_buffers *buffers, unsigned id)
+{
+    return buffers->memory + id * stride(buffers);
+}
+
+void uring_buffer_return(struct uring_buffers *buffers, unsigned id)
+{
+    io_uring_buf_ring_add(buffers->ring, uring_buffer(buffers, id),
+                          buffers->bytes, (unsigned short)id,
+                          io_uring_buf_ring_mask(buffers->most), 0);
+    io_uring_buf_ring_advance(buffers->ring, 1);
+}
+
+static void provide(struct uring_buffers *buffers, unsigned count)
+{
+    while (buffers->count < count)
+        uring_buffer_return(buffers, buffers->count++);
+}
+
+bool uring_buffers_grow(struct uring_buffers *buffers)
+{
+    if (buffers->count == buffers->most)
+        return false;
+    provide(buffers, buffers->count * 2);
+    return true;
+}
+
+static int register_group(const struct uring_buffers *buffers,
+                          struct io_uring *ring)
+{
+    struct io_uring_buf_reg request = {
+        .ring_addr = (uintptr_t)buffers->ring,
+        .ring_entries = buffers->most,
+        .bgid = (uint16_t)buffers->group,
+    };
+    return io_uring_register_buf_ring(ring, &request, 0);
+}
+
+bool uring_buffers_open(struct uring_buffers *buffers, struct io_uring *ring,
+                        unsigned group, unsigned bytes, unsigned first,
+                        unsigned most)
+{
+    *buffers = (struct uring_buffers){
+        .group = group, .bytes = bytes, .most = most,
+    };
+    buffers->memory = reserve(most * stride(buffers));
+    buffers->ring = reserve(ring_bytes(buffers));
+    int error = buffers->memory && buffers->ring
+                    ? register_group(buffers, ring)
+                    : -ENOMEM;
+    if (error < 0) {
+        errno = -error;
+        net_warn("io_uring_register_buf_ring");
+        uring_buffers_close(buffers);
+        return false;
+    }
+    io_uring_buf_ring_init(buffers->ring);
+    provide(buffers, first);
+    return true;
+}
+
+void uring_buffers_close(struct uring_buffers *buffers)
+{
+    if (buffers->memory)
+        munmap(buffers->memory, buffers->most * stride(buffers));
+    if (buffers->ring)
+        munmap(buffers->ring, ring_bytes(buffers));
+    *buffers = (struct uring_buffers){0};
+}
+
+#endif
