@@ -70,11 +70,13 @@ help:  ## print this list
 	@echo 'connlab: measure connection handling models, print the paper.'
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' Makefile | \
 		awk -F'|' '{ printf "  make %-10s%s\n", $$1, $$2 }'
-	@echo 'variables: PROFILE=smoke|quick|full RUN=name NB=01 P="-p trials 10"'
+	@echo 'variables: PROFILE=smoke|quick|full RUN=name NB=01 P="-p trials 10"' \
+		'RENDERER=quarto'
 
 # ---- the two commands ------------------------------------------------------
 paper: setup  ## everything from nothing: build, studies, HTML and PDF
-	@$(PY) -m connlab paper --profile $(PROFILE) $(RUN:%=--run %)
+	@$(PY) -m connlab paper --profile $(PROFILE) $(RUN:%=--run %) \
+		$(RENDERER:%=--renderer %)
 
 test: setup-test  ## set up, build, run every test
 	@$(SELF) build && $(SELF) test-c && $(SELF) test-py
@@ -97,7 +99,7 @@ notebook: setup  ## one study anew: NB=01 P="-p trials 10"
 		$(RUN:%=--run %) $(P)
 
 render: setup  ## set the paper from runs/$(RUN), measure nothing
-	@$(PY) -m connlab render $(RUN:%=--run %)
+	@$(PY) -m connlab render $(RUN:%=--run %) $(RENDERER:%=--renderer %)
 
 evaluate: setup  ## figures and tables of runs/$(RUN) anew, NB=01 or all
 	@$(PY) -m connlab evaluate $(NB) $(RUN:%=--run %)
@@ -134,7 +136,8 @@ lock: setup  ## pin the packages of pyproject.toml anew
 	@sh tools/setup.sh lock
 
 clean:  ## remove what was built (runs and .venv stay)
-	rm -rf build paper/_output paper/_generated paper/_variables.yml
+	rm -rf build $(addprefix paper/,_output _generated _variables.yml data .quarto \
+		index.html index.pdf index.typ paper.pdf index_files)
 
 # ---- how C becomes programs ------------------------------------------------
 # flags.json changes only when compiler or flags do; then all is compiled anew.

@@ -9,7 +9,8 @@
 
 Each command imports what it needs when it runs, so that ``--help`` answers at once.
 Exit status: 0 done, 1 it failed, 2 asked for something that does not exist, 130
-interrupted (the same command goes on).
+interrupted (the same command goes on), 3 the paper is set and sound, but not by the
+renderer that --renderer asked for.
 """
 
 from __future__ import annotations
@@ -45,6 +46,14 @@ profile_option = click.option(
     show_default=True,
     help="smoke, quick or full: notebooks/profiles/NAME.yaml.",
 )
+renderer_option = click.option(
+    "--renderer",
+    type=click.Choice(["embedded", "quarto"]),
+    default="embedded",
+    show_default=True,
+    help="What sets the paper; if quarto fails, embedded does (exit status 3).",
+)
+NOT_AS_ASKED = 3
 
 
 @cli.command()
@@ -127,12 +136,15 @@ def notebook(
 @cli.command()
 @profile_option
 @run_option
-def paper(profile: str, run: str | None) -> None:
+@renderer_option
+def paper(profile: str, run: str | None, renderer: str) -> None:
     """Build, run every notebook of a profile, set the paper, check it."""
     from connlab import paper as papers
     from connlab import profiles
 
-    printed = papers.make(profiles.load(profile), run=run or profile, say=click.echo)
+    printed = papers.make(
+        profiles.load(profile), run=run or profile, renderer=renderer, say=click.echo
+    )
     click.echo("paper: " + _times(printed.seconds))
     _tell(printed.rendered)
     if printed.failed:
@@ -140,6 +152,7 @@ def paper(profile: str, run: str | None) -> None:
     _problems(printed.problems)
     if printed.failed:
         raise click.exceptions.Exit(1)
+    _as_asked(printed.rendered)
 
 
 @cli.command()
@@ -161,18 +174,22 @@ def evaluate(nb: str | None, run: str | None) -> None:
 
 @cli.command()
 @run_option
-def render(run: str | None) -> None:
+@renderer_option
+def render(run: str | None, renderer: str) -> None:
     """Set the paper from an existing run (the newest), measuring nothing."""
     from connlab import paper, publish
+    from connlab.publish import renderers
 
+    renderers.choose(renderer)  # one that cannot be had is refused at once
     run = run or _newest_run()
     try:
         click.echo(f"claims: {paper.judge(run)}")
-        rendered = publish.render(run)
+        rendered = publish.render(run, renderer=renderer)
     except FileNotFoundError as error:
         raise click.UsageError(str(error)) from None
     _tell(rendered)
     _problems(list(rendered.problems))
+    _as_asked(rendered)
 
 
 @cli.command()
@@ -234,6 +251,12 @@ def _problems(problems: list[str]) -> None:
         raise click.ClickException(f"the paper has {len(problems)} problems")
 
 
+def _as_asked(rendered: Rendered) -> None:
+    """End with a status of its own when another renderer stepped in."""
+    if rendered.instead:
+        raise click.exceptions.Exit(NOT_AS_ASKED)
+
+
 def _value(text: str) -> Any:
     """Return what a parameter's text means: a number, a list, a truth, else itself."""
     import yaml
@@ -254,6 +277,8 @@ def _tell(rendered: Rendered) -> None:
         click.echo(f"stale: {stale}", err=True)
     if rendered.missing:
         click.echo(f"not measured here: {len(rendered.missing)}; the paper says why")
+    if rendered.instead:
+        click.echo(f"not set with quarto: {rendered.instead}", err=True)
     click.echo(f"set with {rendered.renderer} in {rendered.seconds:.0f} s")
     click.echo(_from_here(rendered.html))
     click.echo(_from_here(rendered.pdf))

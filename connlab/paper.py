@@ -92,7 +92,11 @@ def plan(profile: profiles.Profile) -> dict[str, float]:
 
 
 def make(
-    profile: profiles.Profile, *, run: str, say: Callable[[str], None] = print
+    profile: profiles.Profile,
+    *,
+    run: str,
+    renderer: str | None = None,
+    say: Callable[[str], None] = print,
 ) -> Printed:
     """Print the paper of a profile from nothing but a compiler.
 
@@ -102,11 +106,16 @@ def make(
         Which notebooks, with which parameters.
     run
         Name of the run: facts go to ``runs/NAME``.
+    renderer
+        What sets the paper; a name that cannot be had is refused before measuring.
     say
         Takes one line of text.
     """
-    from connlab.publish import check, render
+    from connlab.publish import check, render, renderers
 
+    chosen = renderers.choose(renderer)
+    if chosen.instead:
+        say(f"paper: {chosen.instead}; the embedded renderer will set the paper")
     cost = plan(profile)
     total = sum(cost.values()) + _PAGES_S
     say(f"paper: profile {profile.name} ({profile.about}), run {run}")
@@ -126,7 +135,7 @@ def make(
     with _timed(seconds, "claims"):
         say(f"paper: {judge(run)}")
     with _timed(seconds, "render"):
-        rendered = render(run)
+        rendered = render(run, renderer=renderer)
     with _timed(seconds, "check"):
         problems = check()
     return Printed(rendered, seconds=seconds, failed=failed, problems=problems)

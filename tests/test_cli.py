@@ -197,6 +197,7 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     rendered = SimpleNamespace(
         renderer="none", seconds=0.0, missing=(), stale=(), problems=(), **pages
     )
+    rendered.instead = ""
 
     def run(nb: str, **_: object) -> None:
         called.append(nb)
@@ -208,7 +209,7 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(paper, "build", lambda: called.append("build"))
     monkeypatch.setattr(notebook, "run", run)
     monkeypatch.setattr(paper, "judge", lambda r: called.append("judge") or r)
-    monkeypatch.setattr(publish, "render", lambda r: called.append(r) or rendered)
+    monkeypatch.setattr(publish, "render", lambda r, **_: called.append(r) or rendered)
     monkeypatch.setattr(publish, "check", lambda: called.append("check") or [])
     return called
 

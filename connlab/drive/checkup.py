@@ -430,7 +430,7 @@ def _missing(facts: Mapping, registry: schema.Registry | None) -> list[Finding]:
         change = "apt-get install redis-server"
         found.append(Finding("redis", "none", "missing", lacks, change))
     if not tools.get("quarto"):
-        means = "the embedded renderer sets the paper"
+        means = "RENDERER=quarto cannot be asked for; nothing else needs it"
         found.append(Finding("quarto", "none", "ok", means))
     return found
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connlab import schema
-from connlab.publish import prepare, renderers, results
+from connlab.publish import prepare, quarto, renderers, results
 
 STAMP = "render.json"
 
@@ -25,6 +25,8 @@ class Rendered:
     missing: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    instead: str = ""
+    """Why the renderer that was asked for did not set it; empty when it did."""
     problems: tuple[str, ...] = field(default=())
 
 
@@ -46,7 +48,8 @@ def render(
     paper : path
         The folder with the sources; output goes to ``_output`` in it.
     renderer : {"quarto", "embedded"}, optional
-        None takes Quarto when it is on the PATH.
+        None takes the embedded one. Where Quarto fails, whatever the reason, the
+        embedded renderer sets the paper and ``instead`` of the result says why.
 
     Returns
     -------
@@ -61,15 +64,18 @@ def render(
     ValueError
         For a renderer that does not exist or is not installed.
     connlab.publish.renderers.RenderError
-        When pandoc, Typst or Quarto gives up.
+        When pandoc or Typst gives up.
     """
     began = time.monotonic()
     folder = schema.project_root() / paper
     chosen = renderers.choose(renderer)
     (folder / renderers.OUTPUT / STAMP).unlink(missing_ok=True)
     found = results.load_run(run, root=root)
-    prepared = prepare.prepare(found, folder, renderer=chosen.title)
-    paths, problems = renderers.set_paper(chosen, folder, prepared.variables)
+    try:
+        prepared, paths, problems = _set(found, folder, chosen)
+    except quarto.QuartoError as error:
+        chosen = renderers.embedded(instead=str(error))
+        prepared, paths, problems = _set(found, folder, chosen)
     rendered = Rendered(
         html=paths["html"],
         pdf=paths["pdf"],
@@ -78,10 +84,20 @@ def render(
         missing=tuple(prepared.missing),
         stale=tuple(prepared.stale),
         unused=tuple(prepared.unused),
+        instead=chosen.instead,
         problems=tuple(problems),
     )
     _stamp(rendered, run)
     return rendered
+
+
+def _set(
+    run: results.Run, folder: Path, chosen: renderers.Renderer
+) -> tuple[prepare.Prepared, dict[str, Path], list[str]]:
+    """Write the inputs, which name the renderer, and set the paper from them."""
+    prepared = prepare.prepare(run, folder, renderer=chosen.title)
+    paths, problems = renderers.set_paper(chosen, folder, prepared.variables)
+    return prepared, paths, problems
 
 
 def digest(path: Path) -> str:
@@ -93,6 +109,7 @@ def _stamp(rendered: Rendered, run: str) -> None:
     facts = {
         "run": run,
         "renderer": rendered.renderer,
+        "instead": rendered.instead,
         "seconds": round(rendered.seconds, 2),
         "files": {p.name: digest(p) for p in (rendered.html, rendered.pdf)},
         "missing": rendered.missing,

@@ -1,0 +1,151 @@
+"""Quarto, called so that whatever becomes of it the project is as it was.
+
+``quarto render`` writes between the sources (``index.typ``, ``index_files/``), appends
+to ``.gitignore``, and leaves all of it behind when it fails. It is therefore given a
+copy of the paper's folder that is thrown away, a time limit, and a process group of
+its own, because it starts pandoc, Typst and Sass as further processes. What it made is
+taken from the copy when both files are there and it ended with status 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+OLDEST = (1, 4)
+"""The first version that runs a filter before it looks at the document itself."""
+LIMIT_S = 600.0
+"""A rendering of the reference takes about 50 s on two cores."""
+_VERSION_LIMIT_S = 60.0
+_LAST_LINES = 8
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_NOT_COPIED = ("_output", ".quarto", ".jupyter_cache", "index_files")
+_MADE = {"index.html": ("index.html",), "paper.pdf": ("paper.pdf", "index.pdf")}
+
+
+class QuartoError(RuntimeError):
+    """Quarto cannot set the paper; the message says why, on one line."""
+
+
+def installed() -> str | None:
+    """Give the path of the ``quarto`` on the PATH, None where there is none."""
+    return shutil.which("quarto")
+
+
+def version() -> str:
+    """Ask Quarto for its version.
+
+    Raises
+    ------
+    QuartoError
+        When there is none, it does not say, or it is older than :data:`OLDEST`.
+    """
+    said = _run(["--version"], Path.cwd(), limit_s=_VERSION_LIMIT_S).stdout.strip()
+    found = re.match(r"(\d+)\.(\d+)", said)
+    if not found:
+        raise QuartoError(f"quarto --version says {said[:80]!r}")
+    if (int(found[1]), int(found[2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise QuartoError(f"Quarto {said} is older than {oldest}")
+    return said
+
+
+def render(paper: Path, output: Path, *, limit_s: float | None = None) -> list[str]:
+    """Let Quarto set the paper in both formats.
+
+    Parameters
+    ----------
+    paper : path
+        The folder with the sources and everything generated; nothing is written there.
+    output : path
+        An existing folder; gets ``index.html`` and ``paper.pdf``.
+    limit_s : float, optional
+        Seconds after which it is ended; :data:`LIMIT_S` when missing.
+
+    Returns
+    -------
+    list of str
+        The warnings that Quarto gave, one line each.
+
+    Raises
+    ------
+    QuartoError
+        When it fails, takes too long or leaves one of the files out.
+    """
+    with tempfile.TemporaryDirectory(prefix="connlab-quarto-") as folder:
+        copy = Path(folder, "paper")
+        left_out = shutil.ignore_patterns(*_NOT_COPIED)
+        shutil.copytree(paper, copy, ignore=left_out)
+        done = _run(["render"], copy, limit_s=LIMIT_S if limit_s is None else limit_s)
+        for name, path in _made(copy).items():
+            shutil.copyfile(path, output / name)
+    lines = _COLOUR.sub("", done.stderr).splitlines()
+    return [ln.strip() for ln in lines if "WARN" in ln or "Unable to resolve" in ln]
+
+
+def _made(copy: Path) -> dict[str, Path]:
+    """Find both files, also where output-file of a format was not honoured."""
+    found = {}
+    for name, spellings in _MADE.items():
+        places = [copy / "_output" / s for s in spellings]
+        places += [copy / s for s in spellings]
+        made = [p for p in places if p.is_file() and p.stat().st_size]
+        if not made:
+            raise QuartoError(f"quarto render ended well and left no {name}")
+        found[name] = made[0]
+    return found
+
+
+def _run(
+    words: list[str], folder: Path, *, limit_s: float
+) -> subprocess.CompletedProcess[str]:
+    command = [installed() or "quarto", *words]
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=os.environ | {"NO_COLOR": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise QuartoError(f"quarto cannot be started: {error.strerror}") from error
+    try:
+        out, err = process.communicate(timeout=limit_s)
+    except BaseException as error:
+        _end(process)
+        if isinstance(error, subprocess.TimeoutExpired):
+            said = f"quarto {words[0]} took longer than {limit_s:g} s"
+            raise QuartoError(said) from None
+        raise
+    if process.returncode:
+        raise QuartoError(_failure(words[0], process.returncode, err or out))
+    return subprocess.CompletedProcess(command, 0, out, err)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End Quarto and all that it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=10)
+
+
+def _failure(word: str, status: int, said: str) -> str:
+    """Say how it ended and what its last lines were."""
+    how = f"ended with status {status}"
+    if status < 0:
+        how = f"was ended by {signal.Signals(-status).name}"
+    lines = [" ".join(ln.split()) for ln in _COLOUR.sub("", said).splitlines()]
+    last = [line for line in lines if line][-_LAST_LINES:]
+    return f"quarto {word} {how}: {' | '.join(last) or 'it said nothing'}"

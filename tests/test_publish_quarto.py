@@ -1,0 +1,173 @@
+"""Quarto asked for: what a fake one makes, and what becomes of each of its failures."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import publish_made as made
+import pytest
+
+import connlab.__main__ as command_line
+from connlab import paper as papers
+from connlab import publish
+from connlab.publish import quarto, renderers, rendering
+
+FAKE = made.ROOT / "tests" / "fakes" / "quarto.py"
+FAILURES = {
+    "package": "failed to download package (@preview/fontawesome:0.5.0: Dns Failed)",
+    "late": "ended with status 1: ERROR: Uncaught (in promise) BadResource",
+    "crash": "quarto render was ended by SIGKILL: it said nothing",
+    "nothing": "left no index.html",
+    "half": "left no paper.pdf",
+    "hang": "took longer than 2 s",
+    "old": "Quarto 1.3.450 is older than 1.4",
+    "mute": "quarto --version says ''",
+    "broken": "deno: cannot execute: required file not found",
+}
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """Put a fake quarto on the PATH; return how to say what it does."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "quarto"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    monkeypatch.setenv("FAKE_QUARTO_CHILD", str(tmp_path / "child"))
+    monkeypatch.setattr(quarto, "LIMIT_S", 2.0)
+    return lambda mode: monkeypatch.setenv("FAKE_QUARTO", mode)
+
+
+@pytest.fixture
+def project(tmp_path):
+    made.write_run(tmp_path / "runs")
+    return made.copy_paper(tmp_path)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Read everything that is not made by a rendering."""
+    made_here = ("_generated", "_output", "data", "_variables.yml")
+    found = [p for p in folder.rglob("*") if p.is_file()]
+    kept = [p for p in found if p.relative_to(folder).parts[0] not in made_here]
+    return {str(p.relative_to(folder)): p.read_bytes() for p in kept}
+
+
+def set_with_quarto(project):
+    root = project.parent / "runs"
+    return publish.render(made.RUN, root=root, paper=project, renderer="quarto")
+
+
+def test_a_quarto_that_works_sets_the_paper(fake, project):
+    fake("well")
+    before = files_of(project)
+    done = set_with_quarto(project)
+    assert (done.renderer, done.instead, done.problems) == ("Quarto 1.7.32", "", ())
+    assert "Set by the fake quarto" in done.html.read_text("utf-8")
+    assert done.pdf.read_bytes().startswith(b"%PDF-")
+    assert (done.html.parent / "data" / made.STUDY).is_dir()
+    assert files_of(project) == before
+
+
+@pytest.mark.parametrize("mode", sorted(FAILURES))
+def test_each_way_to_fail_is_said_on_one_line(mode, fake, project):
+    fake(mode)
+    before = files_of(project)
+    output = project / "_output"
+    output.mkdir()
+    said = renderers.choose("quarto").instead
+    if not said:
+        with pytest.raises(quarto.QuartoError) as raised:
+            quarto.render(project, output)
+        said = str(raised.value)
+    assert FAILURES[mode] in said
+    assert said.isprintable()
+    assert files_of(project) == before
+
+
+@pytest.mark.parametrize("mode", ["package", "late", "old"])
+def test_where_quarto_fails_the_embedded_renderer_sets_the_paper(mode, fake, project):
+    fake(mode)
+    before = files_of(project)
+    done = set_with_quarto(project)
+    assert FAILURES[mode] in done.instead
+    assert done.renderer.startswith("the embedded renderer (pandoc")
+    assert done.renderer in done.html.read_text("utf-8")
+    assert "Set by the fake" not in done.html.read_text("utf-8")
+    assert publish.check(done.html.parent) == []
+    assert files_of(project) == before
+    stamp = json.loads((done.html.parent / rendering.STAMP).read_text("utf-8"))
+    assert (stamp["renderer"], stamp["instead"]) == (done.renderer, done.instead)
+
+
+def test_what_a_quarto_that_hangs_has_started_is_ended(fake, tmp_path, project):
+    fake("hang")
+    (tmp_path / "out").mkdir()
+    with pytest.raises(quarto.QuartoError, match="took longer than 2 s"):
+        quarto.render(project, tmp_path / "out")
+    child = Path("/proc", (tmp_path / "child").read_text())
+    state = ""
+    for _ in range(50):
+        state = (child / "stat").read_text() if child.exists() else ""
+        if not state or ") Z " in state:
+            return
+        time.sleep(0.1)
+    pytest.fail(f"it still runs: {state}")
+
+
+def test_warnings_of_quarto_are_problems(fake, project):
+    fake("fonts")
+    done = set_with_quarto(project)
+    assert done.instead == ""
+    assert len(done.problems) == 2
+    assert "Google Fonts: Source Sans Pro" in done.problems[0]
+
+
+def test_the_embedded_renderer_is_the_default_beside_quarto(fake):
+    fake("well")
+    assert renderers.choose().name == "embedded"
+    assert renderers.choose("quarto").name == "quarto"
+    assert renderers.choose("embedded").name == "embedded"
+
+
+def test_a_quarto_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr(quarto, "installed", lambda: None)
+    with pytest.raises(ValueError, match="no quarto on the PATH"):
+        renderers.choose("quarto")
+
+
+@pytest.fixture
+def stood_in(tmp_path, monkeypatch):
+    """Let every rendering be one in which the embedded renderer stepped in."""
+    done = rendering.Rendered(
+        html=tmp_path / "index.html",
+        pdf=tmp_path / "paper.pdf",
+        renderer="the embedded renderer",
+        seconds=1.0,
+        instead="quarto render ended with status 1: no such font",
+    )
+    monkeypatch.setattr(papers, "judge", lambda run: "none")
+    monkeypatch.setattr(publish, "render", lambda run, renderer: done)
+
+
+def test_the_command_says_that_another_renderer_stepped_in(stood_in, fake, capfd):
+    fake("well")
+    words = ["render", "--run", "reference", "--renderer", "quarto"]
+    assert command_line.main(words) == command_line.NOT_AS_ASKED == 3
+    said = capfd.readouterr()
+    assert "not set with quarto: quarto render ended with status 1" in said.err
+    assert said.out.rstrip().endswith("paper.pdf")
+
+
+@pytest.mark.parametrize("command", ["render", "paper"])
+def test_a_missing_quarto_is_refused_before_anything_is_done(command, monkeypatch):
+    def never(*_, **__):
+        pytest.fail("it began")
+
+    monkeypatch.setattr(quarto, "installed", lambda: None)
+    for name in ("judge", "build", "plan"):
+        monkeypatch.setattr(papers, name, never)
+    assert command_line.main([command, "--renderer", "quarto"]) == 2
