@@ -70,8 +70,7 @@ help:  ## print this list
 	@echo 'connlab: measure connection handling models, print the paper.'
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' Makefile | \
 		awk -F'|' '{ printf "  make %-10s%s\n", $$1, $$2 }'
-	@echo 'variables: PROFILE=smoke|quick|full RUN=name NB=01 P="-p trials 10"' \
-		'RENDERER=quarto'
+	@echo 'PROFILE=smoke|quick|full RUN=name NB=01 P="-p trials 10" RENDERER=quarto'
 
 # ---- the two commands ------------------------------------------------------
 paper: setup  ## everything from nothing: build, studies, HTML and PDF
