@@ -45,7 +45,7 @@ def families(path: Path) -> Path:
                 -0.22,
                 below,
                 ha="center",
-                fontsize=6.6,
+                fontsize=7,
                 color="#57606a",
                 va="bottom",
             )
@@ -69,7 +69,7 @@ def _box(axes: Any, x: float, y: float, w: float, h: float, text: str = "") -> N
         (x, y), w, h, boxstyle="round,pad=0,rounding_size=0.03", fc=BOX, ec=INK, lw=0.9
     )
     axes.add_patch(shape)
-    axes.text(x + w / 2, y + h / 2, text, ha="center", va="center", fontsize=6.6)
+    axes.text(x + w / 2, y + h / 2, text, ha="center", va="center", fontsize=7)
 
 
 def _line(axes: Any, x: float, y: float, to: tuple, *, on: bool, dashed=False) -> None:
@@ -83,7 +83,7 @@ def _arrow(
     style = {"arrowstyle": "-|>", "color": INK, "lw": 0.9, "mutation_scale": 7}
     axes.annotate("", xy=end, xytext=start, arrowprops=style)
     middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + up)
-    axes.text(*middle, text, ha="center", fontsize=5.4)
+    axes.text(*middle, text, ha="center", fontsize=7)
 
 
 def _blocking(axes: Any) -> None:
@@ -103,30 +103,30 @@ def _readiness(axes: Any) -> None:
     for i, y in enumerate(CLIENTS):
         _line(axes, 0.16, y, (0.36, y), on=i == TALKS)
     _box(axes, 0.36, 0.06, 0.15, 0.96)
-    axes.text(0.435, 0.54, "kernel's list", rotation=90, fontsize=6.2, **_MIDDLE)
-    _arrow(axes, (0.53, 0.66), (0.7, 0.66), "ready")
-    _box(axes, 0.7, 0.38, 0.26, 0.36, "loop")
+    axes.text(0.435, 0.54, "kernel's list", rotation=90, fontsize=7, **_MIDDLE)
+    _arrow(axes, (0.53, 0.66), (0.75, 0.66), "ready")
+    _box(axes, 0.75, 0.38, 0.23, 0.36, "loop")
 
 
 def _completion(axes: Any) -> None:
     for i, y in enumerate(CLIENTS):
         _line(axes, 0.16, y, (0.36, y), on=i == TALKS)
     _box(axes, 0.36, 0.06, 0.15, 0.96)
-    axes.text(0.435, 0.54, "kernel reads", rotation=90, fontsize=6.2, **_MIDDLE)
-    _arrow(axes, (0.53, 0.66), (0.7, 0.66), "done")
-    _arrow(axes, (0.7, 0.44), (0.53, 0.44), "please", up=-0.12)
-    _box(axes, 0.7, 0.38, 0.26, 0.36, "loop")
+    axes.text(0.435, 0.54, "kernel reads", rotation=90, fontsize=7, **_MIDDLE)
+    _arrow(axes, (0.53, 0.66), (0.75, 0.66), "done")
+    _arrow(axes, (0.75, 0.44), (0.53, 0.44), "please", up=-0.12)
+    _box(axes, 0.75, 0.38, 0.23, 0.36, "loop")
 
 
 def _coroutines(axes: Any) -> None:
     for i, y in enumerate(CLIENTS):
         _line(axes, 0.16, y, (0.36, y), on=i == TALKS)
     _box(axes, 0.36, 0.06, 0.15, 0.96)
-    axes.text(0.435, 0.54, "kernel's list", rotation=90, fontsize=6.2, **_MIDDLE)
+    axes.text(0.435, 0.54, "kernel's list", rotation=90, fontsize=7, **_MIDDLE)
     _arrow(axes, (0.53, 0.66), (0.64, 0.66))
     _box(axes, 0.64, 0.06, 0.34, 0.96)
     for y in CLIENTS:
-        _box(axes, 0.68, y - 0.07, 0.26, 0.14, "routine")
+        _box(axes, 0.665, y - 0.07, 0.29, 0.14, "routine")
 
 
 _MIDDLE: dict[str, str] = {"ha": "center", "va": "center"}
