@@ -297,7 +297,7 @@ def _page_only(run: Run, includes: Iterable[str], paper: Path) -> set[str]:
 
 def _summary(results: Results, stamp: str) -> str:
     counts = provenance.trials(results)
-    body = f"**{md.escape(results.answer)}**"
+    body = md.escape(results.answer)
     asked = md.escape(results.question)
     small = f"{md.escape(results.varied)} {counts}".strip()
     body += f"\n\n::: {{.varied}}\n{small}\n:::"
