@@ -3,6 +3,7 @@
 (() => {
   "use strict";
   const root = document.documentElement;
+  root.classList.add("scripted");
   const keep = (theme) => {
     try { localStorage.setItem("theme", theme); } catch { /* file: may forbid it */ }
   };
@@ -16,7 +17,6 @@
   const dark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
   const show = () => {
     button.textContent = dark() ? "Light" : "Dark";
-    button.setAttribute("aria-pressed", String(dark()));
     button.setAttribute("aria-label", `Switch to ${dark() ? "light" : "dark"} colours`);
   };
   if (kept()) root.dataset.theme = kept();
@@ -26,6 +26,7 @@
     show();
   });
   system.addEventListener("change", show);
+  button.hidden = false;
   show();
 
   // ---- numbers: title becomes a note for mouse, finger and keyboard -----------------
@@ -53,10 +54,11 @@
 
   // ---- figures enlarge ------------------------------------------------------------
   const dialog = document.querySelector("dialog.zoomed");
-  const frame = dialog.querySelector("div");
+  const sheet = dialog.querySelector(".sheet");
   const enlarge = (image) => {
-    frame.replaceChildren(image.cloneNode());
+    sheet.replaceChildren(image.cloneNode());
     dialog.showModal();
+    sheet.scrollTo(0, 0);
   };
   for (const image of document.querySelectorAll("figure img")) {
     const open = document.createElement("button");
@@ -67,28 +69,70 @@
     open.append(image);
     open.addEventListener("click", () => enlarge(image));
   }
-  dialog.addEventListener("click", () => dialog.close());
+  dialog.addEventListener("click", (e) => {
+    if (!sheet.contains(e.target)) dialog.close();
+  });
 
   // ---- what scrolls sideways can be reached with the keyboard -----------------------
   for (const block of document.querySelectorAll("pre")) {
     if (block.scrollWidth > block.clientWidth) block.tabIndex = 0;
   }
 
-  // ---- contents: folded on a phone, and a mark where the reader is --------------------
-  if (window.matchMedia("(max-width: 62rem)").matches) {
-    document.querySelector(".contents details").open = false;
-  }
+  // ---- contents: their second level folds, the section that is read is marked -------
+  const contents = document.querySelector(".contents details");
+  const phone = window.matchMedia("(max-width: 62rem)");
+  const fit = () => { contents.open = !phone.matches; };
+  phone.addEventListener("change", fit);
+  fit();
   const links = new Map();
-  for (const link of document.querySelectorAll(".contents a[href^='#']")) {
+  for (const link of contents.querySelectorAll("a[href^='#']")) {
     links.set(decodeURIComponent(link.hash.slice(1)), link);
+    link.addEventListener("click", () => { if (phone.matches) contents.open = false; });
   }
-  const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      const name = entry.target.id || entry.target.closest("section")?.id;
-      if (!entry.isIntersecting || !links.has(name)) continue;
-      for (const link of links.values()) link.classList.remove("here");
-      links.get(name).classList.add("here");
+  const unfold = (fold, open) => fold?.setAttribute("aria-expanded", String(open));
+  for (const list of contents.querySelectorAll("li > ul")) {
+    const fold = document.createElement("button");
+    fold.type = "button";
+    fold.className = "fold";
+    fold.textContent = "\u203a";
+    const section = list.parentElement.querySelector("a").textContent;
+    fold.setAttribute("aria-label", `Parts of ${section}`);
+    unfold(fold, false);
+    list.before(fold);
+    fold.addEventListener("click", () => {
+      unfold(fold, fold.getAttribute("aria-expanded") === "false");
+    });
+  }
+  const heads = [...document.querySelectorAll("main h2[id], main h3[id]")]
+    .filter((head) => links.has(head.id));
+  const where = contents.querySelector(".where");
+  let here;
+  const mark = () => {
+    const read = heads.findLast((h) => h.getBoundingClientRect().top < innerHeight / 4);
+    const link = read && links.get(read.id);
+    if (link === here) return;
+    const top = (a) => a?.closest(".contents details > ul > li");
+    here?.classList.remove("here");
+    here?.removeAttribute("aria-current");
+    if (top(here) !== top(link)) {
+      unfold(top(here)?.querySelector(".fold"), false);
+      unfold(top(link)?.querySelector(".fold"), true);
     }
-  }, { rootMargin: "0px 0px -75% 0px" });
-  for (const head of document.querySelectorAll("main h2, main h3")) seen.observe(head);
+    here = link;
+    where.textContent = link ? `\u00b7 ${top(link).querySelector("a").textContent}` : "";
+    if (!link) return;
+    link.classList.add("here");
+    link.setAttribute("aria-current", "location");
+    const nav = link.closest("nav"), box = link.getBoundingClientRect();
+    if (box.top < 0 || box.bottom > nav.clientHeight) {
+      nav.scrollTop += box.top - nav.clientHeight / 2;
+    }
+  };
+  let waiting = false;
+  window.addEventListener("scroll", () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => { waiting = false; mark(); });
+  }, { passive: true });
+  mark();
 })();
