@@ -29,10 +29,10 @@ static char *http_request(const char *host, const char *path, const char *word)
 
 static char *random_bytes(size_t bytes, uint64_t seed)
 {
-    struct dice dice = dice_make(seed, 0x7061747465726e);
+    struct rng rng = rng_make(seed, 0x7061747465726e);
     char *pattern = malloc(bytes);
     for (size_t i = 0; pattern && i < bytes; i++)
-        pattern[i] = (char)(dice_roll(&dice) >> 56);
+        pattern[i] = (char)(rng_next(&rng) >> 56);
     return pattern;
 }
 
@@ -59,13 +59,13 @@ void asks_free(struct asks *asks)
 /* --- echo --------------------------------------------------------------- */
 
 static void make_echo(const struct asks *asks, struct ask *ask, uint64_t who,
-                      uint64_t number, struct dice *dice)
+                      uint64_t number, struct rng *rng)
 {
     size_t choice = asks->size_max - asks->size_min;
     ask->out_bytes = asks->size_min
-                     + (choice ? dice_below(dice, choice + 1) : 0);
+                     + (choice ? rng_below(rng, choice + 1) : 0);
     ask->out = asks->pattern
-               + dice_mix(who * 0x9e3779b97f4a7c15u + number) % STARTS;
+               + rng_mix(who * 0x9e3779b97f4a7c15u + number) % STARTS;
     ask->expect = ask->out;
     ask->left = ask->out_bytes;
 }
@@ -99,13 +99,13 @@ static bool line_add(struct ask *ask, char c)
 /* --- work --------------------------------------------------------------- */
 
 static void make_work(const struct asks *asks, struct ask *ask,
-                      struct dice *dice)
+                      struct rng *rng)
 {
-    uint64_t us = (delay_draw(&asks->delay, dice) + 500) / 1000;
+    uint64_t us = (delay_draw(&asks->delay, rng) + 500) / 1000;
     ask->least = us;
     ask->out_bytes = (size_t)snprintf(
         ask->text, sizeof ask->text, "%llu %llu\n", (unsigned long long)us,
-        (unsigned long long)dice_below(dice, asks->buckets));
+        (unsigned long long)rng_below(rng, asks->buckets));
     ask->out = ask->text;
 }
 
@@ -221,13 +221,13 @@ static enum ask_verdict take_http(struct ask *ask, const char *data, size_t n)
 /* --- any ---------------------------------------------------------------- */
 
 void ask_make(const struct asks *asks, struct ask *ask, uint64_t who,
-              uint64_t number, bool last, struct dice *dice)
+              uint64_t number, bool last, struct rng *rng)
 {
     ask->line_bytes = 0;
     ask->closes = false;
     switch (asks->workload) {
-    case ASK_ECHO: make_echo(asks, ask, who, number, dice); break;
-    case ASK_WORK: make_work(asks, ask, dice); break;
+    case ASK_ECHO: make_echo(asks, ask, who, number, rng); break;
+    case ASK_WORK: make_work(asks, ask, rng); break;
     case ASK_HTTP: make_http(asks, ask, last); break;
     }
 }

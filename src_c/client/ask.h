@@ -68,7 +68,7 @@ void asks_free(struct asks *asks);
 /* Prepares request `number` of connection `who`; `last` of its connection or
  * not. The bytes at ask->out stay valid until the next call. */
 void ask_make(const struct asks *asks, struct ask *ask, uint64_t who,
-              uint64_t number, bool last, struct dice *dice);
+              uint64_t number, bool last, struct rng *rng);
 
 /* Takes what was received, all of it: a byte after the end is a mismatch. */
 enum ask_verdict ask_take(const struct asks *asks, struct ask *ask,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 /* The number of an unused entry; 0 when there is no memory. */
-static uint32_t unused_entry(struct fifos *f)
+static uint32_t unused_entry(struct backlog *f)
 {
     uint32_t i = f->free;
     if (i) {
@@ -23,13 +23,13 @@ static uint32_t unused_entry(struct fifos *f)
     return ++f->count;
 }
 
-bool fifo_put(struct fifos *f, uint32_t *first, uint32_t *last,
+bool backlog_put(struct backlog *f, uint32_t *first, uint32_t *last,
               uint64_t time_ns)
 {
     uint32_t i = unused_entry(f);
     if (!i)
         return false;
-    f->entries[i] = (struct fifo_entry){time_ns, 0};
+    f->entries[i] = (struct backlog_entry){time_ns, 0};
     if (*first)
         f->entries[*last].next = i;
     else
@@ -38,7 +38,7 @@ bool fifo_put(struct fifos *f, uint32_t *first, uint32_t *last,
     return true;
 }
 
-uint64_t fifo_take(struct fifos *f, uint32_t *first, uint32_t *last)
+uint64_t backlog_take(struct backlog *f, uint32_t *first, uint32_t *last)
 {
     uint32_t i = *first;
     assert(i);
@@ -50,8 +50,8 @@ uint64_t fifo_take(struct fifos *f, uint32_t *first, uint32_t *last)
     return f->entries[i].time_ns;
 }
 
-void fifo_free(struct fifos *f)
+void backlog_free(struct backlog *f)
 {
     free(f->entries);
-    *f = (struct fifos){0};
+    *f = (struct backlog){0};
 }

@@ -10,27 +10,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct fifo_entry { uint64_t time_ns; uint32_t next; };
+struct backlog_entry { uint64_t time_ns; uint32_t next; };
 
-struct fifos {
-    struct fifo_entry *entries;            /* number 0 is never used */
+struct backlog {
+    struct backlog_entry *entries;            /* number 0 is never used */
     uint32_t count, room;                  /* entries ever used; allocated */
     uint32_t free;                         /* first of those given back */
 };
 
 /* False when there is no memory. */
-bool fifo_put(struct fifos *f, uint32_t *first, uint32_t *last,
+bool backlog_put(struct backlog *f, uint32_t *first, uint32_t *last,
               uint64_t time_ns);
 
 /* When the first was due, which stays; only when `first` is not 0. */
-static inline uint64_t fifo_first_ns(const struct fifos *f, uint32_t first)
+static inline uint64_t backlog_first_ns(const struct backlog *f, uint32_t first)
 {
     return f->entries[first].time_ns;
 }
 
 /* The first's time; only when *first is not 0. */
-uint64_t fifo_take(struct fifos *f, uint32_t *first, uint32_t *last);
+uint64_t backlog_take(struct backlog *f, uint32_t *first, uint32_t *last);
 
-void fifo_free(struct fifos *f);
+void backlog_free(struct backlog *f);
 
 #endif

@@ -1,10 +1,10 @@
-/* client.c -- the load generator: flags -> plan -> crews -> result.
+/* client.c -- the load generator: flags -> plan -> threads -> result.
  *
- *     plan_parse ─▶ board_make ─▶ processes × threads: crew_run ─▶ report_write
+ *     plan_parse ─▶ shared_make ─▶ threads: thread_run ─▶ report_write
  *
- * Each of --processes × --threads runs one crew: a share of the users, an
+ * Each of --processes × --threads has a share of the users, an
  * engine that waits for their sockets, a record of what was seen. Nothing is
- * shared while the load runs but the board (client_shared.h).
+ * shared while the load runs but the memory of (client_shared.h).
  *
  * Try:  build/client 127.0.0.1:7000 --connections 100 --duration 2
  */
@@ -24,9 +24,9 @@
 #include "client_report.h"
 #include "connect.h"
 
-enum { MAX_THREADS = 64, MAX_PROCESSES = 64, DESCRIPTORS_PER_CREW = 4 };
+enum { MAX_THREADS = 64, MAX_PROCESSES = 64, DESCRIPTORS_PER_THREAD = 4 };
 
-static struct board *board;                /* for the signal handler */
+static struct shared *shared;                /* for the signal handler */
 
 static _Noreturn void die(const char *call)
 {
@@ -34,11 +34,11 @@ static _Noreturn void die(const char *call)
     exit(1);
 }
 
-/* The crews see it within one look away, 20 ms. */
+/* The threads see it within one look away, 20 ms. */
 static void on_signal(int signal)
 {
     (void)signal;
-    atomic_store(&board->interrupted, 1);
+    atomic_store(&shared->interrupted, 1);
 }
 
 static void catch_signals(void)
@@ -59,24 +59,24 @@ static void die_with(pid_t parent)
 
 struct task {
     const struct plan *plan;
-    unsigned crew;
+    unsigned number;
     pthread_t thread;
 };
 
 static void *run_task(void *argument)
 {
     const struct task *task = argument;
-    crew_run(task->plan, board, task->crew);
+    thread_run(task->plan, shared, task->number);
     return NULL;
 }
 
-/* The crews of one process: the first in this thread, the others in new. */
-static void run_crews(const struct plan *plan, unsigned process)
+/* The threads of one process: the first in this thread, the others in new. */
+static void run_threads(const struct plan *plan, unsigned process)
 {
     struct task tasks[MAX_THREADS];
     for (unsigned i = 0; i < plan->threads; i++)
         tasks[i] = (struct task){
-            .plan = plan, .crew = process * (unsigned)plan->threads + i};
+            .plan = plan, .number = process * (unsigned)plan->threads + i};
     for (unsigned i = 1; i < plan->threads; i++) {
         errno = pthread_create(&tasks[i].thread, NULL, run_task, &tasks[i]);
         if (errno)
@@ -87,7 +87,7 @@ static void run_crews(const struct plan *plan, unsigned process)
         pthread_join(tasks[i].thread, NULL);
 }
 
-/* A process that died takes its crews out of the count, so that the others
+/* A process that died takes its threads out of the count, so that the others
  * begin without it. Returns whether it ended well. */
 static bool reap(const struct plan *plan)
 {
@@ -100,8 +100,8 @@ static bool reap(const struct plan *plan)
     if (WIFSIGNALED(status))
         fprintf(stderr, "client: one of its processes was killed by signal "
                 "%d\n", WTERMSIG(status));
-    atomic_store(&board->interrupted, 1);
-    board_ready(board, (unsigned)plan->threads);
+    atomic_store(&shared->interrupted, 1);
+    shared_ready(shared, (unsigned)plan->threads);
     return false;
 }
 
@@ -115,7 +115,7 @@ static bool run_processes(const struct plan *plan)
             die("fork");
         if (pid == 0) {
             die_with(self);
-            run_crews(plan, i);
+            run_threads(plan, i);
             _exit(0);
         }
     }
@@ -139,9 +139,9 @@ static void say_remedy(uint64_t connections, uint64_t room)
 /* The connections beyond the limit are tried nevertheless, and counted. */
 static void check_descriptors(const struct plan *plan)
 {
-    uint64_t left = dial_descriptors_left();
+    uint64_t left = connect_descriptors_left();
     uint64_t here = (plan->connections + plan->processes - 1) / plan->processes;
-    uint64_t own = plan->threads * DESCRIPTORS_PER_CREW;
+    uint64_t own = plan->threads * DESCRIPTORS_PER_THREAD;
     uint64_t room = left > own ? left - own : 0;
     if (here <= room)
         return;
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
     if (unwritable)
         die(unwritable);
     if (!asks_make(&plan.asks, plan.target, plan.path, plan.seed)
-        || !(board = board_make(&plan)))
+        || !(shared = shared_make(&plan)))
         die("mmap");
     catch_signals();
     prctl(PR_SET_TIMERSLACK, 1UL);         /* ns: wake up when asked to */
@@ -170,8 +170,8 @@ int main(int argc, char **argv)
     if (plan.processes > 1)
         well = run_processes(&plan);
     else
-        run_crews(&plan, 0);
-    if (!report_write(&report, &plan, board))
+        run_threads(&plan, 0);
+    if (!report_write(&report, &plan, shared))
         die("write");
     asks_free(&plan.asks);
     return well ? 0 : 1;

@@ -26,12 +26,12 @@ enum { EVENTS = 512, BUFFER_BYTES = 65536, SENDS = 16 };
 
 struct pending {                           /* a user who wants to send … */
     struct user *user;
-    uint32_t turn;                         /* … on this connection */
+    uint32_t generation;                         /* … on this connection */
 };
 
 struct engine {
-    struct crew *crew;
-    const struct dial *dial;
+    struct client_thread *thread;
+    const struct endpoints *endpoints;
     int fd;
     struct epoll_event events[EVENTS];
     struct pending sends[SENDS];
@@ -39,13 +39,14 @@ struct engine {
     char buffer[BUFFER_BYTES];
 };
 
-static struct engine *epoll_open(struct crew *crew, const struct dial *dial)
+static struct engine *epoll_open(struct client_thread *thread,
+                                 const struct endpoints *endpoints)
 {
     struct engine *e = malloc(sizeof *e);
     if (!e)
         return NULL;
-    e->crew = crew;
-    e->dial = dial;
+    e->thread = thread;
+    e->endpoints = endpoints;
     e->send_count = 0;
     e->fd = epoll_create1(EPOLL_CLOEXEC);
     if (e->fd < 0) {
@@ -61,22 +62,22 @@ static void epoll_close(struct engine *e)
     free(e);
 }
 
-/* Number and turn of a user, so that an event tells whether its connection is
- * still the user's. */
+/* Number and generation of a user, so that an event tells whether its
+ * connection is still the user's. */
 static uint64_t tag(const struct engine *e, const struct user *u)
 {
-    return (uint64_t)u->turn << 32 | crew_index(e->crew, u);
+    return (uint64_t)u->generation << 32 | thread_index(e->thread, u);
 }
 
-static void epoll_dial(struct engine *e, struct user *u)
+static void epoll_connect(struct engine *e, struct user *u)
 {
-    int fd = dial_socket(e->dial, u->who + u->turn);
+    int fd = connect_socket(e->endpoints, u->who + u->generation);
     if (fd < 0) {
-        crew_on_connected(e->crew, u, errno);
+        thread_on_connected(e->thread, u, errno);
         return;
     }
-    user_dial(u, fd, clock_now_ns());
-    int error = dial_connect(e->dial, fd);
+    user_connect(u, fd, clock_now_ns());
+    int error = connect_begin(e->endpoints, fd);
     struct epoll_event event = {
         .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
         .data.u64 = tag(e, u)};
@@ -84,24 +85,25 @@ static void epoll_dial(struct engine *e, struct user *u)
         && epoll_ctl(e->fd, EPOLL_CTL_ADD, fd, &event) < 0)
         error = errno;
     if (error != EINPROGRESS)
-        crew_on_connected(e->crew, u, error);
+        thread_on_connected(e->thread, u, error);
 }
 
 static void send_now(struct engine *e, struct user *u)
 {
-    uint32_t turn = u->turn;
+    uint32_t generation = u->generation;
     size_t bytes;
     const char *data;
     u->blocked = false;
-    while (u->turn == turn && (data = user_outgoing(u, &bytes), bytes)) {
+    while (u->generation == generation
+           && (data = user_outgoing(u, &bytes), bytes)) {
         ssize_t n = send(u->fd, data, bytes, MSG_NOSIGNAL);
         if (n >= 0) {
-            crew_on_sent(e->crew, u, (size_t)n);
+            thread_on_sent(e->thread, u, (size_t)n);
         } else if (errno == EAGAIN) {
             u->blocked = true;
             return;
         } else if (errno != EINTR) {
-            crew_on_error(e->crew, u, true, errno);
+            thread_on_error(e->thread, u, true, errno);
             return;
         }
     }
@@ -112,13 +114,13 @@ static void flush_sends(struct engine *e)
     unsigned count = e->send_count;
     e->send_count = 0;
     for (unsigned i = 0; i < count; i++)
-        if (e->sends[i].user->turn == e->sends[i].turn)
+        if (e->sends[i].user->generation == e->sends[i].generation)
             send_now(e, e->sends[i].user);
 }
 
 static void epoll_send(struct engine *e, struct user *u)
 {
-    e->sends[e->send_count++] = (struct pending){u, u->turn};
+    e->sends[e->send_count++] = (struct pending){u, u->generation};
     if (e->send_count == SENDS)
         flush_sends(e);
 }
@@ -133,16 +135,16 @@ static void epoll_drop(struct engine *e, struct user *u)
  * the event said that the end of the stream follows. */
 static void receive(struct engine *e, struct user *u, bool to_the_end)
 {
-    uint32_t turn = u->turn;
-    while (u->turn == turn) {
+    uint32_t generation = u->generation;
+    while (u->generation == generation) {
         ssize_t n = recv(u->fd, e->buffer, sizeof e->buffer, 0);
         if (n >= 0)
-            crew_on_received(e->crew, u, e->buffer, (size_t)n,
+            thread_on_received(e->thread, u, e->buffer, (size_t)n,
                              clock_now_ns());
         else if (errno == EAGAIN)
             return;
         else if (errno != EINTR)
-            crew_on_error(e->crew, u, false, errno);
+            thread_on_error(e->thread, u, false, errno);
         if (n == 0 || (n > 0 && (size_t)n < sizeof e->buffer && !to_the_end))
             return;
     }
@@ -156,19 +158,19 @@ static void connected(struct engine *e, struct user *u, uint32_t events)
         getsockopt(u->fd, SOL_SOCKET, SO_ERROR, &error, &length);
     else if (!(events & EPOLLOUT))
         return;
-    crew_on_connected(e->crew, u, error);
+    thread_on_connected(e->thread, u, error);
 }
 
 static void dispatch(struct engine *e, const struct epoll_event *event)
 {
-    struct user *u = crew_user(e->crew, (uint32_t)event->data.u64);
-    uint32_t turn = (uint32_t)(event->data.u64 >> 32);
+    struct user *u = thread_user(e->thread, (uint32_t)event->data.u64);
+    uint32_t generation = (uint32_t)(event->data.u64 >> 32);
     uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
-    if (u->turn == turn && u->state == USER_DIALING)
+    if (u->generation == generation && u->state == USER_CONNECTING)
         connected(e, u, event->events);
-    if (u->turn == turn && u->blocked && event->events & EPOLLOUT)
+    if (u->generation == generation && u->blocked && event->events & EPOLLOUT)
         send_now(e, u);
-    if (u->turn == turn && event->events & (EPOLLIN | end))
+    if (u->generation == generation && event->events & (EPOLLIN | end))
         receive(e, u, event->events & end);
 }
 
@@ -178,7 +180,7 @@ static unsigned epoll_await(struct engine *e, uint64_t timeout_ns)
     int n = epoll_wait_ns(e->fd, e->events, EVENTS, (int64_t)timeout_ns);
     if (n <= 0)
         return 0;
-    crew_on_awake(e->crew, clock_now_ns());
+    thread_on_awake(e->thread, clock_now_ns());
     for (int i = 0; i < n; i++)
         dispatch(e, &e->events[i]);
     return (unsigned)n;
@@ -186,6 +188,6 @@ static unsigned epoll_await(struct engine *e, uint64_t timeout_ns)
 
 const struct engine_kind engine_epoll = {
     .name = "epoll", .open = epoll_open, .close = epoll_close,
-    .dial = epoll_dial, .send = epoll_send, .drop = epoll_drop,
+    .connect = epoll_connect, .send = epoll_send, .drop = epoll_drop,
     .wait = epoll_await, .flush = flush_sends,
 };

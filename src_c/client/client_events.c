@@ -3,8 +3,8 @@
  *     connected ─▶ ready ─▶ begin ─▶ depart ─▶ … answered ─▶ next ─▶ begin …
  *                                                            or hang up, leave
  *
- * An engine reports events through crew_on_…; the loop in client_thread.c adds
- * what falls due by the clock (crew_begin, crew_arrive, crew_wake).
+ * An engine reports events through thread_on_…; the loop in client_thread.c
+ * adds what falls due by the clock (thread_begin, thread_arrive, thread_wake).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,36 +23,36 @@ static _Noreturn void out_of_memory(void)
     exit(1);
 }
 
-static void wake_at(struct crew *crew, struct user *u, uint64_t due_ns)
+static void wake_at(struct client_thread *t, struct user *u, uint64_t due_ns)
 {
     u->wake_ns = due_ns;
-    if (!agenda_add(&crew->agenda, due_ns, crew_index(crew, u)))
+    if (!wakeups_add(&t->wakeups, due_ns, thread_index(t, u)))
         out_of_memory();
 }
 
 /* --- beginning a request ------------------------------------------------ */
 
-static void depart(struct crew *crew, struct user *u)
+static void depart(struct client_thread *t, struct user *u)
 {
-    crew->record->sent++;
-    crew->asking++;
-    crew->worked = true;
-    crew->kind->send(crew->engine, u);
+    t->record->sent++;
+    t->in_flight++;
+    t->worked = true;
+    t->kind->send(t->engine, u);
 }
 
 /* Whether the byte rate of the user's block makes the request wait. */
-static bool hold_back(struct crew *crew, struct user *u, uint64_t now_ns)
+static bool hold_back(struct client_thread *t, struct user *u, uint64_t now_ns)
 {
-    if (!crew->meters)
+    if (!t->meters)
         return false;
-    uint64_t block = u->who / crew->plan->block - crew->first_block;
-    uint64_t when = meter_book(&crew->meters[block], now_ns,
+    uint64_t block = u->who / t->plan->block - t->first_block;
+    uint64_t when = meter_book(&t->meters[block], now_ns,
                                u->ask.out_bytes);
     if (when <= now_ns)
         return false;
     u->held = true;
     u->intended_ns = u->since_ns = when;
-    wake_at(crew, u, when);
+    wake_at(t, u, when);
     return true;
 }
 
@@ -62,160 +62,160 @@ static bool is_reached(uint64_t limit, uint64_t count)
     return limit && count >= limit;
 }
 
-static void ask(struct crew *crew, struct user *u, uint64_t intended_ns,
+static void ask(struct client_thread *t, struct user *u, uint64_t intended_ns,
                 uint64_t now_ns)
 {
-    const struct plan *plan = crew->plan;
+    const struct plan *plan = t->plan;
     bool last = is_reached(plan->requests, u->asked + 1)
                 || is_reached(plan->requests_per_connection,
                               u->asked_here + 1);
-    user_ask(u, &plan->asks, last, intended_ns, now_ns, &crew->dice);
-    if (!hold_back(crew, u, now_ns))
-        depart(crew, u);
+    user_ask(u, &plan->asks, last, intended_ns, now_ns, &t->rng);
+    if (!hold_back(t, u, now_ns))
+        depart(t, u);
 }
 
-void crew_dial(struct crew *crew, struct user *u)
+void thread_connect(struct client_thread *t, struct user *u)
 {
-    crew->dialing++;
-    crew->worked = true;
-    crew->kind->dial(crew->engine, u);
+    t->connecting++;
+    t->worked = true;
+    t->kind->connect(t->engine, u);
 }
 
-void crew_begin(struct crew *crew, struct user *u, uint64_t intended_ns,
+void thread_begin(struct client_thread *t, struct user *u, uint64_t intended_ns,
                 uint64_t now_ns)
 {
     if (u->state == USER_READY) {
-        ask(crew, u, intended_ns, now_ns);
+        ask(t, u, intended_ns, now_ns);
     } else if (u->state == USER_AWAY) {
         u->wants = true;
         u->intended_ns = intended_ns;
-        crew_dial(crew, u);
+        thread_connect(t, u);
     }
 }
 
-void crew_arrive(struct crew *crew, struct user *u, uint64_t due_ns,
+void thread_arrive(struct client_thread *t, struct user *u, uint64_t due_ns,
                  uint64_t now_ns)
 {
     bool idle = u->state == USER_READY || (u->state == USER_AWAY && !u->wants);
     if (idle && !u->waiting && !u->wake_ns)
-        crew_begin(crew, u, due_ns, now_ns);
-    else if (!fifo_put(&crew->waiting, &u->waiting, &u->waiting_last, due_ns))
+        thread_begin(t, u, due_ns, now_ns);
+    else if (!backlog_put(&t->backlog, &u->waiting, &u->waiting_last, due_ns))
         out_of_memory();
 }
 
 /* Open loop: the arrival that has waited longest for this user. */
-static void begin_waiting(struct crew *crew, struct user *u, uint64_t now_ns)
+static void begin_waiting(struct client_thread *t, struct user *u,
+                          uint64_t now_ns)
 {
-    crew_begin(crew, u,
-               fifo_take(&crew->waiting, &u->waiting, &u->waiting_last),
-               now_ns);
+    thread_begin(t, u,
+                 backlog_take(&t->backlog, &u->waiting, &u->waiting_last),
+                 now_ns);
 }
 
-void crew_wake(struct crew *crew, struct user *u)
+void thread_wake(struct client_thread *t, struct user *u)
 {
     uint64_t now = clock_now_ns(), due = u->wake_ns;
     u->wake_ns = 0;
-    if (crew->timed)
-        record_lag(crew->record, due, now);
+    if (t->timed)
+        record_lag(t->record, due, now);
     if (u->held) {
         u->held = false;
         u->since_ns = now;
-        depart(crew, u);
+        depart(t, u);
     } else if (u->waiting) {
-        begin_waiting(crew, u, now);
-    } else if (crew->plan->rate == 0) {
-        crew_begin(crew, u, due, now);
+        begin_waiting(t, u, now);
+    } else if (t->plan->rate == 0) {
+        thread_begin(t, u, due, now);
     }
 }
 
 /* --- ending one --------------------------------------------------------- */
 
-static void hang_up(struct crew *crew, struct user *u, bool for_good)
+static void hang_up(struct client_thread *t, struct user *u, bool for_good)
 {
-    if (u->state == USER_DIALING)
-        crew->dialing--;
+    if (u->state == USER_CONNECTING)
+        t->connecting--;
     if (u->state == USER_ASKING && !u->held)
-        crew->asking--;
+        t->in_flight--;
     if (u->fd >= 0)
-        crew->kind->drop(crew->engine, u);
-    crew->worked = true;
+        t->kind->drop(t->engine, u);
+    t->worked = true;
     u->held = false;
     u->wake_ns = 0;
     user_hang_up(u, for_good, clock_now_ns());
     if (for_good && u->active) {           /* the last one takes its place */
-        struct user *mover =
-            &crew->users[crew->live[--crew->live_count]];
-        crew->live[u->place] = crew->live[crew->live_count];
-        mover->place = u->place;
+        struct user *mover = &t->users[t->live[--t->live_count]];
+        t->live[u->live_index] = t->live[t->live_count];
+        mover->live_index = u->live_index;
     }
 }
 
 /* After an answer: rest, think, go on, reconnect or leave. The first one may
- * be but a greeting. */
-static void next(struct crew *crew, struct user *u, uint64_t now_ns)
+ * be but the one of --settle. */
+static void next(struct client_thread *t, struct user *u, uint64_t now_ns)
 {
-    const struct plan *plan = crew->plan;
+    const struct plan *plan = t->plan;
     if (is_reached(plan->requests, u->asked)) {
-        crew->finished++;
-        hang_up(crew, u, true);
+        t->finished++;
+        hang_up(t, u, true);
         return;
     }
     if (u->ask.closes
         || is_reached(plan->requests_per_connection, u->asked_here))
-        hang_up(crew, u, false);
-    if (crew->greeting)
+        hang_up(t, u, false);
+    if (t->asking_once)
         return;
     if (u->waiting)
-        begin_waiting(crew, u, now_ns);
-    else if (crew->phase != PHASE_LOADING || plan->rate > 0)
+        begin_waiting(t, u, now_ns);
+    else if (t->phase != PHASE_LOADING || plan->rate > 0)
         return;
     else if (plan->think.mean_ns > 0)
-        wake_at(crew, u, now_ns + delay_draw(&plan->think, &crew->dice));
+        wake_at(t, u, now_ns + delay_draw(&plan->think, &t->rng));
     else
-        crew_begin(crew, u, now_ns, now_ns);
+        thread_begin(t, u, now_ns, now_ns);
 }
 
-static void answered(struct crew *crew, struct user *u, uint64_t now_ns)
+static void answered(struct client_thread *t, struct user *u, uint64_t now_ns)
 {
-    crew->asking--;
-    record_answer(crew->record, u->row, u->intended_ns, u->since_ns, now_ns);
-    crew->answered += u->row->requests == 1;
-    if (!crew->timed)
-        record_lag(crew->record, crew->awake_ns, now_ns);
-    next(crew, u, now_ns);
+    t->in_flight--;
+    record_answer(t->record, u->row, u->intended_ns, u->since_ns, now_ns);
+    t->answered += u->row->requests == 1;
+    if (!t->timed)
+        record_lag(t->record, t->awake_ns, now_ns);
+    next(t, u, now_ns);
 }
 
 /* Where users reconnect anyway, a failure costs a request, not the user; but
  * somebody who fails ten times in a row, ever more slowly, gives up. */
-static bool comes_back(struct crew *crew, const struct user *u)
+static bool comes_back(struct client_thread *t, const struct user *u)
 {
-    if (!crew->plan->requests_per_connection || !u->active)
+    if (!t->plan->requests_per_connection || !u->active)
         return false;
-    if (is_reached(crew->plan->requests, u->asked)) {
-        crew->finished++;
+    if (is_reached(t->plan->requests, u->asked)) {
+        t->finished++;
         return false;
     }
-    return crew->phase == PHASE_LOADING && u->failures < RETRIES;
+    return t->phase == PHASE_LOADING && u->failures < RETRIES;
 }
 
-uint64_t crew_waits_since(const struct crew *crew, const struct user *u)
+uint64_t thread_waits_since(const struct client_thread *t, const struct user *u)
 {
     if (u->state == USER_ASKING || u->wants)
         return u->intended_ns;
-    return u->waiting ? fifo_first_ns(&crew->waiting, u->waiting) : UINT64_MAX;
+    return u->waiting ? backlog_first_ns(&t->backlog, u->waiting) : UINT64_MAX;
 }
 
-void crew_fail(struct crew *crew, struct user *u, enum failure kind)
+void thread_fail(struct client_thread *t, struct user *u, enum failure kind)
 {
     uint64_t now = clock_now_ns();
-    bool again = comes_back(crew, u);
-    record_wait(crew->record, u->row, crew_waits_since(crew, u), now);
-    record_failure(crew->record, u->row, kind, now);
+    bool again = comes_back(t, u);
+    record_wait(t->record, u->row, thread_waits_since(t, u), now);
+    record_failure(t->record, u->row, kind, now);
     u->row->lost = true;
-    hang_up(crew, u, !again);
+    hang_up(t, u, !again);
     u->wants = false;
     if (again)
-        wake_at(crew, u, now + (FIRST_PAUSE_NS << u->failures++));
+        wake_at(t, u, now + (FIRST_PAUSE_NS << u->failures++));
 }
 
 /* --- what engines report ------------------------------------------------ */
@@ -231,94 +231,95 @@ static enum failure connect_failure(int error)
     }
 }
 
-static void settle(struct crew *crew, struct user *u)
+static void mark_tried(struct client_thread *t, struct user *u)
 {
-    crew->settled += !u->settled;
-    u->settled = true;
+    t->tried += !u->tried;
+    u->tried = true;
 }
 
-void crew_on_connected(struct crew *crew, struct user *u, int error)
+void thread_on_connected(struct client_thread *t, struct user *u, int error)
 {
-    settle(crew, u);
+    mark_tried(t, u);
     if (u->state == USER_AWAY)             /* not even a socket */
-        crew->dialing--;
+        t->connecting--;
     if (error) {
-        crew_fail(crew, u, connect_failure(error));
+        thread_fail(t, u, connect_failure(error));
         return;
     }
     uint64_t now = clock_now_ns();
-    crew->dialing--;
-    crew->connected_ns = now;
-    hist_add(&crew->record->connect, now - u->since_ns);
+    t->connecting--;
+    t->connected_ns = now;
+    hist_add(&t->record->connect, now - u->since_ns);
     user_connected(u, now);
     u->row->lost = false;
-    crew->record->reconnects += u->row->established > 1;
+    t->record->reconnects += u->row->established > 1;
     if (u->wants)
-        ask(crew, u, u->intended_ns, now);
+        ask(t, u, u->intended_ns, now);
 }
 
-void crew_on_received(struct crew *crew, struct user *u, const char *data,
-                      size_t bytes, uint64_t now_ns)
+void thread_on_received(struct client_thread *t, struct user *u,
+                        const char *data, size_t bytes, uint64_t now_ns)
 {
-    const struct asks *asks = &crew->plan->asks;
-    record_received(crew->record, u->row, bytes, now_ns);
+    const struct asks *asks = &t->plan->asks;
+    record_received(t->record, u->row, bytes, now_ns);
     switch (bytes ? user_receive(u, asks, data, bytes)
                   : user_end_of_stream(u, asks)) {
     case USER_WAITS:
         break;
     case USER_BAD_STATUS:
-        record_failure(crew->record, u->row, FAIL_STATUS, now_ns);
-        answered(crew, u, now_ns);
+        record_failure(t->record, u->row, FAIL_STATUS, now_ns);
+        answered(t, u, now_ns);
         break;
     case USER_ANSWERED:
-        answered(crew, u, now_ns);
+        answered(t, u, now_ns);
         break;
     case USER_GARBLED:
-        crew_fail(crew, u, FAIL_MISMATCH);
+        thread_fail(t, u, FAIL_MISMATCH);
         break;
     case USER_CUT_OFF:
-        crew_fail(crew, u, FAIL_CLOSED);
+        thread_fail(t, u, FAIL_CLOSED);
         break;
     }
 }
 
-void crew_on_sent(struct crew *crew, struct user *u, size_t bytes)
+void thread_on_sent(struct client_thread *t, struct user *u, size_t bytes)
 {
-    crew->record->bytes_sent += bytes;
+    t->record->bytes_sent += bytes;
     user_sent(u, bytes);
 }
 
-void crew_on_error(struct crew *crew, struct user *u, bool sending, int error)
+void thread_on_error(struct client_thread *t, struct user *u, bool sending,
+                     int error)
 {
     if (error == ECONNRESET || error == EPIPE)
-        crew_fail(crew, u, FAIL_RESET);
+        thread_fail(t, u, FAIL_RESET);
     else if (error == ETIMEDOUT)
-        crew_fail(crew, u, FAIL_TIMEOUT);
+        thread_fail(t, u, FAIL_TIMEOUT);
     else
-        crew_fail(crew, u, sending ? FAIL_SEND : FAIL_RECEIVE);
+        thread_fail(t, u, sending ? FAIL_SEND : FAIL_RECEIVE);
 }
 
-void crew_on_awake(struct crew *crew, uint64_t now_ns)
+void thread_on_awake(struct client_thread *t, uint64_t now_ns)
 {
-    crew->awake_ns = now_ns;
+    t->awake_ns = now_ns;
 }
 
-struct user *crew_user(struct crew *crew, uint32_t i)
+struct user *thread_user(struct client_thread *t, uint32_t i)
 {
-    return &crew->users[i];
+    return &t->users[i];
 }
 
-bool crew_keeps_connections(const struct crew *crew)
+bool thread_keeps_connections(const struct client_thread *t)
 {
-    return crew->plan->requests_per_connection == 0;
+    return t->plan->requests_per_connection == 0;
 }
 
-uint32_t crew_count(const struct crew *crew)
+uint32_t thread_count(const struct client_thread *t)
 {
-    return crew->count;
+    return t->count;
 }
 
-uint32_t crew_index(const struct crew *crew, const struct user *u)
+uint32_t thread_index(const struct client_thread *t, const struct user *u)
 {
-    return (uint32_t)(u - crew->users);
+    return (uint32_t)(u - t->users);
 }

@@ -1,7 +1,7 @@
 /* client_phases.c -- where a run stands, and what ends each phase.
  *
- *     dialing ─▶ waiting ─▶ loading ─▶ draining ─▶ over
- *                           greeting, warm-up, window
+ *     connecting ─▶ waiting ─▶ loading ─▶ draining ─▶ over
+ *                           asking once, warm-up, window
  */
 #include "client_thread.h"
 #include "common/clock.h"
@@ -9,173 +9,173 @@
 /* --- the load begins ----------------------------------------------------- */
 
 /* The warm-up begins, after which the window opens. */
-static void begin_warmup(struct crew *crew, uint64_t at_ns)
+static void begin_warmup(struct client_thread *t, uint64_t at_ns)
 {
-    const struct plan *plan = crew->plan;
+    const struct plan *plan = t->plan;
     uint64_t from = at_ns + clock_seconds_ns(plan->warmup_s);
     uint64_t to = plan->requests ? UINT64_MAX
                                  : from + clock_seconds_ns(plan->duration_s);
-    record_begin(crew->record, crew->record->start_ns, from, to);
+    record_begin(t->record, t->record->start_ns, from, to);
 }
 
-/* Arrivals in proportion to the crew's share of active users. */
-static void make_arrivals(struct crew *crew)
+/* Arrivals in proportion to the thread's share of active users. */
+static void make_arrivals(struct client_thread *t)
 {
-    const struct plan *plan = crew->plan;
-    if (plan->rate == 0 || crew->active_count == 0)
+    const struct plan *plan = t->plan;
+    if (plan->rate == 0 || t->active_count == 0)
         return;
-    crew->arrivals = pace_make(
+    t->arrivals = pace_make(
         plan->arrivals,
-        plan->rate * (double)crew->active_count / (double)plan->active,
-        (double)crew->number / (double)plan_crews(plan),
-        crew->record->start_ns,
-        dice_make(plan->seed, 2 * crew->number + 1));
+        plan->rate * (double)t->active_count / (double)plan->active,
+        (double)t->number / (double)plan_threads(plan),
+        t->record->start_ns,
+        rng_make(plan->seed, 2 * t->number + 1));
 }
 
-static void begin_load(struct crew *crew, uint64_t start_ns)
+static void begin_load(struct client_thread *t, uint64_t start_ns)
 {
-    record_begin(crew->record, start_ns, UINT64_MAX, UINT64_MAX);
-    crew->greeting = crew->plan->settle_s > 0;
-    if (!crew->greeting)
-        begin_warmup(crew, start_ns);
-    make_arrivals(crew);
-    crew->phase = PHASE_LOADING;
+    record_begin(t->record, start_ns, UINT64_MAX, UINT64_MAX);
+    t->asking_once = t->plan->settle_s > 0;
+    if (!t->asking_once)
+        begin_warmup(t, start_ns);
+    make_arrivals(t);
+    t->phase = PHASE_LOADING;
 }
 
 /* --- settling ------------------------------------------------------------ */
 
-bool crew_is_settling(const struct crew *crew)
+bool thread_is_settling(const struct client_thread *t)
 {
-    return crew->phase == PHASE_LOADING && crew->record->from_ns == UINT64_MAX;
+    return t->phase == PHASE_LOADING && t->record->from_ns == UINT64_MAX;
 }
 
-static void say_greeted(struct crew *crew, bool late)
+static void say_asked_once(struct client_thread *t, bool late)
 {
-    if (late || !crew->said_greeted)
-        board_greeted(crew->board, late);
-    crew->said_greeted = true;
+    if (late || !t->said_asked_once)
+        shared_asked_once(t->shared, late);
+    t->said_asked_once = true;
 }
 
-static void say_going(struct crew *crew)
+static void say_resumed(struct client_thread *t)
 {
-    if (!crew->said_going)
-        board_going(crew->board);
-    crew->said_going = true;
+    if (!t->said_resumed)
+        shared_resumed(t->shared);
+    t->said_resumed = true;
 }
 
 /* Everybody asks once and rests. A server that still starts a thread for each
  * client could not while the others press on, and they would have it alone. */
-static void greet(struct crew *crew, uint64_t now_ns)
+static void await_first_answers(struct client_thread *t, uint64_t now_ns)
 {
-    uint64_t patience = clock_seconds_ns(crew->plan->settle_s);
-    bool late = now_ns >= crew->record->start_ns + patience;
-    if (late || crew->answered >= crew->live_count)
-        say_greeted(crew, late);
-    uint64_t greeted = atomic_load(&crew->board->greeted_ns);
-    if (greeted && now_ns >= greeted) {
-        crew->greeting = false;
-        crew->next_start = 0;
+    uint64_t patience = clock_seconds_ns(t->plan->settle_s);
+    bool late = now_ns >= t->record->start_ns + patience;
+    if (late || t->answered >= t->live_count)
+        say_asked_once(t, late);
+    uint64_t asked_once = atomic_load(&t->shared->asked_once_ns);
+    if (asked_once && now_ns >= asked_once) {
+        t->asking_once = false;
+        t->next_start = 0;
     }
 }
 
 /* Greeted, all go on, and then the warm-up begins. */
-static void settle(struct crew *crew, uint64_t now_ns)
+static void settle(struct client_thread *t, uint64_t now_ns)
 {
-    if (crew->greeting) {
-        greet(crew, now_ns);
+    if (t->asking_once) {
+        await_first_answers(t, now_ns);
         return;
     }
-    if (crew->next_start == crew->count)
-        say_going(crew);
-    uint64_t going = atomic_load(&crew->board->going_ns);
-    uint64_t greeted = atomic_load(&crew->board->greeted_ns);
-    if (going || now_ns > greeted + clock_seconds_ns(crew->plan->settle_s))
-        begin_warmup(crew, going ? going : now_ns);
+    if (t->next_start == t->count)
+        say_resumed(t);
+    uint64_t resumed = atomic_load(&t->shared->resumed_ns);
+    uint64_t asked_once = atomic_load(&t->shared->asked_once_ns);
+    if (resumed || now_ns > asked_once + clock_seconds_ns(t->plan->settle_s))
+        begin_warmup(t, resumed ? resumed : now_ns);
 }
 
 /* --- the load ends ------------------------------------------------------- */
 
-static void measure(struct crew *crew, bool on)
+static void measure(struct client_thread *t, bool on)
 {
-    if (on == crew->measuring)
+    if (on == t->measuring)
         return;
-    crew->measuring = on;
+    t->measuring = on;
     if (on)
-        crew->cpu_at_from_ns = clock_thread_cpu_ns();
+        t->cpu_at_from_ns = clock_thread_cpu_ns();
     else
-        crew->record->window_cpu_ns =
-            clock_thread_cpu_ns() - crew->cpu_at_from_ns;
+        t->record->window_cpu_ns =
+            clock_thread_cpu_ns() - t->cpu_at_from_ns;
 }
 
-static void end(struct crew *crew, enum board_stop why)
+static void end(struct client_thread *t, enum stop_reason why)
 {
-    measure(crew, false);
-    if (crew->plan->settle_s > 0) {        /* nobody shall wait for us */
-        say_greeted(crew, false);
-        say_going(crew);
+    measure(t, false);
+    if (t->plan->settle_s > 0) {        /* nobody shall wait for us */
+        say_asked_once(t, false);
+        say_resumed(t);
     }
-    crew->record->end = why;
-    crew->phase = PHASE_OVER;
+    t->record->end = why;
+    t->phase = PHASE_OVER;
 }
 
-bool crew_has_arrivals(const struct crew *crew)
+bool thread_has_arrivals(const struct client_thread *t)
 {
-    return crew->phase == PHASE_LOADING && crew->arrivals.gap_ns > 0
-           && pace_due_ns(&crew->arrivals) < crew->record->to_ns;
+    return t->phase == PHASE_LOADING && t->arrivals.gap_ns > 0
+           && pace_due_ns(&t->arrivals) < t->record->to_ns;
 }
 
-static void end_load(struct crew *crew, uint64_t now_ns)
+static void end_load(struct client_thread *t, uint64_t now_ns)
 {
-    struct record *r = crew->record;
-    if (crew_is_settling(crew))
-        settle(crew, now_ns);
+    struct record *r = t->record;
+    if (thread_is_settling(t))
+        settle(t, now_ns);
     if (now_ns >= r->from_ns && now_ns < r->to_ns)
-        measure(crew, true);
-    if (crew->active_count && crew->live_count == 0)
-        end(crew, crew->finished ? STOP_REQUESTS : STOP_SERVER_GONE);
-    else if (!crew->active_count && atomic_load(&crew->board->busy) == 0)
-        end(crew, STOP_NONE);
-    else if (now_ns >= r->to_ns && !crew_has_arrivals(crew)) {
-        measure(crew, false);
-        crew->phase = PHASE_DRAINING;
+        measure(t, true);
+    if (t->active_count && t->live_count == 0)
+        end(t, t->finished ? STOP_REQUESTS : STOP_SERVER_GONE);
+    else if (!t->active_count && atomic_load(&t->shared->busy) == 0)
+        end(t, STOP_NONE);
+    else if (now_ns >= r->to_ns && !thread_has_arrivals(t)) {
+        measure(t, false);
+        t->phase = PHASE_DRAINING;
     }
 }
 
 /* Requests that somebody still waits for: sent, or queued behind those. */
-static bool is_drained(const struct crew *crew, uint64_t now_ns)
+static bool is_drained(const struct client_thread *t, uint64_t now_ns)
 {
-    uint64_t patience = clock_seconds_ns(crew->plan->drain_s);
-    return (crew->asking == 0 && crew->dialing == 0)
-           || now_ns >= crew->record->to_ns + patience;
+    uint64_t patience = clock_seconds_ns(t->plan->drain_s);
+    return (t->in_flight == 0 && t->connecting == 0)
+           || now_ns >= t->record->to_ns + patience;
 }
 
 /* --- from one to the next ------------------------------------------------ */
 
-void crew_change_phase(struct crew *crew, uint64_t now_ns)
+void thread_change_phase(struct client_thread *t, uint64_t now_ns)
 {
     uint64_t start;
-    if (atomic_load(&crew->board->interrupted)) {
-        end(crew, STOP_INTERRUPTED);
+    if (atomic_load(&t->shared->interrupted)) {
+        end(t, STOP_INTERRUPTED);
         return;
     }
-    switch (crew->phase) {
-    case PHASE_DIALING:
-        if (crew->settled == crew->count) {
-            crew->phase = PHASE_WAITING;
-            board_ready(crew->board, 1);
+    switch (t->phase) {
+    case PHASE_CONNECTING:
+        if (t->tried == t->count) {
+            t->phase = PHASE_WAITING;
+            shared_ready(t->shared, 1);
         }
         break;
     case PHASE_WAITING:
-        start = atomic_load(&crew->board->start_ns);
+        start = atomic_load(&t->shared->start_ns);
         if (start && now_ns >= start)
-            begin_load(crew, start);
+            begin_load(t, start);
         break;
     case PHASE_LOADING:
-        end_load(crew, now_ns);
+        end_load(t, now_ns);
         break;
     case PHASE_DRAINING:
-        if (is_drained(crew, now_ns))
-            end(crew, STOP_DURATION);
+        if (is_drained(t, now_ns))
+            end(t, STOP_DURATION);
         break;
     case PHASE_OVER:
         break;

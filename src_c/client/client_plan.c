@@ -87,7 +87,7 @@ static bool read_sources(struct plan *plan, const struct flag *flag,
                          const char *text)
 {
     (void)flag;
-    return dial_parse_sources(text, &plan->dial);
+    return connect_parse_sources(text, &plan->endpoints);
 }
 
 static bool read_arrivals(struct plan *plan, const struct flag *flag,
@@ -336,11 +336,11 @@ static void spread_sources(struct plan *plan)
     uint64_t count = (plan->connections + PER_SOURCE - 1) / PER_SOURCE;
     if (count < least)
         count = least;
-    if (plan->dial.source_count || count == 1
-        || !dial_is_loopback(&plan->dial))
+    if (plan->endpoints.source_count || count == 1
+        || !connect_is_loopback(&plan->endpoints))
         return;
-    dial_parse_sources("127.0.0.1", &plan->dial);
-    plan->dial.source_count = (uint32_t)count;
+    connect_parse_sources("127.0.0.1", &plan->endpoints);
+    plan->endpoints.source_count = (uint32_t)count;
 }
 
 /* --- what goes together ------------------------------------------------- */
@@ -364,7 +364,7 @@ static _Noreturn void conflict(char *const given[], const char *flag,
 }
 
 /* In the open loop the schedule says when to ask, and never waits: neither for
- * a byte rate, nor for a user to think or to be greeted. */
+ * a byte rate, nor for a user to think or to ask once. */
 static void check_conflicts(const struct plan *plan, char *const given[])
 {
     const char *closed = "allowed without --rate";
@@ -410,12 +410,12 @@ static void check_fit(const struct plan *plan, char *const given[])
 /* An address of some other host would look like a want of ports, later. */
 static void check_sources(const struct plan *plan, const char *value)
 {
-    char address[DIAL_ADDRESS_BYTES], message[160];
+    char address[ADDRESS_BYTES], message[160];
     if (!value)
         return;
-    if (plan->dial.target.ss_family != AF_INET)
+    if (plan->endpoints.target.ss_family != AF_INET)
         usage("--sources", value, "allowed only for an IPv4 target");
-    int error = dial_try_sources(&plan->dial, address);
+    int error = connect_try_sources(&plan->endpoints, address);
     if (error && error != EADDRNOTAVAIL) {
         fprintf(stderr, "client: bind: %s\n", strerror(error));
         exit(1);
@@ -454,7 +454,7 @@ static void fill_in(struct plan *plan)
         plan->block = plan->connections;
     if (plan->processes > plan->connections)
         plan->processes = plan->connections;
-    if (plan_crews(plan) > plan->connections)
+    if (plan_threads(plan) > plan->connections)
         plan->threads = plan->connections / plan->processes;
     spread_sources(plan);
 }
@@ -463,7 +463,7 @@ static void fill_in(struct plan *plan)
 
 static void read_target(struct plan *plan, const char *word)
 {
-    const char *wrong = dial_parse_target(word, &plan->dial);
+    const char *wrong = connect_parse_target(word, &plan->endpoints);
     if (wrong)
         usage(word, NULL, wrong);
     if (plan->target)

@@ -13,7 +13,7 @@
 
 struct plan {
     const char *target;                    /* as it was written */
-    struct dial dial;
+    struct endpoints endpoints;
     struct asks asks;                      /* workload, sizes, delay, buckets */
     const char *path;                      /* http */
 
@@ -44,7 +44,7 @@ struct plan {
  * naming on standard error the flag, its value, and what is allowed. */
 void plan_parse(struct plan *plan, int argc, char **argv);
 
-static inline uint64_t plan_crews(const struct plan *plan)
+static inline uint64_t plan_threads(const struct plan *plan)
 {
     return plan->threads * plan->processes;
 }
@@ -56,11 +56,11 @@ static inline bool plan_is_timed(const struct plan *plan)
     return plan->rate > 0 || plan->think.mean_ns > 0 || plan->byte_rate > 0;
 }
 
-/* The first user of a crew: crews own neighbouring users, in equal shares.
- * Crew number plan_crews() begins where the last one ends. */
-static inline uint32_t plan_first_user(const struct plan *plan, uint64_t crew)
+/* The first user of a thread: threads own neighbouring users, in equal shares.
+ * Crew number plan_threads() begins where the last one ends. */
+static inline uint32_t plan_first_user(const struct plan *plan, uint64_t thread)
 {
-    return (uint32_t)(plan->connections * crew / plan_crews(plan));
+    return (uint32_t)(plan->connections * thread / plan_threads(plan));
 }
 
 /* Whether user `who` makes requests: --active users, spread evenly. */

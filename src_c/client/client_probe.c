@@ -18,36 +18,36 @@
 enum { PROBED = 16 };                      /* 1 to 2 us, one thousandth */
 static const uint64_t PROBE_NS = NS_PER_MS;
 
-struct probe probe_make(uint64_t seed, unsigned crew)
+struct probe probe_make(uint64_t seed, unsigned thread)
 {
-    return (struct probe){.dice = dice_make(seed, ~(uint64_t)crew)};
+    return (struct probe){.rng = rng_make(seed, ~(uint64_t)thread)};
 }
 
 /* Draws users, as many of them as wait for an answer. */
-static nfds_t draw(struct crew *crew, struct pollfd *fds)
+static nfds_t draw(struct client_thread *t, struct pollfd *fds)
 {
     nfds_t n = 0;
     for (unsigned i = 0; i < PROBED; i++) {
-        uint64_t which = dice_below(&crew->probe.dice, crew->live_count);
-        const struct user *u = &crew->users[crew->live[which]];
+        uint64_t which = rng_below(&t->probe.rng, t->live_count);
+        const struct user *u = &t->users[t->live[which]];
         if (u->state == USER_ASKING && !u->held)
             fds[n++] = (struct pollfd){.fd = u->fd, .events = POLLIN};
     }
     return n;
 }
 
-void probe_look(struct crew *crew, uint64_t now_ns)
+void probe_look(struct client_thread *t, uint64_t now_ns)
 {
-    if (!crew->measuring || now_ns < crew->probe.due_ns || !crew->live_count)
+    if (!t->measuring || now_ns < t->probe.due_ns || !t->live_count)
         return;
-    crew->kind->flush(crew->engine);       /* what is held back cannot wait */
-    crew->worked = true;
+    t->kind->flush(t->engine);       /* what is held back cannot wait */
+    t->worked = true;
     struct pollfd fds[PROBED];
-    nfds_t n = draw(crew, fds);
+    nfds_t n = draw(t, fds);
     int ready = poll(fds, n, 0);
-    crew->probe.due_ns = now_ns + PROBE_NS;
+    t->probe.due_ns = now_ns + PROBE_NS;
     if (ready < 0)                         /* interrupted */
         return;
-    crew->record->probed += n;
-    crew->record->probed_waiting += (uint64_t)ready;
+    t->record->probed += n;
+    t->record->probed_waiting += (uint64_t)ready;
 }

@@ -6,17 +6,17 @@
 
 #include "rng.h"
 
-struct crew;
+struct client_thread;
 
 struct probe {
-    struct dice dice;                      /* its own: plans stay as is */
+    struct rng rng;                      /* its own: plans stay as is */
     uint64_t due_ns;                       /* of the next look */
 };
 
-struct probe probe_make(uint64_t seed, unsigned crew);
+struct probe probe_make(uint64_t seed, unsigned thread);
 
 /* Looks, if it is time to and the window is open, and adds to the record. To be
  * called between answering and waiting, where nothing is half done. */
-void probe_look(struct crew *crew, uint64_t now_ns);
+void probe_look(struct client_thread *t, uint64_t now_ns);
 
 #endif

@@ -17,11 +17,11 @@ struct census {                            /* connections, counted from rows */
 };
 
 static struct census count_rows(const struct plan *plan,
-                                const struct board *board)
+                                const struct shared *shared)
 {
     struct census c = {.least = UINT64_MAX};
     for (uint64_t i = 0; i < plan->connections; i++) {
-        const struct row *row = &board->rows[i];
+        const struct row *row = &shared->rows[i];
         c.attempted += row->attempted;
         c.established += row->established > 0;
         c.refused += row->attempted && !row->established
@@ -46,14 +46,14 @@ static struct census count_rows(const struct plan *plan,
 }
 
 struct total {
-    struct record sum;                     /* of all crews */
+    struct record sum;                     /* of all threads */
     double warmup_s;                       /* with the time to settle */
     double window_s;                       /* really measured */
     uint64_t unanswered;                   /* open loop: due in the window */
-    enum board_stop stop;
+    enum stop_reason stop;
 };
 
-/* The window ends as planned, or when the last crew ended before that, or
+/* The window ends as planned, or when the last thread ended before that, or
  * with the last answer where the number of requests was given. */
 static double window_seconds(const struct plan *plan,
                              const struct record *first, uint64_t end_ns,
@@ -66,7 +66,7 @@ static double window_seconds(const struct plan *plan,
                ? (double)(to - first->from_ns) / NS_PER_S : 0;
 }
 
-static enum board_stop merge_stop(enum board_stop a, enum board_stop b)
+static enum stop_reason merge_stop(enum stop_reason a, enum stop_reason b)
 {
     if (a == STOP_NONE || b == STOP_NONE)
         return a == STOP_NONE ? b : a;
@@ -75,25 +75,25 @@ static enum board_stop merge_stop(enum board_stop a, enum board_stop b)
     return a == STOP_SERVER_GONE ? b : a;  /* gone only if gone for all */
 }
 
-static struct total *merge(const struct plan *plan, const struct board *board)
+static struct total *merge(const struct plan *plan, const struct shared *shared)
 {
     struct total *total = calloc(1, sizeof *total);
     if (!total)
         return NULL;
-    for (unsigned i = 0; i < board->crews; i++) {
-        record_merge(&total->sum, &board->records[i]);
+    for (unsigned i = 0; i < shared->threads; i++) {
+        record_merge(&total->sum, &shared->records[i]);
         total->stop = merge_stop(total->stop,
-                                 (enum board_stop)board->records[i].end);
+                                 (enum stop_reason)shared->records[i].end);
     }
     if (plan->rate > 0)                    /* both count by the due time */
         total->unanswered =
             total->sum.window_arrivals - total->sum.response.n;
-    const struct record *first = &board->records[0];
+    const struct record *first = &shared->records[0];
     total->warmup_s = plan->warmup_s;
     if (first->start_ns && first->from_ns != UINT64_MAX)
         total->warmup_s = (double)(first->from_ns - first->start_ns) / NS_PER_S;
     total->window_s =
-        window_seconds(plan, &board->records[0], total->sum.end_ns,
+        window_seconds(plan, &shared->records[0], total->sum.end_ns,
                        total->sum.last_answer_ns);
     return total;
 }
@@ -186,7 +186,7 @@ static void json_plan(const struct plan *plan)
     }
     json_real_or_null("byte_rate", plan->byte_rate);
     json_real_or_null("connect_rate", plan->connect_rate);
-    printf(",\"sources\":%" PRIu32, plan->dial.source_count);
+    printf(",\"sources\":%" PRIu32, plan->endpoints.source_count);
 }
 
 /* Users, each counted once by its last error; "errors" counts events. */
@@ -256,12 +256,12 @@ static void json_spin(const struct plan *plan)
 
 /* CPU spent on looking for events that had not come is told apart, or a
  * client that spins for accuracy would seem to be at its end. */
-static void json_self(const struct plan *plan, const struct board *board,
+static void json_self(const struct plan *plan, const struct shared *shared,
                       const struct total *total)
 {
     const struct record *sum = &total->sum;
-    double seconds = (double)(sum->end_ns - board->began_ns) / NS_PER_S;
-    double all = total->window_s * (double)plan_crews(plan);
+    double seconds = (double)(sum->end_ns - shared->began_ns) / NS_PER_S;
+    double all = total->window_s * (double)plan_threads(plan);
     printf(",\"self\":{\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f",
            (double)sum->cpu_user_ns / NS_PER_S,
            (double)sum->cpu_system_ns / NS_PER_S);
@@ -274,19 +274,19 @@ static void json_self(const struct plan *plan, const struct board *board,
            ",\"lag_p99_ns\":%" PRIu64 ",\"lag_max_ns\":%" PRIu64,
            sum->lag.n, hist_quantile_ns(&sum->lag, 0.5),
            hist_quantile_ns(&sum->lag, 0.99), sum->lag.max_ns);
-    printf(",\"engine\":\"%s\"", board->records[0].engine);
+    printf(",\"engine\":\"%s\"", shared->records[0].engine);
     json_spin(plan);
     if (sum->probed)
         printf(",\"waiting_share\":%.4f",
                (double)sum->probed_waiting / (double)sum->probed);
     else
         printf(",\"waiting_share\":null");
-    printf(",\"dialing_s\":%.6f}", board->records[0].start_ns
-           ? (double)(board->records[0].start_ns - board->began_ns) / NS_PER_S
+    printf(",\"dialing_s\":%.6f}", shared->records[0].start_ns
+           ? (double)(shared->records[0].start_ns - shared->began_ns) / NS_PER_S
            : seconds);
 }
 
-static void json_write(const struct plan *plan, const struct board *board,
+static void json_write(const struct plan *plan, const struct shared *shared,
                        const struct total *total)
 {
     static const char *const stops[] = {
@@ -294,7 +294,7 @@ static void json_write(const struct plan *plan, const struct board *board,
         [STOP_REQUESTS] = "requests", [STOP_SERVER_GONE] = "server_gone",
         [STOP_INTERRUPTED] = "interrupted"};
     const struct record *sum = &total->sum;
-    struct census census = count_rows(plan, board);
+    struct census census = count_rows(plan, shared);
     json_plan(plan);
     json_connections(plan, sum, &census);
     json_counts(plan, sum);
@@ -303,19 +303,19 @@ static void json_write(const struct plan *plan, const struct board *board,
     json_hist("service", &sum->service, 0);
     json_hist("connect", &sum->connect, 0);
     json_fairness(&census);
-    json_self(plan, board, total);
+    json_self(plan, shared, total);
     printf(",\"stop\":\"%s\"}\n", stops[total->stop]);
 }
 
 /* --- CSV ---------------------------------------------------------------- */
 
 static void csv_connections(FILE *file, const struct plan *plan,
-                            const struct board *board)
+                            const struct shared *shared)
 {
     fputs("connection,established,requests,bytes_in,bytes_out,"
           "mean_response_ns,session_ns,error,longest_wait_ns\n", file);
     for (uint64_t i = 0; i < plan->connections; i++) {
-        const struct row *r = &board->rows[i];
+        const struct row *r = &shared->rows[i];
         fprintf(file, "%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64
                 ",%" PRIu64 ",%.0f,%" PRIu64 ",%s,%" PRIu64 "\n",
                 i, r->established, r->requests, r->bytes_in, r->bytes_out,
@@ -325,11 +325,12 @@ static void csv_connections(FILE *file, const struct plan *plan,
     }
 }
 
-static struct slice merge_slice(const struct board *board, unsigned i)
+static struct timeline_row merge_timeline(const struct shared *shared,
+                                          unsigned i)
 {
-    struct slice sum = {0};
-    for (unsigned crew = 0; crew < board->crews; crew++) {
-        const struct slice *s = &board->records[crew].slices[i];
+    struct timeline_row sum = {0};
+    for (unsigned t = 0; t < shared->threads; t++) {
+        const struct timeline_row *s = &shared->records[t].timeline[i];
         sum.requests += s->requests;
         sum.bytes += s->bytes;
         sum.errors += s->errors;
@@ -340,18 +341,19 @@ static struct slice merge_slice(const struct board *board, unsigned i)
     return sum;
 }
 
-static void csv_timeline(FILE *file, const struct board *board,
+static void csv_timeline(FILE *file, const struct shared *shared,
                          uint64_t end_ns)
 {
-    uint64_t start = board->records[0].start_ns;
+    uint64_t start = shared->records[0].start_ns;
     uint64_t slices = start && end_ns > start
-                          ? (end_ns - start) / (SLICE_MS * NS_PER_MS) + 1 : 0;
+                          ? (end_ns - start) / (TIMELINE_MS * NS_PER_MS) + 1
+                          : 0;
     fputs("start_ms,requests,bytes,errors,max_response_ns,active\n", file);
-    for (unsigned i = 0; i < slices && i < SLICES; i++) {
-        struct slice s = merge_slice(board, i);
+    for (unsigned i = 0; i < slices && i < TIMELINE_ROWS; i++) {
+        struct timeline_row s = merge_timeline(shared, i);
         fprintf(file, "%u,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-                ",%" PRIu64 "\n", i * SLICE_MS, s.requests, s.bytes, s.errors,
-                s.max_response_ns, s.active);
+                ",%" PRIu64 "\n", i * TIMELINE_MS, s.requests, s.bytes,
+                s.errors, s.max_response_ns, s.active);
     }
 }
 
@@ -391,22 +393,22 @@ static bool close_file(FILE *file)
 }
 
 bool report_write(struct report *report, const struct plan *plan,
-                  const struct board *board)
+                  const struct shared *shared)
 {
-    struct total *total = merge(plan, board);
+    struct total *total = merge(plan, shared);
     if (!total)
         return false;
     if (report->per_connection)
-        csv_connections(report->per_connection, plan, board);
+        csv_connections(report->per_connection, plan, shared);
     if (report->timeline)
-        csv_timeline(report->timeline, board, total->sum.end_ns);
+        csv_timeline(report->timeline, shared, total->sum.end_ns);
     if (report->histogram) {
         fputs("lower_ns,upper_ns,count,clock\n", report->histogram);
         csv_histogram(report->histogram, &total->sum.response, "response");
         csv_histogram(report->histogram, &total->sum.service, "service");
         csv_histogram(report->histogram, &total->sum.connect, "connect");
     }
-    json_write(plan, board, total);
+    json_write(plan, shared, total);
     free(total);
     bool ok = close_file(report->per_connection);
     ok &= close_file(report->timeline);

@@ -15,9 +15,9 @@ struct report {
 /* NULL, or the name of the file that cannot be written (errno says why). */
 const char *report_open(struct report *report, const struct plan *plan);
 
-/* Merges what all crews recorded, prints the JSON object on standard output
+/* Merges what all threads recorded, prints the JSON object on standard output
  * and writes the files. False with errno when a write failed. */
 bool report_write(struct report *report, const struct plan *plan,
-                  const struct board *board);
+                  const struct shared *shared);
 
 #endif

@@ -9,31 +9,32 @@
 enum { HEAD_START_NS = 2000000 };
 
 /* Pages that nobody touches cost nothing: a timeline has room for an hour. */
-static void *shared(size_t bytes)
+static void *map_shared(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
-struct board *board_make(const struct plan *plan)
+struct shared *shared_make(const struct plan *plan)
 {
-    unsigned crews = (unsigned)plan_crews(plan);
-    struct board *board = shared(sizeof *board);
-    struct slice *slices = shared(crews * SLICES * sizeof *slices);
-    if (!board || !slices)
+    unsigned threads = (unsigned)plan_threads(plan);
+    struct shared *shared = map_shared(sizeof *shared);
+    struct timeline_row *timeline =
+        map_shared(threads * TIMELINE_ROWS * sizeof *timeline);
+    if (!shared || !timeline)
         return NULL;
-    board->crews = crews;
-    board->records = shared(crews * sizeof *board->records);
-    board->rows = shared(plan->connections * sizeof *board->rows);
-    if (!board->records || !board->rows)
+    shared->threads = threads;
+    shared->records = map_shared(threads * sizeof *shared->records);
+    shared->rows = map_shared(plan->connections * sizeof *shared->rows);
+    if (!shared->records || !shared->rows)
         return NULL;
-    for (unsigned i = 0; i < crews; i++) {
-        board->records[i].slices = slices + (size_t)i * SLICES;
-        board->records[i].open_loop = plan->rate > 0;
+    for (unsigned i = 0; i < threads; i++) {
+        shared->records[i].timeline = timeline + (size_t)i * TIMELINE_ROWS;
+        shared->records[i].open_loop = plan->rate > 0;
     }
-    board->began_ns = clock_now_ns();
-    return board;
+    shared->began_ns = clock_now_ns();
+    return shared;
 }
 
 static void set_once(atomic_ullong *when)
@@ -42,21 +43,21 @@ static void set_once(atomic_ullong *when)
     atomic_compare_exchange_strong(when, &none, clock_now_ns() + HEAD_START_NS);
 }
 
-void board_ready(struct board *board, unsigned crews)
+void shared_ready(struct shared *shared, unsigned threads)
 {
-    unsigned before = atomic_fetch_add(&board->ready, crews);
-    if (before < board->crews && before + crews >= board->crews)
-        set_once(&board->start_ns);
+    unsigned before = atomic_fetch_add(&shared->ready, threads);
+    if (before < shared->threads && before + threads >= shared->threads)
+        set_once(&shared->start_ns);
 }
 
-void board_greeted(struct board *board, bool late)
+void shared_asked_once(struct shared *shared, bool late)
 {
-    if (late || atomic_fetch_add(&board->greeted, 1) + 1 == board->crews)
-        set_once(&board->greeted_ns);
+    if (late || atomic_fetch_add(&shared->asked_once, 1) + 1 == shared->threads)
+        set_once(&shared->asked_once_ns);
 }
 
-void board_going(struct board *board)
+void shared_resumed(struct shared *shared)
 {
-    if (atomic_fetch_add(&board->going, 1) + 1 == board->crews)
-        set_once(&board->going_ns);
+    if (atomic_fetch_add(&shared->resumed, 1) + 1 == shared->threads)
+        set_once(&shared->resumed_ns);
 }

@@ -3,7 +3,7 @@
  *     look at the clock -> do what is due -> wait for sockets -> ...
  *
  * Due by the clock are: connections to open, users to start, arrivals of the
- * open loop, wake-ups of the agenda, timeouts, and the end of a phase. Between
+ * open loop, wakeups, timeouts, and the end of a phase. Between
  * them the engine waits; where something precise is due within --spin it only
  * looks, again and again, since waking up may take longer than that.
  */
@@ -19,8 +19,8 @@
 #include "common/clock.h"
 
 enum {
-    DIALS_IN_FLIGHT = 128,                 /* few enough for any backlog */
-    DIALS_AT_ONCE = 8, STARTS_AT_ONCE = 32, ARRIVALS_AT_ONCE = 64,
+    CONNECTS_IN_FLIGHT = 128,                 /* few enough for any backlog */
+    CONNECTS_AT_ONCE = 8, STARTS_AT_ONCE = 32, ARRIVALS_AT_ONCE = 64,
     LONGEST_LOOK_NS = 50000,
 };
 static const uint64_t STALL_NS = NS_PER_S;       /* a backlog that is full */
@@ -42,182 +42,183 @@ static void *zeroed(size_t count, size_t bytes)
     return p;
 }
 
-static void open_engine(struct crew *crew)
+static void open_engine(struct client_thread *t)
 {
-    const struct plan *plan = crew->plan;
-    crew->kind = plan->engine;
-    crew->engine = crew->kind->open(crew, &plan->dial);
-    if (!crew->engine && plan->any_engine) {
-        crew->kind = &engine_epoll;
-        crew->engine = crew->kind->open(crew, &plan->dial);
+    const struct plan *plan = t->plan;
+    t->kind = plan->engine;
+    t->engine = t->kind->open(t, &plan->endpoints);
+    if (!t->engine && plan->any_engine) {
+        t->kind = &engine_epoll;
+        t->engine = t->kind->open(t, &plan->endpoints);
     }
-    if (!crew->engine)
-        die(crew->kind->name, errno);
-    crew->record->engine = crew->kind->name;
+    if (!t->engine)
+        die(t->kind->name, errno);
+    t->record->engine = t->kind->name;
 }
 
-static void make_users(struct crew *crew)
+static void make_users(struct client_thread *t)
 {
-    const struct plan *plan = crew->plan;
-    uint32_t first = plan_first_user(plan, crew->number);
-    crew->count = plan_first_user(plan, crew->number + 1) - first;
-    crew->users = zeroed(crew->count, sizeof *crew->users);
-    crew->live = zeroed(crew->count, sizeof *crew->live);
-    for (uint32_t i = 0; i < crew->count; i++) {
-        struct user *u = &crew->users[i];
+    const struct plan *plan = t->plan;
+    uint32_t first = plan_first_user(plan, t->number);
+    t->count = plan_first_user(plan, t->number + 1) - first;
+    t->users = zeroed(t->count, sizeof *t->users);
+    t->live = zeroed(t->count, sizeof *t->live);
+    for (uint32_t i = 0; i < t->count; i++) {
+        struct user *u = &t->users[i];
         *u = (struct user){.fd = -1, .who = first + i,
                            .active = plan_is_active(plan, first + i),
-                           .row = &crew->board->rows[first + i]};
+                           .row = &t->shared->rows[first + i]};
         u->row->active = u->active;
         if (u->active) {
-            u->place = crew->live_count;
-            crew->live[crew->live_count++] = i;
+            u->live_index = t->live_count;
+            t->live[t->live_count++] = i;
         }
     }
-    crew->active_count = crew->live_count;
+    t->active_count = t->live_count;
 }
 
-/* A block that is shared with another crew shares its rate in proportion. */
-static void make_meters(struct crew *crew)
+/* A block that is shared with another thread shares its rate in proportion. */
+static void make_meters(struct client_thread *t)
 {
-    const struct plan *plan = crew->plan;
-    uint64_t first = crew->users[0].who, end = first + crew->count;
+    const struct plan *plan = t->plan;
+    uint64_t first = t->users[0].who, end = first + t->count;
     if (plan->byte_rate == 0)
         return;
-    crew->first_block = first / plan->block;
-    uint64_t blocks = (end - 1) / plan->block - crew->first_block + 1;
-    crew->meters = zeroed(blocks, sizeof *crew->meters);
+    t->first_block = first / plan->block;
+    uint64_t blocks = (end - 1) / plan->block - t->first_block + 1;
+    t->meters = zeroed(blocks, sizeof *t->meters);
     for (uint64_t i = 0; i < blocks; i++) {
-        uint64_t from = (crew->first_block + i) * plan->block;
+        uint64_t from = (t->first_block + i) * plan->block;
         uint64_t to = from + plan->block;
         uint64_t all = (to < plan->connections ? to : plan->connections) - from;
         uint64_t ours = (to < end ? to : end) - (from > first ? from : first);
-        crew->meters[i] =
+        t->meters[i] =
             meter_make(plan->byte_rate * (double)ours / (double)all);
     }
 }
 
-static void make_paces(struct crew *crew, uint64_t now_ns)
+static void make_paces(struct client_thread *t, uint64_t now_ns)
 {
-    const struct plan *plan = crew->plan;
-    crew->dice = dice_make(plan->seed, 2 * crew->number);
+    const struct plan *plan = t->plan;
+    t->rng = rng_make(plan->seed, 2 * t->number);
     if (plan->connect_rate > 0)
-        crew->dials = pace_make(
-            PACE_PACED, plan->connect_rate / (double)plan_crews(plan),
-            (double)crew->number / (double)plan_crews(plan), now_ns,
-            crew->dice);
+        t->connects = pace_make(
+            PACE_PACED, plan->connect_rate / (double)plan_threads(plan),
+            (double)t->number / (double)plan_threads(plan), now_ns,
+            t->rng);
 }
 
 /* --- what the clock makes due ------------------------------------------- */
 
 /* A server that has taken nobody for a while may take nobody ever: the rest
  * then waits all at once for its timeout, not 128 by 128. */
-static bool has_room(const struct crew *crew, uint64_t now_ns)
+static bool has_room(const struct client_thread *t, uint64_t now_ns)
 {
-    return crew->dialing < DIALS_IN_FLIGHT
-           || now_ns > crew->connected_ns + STALL_NS;
+    return t->connecting < CONNECTS_IN_FLIGHT
+           || now_ns > t->connected_ns + STALL_NS;
 }
 
-static bool may_dial(const struct crew *crew, uint64_t now_ns)
+static bool may_connect(const struct client_thread *t, uint64_t now_ns)
 {
-    return crew->phase == PHASE_DIALING && crew->next_dial < crew->count
-           && has_room(crew, now_ns)
-           && (crew->dials.gap_ns == 0 || pace_due_ns(&crew->dials) <= now_ns);
+    return t->phase == PHASE_CONNECTING && t->next_connect < t->count
+           && has_room(t, now_ns)
+           && (t->connects.gap_ns == 0 || pace_due_ns(&t->connects) <= now_ns);
 }
 
 /* Dials that had no room are not made up for: --connect-rate is a promise to
  * the server. Those that are late because of us are, or it would be missed. */
-static void keep_dial_rate(struct crew *crew, uint64_t now_ns)
+static void keep_connect_rate(struct client_thread *t, uint64_t now_ns)
 {
-    bool room = has_room(crew, now_ns);
-    if (crew->cramped && room)
-        pace_put_off(&crew->dials, now_ns);
-    crew->cramped = !room && pace_due_ns(&crew->dials) <= now_ns;
+    bool room = has_room(t, now_ns);
+    if (t->connects_blocked && room)
+        pace_put_off(&t->connects, now_ns);
+    t->connects_blocked = !room && pace_due_ns(&t->connects) <= now_ns;
 }
 
-static void dial_some(struct crew *crew, uint64_t now_ns)
+static void connect_some(struct client_thread *t, uint64_t now_ns)
 {
-    if (crew->phase == PHASE_DIALING && crew->dials.gap_ns > 0)
-        keep_dial_rate(crew, now_ns);
-    for (int i = 0; i < DIALS_AT_ONCE && may_dial(crew, now_ns); i++) {
-        if (crew->dials.gap_ns > 0)
-            pace_next(&crew->dials);
-        crew_dial(crew, &crew->users[crew->next_dial++]);
+    if (t->phase == PHASE_CONNECTING && t->connects.gap_ns > 0)
+        keep_connect_rate(t, now_ns);
+    for (int i = 0; i < CONNECTS_AT_ONCE && may_connect(t, now_ns); i++) {
+        if (t->connects.gap_ns > 0)
+            pace_next(&t->connects);
+        thread_connect(t, &t->users[t->next_connect++]);
     }
 }
 
 /* Closed loop: everybody's first request, but a few at a time, so that answers
  * are not left lying meanwhile. */
-static bool may_start(const struct crew *crew)
+static bool may_start(const struct client_thread *t)
 {
-    return crew->phase == PHASE_LOADING && crew->plan->rate == 0
-           && crew->next_start < crew->count;
+    return t->phase == PHASE_LOADING && t->plan->rate == 0
+           && t->next_start < t->count;
 }
 
-static void start_some(struct crew *crew, uint64_t now_ns)
+static void start_some(struct client_thread *t, uint64_t now_ns)
 {
-    for (int i = 0; i < STARTS_AT_ONCE && may_start(crew); i++) {
-        struct user *u = &crew->users[crew->next_start++];
+    for (int i = 0; i < STARTS_AT_ONCE && may_start(t); i++) {
+        struct user *u = &t->users[t->next_start++];
         if (u->active)
-            crew_begin(crew, u, now_ns, now_ns);
+            thread_begin(t, u, now_ns, now_ns);
     }
 }
 
 /* Poisson arrivals fall on a random user, paced ones on each in turn. */
-static void take_arrivals(struct crew *crew)
+static void take_arrivals(struct client_thread *t)
 {
-    for (int i = 0; i < ARRIVALS_AT_ONCE && crew_has_arrivals(crew); i++) {
-        uint64_t now = clock_now_ns(), due = pace_due_ns(&crew->arrivals);
-        if (due > now || crew->live_count == 0)
+    for (int i = 0; i < ARRIVALS_AT_ONCE && thread_has_arrivals(t); i++) {
+        uint64_t now = clock_now_ns(), due = pace_due_ns(&t->arrivals);
+        if (due > now || t->live_count == 0)
             return;
-        pace_next(&crew->arrivals);
-        uint64_t pick = crew->plan->arrivals == PACE_POISSON
-                            ? dice_roll(&crew->dice) : crew->next_turn++;
-        record_lag(crew->record, due, now);
-        crew->record->arrivals++;
-        crew->record->window_arrivals += due >= crew->record->from_ns;
-        crew_arrive(crew, &crew->users[crew->live[pick % crew->live_count]],
+        pace_next(&t->arrivals);
+        uint64_t pick = t->plan->arrivals == PACE_POISSON
+                            ? rng_next(&t->rng) : t->next_arrival++;
+        record_lag(t->record, due, now);
+        t->record->arrivals++;
+        t->record->window_arrivals += due >= t->record->from_ns;
+        thread_arrive(t, &t->users[t->live[pick % t->live_count]],
                     due, now);
     }
 }
 
-static void wake_some(struct crew *crew, uint64_t now_ns)
+static void wake_some(struct client_thread *t, uint64_t now_ns)
 {
-    while (agenda_due_ns(&crew->agenda) <= now_ns) {
-        struct agenda_entry entry = agenda_take(&crew->agenda);
-        struct user *u = &crew->users[entry.who];
-        if (u->wake_ns == entry.due_ns && crew->phase == PHASE_LOADING)
-            crew_wake(crew, u);
+    while (wakeups_due_ns(&t->wakeups) <= now_ns) {
+        struct wakeup entry = wakeups_take(&t->wakeups);
+        struct user *u = &t->users[entry.who];
+        if (u->wake_ns == entry.due_ns && t->phase == PHASE_LOADING)
+            thread_wake(t, u);
     }
 }
 
-static void check_timeout(struct crew *crew, struct user *u, uint64_t now_ns)
+static void check_timeout(struct client_thread *t, struct user *u,
+                          uint64_t now_ns)
 {
     uint64_t waited = now_ns > u->since_ns ? now_ns - u->since_ns : 0;
-    if (u->state == USER_DIALING
-        && waited > clock_seconds_ns(crew->plan->connect_timeout_s))
-        crew_on_connected(crew, u, ETIMEDOUT);
+    if (u->state == USER_CONNECTING
+        && waited > clock_seconds_ns(t->plan->connect_timeout_s))
+        thread_on_connected(t, u, ETIMEDOUT);
     else if (u->state == USER_ASKING
-             && waited > clock_seconds_ns(crew->plan->timeout_s))
-        crew_fail(crew, u, FAIL_TIMEOUT);
+             && waited > clock_seconds_ns(t->plan->timeout_s))
+        thread_fail(t, u, FAIL_TIMEOUT);
 }
 
-/* Looks at a few users per turn, at all of them eight times per timeout: a
- * sweep over everybody at once would make others wait. */
-static void scan_timeouts(struct crew *crew, uint64_t now_ns)
+/* Looks at a few users per round of the loop, at all of them eight times per
+ * timeout: a sweep over everybody at once would make others wait. */
+static void scan_timeouts(struct client_thread *t, uint64_t now_ns)
 {
-    const struct plan *plan = crew->plan;
+    const struct plan *plan = t->plan;
     double shortest = plan->timeout_s < plan->connect_timeout_s
                           ? plan->timeout_s : plan->connect_timeout_s;
-    double elapsed = (double)(now_ns - crew->scanned_ns) / NS_PER_S;
-    double share = 8 * elapsed / shortest * crew->count;
-    uint32_t some = share < crew->count ? (uint32_t)share : crew->count;
+    double elapsed = (double)(now_ns - t->scanned_ns) / NS_PER_S;
+    double share = 8 * elapsed / shortest * t->count;
+    uint32_t some = share < t->count ? (uint32_t)share : t->count;
     if (some == 0)
         return;
-    crew->scanned_ns = now_ns;
+    t->scanned_ns = now_ns;
     for (uint32_t i = 0; i < some; i++) {
-        check_timeout(crew, &crew->users[crew->next_scan], now_ns);
-        crew->next_scan = (crew->next_scan + 1) % crew->count;
+        check_timeout(t, &t->users[t->next_scan], now_ns);
+        t->next_scan = (t->next_scan + 1) % t->count;
     }
 }
 
@@ -230,76 +231,76 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 /* When the next thing is due that should not be late. A dial without room waits
  * for an event, not for the clock. */
-static uint64_t due_ns(const struct crew *crew, uint64_t now_ns)
+static uint64_t due_ns(const struct client_thread *t, uint64_t now_ns)
 {
-    uint64_t due = agenda_due_ns(&crew->agenda);
-    if (crew_has_arrivals(crew))
-        due = earlier(due, pace_due_ns(&crew->arrivals));
-    if (crew->phase == PHASE_DIALING && crew->dials.gap_ns > 0
-        && crew->next_dial < crew->count && has_room(crew, now_ns))
-        due = earlier(due, pace_due_ns(&crew->dials));
+    uint64_t due = wakeups_due_ns(&t->wakeups);
+    if (thread_has_arrivals(t))
+        due = earlier(due, pace_due_ns(&t->arrivals));
+    if (t->phase == PHASE_CONNECTING && t->connects.gap_ns > 0
+        && t->next_connect < t->count && has_room(t, now_ns))
+        due = earlier(due, pace_due_ns(&t->connects));
     return due;
 }
 
 /* How long the engine may sleep; 0: it should only look. */
-static uint64_t patience_ns(const struct crew *crew, uint64_t now_ns)
+static uint64_t patience_ns(const struct client_thread *t, uint64_t now_ns)
 {
-    uint64_t due = due_ns(crew, now_ns), spin = crew->plan->spin_ns;
-    if (spin == UINT64_MAX || may_dial(crew, now_ns) || may_start(crew)
+    uint64_t due = due_ns(t, now_ns), spin = t->plan->spin_ns;
+    if (spin == UINT64_MAX || may_connect(t, now_ns) || may_start(t)
         || due <= now_ns || due - now_ns <= spin)
         return 0;
     uint64_t until = earlier(due - spin, now_ns + NAP_NS);
-    if (crew->phase == PHASE_WAITING || crew_is_settling(crew))
+    if (t->phase == PHASE_WAITING || thread_is_settling(t))
         until = now_ns + NS_PER_MS;
-    if (crew->phase == PHASE_LOADING)
-        until = earlier(until, now_ns < crew->record->from_ns
-                                   ? crew->record->from_ns
-                                   : crew->record->to_ns);
+    if (t->phase == PHASE_LOADING)
+        until = earlier(until, now_ns < t->record->from_ns
+                                   ? t->record->from_ns
+                                   : t->record->to_ns);
     return until > now_ns ? until - now_ns : 0;
 }
 
-/* Only turns count that did nothing but look: one that sends is what the load
+/* Only rounds count that did nothing but look: one that sends is what the load
  * needs, whether or not an answer is there at once. They count whole, as the
  * turn around a look costs a third of it. It takes a microsecond or two; when
  * it took much longer, this thread was not running meanwhile. */
-static void count_spin(struct crew *crew, uint64_t now_ns)
+static void count_spin(struct client_thread *t, uint64_t now_ns)
 {
-    uint64_t look_ns = now_ns - crew->turn_ns;
-    if (crew->spun && crew->measuring && look_ns < LONGEST_LOOK_NS)
-        crew->record->window_spin_ns += look_ns;
-    crew->turn_ns = now_ns;
+    uint64_t look_ns = now_ns - t->looped_ns;
+    if (t->spun && t->measuring && look_ns < LONGEST_LOOK_NS)
+        t->record->window_spin_ns += look_ns;
+    t->looped_ns = now_ns;
 }
 
-static void turn(struct crew *crew)
+static void loop_once(struct client_thread *t)
 {
     uint64_t now = clock_now_ns();
-    count_spin(crew, now);
-    crew_change_phase(crew, now);
-    dial_some(crew, now);
-    start_some(crew, now);
-    take_arrivals(crew);
-    wake_some(crew, now);
-    scan_timeouts(crew, now);
-    if (crew->record->start_ns)
-        record_slice(crew->record, now)->active = crew->live_count;
-    probe_look(crew, now);
-    uint64_t timeout = patience_ns(crew, clock_now_ns());
-    bool worked = crew->worked;            /* what is queued leaves now */
-    crew->worked = false;
-    unsigned events = crew->kind->wait(crew->engine, timeout);
-    crew->spun = timeout == 0 && events == 0 && !worked;
+    count_spin(t, now);
+    thread_change_phase(t, now);
+    connect_some(t, now);
+    start_some(t, now);
+    take_arrivals(t);
+    wake_some(t, now);
+    scan_timeouts(t, now);
+    if (t->record->start_ns)
+        record_timeline(t->record, now)->active = t->live_count;
+    probe_look(t, now);
+    uint64_t timeout = patience_ns(t, clock_now_ns());
+    bool worked = t->worked;            /* what is queued leaves now */
+    t->worked = false;
+    unsigned events = t->kind->wait(t->engine, timeout);
+    t->spun = timeout == 0 && events == 0 && !worked;
 }
 
 /* --- the end ------------------------------------------------------------ */
 
 /* Who still waits has waited at least so long. */
-static void count_waits(struct crew *crew, uint64_t now_ns)
+static void count_waits(struct client_thread *t, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < crew->count; i++) {
-        struct user *u = &crew->users[i];
+    for (uint32_t i = 0; i < t->count; i++) {
+        struct user *u = &t->users[i];
         if (u->opened_ns)
             u->row->session_ns += now_ns - u->opened_ns;
-        record_wait(crew->record, u->row, crew_waits_since(crew, u), now_ns);
+        record_wait(t->record, u->row, thread_waits_since(t, u), now_ns);
     }
 }
 
@@ -308,38 +309,39 @@ static uint64_t timeval_ns(struct timeval t)
     return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_usec * 1000;
 }
 
-static void finish(struct crew *crew)
+static void finish(struct client_thread *t)
 {
     struct rusage usage;
-    crew->record->end_ns = clock_now_ns();
-    count_waits(crew, crew->record->end_ns);
+    t->record->end_ns = clock_now_ns();
+    count_waits(t, t->record->end_ns);
     getrusage(RUSAGE_THREAD, &usage);
-    crew->record->cpu_user_ns = timeval_ns(usage.ru_utime);
-    crew->record->cpu_system_ns = timeval_ns(usage.ru_stime);
-    if (crew->active_count)
-        atomic_fetch_sub(&crew->board->busy, 1);
-    crew->kind->close(crew->engine);       /* sockets close with the process */
-    agenda_free(&crew->agenda);
-    fifo_free(&crew->waiting);
-    free(crew->meters);
-    free(crew->live);
-    free(crew->users);
+    t->record->cpu_user_ns = timeval_ns(usage.ru_utime);
+    t->record->cpu_system_ns = timeval_ns(usage.ru_stime);
+    if (t->active_count)
+        atomic_fetch_sub(&t->shared->busy, 1);
+    t->kind->close(t->engine);       /* sockets close with the process */
+    wakeups_free(&t->wakeups);
+    backlog_free(&t->backlog);
+    free(t->meters);
+    free(t->live);
+    free(t->users);
 }
 
-void crew_run(const struct plan *plan, struct board *board, unsigned number)
+void thread_run(const struct plan *plan, struct shared *shared, unsigned number)
 {
-    struct crew crew = {.plan = plan, .board = board, .number = number,
-                        .record = &board->records[number],
+    struct client_thread thread = {.plan = plan, .shared = shared,
+                        .number = number,
+                        .record = &shared->records[number],
                         .timed = plan_is_timed(plan)};
-    make_users(&crew);
-    make_meters(&crew);
-    if (crew.active_count)
-        atomic_fetch_add(&board->busy, 1);
-    make_paces(&crew, clock_now_ns());
-    crew.probe = probe_make(plan->seed, number);
-    open_engine(&crew);
-    crew.scanned_ns = crew.connected_ns = clock_now_ns();
-    while (crew.phase != PHASE_OVER)
-        turn(&crew);
-    finish(&crew);
+    make_users(&thread);
+    make_meters(&thread);
+    if (thread.active_count)
+        atomic_fetch_add(&shared->busy, 1);
+    make_paces(&thread, clock_now_ns());
+    thread.probe = probe_make(plan->seed, number);
+    open_engine(&thread);
+    thread.scanned_ns = thread.connected_ns = clock_now_ns();
+    while (thread.phase != PHASE_OVER)
+        loop_once(&thread);
+    finish(&thread);
 }

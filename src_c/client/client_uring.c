@@ -44,8 +44,8 @@ enum { PBUF_RING_INCREMENTAL = 2, CQE_F_BUFFER_MORE = 1 << 4 };
 enum operation { OP_CONNECT, OP_RECEIVE, OP_SEND };
 
 struct engine {
-    struct crew *crew;
-    const struct dial *dial;
+    struct client_thread *thread;
+    const struct endpoints *endpoints;
     struct io_uring ring;
     struct io_uring_buf_ring *buffer_ring;
     char *buffers;
@@ -111,21 +111,22 @@ static int make_ring(struct engine *e)
     if (error)
         return error;
     io_uring_register_ring_fd(&e->ring);   /* spares a look-up per call */
-    e->registers = crew_keeps_connections(e->crew)
-        && !io_uring_register_files_sparse(&e->ring, crew_count(e->crew));
+    e->registers = thread_keeps_connections(e->thread)
+        && !io_uring_register_files_sparse(&e->ring, thread_count(e->thread));
     error = make_buffers(e);
     if (error)
         io_uring_queue_exit(&e->ring);
     return error;
 }
 
-static struct engine *uring_open(struct crew *crew, const struct dial *dial)
+static struct engine *uring_open(struct client_thread *thread,
+                                 const struct endpoints *endpoints)
 {
     struct engine *e = calloc(1, sizeof *e);
     if (!e)
         return NULL;
-    e->crew = crew;
-    e->dial = dial;
+    e->thread = thread;
+    e->endpoints = endpoints;
     int error = make_ring(e);
     if (error) {
         free_buffers(e);
@@ -156,12 +157,13 @@ static void submit(struct engine *e)
     look_at_clock(e);
 }
 
-/* turn | operation | index: whose completion it is, and of which connection */
+/* generation | operation | index: whose completion it is, and of which of the
+ * user's connections */
 static uint64_t tag(const struct engine *e, const struct user *u,
                     enum operation op)
 {
-    return (uint64_t)u->turn << 32 | (uint64_t)op << 30
-           | crew_index(e->crew, u);
+    return (uint64_t)u->generation << 32 | (uint64_t)op << 30
+           | thread_index(e->thread, u);
 }
 
 static struct io_uring_sqe *entry(struct engine *e)
@@ -180,14 +182,14 @@ static int register_socket(struct engine *e, const struct user *u, int fd)
     if (!e->registers)
         return 0;
     int done = io_uring_register_files_update(
-        &e->ring, crew_index(e->crew, u), &fd, 1);
+        &e->ring, thread_index(e->thread, u), &fd, 1);
     return done < 0 ? -done : 0;
 }
 
 static void use_socket(struct engine *e, struct io_uring_sqe *sqe,
                        const struct user *u)
 {
-    sqe->fd = e->registers ? (int)crew_index(e->crew, u) : u->fd;
+    sqe->fd = e->registers ? (int)thread_index(e->thread, u) : u->fd;
     sqe->flags |= e->registers ? IOSQE_FIXED_FILE : 0;
 }
 
@@ -207,19 +209,19 @@ static void connected(struct engine *e, struct user *u, int error)
         error = register_socket(e, u, u->fd);
     if (error == 0)
         arm_receive(e, u);
-    crew_on_connected(e->crew, u, error);
+    thread_on_connected(e->thread, u, error);
 }
 
 /* On loopback connect(2) has its answer at once; elsewhere we wait for it. */
-static void uring_dial(struct engine *e, struct user *u)
+static void uring_connect(struct engine *e, struct user *u)
 {
-    int fd = dial_socket(e->dial, u->who + u->turn);
+    int fd = connect_socket(e->endpoints, u->who + u->generation);
     if (fd < 0) {
-        crew_on_connected(e->crew, u, errno);
+        thread_on_connected(e->thread, u, errno);
         return;
     }
-    user_dial(u, fd, clock_now_ns());
-    int error = dial_connect(e->dial, fd);
+    user_connect(u, fd, clock_now_ns());
+    int error = connect_begin(e->endpoints, fd);
     look_at_clock(e);
     if (error != EINPROGRESS) {
         connected(e, u, error);
@@ -246,7 +248,7 @@ static void uring_send(struct engine *e, struct user *u)
     use_socket(e, sqe, u);
     sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
     io_uring_sqe_set_data64(sqe, tag(e, u, OP_SEND));
-    crew_on_sent(e->crew, u, bytes);
+    thread_on_sent(e->thread, u, bytes);
     if (io_uring_sq_ready(&e->ring) >= SUBMIT_AT)
         submit(e);
 }
@@ -274,23 +276,24 @@ static const char *take_bytes(struct engine *e, const struct io_uring_cqe *cqe,
     return bytes;
 }
 
-static void received(struct engine *e, struct user *u, uint32_t turn,
+static void received(struct engine *e, struct user *u, uint32_t generation,
                      const struct io_uring_cqe *cqe)
 {
-    bool ours = u->turn == turn;
+    bool ours = u->generation == generation;
     if (cqe->flags & IORING_CQE_F_BUFFER) {
         unsigned buffer = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
         const char *bytes = take_bytes(e, cqe, buffer);
         if (ours)
-            crew_on_received(e->crew, u, bytes, (size_t)cqe->res, e->now_ns);
+            thread_on_received(e->thread, u, bytes, (size_t)cqe->res,
+                               e->now_ns);
         if (!(cqe->flags & CQE_F_BUFFER_MORE))
             give_buffer(e, buffer);
     } else if (ours && cqe->res == 0) {
-        crew_on_received(e->crew, u, NULL, 0, e->now_ns);
+        thread_on_received(e->thread, u, NULL, 0, e->now_ns);
     } else if (ours && cqe->res != -ENOBUFS) {
-        crew_on_error(e->crew, u, false, -cqe->res);
+        thread_on_error(e->thread, u, false, -cqe->res);
     }
-    if (u->turn == turn && !(cqe->flags & IORING_CQE_F_MORE))
+    if (u->generation == generation && !(cqe->flags & IORING_CQE_F_MORE))
         arm_receive(e, u);
 }
 
@@ -305,19 +308,19 @@ static void polled(struct engine *e, struct user *u)
 static void dispatch(struct engine *e, const struct io_uring_cqe *cqe)
 {
     uint64_t data = cqe->user_data;
-    uint32_t turn = (uint32_t)(data >> 32);
-    struct user *u = crew_user(e->crew, (uint32_t)data & 0x3fffffff);
+    uint32_t generation = (uint32_t)(data >> 32);
+    struct user *u = thread_user(e->thread, (uint32_t)data & 0x3fffffff);
     switch ((enum operation)(data >> 30 & 3)) {
     case OP_RECEIVE:
-        received(e, u, turn, cqe);
+        received(e, u, generation, cqe);
         break;
     case OP_CONNECT:
-        if (u->turn == turn && u->state == USER_DIALING)
+        if (u->generation == generation && u->state == USER_CONNECTING)
             polled(e, u);
         break;
     case OP_SEND:
-        if (u->turn == turn && cqe->res < 0)
-            crew_on_error(e->crew, u, true, -cqe->res);
+        if (u->generation == generation && cqe->res < 0)
+            thread_on_error(e->thread, u, true, -cqe->res);
         break;
     }
 }
@@ -334,8 +337,8 @@ static void enter(struct engine *e, uint64_t timeout_ns)
         io_uring_submit_and_get_events(&e->ring);
 }
 
-/* Completions that arrive while we answer these belong to the next turn: the
- * crew must see to its clock in between. */
+/* Completions that arrive while we answer these belong to the next round: the
+ * thread must see to its clock in between. */
 static unsigned uring_await(struct engine *e, uint64_t timeout_ns)
 {
     enter(e, timeout_ns);
@@ -344,7 +347,7 @@ static unsigned uring_await(struct engine *e, uint64_t timeout_ns)
         if (i % LOOK_EVERY == 0)
             look_at_clock(e);
         if (i == 0)
-            crew_on_awake(e->crew, e->now_ns);
+            thread_on_awake(e->thread, e->now_ns);
         dispatch(e, &e->ring.cq.cqes[*e->ring.cq.khead & mask]);
         io_uring_cq_advance(&e->ring, 1);
     }
@@ -353,7 +356,7 @@ static unsigned uring_await(struct engine *e, uint64_t timeout_ns)
 
 const struct engine_kind engine_uring = {
     .name = "uring", .open = uring_open, .close = uring_close,
-    .dial = uring_dial, .send = uring_send, .drop = uring_drop,
+    .connect = uring_connect, .send = uring_send, .drop = uring_drop,
     .wait = uring_await, .flush = flush_sends,
 };
 #endif

@@ -41,7 +41,7 @@ static bool is_port(const char *text)
     return digits > 0 && text[digits] == '\0' && port >= 1 && port <= 65535;
 }
 
-const char *dial_parse_target(const char *text, struct dial *dial)
+const char *connect_parse_target(const char *text, struct endpoints *endpoints)
 {
     char host[256];
     const char *port;
@@ -54,13 +54,13 @@ const char *dial_parse_target(const char *text, struct dial *dial)
     int error = getaddrinfo(host, port, &hints, &found);
     if (error)
         return gai_strerror(error);
-    memcpy(&dial->target, found->ai_addr, found->ai_addrlen);
-    dial->target_bytes = found->ai_addrlen;
+    memcpy(&endpoints->target, found->ai_addr, found->ai_addrlen);
+    endpoints->target_bytes = found->ai_addrlen;
     freeaddrinfo(found);
     return NULL;
 }
 
-bool dial_parse_sources(const char *text, struct dial *dial)
+bool connect_parse_sources(const char *text, struct endpoints *endpoints)
 {
     char first[INET_ADDRSTRLEN];
     const char *dash = strchr(text, '-');
@@ -74,38 +74,38 @@ bool dial_parse_sources(const char *text, struct dial *dial)
         || inet_pton(AF_INET, dash ? dash + 1 : first, &high) != 1
         || ntohl(high.s_addr) < ntohl(low.s_addr))
         return false;
-    dial->first_source = ntohl(low.s_addr);
-    dial->source_count = ntohl(high.s_addr) - ntohl(low.s_addr) + 1;
-    return dial->source_count;             /* all there are would be 0 */
+    endpoints->first_source = ntohl(low.s_addr);
+    endpoints->source_count = ntohl(high.s_addr) - ntohl(low.s_addr) + 1;
+    return endpoints->source_count;             /* all there are would be 0 */
 }
 
-bool dial_is_loopback(const struct dial *dial)
+bool connect_is_loopback(const struct endpoints *endpoints)
 {
-    const struct sockaddr_in *target = (const void *)&dial->target;
+    const struct sockaddr_in *target = (const void *)&endpoints->target;
     return target->sin_family == AF_INET
            && ntohl(target->sin_addr.s_addr) >> 24 == 127;
 }
 
-static int bind_source(const struct dial *dial, int fd, uint32_t who)
+static int bind_source(const struct endpoints *endpoints, int fd, uint32_t who)
 {
     int yes = 1;
     struct sockaddr_in source = {
         .sin_family = AF_INET,
         .sin_addr.s_addr =
-            htonl(dial->first_source + who % dial->source_count)};
+            htonl(endpoints->first_source + who % endpoints->source_count)};
     setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
     return bind(fd, (struct sockaddr *)&source, sizeof source);
 }
 
-int dial_socket(const struct dial *dial, uint32_t who)
+int connect_socket(const struct endpoints *endpoints, uint32_t who)
 {
     int yes = 1;
-    int fd = socket(dial->target.ss_family,
+    int fd = socket(endpoints->target.ss_family,
                     SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    if (dial->source_count && bind_source(dial, fd, who) < 0) {
+    if (endpoints->source_count && bind_source(endpoints, fd, who) < 0) {
         int error = errno;
         close(fd);
         errno = error;
@@ -114,27 +114,29 @@ int dial_socket(const struct dial *dial, uint32_t who)
     return fd;
 }
 
-static int try_source(const struct dial *dial, uint32_t i, char *text)
+static int try_source(const struct endpoints *endpoints, uint32_t i, char *text)
 {
-    struct in_addr address = {.s_addr = htonl(dial->first_source + i)};
-    inet_ntop(AF_INET, &address, text, DIAL_ADDRESS_BYTES);
-    int fd = dial_socket(dial, i);
+    struct in_addr address = {.s_addr = htonl(endpoints->first_source + i)};
+    inet_ntop(AF_INET, &address, text, ADDRESS_BYTES);
+    int fd = connect_socket(endpoints, i);
     if (fd < 0)
         return errno;
     close(fd);
     return 0;
 }
 
-int dial_try_sources(const struct dial *dial, char text[DIAL_ADDRESS_BYTES])
+int connect_try_sources(const struct endpoints *endpoints,
+                        char text[ADDRESS_BYTES])
 {
-    int error = try_source(dial, 0, text);
-    return error ? error : try_source(dial, dial->source_count - 1, text);
+    int error = try_source(endpoints, 0, text);
+    return error ? error
+                 : try_source(endpoints, endpoints->source_count - 1, text);
 }
 
-int dial_connect(const struct dial *dial, int fd)
+int connect_begin(const struct endpoints *endpoints, int fd)
 {
-    return connect(fd, (const struct sockaddr *)&dial->target,
-                   dial->target_bytes) < 0 ? errno : 0;
+    return connect(fd, (const struct sockaddr *)&endpoints->target,
+                   endpoints->target_bytes) < 0 ? errno : 0;
 }
 
 static uint64_t count_open(void)
@@ -148,7 +150,7 @@ static uint64_t count_open(void)
     return count > 3 ? count - 3 : 3;      /* ".", ".." and the directory */
 }
 
-uint64_t dial_descriptors_left(void)
+uint64_t connect_descriptors_left(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-struct dial {
+struct endpoints {
     struct sockaddr_storage target;
     socklen_t target_bytes;
     uint32_t first_source, source_count;   /* IPv4, host order; count 0: any */
@@ -22,29 +22,30 @@ struct dial {
 
 /* Resolves "HOST:PORT" or "[V6]:PORT", PORT 1 to 65535. NULL, or what is wrong
  * with it. */
-const char *dial_parse_target(const char *text, struct dial *dial);
+const char *connect_parse_target(const char *text, struct endpoints *endpoints);
 
 /* Parses "FIRST-LAST" or one address, IPv4, at most 2^32 - 1 of them. False
  * when it is neither. */
-bool dial_parse_sources(const char *text, struct dial *dial);
+bool connect_parse_sources(const char *text, struct endpoints *endpoints);
 
 /* Binds a socket to the first and to the last source and closes it. 0, or the
  * errno of the one that cannot be bound, whose address is put into `text`. */
-enum { DIAL_ADDRESS_BYTES = 16 };          /* 255.255.255.255 and the end */
-int dial_try_sources(const struct dial *dial, char text[DIAL_ADDRESS_BYTES]);
+enum { ADDRESS_BYTES = 16 };          /* 255.255.255.255 and the end */
+int connect_try_sources(const struct endpoints *endpoints,
+                        char text[ADDRESS_BYTES]);
 
 /* Whether the target is in 127/8, to which every address there may connect. */
-bool dial_is_loopback(const struct dial *dial);
+bool connect_is_loopback(const struct endpoints *endpoints);
 
 /* A new non-blocking TCP socket, without Nagle's delay, bound to the source of
  * connection number `who`. -1 with errno when there is none. */
-int dial_socket(const struct dial *dial, uint32_t who);
+int connect_socket(const struct endpoints *endpoints, uint32_t who);
 
 /* Starts to connect. 0 or errno; EINPROGRESS is the usual answer. */
-int dial_connect(const struct dial *dial, int fd);
+int connect_begin(const struct endpoints *endpoints, int fd);
 
 /* Raises this process' limit of descriptors as far as the system lets it;
  * returns how many more it may open. */
-uint64_t dial_descriptors_left(void);
+uint64_t connect_descriptors_left(void);
 
 #endif

@@ -77,20 +77,20 @@ bool delay_parse(const char *text, struct delay *delay)
     return true;
 }
 
-uint64_t delay_draw(const struct delay *delay, struct dice *dice)
+uint64_t delay_draw(const struct delay *delay, struct rng *rng)
 {
     double ns = delay->mean_ns;
     switch (delay->kind) {
     case DELAY_FIXED:
         break;
     case DELAY_UNIFORM:
-        ns += (2 * dice_unit(dice) - 1) * delay->spread_ns;
+        ns += (2 * rng_unit(rng) - 1) * delay->spread_ns;
         break;
     case DELAY_EXPONENTIAL:
-        ns = dice_exponential(dice, ns);
+        ns = rng_exponential(rng, ns);
         break;
     case DELAY_BIMODAL:
-        ns += dice_roll(dice) >> 63 ? delay->spread_ns : -delay->spread_ns;
+        ns += rng_next(rng) >> 63 ? delay->spread_ns : -delay->spread_ns;
         break;
     }
     return ns > 0 ? (uint64_t)(ns + 0.5) : 0;

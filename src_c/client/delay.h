@@ -34,7 +34,7 @@ bool delay_parse(const char *text, struct delay *delay);
 double delay_parse_time(const char *text, const char **end);
 
 /* One draw, in nanoseconds. */
-uint64_t delay_draw(const struct delay *delay, struct dice *dice);
+uint64_t delay_draw(const struct delay *delay, struct rng *rng);
 
 const char *delay_name(enum delay_kind kind);
 

@@ -5,15 +5,15 @@
 
 static double gap_ns(struct pace *p)
 {
-    return p->kind == PACE_POISSON ? dice_exponential(&p->dice, p->gap_ns)
+    return p->kind == PACE_POISSON ? rng_exponential(&p->rng, p->gap_ns)
                                    : p->gap_ns;
 }
 
 struct pace pace_make(enum pace_kind kind, double rate, double phase,
-                      uint64_t start_ns, struct dice dice)
+                      uint64_t start_ns, struct rng rng)
 {
     struct pace p = {.kind = kind, .gap_ns = (double)NS_PER_S / rate,
-                     .start_ns = start_ns, .dice = dice};
+                     .start_ns = start_ns, .rng = rng};
     p.next_ns = kind == PACE_POISSON ? gap_ns(&p) : phase * p.gap_ns;
     return p;
 }

@@ -21,14 +21,14 @@ struct pace {
     enum pace_kind kind;
     double gap_ns, next_ns;
     uint64_t start_ns;
-    struct dice dice;
+    struct rng rng;
 };
 
 /* A schedule of `rate` per second from start_ns on. `phase`, 0 <= phase < 1,
  * shifts the first of equal gaps, so that several threads interleave; poisson
- * schedules differ by their dice and add up without it. */
+ * schedules differ by their rng and add up without it. */
 struct pace pace_make(enum pace_kind kind, double rate, double phase,
-                      uint64_t start_ns, struct dice dice);
+                      uint64_t start_ns, struct rng rng);
 
 /* When the next arrival is due, in ns of the clock that start_ns is of. */
 static inline uint64_t pace_due_ns(const struct pace *p)

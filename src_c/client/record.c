@@ -36,11 +36,11 @@ static bool in_window(const struct record *r, uint64_t ns)
     return ns >= r->from_ns && ns < r->to_ns;
 }
 
-struct slice *record_slice(struct record *r, uint64_t now_ns)
+struct timeline_row *record_timeline(struct record *r, uint64_t now_ns)
 {
     uint64_t i = now_ns > r->start_ns
-                     ? (now_ns - r->start_ns) / (SLICE_MS * NS_PER_MS) : 0;
-    return &r->slices[i < SLICES ? i : SLICES - 1];
+                     ? (now_ns - r->start_ns) / (TIMELINE_MS * NS_PER_MS) : 0;
+    return &r->timeline[i < TIMELINE_ROWS ? i : TIMELINE_ROWS - 1];
 }
 
 static void raise_to(uint64_t *max, uint64_t value)
@@ -53,7 +53,7 @@ void record_answer(struct record *r, struct row *row, uint64_t intended_ns,
                    uint64_t sent_ns, uint64_t now_ns)
 {
     uint64_t response_ns = now_ns - intended_ns;
-    struct slice *slice = record_slice(r, now_ns);
+    struct timeline_row *slice = record_timeline(r, now_ns);
     slice->requests++;
     raise_to(&slice->max_response_ns, response_ns);
     r->completed++;
@@ -89,7 +89,7 @@ void record_received(struct record *r, struct row *row, uint64_t bytes,
 {
     r->bytes_received += bytes;
     row->bytes_in += bytes;
-    record_slice(r, now_ns)->bytes += bytes;
+    record_timeline(r, now_ns)->bytes += bytes;
     if (in_window(r, now_ns))
         r->window_bytes += bytes;
 }
@@ -100,7 +100,7 @@ void record_failure(struct record *r, struct row *row, enum failure kind,
     r->failures[kind]++;
     row->error = (uint8_t)kind;
     if (r->start_ns)
-        record_slice(r, now_ns)->errors++;
+        record_timeline(r, now_ns)->errors++;
 }
 
 void record_merge(struct record *into, const struct record *from)

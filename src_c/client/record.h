@@ -1,6 +1,6 @@
 /* record.h -- what was seen, kept per thread and merged by rule.
  *
- * Each thread of the client (a crew) writes one record, one timeline, and one
+ * Each thread of the client writes one record, one timeline, and one
  * row per connection, alone and without locks, into memory that the client's
  * processes share. Afterwards counters are added, histograms merged, maxima
  * taken; nothing is averaged over threads.
@@ -36,9 +36,10 @@ enum failure {
 /* "reset", "closed", …; "" for FAIL_NONE. The names are the JSON's. */
 const char *failure_name(enum failure kind);
 
-enum { SLICE_MS = 100, SLICES = 36000 };   /* an hour; the last one takes on */
+/* An hour; the last row takes on what comes after. */
+enum { TIMELINE_MS = 100, TIMELINE_ROWS = 36000 };
 
-struct slice {                             /* 100 ms of the timeline */
+struct timeline_row {                             /* 100 ms of the timeline */
     uint64_t requests, bytes, errors, max_response_ns, active;
 };
 
@@ -61,10 +62,10 @@ struct record {
     uint64_t window_requests, window_bytes;
     uint64_t reconnects;
     uint64_t failures[FAIL_KINDS];
-    uint64_t cpu_user_ns, cpu_system_ns;   /* whole life of the crew */
+    uint64_t cpu_user_ns, cpu_system_ns;   /* whole life of the thread */
     uint64_t window_cpu_ns, window_spin_ns;
     uint64_t probed, probed_waiting;       /* see client_probe.c */
-    int end;                               /* enum board_stop */
+    int end;                               /* enum stop_reason */
     const char *engine;                    /* its name */
     struct hist response;                  /* from when a request was due */
     struct hist service;                   /* from when it left */
@@ -73,7 +74,7 @@ struct record {
                                               was due until it was done; else
                                               from when the engine woke until
                                               the answer's turn */
-    struct slice *slices;                  /* SLICES of them */
+    struct timeline_row *timeline;                  /* TIMELINE_ROWS of them */
 };
 
 /* When the load begins and which part of it is measured. */
@@ -81,7 +82,7 @@ void record_begin(struct record *r, uint64_t start_ns, uint64_t from_ns,
                   uint64_t to_ns);
 
 /* The slice that a moment belongs to. */
-struct slice *record_slice(struct record *r, uint64_t now_ns);
+struct timeline_row *record_timeline(struct record *r, uint64_t now_ns);
 
 /* An answer was complete; its request was due at `intended`, left at `sent`. */
 void record_answer(struct record *r, struct row *row, uint64_t intended_ns,

@@ -3,10 +3,10 @@
 
 #include <assert.h>
 
-void user_dial(struct user *u, int fd, uint64_t now_ns)
+void user_connect(struct user *u, int fd, uint64_t now_ns)
 {
     assert(u->state == USER_AWAY);
-    u->state = USER_DIALING;
+    u->state = USER_CONNECTING;
     u->fd = fd;
     u->since_ns = now_ns;
     u->asked_here = 0;
@@ -15,17 +15,17 @@ void user_dial(struct user *u, int fd, uint64_t now_ns)
 
 void user_connected(struct user *u, uint64_t now_ns)
 {
-    assert(u->state == USER_DIALING);
+    assert(u->state == USER_CONNECTING);
     u->state = USER_READY;
     u->opened_ns = now_ns;
     u->row->established++;
 }
 
 void user_ask(struct user *u, const struct asks *asks, bool last,
-              uint64_t intended_ns, uint64_t now_ns, struct dice *dice)
+              uint64_t intended_ns, uint64_t now_ns, struct rng *rng)
 {
     assert(u->state == USER_READY);
-    ask_make(asks, &u->ask, u->who, u->asked, last, dice);
+    ask_make(asks, &u->ask, u->who, u->asked, last, rng);
     u->state = USER_ASKING;
     u->asked++;
     u->asked_here++;
@@ -82,7 +82,7 @@ void user_hang_up(struct user *u, bool for_good, uint64_t now_ns)
         u->row->session_ns += now_ns - u->opened_ns;
     u->opened_ns = 0;
     u->fd = -1;
-    u->turn++;
+    u->generation++;
     u->blocked = false;
     u->state = for_good ? USER_GONE : USER_AWAY;
 }

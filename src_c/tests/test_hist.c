@@ -41,9 +41,9 @@ static int ascending(const void *x, const void *y)
 /* Another way to know a quantile: sort. */
 static void quantiles_agree_with_sorting(void)
 {
-    struct dice dice = dice_make(1, 1);
+    struct rng rng = rng_make(1, 1);
     for (int i = 0; i < VALUES; i++) {
-        values[i] = (uint64_t)(exp(dice_unit(&dice) * 18) * 1000);
+        values[i] = (uint64_t)(exp(rng_unit(&rng) * 18) * 1000);
         hist_add(i % 2 ? &a : &b, values[i]);
     }
     hist_merge(&both, &a);

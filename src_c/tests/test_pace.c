@@ -1,10 +1,10 @@
-/* test_pace.c -- schedules, byte rates, delays, agendas, fifos. */
+/* test_pace.c -- schedules, byte rates, delays, wakeups, backlogs. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/agenda.h"
+#include "client/wakeups.h"
 #include "common/clock.h"
 #include "client/delay.h"
 #include "client/backlog.h"
@@ -14,7 +14,7 @@ enum { ARRIVALS = 200000 };
 
 static void paced_arrivals_are_equally_far_apart(void)
 {
-    struct pace p = pace_make(PACE_PACED, 1000, 0.25, 500, dice_make(1, 1));
+    struct pace p = pace_make(PACE_PACED, 1000, 0.25, 500, rng_make(1, 1));
     for (uint64_t i = 0; i < 1000; i++)
         assert(pace_next(&p) == 500 + 250000 + i * NS_PER_MS);
 }
@@ -22,7 +22,7 @@ static void paced_arrivals_are_equally_far_apart(void)
 /* Stalled at 3 ms for 7 ms: one goes at once, the others keep their gaps. */
 static void what_was_held_up_is_not_made_up_for(void)
 {
-    struct pace p = pace_make(PACE_PACED, 1000, 0, 500, dice_make(1, 1));
+    struct pace p = pace_make(PACE_PACED, 1000, 0, 500, rng_make(1, 1));
     for (uint64_t i = 0; i < 3; i++)
         assert(pace_next(&p) == 500 + i * NS_PER_MS);
     pace_put_off(&p, 10 * NS_PER_MS);
@@ -35,7 +35,7 @@ static void what_was_held_up_is_not_made_up_for(void)
 /* Gaps of a Poisson process: mean = deviation = 1 / rate. */
 static void poisson_gaps_have_mean_and_deviation_of_the_rate(void)
 {
-    struct pace p = pace_make(PACE_POISSON, 50000, 0, 0, dice_make(7, 1));
+    struct pace p = pace_make(PACE_POISSON, 50000, 0, 0, rng_make(7, 1));
     double sum = 0, squares = 0, last = 0;
     for (int i = 0; i < ARRIVALS; i++) {
         double due = (double)pace_next(&p), gap = due - last;
@@ -51,9 +51,9 @@ static void poisson_gaps_have_mean_and_deviation_of_the_rate(void)
 
 static void the_seed_fixes_the_schedule(void)
 {
-    struct pace p = pace_make(PACE_POISSON, 1e4, 0, 99, dice_make(3, 1));
-    struct pace q = pace_make(PACE_POISSON, 1e4, 0, 99, dice_make(3, 1));
-    struct pace r = pace_make(PACE_POISSON, 1e4, 0, 99, dice_make(4, 1));
+    struct pace p = pace_make(PACE_POISSON, 1e4, 0, 99, rng_make(3, 1));
+    struct pace q = pace_make(PACE_POISSON, 1e4, 0, 99, rng_make(3, 1));
+    struct pace r = pace_make(PACE_POISSON, 1e4, 0, 99, rng_make(4, 1));
     unsigned same = 0;
     for (int i = 0; i < 1000; i++) {
         uint64_t due = pace_next(&p);
@@ -86,10 +86,10 @@ static struct delay delay_of(const char *text)
 static void check_delay(const char *text, double mean_ms, double sd_ms)
 {
     struct delay d = delay_of(text);
-    struct dice dice = dice_make(11, 2);
+    struct rng rng = rng_make(11, 2);
     double sum = 0, squares = 0;
     for (int i = 0; i < ARRIVALS; i++) {
-        double ms = (double)delay_draw(&d, &dice) / 1e6;
+        double ms = (double)delay_draw(&d, &rng) / 1e6;
         sum += ms;
         squares += ms * ms;
     }
@@ -120,39 +120,39 @@ static void wrong_delays_are_refused(void)
         assert(!delay_parse(wrong[i], &d));
 }
 
-static void an_agenda_gives_back_in_order(void)
+static void wakeups_come_in_order(void)
 {
-    struct agenda a = {0};
-    struct dice dice = dice_make(5, 5);
+    struct wakeups a = {0};
+    struct rng rng = rng_make(5, 5);
     for (uint32_t i = 0; i < 5000; i++)
-        assert(agenda_add(&a, dice_below(&dice, 1000), i));
+        assert(wakeups_add(&a, rng_below(&rng, 1000), i));
     for (uint64_t last = 0; a.count;) {
-        assert(agenda_due_ns(&a) >= last);
-        last = agenda_take(&a).due_ns;
+        assert(wakeups_due_ns(&a) >= last);
+        last = wakeups_take(&a).due_ns;
         if (last % 7 == 0 && last < 900)   /* grow while shrinking */
-            assert(agenda_add(&a, last + 50, 1));
+            assert(wakeups_add(&a, last + 50, 1));
     }
-    assert(agenda_due_ns(&a) == UINT64_MAX);
-    agenda_free(&a);
+    assert(wakeups_due_ns(&a) == UINT64_MAX);
+    wakeups_free(&a);
 }
 
-static void fifos_share_an_array_and_keep_their_order(void)
+static void backlogs_share_an_array_and_keep_their_order(void)
 {
-    struct fifos f = {0};
+    struct backlog f = {0};
     uint32_t first[3] = {0}, last[3] = {0};
     uint64_t put[3] = {0}, taken[3] = {0};
-    struct dice dice = dice_make(8, 8);
+    struct rng rng = rng_make(8, 8);
     for (int i = 0; i < 100000; i++) {
-        uint64_t k = dice_below(&dice, 3);
+        uint64_t k = rng_below(&rng, 3);
         if (first[k])
-            assert(fifo_first_ns(&f, first[k]) == taken[k]);
-        if (first[k] && dice_below(&dice, 2))
-            assert(fifo_take(&f, &first[k], &last[k]) == taken[k]++);
+            assert(backlog_first_ns(&f, first[k]) == taken[k]);
+        if (first[k] && rng_below(&rng, 2))
+            assert(backlog_take(&f, &first[k], &last[k]) == taken[k]++);
         else if (put[k] - taken[k] < 500)
-            assert(fifo_put(&f, &first[k], &last[k], put[k]++));
+            assert(backlog_put(&f, &first[k], &last[k], put[k]++));
     }
     assert(f.count <= 1500);               /* entries are used again */
-    fifo_free(&f);
+    backlog_free(&f);
 }
 
 int main(void)
@@ -164,8 +164,8 @@ int main(void)
     a_meter_spaces_messages_by_their_bytes();
     spread_leaves_the_mean_alone();
     wrong_delays_are_refused();
-    an_agenda_gives_back_in_order();
-    fifos_share_an_array_and_keep_their_order();
+    wakeups_come_in_order();
+    backlogs_share_an_array_and_keep_their_order();
     puts("test_pace: passed");
     return 0;
 }

@@ -11,7 +11,7 @@
 #include "client/ask.h"
 #include "client/user.h"
 
-static struct dice dice;
+static struct rng rng;
 
 static struct asks asks_of(enum ask_workload workload)
 {
@@ -39,17 +39,17 @@ static void echoes_are_compared_byte_by_byte(void)
     struct ask ask;
     char copy[301];
     for (uint64_t i = 0; i < 600; i++) {
-        ask_make(&asks, &ask, i % 7, i, false, &dice);
+        ask_make(&asks, &ask, i % 7, i, false, &rng);
         size_t n = ask.out_bytes;
         assert(n >= 1 && n <= 300);
         memcpy(copy, ask.out, n);
         assert(feed(&asks, &ask, copy, n, 1 + i % 5) == ASK_DONE);
-        ask_make(&asks, &ask, i % 7, i, false, &dice);
+        ask_make(&asks, &ask, i % 7, i, false, &rng);
         n = ask.out_bytes;
         memcpy(copy, ask.out, n);
         copy[i % n] ^= 1;                  /* one bit anywhere is noticed */
         assert(feed(&asks, &ask, copy, n, 1 + i % 5) == ASK_MISMATCH);
-        ask_make(&asks, &ask, i % 7, i, false, &dice);
+        ask_make(&asks, &ask, i % 7, i, false, &rng);
         n = ask.out_bytes;
         memcpy(copy, ask.out, n);
         copy[n] = 0;                       /* so is a byte too many */
@@ -67,10 +67,10 @@ static void requests_differ_by_connection_and_number(void)
     asks.size_min = 64;
     asks.size_max = 64;
     for (uint64_t i = 0; i < 1000; i++) {
-        ask_make(&asks, &a, i, 5, false, &dice);
-        ask_make(&asks, &b, i + 1, 5, false, &dice);
+        ask_make(&asks, &a, i, 5, false, &rng);
+        ask_make(&asks, &b, i + 1, 5, false, &rng);
         same += memcmp(a.out, b.out, 64) == 0;
-        ask_make(&asks, &b, i, 6, false, &dice);
+        ask_make(&asks, &b, i, 6, false, &rng);
         same += memcmp(a.out, b.out, 64) == 0;
     }
     assert(same < 10);
@@ -82,7 +82,7 @@ static void check_work(const char *answer, enum ask_verdict expected)
     struct asks asks = asks_of(ASK_WORK);
     struct ask ask;
     for (size_t piece = 1; piece <= strlen(answer); piece++) {
-        ask_make(&asks, &ask, 0, 0, false, &dice);
+        ask_make(&asks, &ask, 0, 0, false, &rng);
         assert(strncmp(ask.out, "2000 ", 5) == 0);
         assert(ask.out[ask.out_bytes - 1] == '\n');
         assert(feed(&asks, &ask, answer, strlen(answer), piece) == expected);
@@ -106,7 +106,7 @@ static void check_http(const char *answer, enum ask_verdict expected,
     struct asks asks = asks_of(ASK_HTTP);
     struct ask ask;
     for (size_t piece = 1; piece <= strlen(answer); piece++) {
-        ask_make(&asks, &ask, 0, 0, false, &dice);
+        ask_make(&asks, &ask, 0, 0, false, &rng);
         assert(strncmp(ask.out, "GET /page HTTP/1.1\r\nHost: host:1\r\n", 34)
                == 0);
         assert(feed(&asks, &ask, answer, strlen(answer), piece) == expected);
@@ -142,11 +142,11 @@ static void http_body_may_end_with_the_stream(void)
     struct asks asks = asks_of(ASK_HTTP);
     struct ask ask;
     const char *answer = "HTTP/1.0 200 OK\r\n\r\nall of this";
-    ask_make(&asks, &ask, 0, 0, true, &dice);
+    ask_make(&asks, &ask, 0, 0, true, &rng);
     assert(strstr(ask.out, "Connection: close\r\n"));
     assert(feed(&asks, &ask, answer, strlen(answer), 3) == ASK_MORE);
     assert(ask_end(&asks, &ask) == ASK_DONE);
-    ask_make(&asks, &ask, 0, 0, true, &dice);
+    ask_make(&asks, &ask, 0, 0, true, &rng);
     assert(feed(&asks, &ask, answer, 10, 3) == ASK_MORE);
     assert(ask_end(&asks, &ask) == ASK_MORE);
     asks_free(&asks);
@@ -161,12 +161,12 @@ static void a_user_goes_round(void)
     const char *out;
     char copy[300];
     size_t n;
-    user_dial(&u, 5, 100);
+    user_connect(&u, 5, 100);
     user_connected(&u, 200);
     assert(u.state == USER_READY && row.established == 1);
     assert(user_receive(&u, &asks, "x", 1) == USER_GARBLED);
     for (int i = 0; i < 3; i++) {
-        user_ask(&u, &asks, false, 1000, 1100, &dice);
+        user_ask(&u, &asks, false, 1000, 1100, &rng);
         out = user_outgoing(&u, &n);
         memcpy(copy, out, n);
         user_sent(&u, 1);
@@ -174,11 +174,11 @@ static void a_user_goes_round(void)
         assert(user_receive(&u, &asks, copy, n) == USER_ANSWERED);
         assert(u.state == USER_READY && u.asked == 1u + (unsigned)i);
     }
-    uint32_t turn = u.turn;
+    uint32_t generation = u.generation;
     user_hang_up(&u, false, 700);
-    assert(u.state == USER_AWAY && u.fd == -1 && u.turn != turn);
+    assert(u.state == USER_AWAY && u.fd == -1 && u.generation != generation);
     assert(row.session_ns == 500);
-    user_dial(&u, 6, 800);
+    user_connect(&u, 6, 800);
     user_hang_up(&u, true, 900);
     assert(u.state == USER_GONE && row.session_ns == 500);
     asks_free(&asks);
@@ -190,9 +190,9 @@ static void an_answer_before_the_request_has_left_is_wrong(void)
     struct row row = {0};
     struct user u = {.fd = -1, .row = &row};
     size_t n;
-    user_dial(&u, 5, 100);
+    user_connect(&u, 5, 100);
     user_connected(&u, 200);
-    user_ask(&u, &asks, false, 300, 300, &dice);
+    user_ask(&u, &asks, false, 300, 300, &rng);
     const char *out = user_outgoing(&u, &n);
     user_sent(&u, n - 1);
     assert(user_receive(&u, &asks, out, n) == USER_GARBLED);
@@ -202,7 +202,7 @@ static void an_answer_before_the_request_has_left_is_wrong(void)
 
 int main(void)
 {
-    dice = dice_make(1, 1);
+    rng = rng_make(1, 1);
     echoes_are_compared_byte_by_byte();
     requests_differ_by_connection_and_number();
     work_answers_a_number_that_is_large_enough();

@@ -1,13 +1,13 @@
-/* agenda.c -- see agenda.h. Children of entry i are 2i + 1 and 2i + 2. */
-#include "agenda.h"
+/* wakeups.c -- see wakeups.h. Children of entry i are 2i + 1 and 2i + 2. */
+#include "wakeups.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-static bool agenda_grow(struct agenda *a)
+static bool wakeups_grow(struct wakeups *a)
 {
     size_t room = a->room ? 2 * a->room : 64;
-    struct agenda_entry *heap = realloc(a->heap, room * sizeof *heap);
+    struct wakeup *heap = realloc(a->heap, room * sizeof *heap);
     if (!heap)
         return false;
     a->heap = heap;
@@ -15,21 +15,21 @@ static bool agenda_grow(struct agenda *a)
     return true;
 }
 
-bool agenda_add(struct agenda *a, uint64_t due_ns, uint32_t who)
+bool wakeups_add(struct wakeups *a, uint64_t due_ns, uint32_t who)
 {
-    if (a->count == a->room && !agenda_grow(a))
+    if (a->count == a->room && !wakeups_grow(a))
         return false;
     size_t i = a->count++;
     for (; i > 0 && a->heap[(i - 1) / 2].due_ns > due_ns; i = (i - 1) / 2)
         a->heap[i] = a->heap[(i - 1) / 2];
-    a->heap[i] = (struct agenda_entry){due_ns, who};
+    a->heap[i] = (struct wakeup){due_ns, who};
     return true;
 }
 
-struct agenda_entry agenda_take(struct agenda *a)
+struct wakeup wakeups_take(struct wakeups *a)
 {
     assert(a->count > 0);
-    struct agenda_entry first = a->heap[0], last = a->heap[--a->count];
+    struct wakeup first = a->heap[0], last = a->heap[--a->count];
     size_t i = 0, child;
     while ((child = 2 * i + 1) < a->count) {
         if (child + 1 < a->count
@@ -44,8 +44,8 @@ struct agenda_entry agenda_take(struct agenda *a)
     return first;
 }
 
-void agenda_free(struct agenda *a)
+void wakeups_free(struct wakeups *a)
 {
     free(a->heap);
-    *a = (struct agenda){0};
+    *a = (struct wakeups){0};
 }
