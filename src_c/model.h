@@ -26,6 +26,7 @@ enum trait {
     OWN_LISTENERS = 1 << 6,  /* each worker listens on a socket of its own */
     TWO_EACH = 1 << 7,       /* with WORKER_EACH: makes two */
     WORKER_GROUPS = 1 << 8,  /* makes a thread for each group of connections */
+    TIMES_OUT = 1 << 9,      /* takes --timeout-…: see conn_deadline_ns() */
 };
 
 /* The flags of the command line, checked. */
@@ -37,6 +38,8 @@ struct options {
     unsigned backlog;
     unsigned queue;
     const char *log_path;    /* or NULL */
+    uint64_t timeout_ns[TIMEOUTS];      /* 0: no limit */
+    bool timed;              /* there is a limit among them */
     struct workload_options workload;
 };
 

@@ -33,6 +33,7 @@ struct step {
     const char *reply;  /* from upstream: everything since WANT_ASK */
     size_t reply_bytes;
     bool reply_failed;  /* upstream is away, too slow, or broke off */
+    bool timed_out;     /* what began in `in` took too long: answer, close */
     char *room;         /* scratch to build an answer in, until we return */
     size_t room_bytes;
 
@@ -41,6 +42,7 @@ struct step {
     size_t out_bytes;
     const char *ask;    /* with WANT_ASK; 0 bytes: more of the same reply */
     size_t ask_bytes;
+    bool in_body;       /* with WANT_READ: for the rest of a request's body */
     bool hang_up;       /* the reply made no sense: trust upstream no more */
     uint64_t wake_ns;   /* with WANT_SLEEP */
     unsigned requests;  /* how many were finished by this call */

@@ -75,6 +75,7 @@ class Stats(Facts):
     bytes_in: int = 0
     bytes_out: int = 0
     errors: dict[str, int] = {}
+    timeouts: dict[str, int] = {}
     workers_started: int | None = None
     requests_per_worker: list[int] = []
     processes: int | None = None

@@ -2,21 +2,51 @@
 #include "blocking.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 
+#include "common/clock.h"
 #include "redis/redis_blocking.h"
 #include "server/net.h"
 #include "server/stop.h"
 
+/* With --timeout-…: waits until the socket is ready, for `events` of poll(2),
+ * or the deadline has passed: then false, with EAGAIN. (SO_RCVTIMEO bounds one
+ * recv(): a client that sends a byte now and then would start it anew.) A stop
+ * that is overdue has shut the socket, which makes it ready. */
+static bool in_time(const struct conn *conn, short events)
+{
+    struct pollfd client = {.fd = conn->fd, .events = events};
+    uint64_t now = clock_now_ns(), end = conn_deadline_ns(conn);
+    if (now < end) {
+        struct timespec left = clock_timespec(end - now);
+        int n = ppoll(&client, 1, &left, NULL);
+        if (n != 0)
+            return n > 0; /* or EINTR, and it is asked again */
+    }
+    errno = EAGAIN;
+    return false;
+}
+
 static ssize_t kernel_receive(struct conn *conn, char *buffer, size_t size)
 {
+    bool timed = conn_deadline_ns(conn) != UINT64_MAX;
+    if (timed && !in_time(conn, POLLIN))
+        return -1;
     return recv(conn->fd, buffer, size, 0);
 }
 
+/* A socket with some room takes what fits; a send() that blocks would wait for
+ * the rest. */
 static ssize_t kernel_send(struct conn *conn)
 {
     struct span out = conn_unsent(conn);
-    return send(conn->fd, out.bytes, out.length, MSG_NOSIGNAL);
+    bool timed = conn_deadline_ns(conn) != UINT64_MAX;
+    int flags = MSG_NOSIGNAL | (timed ? MSG_DONTWAIT : 0);
+    ssize_t n = send(conn->fd, out.bytes, out.length, flags);
+    if (n < 0 && errno == EAGAIN && in_time(conn, POLLOUT))
+        errno = EINTR; /* try again */
+    return n;
 }
 
 static void kernel_sleep_until(struct conn *conn, uint64_t ns)
@@ -34,6 +64,8 @@ const struct blocking_calls blocking_kernel = {
 
 static enum want on_failure(struct conn *conn, enum want again)
 {
+    if (errno == EAGAIN)
+        return conn_timed_out(conn);
     return errno == EINTR ? again : conn_failed(conn, errno);
 }
 

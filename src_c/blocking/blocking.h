@@ -11,7 +11,8 @@
 
 #include "server/conn.h"
 
-/* How the loop waits. recv and send return a count, or -1 with errno. */
+/* How the loop waits. recv and send return a count, or -1 with errno: EAGAIN
+ * says that conn_deadline_ns() has passed. */
 struct blocking_calls {
     ssize_t (*receive)(struct conn *conn, char *buffer, size_t size);
     ssize_t (*send)(struct conn *conn);          /* conn_unsent() */

@@ -13,6 +13,7 @@ static const char *reason(int status)
     case 403: return "403 Forbidden";
     case 404: return "404 Not Found";
     case 405: return "405 Method Not Allowed";
+    case 408: return "408 Request Timeout";
     case 411: return "411 Length Required";
     case 413: return "413 Content Too Large";
     case 414: return "414 URI Too Long";

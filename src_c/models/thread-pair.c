@@ -21,6 +21,7 @@
 
 #include "blocking/blocking.h"
 #include "blocking/threads.h"
+#include "common/clock.h"
 
 enum { OUTBOX = 16 * 1024 };
 
@@ -31,7 +32,8 @@ struct outbox {
     int fd;
     size_t first, length;
     uint64_t sent;
-    int error;             /* of the writer's send, which then has left */
+    int error;             /* of the writer's send, which then has left;
+                            * EAGAIN: the client read nothing for too long */
     bool counted;          /* an error of this connection, by the reader */
     bool ended;            /* the reader will put nothing more */
     char *ring;            /* OUTBOX bytes */
@@ -134,6 +136,32 @@ static ssize_t put_in(struct conn *conn)
     return n;
 }
 
+/* With --timeout-idle: how long a send() of the writer may wait. */
+static void limit_sends(struct server *server, int fd)
+{
+    uint64_t ns = server->options.timeout_ns[TIMEOUT_IDLE];
+    struct timeval limit = {.tv_sec = (time_t)(ns / NS_PER_S),
+                            .tv_usec = (suseconds_t)(ns % NS_PER_S / 1000)};
+    if (ns)
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+/* The reader has given up on a client, which may be stuck in the writer, and
+ * unlike that it has an answer left to give, such as 408: for a moment. */
+enum { LAST_ANSWER_MS = 100 };
+
+static void join_writer(struct conn *conn, pthread_t writer)
+{
+    uint64_t until_ns = clock_now_ns() + LAST_ANSWER_MS * NS_PER_MS;
+    struct timespec until = clock_timespec(until_ns);
+    if (conn->timed_out &&
+        pthread_clockjoin_np(writer, NULL, CLOCK_MONOTONIC, &until) == 0)
+        return;
+    if (conn->timed_out)
+        shutdown(conn->fd, SHUT_RDWR);
+    pthread_join(writer, NULL);
+}
+
 static void end(struct outbox *box)
 {
     pthread_mutex_lock(&box->lock);
@@ -151,8 +179,10 @@ static void read_all(struct conn *conn, struct blocking_buffers *buffers,
     calls.send = put_in;
     blocking_converse(conn, buffers->in, sizeof buffers->in, &calls);
     end(box);
-    pthread_join(writer, NULL);
-    if (box->error && !box->counted)
+    join_writer(conn, writer);
+    if (box->error == EAGAIN)
+        conn_timed_out(conn);
+    else if (box->error && !box->counted && !conn->timed_out)
         conn_failed(conn, box->error);
     conn->bytes_out = box->sent;
     conn_close(conn);
@@ -174,6 +204,7 @@ static void serve_pair(struct server *server, const struct arrival *arrival)
         return;
     }
     stats_add(&server->stats->workers_started, 1);
+    limit_sends(server, arrival->fd);
     struct conn *conn =
         conn_open(&worker, arrival->fd, &arrival->peer, pair_extra);
     if (conn) {

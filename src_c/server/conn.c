@@ -15,6 +15,42 @@
 
 enum { DRAINS = 16 };
 
+/* Whose end deadline_ns is: one of enum timeout while it reads, or: */
+enum { TIMING_NOTHING = TIMEOUTS, TIMING_WRITE };
+
+/* --- deadlines -------------------------------------------------------- */
+
+static const struct options *options_of(const struct conn *conn)
+{
+    return &conn->worker->server->options;
+}
+
+static void deadline_set(struct conn *conn, uint8_t timing)
+{
+    uint64_t limit_ns = 0;
+    if (timing != TIMING_NOTHING)
+        limit_ns = options_of(conn)->timeout_ns[timing == TIMING_WRITE
+                                                    ? TIMEOUT_IDLE
+                                                    : timing];
+    conn->timing = timing;
+    conn->deadline_ns = limit_ns ? clock_now_ns() + limit_ns : UINT64_MAX;
+}
+
+/* To be called when bytes came or went. What begins anew at each such time is
+ * only the patience with somebody who has begun nothing or reads his answer; a
+ * request's head and its body have one deadline each. */
+static void deadline_move(struct conn *conn)
+{
+    uint8_t timing = conn->want == WANT_READ    ? conn->phase
+                     : conn->want == WANT_WRITE ? TIMING_WRITE
+                                                : TIMING_NOTHING;
+    bool begun = timing == TIMEOUT_HEADER || timing == TIMEOUT_BODY;
+    if (timing != conn->timing || !begun)
+        deadline_set(conn, timing);
+}
+
+/* --- from open to close ----------------------------------------------- */
+
 struct conn *conn_open(struct worker *worker, int fd,
                        const struct sockaddr_in6 *peer, size_t extra)
 {
@@ -32,6 +68,7 @@ struct conn *conn_open(struct worker *worker, int fd,
     conn->peer = *peer;
     conn->session = session ? conn + 1 : NULL;
     conn->opened_ns = clock_now_ns();
+    deadline_set(conn, TIMEOUT_IDLE);
     stats_opened(server->stats);
     stop_watch(fd);
     return conn;
@@ -125,6 +162,8 @@ static void kept_drop(struct kept *kept, size_t n)
     kept->length -= (uint32_t)n;
 }
 
+/* --- one step --------------------------------------------------------- */
+
 /* What the workload did not use stays for its next call. */
 static bool keep_unused(struct conn *conn, const struct step *step)
 {
@@ -148,6 +187,8 @@ static bool keep_unused(struct conn *conn, const struct step *step)
 static enum want next_want(struct conn *conn)
 {
     conn->want = conn->out.length > 0 ? WANT_WRITE : conn->after;
+    if (options_of(conn)->timed)
+        deadline_move(conn);
     return (enum want)conn->want;
 }
 
@@ -169,6 +210,9 @@ static enum want step(struct conn *conn, struct step *s)
         return conn_failed(conn, ENOMEM);
     if (conn->after == WANT_READ && conn->ended)
         conn->after = WANT_CLOSE;
+    conn->phase = s->in_body               ? TIMEOUT_BODY
+                  : conn->kept_in.length > 0 ? TIMEOUT_HEADER
+                                             : TIMEOUT_IDLE;
     return next_want(conn);
 }
 
@@ -207,8 +251,11 @@ enum want conn_sent(struct conn *conn, size_t n)
     conn->bytes_out += n;
     conn->out.bytes += n;
     conn->out.length -= n;
-    if (conn->out.length > 0)
+    if (conn->out.length > 0) {
+        if (n > 0 && options_of(conn)->timed)
+            deadline_move(conn);
         return WANT_WRITE;
+    }
     if (conn->kept_out.bytes)
         kept_free(&conn->kept_out);
     bool again = conn->after == WANT_WRITE ||
@@ -240,6 +287,34 @@ enum want conn_replied(struct conn *conn, const char *bytes, size_t n)
 enum want conn_unanswered(struct conn *conn)
 {
     return step_kept(conn, &(struct step){.reply_failed = true});
+}
+
+/* An answer that a client does not read is dropped: it has been given time. */
+static enum want give_up(struct conn *conn)
+{
+    conn->out.length = 0;
+    conn->want = conn->after = WANT_CLOSE;
+    return WANT_CLOSE;
+}
+
+enum want conn_timed_out(struct conn *conn)
+{
+    bool begun = conn->want == WANT_READ && conn->phase != TIMEOUT_IDLE;
+    enum timeout kind = begun ? (enum timeout)conn->phase : TIMEOUT_IDLE;
+    uint64_t limit_ns = options_of(conn)->timeout_ns[kind];
+    if (conn->timed_out)
+        return give_up(conn);
+    stats_timeout(conn->worker->server->stats, kind);
+    conn->timed_out = true;
+    if (!begun)
+        return give_up(conn);
+    step_kept(conn, &(struct step){.timed_out = true});
+    conn->after = WANT_CLOSE;
+    if (conn->out.length == 0)
+        return give_up(conn);
+    if (conn->deadline_ns == UINT64_MAX) /* it may not read that either */
+        conn->deadline_ns = clock_now_ns() + limit_ns;
+    return WANT_WRITE;
 }
 
 enum want conn_failed(struct conn *conn, int error)

@@ -14,6 +14,11 @@
  * wanted only once the last answer is sent. An idle connection holds no
  * buffer: what comes is handled where the model received it, and only an
  * unfinished request or an unsent answer is copied aside.
+ *
+ * With --timeout-… a wait for READ or WRITE has an end, conn_deadline_ns():
+ * a model that still waits then calls conn_timed_out(). A byte that came
+ * moves the end of no request that has begun, so a client that sends one byte
+ * a second ("slow-loris") is cut like one that sends none.
  */
 #ifndef CONN_H
 #define CONN_H
@@ -47,12 +52,16 @@ struct conn {
     bool ended;              /* the client will send no more */
     bool unseen;             /* kept_in holds bytes the workload has not seen */
     bool hang_up;            /* upstream talked nonsense: close the link */
+    uint8_t phase;           /* enum timeout: how far a request has come */
+    uint8_t timing;          /* what deadline_ns is for: TIMING_…, conn.c */
+    bool timed_out;          /* is cut, and may be about to be told so */
     struct worker *worker;
     struct span out;         /* not yet sent; may lie in a shared buffer */
     struct span ask;         /* with WANT_ASK: to be sent upstream */
     struct kept kept_in;     /* a request's beginning */
     struct kept kept_out;    /* where conn_stash() put `out` */
     uint64_t wake_ns;
+    uint64_t deadline_ns;    /* see conn_deadline_ns() */
     uint64_t requests, bytes_in, bytes_out, opened_ns;
     uint64_t credited;       /* requests that are in requests_per_worker */
     struct sockaddr_in6 peer;
@@ -99,6 +108,19 @@ enum want conn_woken(struct conn *conn);
 /* All of upstream's reply so far; or that there will be none. */
 enum want conn_replied(struct conn *conn, const char *bytes, size_t n);
 enum want conn_unanswered(struct conn *conn);
+
+/* When waiting for what is wanted has to end, on clock_now_ns(); UINT64_MAX:
+ * never, as without --timeout-…, and for WANT_SLEEP and WANT_ASK, which end by
+ * themselves. Each call that returns a new want may change it. */
+static inline uint64_t conn_deadline_ns(const struct conn *conn)
+{
+    return conn->deadline_ns;
+}
+
+/* The deadline has passed: counts that by its kind. Returns WANT_CLOSE; or,
+ * where a request had begun and the workload has an answer to that (http: 408),
+ * WANT_WRITE, and closes once that is sent or its own deadline has passed. */
+enum want conn_timed_out(struct conn *conn);
 
 /* recv, send or upstream failed with `error`: counts it. Returns WANT_CLOSE. */
 enum want conn_failed(struct conn *conn, int error);

@@ -54,6 +54,21 @@ static const char *model_worker_kind(const struct model *model)
     return model->traits & FIXED_WORKERS ? "fixed" : "none";
 }
 
+/* What a client holds up that is silent, or sends and reads slowly. */
+static const char *model_slow_client(const struct model *model)
+{
+    if (model->traits & SERIAL)
+        return "holds up all others";
+    if (model->traits & SLOW_HURTS)
+        return "holds one of the workers";
+    if (!(model->traits & WORKER_EACH))
+        return "holds its own state";
+    if (model->traits & TWO_EACH)
+        return "holds two threads of its own";
+    return model->family == PROCESSES ? "holds a process of its own"
+                                      : "holds a thread of its own";
+}
+
 static const char *json_bool(bool value)
 {
     return value ? "true" : "false";
@@ -71,11 +86,13 @@ static void model_print_json(const struct model *m)
     printf("\"available\":%s,\"reason\":", json_bool(!missing));
     printf(missing ? "\"%s\"," : "null,", missing);
     printf("\"concurrent\":%s,\"holds\":\"%s\",\"isolates_slow\":%s,"
-           "\"workers\":\"%s\",\"workers_each\":%d,\"queue\":%s}",
+           "\"workers\":\"%s\",\"workers_each\":%d,\"queue\":%s,",
            json_bool(!(m->traits & SERIAL)), model_holds(m),
            json_bool(!(m->traits & SLOW_HURTS)), model_worker_kind(m),
            m->traits & WORKER_EACH ? 1 + !!(m->traits & TWO_EACH) : 0,
            json_bool(m->traits & HAS_QUEUE));
+    printf("\"slow_client\":\"%s\",\"timeouts\":%s}", model_slow_client(m),
+           json_bool(m->traits & TIMES_OUT));
 }
 
 void model_list_json(void)

@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
+
 enum flag {
     WORKLOAD = 256, LISTEN, WORKERS, N_PROCESSES, BACKLOG, QUEUE,
+    IDLE, HEADER, BODY,                    /* as enum timeout, in its order */
     BUCKETS, DELAY_KIND, REDIS, ROOT,      /* in a row: some workload's own */
     LOG, LIST, HELP,
 };
@@ -21,6 +24,9 @@ static const struct option flags[] = {
     {"processes", required_argument, NULL, N_PROCESSES},
     {"backlog", required_argument, NULL, BACKLOG},
     {"queue", required_argument, NULL, QUEUE},
+    {"timeout-idle", required_argument, NULL, IDLE},
+    {"timeout-header", required_argument, NULL, HEADER},
+    {"timeout-body", required_argument, NULL, BODY},
     {"buckets", required_argument, NULL, BUCKETS},
     {"delay-kind", required_argument, NULL, DELAY_KIND},
     {"redis", required_argument, NULL, REDIS},
@@ -45,6 +51,12 @@ static const char help[] =
     "  --backlog N          of listen(2); the kernel caps it at somaxconn"
     " (4096)\n"
     "  --queue N            places in the queue of a pool (1024)\n"
+    "  --timeout-idle S     seconds until a client is closed that neither asks"
+    " nor\n"
+    "                       reads its answer; 0: never (0)\n"
+    "  --timeout-header S   from a request's first byte to the end of its head"
+    " (0)\n"
+    "  --timeout-body S     from there to the end of its body (0)\n"
     "  --buckets N          work: locked buckets (128)\n"
     "  --delay-kind KIND    work: sleep or spin (sleep)\n"
     "  --redis HOST:PORT    http: where the guestbook is kept\n"
@@ -78,6 +90,22 @@ static unsigned number(const char *flag, const char *text, unsigned least,
         usage("--%s %s: want a whole number from %u to %u", flag, text, least,
               most);
     return (unsigned)value;
+}
+
+enum { TIMEOUT_MAX_S = 24 * 60 * 60 };
+
+static void read_timeout(struct options *options, enum timeout kind,
+                         const char *flag, const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= 0 && value <= TIMEOUT_MAX_S))
+        usage("--%s %s: want seconds from 0, which is never, to %d", flag, text,
+              TIMEOUT_MAX_S);
+    options->timeout_ns[kind] = clock_seconds_ns(value);
+    options->timed = options->timeout_ns[TIMEOUT_IDLE] ||
+                     options->timeout_ns[TIMEOUT_HEADER] ||
+                     options->timeout_ns[TIMEOUT_BODY];
 }
 
 /* "HOST:PORT" or "[V6]:PORT", cut in place. */
@@ -133,6 +161,9 @@ static void read_flag(int flag, const char *name, struct options *o,
     case N_PROCESSES: o->processes = number(name, optarg, 1, 1024); break;
     case BACKLOG: o->backlog = number(name, optarg, 1, 1 << 20); break;
     case QUEUE: o->queue = number(name, optarg, 1, 1 << 20); break;
+    case IDLE: case HEADER: case BODY:
+        read_timeout(o, (enum timeout)(flag - IDLE), name, optarg);
+        break;
     case BUCKETS: o->workload.buckets = number(name, optarg, 1, 1 << 20); break;
     case DELAY_KIND: o->workload.spin = read_kind(optarg); break;
     case REDIS: o->workload.redis = optarg; break;
@@ -175,6 +206,8 @@ static void check_fit(const struct model *model,
               model->name);
     if (o->queue && !(model->traits & HAS_QUEUE))
         usage("--queue %u: model %s has no queue", o->queue, model->name);
+    if (o->timed && !(model->traits & TIMES_OUT))
+        usage("--timeout-...: model %s does not time clients out", model->name);
 }
 
 void options_read(int argc, char **argv, const struct model **model,

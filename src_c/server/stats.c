@@ -51,6 +51,11 @@ void stats_error(struct stats *stats, int error)
     stats_add(&stats->errors[error > 0 && error < STATS_ERRNOS ? error : 0], 1);
 }
 
+void stats_timeout(struct stats *stats, enum timeout kind)
+{
+    stats_add(&stats->timeouts[kind], 1);
+}
+
 static uint64_t print_refused(const struct stats *stats)
 {
     static const char *const names[REFUSALS] = {
@@ -92,6 +97,10 @@ void stats_print_json(const struct stats *stats)
            ",\"bytes_out\":%" PRIu64 ",",
            stats->requests, stats->bytes_in, stats->bytes_out);
     print_errors(stats);
+    printf("\"timeouts\":{\"idle\":%" PRIu64 ",\"header\":%" PRIu64
+           ",\"body\":%" PRIu64 "},",
+           stats->timeouts[TIMEOUT_IDLE], stats->timeouts[TIMEOUT_HEADER],
+           stats->timeouts[TIMEOUT_BODY]);
     printf("\"workers_started\":%" PRIu64 ",\"workers_lost\":%" PRIu64
            ",\"upstream_opened\":%" PRIu64 ",\"requests_per_worker\":[",
            stats->workers_started, stats->workers_lost, stats->upstream_opened);

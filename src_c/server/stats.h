@@ -21,6 +21,14 @@ enum refusal {
     REFUSALS
 };
 
+/* What a client took too long for, and how far its request had come. */
+enum timeout {
+    TIMEOUT_IDLE,           /* to begin one, or to take its answer */
+    TIMEOUT_HEADER,         /* from its first byte to the end of its head */
+    TIMEOUT_BODY,           /* from there to the end of its body */
+    TIMEOUTS
+};
+
 enum { STATS_ERRNOS = 134 };    /* Linux's errno values are 1 .. 133 */
 
 typedef _Atomic uint64_t counter;
@@ -30,6 +38,7 @@ struct stats {
     counter requests, bytes_in, bytes_out;
     counter refused[REFUSALS];
     counter errors[STATS_ERRNOS];
+    counter timeouts[TIMEOUTS];
     counter workers_started;
     counter workers_lost;           /* processes that died of a fault */
     counter upstream_opened;        /* connections made to Redis */
@@ -45,6 +54,7 @@ void stats_opened(struct stats *stats);
 void stats_closed(struct stats *stats);
 void stats_refused(struct stats *stats, enum refusal reason);
 void stats_error(struct stats *stats, int error);
+void stats_timeout(struct stats *stats, enum timeout kind);
 
 static inline void stats_add(counter *c, uint64_t n)
 {

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "server/conn.h"
 #include "server/stats.h"
 
@@ -156,6 +157,58 @@ static void the_last_answer_arrives_though_more_was_sent(void)
     close(ends[0]);
 }
 
+static void without_limits_nothing_has_a_deadline(void)
+{
+    struct conn *conn = open_on("work", open("/dev/null", 0));
+    assert(conn_deadline_ns(conn) == UINT64_MAX);
+    assert(receive(conn, "0") == WANT_READ);
+    assert(conn_deadline_ns(conn) == UINT64_MAX);
+    shut(conn, 0);
+}
+
+/* Idle: moved by each answer. Header: from the first byte, moved by none. */
+static void what_has_begun_keeps_its_deadline(void)
+{
+    struct options limits = {.timed = true, .timeout_ns = {
+        [TIMEOUT_IDLE] = 90 * NS_PER_S, [TIMEOUT_HEADER] = 10 * NS_PER_S}};
+    server.options = limits;
+    struct conn *conn = open_on("work", open("/dev/null", 0));
+    uint64_t idle_ns = conn_deadline_ns(conn);
+    assert(idle_ns <= clock_now_ns() + 90 * NS_PER_S);
+    assert(receive(conn, "0") == WANT_READ);
+    uint64_t header_ns = conn_deadline_ns(conn);
+    assert(header_ns <= clock_now_ns() + 10 * NS_PER_S);
+    assert(receive(conn, " ") == WANT_READ);
+    assert(conn_deadline_ns(conn) == header_ns);
+    assert(receive(conn, "2\n0") == WANT_WRITE);
+    assert(conn_deadline_ns(conn) > idle_ns);
+    assert(conn_sent(conn, 2) == WANT_READ); /* and the next has begun */
+    assert(conn_deadline_ns(conn) > header_ns);
+    assert(conn_deadline_ns(conn) < idle_ns);
+    assert(receive(conn, " 2\n9 2\n") == WANT_WRITE);
+    assert(conn_sent(conn, 2) == WANT_SLEEP);
+    assert(conn_deadline_ns(conn) == UINT64_MAX);
+    shut(conn, 2);
+    server.options = (struct options){0};
+}
+
+/* It is told so, but for that, too, it is not waited without end. */
+static void who_is_late_is_told_and_closed(void)
+{
+    server.options = (struct options){
+        .timed = true, .timeout_ns = {[TIMEOUT_HEADER] = NS_PER_S}};
+    struct conn *conn = open_on("work", open("/dev/null", 0));
+    assert(receive(conn, "0") == WANT_READ);
+    assert(conn_timed_out(conn) == WANT_WRITE);
+    assert(unsent_is(conn, "ERR the line took too long\n"));
+    assert(conn_deadline_ns(conn) <= clock_now_ns() + NS_PER_S);
+    assert(conn_timed_out(conn) == WANT_CLOSE);
+    assert(server.stats->timeouts[TIMEOUT_HEADER] == 1);
+    assert(server.stats->timeouts[TIMEOUT_IDLE] == 0);
+    shut(conn, 0);
+    server.options = (struct options){0};
+}
+
 int main(void)
 {
     what_is_not_sent_survives_the_shared_buffers();
@@ -164,6 +217,9 @@ int main(void)
     an_answer_in_what_was_kept_moves_aside();
     a_failure_is_counted_and_closes();
     the_last_answer_arrives_though_more_was_sent();
+    without_limits_nothing_has_a_deadline();
+    what_has_begun_keeps_its_deadline();
+    who_is_late_is_told_and_closed();
     puts("test_conn: passed");
     return 0;
 }

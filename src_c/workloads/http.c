@@ -211,6 +211,25 @@ static int answer_post(struct session *s, struct step *step,
     return ask(s, step, ASKING_WRITE, command);
 }
 
+/* What has begun took too long. Of a body that is only read away, the request
+ * was answered before. */
+static int answer_late(struct session *s, struct step *step,
+                       struct buffer *out)
+{
+    step->used = step->in_bytes;
+    s->head = s->keep_alive = false;
+    return s->discard > 0 ? (int)WANT_CLOSE : refuse(s, step, out, 408, NULL);
+}
+
+static int await_body(struct session *s, struct step *step,
+                      struct buffer *out)
+{
+    if (step->timed_out)
+        return answer_late(s, step, out);
+    step->in_body = true;
+    return step->in_end ? WANT_CLOSE : WANT_READ;
+}
+
 /* The body of a POST is used, so all of it must be there first. */
 static int receive_post(struct session *s, struct step *step,
                         struct buffer *out, const struct http_request *request)
@@ -232,7 +251,7 @@ static int receive_post(struct session *s, struct step *step,
     if (request->expects_continue && !s->continued)
         buffer_text(out, "HTTP/1.1 100 Continue\r\n\r\n");
     s->continued = true;
-    return WANT_READ;
+    return await_body(s, step, out);
 }
 
 /* --- requests --------------------------------------------------------- */
@@ -288,9 +307,11 @@ static int next_request(struct session *s, struct step *step,
 {
     struct http_request request;
     if (!discard(s, step))
-        return step->in_end ? WANT_CLOSE : WANT_READ;
+        return await_body(s, step, out);
     switch (http_parse(unread(step), &request)) {
     case HTTP_INCOMPLETE:
+        if (step->timed_out)
+            return answer_late(s, step, out);
         return step->in_end ? WANT_CLOSE : WANT_READ;
     case HTTP_BAD:
         step->used = step->in_bytes;

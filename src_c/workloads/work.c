@@ -189,6 +189,8 @@ static enum want work_step(void *session, struct step *step)
         const char *wrong;
         switch (take_request(step, &request, &wrong)) {
         case FOUND_NOTHING:
+            if (step->timed_out)
+                return refuse(step, "the line took too long");
             return step->in_end ? WANT_CLOSE : WANT_READ;
         case FOUND_ERROR:
             return refuse(step, wrong);

@@ -1,0 +1,224 @@
+"""Slow clients: --timeout-idle, --timeout-header and --timeout-body, and without them.
+
+A limit is short here and its slack wide: what is compared is one limit with none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import time
+
+import pytest
+
+from tests.conformance.harness import (
+    PATIENCE_S,
+    SERVER,
+    SLOWER,
+    Server,
+    echoes,
+    entry,
+    eventually,
+    fill,
+    is_quiet,
+    names,
+    receive,
+    receive_all,
+    serving,
+)
+
+TIMED = names(timeouts=True)
+UNTIMED = names(timeouts=False)
+LIMIT_S = 0.4
+#: later than a limit by so much, a model that polls it late would be found out
+SLACK_S = 1.5 * SLOWER
+
+GET = b"GET /none HTTP/1.1\r\nHost: test\r\n\r\n"
+POST = b"POST /guestbook HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\n"
+PUT = b"PUT /none HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\n"
+
+
+def until_closed(sock: socket.socket) -> tuple[bytes, float]:
+    """What still comes, and after how many seconds the end."""
+    start, parts = time.monotonic(), []
+    with contextlib.suppress(ConnectionResetError):
+        while part := sock.recv(1 << 16):
+            parts.append(part)
+    return b"".join(parts), time.monotonic() - start
+
+
+def drips(sock: socket.socket, text: bytes, *, each_s: float = 0.05) -> float:
+    """Send one byte at a time until the server closes; the seconds that it took."""
+    start = time.monotonic()
+    for byte in text:
+        try:
+            sock.sendall(bytes([byte]))
+        except (BrokenPipeError, ConnectionResetError):
+            break
+        if not is_quiet(sock, each_s):
+            break
+    return time.monotonic() - start
+
+
+def stops(server: Server, **timeouts: int) -> dict:
+    stats = server.stop()
+    assert stats["timeouts"] == {"idle": 0, "header": 0, "body": 0} | timeouts
+    assert stats["errors"] == {}
+    return stats
+
+
+@pytest.mark.parametrize("model", TIMED)
+def test_a_silent_client_is_closed_in_time(model):
+    with serving(model, "--timeout-idle", LIMIT_S) as server:
+        with server.connect() as never, server.connect() as once:
+            start = time.monotonic()
+            assert until_closed(never)[0] == b""
+            assert LIMIT_S * 0.9 < time.monotonic() - start < LIMIT_S + SLACK_S
+            assert echoes(once) or entry(model)["concurrent"]
+            assert until_closed(once)[0] == b""
+        with server.connect() as later:
+            assert echoes(later)
+        stops(server, idle=2)
+
+
+@pytest.mark.parametrize("model", TIMED)
+def test_a_client_that_thinks_for_less_than_the_limit_stays(model):
+    flags = [f"--timeout-{kind}={1.0 * SLOWER}" for kind in ("idle", "header", "body")]
+    with serving(model, "--workload", "work", *flags) as server:
+        with server.connect() as sock:
+            for total in range(5, 45, 5):  # longer than one limit, all of it
+                time.sleep(0.2 * SLOWER)
+                sock.sendall(b"5 ")
+                time.sleep(0.02)
+                sock.sendall(b"1\n")
+                assert receive(sock, len(b"%d\n" % total)) == b"%d\n" % total
+        stops(server)
+
+
+@pytest.mark.parametrize("model", TIMED)
+def test_a_delay_of_the_servers_own_is_nobodys_idleness(model):
+    flags = ["--workload", "work", "--timeout-idle", 0.2, "--timeout-header", 0.2]
+    with serving(model, *flags) as server:
+        with server.connect() as sock:
+            sock.sendall(b"700000 0\n")
+            assert receive(sock, 7) == b"700000\n"
+        stops(server)
+
+
+@pytest.mark.parametrize("model", TIMED)
+def test_a_head_that_drips_is_cut_and_answered_408(model):
+    """Each byte comes well within the limit; the head has one, from its first byte."""
+    head = b"GET /none HTTP/1.1\r\nHost: test\r\nX-Slow: " + b"z" * 200
+    with serving(model, "--workload", "http", "--timeout-header", LIMIT_S) as server:
+        with server.connect() as sock:
+            sock.sendall(GET)
+            assert b"404 Not Found" in sock.recv(1 << 16)
+            time.sleep(LIMIT_S * 1.5)  # nothing has begun: no head is late
+            took = drips(sock, head)
+            assert LIMIT_S * 0.9 < took < LIMIT_S + SLACK_S
+            assert until_closed(sock)[0].startswith(b"HTTP/1.1 408 Request Timeout")
+        stops(server, header=1)
+
+
+@pytest.mark.parametrize("model", TIMED)
+def test_a_line_of_work_that_drips_is_cut(model):
+    flags = ["--workload", "work", "--timeout-header", LIMIT_S]
+    with serving(model, *flags) as server, server.connect() as sock:
+        assert LIMIT_S * 0.9 < drips(sock, b"0" * 30) < LIMIT_S + SLACK_S
+        assert until_closed(sock)[0] == b"ERR the line took too long\n"
+        stops(server, header=1)
+
+
+@pytest.mark.parametrize("model", TIMED)
+def test_a_body_that_drips_is_cut(model):
+    """Where the answer was given before, as to a PUT, no second one follows."""
+    flags = ["--workload", "http", "--timeout-body", LIMIT_S]
+    with serving(model, *flags) as server:
+        for request, answer in ((POST, b"408"), (PUT, b"405")):
+            with server.connect() as sock:
+                sock.sendall(request)
+                if request is PUT:
+                    assert b" 405 " in sock.recv(1 << 16)
+                assert LIMIT_S * 0.9 < drips(sock, b"x" * 99) < LIMIT_S + SLACK_S
+                rest = until_closed(sock)[0]
+                assert rest.startswith(b"HTTP/1.1 408") == (answer == b"408")
+        stops(server, body=2)
+
+
+@pytest.mark.parametrize("model", TIMED)
+def test_a_client_that_never_reads_is_closed(model):
+    with serving(model, "--timeout-idle", LIMIT_S) as server:
+        with server.connect() as sock:
+            fill(sock)
+            open_now = server.descriptors()
+            assert eventually(
+                lambda: server.descriptors() < open_now, seconds=LIMIT_S + SLACK_S
+            )
+        stops(server, idle=1)
+
+
+@pytest.mark.parametrize("model", TIMED)
+def test_one_that_reads_slowly_but_reads_is_served(model):
+    """Every pause is within the limit; the whole answer takes several of them.
+
+    Little room at the client's side, so that the server sees each time that it reads.
+    """
+    flags = ["--timeout-idle", 1.0 * SLOWER]
+    with serving(model, *flags) as server, socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
+        sock.connect(server.address)
+        sent = fill(sock)
+        sock.settimeout(PATIENCE_S)
+        for _ in range(8):
+            time.sleep(0.2 * SLOWER)
+            assert len(receive(sock, sent // 9)) == sent // 9
+        assert len(receive(sock, sent - 8 * (sent // 9))) == sent - 8 * (sent // 9)
+
+
+@pytest.mark.parametrize("model", TIMED)
+def test_off_by_default(model):
+    with serving(model, "--workload", "http") as server, server.connect() as sock:
+        sock.sendall(GET[:20])
+        assert is_quiet(sock, 2 * LIMIT_S)
+        sock.sendall(GET[20:])
+        assert b"404 Not Found" in sock.recv(1 << 16)
+        stops(server)
+
+
+@pytest.mark.parametrize("model", names(timeouts=True, isolates_slow=False))
+def test_clients_who_hold_every_worker_hold_it_for_so_long(model):
+    """What the limits are for: as many silent clients as there are workers."""
+    workers = 2 if entry(model)["workers"] == "fixed" else 1
+    flags = ["--workers", workers] if entry(model)["workers"] == "fixed" else []
+    with serving(model, *flags, "--timeout-idle", LIMIT_S) as server:
+        silent = [server.connect() for _ in range(workers)]
+        with server.connect() as late:
+            start = time.monotonic()
+            assert echoes(late)
+            assert time.monotonic() - start < LIMIT_S + SLACK_S
+        for sock in silent:
+            assert receive_all(sock) == b""
+            sock.close()
+        stops(server, idle=workers)
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "soon", "1s", "86401", ""])
+def test_a_limit_that_is_no_number_of_seconds_is_refused(value):
+    command = [SERVER, "iterative", f"--timeout-header={value}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"--timeout-header {value}: want seconds from 0" in done.stderr
+
+
+@pytest.mark.parametrize("model", UNTIMED)
+def test_a_model_that_enforces_no_limit_takes_none(model):
+    command = [SERVER, model, "--timeout-idle", "1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"model {model} does not time clients out" in done.stderr
+
+
+def test_every_row_says_what_a_slow_client_holds():
+    for name in names():
+        assert entry(name)["slow_client"].startswith("holds ")
