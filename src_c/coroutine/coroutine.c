@@ -51,15 +51,19 @@ struct coroutine {
     struct coroutine *next;        /* among those that are kept */
 };
 
-static struct context scheduler;
-static struct coroutine *running;
-static struct coroutine *kept;
-static unsigned kept_count;
+/* Of each thread that runs coroutines. A coroutine stays in the thread that
+ * made it: where it may be resumed by another one (work stealing), neither
+ * these nor errno may be looked at across a switch, because a compiler is free
+ * to keep the address of what is thread-local. */
+static _Thread_local struct context scheduler;
+static _Thread_local struct coroutine *running;
+static _Thread_local struct coroutine *kept;
+static _Thread_local unsigned kept_count;
 
 #if defined(__SANITIZE_ADDRESS__)
 
-static const void *scheduler_low;
-static size_t scheduler_bytes;
+static _Thread_local const void *scheduler_low;
+static _Thread_local size_t scheduler_bytes;
 
 static void enter(struct coroutine *coroutine)
 {

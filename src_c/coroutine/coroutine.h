@@ -11,7 +11,8 @@
  * the program instead of writing elsewhere; it costs memory only for the pages
  * that were touched. Stacks that are left are kept for the next, up to a limit.
  *
- * For one thread of a process: scheduler and coroutines all run in it.
+ * Any number of threads may each run coroutines of their own; a coroutine is
+ * resumed by the thread that made it, and by no other.
  */
 #ifndef COROUTINE_H
 #define COROUTINE_H
@@ -31,7 +32,7 @@ void coroutine_resume(struct coroutine *coroutine, void *value);
 /* Only from inside one. Returns the value of the next resume. */
 void *coroutine_yield(void);
 
-/* Gives back the stacks that are kept; those of coroutines stay. */
+/* Gives back the stacks that this thread keeps; those of coroutines stay. */
 void coroutine_trim(void);
 
 #endif

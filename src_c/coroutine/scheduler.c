@@ -1,0 +1,181 @@
+/* scheduler.c -- see scheduler.h. */
+#include "scheduler.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/epoll_ns.h"
+#include "common/owner.h"
+#include "server/net.h"
+#include "server/stop.h"
+
+enum {
+    EVENTS = 512,
+    STOP_POLL_NS = 50000000,  /* while stopping: how often to look around */
+};
+
+bool scheduler_init(struct scheduler *scheduler)
+{
+    *scheduler = (struct scheduler){0};
+    list_init(&scheduler->open);
+    list_init(&scheduler->ended);
+    list_init(&scheduler->runnable);
+    scheduler->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (scheduler->epoll_fd < 0)
+        net_warn("epoll_create1");
+    return scheduler->epoll_fd >= 0;
+}
+
+void scheduler_destroy(struct scheduler *scheduler)
+{
+    close(scheduler->epoll_fd);
+    timers_free(&scheduler->timers);
+}
+
+/* --- tasks ---------------------------------------------------------------- */
+
+void task_start(struct scheduler *scheduler, struct task *task,
+                void (*resume)(struct task *task))
+{
+    task->scheduler = scheduler;
+    task->resume = resume;
+    list_init(&task->queue);
+    list_init(&task->open);
+    list_append(&scheduler->open, &task->open);
+    task_wake(task);
+}
+
+void task_end(struct task *task)
+{
+    list_leave(&task->open);
+    list_append(&task->scheduler->ended, &task->open);
+}
+
+void task_wake(struct task *task)
+{
+    if (task->runnable)
+        return;
+    task->runnable = true;
+    list_leave(&task->queue); /* it may have waited in another one */
+    list_append(&task->scheduler->runnable, &task->queue);
+}
+
+void task_tell(struct task *task, unsigned events)
+{
+    task->events |= (uint8_t)events;
+    if (task_ready(task))
+        task_wake(task);
+}
+
+bool task_wait(struct task *task, unsigned events, uint64_t deadline_ns)
+{
+    struct timers *timers = &task->scheduler->timers;
+    if (stop_overdue() ||
+        (deadline_ns && !timers_set(timers, &task->timer, deadline_ns)))
+        return false;
+    task->awaited = (uint8_t)events;
+    return true;
+}
+
+bool task_waited(struct task *task)
+{
+    bool came = task_ready(task);
+    task->awaited = 0;
+    timers_cancel(&task->scheduler->timers, &task->timer);
+    return came;
+}
+
+/* --- descriptors ---------------------------------------------------------- */
+
+bool task_watch(struct task *task, int fd, unsigned events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = task};
+    return epoll_ctl(task->scheduler->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* The event carries the place where the task stands, marked by the lowest bit,
+ * and not the task, which may be gone by the time that a late one comes. */
+bool scheduler_watch_once(struct scheduler *scheduler, int fd, bool out,
+                          struct task **user)
+{
+    struct epoll_event event = {
+        .events = (out ? EPOLLOUT : EPOLLIN) | EPOLLONESHOT,
+        .data.u64 = (uintptr_t)user | 1,
+    };
+    return epoll_ctl(scheduler->epoll_fd, EPOLL_CTL_MOD, fd, &event) == 0 ||
+           epoll_ctl(scheduler->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static void handle_event(const struct epoll_event *event)
+{
+    unsigned is = event->events;
+    if (event->data.u64 & 1) {
+        struct task *user =
+            *(struct task **)(uintptr_t)(event->data.u64 - 1);
+        if (user)
+            task_tell(user, TASK_REDIS);
+        return;
+    }
+    task_tell(event->data.ptr,
+              (is & EPOLLIN ? TASK_IN : 0u) | (is & EPOLLOUT ? TASK_OUT : 0u) |
+              (is & (EPOLLRDHUP | EPOLLPRI) ? TASK_IN | TASK_END : 0u) |
+              (is & (EPOLLERR | EPOLLHUP) ? TASK_IN | TASK_OUT : 0u));
+}
+
+/* --- a round -------------------------------------------------------------- */
+
+static int64_t timeout_ns(const struct scheduler *scheduler)
+{
+    if (!list_empty(&scheduler->runnable))
+        return 0;
+    int64_t left = scheduler->timers.count
+                       ? timers_left_ns(&scheduler->timers, clock_now_ns())
+                       : -1;
+    if (stop_requested() && (left < 0 || left > STOP_POLL_NS))
+        return STOP_POLL_NS;
+    return left;
+}
+
+void scheduler_wait(struct scheduler *scheduler)
+{
+    struct epoll_event events[EVENTS];
+    int n = epoll_wait_ns(scheduler->epoll_fd, events, EVENTS,
+                          timeout_ns(scheduler));
+    if (n < 0 && errno != EINTR)
+        net_die("epoll_wait");
+    for (int i = 0; i < n; i++)
+        handle_event(&events[i]);
+}
+
+void scheduler_expire(struct scheduler *scheduler)
+{
+    if (scheduler->timers.count == 0)
+        return;
+    uint64_t now = clock_now_ns();
+    for (struct timer *t; (t = timers_due(&scheduler->timers, now));)
+        task_wake(OWNER_OF(t, struct task, timer));
+}
+
+/* A task that becomes runnable meanwhile is resumed in the next round. */
+void scheduler_resume(struct scheduler *scheduler)
+{
+    struct node batch;
+    list_init(&batch);
+    list_move(&scheduler->runnable, &batch);
+    while (!list_empty(&batch)) {
+        struct task *task = OWNER_OF(batch.after, struct task, queue);
+        list_leave(&task->queue);
+        task->runnable = false;
+        task->resume(task);
+    }
+}
+
+void scheduler_wake_all(struct scheduler *scheduler)
+{
+    struct node *open = &scheduler->open;
+    for (struct node *n = open->after; n != open; n = n->after)
+        task_wake(OWNER_OF(n, struct task, open));
+}
