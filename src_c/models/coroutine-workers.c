@@ -1,0 +1,61 @@
+/* coroutine-workers.c -- N schedulers, each with coroutines of its own.
+ *
+ *     each thread:  epoll_wait -> resume whoever can go on -> epoll_wait
+ *     a coroutine:  receive -> answer -> send, in the thread that accepted it
+ *     the kernel:   a new connection -> hash of its addresses -> one listener
+ *
+ * Good: all cores, code that reads as if it blocked, and no lock anywhere: a
+ *       coroutine never leaves its thread (thread per core, share nothing).
+ * Bad:  a coroutine that computes for long holds up the others of its thread
+ *       while other threads idle. Go and Tokio let an idle thread steal
+ *       runnable tasks; that costs locks or atomic queues, and bars
+ *       thread-local data from code that waits. There is no stealing here.
+ * Look: requests per worker, uneven with few clients as in epoll-reuseport:
+ *       the difference to that one is a stack per client. In the wild: Seastar
+ *       (ScyllaDB), glommio, monoio, Tokio's current-thread runtime per core.
+ * Needs: SO_REUSEPORT (Linux 3.9), and what coroutine needs.
+ * Try:  strace -f -c: no futex in the steady state.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "blocking/threads.h"
+#include "blocking/workers.h"
+#include "coroutine.h"
+#include "server/net.h"
+#include "server/stop.h"
+
+/* The server as one worker sees it: with a listening socket of its own, which
+ * is closed with the worker, or it would go on to be dealt clients. */
+static void work(struct server *server, unsigned worker, void *shared)
+{
+    struct server *own = (struct server *)shared + worker;
+    *own = *server;
+    own->listen_fd = server->listen_fds[worker];
+    if (worker > 0) /* the first one is watched already */
+        stop_watch_listener(own->listen_fd);
+    coroutine_serve(own, model_slot(server, worker));
+    close(own->listen_fd);
+}
+
+/* The calling thread only waits: ThreadSanitizer, which cannot deliver a
+ * signal to a coroutine, then has a thread that hears of a stop. */
+static int coroutine_workers_run(struct server *server)
+{
+    unsigned workers = model_workers(server);
+    struct server *all = calloc(workers, sizeof *all);
+    if (!all) {
+        net_warn("calloc");
+        return -1;
+    }
+    unsigned started = workers_start(server, 0, workers, work, all);
+    for (unsigned i = started; i < workers; i++)
+        close(server->listen_fds[i]);
+    if (threads_wait())
+        free(all);
+    return started > 0 ? 0 : -1;
+}
+
+const struct model_code coroutine_workers_model = {
+    .run = coroutine_workers_run,
+};
