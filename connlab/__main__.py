@@ -3,6 +3,7 @@
     build -> notebook -> render          paper does all three
     evaluate                             notebooks again, from the trials of a run
     doctor, list                         what this machine and this build can do
+    compare                              which server is faster, here, in a minute
     bench                                what each model costs, against the floor
     check-paper, lint-paper              is the paper whole, is no number typed
     archive                              all of it in one file, to deposit
@@ -96,6 +97,60 @@ def bench(flags: tuple[str, ...]) -> None:
     from connlab import bench as benches
 
     raise click.exceptions.Exit(benches.main(list(flags)))
+
+
+@cli.command()
+@click.argument("servers", nargs=-1, metavar="SERVER SERVER...")
+@click.option("--workload", default="echo", show_default=True, help="echo, work, http.")
+@click.option("--connections", default=50, show_default=True, help="To each server.")
+@click.option("--size", type=int, help="Bytes of a message, or of the page of http.")
+@click.option("--rate", type=float, help="Requests/s in an open loop; else closed.")
+@click.option("--delay", help="Of a work request, as for build/client.")
+@click.option("--workers", type=int, help="Of each server that takes them.")
+@click.option("--processes", type=int, help="Of each server.")
+@click.option(
+    "--until", default="1%", show_default=True, help="Half-width of a ratio to reach."
+)
+@click.option("--budget", default="60s", show_default=True, help="Time to spend.")
+@click.option("--seed", default=1, show_default=True, help="Of orders and arrivals.")
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
+def compare(
+    servers: tuple[str, ...], until: str, budget: str, as_json: bool, **asked: Any
+) -> None:
+    """Let servers take turns under one client, until their ratios are known.
+
+    The first is the baseline, and takes part twice as a control. NAME:workers=4 gives
+    one server a setting of its own.
+    """
+    from connlab import compare as comparing
+
+    plan = comparing.make_plan(
+        servers,
+        until=_share("until", until),
+        budget_s=_seconds("budget", budget),
+        **asked,
+    )
+    comparing.run(plan, as_json=as_json)
+
+
+def _share(flag: str, text: str) -> float:
+    """Return ``1%`` or ``0.01`` as 0.01."""
+    number, percent = text.removesuffix("%"), text.endswith("%")
+    try:
+        return float(number) / (100 if percent else 1)
+    except ValueError:
+        raise ValueError(f"--{flag}: {text}; allowed: 1%, 0.01, ...") from None
+
+
+def _seconds(flag: str, text: str) -> float:
+    """Return ``60``, ``60s`` or ``2min`` in seconds."""
+    for unit, each in (("min", 60), ("s", 1), ("", 1)):
+        if text.endswith(unit):
+            try:
+                return float(text.removesuffix(unit)) * each
+            except ValueError:
+                break
+    raise ValueError(f"--{flag}: {text}; allowed: 60s, 2min, ...")
 
 
 @cli.command()

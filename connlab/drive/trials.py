@@ -125,7 +125,7 @@ def _start_server(setting: Setting, course: _Course, host: Host) -> int | None:
     argv = [*setting.programs.server, *flags.server_flags(setting.factors)]
     handle = host.start(argv, cores=setting.cores.server)
     try:
-        course.ready = _patiently(host, handle, READY_S)
+        course.ready = patiently(host, handle, READY_S)
         if course.ready is None and not interrupt.asked():
             course.failure = _failure("server-start", f"not ready after {READY_S:g} s")
         elif course.ready and course.ready.get("event") != "ready":
@@ -139,7 +139,8 @@ def _start_server(setting: Setting, course: _Course, host: Host) -> int | None:
     return handle
 
 
-def _patiently(host: Host, handle: int, timeout_s: float) -> dict | None:
+def patiently(host: Host, handle: int, timeout_s: float) -> dict | None:
+    """Return a program's next JSON line; None when time is up or a signal came."""
     until = time.monotonic() + timeout_s
     while not interrupt.asked() and time.monotonic() < until:
         line = host.ready(handle, timeout_s=until - time.monotonic())

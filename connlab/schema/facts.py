@@ -172,7 +172,7 @@ class Census(Facts):
 
 
 class Client(Facts):
-    """The client's JSON object (``src_c/client/client.c`` says what each figure means)."""
+    """The client's JSON object (``src_c/client`` says what each means)."""
 
     workload: str | None = None
     loop: str | None = None

@@ -1,0 +1,226 @@
+"""What is compared: servers by name, one load, and when it is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connlab import schema
+from connlab.drive import cores, machine, programs, turns
+from connlab.study.turns import TRIALS_MIN
+
+#: the baseline under a second name, as a control
+AGAIN = "again"
+WORKLOADS = ("echo", "work", "http")
+SLICE_S = 0.02
+LEAD_IN_S = 0.001
+#: slices of each server that are counted in a set, and those before that are not
+COUNTED_SLICES, WARM_SLICES = 25, 15
+#: the page that http servers are asked for
+PAGE = "page"
+_SERVER_FACTORS = ("workers", "processes", "queue", "backlog", "delay_kind", "buckets")
+
+
+@dataclass(frozen=True)
+class Server:
+    """One of the servers: its name in the table, its settings for `drive`."""
+
+    name: str
+    factors: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is fixed before the first set."""
+
+    servers: tuple[Server, ...]
+    client: Mapping[str, Any]
+    page_bytes: int | None
+    until: float
+    budget_s: float
+    seed: int
+    cores: cores.Cores
+    programs: programs.Programs
+
+    @property
+    def baseline(self) -> str:
+        """The server that the others are compared with."""
+        return self.servers[0].name
+
+    @property
+    def control(self) -> str:
+        """The baseline's second name."""
+        return f"{self.baseline} {AGAIN}"
+
+    @property
+    def open_loop(self) -> bool:
+        """Whether requests arrive at a rate, whatever the servers do."""
+        return self.client.get("rate") is not None
+
+    @property
+    def set_s(self) -> float:
+        """What a set is expected to take, in seconds."""
+        each = (COUNTED_SLICES + WARM_SLICES) * SLICE_S
+        return turns.OVERHEAD_S + each * len(self.servers)
+
+
+def make_plan(
+    names: Sequence[str],
+    *,
+    workload: str = "echo",
+    connections: int = 50,
+    size: int | None = None,
+    rate: float | None = None,
+    delay: str | None = None,
+    until: float = 0.01,
+    budget_s: float = 60.0,
+    seed: int = 1,
+    both: programs.Programs | None = None,
+    **settings: int | None,
+) -> Plan:
+    """Check what is asked for and return how it is measured.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Models of ``server --list``, the baseline first; ``NAME:workers=4`` gives one
+        server a setting of its own.
+    workload, connections, size, rate, delay
+        The load, the same for all: connections to each server, bytes of a message (or
+        of the page, for http), requests/s in an open loop (in all, to the server whose
+        slice it is), the delay of a work request.
+    until : float
+        The half-width of a ratio that is narrow enough: 0.01 for ±1 %.
+    budget_s : float
+        Seconds after which no further set begins.
+    seed : int
+        Orders of rounds, sizes and arrivals follow from it.
+    both : Programs, optional
+        Server and client; those of ``build`` if not said.
+    **settings
+        ``workers``, ``processes``, … of all servers that take them.
+
+    Raises
+    ------
+    ValueError
+        Naming what was wrong, the value that came and what is allowed.
+    """
+    both = both or programs.built()
+    registry = programs.registry(both)
+    _check(workload, connections, until, budget_s, size=size, rate=rate)
+    servers = [_server(n, workload, connections, settings, registry) for n in names]
+    if len(servers) < 2:
+        raise ValueError(f"servers: {len(servers)}; two are needed, the baseline first")
+    twice = {s.name for s in servers if [o.name for o in servers].count(s.name) > 1}
+    if twice:
+        raise ValueError(f"servers: {', '.join(sorted(twice))} twice; once is enough")
+    first = servers[0]
+    servers.append(Server(f"{first.name} {AGAIN}", first.factors))
+    told = {"workload": workload, "connections": connections, "rate": rate}
+    told |= {"size": size or 64} if workload == "echo" else {}
+    told |= {"delay": delay} if workload == "work" else {}
+    told |= {"path": f"/{PAGE}"} if workload == "http" else {}
+    slices = SLICE_S * len(servers)
+    told |= {"duration": COUNTED_SLICES * slices, "warmup": WARM_SLICES * slices}
+    plan = Plan(
+        servers=tuple(servers),
+        client=told,
+        page_bytes=(size or 1024) if workload == "http" else None,
+        until=until,
+        budget_s=budget_s,
+        seed=seed,
+        cores=cores.split(cores.available(), server=1),
+        programs=both,
+    )
+    _check_room(plan, connections)
+    return plan
+
+
+def _check(
+    workload: str,
+    connections: int,
+    until: float,
+    budget_s: float,
+    *,
+    size: int | None,
+    rate: float | None,
+) -> None:
+    if workload not in WORKLOADS:
+        raise ValueError(programs.unknown("workload", workload, WORKLOADS))
+    if connections < 1:
+        raise ValueError(f"connections: {connections}; allowed: 1 and more")
+    if not 0 < until < 1:
+        raise ValueError(f"until: {until:.3g}; allowed: above 0 and below 100 %")
+    if not budget_s > 0:
+        raise ValueError(f"budget: {budget_s:g} s; allowed: more than 0")
+    if size is not None and (size < 1 or workload == "work"):
+        allowed = "for echo and http" if workload == "work" else "1 and more"
+        raise ValueError(f"size: {size}; allowed: {allowed}")
+    if rate is not None and not rate > 0:
+        raise ValueError(f"rate: {rate:g}; allowed: more than 0 requests/s")
+
+
+def _check_room(plan: Plan, connections: int) -> None:
+    """Raise ValueError where a set needs more descriptors, or time, than there is."""
+    count = len(plan.servers)
+    hard = machine.limits()["descriptors"]["hard"]
+    most = turns.most_connections(count, descriptors=hard)
+    if most is not None and connections > most:
+        raise ValueError(
+            f"connections: {connections}; allowed here: 1 to {most} to each of "
+            f"{count} servers (one client process may have {hard} descriptors)"
+        )
+    if plan.budget_s < TRIALS_MIN * plan.set_s:
+        raise ValueError(
+            f"budget: {plan.budget_s:g} s; {count} servers need "
+            f"{TRIALS_MIN * plan.set_s:.0f} s at least for {TRIALS_MIN} sets"
+        )
+
+
+def _server(
+    text: str,
+    workload: str,
+    connections: int,
+    settings: Mapping[str, int | None],
+    registry: schema.Registry,
+) -> Server:
+    """Return a server from ``NAME`` or ``NAME:SETTING=VALUE,…``."""
+    name, _, own = text.partition(":")
+    models = {model.name: model for model in registry.models}
+    if name not in models:
+        raise ValueError(programs.unknown("server", name, models))
+    model = models[name]
+    if not model.available:
+        raise ValueError(f"server {name} cannot run here: {model.reason}")
+    if connections > 1 and not model.concurrent:
+        raise ValueError(f"server {name} serves one client at a time: --connections 1")
+    told: dict[str, Any] = {"model": name, "workload": workload}
+    told |= _of_model(model, connections, settings)
+    told |= dict(_setting(word, text) for word in own.split(",") if word)
+    return Server(text, told)
+
+
+def _of_model(
+    model: schema.Model, connections: int, settings: Mapping[str, int | None]
+) -> dict[str, Any]:
+    """Return the settings for all that this model takes.
+
+    A fixed worker that holds a client to its end leaves others unserved, so there is
+    one for each connection unless the number is asked for.
+    """
+    told = {name: value for name, value in settings.items() if value is not None}
+    if model.workers != "fixed":
+        told.pop("workers", None)
+    elif model.holds == "workers":
+        told.setdefault("workers", connections)
+    return told
+
+
+def _setting(word: str, text: str) -> tuple[str, Any]:
+    name, equals, value = word.partition("=")
+    name = name.replace("-", "_")
+    if name not in _SERVER_FACTORS or not equals or not value:
+        flagged = ", ".join(known.replace("_", "-") for known in _SERVER_FACTORS)
+        raise ValueError(f"server {text}: {word!r}; allowed: NAME=VALUE of {flagged}")
+    return name, value

@@ -1,0 +1,235 @@
+"""What a comparison looks like: live while it runs, a table and JSON at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from connlab.compare.measure import METRICS, Comparison, compare
+from connlab.compare.plan import Plan
+from connlab.study import turns
+from connlab.study.formatting import in_best_unit, number_text
+from connlab.study.interval import Interval
+
+TITLES = {"rate": "rate", "cpu": "CPU per request", "p50": "p50", "p99": "p99"}
+#: a verdict on a ratio, said of a rate and of a cost
+_WORDS = {
+    "rate": {"more": "faster", "less": "slower"},
+    "cpu": {"more": "dearer", "less": "cheaper"},
+}
+_ENDS = {
+    "width": "every ratio is known to ±{until:.3g} %",
+    "budget": "the budget is spent; the widest ratio is known to ±{widest:.2g} %",
+    "interrupted": "stopped by hand; the widest ratio is known to ±{widest:.2g} %",
+    "alone": "no server is left to compare with",
+}
+_SATURATED = 0.9
+#: exit status after Ctrl-C
+INTERRUPTED = 130
+
+
+def run(plan: Plan, *, as_json: bool = False) -> None:
+    """Compare, showing how it goes; print a table, or JSON and the rest on stderr."""
+    progress = Console(stderr=as_json)
+    progress.print(
+        f"{len(plan.servers)} servers, about {plan.set_s:.0f} s a set, "
+        f"until ±{plan.until:.3g} or {plan.budget_s:g} s",
+        highlight=False,
+    )
+    with shown(progress) as show:
+        made = compare(plan, show=show)
+    if as_json:
+        print(json.dumps(document(made), indent=1))
+    elif made.sets:
+        print_all(made, progress)
+    if made.stopped == "interrupted":
+        raise SystemExit(INTERRUPTED)
+
+
+@contextlib.contextmanager
+def shown(console: Console) -> Iterator[Callable[[Comparison], None]]:
+    """Show what is known after each set: live at a terminal, else a line each."""
+    if not console.is_terminal:
+        yield lambda made: console.print(_line(made), highlight=False)
+        return
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        yield lambda made: live.update(
+            Group(_ratios(made), Text(_line(made))), refresh=True
+        )
+
+
+def _line(made: Comparison) -> str:
+    widest = made.widest()
+    known = f"±{widest:.1%}" if math.isfinite(widest) else "not known yet"
+    plan = made.plan
+    return (
+        f"set {made.n}, {made.seconds:.0f} of {plan.budget_s:g} s: "
+        f"widest ratio {known}, wanted ±{plan.until:.3g}".replace("%", " %")
+        + "".join(f"; {name}: {why}" for name, why in made.left.items())
+    )
+
+
+def print_all(made: Comparison, console: Console) -> None:
+    """Print levels, ratios, who was the limit, and how it ended."""
+    console.print(heading(made), highlight=False)
+    console.print(_levels(made))
+    console.print(_ratios(made))
+    for line in (*limits(made), *doubts(made), ending(made)):
+        console.print(line, highlight=False)
+
+
+def heading(made: Comparison) -> str:
+    """Return what was measured, in one line."""
+    client = made.plan.client
+    load = f"{client['connections']} connections to each"
+    if made.plan.open_loop:
+        load += f", {client['rate']:g} requests/s"
+    what = {"echo": f"echo of {client.get('size')} bytes"}.get(client["workload"])
+    if made.plan.page_bytes:
+        what = f"http, a page of {made.plan.page_bytes} bytes"
+    return f"{what or client['workload']}, {load}; {made.n} fresh sets"
+
+
+def _levels(made: Comparison) -> Table:
+    table = Table("", *TITLES.values(), box=None, pad_edge=False)
+    for server in made.plan.servers:
+        cells = [_level(made, server.name, metric) for metric in TITLES]
+        table.add_row(server.name, *cells)
+    return table
+
+
+def _level(made: Comparison, server: str, metric: str) -> str:
+    if server in made.left:
+        return made.left[server] if metric == "rate" else ""
+    value = made.levels(server, metric)
+    if not math.isfinite(value.value):
+        return "not measured"
+    return number_text(*in_best_unit(value, METRICS[metric]))
+
+
+def _ratios(made: Comparison) -> Table:
+    against = f"against {made.plan.baseline}"
+    table = Table(against, *TITLES.values(), box=None, pad_edge=False)
+    found = {metric: made.ratios(metric) for metric in TITLES}
+    for server in made.plan.servers[1:]:
+        if server.name in made.left:
+            continue
+        cells = [_ratio(found[metric].get(server.name), metric) for metric in TITLES]
+        table.add_row(server.name, *cells)
+    return table
+
+
+def _ratio(ratio: Interval | None, metric: str) -> str:
+    if ratio is None or not math.isfinite(ratio.value):
+        return "not measured"
+    if not ratio.determined:
+        return f"{ratio.value:.3f}"
+    return f"{ratio.value:.3f} [{ratio.lo:.3f}, {ratio.hi:.3f}] {word(ratio, metric)}"
+
+
+def word(ratio: Interval, metric: str) -> str:
+    """Return what a ratio shows: ``faster``, ``alike``, ``cannot tell``, …"""
+    said = turns.verdict(ratio)
+    if said == "undetermined":
+        return "cannot tell"
+    terms = _WORDS.get(metric, {"more": "longer", "less": "shorter"})
+    side = next((text for key, text in terms.items() if key in said), "")
+    return f"{side}, by less than 5 %" if side and "alike" in said else side or "alike"
+
+
+def limits(made: Comparison) -> list[str]:
+    """Return who kept each server from more, a line for each kind of answer."""
+    if not made.sets or made.plan.open_loop:
+        return []
+    busy = _busy(made)
+    groups: dict[str, list[str]] = {}
+    for name, (server, client) in busy.items():
+        if server >= _SATURATED and server >= client:
+            kind = "the server (its core was full)"
+        elif client >= _SATURATED:
+            kind = "the client (its core was full; the rate is a lower bound)"
+        else:
+            kind = "neither core was full"
+        said = f"{name} {server:.0%} / {client:.0%}".replace("%", " %")
+        groups.setdefault(kind, []).append(said)
+    return [
+        f"limited by {kind}: {', '.join(names)} (server / client)"
+        for kind, names in groups.items()
+    ]
+
+
+def _busy(made: Comparison) -> dict[str, tuple[float, float]]:
+    import pandas as pd
+
+    table = pd.concat(made.sets).groupby("server")[["server_busy", "client_busy"]]
+    means = table.mean()
+    names = [s.name for s in made.plan.servers if s.name not in made.left]
+    return {name: tuple(means.loc[name]) for name in names}
+
+
+def doubts(made: Comparison) -> list[str]:
+    """Return what should make a reader doubt: a control that does not hold."""
+    said = []
+    for metric in made.decisive:
+        control = made.ratios(metric).get(made.plan.control)
+        if control is not None and control.determined and not control.contains(1):
+            said.append(
+                f"control: the same server twice differs in {TITLES[metric]} by "
+                f"{control.value:.3f} [{control.lo:.3f}, {control.hi:.3f}]; such a "
+                "difference between other servers means nothing here"
+            )
+    return said
+
+
+def ending(made: Comparison) -> str:
+    """Return why it ended, how long it took and what that width is worth."""
+    widest = made.widest()
+    said = _ENDS[made.stopped].format(
+        until=made.plan.until * 100,
+        widest=widest * 100 if math.isfinite(widest) else math.nan,
+    )
+    return f"{said}; {made.seconds:.0f} s".replace("±nan %", "nothing yet")
+
+
+def document(made: Comparison) -> dict[str, Any]:
+    """Return all of it as plain values, in seconds, requests/s and ratios."""
+    plan = made.plan
+    return {
+        "servers": [server.name for server in plan.servers],
+        "baseline": plan.baseline,
+        "control": plan.control,
+        "client": dict(plan.client),
+        "sets": made.n,
+        "seconds": made.seconds,
+        "until": plan.until,
+        "stopped": made.stopped,
+        "failed": made.left,
+        "levels": {
+            server.name: {
+                metric: _bounds(made.levels(server.name, metric)) for metric in METRICS
+            }
+            for server in plan.servers
+            if made.sets and server.name not in made.left
+        },
+        "ratios": {
+            metric: {
+                name: _bounds(ratio) | {"word": word(ratio, metric)}
+                for name, ratio in made.ratios(metric).items()
+            }
+            for metric in METRICS
+        },
+    }
+
+
+def _bounds(interval: Interval) -> dict[str, float | int | None]:
+    numbers = {"value": interval.value, "lo": interval.lo, "hi": interval.hi}
+    told = {k: v if math.isfinite(v) else None for k, v in numbers.items()}
+    return told | {"n": interval.n}
