@@ -18,7 +18,6 @@
 #include <math.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,6 +26,8 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "floor_setup.h"
 
 enum what { ECHO, PING_PONG, SWITCH, THREAD, PROCESS, TIMER, NEIGHBOUR, WHATS };
 
@@ -40,12 +41,6 @@ static struct floor_echo echoes[REPEATS_MAX];
 static double costs[WHATS][REPEATS_MAX];  /* ns; the neighbour's a ratio */
 static struct floor_overshoot sleeps[REPEATS_MAX];
 
-_Noreturn void floor_die(const char *call)
-{
-    fprintf(stderr, "floor: %s: %s\n", call, strerror(errno));
-    exit(1);
-}
-
 __attribute__((format(printf, 1, 2))) _Noreturn
 static void usage(const char *format, ...)
 {
@@ -56,41 +51,6 @@ static void usage(const char *format, ...)
     fprintf(stderr, "\n");
     va_end(arguments);
     exit(2);
-}
-
-void floor_pin(int core)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(core, &set);
-    if (sched_setaffinity(0, sizeof set, &set) < 0)
-        floor_die("sched_setaffinity");
-}
-
-void floor_tcp_pair(int pair[2])
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof at;
-    int on = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
-    pair[1] = socket(AF_INET, SOCK_STREAM, 0);
-    if (listener < 0 || pair[1] < 0)
-        floor_die("socket");
-    if (bind(listener, (struct sockaddr *)&at, length) < 0)
-        floor_die("bind");
-    if (listen(listener, 1) < 0)
-        floor_die("listen");
-    if (getsockname(listener, (struct sockaddr *)&at, &length) < 0)
-        floor_die("getsockname");
-    if (connect(pair[1], (struct sockaddr *)&at, length) < 0)
-        floor_die("connect");
-    pair[0] = accept(listener, NULL, NULL);
-    if (pair[0] < 0)
-        floor_die("accept");
-    for (int i = 0; i < 2; i++)
-        if (setsockopt(pair[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0)
-            floor_die("setsockopt TCP_NODELAY");
-    close(listener);
 }
 
 /* --- the command line ---------------------------------------------------- */

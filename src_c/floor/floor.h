@@ -58,12 +58,4 @@ struct floor_overshoot floor_timer(const struct floor_plan *plan);
  * 1 where they are two, near 2 where they share one; negative for one core. */
 double floor_neighbour(const struct floor_plan *plan);
 
-_Noreturn void floor_die(const char *call);
-
-/* Stay on this core from now on. */
-void floor_pin(int core);
-
-/* A connected pair of TCP sockets over loopback, TCP_NODELAY. */
-void floor_tcp_pair(int pair[2]);
-
 #endif

@@ -12,6 +12,7 @@
 
 #include "common/clock.h"
 #include "floor.h"
+#include "floor_setup.h"
 
 /* Does `once` until the window is over; mean nanoseconds. */
 static double mean_ns(const struct floor_plan *plan, void (*once)(void *),

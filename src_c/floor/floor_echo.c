@@ -21,6 +21,7 @@
 
 #include "common/clock.h"
 #include "floor.h"
+#include "floor_setup.h"
 
 /* One end of a connection: what it must still send, and receive. */
 struct end {

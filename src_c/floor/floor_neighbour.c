@@ -13,6 +13,7 @@
 
 #include "common/clock.h"
 #include "floor.h"
+#include "floor_setup.h"
 
 enum { SLICE_NS = 5000000, CELLS = 2048 };  /* 16 KiB, in any L1 cache */
 
