@@ -10,21 +10,20 @@
  * BUCKET is 0 … --buckets less one; a number beyond is an error rather than
  * taken modulo, so that client and server cannot differ in silence. A bucket
  * holds the sum of all delays that were ever asked of it, in microseconds. It
- * lies in memory that all processes of the server share, under its own lock.
+ * lies in memory that all processes of the server share, under its own lock,
+ * which survives the death of a process that holds it (a robust mutex).
  *
  * A line that is none of this gets "ERR reason\n" and the connection closes.
  * Look: fewer buckets, more waiting for a lock -- if the model computes on
  *       several cores at once; one loop in one thread never waits.
  */
-#include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
+#include "common/buffer.h"
 #include "common/clock.h"
+#include "common/shared_lock.h"
 #include "server/stop.h"
 #include "workload.h"
 
@@ -55,20 +54,13 @@ static bool spin;
 
 /* --- buckets ---------------------------------------------------------- */
 
-static void bucket_init(struct bucket *bucket)
-{
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutex_init(&bucket->lock, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-}
-
+/* A process that is killed between the two calls leaves a sum that holds its
+ * delay or does not: right either way. */
 static uint64_t bucket_add(struct bucket *bucket, uint64_t us)
 {
-    pthread_mutex_lock(&bucket->lock);
+    shared_lock(&bucket->lock);
     uint64_t sum = bucket->sum_us += us;
-    pthread_mutex_unlock(&bucket->lock);
+    shared_unlock(&bucket->lock);
     return sum;
 }
 
@@ -83,7 +75,7 @@ static const char *work_setup(const struct workload_options *options)
     bucket_count = options->buckets;
     spin = options->spin;
     for (unsigned i = 0; i < bucket_count; i++)
-        bucket_init(&buckets[i]);
+        shared_lock_init(&buckets[i].lock);
     return NULL;
 }
 
@@ -159,21 +151,32 @@ static void compute(uint64_t us)
             x = x * 6364136223846793005u + 1442695040888963407u;
 }
 
+/* What this call has answered so far, to add to. */
+static struct buffer answers(const struct step *step)
+{
+    return (struct buffer){.bytes = step->room, .length = step->out_bytes,
+                           .capacity = step->room_bytes};
+}
+
 static void answer(struct step *step, const struct request *request)
 {
     uint64_t sum = bucket_add(&buckets[request->bucket], request->delay_us);
-    step->out = step->room;
-    step->out_bytes += (size_t)snprintf(step->room + step->out_bytes,
-                                        ANSWER_MAX_BYTES, "%" PRIu64 "\n", sum);
+    struct buffer out = answers(step);
+    buffer_number(&out, sum);
+    buffer_text(&out, "\n");
+    step->out = out.bytes;
+    step->out_bytes = out.length;
     step->requests++;
 }
 
 static enum want refuse(struct step *step, const char *reason)
 {
-    size_t left = step->room_bytes - step->out_bytes;
-    int n = snprintf(step->room + step->out_bytes, left, "ERR %s\n", reason);
-    step->out = step->room;
-    step->out_bytes += (size_t)n < left ? (size_t)n : left;
+    struct buffer out = answers(step);
+    buffer_text(&out, "ERR ");
+    buffer_text(&out, reason);
+    buffer_text(&out, "\n");
+    step->out = out.bytes;
+    step->out_bytes = out.length;
     step->used = step->in_bytes;
     return WANT_CLOSE;
 }

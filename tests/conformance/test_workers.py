@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import socket
+import threading
+import time
+from pathlib import Path
 
 import pytest
 
@@ -86,3 +91,65 @@ def test_a_child_that_is_killed_takes_one_client_with_it(model):
         stats = server.stop()
     assert stats["workers_lost"] == 1
     assert stats["workers_started"] == 5
+
+
+def living(server: Server) -> list[int]:
+    """Its children, without those that wait to be reaped; in no order."""
+    found = []
+    for pid in children(server):
+        with contextlib.suppress(OSError):
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            found += [pid] if state != "Z" else []
+    return random.sample(found, len(found))
+
+
+def streams(server: Server, over: threading.Event) -> None:
+    """Ask for one bucket without a pause, over a new connection where one breaks."""
+    lines = b"0 0\n" * 8000
+    while not over.is_set():
+        with contextlib.suppress(OSError), server.connect(timeout=0.5) as sock:
+            while not over.is_set():
+                sock.sendall(lines)
+                receive(sock, 2 * 8000)
+
+
+def answers_work(server: Server) -> bool:
+    with contextlib.suppress(OSError), server.connect(timeout=1) as sock:
+        sock.sendall(b"0 0\n")
+        return receive(sock, 2) == b"0\n"
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.serial
+@pytest.mark.parametrize("model", names(family="processes"))
+def test_children_killed_at_any_moment_leave_no_lock_behind(model):
+    """200 of them, under load: each may die while it holds the lock of the one bucket.
+
+    A child that waits for a lock of the dead holds its client for ever, so three
+    answers in a row that do not come, each on a connection of its own, are the end of
+    the server. (prefork replaces ten a second of those that die young.)
+    """
+    flags = ["--workers", 4] if entry(model)["workers"] == "fixed" else []
+    with serving(model, "--workload", "work", "--buckets", 1, *flags) as server:
+        over = threading.Event()
+        clients = [
+            threading.Thread(target=streams, args=[server, over]) for _ in range(2)
+        ]
+        for client in clients:
+            client.start()
+        try:
+            killed = 0
+            while killed < 200:
+                time.sleep(random.uniform(0, 0.02))
+                for pid in living(server)[-1:]:
+                    os.kill(pid, signal.SIGKILL)
+                    killed += 1
+                if killed % 10 == 0:
+                    assert any(answers_work(server) for _ in range(3)), killed
+        finally:
+            over.set()
+            for client in clients:
+                client.join()
+        stats = server.stop()
+    assert stats["workers_lost"] > 150
