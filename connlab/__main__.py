@@ -5,6 +5,7 @@
     doctor, list                         what this machine and this build can do
     compare                              which server is faster, here, in a minute
     bench                                what each model costs, against the floor
+    words                                how many comparisons a run could decide
     check-paper, lint-paper              is the paper whole, is no number typed
     archive                              all of it in one file, to deposit
 
@@ -16,6 +17,7 @@ renderer that --renderer asked for.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -264,6 +266,26 @@ def claims(run: str | None) -> None:
         table.add_row(one.claim.id, one.claim.says, *words)
     Console().print(table)
     click.echo(ledger.answer(judged))
+
+
+@cli.command()
+@click.argument("run", required=False)
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def words(run: str | None, as_json: bool) -> None:
+    """Count the comparing words of a run (the newest), by study and in all."""
+    from connlab.publish import words as counting
+
+    try:
+        studies = counting.counted(run or _newest_run())
+    except FileNotFoundError as error:
+        raise click.UsageError(str(error)) from None
+    if as_json:
+        click.echo(json.dumps(counting.document(studies), indent=1))
+        return
+    for name, counts in [*studies.items(), ("in all", counting.total(studies))]:
+        told = ", ".join(f"{count} {word}" for word, count in counts.most_common())
+        part = f"{counting.share(counts):.0%}".replace("%", " %")
+        click.echo(f"{name:16}{counts.total():5}  {part:>5} undetermined  ({told})")
 
 
 @cli.command("check-paper")

@@ -1,0 +1,56 @@
+"""How often a run could tell: the comparing words of its studies, counted.
+
+A comparison ends in a word: faster than, slower than, indistinguishable from, or
+undetermined where the interval allows none of these. The share of the last is what a
+noisy machine costs. Verdicts on claims of earlier reports are no comparisons and are
+not counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from connlab import schema
+from connlab.publish.results import load_run
+
+UNDETERMINED = "undetermined"
+_CLAIMS = "claims"
+
+
+def counted(run: str) -> dict[str, Counter[str]]:
+    """Return how often each word stands in each study of a run that has any.
+
+    Raises
+    ------
+    FileNotFoundError
+        When the run does not exist; the message lists those that do.
+    """
+    studies = load_run(run, root=schema.run_folder("")).studies
+    return {
+        name: Counter(word.word for word in study.results.words.values())
+        for name, study in studies.items()
+        if name != _CLAIMS and study.results and study.results.words
+    }
+
+
+def share(words: Counter[str]) -> float:
+    """Return the part of the words that are undetermined; 0 where there are none."""
+    return words[UNDETERMINED] / (words.total() or 1)
+
+
+def total(studies: dict[str, Counter[str]]) -> Counter[str]:
+    """Return how often each word stands in all studies together."""
+    return sum(studies.values(), Counter())
+
+
+def document(studies: dict[str, Counter[str]]) -> dict[str, Any]:
+    """Return the counts as plain values, each with its share of undetermined."""
+    return {
+        "studies": {name: _row(words) for name, words in studies.items()},
+        "all": _row(total(studies)),
+    }
+
+
+def _row(words: Counter[str]) -> dict[str, Any]:
+    return {"words": dict(words), "n": words.total(), "undetermined": share(words)}

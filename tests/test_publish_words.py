@@ -1,0 +1,55 @@
+"""The comparing words of a run, counted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+from conftest import REFERENCE, with_reference
+
+from connlab import __main__ as command
+from connlab.publish import words
+
+STUDIES = {
+    "response-time": Counter({"undetermined": 3, "faster than": 1}),
+    "uring": Counter({"slower than": 4}),
+}
+
+
+def test_share_of_what_could_not_be_told():
+    assert words.share(STUDIES["response-time"]) == 0.75
+    assert words.share(STUDIES["uring"]) == 0
+    assert words.share(Counter()) == 0
+
+
+def test_document_has_studies_and_all_of_them():
+    made = words.document(STUDIES)
+    assert made["studies"]["uring"]["n"] == 4
+    assert made["all"]["undetermined"] == pytest.approx(3 / 8)
+    assert made["all"]["words"] == {
+        "undetermined": 3,
+        "faster than": 1,
+        "slower than": 4,
+    }
+
+
+@with_reference
+def test_counts_are_those_of_the_results_files(capsys):
+    assert command.main(["words", "reference", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    here = {}
+    for path in REFERENCE.glob("*/results.json"):
+        found = json.loads(path.read_text())
+        if found["words"] and found["study"] != "claims":
+            here[found["study"]] = [word["word"] for word in found["words"].values()]
+    assert {name: row["n"] for name, row in told["studies"].items()} == {
+        name: len(each) for name, each in here.items()
+    }
+    undetermined = sum(each.count("undetermined") for each in here.values())
+    assert told["all"]["words"]["undetermined"] == undetermined
+
+
+def test_a_run_that_is_not_there(capsys):
+    assert command.main(["words", "nowhere"]) == 2
+    assert "nowhere" in capsys.readouterr().err
