@@ -44,6 +44,11 @@ def page(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def supplement(page):
+    return page.replace("index.html", "supplement.html")
+
+
+@pytest.fixture(scope="module")
 def browser():
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
@@ -248,13 +253,39 @@ def test_targets_are_large_enough(shown, width):
     assert [each for each in found if each[1] < 23.9] == []
 
 
+def test_the_supplement_is_read_in_between(opened):
+    """From a study to its part of the supplement, and back."""
+    for link, name in (
+        ("main a[href='supplement.html#sec-more-pools']", "sec-more-pools"),
+        ("main a[href='index.html#sec-pools']", "sec-pools"),
+    ):
+        opened.find_element(By.CSS_SELECTOR, link).click()
+        target = opened.find_element(By.ID, name)
+        assert 0 <= target.rect["y"] - opened.execute_script("return scrollY") < 100
+
+
+@WIDTHS
+def test_the_supplement_is_a_page_like_the_other(browser, shown, supplement, width):
+    shown(width)
+    browser.get(supplement)
+    assert browser.get_log("browser") == []
+    script = "return document.documentElement.scrollWidth - window.innerWidth"
+    assert browser.execute_script(script) <= 0
+    part = browser.find_element(By.CSS_SELECTOR, ".contents a[href='#sec-more-pools']")
+    assert part.is_displayed() == (width > 1000)
+    assert violations(browser) == []
+
+
+def violations(browser):
+    """Return what axe finds, by its rules, with the first place of each."""
+    axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not there")
+    browser.execute_script(Path(axe.__path__[0], "axe.min.js").read_text("utf-8"))
+    run = "const done = arguments[0]; axe.run().then(r => done(r.violations))"
+    found = browser.execute_async_script(run)
+    return [(v["id"], v["nodes"][0]["html"]) for v in found]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @WIDTHS
 def test_the_page_is_accessible(shown, width, scheme):
-    axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not there")
-    script = Path(axe.__path__[0], "axe.min.js").read_text("utf-8")
-    browser = shown(width, scheme)
-    browser.execute_script(script)
-    run = "const done = arguments[0]; axe.run().then(r => done(r.violations))"
-    found = browser.execute_async_script(run)
-    assert [(v["id"], v["nodes"][0]["html"]) for v in found] == []
+    assert violations(shown(width, scheme)) == []

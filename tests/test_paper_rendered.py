@@ -30,8 +30,10 @@ def paper(request, tmp_path_factory):
 
 
 def text_of(rendered):
-    page = checking.read_page(rendered.html.read_text("utf-8"))
-    return " ".join("".join(page.text).split())
+    """Return the text of the page, and of the supplement behind it."""
+    files = [rendered.html, rendered.supplement]
+    pages = [checking.read_page(f.read_text("utf-8")) for f in files if f]
+    return " ".join("".join(t for page in pages for t in page.text).split())
 
 
 def pdf_text(path):
@@ -213,7 +215,7 @@ def test_failures_of_one_kind_share_a_row(tmp_path):
         ]
         made.write_json(path, content)
 
-    html = set_anew(tmp_path, lose).html.read_text("utf-8")
+    html = set_anew(tmp_path, lose).supplement.read_text("utf-8")
     assert html.count(">1, 10, 100</td>") == 2
     assert html.count(">9</td>") == 2
 
@@ -252,9 +254,41 @@ def test_print_leaves_out_what_is_for_the_page(tmp_path):
     assert done.problems == ()
 
 
-def test_the_supplement_is_for_the_page_only(paper):
+def test_the_supplement_is_not_printed(paper):
     assert "Supplement: further figures and tables" in text_of(paper)
     assert "Supplement: further" not in pdf_text(paper.pdf)
+
+
+def test_the_supplement_is_a_page_of_its_own(paper):
+    if not paper.supplement:
+        pytest.skip("Quarto sets one page")
+    page, more = (
+        checking.read_page(path.read_text("utf-8"))
+        for path in (paper.html, paper.supplement)
+    )
+    assert "sec-more-pools" in more.ids
+    assert "sec-more-pools" not in page.ids
+    both = set(page.ids) & set(more.ids)
+    assert not [name for name in both if name.startswith(("sec-", "fig-", "tbl-"))]
+    assert "supplement.html#sec-more-pools" in page.links
+    assert "index.html#sec-pools" in more.links
+    assert "#sec-more-pools" in more.links
+    assert "#sec-pools" not in more.links
+    assert more.title.startswith("Supplement: ")
+    stamp = json.loads((paper.html.parent / rendering.STAMP).read_text("utf-8"))
+    assert stamp["files"]["supplement.html"] == rendering.digest(paper.supplement)
+
+
+def test_a_paper_without_a_supplement_has_one_page(tmp_path):
+    def leave_out(_, paper):
+        index = paper / "index.qmd"
+        text = index.read_text("utf-8")
+        include = "{{< include sections/_supplement.qmd >}}"
+        index.write_text(text.replace(include, ""), "utf-8")
+
+    done = set_anew(tmp_path, leave_out)
+    assert done.supplement is None
+    assert not (done.html.parent / "supplement.html").exists()
 
 
 def test_a_caption_may_cite(tmp_path):

@@ -96,6 +96,19 @@ def test_links_to_other_hosts_are_no_requests(output):
     assert checking.check_page(FINE, output) == []
 
 
+def test_links_into_the_other_page_are_followed(output):
+    (output / "supplement.html").write_text(FINE, "utf-8")
+    linked = FINE.replace('href="#one"', 'href="supplement.html#{}"')
+    for name, expected in (("one", []), ("two", ["leads nowhere"])):
+        problems = checking.check_page(linked.replace("{}", name), output)
+        assert [p.split(" ", 2)[2] for p in problems] == expected
+
+
+def test_the_supplement_is_checked(output):
+    (output / "supplement.html").write_text(FINE.replace("<title>T", "<title>"))
+    assert checking.check(output) == ["supplement.html: it has no title"]
+
+
 def test_a_missing_file_is_found(output):
     (output / "paper.pdf").unlink()
     assert "paper.pdf: it does not exist" in checking.check(output)

@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from connlab import schema
+from connlab.publish.pages import SUPPLEMENT
 from connlab.publish.renderers import PAGE, PRINT
 from connlab.publish.rendering import STAMP, digest
 
@@ -152,10 +153,11 @@ def check(output: str | Path = "paper/_output") -> list[str]:
     """
     folder = schema.project_root() / output
     problems = [f"{name}: {text}" for name, text in _stamp(folder)]
-    page = folder / PAGE
-    if page.is_file():
-        found = check_page(page.read_text("utf-8"), folder)
-        problems += [f"{PAGE}: {text}" for text in found]
+    for name in (PAGE, SUPPLEMENT):
+        page = folder / name
+        if page.is_file():
+            found = check_page(page.read_text("utf-8"), folder)
+            problems += [f"{name}: {text}" for text in found]
     for other in sorted(folder.glob("data/**/*.html")):
         name = other.relative_to(folder)
         found = _requests(read_page(other.read_text("utf-8")))
@@ -211,13 +213,22 @@ def _images(page: Page, folder: Path) -> Iterator[str]:
 
 
 def _links(page: Page, folder: Path) -> Iterator[str]:
+    others: dict[Path, Counter[str]] = {}
     for link in dict.fromkeys(page.links):
         target, _, anchor = link.partition("#")
         if not target and anchor and unquote(anchor) not in page.ids:
             yield f"link #{anchor} leads nowhere"
         local = target and not re.match(r"^[a-z][a-z0-9+.-]*:|^//", target)
-        if local and not (folder / unquote(target.partition("?")[0])).exists():
+        if not local:
+            continue
+        path = folder / unquote(target.partition("?")[0])
+        if not path.exists():
             yield f"link {target} leads to no file"
+        elif anchor:
+            if path not in others:
+                others[path] = read_page(path.read_text("utf-8")).ids
+            if unquote(anchor) not in others[path]:
+                yield f"link {link} leads nowhere"
 
 
 def _requests(page: Page) -> Iterator[str]:
@@ -239,9 +250,10 @@ def _stamp(folder: Path) -> Iterator[tuple[str, str]]:
     except (OSError, ValueError):
         yield STAMP, "there is no record of the rendering; render again"
         facts = {}
-    for name in (PAGE, PRINT):
+    files = facts.get("files") or {}
+    for name in dict.fromkeys((PAGE, PRINT, *files)):
         made = folder / name
-        wanted = (facts.get("files") or {}).get(name)
+        wanted = files.get(name)
         if not made.is_file():
             yield name, "it does not exist"
         elif wanted and digest(made) != wanted:

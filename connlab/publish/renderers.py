@@ -26,7 +26,7 @@ from typing import Any
 
 import yaml
 
-from connlab.publish import quarto, sources
+from connlab.publish import pages, quarto, sources
 
 NAMES = ("embedded", "quarto")
 OUTPUT = "_output"
@@ -99,7 +99,7 @@ def set_paper(
     Returns
     -------
     paths : dict
-        ``html`` and ``pdf``.
+        ``html`` and ``pdf``, and ``supplement`` where that is a page of its own.
     problems : list of str
         What did not resolve, in the renderer's words.
 
@@ -112,13 +112,17 @@ def set_paper(
     """
     output = paper / OUTPUT
     output.mkdir(exist_ok=True)
+    (output / pages.SUPPLEMENT).unlink(missing_ok=True)  # Quarto sets one page
     if renderer.name == "quarto":
         problems = quarto.render(paper, output)
     else:
         problems = _embedded(paper, variables, renderer)
     shutil.rmtree(output / "data", ignore_errors=True)
     shutil.copytree(paper / "data", output / "data")
-    return {"html": output / PAGE, "pdf": output / PRINT}, problems
+    paths = {"html": output / PAGE, "pdf": output / PRINT}
+    if (output / pages.SUPPLEMENT).is_file():
+        paths["supplement"] = output / pages.SUPPLEMENT
+    return paths, problems
 
 
 # ---- embedded ----------------------------------------------------------------------
@@ -135,7 +139,8 @@ def _embedded(
     typst, said = _typst_source(paper, expanded.text, metadata)
     problems += [line for line in said if line not in problems]
     pdf = _compile(paper, typst, day=metadata.get("date"))
-    (paper / OUTPUT / PAGE).write_text(page, "utf-8")
+    for name, html in pages.split(page).items():
+        (paper / OUTPUT / name).write_text(html, "utf-8")
     (paper / OUTPUT / PRINT).write_bytes(pdf)
     return problems
 

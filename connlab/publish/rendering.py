@@ -28,6 +28,8 @@ class Rendered:
     instead: str = ""
     """Why the renderer that was asked for did not set it; empty when it did."""
     problems: tuple[str, ...] = field(default=())
+    supplement: Path | None = None
+    """What print leaves out, where it is a page of its own."""
 
 
 def render(
@@ -86,6 +88,7 @@ def render(
         unused=tuple(prepared.unused),
         instead=chosen.instead,
         problems=tuple(problems),
+        supplement=paths.get("supplement"),
     )
     _stamp(rendered, run)
     return rendered
@@ -106,12 +109,13 @@ def digest(path: Path) -> str:
 
 
 def _stamp(rendered: Rendered, run: str) -> None:
+    made = (rendered.html, rendered.pdf, rendered.supplement)
     facts = {
         "run": run,
         "renderer": rendered.renderer,
         "instead": rendered.instead,
         "seconds": round(rendered.seconds, 2),
-        "files": {p.name: digest(p) for p in (rendered.html, rendered.pdf)},
+        "files": {p.name: digest(p) for p in made if p},
         "missing": rendered.missing,
         "stale": rendered.stale,
         "unused": rendered.unused,
