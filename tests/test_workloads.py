@@ -407,6 +407,69 @@ def test_who_leaves_while_redis_is_asked_leaks_nothing(model, root):
         assert eventually(lambda: server.descriptors() <= before + 16)
 
 
+ONE_REPLY = {
+    "closes": upstreams.once(),
+    "closes later": upstreams.once(waits=True),
+    "resets later": upstreams.once(waits=True, resets=True),
+}
+
+
+def visit(server: Server, count: int, pause_s: float = 0.005) -> list[int]:
+    """Visits over one connection, each tenth request a remark; their statuses."""
+    found = []
+    connection = http.client.HTTPConnection(*server.address, timeout=PATIENCE_S)
+    with contextlib.closing(connection):
+        for i in range(count):
+            if i % 10 == 9:
+                connection.request("POST", "/guestbook", b"remark=here")
+            else:
+                connection.request("GET", "/guestbook")
+            response = connection.getresponse()
+            response.read()
+            found.append(response.status)
+            time.sleep(pause_s)
+    return found
+
+
+def visit_together(server: Server, clients: int, count: int) -> list[int]:
+    with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+        each = pool.map(lambda _: visit(server, count), range(clients))
+        return [status for one in each for status in one]
+
+
+@pytest.mark.parametrize("clients", [1, 4])
+@pytest.mark.parametrize("talk", ONE_REPLY)
+@pytest.mark.parametrize("model", MODELS)
+def test_redis_that_leaves_after_a_reply_costs_no_visitor_an_error(
+    model, talk, clients, root
+):
+    """An idle connection breaks: unnoticed, or only when it is used again."""
+    with (
+        upstreams.stub(ONE_REPLY[talk]) as address,
+        web(model, root, address) as server,
+    ):
+        want = ([200] * 9 + [303]) * 2 * clients
+        assert visit_together(server, clients, 20) == want
+    assert server.stats["upstream_opened"] > 1
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_client_kill_and_restart_of_redis_cost_no_visitor_an_error(model, root):
+    port, clients = upstreams.free_port(), 4
+    want = ([200] * 9 + [303]) * 2 * clients
+    with (
+        web(model, root, ("127.0.0.1", port)) as server,
+        concurrent.futures.ThreadPoolExecutor(1) as pool,
+    ):
+        for _ in range(2):  # the second time it has been restarted
+            with upstreams.redis(port) as address:
+                visits = pool.submit(visit_together, server, clients, 20)
+                while not visits.done():
+                    upstreams.kill_used(address)
+                    time.sleep(0.02)
+                assert visits.result() == want
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_a_silent_redis_does_not_hold_up_the_stop(model, root):
     with upstreams.stub(upstreams.silent) as silent, web(model, root, silent) as server:

@@ -10,6 +10,7 @@ import contextlib
 import random
 import shutil
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -81,6 +82,17 @@ def redis(port: int | None = None) -> Iterator[Address]:
             process.wait()
 
 
+def kill_used(address: Address) -> None:
+    """Have Redis close every connection over which it has replied before.
+
+    Not one on which the first request is made: that one would fail, rightly.
+    """
+    for line in command(address, "CLIENT", "LIST").decode().split("\n"):
+        facts = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        if facts.get("cmd") in ("lrange", "ltrim"):
+            command(address, "CLIENT", "KILL", "ID", facts["id"])
+
+
 @contextlib.contextmanager
 def stub(talk: Callable[[socket.socket], None]) -> Iterator[Address]:
     """Listen, and have a thread talk to each connection, for a block's duration."""
@@ -123,3 +135,27 @@ def saying(reply: bytes, *, piece: int = 1 << 16, pause_s: float = 0.0):
 def leaving(sock: socket.socket) -> None:
     """Read a request and hang up."""
     sock.recv(65536)
+
+
+GET_REPLY = b":7\r\n*0\r\n"
+POST_REPLY = b":1\r\n+OK\r\n"
+
+
+def once(*, waits: bool = False, resets: bool = False):
+    """Return a talk that answers one visit or remark, and closes.
+
+    It closes together with its reply; or, if it ``waits``, once the next request has
+    come, which gets no byte of a reply; with a reset, not an end, if it ``resets``.
+    """
+
+    def talk(sock: socket.socket) -> None:
+        asked = sock.recv(65536)
+        sock.sendall(POST_REPLY if b"LPUSH" in asked else GET_REPLY)
+        if waits:
+            sock.recv(65536)
+        if resets:
+            sock.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+
+    return talk

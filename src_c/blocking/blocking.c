@@ -5,8 +5,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "blocking_redis.h"
 #include "common/clock.h"
-#include "redis/redis_blocking.h"
 #include "server/net.h"
 #include "server/stop.h"
 
@@ -59,7 +59,7 @@ const struct blocking_calls blocking_kernel = {
     .receive = kernel_receive,
     .send = kernel_send,
     .sleep_until = kernel_sleep_until,
-    .ask = links_ask,
+    .ask = blocking_redis_ask,
 };
 
 static enum want on_failure(struct conn *conn, enum want again)

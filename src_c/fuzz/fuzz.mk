@@ -9,8 +9,7 @@ FUZZ_S ?= 20
 FUZZ_FLAGS = -std=c11 -O1 -g -pthread -fsanitize=fuzzer,address,undefined \
 	-fno-sanitize-recover=undefined
 # What parses and answers, without the models and what waits for them.
-waits := %/server.c %/options.c %/models.c \
-	%/redis_blocking.c %/redis_reactor.c %/redis_uring.c
+waits := %/server.c %/options.c %/models.c
 fuzz_srcs = $(filter-out $(waits),$(addprefix src_c/,\
 	$(call sources_in,common server http redis workloads)))
 fuzz_headers = $(wildcard src_c/*.h src_c/*/*.h)

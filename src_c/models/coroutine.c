@@ -32,7 +32,7 @@
 #include "common/owner.h"
 #include "coroutine/coroutine.h"
 #include "coroutine/scheduler.h"
-#include "redis/redis_conn.h"
+#include "redis/redis_pool.h"
 #include "server/net.h"
 #include "server/stop.h"
 
@@ -50,21 +50,16 @@ struct co_task {
 
 struct client {
     struct co_task co;
-    struct line *line;        /* while it asks upstream */
+    struct redis_request redis;
     struct conn conn;         /* last: its session follows */
-};
-
-struct line {
-    struct link link;
-    struct task *user;        /* NULL: it is free */
 };
 
 struct loop {
     struct scheduler scheduler;
     struct worker worker;
-    struct node waiting;      /* for a line */
     struct co_task acceptor;
-    struct line lines[UPSTREAM_LINKS];
+    struct redis_pool redis;
+    struct task *redis_tasks[REDIS_CONNS]; /* wait for their fd */
     char in[CONN_CHUNK], room[CONN_CHUNK];
 };
 
@@ -172,80 +167,57 @@ static void co_sleep_until(struct conn *conn, uint64_t ns)
     await(&client_of(conn)->co.task, 0, ns);
 }
 
-/* --- asking upstream ------------------------------------------------------ */
+/* --- requests to Redis ---------------------------------------------------- */
 
-/* A line that nobody uses: rather one that rests than one to be opened. */
-static struct line *find_free(struct loop *loop)
+/* A connection passes straight from hand to hand: were it free in between, the
+ * client that gives it back would take it again before the other is resumed. */
+static void assign_redis(struct loop *loop)
 {
-    struct line *found = NULL;
-    for (int i = 0; i < UPSTREAM_LINKS; i++) {
-        struct line *line = &loop->lines[i];
-        if (!line->user && (!found || line->link.state == LINK_RESTING))
-            found = line;
-    }
-    return found;
+    struct redis_request *request;
+    while ((request = redis_pool_assign(&loop->redis)))
+        task_tell(&client_of(request->conn)->co.task, TASK_TURN);
 }
 
-static void hand_over(struct line *line, struct client *to)
-{
-    line->user = &to->co.task;
-    to->line = line;
-}
-
-/* False: none was to be had in time. */
-static bool take_line(struct client *client, uint64_t deadline_ns)
+/* False: none became free in time. */
+static bool take_redis(struct client *client, uint64_t deadline_ns)
 {
     struct task *task = &client->co.task;
     struct loop *loop = loop_of(task);
-    struct line *line = find_free(loop);
-    if (line) {
-        hand_over(line, client);
-        return true;
-    }
     task->events &= (uint8_t)~TASK_TURN;
-    list_append(&loop->waiting, &task->queue);
-    bool handed = await(task, TASK_TURN, deadline_ns);
-    list_leave(&task->queue);
-    return handed;
+    redis_pool_queue(&loop->redis, &client->redis);
+    assign_redis(loop);
+    return await(task, TASK_TURN, deadline_ns);
 }
 
-/* To the one who has waited longest, without being free in between: else who
- * just had it would take it again before the other is resumed. */
-static void give_back(struct loop *loop, struct line *line)
+static bool await_redis(struct redis_request *request, int fd, bool out,
+                        uint64_t deadline_ns)
 {
-    line->user = NULL;
-    if (list_empty(&loop->waiting))
-        return;
-    struct client *next =
-        OWNER_OF(loop->waiting.after, struct client, co.task.queue);
-    hand_over(line, next);
-    task_tell(&next->co.task, TASK_TURN);
-}
-
-static bool await_link(struct conn *conn, int fd, bool out,
-                       uint64_t deadline_ns)
-{
-    struct client *client = client_of(conn);
-    struct task *task = &client->co.task;
+    struct task *task = &client_of(request->conn)->co.task;
+    struct loop *loop = loop_of(task);
+    struct task **waits =
+        &loop->redis_tasks[request->redis - loop->redis.conns];
     task->events &= (uint8_t)~TASK_REDIS;
-    return scheduler_watch_once(task->scheduler, fd, out,
-                                &client->line->user) &&
-           await(task, TASK_REDIS, deadline_ns);
+    *waits = task;
+    bool came = scheduler_watch_once(task->scheduler, fd, out, waits) &&
+                await(task, TASK_REDIS, deadline_ns);
+    *waits = NULL; /* an event that comes late is nobody's */
+    return came;
 }
 
 static enum want co_ask(struct conn *conn)
 {
     struct client *client = client_of(conn);
-    uint64_t deadline_ns = clock_now_ns() + UPSTREAM_PATIENCE_NS;
+    struct loop *loop = loop_of(&client->co.task);
+    uint64_t deadline_ns = clock_now_ns() + REDIS_TIMEOUT_NS;
     take_turns(&client->co);
-    if (!take_line(client, deadline_ns)) {
-        stats_error(conn->worker->server->stats, ETIMEDOUT);
-        return conn_unanswered(conn);
-    }
-    enum want want = link_converse(&client->line->link, conn, await_link,
-                                   deadline_ns);
-    give_back(loop_of(&client->co.task), client->line);
-    return want;
+    if (take_redis(client, deadline_ns))
+        redis_request_converse(&loop->redis, &client->redis, await_redis,
+                               deadline_ns);
+    else
+        redis_request_fail(&loop->redis, &client->redis, ETIMEDOUT);
+    redis_pool_release(&loop->redis, &client->redis);
+    assign_redis(loop);
+    return (enum want)conn->want;
 }
 
 static const struct blocking_calls coroutine_calls = {
@@ -296,6 +268,7 @@ static void add_client(struct loop *loop, int fd,
     }
     struct co_task *co = &client_of(conn)->co;
     co->coroutine = coroutine;
+    redis_request_init(&client_of(conn)->redis, conn);
     task_start(&loop->scheduler, &co->task, resume_client);
 }
 
@@ -385,8 +358,7 @@ static int serve(struct loop *loop)
     while (!list_empty(&loop->scheduler.open) && !stop_overdue())
         run_round(loop);
     close_all(loop);
-    for (int i = 0; i < UPSTREAM_LINKS; i++)
-        link_close(&loop->lines[i].link);
+    redis_pool_close_all(&loop->redis);
     return 0;
 }
 
@@ -398,7 +370,7 @@ int coroutine_serve(struct server *server, unsigned index)
         return -1;
     }
     loop->worker = (struct worker){server, index, loop->room};
-    list_init(&loop->waiting);
+    redis_pool_init(&loop->redis);
     int result = -1;
     if (scheduler_init(&loop->scheduler)) {
         result = serve(loop);

@@ -33,7 +33,7 @@ static bool control(struct loop *loop, int operation, struct source *source)
 {
     const struct state *state = loop->state;
     bool edge =
-        source->kind == SOURCE_CLIENT || source->kind == SOURCE_UPSTREAM;
+        source->kind == SOURCE_CLIENT || source->kind == SOURCE_REDIS;
     struct epoll_event event = {.data.ptr = source};
     event.events =
         edge ? EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET : EPOLLIN;

@@ -63,7 +63,7 @@ static void take_up(struct source *source)
 static bool control(struct loop *loop, int operation, struct source *source)
 {
     const struct state *state = loop->state;
-    bool link = source->kind == SOURCE_UPSTREAM;
+    bool link = source->kind == SOURCE_REDIS;
     bool stop = source->kind == SOURCE_STOP;
     struct epoll_event event = {.data.ptr = source};
     event.events = (source->interest & READY_IN ? EPOLLIN : 0u) |
@@ -84,7 +84,7 @@ static void change(struct loop *loop, struct source *source)
 static bool add(struct loop *loop, struct source *source)
 {
     struct state *state = loop->state;
-    bool link = source->kind == SOURCE_UPSTREAM;
+    bool link = source->kind == SOURCE_REDIS;
     bool added = control(loop, EPOLL_CTL_ADD, source);
     state->links += link && added;
     return added;
@@ -93,7 +93,7 @@ static bool add(struct loop *loop, struct source *source)
 static void drop(struct loop *loop, struct source *source)
 {
     struct state *state = loop->state;
-    state->links -= source->kind == SOURCE_UPSTREAM;
+    state->links -= source->kind == SOURCE_REDIS;
     control(loop, EPOLL_CTL_DEL, source);
 }
 

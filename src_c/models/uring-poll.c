@@ -42,7 +42,7 @@ struct state {
 
 static bool watches_changes(const struct source *source)
 {
-    return source->kind == SOURCE_CLIENT || source->kind == SOURCE_UPSTREAM;
+    return source->kind == SOURCE_CLIENT || source->kind == SOURCE_REDIS;
 }
 
 static uint64_t name(const struct state *state, uint32_t slot)

@@ -16,6 +16,7 @@
  *       one by one, into large buffers, only when more is wanted.
  */
 #include "uring/uring.h"
+#include "uring/uring_redis.h"
 
 #include "model.h"
 
@@ -35,7 +36,6 @@
 #include "common/owner.h"
 #include "server/stop.h"
 #include "reactor/timers.h"
-#include "redis/redis_uring.h"
 
 enum {
     SMALL_BYTES = 4096, SMALL_FIRST = 64, SMALL_MOST = 4096,
@@ -47,7 +47,7 @@ enum {
 
 /* What completes: the low bits of user_data, beside the client's address. */
 enum operation {
-    ASKING = ASKERS_TAG,
+    REDIS_POLL = URING_REDIS_TAG,
     RECEIVE, SEND, CANCEL, ACCEPT, LISTENER_READY,
     NOBODY = URING_NOBODY,
 };
@@ -55,7 +55,7 @@ enum operation {
 struct client {
     struct timer timer;
     struct node open;               /* in loop->open, or loop->closed */
-    struct asker asker;             /* its place before Redis */
+    struct redis_request redis;
     bool receiving, sending;        /* operations that the kernel holds */
     bool cancelling;                /* another that ends the receive */
     bool streams;                   /* sends more at once than we take */
@@ -69,7 +69,7 @@ struct client {
 struct loop {
     struct io_uring ring;
     struct uring_buffers small, large;
-    struct askers askers;
+    struct uring_redis redis;
     struct worker worker;
     struct timers timers;
     struct node open, closed;       /* clients; freed at the end of the turn */
@@ -193,7 +193,7 @@ static void client_close(struct loop *loop, struct client *client)
         return;
     client->closing = true;
     timers_cancel(&loop->timers, &client->timer);
-    askers_cancel(&loop->askers, &client->asker);
+    redis_async_cancel(&loop->redis.async, &client->redis);
     cancel_receive(loop, client);
     cancel_send(loop, client);
     close_if_idle(loop, client);
@@ -230,9 +230,9 @@ static void client_set_timer(struct loop *loop, struct client *client,
 
 static void client_ask(struct loop *loop, struct client *client)
 {
-    client_set_timer(loop, client, clock_now_ns() + UPSTREAM_PATIENCE_NS);
+    client_set_timer(loop, client, clock_now_ns() + REDIS_TIMEOUT_NS);
     if (!client->closing)
-        askers_begin(&loop->askers, &client->asker);
+        redis_async_begin(&loop->redis.async, &client->redis);
 }
 
 /* Puts what is wanted into the ring; or, what cannot go there, on a list. */
@@ -364,12 +364,13 @@ static void on_sent(struct loop *loop, struct client *client, int result)
     pursue(loop, client, want);
 }
 
-static void on_answered(void *argument, struct asker *asker, enum want want)
+static void on_answered(struct redis_async *async,
+                        struct redis_request *request)
 {
-    struct client *client = OWNER_OF(asker, struct client, asker);
-    struct loop *loop = argument;
+    struct client *client = OWNER_OF(request, struct client, redis);
+    struct loop *loop = OWNER_OF(async, struct loop, redis.async);
     timers_cancel(&loop->timers, &client->timer);
-    pursue(loop, client, want);
+    pursue(loop, client, (enum want)client->conn.want);
 }
 
 static void adopt(struct loop *loop, int fd, const struct sockaddr_in6 *peer)
@@ -378,7 +379,7 @@ static void adopt(struct loop *loop, int fd, const struct sockaddr_in6 *peer)
     if (!conn)
         return;
     struct client *client = OWNER_OF(conn, struct client, conn);
-    asker_init(&client->asker, conn);
+    redis_request_init(&client->redis, conn);
     list_append(&loop->open, &client->open);
     arm_receive(loop, client);
 }
@@ -418,8 +419,8 @@ static void on_completion(struct loop *loop, const struct io_uring_cqe *cqe)
 {
     void *whose = (void *)(uintptr_t)(cqe->user_data & ~(uint64_t)NOBODY);
     switch ((enum operation)(cqe->user_data & NOBODY)) {
-    case ASKING:
-        return askers_ready(&loop->askers, whose);
+    case REDIS_POLL:
+        return uring_redis_completed(&loop->redis, whose);
     case RECEIVE:
         return on_received(loop, whose, cqe);
     case SEND:
@@ -445,7 +446,7 @@ static void run_timers(struct loop *loop)
     for (struct timer *t; (t = timers_due(&loop->timers, now));) {
         struct client *client = OWNER_OF(t, struct client, timer);
         if (client->conn.want == WANT_ASK)
-            askers_expired(&loop->askers, &client->asker);
+            redis_async_timed_out(&loop->redis.async, &client->redis);
         else
             pursue(loop, client, conn_woken(&client->conn));
     }
@@ -482,7 +483,7 @@ static void turn(struct loop *loop)
     }
     io_uring_cq_advance(&loop->ring, count);
     run_timers(loop);
-    askers_round(&loop->askers);
+    redis_async_round(&loop->redis.async);
     free_closed(loop);
     relieve(loop, &loop->small, &loop->small_lack);
     relieve(loop, &loop->large, &loop->large_lack);
@@ -510,7 +511,7 @@ static void serve(struct loop *loop)
     while (!stop_requested() || (!list_empty(&loop->open) && !stop_overdue()))
         turn(loop);
     part(loop);
-    askers_free(&loop->askers);
+    redis_pool_close_all(&loop->redis.async.pool);
 }
 
 static bool open_all(struct loop *loop)
@@ -535,10 +536,7 @@ static int uring_run(struct server *server)
     }
     memset(loop, 0, sizeof *loop);
     loop->worker = (struct worker){server, server->process, loop->room};
-    loop->askers = (struct askers){.ring = &loop->ring, .loop = loop,
-                                   .stats = server->stats,
-                                   .answered = on_answered};
-    askers_init(&loop->askers);
+    uring_redis_init(&loop->redis, &loop->ring, on_answered);
     list_init(&loop->open);
     list_init(&loop->closed);
     int result = -1;

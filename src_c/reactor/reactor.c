@@ -13,9 +13,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "redis/redis_reactor.h"
 #include "common/clock.h"
 #include "handover.h"
+#include "reactor_redis.h"
 #include "server/net.h"
 #include "common/owner.h"
 #include "server/stop.h"
@@ -62,7 +62,6 @@ void roster_destroy(struct roster *roster)
 static void enlist(struct loop *loop, struct client *client)
 {
     struct roster *roster = loop->roster;
-    list_init(&client->place);
     pthread_mutex_lock(&roster->lock);
     list_append(&roster->clients, &client->open);
     pthread_mutex_unlock(&roster->lock);
@@ -90,7 +89,7 @@ static bool any_client(const struct loop *loop)
 static void client_close(struct loop *loop, struct client *client)
 {
     timers_cancel(&loop->timers, &client->timer);
-    asking_cancel(loop, client);
+    redis_async_cancel(&loop->redis, &client->redis);
     loop_drop(loop, &client->source);
     conn_close(&client->conn);
     unlist(loop, client);
@@ -157,6 +156,17 @@ static void client_sleep(struct loop *loop, struct client *client)
     client_close(loop, client);
 }
 
+static void client_ask(struct loop *loop, struct client *client)
+{
+    uint64_t deadline_ns = clock_now_ns() + REDIS_TIMEOUT_NS;
+    if (timers_set(&loop->timers, &client->timer, deadline_ns)) {
+        redis_async_begin(&loop->redis, &client->redis);
+        return;
+    }
+    conn_failed(&client->conn, ENOMEM);
+    client_close(loop, client);
+}
+
 /* It has had its share of this round and can go on at once. */
 static void client_postpone(struct loop *loop, struct client *client)
 {
@@ -192,7 +202,7 @@ void loop_pursue(struct loop *loop, struct client *client, enum want want)
         case WANT_SLEEP:
             return client_sleep(loop, client);
         case WANT_ASK:
-            return asking_begin(loop, client);
+            return client_ask(loop, client);
         case WANT_CLOSE:
             return client_close(loop, client);
         }
@@ -236,6 +246,7 @@ void loop_adopt(struct loop *loop, int fd, const struct sockaddr_in6 *peer)
     struct client *client = OWNER_OF(conn, struct client, conn);
     client->source = (struct source){
         .fd = fd, .kind = SOURCE_CLIENT, .interest = READY_IN};
+    redis_request_init(&client->redis, conn);
     enlist(loop, client);
     if (!loop->poller->add(loop, &client->source)) {
         conn_failed(conn, errno);
@@ -281,8 +292,8 @@ void loop_ready(struct loop *loop, struct source *source, unsigned ready)
         return handle_client(loop, (struct client *)source, ready);
     case SOURCE_HANDOVER:
         return handle_handover(loop);
-    case SOURCE_UPSTREAM:
-        return asking_ready(loop, source, ready);
+    case SOURCE_REDIS:
+        return reactor_redis_ready(loop, source);
     case SOURCE_CLOSED:
         return;
     }
@@ -296,7 +307,7 @@ static void run_timers(struct loop *loop)
     for (struct timer *t; (t = timers_due(&loop->timers, now));) {
         struct client *client = OWNER_OF(t, struct client, timer);
         if (client->conn.want == WANT_ASK)
-            asking_expired(loop, client);
+            redis_async_timed_out(&loop->redis, &client->redis);
         else
             loop_pursue(loop, client, conn_woken(&client->conn));
     }
@@ -373,7 +384,7 @@ void loop_serve(struct loop *loop)
         loop->poller->wait(loop, timeout_ns(loop, busy));
         run_timers(loop);
         run_unfinished(loop);
-        busy = asking_round(loop);
+        busy = redis_async_round(&loop->redis);
         free_closed(loop);
     }
 }
@@ -387,7 +398,7 @@ void loop_end(struct loop *loop)
         if (client->conn.worker == &loop->worker)
             client_close(loop, client);
     }
-    asking_free(loop);
+    reactor_redis_close(loop);
     free_closed(loop);
 }
 
@@ -424,6 +435,7 @@ struct loop *loop_new(struct server *server, unsigned index,
     loop->listener.fd = loop->stop.fd = loop->handover.fd = -1;
     loop->roster = &loop->own;
     roster_init(&loop->own);
+    reactor_redis_init(loop);
     return loop;
 }
 

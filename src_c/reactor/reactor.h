@@ -2,10 +2,11 @@
  *
  * select, poll, epoll and their kin differ in how they learn which descriptor
  * is ready. A model supplies that as a `struct poller`; accepting, receiving,
- * sending, timers and upstream are the same for all and live here.
+ * sending and timers are the same for all and live here; so do requests to
+ * Redis (reactor_redis.h).
  *
  *     model:    wait in the kernel -> loop_ready(loop, source, ready) each
- *     reactor:  handle_accept / handle_client / handle_upstream
+ *     reactor:  handle_accept / handle_client / reactor_redis_ready
  */
 #ifndef REACTOR_H
 #define REACTOR_H
@@ -14,6 +15,7 @@
 
 #include "server/conn.h"
 #include "common/list.h"
+#include "redis/redis_async.h"
 #include "timers.h"
 
 enum {
@@ -29,7 +31,7 @@ enum source_kind {
     SOURCE_LISTENER,
     SOURCE_STOP,        /* stop_fd() */
     SOURCE_CLIENT,
-    SOURCE_UPSTREAM,
+    SOURCE_REDIS,       /* a connection to Redis */
     SOURCE_HANDOVER,    /* connections that another thread hands us */
     SOURCE_CLOSED,      /* dropped in this round; its memory is still there */
 };
@@ -61,8 +63,6 @@ struct poller {
     void (*wait)(struct loop *loop, int64_t timeout_ns);
 };
 
-struct upstream_pool;
-
 /* The open connections of a loop, or of several that share them. */
 struct roster {
     pthread_mutex_t lock;
@@ -84,7 +84,8 @@ struct loop {
     struct source *unfinished;   /* edge: had more to do than its share */
     struct roster *roster;       /* by default its own */
     struct roster own;
-    struct upstream_pool *upstream;
+    struct redis_async redis;
+    struct source redis_sources[REDIS_CONNS];
     char in[CONN_CHUNK], room[CONN_CHUNK];
 };
 
@@ -93,8 +94,7 @@ struct client {
     struct source source;
     struct timer timer;
     struct node open;       /* in the roster */
-    struct node place;      /* in line for upstream, or in none: redis_reactor.h */
-    struct line *line;      /* what it asks upstream over, or NULL */
+    struct redis_request redis;
     struct conn conn;
 };
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /* Redis's address, resolved once: looking up a name would block a loop. */
-static struct sockaddr_storage redis;
-static socklen_t redis_bytes; /* 0: there is none */
+static struct sockaddr_storage redis_address;
+static socklen_t redis_address_bytes; /* 0: there is none */
 
 enum { REPLY_FIRST = 4096 };
 
@@ -25,13 +25,13 @@ static const char *resolve(const char *host, const char *port)
     int error = getaddrinfo(host, port, &hints, &found);
     if (error)
         return gai_strerror(error);
-    memcpy(&redis, found->ai_addr, found->ai_addrlen);
-    redis_bytes = found->ai_addrlen;
+    memcpy(&redis_address, found->ai_addr, found->ai_addrlen);
+    redis_address_bytes = found->ai_addrlen;
     freeaddrinfo(found);
     return NULL;
 }
 
-const char *upstream_setup(const char *address)
+const char *redis_setup(const char *address)
 {
     static char wrong[320];
     char host[256];
@@ -51,182 +51,161 @@ const char *upstream_setup(const char *address)
     return reason ? wrong : NULL;
 }
 
-/* --- one link --------------------------------------------------------- */
+/* --- one connection ----------------------------------------------------- */
 
-static enum link_news broke(struct link *link, int error)
+static enum redis_next broken(struct redis_conn *redis, int error)
 {
-    link->error = error;
-    return LINK_BROKE;
+    redis->error = error;
+    return REDIS_BROKEN;
 }
 
-static bool start_connecting(struct link *link)
+static bool start_connecting(struct redis_conn *redis)
 {
     int on = 1;
-    if (redis_bytes == 0) {
-        link->error = EDESTADDRREQ;
+    if (redis_address_bytes == 0) {
+        redis->error = EDESTADDRREQ;
         return false;
     }
-    int fd = socket(redis.ss_family,
+    int fd = socket(redis_address.ss_family,
                     SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd >= 0) {
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        link->fd = fd;
-        link->state = LINK_CONNECTING;
-        if (connect(fd, (const struct sockaddr *)&redis, redis_bytes) == 0 ||
-            errno == EINPROGRESS)
+        redis->fd = fd;
+        redis->state = REDIS_CONNECTING;
+        if (connect(fd, (const struct sockaddr *)&redis_address,
+                    redis_address_bytes) == 0 || errno == EINPROGRESS)
             return true;
     }
-    link->error = errno;
-    link_close(link);
+    redis->error = errno;
+    redis_conn_close(redis);
     return false;
 }
 
-static bool grow(struct link *link)
+bool redis_conn_begin(struct redis_conn *redis, struct span commands)
 {
-    size_t bytes = link->reply ? link->reply_bytes * 2 : REPLY_FIRST;
-    char *moved = NULL;
-    if (bytes <= UPSTREAM_REPLY_MAX)
-        moved = realloc(link->reply, bytes);
-    link->error = moved ? 0 : bytes > UPSTREAM_REPLY_MAX ? EMSGSIZE : ENOMEM;
-    if (!moved)
-        return false;
-    link->reply = moved;
-    link->reply_bytes = bytes;
-    return true;
-}
-
-bool link_ask(struct link *link, struct span ask, struct stats *stats)
-{
-    link->ask = ask;
-    link->got = 0;
-    if (link->state == LINK_RESTING) {
-        link->state = LINK_SENDING;
+    redis->unsent = commands;
+    redis->got = 0;
+    redis->reused = redis->state == REDIS_IDLE;
+    if (redis->reused) {
+        redis->state = REDIS_SENDING;
         return true;
     }
-    assert(link->state == LINK_CLOSED);
-    if (!start_connecting(link))
-        return false;
-    stats_add(&stats->upstream_opened, 1);
-    return true;
+    assert(redis->state == REDIS_CLOSED);
+    return start_connecting(redis);
 }
 
-static enum link_news go_on_connecting(struct link *link)
+/* A non-blocking connect is done when the socket is writable and SO_ERROR is
+ * 0 (connect(2), EINPROGRESS); getpeername fails after an early wake-up. */
+static enum redis_next advance_connect(struct redis_conn *redis)
 {
     int error = 0;
     socklen_t length = sizeof error;
     struct sockaddr_storage peer;
     socklen_t peer_length = sizeof peer;
-    if (getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
+    if (getsockopt(redis->fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
         error = errno;
     if (error)
-        return broke(link, error);
-    if (getpeername(link->fd, (struct sockaddr *)&peer, &peer_length) < 0)
-        return LINK_NEEDS_OUT; /* woken too early */
-    link->state = LINK_SENDING;
-    return link_go_on(link);
+        return broken(redis, error);
+    if (getpeername(redis->fd, (struct sockaddr *)&peer, &peer_length) < 0)
+        return REDIS_NEEDS_WRITE;
+    redis->state = REDIS_SENDING;
+    return redis_conn_advance(redis);
 }
 
-static enum link_news go_on_sending(struct link *link)
+static enum redis_next advance_send(struct redis_conn *redis)
 {
-    while (link->ask.length > 0) {
-        ssize_t n = send(link->fd, link->ask.bytes, link->ask.length,
+    while (redis->unsent.length > 0) {
+        ssize_t n = send(redis->fd, redis->unsent.bytes, redis->unsent.length,
                          MSG_NOSIGNAL);
         if (n < 0 && errno == EAGAIN)
-            return LINK_NEEDS_OUT;
+            return REDIS_NEEDS_WRITE;
         if (n < 0 && errno != EINTR)
-            return broke(link, errno);
+            return broken(redis, errno);
         if (n > 0) {
-            link->ask.bytes += n;
-            link->ask.length -= (size_t)n;
+            redis->unsent.bytes += n;
+            redis->unsent.length -= (size_t)n;
         }
     }
-    link->state = LINK_RECEIVING;
-    return LINK_NEEDS_IN; /* an answer cannot be there yet */
+    redis->state = REDIS_RECEIVING;
+    return REDIS_NEEDS_READ; /* a reply cannot be there yet */
 }
 
-static enum link_news go_on_receiving(struct link *link)
+/* The buffer doubles: a page of 100 remarks takes one or two receives. */
+static bool grow_reply(struct redis_conn *redis)
+{
+    size_t bytes = redis->reply ? redis->reply_bytes * 2 : REPLY_FIRST;
+    char *moved = NULL;
+    if (bytes <= REDIS_REPLY_MAX)
+        moved = realloc(redis->reply, bytes);
+    redis->error = moved ? 0 : bytes > REDIS_REPLY_MAX ? EMSGSIZE : ENOMEM;
+    if (!moved)
+        return false;
+    redis->reply = moved;
+    redis->reply_bytes = bytes;
+    return true;
+}
+
+static enum redis_next advance_receive(struct redis_conn *redis)
 {
     for (;;) {
-        if (link->got == link->reply_bytes && !grow(link))
-            return LINK_BROKE;
-        ssize_t n = recv(link->fd, link->reply + link->got,
-                         link->reply_bytes - link->got, 0);
+        if (redis->got == redis->reply_bytes && !grow_reply(redis))
+            return REDIS_BROKEN;
+        ssize_t n = recv(redis->fd, redis->reply + redis->got,
+                         redis->reply_bytes - redis->got, 0);
         if (n > 0) {
-            link->got += (size_t)n;
-            return LINK_HAS_REPLY;
+            redis->got += (size_t)n;
+            return REDIS_HAS_REPLY;
         }
         if (n < 0 && errno == EAGAIN)
-            return LINK_NEEDS_IN;
+            return REDIS_NEEDS_READ;
         if (n == 0 || errno != EINTR)
-            return broke(link, n ? errno : ECONNRESET);
+            return broken(redis, n ? errno : ECONNRESET);
     }
 }
 
-enum link_news link_go_on(struct link *link)
+enum redis_next redis_conn_advance(struct redis_conn *redis)
 {
-    switch (link->state) {
-    case LINK_CONNECTING:
-        return go_on_connecting(link);
-    case LINK_SENDING:
-        return go_on_sending(link);
-    case LINK_RECEIVING:
-        return go_on_receiving(link);
-    case LINK_CLOSED:
-    case LINK_RESTING:
+    switch (redis->state) {
+    case REDIS_CONNECTING:
+        return advance_connect(redis);
+    case REDIS_SENDING:
+        return advance_send(redis);
+    case REDIS_RECEIVING:
+        return advance_receive(redis);
+    case REDIS_CLOSED:
+    case REDIS_IDLE:
         break;
     }
-    assert(!"a link that talks");
-    return LINK_BROKE;
+    assert(!"a connection on which a request is made");
+    return REDIS_BROKEN;
 }
 
-enum want link_converse(struct link *link, struct conn *conn, link_wait *wait,
-                        uint64_t deadline_ns)
+void redis_conn_keep(struct redis_conn *redis)
 {
-    struct stats *stats = conn->worker->server->stats;
-    if (link->state == LINK_RESTING && link_is_stale(link))
-        link_close(link);
-    bool talks = link_ask(link, conn->ask, stats);
-    while (talks) {
-        enum link_news news = link_go_on(link);
-        if (news == LINK_HAS_REPLY) {
-            enum want want = conn_replied(conn, link->reply, link->got);
-            if (link_wants_more(conn))
-                continue;
-            if (conn->hang_up)
-                link_close(link);
-            else
-                link_rest(link);
-            return want;
-        }
-        talks = news != LINK_BROKE;
-        if (talks && !wait(conn, link->fd, news == LINK_NEEDS_OUT,
-                           deadline_ns)) {
-            link->error = ETIMEDOUT;
-            talks = false;
-        }
-    }
-    link_close(link);
-    stats_error(stats, link->error);
-    return conn_unanswered(conn);
+    redis->state = REDIS_IDLE;
+    redis->got = 0;
 }
 
-void link_rest(struct link *link)
-{
-    link->state = LINK_RESTING;
-    link->got = 0;
-}
-
-bool link_is_stale(const struct link *link)
+bool redis_conn_is_stale(const struct redis_conn *redis)
 {
     char byte;
-    ssize_t n = recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t n = recv(redis->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return n >= 0 || (errno != EAGAIN && errno != EINTR);
 }
 
-void link_close(struct link *link)
+bool redis_conn_may_retry(const struct redis_conn *redis)
 {
-    if (link->state != LINK_CLOSED)
-        close(link->fd);
-    free(link->reply);
-    *link = (struct link){.fd = -1, .error = link->error};
+    return redis->reused && redis->got == 0 &&
+           (redis->error == ECONNRESET || redis->error == EPIPE);
+}
+
+void redis_conn_close(struct redis_conn *redis)
+{
+    if (redis->state != REDIS_CLOSED)
+        close(redis->fd);
+    free(redis->reply);
+    redis->reply = NULL;
+    redis->got = redis->reply_bytes = 0;
+    redis->fd = -1;
+    redis->state = REDIS_CLOSED;
 }

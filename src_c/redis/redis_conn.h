@@ -1,95 +1,86 @@
 /* redis_conn.h -- one connection to Redis, kept and reused; it never waits.
  *
- * A client that wants WANT_ASK needs a link to talk over. The link does the
- * system calls, all of them non-blocking, and says what has to be waited for;
- * who drives it waits in the way of its model:
+ *     redis_conn_begin()     commands to send; a closed connection connects
+ *     redis_conn_advance()   connect, send, receive: as far as it goes at once
+ *           REDIS_NEEDS_READ    wait until redis->fd is readable, advance again
+ *           REDIS_NEEDS_WRITE   ... or writable
+ *           REDIS_HAS_REPLY     some bytes of the reply: redis->reply, ->got
+ *           REDIS_BROKEN        redis->error says why: close it
+ *     redis_conn_keep()      the reply is whole: idle, open for the next
  *
- *     link_ask(link, conn->ask)        -> then go on until there is a reply:
- *     link_go_on(link) LINK_NEEDS_IN      wait until link->fd is readable
- *                      LINK_NEEDS_OUT     ... or writable; then go on
- *                      LINK_HAS_REPLY     conn_replied(conn, link->reply, got)
- *                      LINK_BROKE         link_close(), conn_unanswered(conn)
+ * All calls are non-blocking system calls; redis_pool.h puts conversations
+ * together, and each family of models waits in its own way:
  *
- * The workload may find the reply incomplete: link_wants_more(conn) is then
- * true, and the driver goes on with the same link. Otherwise link_rest() and
- * the link is free for the next client; or link_close(), if conn->hang_up says
- * that the reply made no sense. Redis gets UPSTREAM_PATIENCE_NS for an
- * answer, from the moment that the client wanted it, any wait for a free link
- * included; then link_close() and conn_unanswered(). Nobody reuses a link on
- * which a reply may still be on its way.
+ *     thread, process   poll(2) on redis->fd            blocking_redis.c
+ *     select ... epoll  the loop watches redis->fd      reactor_redis.c
+ *     uring             IORING_OP_POLL_ADD              uring_redis.c
+ *     coroutine         switches away until it is ready coroutine.c
  *
- *     thread, process   link_converse(), poll(2) on link->fd      redis_blocking.c
- *     select ... epoll  the loop watches link->fd                redis_reactor.c
- *     uring             IORING_OP_POLL_ADD on link->fd
- *     coroutine         link_converse(), switching away until link->fd is ready
- *
- * Links must not cross a fork: open the first one in the child.
+ * Connections must not cross a fork: two processes would read each other's
+ * replies. Open the first one in the child.
  */
 #ifndef REDIS_CONN_H
 #define REDIS_CONN_H
 
-#include "server/conn.h"
+#include <stdbool.h>
+#include <stddef.h>
 
-#define UPSTREAM_PATIENCE_NS 1000000000ull
+#include "common/span.h"
 
-enum {
-    UPSTREAM_LINKS = 16,             /* at most, for each process or loop */
-    UPSTREAM_REPLY_MAX = 128 * 1024, /* a longer reply counts as broken */
+enum { REDIS_REPLY_MAX = 128 * 1024 }; /* a longer reply counts as broken */
+
+enum redis_state {
+    REDIS_CLOSED,            /* 0: a zeroed connection is a closed one */
+    REDIS_CONNECTING, REDIS_SENDING, REDIS_RECEIVING,
+    REDIS_IDLE,              /* open, and no reply is due */
 };
 
-enum link_state {
-    LINK_CLOSED,                     /* 0: a zeroed link is a closed one */
-    LINK_CONNECTING, LINK_SENDING, LINK_RECEIVING, LINK_RESTING,
-};
+struct redis_request;
 
-struct link {
-    int fd;                          /* unless closed */
-    enum link_state state;
+/* Its address leaves four bits for a tag (user_data, epoll_data). */
+struct redis_conn {
+    _Alignas(16) int fd;             /* unless closed */
+    enum redis_state state;
     int error;                       /* errno of what went wrong */
-    struct span ask;                 /* not yet sent */
+    bool reused;                     /* was idle when this request began */
+    bool watched;                    /* the driver has the kernel watch fd; a
+                                      * closed one is not free before it ends */
+    struct span unsent;
     size_t got, reply_bytes;         /* of the reply; of its buffer */
-    char *reply;                     /* belongs to the link */
+    char *reply;                     /* belongs to the connection */
+    struct redis_request *request;   /* whose turn it is; NULL: nobody's */
 };
 
-enum link_news { LINK_NEEDS_IN, LINK_NEEDS_OUT, LINK_HAS_REPLY, LINK_BROKE };
+enum redis_next {
+    REDIS_NEEDS_READ, REDIS_NEEDS_WRITE, REDIS_HAS_REPLY, REDIS_BROKEN,
+    REDIS_DONE,                      /* of a request: see redis_pool.h */
+};
 
 /* Where Redis is: "HOST:PORT" or NULL for nowhere, to be called once before
  * any fork. Returns NULL, or what is wrong. */
-const char *upstream_setup(const char *address);
+const char *redis_setup(const char *address);
 
-/* Begins a conversation on a link that is closed or rests and is not stale; a
- * closed one starts to connect. False when that fails at once (link->error),
- * then it is closed. `ask` must stay where it is until the reply has come. */
-bool link_ask(struct link *link, struct span ask, struct stats *stats);
+/* Begins a conversation on a closed connection, which starts to connect, or on
+ * an idle one. `commands` must stay where they are until the reply has come.
+ * Returns false when it fails at once (redis->error). */
+bool redis_conn_begin(struct redis_conn *redis, struct span commands);
 
 /* Does what can be done without waiting, and says what is next. */
-enum link_news link_go_on(struct link *link);
+enum redis_next redis_conn_advance(struct redis_conn *redis);
 
-/* After conn_replied(): does the client want more of the same reply? */
-static inline bool link_wants_more(const struct conn *conn)
-{
-    return conn->want == WANT_ASK && conn->ask.length == 0;
-}
+/* The reply was whole: the connection is idle. */
+void redis_conn_keep(struct redis_conn *redis);
 
-/* The reply was complete: the link may be asked again. */
-void link_rest(struct link *link);
+/* Whether Redis closed an idle connection, or sent what no command asked for
+ * (the next request would take it for its reply): one recv(2), MSG_PEEK. */
+bool redis_conn_is_stale(const struct redis_conn *redis);
 
-/* Whether Redis has left a link that rests, or said what nobody asked for: one
- * system call, to be made before the link is asked again by those who do not
- * watch it meanwhile. */
-bool link_is_stale(const struct link *link);
+/* Whether it broke though the commands may simply be sent again: it had been
+ * idle, Redis closed or reset it, and no byte of the reply had come. */
+bool redis_conn_may_retry(const struct redis_conn *redis);
 
-/* Closes the socket and frees the buffer; a closed link stays as it is. Who
- * watches link->fd stops that first. */
-void link_close(struct link *link);
-
-/* Waits until fd is readable, or writable with `out`; false: not in time. */
-typedef bool link_wait(struct conn *conn, int fd, bool out,
-                       uint64_t deadline_ns);
-
-/* A whole conversation, written straight down, for those whose code may stop
- * and go on: threads, processes, coroutines. Returns what conn wants next. */
-enum want link_converse(struct link *link, struct conn *conn, link_wait *wait,
-                        uint64_t deadline_ns);
+/* Closes the socket and frees the buffer; a closed one stays as it is. Whoever
+ * watches redis->fd stops that first. */
+void redis_conn_close(struct redis_conn *redis);
 
 #endif

@@ -48,7 +48,7 @@ static const char *http_setup(const struct workload_options *options)
 {
     const char *wrong = files_setup(options->root);
     guestbook_setup(options->root);
-    return wrong ? wrong : upstream_setup(options->redis);
+    return wrong ? wrong : redis_setup(options->redis);
 }
 
 static struct span unread(const struct step *step)

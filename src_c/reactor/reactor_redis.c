@@ -1,0 +1,71 @@
+/* reactor_redis.c -- see reactor_redis.h. */
+#include "reactor_redis.h"
+
+#include <errno.h>
+
+#include "common/owner.h"
+
+/* A connection and its source have the same index. */
+static struct source *source_of(struct loop *loop,
+                                const struct redis_conn *redis)
+{
+    return &loop->redis_sources[redis - loop->redis.pool.conns];
+}
+
+static bool start_watching(struct loop *loop, struct redis_conn *redis,
+                           struct source *source, uint8_t interest)
+{
+    *source = (struct source){
+        .fd = redis->fd, .kind = SOURCE_REDIS, .interest = interest};
+    bool fits = !loop->poller->fits || loop->poller->fits(source->fd);
+    errno = EMFILE;
+    redis->watched = fits && loop->poller->add(loop, source);
+    if (!redis->watched)
+        source->kind = SOURCE_CLOSED;
+    return redis->watched;
+}
+
+static bool watch(struct redis_async *async, struct redis_conn *redis, bool out)
+{
+    struct loop *loop = OWNER_OF(async, struct loop, redis);
+    struct source *source = source_of(loop, redis);
+    uint8_t interest = out ? READY_OUT : READY_IN;
+    if (!redis->watched)
+        return start_watching(loop, redis, source, interest);
+    loop_watch(loop, source, interest);
+    return true;
+}
+
+static void unwatch(struct redis_pool *pool, struct redis_conn *redis)
+{
+    struct loop *loop = OWNER_OF(pool, struct loop, redis.pool);
+    loop_drop(loop, source_of(loop, redis));
+    redis->watched = false;
+}
+
+static void answered(struct redis_async *async, struct redis_request *request)
+{
+    struct loop *loop = OWNER_OF(async, struct loop, redis);
+    struct client *client = OWNER_OF(request, struct client, redis);
+    timers_cancel(&loop->timers, &client->timer);
+    loop_pursue(loop, client, (enum want)client->conn.want);
+}
+
+void reactor_redis_init(struct loop *loop)
+{
+    redis_pool_init(&loop->redis.pool);
+    loop->redis.pool.unwatch = unwatch;
+    loop->redis.watch = watch;
+    loop->redis.answered = answered;
+}
+
+void reactor_redis_ready(struct loop *loop, struct source *source)
+{
+    long index = source - loop->redis_sources;
+    redis_async_ready(&loop->redis, &loop->redis.pool.conns[index]);
+}
+
+void reactor_redis_close(struct loop *loop)
+{
+    redis_pool_close_all(&loop->redis.pool);
+}

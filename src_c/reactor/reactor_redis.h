@@ -1,0 +1,21 @@
+/* reactor_redis.h -- requests to Redis in a loop over ready descriptors.
+ *
+ * A connection to Redis is watched like any other descriptor, also while it is
+ * idle: one that Redis closes is closed here too. redis_async.h does the rest;
+ * it knows nothing of loops, and calls back.
+ */
+#ifndef REACTOR_REDIS_H
+#define REACTOR_REDIS_H
+
+#include "reactor.h"
+
+/* Sets up loop->redis. */
+void reactor_redis_init(struct loop *loop);
+
+/* A SOURCE_REDIS is ready. */
+void reactor_redis_ready(struct loop *loop, struct source *source);
+
+/* Closes the connections. No client may be left. */
+void reactor_redis_close(struct loop *loop);
+
+#endif

@@ -1,0 +1,62 @@
+/* redis_async.c -- see redis_async.h. */
+#include "redis_async.h"
+
+#include <errno.h>
+
+void redis_async_begin(struct redis_async *async,
+                       struct redis_request *request)
+{
+    redis_pool_queue(&async->pool, request);
+}
+
+void redis_async_cancel(struct redis_async *async,
+                        struct redis_request *request)
+{
+    redis_pool_release(&async->pool, request);
+}
+
+/* answered() may free the request, or begin the client's next. */
+static void finish(struct redis_async *async, struct redis_request *request)
+{
+    redis_pool_release(&async->pool, request);
+    async->answered(async, request);
+}
+
+void redis_async_timed_out(struct redis_async *async,
+                           struct redis_request *request)
+{
+    redis_request_fail(&async->pool, request, ETIMEDOUT);
+    finish(async, request);
+}
+
+static void wait_or_finish(struct redis_async *async,
+                           struct redis_request *request, enum redis_next next)
+{
+    bool out = next == REDIS_NEEDS_WRITE;
+    if (next != REDIS_DONE) {
+        if (async->watch(async, request->redis, out))
+            return;
+        redis_request_fail(&async->pool, request, errno);
+    }
+    finish(async, request);
+}
+
+void redis_async_ready(struct redis_async *async, struct redis_conn *redis)
+{
+    struct redis_request *request = redis->request;
+    if (request)
+        wait_or_finish(async, request,
+                       redis_request_advance(&async->pool, request));
+    else if (redis->state == REDIS_IDLE && redis_conn_is_stale(redis))
+        redis_pool_close(&async->pool, redis);
+}
+
+bool redis_async_round(struct redis_async *async)
+{
+    struct redis_pool *pool = &async->pool;
+    struct redis_request *request;
+    for (unsigned n = pool->waiting;
+         n > 0 && (request = redis_pool_assign(pool)); n--)
+        wait_or_finish(async, request, redis_request_start(pool, request));
+    return redis_pool_can_assign(pool);
+}
