@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/parent.h"
 #include "server/stop.h"
 
 /* No signal comes between the fork and the parent's note of it, nor before the
@@ -26,7 +27,7 @@ pid_t children_fork(int listen_fd)
     if (pid > 0)
         stop_watch_child(pid);
     if (pid == 0) {
-        stop_with_parent(parent);
+        parent_die_with(parent);
         stop_install(listen_fd);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);

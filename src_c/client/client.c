@@ -22,6 +22,7 @@
 #include "client_thread.h"
 #include "client_plan.h"
 #include "client_report.h"
+#include "common/parent.h"
 #include "connect.h"
 
 enum { MAX_THREADS = 64, MAX_PROCESSES = 64, DESCRIPTORS_PER_THREAD = 4 };
@@ -47,14 +48,6 @@ static void catch_signals(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
-}
-
-/* Whoever started us reads our result; without them there is no point. */
-static void die_with(pid_t parent)
-{
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
 }
 
 struct task {
@@ -114,7 +107,7 @@ static bool run_processes(const struct plan *plan)
         if (pid < 0)
             die("fork");
         if (pid == 0) {
-            die_with(self);
+            parent_die_with(self);
             run_threads(plan, i);
             _exit(0);
         }
@@ -155,7 +148,7 @@ int main(int argc, char **argv)
 {
     struct plan plan;
     struct report report;
-    die_with(getppid());
+    parent_die_with(getppid()); /* who would read the result? */
     plan_parse(&plan, argc, argv);
     const char *unwritable = report_open(&report, &plan);
     if (unwritable)

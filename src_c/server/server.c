@@ -15,6 +15,7 @@
 
 #include "blocking/children.h"
 #include "common/clock.h"
+#include "common/parent.h"
 #include "log.h"
 #include "model.h"
 #include "net.h"
@@ -165,7 +166,7 @@ static void leave_if_used(int status)
 int main(int argc, char **argv)
 {
     struct server server = {0};
-    stop_with_parent(getppid());
+    parent_die_with(getppid());
     options_read(argc, argv, &server.model, &server.workload, &server.options);
     net_raise_limits();
     prctl(PR_SET_TIMERSLACK, 1ul); /* sleeps end in time, not 50 us late */

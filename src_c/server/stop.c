@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -232,11 +231,4 @@ bool stop_poll_until(int fd, short events, unsigned long long ns)
             return true;
     }
     return false;
-}
-
-void stop_with_parent(pid_t parent)
-{
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* it died before we asked */
-        _exit(1);
 }

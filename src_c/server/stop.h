@@ -48,7 +48,4 @@ void stop_sleep_until(unsigned long long ns);
  * poll(2). Returns whether it is. */
 bool stop_poll_until(int fd, short events, unsigned long long ns);
 
-/* Die with the process that started us, so that nothing is left behind. */
-void stop_with_parent(pid_t parent);
-
 #endif

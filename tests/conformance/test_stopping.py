@@ -91,6 +91,44 @@ def test_it_dies_with_its_parent_and_so_do_its_children(model):
         assert eventually(lambda: all(gone(pid) for pid in group))
 
 
+PARENT_THREAD = """
+import json, subprocess, sys, threading
+def start():
+    global server
+    server = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)
+    line = server.stdout.readline()
+    sys.stdout.write(line.decode())
+    sys.stdout.flush()
+for _ in range(2):
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_it_outlives_the_thread_that_started_it_but_not_the_process(model):
+    """The kernel's signal says that the thread is gone which forked, not the process.
+
+    Of the parent's two threads that start a server each, both end; the second time
+    around the first server has lived through two such ends.
+    """
+    command = [sys.executable, "-c", PARENT_THREAD, SERVER, model]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as parent:
+        started = []
+        for _ in range(2):
+            started.append(json.loads(parent.stdout.readline()))
+            for ready in started:
+                with socket.create_connection((ready["host"], ready["port"])) as sock:
+                    assert echoes(sock)
+            parent.stdin.write(b"go on\n")
+            parent.stdin.flush()
+        parent.kill()
+        assert eventually(lambda: all(gone(ready["pid"]) for ready in started))
+
+
 def children(pid: int) -> list[int]:
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         return [int(word) for word in file.read().split()]
