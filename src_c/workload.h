@@ -34,7 +34,7 @@ struct step {
     size_t reply_bytes;
     bool reply_failed;  /* upstream is away, too slow, or broke off */
     bool timed_out;     /* what began in `in` took too long: answer, close */
-    char *room;         /* scratch to build an answer in, until we return */
+    char *room;         /* to build an answer in; ours until it is sent */
     size_t room_bytes;
 
     size_t used;        /* how many bytes of `in` are done with */

@@ -111,7 +111,7 @@ void blocking_serve_fd(struct server *server, unsigned index, int fd,
                        const struct sockaddr_in6 *peer)
 {
     struct blocking_buffers buffers;
-    struct worker worker = {server, index, buffers.room};
+    struct worker worker = {server, index, {.spare = buffers.out}};
     struct conn *conn = conn_open(&worker, fd, peer, 0);
     if (conn)
         blocking_serve(conn, buffers.in, sizeof buffers.in, &blocking_kernel);

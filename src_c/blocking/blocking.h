@@ -27,7 +27,7 @@ extern const struct blocking_calls blocking_kernel;
  * are touched cost memory. Meant to lie on the thread's stack. */
 struct blocking_buffers {
     char in[CONN_CHUNK];
-    char room[CONN_CHUNK];
+    char out[CONN_CHUNK];
 };
 
 /* Enough stack for a thread that serves with buffers on it.

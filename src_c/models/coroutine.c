@@ -60,7 +60,7 @@ struct loop {
     struct co_task acceptor;
     struct redis_pool redis;
     struct task *redis_tasks[REDIS_CONNS]; /* wait for their fd */
-    char in[CONN_CHUNK], room[CONN_CHUNK];
+    char in[CONN_CHUNK];
 };
 
 static const size_t client_extra = offsetof(struct client, conn);
@@ -123,8 +123,8 @@ static ssize_t co_receive(struct conn *conn, char *buffer, size_t size)
     }
 }
 
-/* To be called before others are served: they use the buffer that the answer
- * lies in. False, with errno: memory is out. */
+/* To be called before others are served: they use the buffer that an answer
+ * may lie in, if it is an echo. False, with errno: memory is out. */
 static bool save_output(struct conn *conn)
 {
     errno = ENOMEM;
@@ -369,7 +369,7 @@ int coroutine_serve(struct server *server, unsigned index)
         net_warn("calloc");
         return -1;
     }
-    loop->worker = (struct worker){server, index, loop->room};
+    loop->worker = (struct worker){server, index, {0}};
     redis_pool_init(&loop->redis);
     int result = -1;
     if (scheduler_init(&loop->scheduler)) {
@@ -377,6 +377,7 @@ int coroutine_serve(struct server *server, unsigned index)
         scheduler_destroy(&loop->scheduler);
     }
     coroutine_trim();
+    send_buffers_free(&loop->worker.buffers);
     free(loop);
     return result;
 }

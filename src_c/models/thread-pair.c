@@ -192,7 +192,8 @@ static void read_all(struct conn *conn, struct blocking_buffers *buffers,
 static void serve_pair(struct server *server, const struct arrival *arrival)
 {
     struct blocking_buffers buffers;
-    struct worker worker = {server, server->process, buffers.room};
+    struct worker worker = {
+        server, server->process, {.spare = buffers.out}};
     char ring[OUTBOX]; /* not zeroed: a page not touched costs no memory */
     struct outbox box = {.fd = arrival->fd, .ring = ring};
     pthread_t writer;

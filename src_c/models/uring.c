@@ -74,7 +74,6 @@ struct loop {
     struct timers timers;
     struct node open, closed;       /* clients; freed at the end of the turn */
     bool small_lack, large_lack;    /* a receive found no buffer this turn */
-    char room[CONN_CHUNK];
 };
 
 static const size_t client_extra = offsetof(struct client, conn);
@@ -205,22 +204,6 @@ static void client_fail(struct loop *loop, struct client *client, int error)
     client_close(loop, client);
 }
 
-static bool lies_in(struct span span, const char *bytes, size_t size)
-{
-    return span.length > 0 && span.bytes >= bytes && span.bytes < bytes + size;
-}
-
-/* The room is the next client's as well: an answer must not lie there when
- * it is sent, which is later. */
-static void client_send(struct loop *loop, struct client *client)
-{
-    bool shared = lies_in(conn_unsent(&client->conn), loop->room, CONN_CHUNK);
-    if (shared && !conn_stash(&client->conn))
-        client_fail(loop, client, ENOMEM);
-    else
-        arm_send(loop, client);
-}
-
 static void client_set_timer(struct loop *loop, struct client *client,
                              uint64_t at_ns)
 {
@@ -242,7 +225,7 @@ static void pursue(struct loop *loop, struct client *client, enum want want)
     case WANT_READ:
         return arm_receive(loop, client);
     case WANT_WRITE:
-        return client_send(loop, client);
+        return arm_send(loop, client);
     case WANT_SLEEP:
         return client_set_timer(loop, client, client->conn.wake_ns);
     case WANT_ASK:
@@ -291,7 +274,7 @@ static void client_received(struct loop *loop, struct client *client,
     enum want want = conn_received(conn, bytes, n);
     client->lender = n ? source : NULL;
     client->buffer = id;
-    if (!lies_in(conn_unsent(conn), bytes, n))
+    if (!conn_borrows(conn))
         buffer_return(client);
     pursue(loop, client, want);
 }
@@ -354,13 +337,9 @@ static void on_sent(struct loop *loop, struct client *client, int result)
     if (result < 0)
         return client_fail(loop, client, -result);
     enum want want = conn_sent(conn, (size_t)result);
-    if (client->lender) {
-        const char *bytes = uring_buffer(client->lender, client->buffer);
-        bool rest = lies_in(conn_unsent(conn), bytes, client->lender->bytes);
-        if (rest && !conn_stash(conn))
-            return client_fail(loop, client, ENOMEM);
-        buffer_return(client);
-    }
+    if (!conn_stash(conn))
+        return client_fail(loop, client, ENOMEM);
+    buffer_return(client);
     pursue(loop, client, want);
 }
 
@@ -535,7 +514,7 @@ static int uring_run(struct server *server)
         return -1;
     }
     memset(loop, 0, sizeof *loop);
-    loop->worker = (struct worker){server, server->process, loop->room};
+    loop->worker = (struct worker){server, server->process, {0}};
     uring_redis_init(&loop->redis, &loop->ring, on_answered);
     list_init(&loop->open);
     list_init(&loop->closed);
@@ -548,6 +527,7 @@ static int uring_run(struct server *server)
     uring_buffers_close(&loop->small);
     uring_buffers_close(&loop->large);
     timers_free(&loop->timers);
+    send_buffers_free(&loop->worker.buffers);
     free(loop);
     return result;
 }

@@ -130,8 +130,8 @@ static enum want client_send(struct client *client)
     return WANT_WRITE;
 }
 
-/* Others are served before it goes on: its answer must not lie in our buffers
- * meanwhile. False: memory is out, and it is closed. */
+/* Others are served before it goes on: its answer must not lie in our receive
+ * buffer meanwhile. False: memory is out, and it is closed. */
 static bool client_step_aside(struct loop *loop, struct client *client)
 {
     if (conn_stash(&client->conn))
@@ -429,7 +429,7 @@ struct loop *loop_new(struct server *server, unsigned index,
     struct loop *loop = calloc(1, sizeof *loop);
     if (!loop)
         return NULL;
-    loop->worker = (struct worker){server, index, loop->room};
+    loop->worker = (struct worker){server, index, {0}};
     loop->poller = poller;
     loop->state = state;
     loop->listener.fd = loop->stop.fd = loop->handover.fd = -1;
@@ -442,6 +442,7 @@ struct loop *loop_new(struct server *server, unsigned index,
 void loop_free(struct loop *loop)
 {
     timers_free(&loop->timers);
+    send_buffers_free(&loop->worker.buffers);
     roster_destroy(&loop->own);
     free(loop);
 }

@@ -86,7 +86,7 @@ struct loop {
     struct roster own;
     struct redis_async redis;
     struct source redis_sources[REDIS_CONNS];
-    char in[CONN_CHUNK], room[CONN_CHUNK];
+    char in[CONN_CHUNK];
 };
 
 /* A client as the loop sees it. `conn` comes last: its session follows it. */

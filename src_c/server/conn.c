@@ -104,10 +104,22 @@ static void count(struct conn *conn)
  * client our last answer: reads away what has come by now. */
 static void drain(const struct conn *conn)
 {
-    for (int i = 0; i < DRAINS; i++)
-        if (recv(conn->fd, conn->worker->room, CONN_CHUNK,
-                 MSG_TRUNC | MSG_DONTWAIT) <= 0)
+    struct send_buffers *buffers = &conn->worker->buffers;
+    char *scratch = send_buffer_take(buffers);
+    for (int i = 0; scratch && i < DRAINS; i++)
+        if (recv(conn->fd, scratch, CONN_CHUNK, MSG_TRUNC | MSG_DONTWAIT) <= 0)
             break;
+    if (scratch)
+        send_buffer_give(buffers, scratch);
+}
+
+/* All is sent, or never will be. */
+static void release_out(struct conn *conn)
+{
+    if (conn->send_buffer)
+        send_buffer_give(&conn->worker->buffers, conn->send_buffer);
+    free(conn->kept_out);
+    conn->send_buffer = conn->kept_out = NULL;
 }
 
 void conn_close(struct conn *conn)
@@ -121,8 +133,8 @@ void conn_close(struct conn *conn)
     log_write(conn);
     stop_unwatch(conn->fd);
     close(conn->fd);
+    release_out(conn);
     free(conn->kept_in.bytes);
-    free(conn->kept_out.bytes);
 }
 
 void conn_free(struct conn *conn, size_t extra)
@@ -140,7 +152,7 @@ static bool kept_append(struct kept *kept, const char *bytes, size_t n)
 {
     size_t length = kept->length + n;
     if (length > kept->capacity) {
-        size_t capacity = length < 512 ? 512 : length * 2;
+        size_t capacity = kept->capacity ? length + length / 4 : length;
         char *moved = realloc(kept->bytes, capacity);
         if (!moved)
             return false;
@@ -164,19 +176,34 @@ static void kept_drop(struct kept *kept, size_t n)
 
 /* --- one step --------------------------------------------------------- */
 
+static bool lies_in(struct span span, const char *bytes, size_t size)
+{
+    return span.length > 0 && span.bytes >= bytes && span.bytes < bytes + size;
+}
+
+/* An answer that lies in what was kept: if all of that is used it just changes
+ * hands; else it is copied, for what is unused is about to move there. */
+static bool take_over(struct conn *conn, const struct step *step)
+{
+    struct kept *kept = &conn->kept_in;
+    if (!lies_in(conn->out, kept->bytes, kept->length))
+        return true;
+    if (step->used < kept->length)
+        return conn_stash(conn);
+    conn->kept_out = kept->bytes;
+    *kept = (struct kept){0};
+    return true;
+}
+
 /* What the workload did not use stays for its next call. */
 static bool keep_unused(struct conn *conn, const struct step *step)
 {
     assert(step->used <= step->in_bytes);
     if (conn->kept_in.length > 0) {
-        /* An answer that lies in what we are about to free or move. */
-        bool inside = step->out_bytes > 0 &&
-                      step->out >= conn->kept_in.bytes &&
-                      step->out < conn->kept_in.bytes + conn->kept_in.length;
-        if (inside && !conn_stash(conn))
-            return false;
-        kept_drop(&conn->kept_in, step->used);
-        return true;
+        bool safe = take_over(conn, step);
+        if (safe && conn->kept_in.length > 0)
+            kept_drop(&conn->kept_in, step->used);
+        return safe;
     }
     size_t left = step->in_bytes - step->used;
     const char *rest = step->in + step->used;
@@ -192,17 +219,31 @@ static enum want next_want(struct conn *conn)
     return (enum want)conn->want;
 }
 
-static enum want step(struct conn *conn, struct step *s)
+/* The workload's turn, with a buffer to build an answer in: ours from now on
+ * if it did. */
+static void call_workload(struct conn *conn, struct step *s, char *buffer)
 {
     struct worker *worker = conn->worker;
     s->in_end = conn->ended;
-    s->room = worker->room;
+    s->room = buffer;
     s->room_bytes = CONN_CHUNK;
     conn->unseen = false;
     conn->after = worker->server->workload->step(conn->session, s);
     assert(conn->after != WANT_WRITE || s->out_bytes > 0);
     conn->requests += s->requests;
     conn->out = (struct span){s->out, s->out_bytes};
+    if (lies_in(conn->out, buffer, CONN_CHUNK))
+        conn->send_buffer = buffer;
+    else
+        send_buffer_give(&worker->buffers, buffer);
+}
+
+static enum want step(struct conn *conn, struct step *s)
+{
+    char *buffer = send_buffer_take(&conn->worker->buffers);
+    if (!buffer)
+        return conn_failed(conn, ENOMEM);
+    call_workload(conn, s, buffer);
     conn->ask = (struct span){s->ask, s->ask_bytes};
     conn->wake_ns = s->wake_ns;
     conn->hang_up = s->hang_up;
@@ -231,7 +272,7 @@ enum want conn_received(struct conn *conn, const char *bytes, size_t n)
     conn->ended = n == 0;
     if (conn->kept_in.length == 0)
         return step(conn, &s);
-    if (!kept_append(&conn->kept_in, bytes, n))
+    if (n > 0 && !kept_append(&conn->kept_in, bytes, n))
         return conn_failed(conn, ENOMEM);
     return step_kept(conn, &s);
 }
@@ -256,21 +297,28 @@ enum want conn_sent(struct conn *conn, size_t n)
             deadline_move(conn);
         return WANT_WRITE;
     }
-    if (conn->kept_out.bytes)
-        kept_free(&conn->kept_out);
+    release_out(conn);
     bool again = conn->after == WANT_WRITE ||
                  (conn->after == WANT_READ && conn->unseen);
     return again ? step_kept(conn, &(struct step){0}) : next_want(conn);
 }
 
+/* A large rest goes where answers are built, so that it costs no fresh memory
+ * each time; a small one takes no more than it needs. */
 bool conn_stash(struct conn *conn)
 {
-    const struct kept *kept = &conn->kept_out;
-    if (conn->out.length == 0 || kept->bytes)
-        return true; /* nothing to save, or it lies there already */
-    if (!kept_append(&conn->kept_out, conn->out.bytes, conn->out.length))
+    struct span out = conn->out;
+    if (!conn_borrows(conn))
+        return true;
+    char *copy;
+    if (out.length > CONN_CHUNK / 4 && out.length <= CONN_CHUNK)
+        copy = conn->send_buffer = send_buffer_take(&conn->worker->buffers);
+    else
+        copy = conn->kept_out = malloc(out.length);
+    if (!copy)
         return false;
-    conn->out.bytes = conn->kept_out.bytes;
+    memcpy(copy, out.bytes, out.length);
+    conn->out.bytes = copy;
     return true;
 }
 

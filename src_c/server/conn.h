@@ -13,7 +13,9 @@
  * Backpressure follows: a model reads only when that is wanted, and that is
  * wanted only once the last answer is sent. An idle connection holds no
  * buffer: what comes is handled where the model received it, and only an
- * unfinished request or an unsent answer is copied aside.
+ * unfinished request is copied aside. An answer is built in a buffer that is
+ * the connection's until the last byte is sent (send_buffers.h); one that lies
+ * in the request itself, as that of echo, is copied only if it has to wait.
  *
  * With --timeout-… a wait for READ or WRITE has an end, conn_deadline_ns():
  * a model that still waits then calls conn_timed_out(). A byte that came
@@ -27,19 +29,17 @@
 
 #include "model.h"
 #include "common/span.h"
-
-/* The most that is read, and the most that is answered, in one go. */
-enum { CONN_CHUNK = 64 * 1024 };
+#include "send_buffers.h"
 
 /* Whoever serves connections one step at a time: a loop, a thread, a process.
  * Not shared between threads. */
 struct worker {
     struct server *server;
     unsigned index;      /* its place in requests_per_worker */
-    char *room;          /* CONN_CHUNK bytes: where answers are built */
+    struct send_buffers buffers;
 };
 
-/* Bytes set aside until they can be used or sent. */
+/* Bytes set aside until they can be used. */
 struct kept {
     char *bytes;
     uint32_t length, capacity;
@@ -56,10 +56,12 @@ struct conn {
     uint8_t timing;          /* what deadline_ns is for: TIMING_…, conn.c */
     bool timed_out;          /* is cut, and may be about to be told so */
     struct worker *worker;
-    struct span out;         /* not yet sent; may lie in a shared buffer */
+    struct span out;         /* not yet sent; lies in ... */
+    char *send_buffer;       /* ... one of the worker's, ours until then, ... */
+    char *kept_out;          /* ... memory of our own, or, if both are NULL, ...
+                              * the bytes of the last conn_received() */
     struct span ask;         /* with WANT_ASK: to be sent upstream */
     struct kept kept_in;     /* a request's beginning */
-    struct kept kept_out;    /* where conn_stash() put `out` */
     uint64_t wake_ns;
     uint64_t deadline_ns;    /* see conn_deadline_ns() */
     uint64_t requests, bytes_in, bytes_out, opened_ns;
@@ -99,8 +101,16 @@ static inline struct span conn_unsent(const struct conn *conn)
 /* The first n bytes of conn_unsent() were sent. */
 enum want conn_sent(struct conn *conn, size_t n);
 
-/* Copies what is unsent out of the shared buffer that it may lie in; to be
- * called before waiting. Returns false when memory is out: close. */
+/* Whether what is unsent lies in the bytes of the last conn_received(): these
+ * must then stay as they are until it is sent, or conn_stash() was called. */
+static inline bool conn_borrows(const struct conn *conn)
+{
+    return conn->out.length > 0 && !conn->send_buffer && !conn->kept_out;
+}
+
+/* Copies what is borrowed to memory of the connection's own, which is what a
+ * model with one receive buffer for all does before it waits. Returns false
+ * when memory is out: close. */
 bool conn_stash(struct conn *conn);
 
 enum want conn_woken(struct conn *conn);

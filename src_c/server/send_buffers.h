@@ -1,0 +1,32 @@
+/* send_buffers.h -- a free list of buffers in which answers are built.
+ *
+ * malloc(3) for each answer is dear where answers are large: glibc gives the
+ * top of its heap back to the kernel whenever 128 KiB of it are free
+ * (M_TRIM_THRESHOLD), and every page of the next answer is a page fault.
+ * So who serves connections keeps what was freed, and hands out the one that
+ * was used last: it is in the cache.
+ */
+#ifndef SEND_BUFFERS_H
+#define SEND_BUFFERS_H
+
+/* The most that is read, and the most that is answered, in one go. */
+enum { CONN_CHUNK = 64 * 1024 };
+
+/* Not shared between threads; all zeros: none yet. */
+struct send_buffers {
+    char *spare;     /* one at hand, or NULL; may be the owner's own */
+    char *first;     /* further free ones, each holds the address of the next */
+    unsigned count;  /* how many those are: a burst is not kept for ever */
+};
+
+/* CONN_CHUNK bytes, not zeroed; NULL with errno when memory is out. */
+char *send_buffer_take(struct send_buffers *buffers);
+
+/* Gives one back, to the same list or to another. */
+void send_buffer_give(struct send_buffers *buffers, char *buffer);
+
+/* Frees what lies in the list; the spare one too, so not where that is the
+ * owner's own. */
+void send_buffers_free(struct send_buffers *buffers);
+
+#endif
