@@ -35,7 +35,6 @@ LIMITS = {
     "queue": "queue full",
     "queue_full": "queue full",
     "memory": "out of memory",
-    "buffers": "out of buffers",
     "backlog": "backlog full",
     "workers": "all workers busy",
     "one-at-a-time": "the others wait",

@@ -60,7 +60,7 @@ static uint64_t print_refused(const struct stats *stats)
 {
     static const char *const names[REFUSALS] = {
         "descriptors", "fd_setsize", "threads", "processes",
-        "queue_full",  "memory",     "buffers",
+        "queue_full",  "memory",
     };
     uint64_t total = 0;
     printf("\"refused\":{");

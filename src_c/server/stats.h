@@ -17,7 +17,6 @@ enum refusal {
     REFUSED_PROCESSES,      /* fork failed */
     REFUSED_QUEUE_FULL,     /* the pool's queue has no place */
     REFUSED_MEMORY,         /* none left for its state or its stack */
-    REFUSED_BUFFERS,        /* no receive buffer left */
     REFUSALS
 };
 
