@@ -14,7 +14,6 @@
 
 enum {
     EVENTS = 512,
-    STOP_POLL_NS = 50000000,  /* while stopping: how often to look around */
 };
 
 bool scheduler_init(struct scheduler *scheduler)

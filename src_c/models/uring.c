@@ -41,7 +41,6 @@ enum {
     SMALL_BYTES = 4096, SMALL_FIRST = 64, SMALL_MOST = 4096,
     LARGE_BYTES = CONN_CHUNK, LARGE_FIRST = 8, LARGE_MOST = 512,
     KEEP_MOST = 16 * 1024,    /* bytes of a client that are not wanted yet */
-    STOP_POLL_NS = 50000000,  /* while stopping: how often to look around */
     PARTING_NS = 200000000,   /* overdue: how long operations may take to end */
 };
 

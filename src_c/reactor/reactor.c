@@ -24,7 +24,6 @@ enum {
     ACCEPTS_A_ROUND = 64,   /* new clients must not starve the old ones */
     READS_A_ROUND = 4,      /* nor one client the others, ... */
     SENDS_IN_A_ROW = 8,     /* ... even if all it has us do is send */
-    STOP_POLL_NS = 5000000  /* while stopping: how often to look at the clock */
 };
 
 static const size_t client_extra = offsetof(struct client, conn);

@@ -26,17 +26,6 @@ static atomic_bool reserve_out;
 static pthread_mutex_t reserve_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t look_lock = PTHREAD_MUTEX_INITIALIZER;
 
-void net_warn(const char *call)
-{
-    fprintf(stderr, "server: %s: %s\n", call, strerror(errno));
-}
-
-_Noreturn void net_die(const char *call)
-{
-    net_warn(call);
-    exit(1);
-}
-
 /* Without the pause, a caller that tries again would do nothing else. */
 enum { SHORTAGE_PAUSE_US = 1000 };
 
@@ -123,7 +112,7 @@ void net_raise_limits(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
+        limit.rlim_cur = limit.rlim_max < STOP_FDS ? limit.rlim_max : STOP_FDS;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
     reserve_open();

@@ -10,12 +10,7 @@
 #include <netinet/in.h>
 
 #include "model.h"
-
-/* Prints "server: call: reason" for errno and exits with status 1. */
-_Noreturn void net_die(const char *call);
-
-/* Prints "server: call: reason" for errno. */
-void net_warn(const char *call);
+#include "net_errors.h"
 
 /* A wait that `call` was to make failed, for errno: a signal came, or there was
  * no memory for it just now, which is counted, and after a moment's pause the
@@ -56,7 +51,8 @@ int net_accept(struct server *server, struct sockaddr_in6 *peer, int flags);
 /* Closes a connection that a limit of ours does not let in, and counts it. */
 void net_refuse(struct server *server, int fd, enum refusal reason);
 
-/* Raises the soft limit of descriptors to the hard one; opens the reserve. */
+/* Raises the soft limit of descriptors to the hard one, or to STOP_FDS if that
+ * is less; opens the reserve. */
 void net_raise_limits(void);
 
 #endif

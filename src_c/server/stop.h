@@ -20,6 +20,13 @@ void stop_install(int listen_fd);
 
 bool stop_requested(void);
 
+/* A loop that has nothing to wait for but the end of a stop looks around this
+ * often: connections close, or it is overdue. */
+enum { STOP_POLL_NS = 5000000 };
+
+/* No descriptor of ours may be as large: a handler could not shut it. */
+enum { STOP_FDS = 1 << 20 };    /* the kernel's default fs.nr_open */
+
 /* True from a second after the request: drop everything. */
 bool stop_overdue(void);
 
