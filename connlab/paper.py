@@ -150,12 +150,13 @@ def check_run(run: str) -> None:
 def judge(run: str) -> str:
     """Put the claims ledger to the trials of a run; return the sentence that counts.
 
-    The verdicts go to ``runs/NAME/claims``, from where the paper prints them.
+    The verdicts go to ``runs/NAME/claims``, from where the paper prints them. They are
+    made anew only where something that they are made from has changed.
     """
-    from connlab.study import claims
+    from connlab.publish import judging
 
     check_run(run)
-    return claims.write(claims.judge_all(run), run).answer
+    return judging.judge(run)
 
 
 def minutes(seconds: float) -> str:

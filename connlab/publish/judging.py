@@ -1,0 +1,101 @@
+"""Judge the claims of a run once: again only when an input of a verdict changed.
+
+    trials + claims.yml + published tables + code and its libraries -> key
+        key and verdicts as they were left -> nothing to do
+        anything else                      -> judge, keep the key
+
+The key is a digest of everything that a verdict is made from, so nothing has to be
+told that a trial came or a rule changed. It is kept below ``build/``, not in the run:
+that stays as it was measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from connlab import schema
+
+CLAIMS = "claims"
+_FACTS = (".json", ".jsonl", ".gz")
+_LIBRARIES = ("numpy", "pandas", "pydantic", "scipy", "statsmodels")
+
+
+def judge(
+    run: str,
+    *,
+    root: str | Path = "runs",
+    ledger: str | Path = "paper/claims.yml",
+    kept: str | Path = "build/judged",
+) -> str:
+    """Put the ledger to the trials of a run; return the sentence that counts.
+
+    Parameters
+    ----------
+    run : str
+        Name of a run that exists.
+    root, ledger, kept : path
+        Where runs stand, the claims, and where the keys are kept. Relative paths count
+        from the project's folder.
+    """
+    base = schema.project_root()
+    folder = schema.run_folder(run, root=root)
+    verdicts = folder / CLAIMS / "results.json"
+    note = base / kept / f"{hashlib.sha256(bytes(folder.resolve())).hexdigest()}.json"
+    now = key(folder, base / ledger)
+    if _read(note) == {"key": now, "verdicts": _digest(verdicts)}:
+        return json.loads(verdicts.read_text("utf-8"))["answer"]
+    from connlab.study import claims
+
+    judged = claims.judge_all(run, root=root, path=base / ledger)
+    found = claims.write(judged, run, root=root)
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.write_text(json.dumps({"key": now, "verdicts": _digest(verdicts)}), "utf-8")
+    return found.answer
+
+
+def key(run: Path, ledger: Path) -> str:
+    """Return a digest of all that the verdicts on a run are made from.
+
+    Parameters
+    ----------
+    run, ledger : path
+        The folder of the run, and the file of the claims.
+    """
+    published = schema.project_root() / "paper" / "published"
+    code = Path(schema.__file__).parent.parent
+    parts = [sys.version, *(f"{n} {importlib.metadata.version(n)}" for n in _LIBRARIES)]
+    for folder, files in (
+        (run, _facts(run)),
+        (ledger.parent, [ledger]),
+        (published, sorted(published.glob("*.csv"))),
+        (code, sorted(code.rglob("*.py"))),
+    ):
+        parts += [f"{p.relative_to(folder)} {_digest(p)}" for p in files]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _facts(run: Path) -> Iterator[Path]:
+    """List the facts of a run, without the verdicts and what is drawn from them."""
+    for path in sorted(run.rglob("*")):
+        inside = path.relative_to(run).parts
+        if path.suffix in _FACTS and inside[0] != CLAIMS and "figures" not in inside:
+            yield path
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return "none"
+
+
+def _read(note: Path) -> object:
+    try:
+        return json.loads(note.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
