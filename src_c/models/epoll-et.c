@@ -4,19 +4,19 @@
  *                   left -> answer -> epoll_wait
  *
  * Good: each descriptor is watched for everything, once; no epoll_ctl when an
- *       answer does not fit, and no event for what was told before.
- * Bad:  what is told once must be remembered: who stops reading before the
- *       socket is empty waits for ever for bytes that are already there, and
- *       one client who never stops sending must not keep the others waiting.
+ *       answer does not fit, and no second event for the same bytes.
+ * Bad:  an event comes once: a server that stops reading before the socket is
+ *       empty waits for ever for bytes that are already there, and a client
+ *       that never stops sending must not keep the others waiting.
  * Look: a read that returns less than asked for has emptied the socket, so it
- *       takes no second one to be told so; EPOLLRDHUP (Linux 2.6.17) tells of
- *       an end that came with the last bytes, EPOLLPRI of an urgent one, at
- *       which a read stops short. The listening socket stays level-triggered:
- *       a burst of clients is accepted in several turns.
+ *       takes no second one to see EAGAIN; EPOLLRDHUP (Linux 2.6.17) reports
+ *       an end that came with the last bytes. The listening socket stays
+ *       level-triggered: a burst of clients is accepted in several rounds.
+ * Needs: Linux 2.6.17; epoll_pwait2 (5.11) for timeouts in nanoseconds.
+ * Try:  diff models/epoll.c models/epoll-et.c: what edges change in a server.
  */
 #include "epoll-et.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -25,89 +25,97 @@
 
 enum { EVENTS = 512 };
 
-struct state {
+struct epoll_et_set {
     int epoll_fd;
 };
 
-static bool control(struct loop *loop, int operation, struct source *source)
+static bool epoll_et_control(struct loop *loop, int operation,
+                             struct source *source)
 {
-    const struct state *state = loop->state;
+    const struct epoll_et_set *set = loop->state;
     bool edge =
         source->kind == SOURCE_CLIENT || source->kind == SOURCE_REDIS;
-    struct epoll_event event = {.data.ptr = source};
-    event.events =
-        edge ? EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET : EPOLLIN;
-    return epoll_ctl(state->epoll_fd, operation, source->fd, &event) == 0;
+    struct epoll_event event = {
+        .events = edge ? READY_EDGES | EPOLLET : EPOLLIN, .data.ptr = source};
+    return epoll_ctl(set->epoll_fd, operation, source->fd, &event) == 0;
 }
 
-/* There is no change(): nothing ever changes. */
+/* There is no epoll_et_change(): nothing ever changes. */
 
-static bool add(struct loop *loop, struct source *source)
+static bool epoll_et_add(struct loop *loop, struct source *source)
 {
-    return control(loop, EPOLL_CTL_ADD, source);
+    return epoll_et_control(loop, EPOLL_CTL_ADD, source);
 }
 
-static void drop(struct loop *loop, struct source *source)
+static void epoll_et_drop(struct loop *loop, struct source *source)
 {
-    control(loop, EPOLL_CTL_DEL, source);
-}
-
-static unsigned ready_of(unsigned events)
-{
-    return (events & EPOLLIN ? READY_IN : 0u) |
-           (events & EPOLLOUT ? READY_OUT : 0u) |
-           (events & (EPOLLRDHUP | EPOLLPRI) ? READY_IN | READY_END : 0u) |
-           (events & (EPOLLERR | EPOLLHUP)
-                ? READY_IN | READY_OUT | READY_HANGUP : 0u);
-}
-
-static void wait(struct loop *loop, int64_t timeout_ns)
-{
-    const struct state *state = loop->state;
-    struct epoll_event events[EVENTS];
-    int n = epoll_wait_ns(state->epoll_fd, events, EVENTS, timeout_ns);
-    if (n < 0 && errno != EINTR)
-        net_die("epoll_wait");
-    for (int i = 0; i < n; i++)
-        loop_ready(loop, events[i].data.ptr, ready_of(events[i].events));
+    epoll_et_control(loop, EPOLL_CTL_DEL, source);
 }
 
 static const struct poller epoll_et_poller = {
-    .edge = true, .add = add, .drop = drop, .wait = wait,
+    .edge = true, .add = epoll_et_add, .drop = epoll_et_drop,
 };
 
-struct loop *epoll_et_new(struct server *server, unsigned slot)
+void epoll_et_serve(struct loop *loop)
 {
-    struct state *state = malloc(sizeof *state);
+    const struct epoll_et_set *set = loop->state;
+    struct epoll_event events[EVENTS];
+    stats_add(&loop->worker.server->stats->workers_started, 1);
+    while (!reactor_done(loop)) {
+        int n = epoll_wait_ns(set->epoll_fd, events, EVENTS,
+                              reactor_timeout_ns(loop));
+        if (n < 0)
+            net_wait_failed(loop->worker.server, "epoll_wait");
+        for (int i = 0; i < n; i++) {
+            struct source *source = events[i].data.ptr;
+            unsigned ready = ready_of(events[i].events);
+            if (source->kind == SOURCE_LISTENER)
+                accept_clients(loop, source);
+            else if (source->kind == SOURCE_CLIENT)
+                serve_client(loop, source, ready);
+            else /* Redis; the stop */
+                serve_other(loop, source);
+        }
+        run_timers(loop);
+        end_round(loop);
+    }
+    loop_end(loop);
+}
+
+struct loop *epoll_et_new(struct server *server, unsigned worker)
+{
+    struct epoll_et_set *set = malloc(sizeof *set);
     struct loop *loop = NULL;
-    if (state && (state->epoll_fd = epoll_create1(EPOLL_CLOEXEC)) >= 0) {
-        loop = loop_new(server, slot, &epoll_et_poller, state);
+    if (set && (set->epoll_fd = epoll_create1(EPOLL_CLOEXEC)) >= 0) {
+        loop = loop_new(server, model_slot(server, worker), &epoll_et_poller,
+                        set);
         if (!loop)
-            close(state->epoll_fd);
-    }
-    if (!loop) {
+            close(set->epoll_fd);
+    } else {
         net_warn("epoll_create1");
-        free(state);
     }
+    if (!loop)
+        free(set);
     return loop;
 }
 
 void epoll_et_free(struct loop *loop)
 {
-    struct state *state = loop->state;
-    close(state->epoll_fd);
-    free(state);
+    struct epoll_et_set *set = loop->state;
+    close(set->epoll_fd);
+    free(set);
     loop_free(loop);
 }
 
 static int epoll_et_run(struct server *server)
 {
-    struct loop *loop = epoll_et_new(server, model_slot(server, 0));
-    if (!loop)
-        return -1;
-    int result = loop_run(loop);
-    epoll_et_free(loop);
-    return result;
+    struct loop *loop = epoll_et_new(server, 0);
+    bool listens = loop && loop_listen(loop);
+    if (listens)
+        epoll_et_serve(loop);
+    if (loop)
+        epoll_et_free(loop);
+    return listens ? 0 : -1;
 }
 
 const struct model_code epoll_et_model = {.run = epoll_et_run};

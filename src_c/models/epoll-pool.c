@@ -2,44 +2,44 @@
  *
  *     each thread: epoll_wait -> accept / read -> answer -> arm again -> wait
  *
- * Good: whoever is free takes the next event, from whichever client: no client
+ * Good: whichever thread is free takes the next event, of any client: no client
  *       waits behind a busy worker while another worker idles.
- * Bad:  EPOLLONESHOT (Linux 2.6.2) disarms a descriptor with each event, so
- *       that no two threads serve one client at a time; arming it again is a
- *       system call per request. A connection wanders from core to core.
+ * Bad:  EPOLLONESHOT disarms a descriptor with each event, so that no two
+ *       threads serve one client at a time; arming it again is a system call
+ *       per request. A connection moves from core to core.
  * Look: few events are taken at a time: what one thread has taken no other can
- *       help with. A client that sleeps stays with its thread, unarmed. Links
- *       to Redis belong to a thread too, in an epoll set of its own: once it
- *       has any, the thread waits on that set, which holds the shared one;
- *       then an event wakes every such thread, and one finds it.
+ *       help with. A client that sleeps stays with its thread, unarmed.
+ *       Connections to Redis belong to a thread too, in an epoll set of its
+ *       own: once it has any, the thread waits on that set, which holds the
+ *       shared one; then an event wakes every such thread, and one finds it.
+ * Needs: Linux 2.6.2 (EPOLLONESHOT); a descriptor a worker.
+ * Try:  strace -f -c build/server epoll-pool: an epoll_ctl for each request.
  */
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "blocking/threads.h"
 #include "blocking/workers.h"
 #include "common/epoll_ns.h"
-#include "server/net.h"
 #include "reactor/reactor.h"
-#include "blocking/threads.h"
+#include "server/net.h"
 
 enum { EVENTS = 8 };
 
 struct pool {
     int epoll_fd;
-    struct roster roster;
+    struct client_list clients;
     _Atomic unsigned untold;    /* workers that have not seen the stop */
     unsigned made;
     struct loop *loops[];       /* of each worker */
 };
 
-struct state {
+struct pool_worker {
     struct pool *pool;
-    int own_fd;                 /* holds links to Redis, and pool->epoll_fd */
-    unsigned links;
-    bool told;
+    int own_fd;                 /* connections to Redis, and pool->epoll_fd */
+    unsigned redis_conns;         /* how many such connections there are */
 };
 
 /* ThreadSanitizer believes that a thread which armed a descriptor still uses
@@ -48,180 +48,195 @@ struct state {
 #define epoll_ctl(...) ((int)syscall(SYS_epoll_ctl, __VA_ARGS__))
 #endif
 
-/* What the thread before us wrote into a source, or what hangs on it, is seen
- * by who takes it next: the kernel sees to that, but C has to be told. */
-static void pass_on(struct source *source)
+/* A source changes hands through the kernel: whoever takes its event sees what
+ * the thread before wrote. C11 knows nothing of that, so it is told. */
+static void epoll_pool_release(struct source *source)
 {
     __atomic_store_n(&source->slot, 0, __ATOMIC_RELEASE);
 }
 
-static void take_up(struct source *source)
+static void epoll_pool_acquire(struct source *source)
 {
     __atomic_load_n(&source->slot, __ATOMIC_ACQUIRE);
 }
 
-static bool control(struct loop *loop, int operation, struct source *source)
+static bool epoll_pool_control(struct loop *loop, int operation,
+                               struct source *source)
 {
-    const struct state *state = loop->state;
-    bool link = source->kind == SOURCE_REDIS;
-    bool stop = source->kind == SOURCE_STOP;
-    struct epoll_event event = {.data.ptr = source};
-    event.events = (source->interest & READY_IN ? EPOLLIN : 0u) |
-                   (source->interest & READY_OUT ? EPOLLOUT : 0u) |
-                   (link || stop ? 0u : EPOLLONESHOT);
-    int epoll_fd = link ? state->own_fd : state->pool->epoll_fd;
+    const struct pool_worker *self = loop->state;
+    bool redis = source->kind == SOURCE_REDIS;
+    bool all = redis || source->kind == SOURCE_STOP;
+    struct epoll_event event = {
+        .events = source->interest | (all ? 0u : EPOLLONESHOT),
+        .data.ptr = source};
+    int epoll_fd = redis ? self->own_fd : self->pool->epoll_fd;
     int fd = source->fd;
-    pass_on(source);
+    epoll_pool_release(source);
     return epoll_ctl(epoll_fd, operation, fd, &event) == 0;
 }
 
-static void change(struct loop *loop, struct source *source)
+/* Arms it, from which moment it may be another thread's, or freed by it. */
+static void epoll_pool_change(struct loop *loop, struct source *source)
 {
-    if (!control(loop, EPOLL_CTL_MOD, source))
+    if (!epoll_pool_control(loop, EPOLL_CTL_MOD, source))
         net_die("epoll_ctl EPOLL_CTL_MOD");
 }
 
-static bool add(struct loop *loop, struct source *source)
+static bool epoll_pool_add(struct loop *loop, struct source *source)
 {
-    struct state *state = loop->state;
-    bool link = source->kind == SOURCE_REDIS;
-    bool added = control(loop, EPOLL_CTL_ADD, source);
-    state->links += link && added;
+    struct pool_worker *self = loop->state;
+    bool redis = source->kind == SOURCE_REDIS;
+    bool added = epoll_pool_control(loop, EPOLL_CTL_ADD, source);
+    self->redis_conns += redis && added;
     return added;
 }
 
-static void drop(struct loop *loop, struct source *source)
+static void epoll_pool_drop(struct loop *loop, struct source *source)
 {
-    struct state *state = loop->state;
-    state->links -= source->kind == SOURCE_REDIS;
-    control(loop, EPOLL_CTL_DEL, source);
-}
-
-static unsigned ready_of(unsigned events)
-{
-    return (events & EPOLLIN ? READY_IN : 0u) |
-           (events & EPOLLOUT ? READY_OUT : 0u) |
-           (events & (EPOLLERR | EPOLLHUP)
-                ? READY_IN | READY_OUT | READY_HANGUP : 0u);
-}
-
-/* The stop stays ready until the last worker has seen it. */
-static void see_stop(struct loop *loop, struct source *source)
-{
-    struct state *state = loop->state;
-    if (!state->told)
-        state->pool->untold--;
-    state->told = true;
-    if (state->pool->untold == 0)
-        control(loop, EPOLL_CTL_DEL, source);
-}
-
-/* A client may be another thread's, or be freed, as soon as it is armed. */
-static void handle(struct loop *loop, const struct epoll_event *event)
-{
-    struct source *source = event->data.ptr;
-    take_up(source);
-    switch (source->kind) {
-    case SOURCE_STOP:
-        return see_stop(loop, source);
-    case SOURCE_LISTENER:
-        loop_ready(loop, source, READY_IN);
-        if (source->fd >= 0)
-            change(loop, source);
-        return;
-    case SOURCE_CLIENT:
-        source->interest = 0;
-        conn_move(&((struct client *)source)->conn, &loop->worker);
-    }
-    loop_ready(loop, source, ready_of(event->events));
-}
-
-static void wait_on(struct loop *loop, int epoll_fd, int64_t timeout_ns)
-{
-    struct epoll_event events[EVENTS];
-    int n = epoll_wait_ns(epoll_fd, events, EVENTS, timeout_ns);
-    if (n < 0 && errno != EINTR)
-        net_die("epoll_wait");
-    const struct state *state = loop->state;
-    for (int i = 0; i < n; i++)
-        if (events[i].data.ptr)
-            handle(loop, &events[i]);
-        else
-            wait_on(loop, state->pool->epoll_fd, 0);
-}
-
-static void wait(struct loop *loop, int64_t timeout_ns)
-{
-    const struct state *state = loop->state;
-    wait_on(loop, state->links > 0 ? state->own_fd : state->pool->epoll_fd,
-            timeout_ns);
+    struct pool_worker *self = loop->state;
+    self->redis_conns -= source->kind == SOURCE_REDIS;
+    epoll_pool_control(loop, EPOLL_CTL_DEL, source);
 }
 
 static const struct poller epoll_pool_poller = {
-    .add = add, .change = change, .drop = drop, .wait = wait,
+    .add = epoll_pool_add, .change = epoll_pool_change,
+    .drop = epoll_pool_drop,
 };
+
+/* Waits on the shared set; or, with connections to Redis, on a set of one's own
+ * which holds the shared one: an entry without a source. `events` has room for
+ * 2 * EVENTS. */
+static int epoll_pool_wait(struct loop *loop, struct epoll_event *events)
+{
+    const struct pool_worker *self = loop->state;
+    int64_t timeout_ns = reactor_timeout_ns(loop);
+    int shared_fd = self->pool->epoll_fd;
+    if (self->redis_conns == 0)
+        return epoll_wait_ns(shared_fd, events, EVENTS, timeout_ns);
+    int n = epoll_wait_ns(self->own_fd, events, EVENTS, timeout_ns);
+    for (int i = 0; i < n; i++)
+        if (!events[i].data.ptr) {
+            events[i] = events[--n];
+            int more = epoll_wait_ns(shared_fd, events + n, EVENTS, 0);
+            return more > 0 ? n + more : n;
+        }
+    return n;
+}
+
+/* The stop stays ready until the last worker has seen it. */
+static void epoll_pool_stop(struct loop *loop, struct source *stop)
+{
+    const struct pool_worker *self = loop->state;
+    bool first = !loop->ending;
+    loop->ending = true;
+    if (first && --self->pool->untold == 0)
+        epoll_pool_control(loop, EPOLL_CTL_DEL, stop);
+}
+
+static void epoll_pool_accept(struct loop *loop, struct source *listener)
+{
+    accept_clients(loop, listener);
+    if (listener->fd >= 0)
+        epoll_pool_change(loop, listener);
+}
+
+/* The client is this thread's until serve_client() arms it again. */
+static void epoll_pool_client(struct loop *loop, struct source *source,
+                              unsigned ready)
+{
+    source->interest = 0;
+    conn_move(&((struct client *)source)->conn, &loop->worker);
+    serve_client(loop, source, ready);
+}
+
+static void epoll_pool_serve(struct loop *loop)
+{
+    struct epoll_event events[2 * EVENTS];
+    stats_add(&loop->worker.server->stats->workers_started, 1);
+    while (!reactor_done(loop)) {
+        int n = epoll_pool_wait(loop, events);
+        if (n < 0)
+            net_wait_failed(loop->worker.server, "epoll_wait");
+        for (int i = 0; i < n; i++) {
+            struct source *source = events[i].data.ptr;
+            unsigned ready = ready_of(events[i].events);
+            epoll_pool_acquire(source);
+            if (source->kind == SOURCE_LISTENER)
+                epoll_pool_accept(loop, source);
+            else if (source->kind == SOURCE_CLIENT)
+                epoll_pool_client(loop, source, ready);
+            else if (source->kind == SOURCE_STOP)
+                epoll_pool_stop(loop, source);
+            else /* Redis */
+                serve_other(loop, source);
+        }
+        run_timers(loop);
+        end_round(loop);
+    }
+}
 
 /* --- the pool --------------------------------------------------------- */
 
-static bool open_own(struct state *state)
+static bool pool_worker_open(struct pool_worker *self)
 {
     struct epoll_event event = {.events = EPOLLIN};
-    state->own_fd = epoll_create1(EPOLL_CLOEXEC);
-    return state->own_fd >= 0 &&
-           epoll_ctl(state->own_fd, EPOLL_CTL_ADD, state->pool->epoll_fd,
+    self->own_fd = epoll_create1(EPOLL_CLOEXEC);
+    return self->own_fd >= 0 &&
+           epoll_ctl(self->own_fd, EPOLL_CTL_ADD, self->pool->epoll_fd,
                      &event) == 0;
 }
 
-static void free_loop(struct loop *loop)
+static void pool_worker_free(struct loop *loop)
 {
-    struct state *state = loop->state;
-    if (state->own_fd >= 0)
-        close(state->own_fd);
-    free(state);
+    struct pool_worker *self = loop->state;
+    if (self->own_fd >= 0)
+        close(self->own_fd);
+    free(self);
     loop_free(loop);
 }
 
-static struct loop *make_loop(struct server *server, struct pool *pool,
+static struct loop *pool_worker_new(struct server *server, struct pool *pool,
                               unsigned worker)
 {
-    struct state *state = calloc(1, sizeof *state);
-    if (!state)
+    struct pool_worker *self = calloc(1, sizeof *self);
+    if (!self)
         return NULL;
-    state->pool = pool;
+    self->pool = pool;
     struct loop *loop = loop_new(server, model_slot(server, worker),
-                                 &epoll_pool_poller, state);
+                                 &epoll_pool_poller, self);
     if (!loop) {
-        free(state);
+        free(self);
         return NULL;
     }
-    loop->roster = &pool->roster;
-    if (open_own(state))
+    loop->clients = &pool->clients;
+    if (pool_worker_open(self))
         return loop;
-    free_loop(loop);
+    pool_worker_free(loop);
     return NULL;
 }
 
-static void work(struct server *server, unsigned worker, void *shared)
+static void epoll_pool_work(struct server *server, unsigned worker,
+                            void *shared)
 {
     const struct pool *pool = shared;
     (void)server;
-    loop_serve(pool->loops[worker]);
+    epoll_pool_serve(pool->loops[worker]);
 }
 
-static void release(struct pool *pool)
+static void pool_free(struct pool *pool)
 {
     for (unsigned i = 0; i < pool->made; i++)
         loop_end(pool->loops[i]);
     for (unsigned i = 0; i < pool->made; i++)
-        free_loop(pool->loops[i]);
+        pool_worker_free(pool->loops[i]);
     if (pool->epoll_fd >= 0)
         close(pool->epoll_fd);
-    roster_destroy(&pool->roster);
+    client_list_destroy(&pool->clients);
     free(pool);
 }
 
 /* All loops before anybody is served, while there are descriptors for them. */
-static struct pool *make(struct server *server)
+static struct pool *pool_new(struct server *server)
 {
     unsigned workers = model_workers(server);
     struct pool *pool =
@@ -230,11 +245,14 @@ static struct pool *make(struct server *server)
         net_warn("calloc");
         return NULL;
     }
-    roster_init(&pool->roster);
+    client_list_init(&pool->clients);
     pool->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    while (pool->epoll_fd >= 0 && pool->made < workers &&
-           (pool->loops[pool->made] = make_loop(server, pool, pool->made)))
+    for (unsigned i = 0; i < workers && pool->epoll_fd >= 0; i++) {
+        pool->loops[i] = pool_worker_new(server, pool, i);
+        if (!pool->loops[i])
+            break;
         pool->made++;
+    }
     if (pool->made < workers)
         workers_warn(server, pool->made, "epoll_create1");
     return pool;
@@ -243,18 +261,19 @@ static struct pool *make(struct server *server)
 /* Worker 0 is the calling thread, and has the listening socket watched. */
 static int epoll_pool_run(struct server *server)
 {
-    struct pool *pool = make(server);
+    struct pool *pool = pool_new(server);
     if (!pool)
         return -1;
     bool listens = pool->made > 0 && loop_listen(pool->loops[0]);
     if (listens) {
         unsigned made = pool->made;
         pool->untold = made;
-        pool->untold -= made - workers_start(server, 1, made, work, pool);
-        work(server, 0, pool);
+        unsigned end = workers_start(server, 1, made, epoll_pool_work, pool);
+        pool->untold -= made - end;
+        epoll_pool_work(server, 0, pool);
     }
     if (threads_wait())
-        release(pool);
+        pool_free(pool);
     return listens ? 0 : -1;
 }
 

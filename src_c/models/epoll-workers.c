@@ -1,103 +1,110 @@
 /* epoll-workers.c -- one thread accepts; N loops serve, each with an epoll.
  *
- *     acceptor: accept -> hand over to the next worker -> accept
- *     worker:   epoll_wait -> for each change: take over / read -> answer
+ *     acceptor: accept -> epoll_ctl: into the set of the next worker -> accept
+ *     worker:   epoll_wait -> for each change: read -> answer -> epoll_wait
  *
  * Good: all cores, and no lock: a connection belongs to one worker for life.
- *       The acceptor deals connections out in turn, so each gets its share.
- * Bad:  every connection costs a hand-over: a write and a read on a pipe and a
- *       wake-up. Shares are of connections, not of work: a worker with the busy
- *       ones lags while the others idle.
- * Look: requests per worker are even when clients are alike. epoll-reuseport
- *       leaves the dealing to the kernel; epoll-pool deals out each event. The
- *       loop is that of epoll-et (EPOLLRDHUP: Linux 2.6.17).
+ *       The acceptor assigns connections in turn, so each worker gets its
+ *       share.
+ * Bad:  every connection crosses from one thread to another. Shares are of
+ *       connections, not of work: a worker with the busy ones lags while the
+ *       others idle.
+ * Look: any thread may add to any epoll set (EPOLL_CTL_ADD), so the set itself
+ *       is the hand-over, without a queue or a wake-up of our own. The loop is
+ *       that of epoll-et: epoll_et_serve(). epoll-reuseport leaves the choice
+ *       of a worker to the kernel; epoll-pool deals out each event.
+ * Needs: Linux 2.6.17; two descriptors a worker.
+ * Try:  strace -f build/server epoll-workers --workers 2: accept4 and epoll_ctl
+ *       in one thread, everything else in two others.
  */
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "blocking/workers.h"
-#include "reactor/handover.h"
 #include "blocking/threads.h"
+#include "blocking/workers.h"
 #include "epoll-et.h"
+#include "server/net.h"
 
-struct worker_thread {
-    struct loop *loop;
-    struct handover handover;
+struct epoll_workers {
+    int end_fd;             /* readable once the acceptor has ended */
+    unsigned count;
+    struct loop *loops[];   /* of each worker */
 };
 
-static void work(void *argument)
+static void epoll_workers_work(struct server *server, unsigned worker,
+                               void *shared)
 {
-    struct worker_thread *self = argument;
-    loop_run_fed(self->loop, self->handover.take_fd);
-    epoll_et_free(self->loop);
+    struct epoll_workers *all = shared;
+    (void)server;
+    epoll_et_serve(all->loops[worker]);
+    epoll_et_free(all->loops[worker]);
 }
 
-static bool start(struct server *server, struct worker_thread *thread,
-                  unsigned worker)
+/* One more loop, which ends after the acceptor has. */
+static bool epoll_workers_make(struct server *server, struct epoll_workers *all)
 {
-    if (!handover_open(&thread->handover))
+    struct loop *loop = epoll_et_new(server, all->count);
+    if (!loop)
         return false;
-    thread->loop = epoll_et_new(server, model_slot(server, worker));
-    if (thread->loop && threads_start(work, thread))
+    loop->fed = true;
+    if (loop_add(loop, &loop->stop, all->end_fd, SOURCE_STOP)) {
+        all->loops[all->count++] = loop;
         return true;
-    if (thread->loop)
-        epoll_et_free(thread->loop);
-    close(thread->handover.take_fd);
-    close(thread->handover.give_fd);
+    }
+    epoll_et_free(loop);
     return false;
 }
 
-static unsigned start_all(struct server *server, struct worker_thread *threads)
+/* All loops before anybody is served, while there are descriptors for them. */
+static void epoll_workers_start(struct server *server,
+                                struct epoll_workers *all)
 {
-    unsigned workers = model_workers(server), n = 0;
-    while (n < workers && start(server, &threads[n], n))
-        n++;
-    if (n < workers)
-        workers_warn(server, n, "pipe2, epoll_create1 or pthread_create");
-    return n;
+    unsigned workers = model_workers(server);
+    while (all->count < workers && epoll_workers_make(server, all))
+        continue;
+    unsigned made = all->count;
+    if (made < workers)
+        workers_warn(server, made, "epoll_create1 or epoll_ctl");
+    all->count = workers_start(server, 0, made, epoll_workers_work, all);
+    for (unsigned i = all->count; i < made; i++)
+        epoll_et_free(all->loops[i]);
 }
 
-/* A worker that could not set itself up has closed its end: the next one. */
-static void deal(struct server *server, const struct worker_thread *threads,
-                 unsigned n, const struct arrival *arrival)
+static void epoll_workers_accept(struct server *server,
+                                 const struct epoll_workers *all)
 {
-    static unsigned turn;
-    for (unsigned tries = 0; tries < n; tries++)
-        if (handover_give(&threads[turn++ % n].handover, arrival))
+    for (unsigned next = 0;;) {
+        struct sockaddr_in6 peer;
+        int fd = net_accept(server, &peer, SOCK_NONBLOCK);
+        if (fd == ACCEPT_STOPPED)
             return;
-    net_refuse(server, arrival->fd, REFUSED_THREADS);
-}
-
-static void accept_all(struct server *server,
-                       const struct worker_thread *threads, unsigned n)
-{
-    for (;;) {
-        struct arrival arrival = {0};
-        arrival.fd = net_accept(server, &arrival.peer, SOCK_NONBLOCK);
-        if (arrival.fd == ACCEPT_STOPPED)
-            return;
-        if (arrival.fd >= 0)
-            deal(server, threads, n, &arrival);
+        if (fd >= 0)
+            client_add(all->loops[next++ % all->count], fd, &peer);
     }
 }
 
 static int epoll_workers_run(struct server *server)
 {
-    struct worker_thread *threads =
-        calloc(model_workers(server), sizeof *threads);
-    if (!threads) {
-        net_warn("calloc");
+    unsigned workers = model_workers(server);
+    struct epoll_workers *all =
+        calloc(1, sizeof *all + workers * sizeof all->loops[0]);
+    if (!all || (all->end_fd = eventfd(0, EFD_CLOEXEC)) < 0) {
+        net_warn("calloc or eventfd");
+        free(all);
         return -1;
     }
-    unsigned n = start_all(server, threads);
-    if (n > 0)
-        accept_all(server, threads, n);
-    for (unsigned i = 0; i < n; i++)
-        close(threads[i].handover.give_fd);
-    if (threads_wait())
-        free(threads);
-    return n > 0 ? 0 : -1;
+    epoll_workers_start(server, all);
+    bool started = all->count > 0;
+    if (started)
+        epoll_workers_accept(server, all);
+    eventfd_write(all->end_fd, 1);
+    if (threads_wait()) {
+        close(all->end_fd);
+        free(all);
+    }
+    return started ? 0 : -1;
 }
 
 const struct model_code epoll_workers_model = {.run = epoll_workers_run};

@@ -2,15 +2,18 @@
  *
  *     epoll_wait -> for each event: accept / read -> answer -> epoll_wait
  *
- * Good: a turn costs in proportion to those who have something to say; the
- *       kernel keeps the set between calls and hands out only what is ready.
- * Bad:  Linux only (2.6, 2003); each change of interest is a system call of
- *       its own; one thread is one core.
+ * Good: a round costs in proportion to the clients that sent something; the
+ *       kernel keeps the set between calls and returns only what is ready.
+ * Bad:  Linux only; each change of interest is a system call of its own; one
+ *       thread is one core.
  * Look: level-triggered: as long as bytes are there, every wait says so, and
- *       one read a turn is enough. The interest changes only when an answer
+ *       one read a round is enough. The interest changes only when an answer
  *       does not fit into the socket's buffer.
+ * Needs: Linux 2.6 (2003); epoll_pwait2 (5.11) for timeouts in nanoseconds, or
+ *       milliseconds are used; /proc/sys/fs/epoll/max_user_watches.
+ * Try:  strace -f -c build/server epoll: two calls a request, recvfrom and
+ *       sendto, and one epoll_pwait2 for all clients that were ready at once.
  */
-#include <errno.h>
 #include <unistd.h>
 
 #include "common/epoll_ns.h"
@@ -19,67 +22,72 @@
 
 enum { EVENTS = 512 };
 
-struct state {
+struct epoll_set {
     int epoll_fd;
 };
 
-static bool control(struct loop *loop, int operation, struct source *source)
+static bool epoll_control(struct loop *loop, int operation,
+                          struct source *source)
 {
-    const struct state *state = loop->state;
-    struct epoll_event event = {.data.ptr = source};
-    event.events = (source->interest & READY_IN ? EPOLLIN : 0u) |
-                   (source->interest & READY_OUT ? EPOLLOUT : 0u);
-    return epoll_ctl(state->epoll_fd, operation, source->fd, &event) == 0;
+    const struct epoll_set *set = loop->state;
+    struct epoll_event event = {.events = source->interest,
+                                .data.ptr = source};
+    return epoll_ctl(set->epoll_fd, operation, source->fd, &event) == 0;
 }
 
-static void change(struct loop *loop, struct source *source)
+static void epoll_change(struct loop *loop, struct source *source)
 {
-    if (!control(loop, EPOLL_CTL_MOD, source))
+    if (!epoll_control(loop, EPOLL_CTL_MOD, source))
         net_die("epoll_ctl EPOLL_CTL_MOD");
 }
 
-static bool add(struct loop *loop, struct source *source)
+static bool epoll_add(struct loop *loop, struct source *source)
 {
-    return control(loop, EPOLL_CTL_ADD, source);
+    return epoll_control(loop, EPOLL_CTL_ADD, source);
 }
 
-static void drop(struct loop *loop, struct source *source)
+static void epoll_drop(struct loop *loop, struct source *source)
 {
-    control(loop, EPOLL_CTL_DEL, source);
-}
-
-static unsigned ready_of(unsigned events)
-{
-    return (events & EPOLLIN ? READY_IN : 0u) |
-           (events & EPOLLOUT ? READY_OUT : 0u) |
-           (events & (EPOLLERR | EPOLLHUP)
-                ? READY_IN | READY_OUT | READY_HANGUP : 0u);
-}
-
-static void wait(struct loop *loop, int64_t timeout_ns)
-{
-    const struct state *state = loop->state;
-    struct epoll_event events[EVENTS];
-    int n = epoll_wait_ns(state->epoll_fd, events, EVENTS, timeout_ns);
-    if (n < 0 && errno != EINTR)
-        net_die("epoll_wait");
-    for (int i = 0; i < n; i++)
-        loop_ready(loop, events[i].data.ptr, ready_of(events[i].events));
+    epoll_control(loop, EPOLL_CTL_DEL, source);
 }
 
 static const struct poller epoll_poller = {
-    .add = add, .change = change, .drop = drop, .wait = wait,
+    .add = epoll_add, .change = epoll_change, .drop = epoll_drop,
 };
+
+static void epoll_serve(struct loop *loop)
+{
+    const struct epoll_set *set = loop->state;
+    struct epoll_event events[EVENTS];
+    while (!reactor_done(loop)) {
+        int n = epoll_wait_ns(set->epoll_fd, events, EVENTS,
+                              reactor_timeout_ns(loop));
+        if (n < 0)
+            net_wait_failed(loop->worker.server, "epoll_wait");
+        for (int i = 0; i < n; i++) {
+            struct source *source = events[i].data.ptr;
+            unsigned ready = ready_of(events[i].events);
+            if (source->kind == SOURCE_LISTENER)
+                accept_clients(loop, source);
+            else if (source->kind == SOURCE_CLIENT)
+                serve_client(loop, source, ready);
+            else /* Redis; the stop */
+                serve_other(loop, source);
+        }
+        run_timers(loop);
+        end_round(loop);
+    }
+}
 
 static int epoll_run(struct server *server)
 {
-    struct state state = {.epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
-    if (state.epoll_fd < 0) {
+    struct epoll_set set = {.epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
+    if (set.epoll_fd < 0) {
         net_warn("epoll_create1");
         return -1;
     }
-    int result = loop_run_alone(server, &epoll_poller, &state);
-    close(state.epoll_fd);
+    int result = loop_run(server, &epoll_poller, &set, epoll_serve);
+    close(set.epoll_fd);
     return result;
 }
 

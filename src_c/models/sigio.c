@@ -4,7 +4,7 @@
  *                         left -> answer -> queue
  *
  * Good: no set of descriptors to hand over or keep: a socket is armed once
- *       (F_SETSIG, F_SETOWN_EX: Linux 2.6.32) and tells of itself, by number.
+ *       (F_SETSIG, F_SETOWN_EX) and sends its own number with each signal.
  * Bad:  a signal for every segment that comes in, read or not; three fcntl()
  *       for every connection; and the queue is bounded, for all processes of
  *       a user together (RLIMIT_SIGPENDING).
@@ -12,8 +12,11 @@
  *       change. When the queue is full the kernel sends a plain SIGIO, which
  *       says only that something was lost: then poll() looks at all, once. A
  *       signal is a hint: the descriptor may have been closed and be another
- *       client's by now, so that only reading tells. signalfd (Linux 2.6.22)
- *       takes many signals with one read; sigwaitinfo() takes one.
+ *       client's by now, so that only reading tells. signalfd takes many
+ *       signals with one read; sigwaitinfo() takes one.
+ * Needs: Linux 2.6.32 (F_SETOWN_EX), 2.6.22 (signalfd); RLIMIT_SIGPENDING.
+ * Try:  with ulimit -i 4 in front of the server, strace -e poll shows a sweep
+ *       for each overflow.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -24,13 +27,13 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "server/net.h"
 #include "reactor/reactor.h"
+#include "server/net.h"
 #include "server/stop.h"
 
 enum { SIGNALS = 64 };
 
-struct state {
+struct sigio_set {
     int signal_fd;
     struct source **sources;    /* by descriptor; NULL: not watched */
     struct pollfd *entries;     /* room to look at all of them */
@@ -39,31 +42,32 @@ struct state {
     bool lost;                  /* a signal was lost, or could not come */
 };
 
-static bool resize(void **array, size_t members, size_t bytes)
+/* `array` is the address of a pointer to an array. */
+static bool sigio_resize(void *array, size_t members, size_t bytes)
 {
-    void *moved = realloc(*array, members * bytes);
+    void **pointer = array, *moved = realloc(*pointer, members * bytes);
     if (moved)
-        *array = moved;
+        *pointer = moved;
     return moved != NULL;
 }
 
-static bool grow(struct state *state, int fd)
+static bool sigio_grow(struct sigio_set *set, int fd)
 {
-    size_t before = state->capacity, capacity = before ? before : 256;
+    size_t before = set->capacity, capacity = before ? before : 256;
     while (capacity <= (size_t)fd)
         capacity *= 2;
-    if (!resize((void **)&state->sources, capacity, sizeof(struct source *)) ||
-        !resize((void **)&state->entries, capacity, sizeof(struct pollfd)) ||
-        !resize((void **)&state->fresh, capacity, sizeof(int)))
+    if (!sigio_resize(&set->sources, capacity, sizeof set->sources[0]) ||
+        !sigio_resize(&set->entries, capacity, sizeof set->entries[0]) ||
+        !sigio_resize(&set->fresh, capacity, sizeof set->fresh[0]))
         return false;
     for (size_t i = before; i < capacity; i++)
-        state->sources[i] = NULL;
-    state->capacity = capacity;
+        set->sources[i] = NULL;
+    set->capacity = capacity;
     return true;
 }
 
-/* An event descriptor sends no signals: wait() looks at the stop itself. */
-static bool arm(const struct source *source)
+/* An event descriptor sends no signals: sigio_wait() polls the stop. */
+static bool sigio_arm(const struct source *source)
 {
     struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = gettid()};
     return source->kind == SOURCE_STOP ||
@@ -72,136 +76,159 @@ static bool arm(const struct source *source)
             fcntl(source->fd, F_SETFL, O_NONBLOCK | O_ASYNC) == 0);
 }
 
-/* What came before it was armed sent no signal; so what is not looked at here
- * might never be. */
-static void look_soon(struct state *state, int fd)
+/* The descriptor is served in this round without a signal: for what came before
+ * it was armed, none was sent. */
+static void sigio_look_soon(struct sigio_set *set, int fd)
 {
-    if (state->fresh_count < state->capacity)
-        state->fresh[state->fresh_count++] = fd;
+    if (set->fresh_count < set->capacity)
+        set->fresh[set->fresh_count++] = fd;
     else
-        state->lost = true;
+        set->lost = true;
 }
 
-static bool add(struct loop *loop, struct source *source)
+static bool sigio_add(struct loop *loop, struct source *source)
 {
-    struct state *state = loop->state;
-    if ((size_t)source->fd >= state->capacity && !grow(state, source->fd))
+    struct sigio_set *set = loop->state;
+    if ((size_t)source->fd >= set->capacity && !sigio_grow(set, source->fd))
         return false;
-    if (!arm(source))
+    if (!sigio_arm(source))
         return false;
-    state->sources[source->fd] = source;
-    look_soon(state, source->fd);
+    set->sources[source->fd] = source;
+    sigio_look_soon(set, source->fd);
     return true;
 }
 
-static void drop(struct loop *loop, struct source *source)
+static void sigio_drop(struct loop *loop, struct source *source)
 {
-    struct state *state = loop->state;
-    state->sources[source->fd] = NULL;
+    struct sigio_set *set = loop->state;
+    set->sources[source->fd] = NULL;
 }
 
-/* Whether a hang-up is this connection's own only poll() knows. */
-static unsigned ready_of(unsigned events, bool sure)
+/* POLLIN came again before we read: the bytes of two signals are one read, and
+ * the second may have been the end of the stream. */
+static unsigned sigio_ready(const struct source *source, unsigned ready)
 {
-    unsigned gone = READY_IN | READY_OUT | READY_END;
-    return (events & POLLIN ? READY_IN : 0u) |
-           (events & POLLOUT ? READY_OUT : 0u) |
-           (events & (POLLRDHUP | POLLPRI) ? READY_IN | READY_END : 0u) |
-           (events & (POLLERR | POLLHUP)
-                ? gone | (sure ? READY_HANGUP : 0u) : 0u);
+    bool again = source->ready & ready & READY_IN;
+    return ready | (again ? READY_DRAIN : 0u);
 }
 
-static void handle(struct loop *loop, int fd, unsigned ready)
+/* A listening socket tells of a client once; accept_clients() may have left
+ * some of a burst in the backlog. */
+static void sigio_accept(struct loop *loop, struct source *listener)
 {
-    struct state *state = loop->state;
+    struct sigio_set *set = loop->state;
+    struct pollfd more = {.fd = listener->fd, .events = POLLIN};
+    accept_clients(loop, listener);
+    if (listener->fd >= 0 && poll(&more, 1, 0) > 0)
+        sigio_look_soon(set, listener->fd);
+}
+
+/* The descriptor may have been closed since, and be another client's by now:
+ * then there is nothing to read yet, and nothing happens. */
+static void sigio_serve_fd(struct loop *loop, int fd, unsigned ready)
+{
+    const struct sigio_set *set = loop->state;
     struct source *source =
-        (size_t)fd < state->capacity ? state->sources[fd] : NULL;
-    if (!source || (source->kind == SOURCE_STOP && !stop_requested()))
+        (size_t)fd < set->capacity ? set->sources[fd] : NULL;
+    if (!source)
         return;
-    bool listener = source->kind == SOURCE_LISTENER;
-    if (source->ready & ready & READY_IN)
-        ready |= READY_END; /* two signals, one read: either may be the end */
-    loop_ready(loop, source, ready);
-    struct pollfd more = {.fd = fd, .events = POLLIN};
-    if (listener && state->sources[fd] && poll(&more, 1, 0) > 0)
-        look_soon(state, fd); /* it has had its share of this turn */
+    if (source->kind == SOURCE_LISTENER)
+        sigio_accept(loop, source);
+    else if (source->kind == SOURCE_CLIENT)
+        serve_client(loop, source, sigio_ready(source, ready));
+    else if (source->kind != SOURCE_STOP || stop_requested()) /* or Redis */
+        serve_other(loop, source);
 }
 
-/* Looks at everything that is watched. */
-static void sweep(struct loop *loop)
+/* A signal was lost: looks at everything that is watched, once. */
+static void sigio_sweep(struct loop *loop)
 {
-    struct state *state = loop->state;
+    struct sigio_set *set = loop->state;
     nfds_t count = 0;
-    state->lost = false;
-    for (size_t fd = 0; fd < state->capacity; fd++)
-        if (state->sources[fd])
-            state->entries[count++] = (struct pollfd){
-                .fd = (int)fd,
-                .events = POLLIN | POLLOUT | POLLRDHUP | POLLPRI};
-    if (poll(state->entries, count, 0) < 0) {
+    set->lost = false;
+    for (size_t fd = 0; fd < set->capacity; fd++)
+        if (set->sources[fd])
+            set->entries[count++] =
+                (struct pollfd){.fd = (int)fd, .events = READY_EDGES};
+    if (poll(set->entries, count, 0) < 0) {
         net_wait_failed(loop->worker.server, "poll");
-        state->lost = true; /* in the next turn, then */
+        set->lost = true; /* in the next round, then */
     }
     for (nfds_t i = 0; i < count; i++)
-        if (state->entries[i].revents)
-            handle(loop, state->entries[i].fd,
-                   ready_of((unsigned)state->entries[i].revents, true));
+        if (set->entries[i].revents)
+            sigio_serve_fd(loop, set->entries[i].fd,
+                           ready_of((unsigned short)set->entries[i].revents));
 }
 
-static void look_at_fresh(struct loop *loop)
+static void sigio_serve_fresh(struct loop *loop)
 {
-    struct state *state = loop->state;
-    size_t count = state->fresh_count;
+    struct sigio_set *set = loop->state;
+    size_t count = set->fresh_count;
     for (size_t i = 0; i < count; i++)
-        handle(loop, state->fresh[i], READY_IN | READY_OUT | READY_END);
-    state->fresh_count -= count;
-    memmove(state->fresh, state->fresh + count,
-            state->fresh_count * sizeof(int));
+        sigio_serve_fd(loop, set->fresh[i],
+                       READY_IN | READY_OUT | READY_DRAIN);
+    set->fresh_count -= count;
+    memmove(set->fresh, set->fresh + count, set->fresh_count * sizeof(int));
 }
 
-/* Returns false when the queue is empty. */
-static bool take_signals(struct loop *loop)
+/* Takes signals from the queue, SIGNALS at most; returns how many. */
+static unsigned sigio_take(struct sigio_set *set,
+                           struct signalfd_siginfo *taken)
 {
-    struct state *state = loop->state;
-    struct signalfd_siginfo taken[SIGNALS];
-    ssize_t bytes = read(state->signal_fd, taken, sizeof taken);
-    size_t n = bytes < 0 ? 0 : (size_t)bytes / sizeof taken[0];
-    for (size_t i = 0; i < n; i++) {
-        state->lost |= taken[i].ssi_signo == SIGIO;
-        if (!state->lost)
-            handle(loop, taken[i].ssi_fd, ready_of(taken[i].ssi_band, false));
-    }
-    return n > 0;
+    ssize_t bytes = read(set->signal_fd, taken, SIGNALS * sizeof *taken);
+    unsigned n = bytes < 0 ? 0 : (unsigned)((size_t)bytes / sizeof *taken);
+    for (unsigned i = 0; i < n; i++)
+        set->lost |= taken[i].ssi_signo == SIGIO; /* the queue was full */
+    return n;
 }
 
-static void wait(struct loop *loop, int64_t timeout_ns)
+/* Waits for a signal or the stop. Returns how many signals were taken from the
+ * queue. */
+static unsigned sigio_wait(struct loop *loop, struct signalfd_siginfo *taken,
+                           int64_t timeout_ns)
 {
-    struct state *state = loop->state;
-    bool now = state->fresh_count > 0 || state->lost;
+    struct sigio_set *set = loop->state;
+    bool now = set->fresh_count > 0 || set->lost;
     struct timespec timeout = clock_timespec(now ? 0 : (uint64_t)timeout_ns);
-    struct pollfd ready[] = {{.fd = state->signal_fd, .events = POLLIN},
+    struct pollfd ready[] = {{.fd = set->signal_fd, .events = POLLIN},
                              {.fd = loop->stop.fd, .events = POLLIN}};
     int n = ppoll(ready, 2, timeout_ns < 0 && !now ? NULL : &timeout, NULL);
     if (n < 0)
         net_wait_failed(loop->worker.server, "ppoll");
     if (n > 0 && ready[1].revents) {
-        loop_ready(loop, &loop->stop, READY_IN);
-        state->lost = true; /* shutting a connection down sends no signal */
+        serve_other(loop, &loop->stop);
+        set->lost = true; /* shutting a connection down sends no signal */
     }
-    bool more = take_signals(loop);
-    while (more && state->lost) /* what they tell the sweep will see */
-        more = take_signals(loop);
-    if (state->lost)
-        sweep(loop);
-    look_at_fresh(loop);
+    return sigio_take(set, taken);
+}
+
+static void sigio_serve(struct loop *loop)
+{
+    struct sigio_set *set = loop->state;
+    struct signalfd_siginfo taken[SIGNALS];
+    while (!reactor_done(loop)) {
+        unsigned n = sigio_wait(loop, taken, reactor_timeout_ns(loop));
+        for (unsigned i = 0; i < n && !set->lost; i++)
+            /* Only poll() knows whether a hang-up is this connection's own. */
+            sigio_serve_fd(loop, taken[i].ssi_fd,
+                           ready_of(taken[i].ssi_band) &
+                               ~(unsigned)READY_HANGUP);
+        while (n > 0 && set->lost) /* the sweep sees what they tell */
+            n = sigio_take(set, taken);
+        if (set->lost)
+            sigio_sweep(loop);
+        sigio_serve_fresh(loop);
+        run_timers(loop);
+        end_round(loop);
+    }
 }
 
 static const struct poller sigio_poller = {
-    .edge = true, .add = add, .drop = drop, .wait = wait,
+    .edge = true, .add = sigio_add, .drop = sigio_drop,
 };
 
 /* Blocked, they wait in the queue instead of ending the process. */
-static int open_queue(void)
+static int sigio_open(void)
 {
     sigset_t signals;
     sigemptyset(&signals);
@@ -213,16 +240,16 @@ static int open_queue(void)
 
 static int sigio_run(struct server *server)
 {
-    struct state state = {.signal_fd = open_queue()};
-    if (state.signal_fd < 0) {
+    struct sigio_set set = {.signal_fd = sigio_open()};
+    if (set.signal_fd < 0) {
         net_warn("signalfd");
         return -1;
     }
-    int result = loop_run_alone(server, &sigio_poller, &state);
-    close(state.signal_fd);
-    free(state.sources);
-    free(state.entries);
-    free(state.fresh);
+    int result = loop_run(server, &sigio_poller, &set, sigio_serve);
+    close(set.signal_fd);
+    free(set.sources);
+    free(set.entries);
+    free(set.fresh);
     return result;
 }
 

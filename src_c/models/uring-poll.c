@@ -20,7 +20,6 @@
 
 #ifdef HAVE_URING
 
-#include <poll.h>
 #include <stdlib.h>
 
 #include "server/net.h"
@@ -55,8 +54,7 @@ static void arm(struct state *state, const struct source *source)
     struct io_uring_sqe *entry = uring_entry(&state->ring);
     if (watches_changes(source))
         io_uring_prep_poll_multishot(
-            entry, source->fd,
-            POLLIN | POLLOUT | POLLRDHUP | POLLPRI | POLLRDBAND);
+            entry, source->fd, READY_EDGES | URGENT_WAKEUP);
     else
         io_uring_prep_poll_add(entry, source->fd, POLLIN);
     entry->user_data = name(state, source->slot);
@@ -109,22 +107,15 @@ static void drop(struct loop *loop, struct source *source)
     state->first_free = source->slot;
 }
 
-/* A wake-up because of any bytes says POLLPRI, and POLLRDBAND with it. Alone,
- * POLLPRI is of an urgent one: that comes with two wake-ups, and after more
- * than one the ring looks at the socket itself, which knows no POLLRDBAND. */
-static bool is_urgent(int events)
+/* A failed poll says nothing: the next read or write will. */
+static unsigned uring_poll_ready(int result)
 {
-    return (events & (POLLPRI | POLLRDBAND)) == POLLPRI;
-}
-
-static unsigned ready_of(int events)
-{
-    return (events & POLLIN ? READY_IN : 0u) |
-           (events & POLLOUT ? READY_OUT : 0u) |
-           (events & POLLRDHUP || is_urgent(events) ? READY_IN | READY_END
-                                                    : 0u) |
-           (events & (POLLERR | POLLHUP)
-                ? READY_IN | READY_OUT | READY_HANGUP : 0u);
+    if (result < 0)
+        return READY_IN | READY_OUT;
+    unsigned events = (unsigned)result;
+    if (!urgent_in_wakeup(events))
+        events &= ~(unsigned)URGENT_EVENT;
+    return ready_of(events);
 }
 
 /* Who this completion is about, or NULL when that is gone. */
@@ -140,37 +131,44 @@ static void on_completion(struct loop *loop, uint64_t user_data, int result,
 {
     struct state *state = loop->state;
     struct source *source = find(state, user_data);
-    if (source)
-        loop_ready(loop, source,
-                   result < 0 ? READY_IN | READY_OUT : ready_of(result));
+    if (source && source->kind == SOURCE_LISTENER)
+        accept_clients(loop, source);
+    else if (source && source->kind == SOURCE_CLIENT)
+        serve_client(loop, source, uring_poll_ready(result));
+    else if (source) /* Redis; the stop */
+        serve_other(loop, source);
     if (!armed && source && find(state, user_data) == source)
         arm(state, source);
 }
 
-static void wait(struct loop *loop, int64_t timeout_ns)
+static const struct poller uring_poller = {
+    .edge = true, .add = add, .drop = drop,
+};
+
+static void uring_poll_serve(struct loop *loop)
 {
     struct state *state = loop->state;
-    uring_wait(&state->ring, timeout_ns);
-    struct io_uring_cqe *cqe;
-    unsigned head, count = 0;
-    io_uring_for_each_cqe(&state->ring, head, cqe) {
-        on_completion(loop, cqe->user_data, cqe->res,
-                      cqe->flags & IORING_CQE_F_MORE);
-        count++;
+    while (!reactor_done(loop)) {
+        uring_wait(&state->ring, reactor_timeout_ns(loop));
+        struct io_uring_cqe *cqe;
+        unsigned head, count = 0;
+        io_uring_for_each_cqe(&state->ring, head, cqe) {
+            on_completion(loop, cqe->user_data, cqe->res,
+                          cqe->flags & IORING_CQE_F_MORE);
+            count++;
+        }
+        io_uring_cq_advance(&state->ring, count);
+        run_timers(loop);
+        end_round(loop);
     }
-    io_uring_cq_advance(&state->ring, count);
 }
-
-static const struct poller uring_poller = {
-    .edge = true, .add = add, .drop = drop, .wait = wait,
-};
 
 static int uring_poll_run(struct server *server)
 {
     struct state state = {0};
     if (!uring_open(&state.ring))
         return -1;
-    int result = loop_run_alone(server, &uring_poller, &state);
+    int result = loop_run(server, &uring_poller, &state, uring_poll_serve);
     io_uring_queue_exit(&state.ring);
     free(state.places);
     return result;

@@ -1,39 +1,45 @@
-/* reactor.h -- what every readiness model does once something is ready.
+/* reactor.h -- what every readiness model does once a descriptor is ready.
  *
- * select, poll, epoll and their kin differ in how they learn which descriptor
- * is ready. A model supplies that as a `struct poller`; accepting, receiving,
- * sending and timers are the same for all and live here; so do requests to
- * Redis (reactor_redis.h).
+ * The reactor pattern: wait for many descriptors at once, then call a handler
+ * for each that is ready. The waiting differs between select, poll, epoll and
+ * their kin, and so each of their files holds its own loop:
  *
- *     model:    wait in the kernel -> loop_ready(loop, source, ready) each
- *     reactor:  handle_accept / handle_client / reactor_redis_ready
+ *     while (!reactor_done(loop)) {
+ *         wait in the kernel, at most reactor_timeout_ns(loop)
+ *         for each descriptor that is ready
+ *             SOURCE_LISTENER: accept_clients()
+ *             SOURCE_CLIENT:   serve_client()
+ *             anything else:   serve_other()
+ *         run_timers(loop);
+ *         end_round(loop);
+ *     }
+ *
+ * Here is what the loops have in common: those handlers, the timers, and the
+ * end. The reactor tells the model which descriptors to watch, and what for,
+ * by the functions of a `struct poller`.
+ *
+ * Every source carries what is believed to be ready. An event sets a bit, a
+ * call that finds nothing more (EAGAIN) clears it, and nothing is tried
+ * without it: so one piece of code serves level- and edge-triggered pollers.
  */
 #ifndef REACTOR_H
 #define REACTOR_H
 
 #include <pthread.h>
 
-#include "server/conn.h"
 #include "common/list.h"
 #include "redis/redis_async.h"
+#include "ready.h"
+#include "server/conn.h"
 #include "timers.h"
-
-enum {
-    READY_IN = 1,
-    READY_OUT = 2,
-    READY_END = 4,      /* read until 0 bytes, or until there are none now: the
-                         * peer ended its stream, or a mark that stops a read
-                         * (TCP's urgent bytes) lies in it */
-    READY_HANGUP = 8,   /* the connection is gone in both directions */
-};
 
 enum source_kind {
     SOURCE_LISTENER,
-    SOURCE_STOP,        /* stop_fd() */
+    SOURCE_STOP,        /* stop_fd(), or what else ends the loop */
     SOURCE_CLIENT,
-    SOURCE_REDIS,       /* a connection to Redis */
-    SOURCE_HANDOVER,    /* connections that another thread hands us */
-    SOURCE_CLOSED,      /* dropped in this round; its memory is still there */
+    SOURCE_REDIS,       /* a connection to Redis: reactor_redis.h */
+    SOURCE_HANDOVER,    /* a pipe of connections: handover.h */
+    SOURCE_CLOSED,      /* closed in this round; its memory is still there */
 };
 
 /* A descriptor that a loop watches; embedded first in what it stands for. */
@@ -42,35 +48,33 @@ struct source {
     uint8_t kind;
     uint8_t interest;    /* READY_IN, READY_OUT, 0: what it waits for */
     uint8_t ready;       /* READY_…: what is believed to be ready */
-    bool postponed;      /* is in the loop's list of unfinished ones */
+    bool deferred;       /* is in loop->deferred */
     unsigned slot;       /* for the poller's own use */
     struct source *next; /* in a list of the loop */
 };
 
 struct loop;
 
-/* How a model watches descriptors. Only `wait` may block. */
+/* How a model watches descriptors. */
 struct poller {
-    bool edge;   /* tells of changes only: everything is watched from the start,
-                  * and reads go on until there is nothing left */
+    bool edge;   /* edge-triggered: everything is watched from the start, and
+                  * reads go on until the socket is empty */
     /* Whether the descriptor can be watched at all; left out: always. */
     bool (*fits)(int fd);
     /* Returns false with errno when it cannot. */
     bool (*add)(struct loop *loop, struct source *source);
     void (*change)(struct loop *loop, struct source *source);
     void (*drop)(struct loop *loop, struct source *source);
-    /* Waits up to timeout_ns (-1: for ever) and calls loop_ready() for each. */
-    void (*wait)(struct loop *loop, int64_t timeout_ns);
 };
 
-/* The open connections of a loop, or of several that share them. */
-struct roster {
+/* The open connections of a loop, or of several loops that share them. */
+struct client_list {
     pthread_mutex_t lock;
     struct node clients;
 };
 
-void roster_init(struct roster *roster);
-void roster_destroy(struct roster *roster);
+void client_list_init(struct client_list *list);
+void client_list_destroy(struct client_list *list);
 
 struct loop {
     struct worker worker;        /* first: a client's conn.worker is its loop */
@@ -78,12 +82,14 @@ struct loop {
     void *state;                 /* the poller's */
     struct timers timers;
     struct source listener, stop, handover;
-    bool fed;                    /* by a handover: see loop_run_fed() */
-    _Atomic unsigned gone;       /* connections that it has done with */
+    bool fed;                    /* its clients come from another thread ... */
+    bool ending;                 /* ... which has ended */
+    bool busy;                   /* a client can go on without any event */
+    _Atomic unsigned closed_count;
     struct source *closed;       /* freed at the end of the round */
-    struct source *unfinished;   /* edge: had more to do than its share */
-    struct roster *roster;       /* by default its own */
-    struct roster own;
+    struct source *deferred;     /* clients that have had their quota */
+    struct client_list *clients; /* by default its own */
+    struct client_list own;
     struct redis_async redis;
     struct source redis_sources[REDIS_CONNS];
     char in[CONN_CHUNK];
@@ -93,48 +99,79 @@ struct loop {
 struct client {
     struct source source;
     struct timer timer;
-    struct node open;       /* in the roster */
+    struct node open;       /* in loop->clients */
     struct redis_request redis;
     struct conn conn;
 };
 
-/* A loop for worker `index` around a poller and its state; NULL with errno
- * when memory is out. loop_free() does not touch `state`. */
+/* --- a model's loop --------------------------------------------------- */
+
+/* Whether the loop is at its end: no connection will come any more, and all are
+ * closed, or a stop is overdue. */
+bool reactor_done(const struct loop *loop);
+
+/* How long the wait may last: until the next timer; -1: for ever. */
+int64_t reactor_timeout_ns(const struct loop *loop);
+
+/* The listening socket is ready: accepts some clients and watches them. */
+void accept_clients(struct loop *loop, struct source *listener);
+
+/* A SOURCE_CLIENT is ready: receives, has the workload answer, sends, for as
+ * long as that needs no waiting and others are not held up. */
+void serve_client(struct loop *loop, struct source *source, unsigned ready);
+
+/* Any other source is ready: the stop, Redis, a handover. */
+void serve_other(struct loop *loop, struct source *source);
+
+/* Goes on with clients whose sleep is over, or which Redis kept waiting. */
+void run_timers(struct loop *loop);
+
+/* After all events: clients that were deferred, clients that wait for Redis;
+ * frees the clients that were closed. */
+void end_round(struct loop *loop);
+
+/* --- set-up and end --------------------------------------------------- */
+
+/* A loop for worker `index` around a poller and its state; NULL after
+ * net_warn(). loop_free() does not touch `state`. */
 struct loop *loop_new(struct server *server, unsigned index,
                       const struct poller *poller, void *state);
 void loop_free(struct loop *loop);
 
-/* Serves connections from the server's listening socket (which becomes
- * non-blocking) until a stop is requested and every connection is done.
- * Returns 0, or -1 after net_warn(). */
-int loop_run(struct loop *loop);
-
-/* The parts of loop_run(), for loops that share one poller and one roster:
- * watches the listening socket and the stop; takes turns until a stop is
- * requested and the roster is empty or a stop overdue; closes the connections
- * whose worker it is, when no other thread serves them any more. */
+/* Watches the server's listening socket, which becomes non-blocking, and the
+ * stop. Returns false after net_warn(). */
 bool loop_listen(struct loop *loop);
-void loop_serve(struct loop *loop);
+
+/* Watches `fd` as a source of the loop that is not a client's. Returns false
+ * after net_warn(). */
+bool loop_add(struct loop *loop, struct source *source, int fd,
+              enum source_kind kind);
+
+/* Closes the connections whose worker this is, and those to Redis, once no
+ * thread serves them any more. */
 void loop_end(struct loop *loop);
 
-/* Serves connections that come by a handover (its take_fd, which is closed in
- * the end), until that has ended and every connection is done. */
-int loop_run_fed(struct loop *loop, int take_fd);
+/* The body of a model that is one loop in one thread: `serve` is its loop.
+ * Returns what a model's run() does. */
+int loop_run(struct server *server, const struct poller *poller, void *state,
+             void (*serve)(struct loop *));
 
-/* `source` is ready: called by the poller's wait. */
-void loop_ready(struct loop *loop, struct source *source, unsigned ready);
+/* --- for the parts of a reactor that stand in files of their own ------ */
 
-/* Serves a connected, non-blocking socket in this loop from now on. */
-void loop_adopt(struct loop *loop, int fd, const struct sockaddr_in6 *peer);
+/* Serves a connected, non-blocking socket in this loop from now on. Another
+ * thread than the loop's may call it where the poller's add() allows that. */
+void client_add(struct loop *loop, int fd, const struct sockaddr_in6 *peer);
 
-/* For the parts of a loop that stand in files of their own: what a source
- * waits for; the end of its watch; and going on with what a client wants. */
+/* Closes a client; its memory stays until the end of the round, for events that
+ * still point at it. */
+void client_close(struct loop *loop, struct client *client);
+void client_free(struct source *source);
+
+/* Fulfils what the client wants, as far as that is possible now. */
+void client_advance(struct loop *loop, struct client *client, enum want want);
+
+/* What a source waits for from now on; the end of its watch. */
 void loop_watch(struct loop *loop, struct source *source, uint8_t interest);
 void loop_drop(struct loop *loop, struct source *source);
-void loop_pursue(struct loop *loop, struct client *client, enum want want);
-
-/* The body of a model that is one loop in one thread. */
-int loop_run_alone(struct server *server, const struct poller *poller,
-                   void *state);
 
 #endif

@@ -48,7 +48,7 @@ static void answered(struct redis_async *async, struct redis_request *request)
     struct loop *loop = OWNER_OF(async, struct loop, redis);
     struct client *client = OWNER_OF(request, struct client, redis);
     timers_cancel(&loop->timers, &client->timer);
-    loop_pursue(loop, client, (enum want)client->conn.want);
+    client_advance(loop, client, (enum want)client->conn.want);
 }
 
 void reactor_redis_init(struct loop *loop)

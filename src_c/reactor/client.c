@@ -1,0 +1,271 @@
+/* client.c -- one client of a loop, from its first byte to its close.
+ *
+ *     serve_client -> client_advance -> receive -> conn_received (the workload)
+ *                                 -> send    -> conn_sent
+ *                                 -> nothing is ready: wait for an event
+ *
+ * Partial reads and writes are the rule on a non-blocking socket. What a client
+ * wants next is kept in its conn; each event goes on from there.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include "common/clock.h"
+#include "common/owner.h"
+#include "reactor.h"
+#include "server/net.h"
+
+/* Quotas: one client that always has more to do must not starve the others. */
+enum {
+    READS_A_ROUND = 4,
+    SENDS_IN_A_ROW = 8,     /* without a read between: a long answer */
+};
+
+static const size_t client_extra = offsetof(struct client, conn);
+
+static struct client *client_of(struct source *source)
+{
+    return (struct client *)source;
+}
+
+void loop_watch(struct loop *loop, struct source *source, uint8_t interest)
+{
+    if (loop->poller->edge || source->interest == interest)
+        return;
+    source->interest = interest;
+    loop->poller->change(loop, source);
+}
+
+void loop_drop(struct loop *loop, struct source *source)
+{
+    if (source->fd < 0)
+        return;
+    loop->poller->drop(loop, source);
+    source->kind = SOURCE_CLOSED;
+    source->fd = -1;
+}
+
+/* --- the open ones ---------------------------------------------------- */
+
+void client_list_init(struct client_list *list)
+{
+    pthread_mutex_init(&list->lock, NULL);
+    list_init(&list->clients);
+}
+
+void client_list_destroy(struct client_list *list)
+{
+    pthread_mutex_destroy(&list->lock);
+}
+
+static void client_list_add(struct client_list *list, struct client *client)
+{
+    pthread_mutex_lock(&list->lock);
+    list_append(&list->clients, &client->open);
+    pthread_mutex_unlock(&list->lock);
+}
+
+static void client_list_remove(struct client_list *list, struct client *client)
+{
+    pthread_mutex_lock(&list->lock);
+    list_leave(&client->open);
+    pthread_mutex_unlock(&list->lock);
+}
+
+void client_add(struct loop *loop, int fd, const struct sockaddr_in6 *peer)
+{
+    struct server *server = loop->worker.server;
+    struct conn *conn = NULL;
+    if (loop->poller->fits && !loop->poller->fits(fd))
+        net_refuse(server, fd, REFUSED_FDSETSIZE);
+    else
+        conn = conn_open(&loop->worker, fd, peer, client_extra);
+    if (!conn) {
+        loop->closed_count++;
+        return;
+    }
+    struct client *client = OWNER_OF(conn, struct client, conn);
+    client->source = (struct source){
+        .fd = fd, .kind = SOURCE_CLIENT, .interest = READY_IN};
+    redis_request_init(&client->redis, conn);
+    client_list_add(loop->clients, client);
+    if (loop->poller->add(loop, &client->source))
+        return; /* from here on the client may be another thread's */
+    conn_failed(conn, errno);
+    conn_close(conn);
+    client_list_remove(loop->clients, client);
+    loop->closed_count++;
+    conn_free(conn, client_extra);
+}
+
+void client_close(struct loop *loop, struct client *client)
+{
+    timers_cancel(&loop->timers, &client->timer);
+    redis_async_cancel(&loop->redis, &client->redis);
+    loop_drop(loop, &client->source);
+    conn_close(&client->conn);
+    client_list_remove(loop->clients, client);
+    loop->closed_count++;
+    client->source.next = loop->closed;
+    loop->closed = &client->source;
+}
+
+void client_free(struct source *source)
+{
+    conn_free(&client_of(source)->conn, client_extra);
+}
+
+/* --- one system call -------------------------------------------------- */
+
+static enum want client_receive(struct loop *loop, struct client *client)
+{
+    struct source *source = &client->source;
+    ssize_t n = recv(source->fd, loop->in, sizeof loop->in, 0);
+    if (n < 0 && errno == EINTR)
+        return WANT_READ;
+    /* A full buffer: there may be more, and asking again costs less than
+     * another round of the loop. */
+    bool empty = n <= 0 || (n < (ssize_t)sizeof loop->in &&
+                            !(source->ready & READY_DRAIN));
+    if (empty)
+        source->ready &= (uint8_t)~READY_IN;
+    if (n >= 0)
+        return conn_received(&client->conn, loop->in, (size_t)n);
+    source->ready &= (uint8_t)~READY_DRAIN; /* no end yet, or it would be 0 */
+    return errno == EAGAIN ? WANT_READ : conn_failed(&client->conn, errno);
+}
+
+static enum want client_send(struct client *client)
+{
+    struct span out = conn_unsent(&client->conn);
+    ssize_t n = send(client->source.fd, out.bytes, out.length, MSG_NOSIGNAL);
+    if (n >= 0)
+        return conn_sent(&client->conn, (size_t)n);
+    if (errno == EAGAIN)
+        client->source.ready &= (uint8_t)~READY_OUT;
+    else if (errno != EINTR)
+        return conn_failed(&client->conn, errno);
+    return WANT_WRITE;
+}
+
+/* --- what has to be waited for ---------------------------------------- */
+
+/* Others are served before it goes on: its answer must not lie in our receive
+ * buffer meanwhile. False: memory is out, and it is closed. */
+static bool client_save_output(struct loop *loop, struct client *client)
+{
+    if (conn_stash(&client->conn))
+        return true;
+    conn_failed(&client->conn, ENOMEM);
+    client_close(loop, client);
+    return false;
+}
+
+static void client_wait(struct loop *loop, struct client *client,
+                        uint8_t ready)
+{
+    if (client_save_output(loop, client))
+        loop_watch(loop, &client->source, ready);
+}
+
+static void client_sleep(struct loop *loop, struct client *client)
+{
+    if (timers_set(&loop->timers, &client->timer, client->conn.wake_ns))
+        return;
+    conn_failed(&client->conn, ENOMEM);
+    client_close(loop, client);
+}
+
+static void client_ask(struct loop *loop, struct client *client)
+{
+    uint64_t deadline_ns = clock_now_ns() + REDIS_TIMEOUT_NS;
+    if (timers_set(&loop->timers, &client->timer, deadline_ns)) {
+        redis_async_begin(&loop->redis, &client->redis);
+        return;
+    }
+    conn_failed(&client->conn, ENOMEM);
+    client_close(loop, client);
+}
+
+/* Its quota is used up: it goes on at the end of this round. */
+static void client_defer(struct loop *loop, struct client *client)
+{
+    if (!client_save_output(loop, client))
+        return;
+    client->source.deferred = true;
+    client->source.next = loop->deferred;
+    loop->deferred = &client->source;
+}
+
+/* What ends its turn, apart from a socket that is not ready. */
+static void client_leave(struct loop *loop, struct client *client,
+                         enum want want)
+{
+    switch (want) {
+    case WANT_READ:
+    case WANT_WRITE:
+        return client_defer(loop, client);
+    case WANT_SLEEP:
+        return client_sleep(loop, client);
+    case WANT_ASK:
+        return client_ask(loop, client);
+    case WANT_CLOSE:
+        return client_close(loop, client);
+    }
+}
+
+/* Sends are counted between two reads only: a client that is answered read by
+ * read is then deferred before a read, when it has no output to save. */
+void client_advance(struct loop *loop, struct client *client, enum want want)
+{
+    int reads = READS_A_ROUND, sends = SENDS_IN_A_ROW;
+    for (;;) {
+        if (want == WANT_READ) {
+            if (!(client->source.ready & READY_IN))
+                return client_wait(loop, client, READY_IN);
+            if (reads-- == 0)
+                break;
+            sends = SENDS_IN_A_ROW;
+            want = client_receive(loop, client);
+        } else if (want == WANT_WRITE) {
+            if (!(client->source.ready & READY_OUT))
+                return client_wait(loop, client, READY_OUT);
+            if (sends-- == 0)
+                break;
+            want = client_send(client);
+        } else {
+            break;
+        }
+    }
+    client_leave(loop, client, want);
+}
+
+/* An event for a client that waits for a timer or for Redis, not for it. */
+static void client_interrupts(struct loop *loop, struct client *client,
+                              unsigned ready)
+{
+    if (ready & READY_HANGUP) {
+        conn_failed(&client->conn, ECONNRESET);
+        client_close(loop, client);
+    } else {
+        /* It sends before it is asked to. Few do, so only now is its interest
+         * dropped: for epoll that is a system call. */
+        loop_watch(loop, &client->source, 0);
+    }
+}
+
+void serve_client(struct loop *loop, struct source *source, unsigned ready)
+{
+    struct client *client = client_of(source);
+    enum want want = (enum want)client->conn.want;
+    source->ready |= (uint8_t)ready;
+    if (!loop->poller->edge) /* a full socket buffer tells by EAGAIN */
+        source->ready |= READY_OUT;
+    if (source->deferred)
+        return; /* it goes on at the end of this round */
+    if (want == WANT_SLEEP || want == WANT_ASK)
+        client_interrupts(loop, client, ready);
+    else
+        client_advance(loop, client, want);
+}
