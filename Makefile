@@ -56,6 +56,8 @@ floor_srcs := $(call sources_in,$(FLOOR_DIRS))
 c_tests := $(patsubst src_c/%.c,$(BUILD)/%,$(wildcard src_c/tests/*.c))
 client_tests := $(filter $(CLIENT_TESTS:%=$(BUILD)/tests/%),$(c_tests))
 server_tests := $(filter-out $(client_tests),$(c_tests))
+lessons := $(patsubst src_c/%.c,$(BUILD)/%,$(filter-out \
+	$(if $(URING),,%/uring.c),$(wildcard src_c/lessons/*.c)))
 programs := $(if $(server_srcs),$(BUILD)/server)\
 	$(if $(client_srcs),$(BUILD)/client) $(if $(floor_srcs),$(BUILD)/floor)
 -include src_c/fuzz/fuzz.mk
@@ -87,10 +89,10 @@ setup:  ## Python packages into .venv, system packages when allowed
 setup-test:
 	@sh tools/setup.sh test
 
-build:  ## compile build/server, client, floor
+build:  ## compile build/server, client, floor and lessons
 	@$(SELF) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(CORES)) programs
 
-programs: $(programs) $(BUILD)/flags.json
+programs: $(programs) $(lessons) $(BUILD)/flags.json
 
 notebook: setup  ## one study anew: NB=01 P="-p trials 10"
 	@$(SELF) build
@@ -165,6 +167,11 @@ $(BUILD)/client: $(call objects,$(client_srcs))
 	$(link)
 
 $(BUILD)/floor: $(call objects,$(floor_srcs))
+	$(link)
+
+# A lesson is one file with a main(), linked with nothing of ours.
+$(lessons): $(BUILD)/%: $(BUILD)/obj/%.o
+	@mkdir -p $(@D)
 	$(link)
 
 # A C test is one file with a main(), linked with all but the program's own.

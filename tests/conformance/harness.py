@@ -34,6 +34,8 @@ UNTHREADED = ("processes",)
 #: a signal that comes while TSan follows a switch of stacks it may hold back for good:
 #: where the only thread runs coroutines, nobody would hear of a stop
 DEAF = ("coroutine",)
+#: what the names of ``build/lessons`` begin with
+LESSON = "lessons/"
 PATIENCE_S = 20.0 if SANITIZED else 10.0
 #: what a bound on time is stretched by: a sanitizer looks at every access to memory
 SLOWER = 3 if SANITIZED else 1
@@ -52,23 +54,36 @@ def registry() -> dict:
     return json.loads(out.stdout)
 
 
-def models(**wanted) -> list[dict]:
-    """Available models whose registry entry has all the wanted values."""
+def models(*, lessons: bool = False, **wanted) -> list[dict]:
+    """Available models whose registry entry has all the wanted values.
+
+    With `lessons`, the servers of ``src_c/lessons`` that are built as well.
+    """
+    rows = registry()["models"]
+    if lessons:
+        built = (row for row in rows if (BUILD / "lessons" / row["name"]).exists())
+        rows = rows + [row | {"name": LESSON + row["name"]} for row in built]
     return [
-        model
-        for model in registry()["models"]
-        if model["available"]
-        and all(model[k] == v for k, v in wanted.items())
-        and not (TSAN and (model["family"] in UNTHREADED or model["name"] in DEAF))
+        row
+        for row in rows
+        if row["available"]
+        and all(row[k] == v for k, v in wanted.items())
+        and not (TSAN and (row["family"] in UNTHREADED or told_name(row) in DEAF))
     ]
 
 
-def names(**wanted) -> list[str]:
-    return [model["name"] for model in models(**wanted)]
+def told_name(row: dict) -> str:
+    return row["name"].removeprefix(LESSON)
+
+
+def names(*, lessons: bool = False, **wanted) -> list[str]:
+    return [model["name"] for model in models(lessons=lessons, **wanted)]
 
 
 def entry(name: str) -> dict:
-    return next(m for m in registry()["models"] if m["name"] == name)
+    """The registry's entry of a model; a lesson behaves as the model of its name."""
+    found = name.removeprefix(LESSON)
+    return next(m for m in registry()["models"] if m["name"] == found)
 
 
 @dataclasses.dataclass
@@ -88,6 +103,11 @@ class Server:
         return socket.create_connection(self.address, timeout=timeout)
 
     def stop(self, signum: int = signal.SIGTERM) -> dict:
+        """The statistics; a lesson keeps none, and ends as signals end a program."""
+        if self.stats is None and self.ready["model"] == "lesson":
+            _, self.stderr = self._ended_by(signum)
+            assert self.process.returncode == -signum, self.stderr
+            self.stats = {}
         if self.stats is None:
             out, self.stderr = self._ended_by(signum)
             lines = [json.loads(line) for line in out.splitlines()]
@@ -153,8 +173,9 @@ def serving(
     model: str, *flags: object, preexec: Callable[[], None] | None = None
 ) -> Iterator[Server]:
     """A server for the duration of a block; its exit is checked."""
+    program = [BUILD / model] if model.startswith(LESSON) else [SERVER, model]
     process = subprocess.Popen(
-        [SERVER, model, *map(str, flags)],
+        [*program, *map(str, flags)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -173,6 +194,11 @@ def serving(
             process.wait()
         process.stdout.close()
         process.stderr.close()
+
+
+def counted(stats: dict, **wanted: object) -> bool:
+    """Whether the statistics say what is wanted; a lesson's say nothing."""
+    return not stats or {name: stats[name] for name in wanted} == wanted
 
 
 def receive(sock: socket.socket, length: int) -> bytes:

@@ -1,0 +1,91 @@
+"""What lessons promise beyond an echo: short, by themselves, and not to be stopped."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+
+import pytest
+
+from tests.conformance.harness import (
+    BUILD,
+    LESSON,
+    ROOT,
+    echoes,
+    entry,
+    eventually,
+    limit_descriptors,
+    names,
+    serving,
+)
+
+SOURCES = sorted((ROOT / "src_c" / "lessons").glob("*.c"))
+LESSONS = [name for name in names(lessons=True) if name.startswith(LESSON)]
+#: those whose clients share one table of descriptors
+SHARED = [
+    name
+    for name in LESSONS
+    if entry(name)["concurrent"] and entry(name)["family"] != "processes"
+]
+LINES_MOST = 120
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_a_lesson_is_one_file_that_can_be_read_at_one_sitting(source):
+    text = source.read_text()
+    assert text.count("\n") <= LINES_MOST
+    included = re.findall(r"^#include +(.)", text, re.MULTILINE)
+    assert set(included) == {"<"}, "a header of the project is included"
+    opening = text[: text.index("*/")]
+    assert f"{source.name} -- " in opening
+    assert "->" in opening
+    assert f"models/{source.name}" in re.sub(r"\n \* ", " ", opening)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_out_of_descriptors_a_lesson_serves_those_it_has_and_goes_on(name):
+    def served(sock: socket.socket) -> bool:
+        try:
+            return echoes(sock)
+        except TimeoutError:
+            return False
+
+    with serving(name, preexec=limit_descriptors(16)) as server:
+        socks = [server.connect(timeout=0.3) for _ in range(16)]
+        inside = [sock for sock in socks if served(sock)]
+        assert 5 < len(inside) < 16
+        assert all(served(sock) for sock in inside)
+        for sock in socks:
+            sock.close()
+
+        def again() -> bool:
+            with server.connect(timeout=1) as sock:
+                return served(sock)
+
+        assert eventually(again)
+
+
+def is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_the_port_of_a_lesson_is_its_argument_and_on_loopback_only(name):
+    with serving(name) as server:
+        port = server.ready["port"]
+        assert server.ready["host"] == "127.0.0.1"
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.2", port), timeout=2)
+        second = [BUILD / name, str(port)]
+        done = subprocess.run(second, capture_output=True, text=True, timeout=10)
+    assert done.returncode == 1
+    assert done.stderr == "listen: Address already in use\n"
+    # A ring is taken down after its process is gone, and has the socket until then.
+    assert eventually(lambda: is_free(port))
+    with serving(name, port) as server:
+        assert server.ready["port"] == port
