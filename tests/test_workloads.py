@@ -188,8 +188,13 @@ def test_files_errors_and_pipelining(model, root):
         assert statuses(ask(server, pipeline)) == want
         assert statuses(ask(server, b"DELETE / HTTP/1.1\r\n" + HOST + b"\r\n")) == [405]
         assert statuses(ask(server, b"GET / HTTP/1.1\r\n\r\n")) == [400]
+        # the absolute form has a path, or none; a bare LF ends no line
+        assert statuses(ask(server, get % b"http://h?x=/nope")) == [200]
+        assert statuses(ask(server, get % b"http://\x01\x02/")) == [400]
+        bare = b"GET / HTTP/1.1\n" + HOST + b"\r\n"
+        assert statuses(ask(server, bare + get % b"/")) == [400]
         assert statuses(ask(server, get % b"/" * 500)) == [200] * 500
-    assert server.stats["requests"] == 511
+    assert server.stats["requests"] == 514
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -252,7 +257,10 @@ def test_remarks_are_kept_escaped_and_counted(model, root, redis):
         form = b"remark=%3Cscript%3E+%26+caf%C3%A9"
         status, body, headers = request(server, "POST", "/guestbook", form)
         assert (status, body, headers["Location"]) == (303, b"", "/guestbook")
+        status, page, headed = request(server, "HEAD", "/guestbook")
+        assert (status, page) == (200, b"")
         status, page, headers = request(server, "GET", "/guestbook")
+        assert headers["Content-Length"] == headed["Content-Length"]
         assert "<li>&lt;script&gt; &amp; café</li>".encode() in page
         assert visits(page) == 2
         assert headers["Content-Length"] == str(len(page))

@@ -43,11 +43,16 @@ void guestbook_setup(const char *root)
 
 /* --- commands --------------------------------------------------------- */
 
+#define NEWEST \
+    "*4\r\n$6\r\nLRANGE\r\n$17\r\n" REMARKS "\r\n$1\r\n0\r\n$2\r\n99\r\n"
+
 static const char read_commands[] =
-    "*2\r\n$4\r\nINCR\r\n$18\r\n" VISITORS "\r\n"
-    "*4\r\n$6\r\nLRANGE\r\n$17\r\n" REMARKS "\r\n$1\r\n0\r\n$2\r\n99\r\n";
+    "*2\r\n$4\r\nINCR\r\n$18\r\n" VISITORS "\r\n" NEWEST;
+static const char look_commands[] =
+    "*2\r\n$3\r\nGET\r\n$18\r\n" VISITORS "\r\n" NEWEST;
 
 const struct span guestbook_read = {read_commands, sizeof read_commands - 1};
+const struct span guestbook_look = {look_commands, sizeof look_commands - 1};
 
 static struct span word(const char *text)
 {
@@ -79,44 +84,102 @@ struct span guestbook_write(struct span form, int *status)
     return (struct span){commands.bytes, commands.length};
 }
 
-/* --- replies ---------------------------------------------------------- */
+/* --- replies ------------------------------------------------------------ */
 
-static enum guestbook_news whole(struct span reply)
+/* What a value means where neither a nested array nor an error is expected. */
+static enum guestbook_news judge(enum resp_kind kind)
 {
-    enum resp_kind kind = resp_whole(reply, 2);
-    return kind == RESP_MORE  ? GUESTBOOK_MORE
-           : kind == RESP_BAD ? GUESTBOOK_NONSENSE
-                              : GUESTBOOK_DONE;
+    switch (kind) {
+    case RESP_MORE:
+        return GUESTBOOK_MORE;
+    case RESP_BAD:
+    case RESP_ARRAY: /* its elements would have to be skipped */
+        return GUESTBOOK_NONSENSE;
+    case RESP_ERROR:
+        return GUESTBOOK_SORRY;
+    default:
+        return GUESTBOOK_DONE;
+    }
 }
 
+/* The reply cannot be read on from here: more is to come, or it is no RESP. */
+static bool ends_reading(enum guestbook_news news)
+{
+    return news == GUESTBOOK_MORE || news == GUESTBOOK_NONSENSE;
+}
+
+/* Both values are read also when the first is an error: else the second would
+ * be taken for the reply to the next request. */
 enum guestbook_news guestbook_written(struct span reply)
 {
-    enum guestbook_news news = whole(reply);
     size_t at = 0;
-    for (int i = 0; news == GUESTBOOK_DONE && i < 2; i++) {
-        enum resp_kind kind = resp_next(reply, &at).kind;
-        if (kind != RESP_NUMBER && kind != RESP_STATUS)
-            news = GUESTBOOK_SORRY;
-    }
-    return news;
+    enum guestbook_news first = judge(resp_next(reply, &at).kind);
+    if (ends_reading(first))
+        return first;
+    enum guestbook_news second = judge(resp_next(reply, &at).kind);
+    return second == GUESTBOOK_DONE ? first : second;
 }
 
-struct facts {
-    int64_t visitors, remarks;
-    struct span reply;
-    size_t at;                  /* where in the reply the remarks begin */
+struct page {
+    uint64_t visitors;
+    struct span remarks[GUESTBOOK_REMARKS];
+    unsigned count;
 };
 
-/* Each remark an item, until the room that the rest may need is touched. */
-static void add_remarks(struct buffer *to, const struct facts *facts)
+/* INCR says a number, GET a string of digits, or nothing before the first. */
+static enum guestbook_news read_visitors(struct span reply, size_t *at,
+                                         uint64_t *visitors)
 {
-    size_t at = facts->at;
+    struct resp value = resp_next(reply, at);
+    enum guestbook_news news = judge(value.kind);
+    if (value.kind == RESP_STRING &&
+        !resp_number(value.text, &value.number))
+        return GUESTBOOK_SORRY;
+    bool counted = value.kind == RESP_NUMBER;
+    *visitors = (uint64_t)value.number + !counted;
+    return value.kind == RESP_STATUS ? GUESTBOOK_SORRY : news;
+}
+
+/* The remarks of an array; more of them than a page shows are read past. */
+static enum guestbook_news read_remarks(struct span reply, size_t *at,
+                                        struct page *page)
+{
+    struct resp head = resp_next(reply, at);
+    if (head.kind != RESP_ARRAY) {
+        enum guestbook_news news = judge(head.kind);
+        return news == GUESTBOOK_DONE ? GUESTBOOK_SORRY : news;
+    }
+    for (int64_t i = 0; i < head.number; i++) {
+        struct resp remark = resp_next(reply, at);
+        if (ends_reading(judge(remark.kind)))
+            return judge(remark.kind);
+        if (page->count < GUESTBOOK_REMARKS)
+            page->remarks[page->count++] = remark.text;
+    }
+    return GUESTBOOK_DONE;
+}
+
+/* A reply is read once, the remarks noted where they lie: the page is made of
+ * them when all are there. */
+static enum guestbook_news read_page(struct span reply, struct page *page)
+{
+    size_t at = 0;
+    enum guestbook_news first = read_visitors(reply, &at, &page->visitors);
+    if (ends_reading(first))
+        return first;
+    enum guestbook_news second = read_remarks(reply, &at, page);
+    return second == GUESTBOOK_DONE ? first : second;
+}
+
+/* Each remark an item, until the room that the rest may need is touched. */
+static void add_remarks(struct buffer *to, const struct page *page)
+{
     size_t rest = template.length;
     size_t limit = to->capacity > rest ? to->capacity - rest : 0;
-    for (int64_t i = 0; i < facts->remarks && !to->full; i++) {
+    for (unsigned i = 0; i < page->count && !to->full; i++) {
         size_t before = to->length;
         buffer_text(to, "<li>");
-        buffer_escaped(to, resp_next(facts->reply, &at).text);
+        buffer_escaped(to, page->remarks[i]);
         buffer_text(to, "</li>\n");
         if (!to->full && to->length <= limit)
             continue;
@@ -128,28 +191,23 @@ static void add_remarks(struct buffer *to, const struct facts *facts)
 
 static bool fill(struct buffer *to, struct span name, void *context)
 {
-    const struct facts *facts = context;
+    const struct page *page = context;
     if (span_is(name, "visitors"))
-        buffer_number(to, (uint64_t)facts->visitors);
+        buffer_number(to, page->visitors);
     else if (span_is(name, "remarks"))
-        add_remarks(to, facts);
+        add_remarks(to, page);
     else
         return false;
     return true;
 }
 
-enum guestbook_news guestbook_page(struct span reply, struct buffer *page)
+enum guestbook_news guestbook_page(struct span reply, struct buffer *to)
 {
-    enum guestbook_news news = whole(reply);
-    struct facts facts = {.reply = reply};
+    struct page page;
+    page.count = 0;
+    enum guestbook_news news = read_page(reply, &page);
     if (news != GUESTBOOK_DONE)
         return news;
-    struct resp visitors = resp_next(reply, &facts.at);
-    struct resp remarks = resp_next(reply, &facts.at);
-    if (visitors.kind != RESP_NUMBER || remarks.kind != RESP_ARRAY)
-        return GUESTBOOK_SORRY;
-    facts.visitors = visitors.number;
-    facts.remarks = remarks.number;
-    template_render(page, template, fill, &facts);
-    return page->full ? GUESTBOOK_SORRY : GUESTBOOK_DONE;
+    template_render(to, template, fill, &page);
+    return to->full ? GUESTBOOK_SORRY : GUESTBOOK_DONE;
 }

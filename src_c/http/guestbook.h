@@ -1,11 +1,13 @@
 /* guestbook.h -- a page with what guests left, kept in Redis.
  *
  *     GET    INCR guestbook:visitors, LRANGE guestbook:remarks   -> the page
+ *     HEAD   GET guestbook:visitors, LRANGE guestbook:remarks    -> its length
  *     POST   LPUSH guestbook:remarks TEXT, LTRIM to the newest   -> "see page"
  *
- * Both are one trip to Redis of two commands. No sockets here: commands come
- * out, replies go in. The page is the file guestbook.html of --root, where
- * {{visitors}} and {{remarks}} stand for what Redis said, or one built in.
+ * Each is one trip to Redis of two commands. HEAD is a safe method (RFC 9110,
+ * 9.2.1), so it counts nobody: its page is that of the next GET. No sockets
+ * here: commands come out, replies go in. The page is guestbook.html of --root,
+ * where {{visitors}} and {{remarks}} stand for what Redis said, or built in.
  */
 #ifndef GUESTBOOK_H
 #define GUESTBOOK_H
@@ -20,8 +22,8 @@ enum {
 /* Reads the template; once, before any fork. */
 void guestbook_setup(const char *root);
 
-/* The commands behind a GET. */
-extern const struct span guestbook_read;
+/* The commands behind a GET, and behind a HEAD. */
+extern const struct span guestbook_read, guestbook_look;
 
 /* The commands behind a POST of a form with a field "remark", in memory for
  * the caller to free. On failure .bytes is NULL and *status says what to
@@ -38,7 +40,7 @@ enum guestbook_news {
 /* Judges the reply to guestbook_write(). */
 enum guestbook_news guestbook_written(struct span reply);
 
-/* Appends the page from the reply to guestbook_read: as many remarks, from the
+/* Appends the page from the reply to either of these: as many remarks, from the
  * newest on, as there is room for. Nothing is appended while more is to come,
  * and nothing of use on failure. */
 enum guestbook_news guestbook_page(struct span reply, struct buffer *page);

@@ -87,28 +87,49 @@ static enum http_method read_method(struct span name)
     return HTTP_UNKNOWN;
 }
 
-/* "/path?query", or the same behind "http://host" as a proxy would send it. */
+/* What neither a Host field nor an authority may hold. User and password
+ * ("u:p@host") are for a proxy, and a known disguise of where a link leads. */
+static bool is_host(struct span text)
+{
+    for (size_t i = 0; i < text.length; i++)
+        if (strchr(" \t,/@?#", text.bytes[i]))
+            return false;
+    return true;
+}
+
+/* Cuts off "http://host": the absolute form, as a proxy sends it (RFC 9112,
+ * 3.2.2). The authority ends at the first '/' or '?' and must not be empty
+ * (RFC 9110, 4.2.1). */
+static bool cut_authority(struct span *target, size_t scheme_bytes)
+{
+    size_t end = scheme_bytes;
+    while (end < target->length && !strchr("/?", target->bytes[end]))
+        end++;
+    struct span host = {target->bytes + scheme_bytes, end - scheme_bytes};
+    target->bytes += end;
+    target->length -= end;
+    return host.length > 0 && is_host(host);
+}
+
+/* "/path?query"; in the absolute form the path may be missing: "/". */
 static int read_target(struct span target, struct http_request *request)
 {
     static const char scheme[] = "http://";
-    size_t skip = sizeof scheme - 1;
-    if (target.length > skip && strncasecmp(target.bytes, scheme, skip) == 0) {
-        const char *slash =
-            memchr(target.bytes + skip, '/', target.length - skip);
-        size_t host = slash ? (size_t)(slash - target.bytes) : target.length;
-        target.bytes = slash ? slash : "/";
-        target.length = slash ? target.length - host : 1;
-    }
-    if (target.length == 0 || !is_printable(target, false))
-        return 400;
-    if (target.bytes[0] != '/' && request->method < HTTP_KNOWN)
+    size_t n = sizeof scheme - 1;
+    bool absolute =
+        target.length >= n && strncasecmp(target.bytes, scheme, n) == 0;
+    if (target.length == 0 || !is_printable(target, false) ||
+        (absolute && !cut_authority(&target, n)))
         return 400;
     request->query = target;
     if (!cut(&request->query, '?', &request->path)) {
         request->path = target;
         request->query.length = 0;
     }
-    return 0;
+    if (absolute && request->path.length == 0)
+        request->path = (struct span){"/", 1};
+    bool rooted = request->path.length > 0 && request->path.bytes[0] == '/';
+    return rooted || request->method >= HTTP_KNOWN ? 0 : 400;
 }
 
 static int read_version(struct span version, struct http_request *request)
@@ -169,10 +190,7 @@ static int read_connection(struct span value, struct http_request *request)
 
 static int read_host(struct span value, struct http_request *request)
 {
-    for (size_t i = 0; i < value.length; i++)
-        if (strchr(" \t,/@?#", value.bytes[i]))
-            return 400;
-    if (request->has_host)
+    if (request->has_host || !is_host(value))
         return 400;
     request->has_host = true;
     return 0;
@@ -185,8 +203,11 @@ static int read_encoding(struct span value, struct http_request *request)
     return 0;
 }
 
+/* HTTP/1.0 has no interim answers: there it is ignored (RFC 9110, 10.1.1). */
 static int read_expect(struct span value, struct http_request *request)
 {
+    if (request->old)
+        return 0;
     request->expects_continue = IS(value, "100-continue");
     return request->expects_continue ? 0 : 417;
 }
@@ -246,17 +267,27 @@ static enum http_found unfinished(struct span line, size_t lines, bool full,
     return HTTP_INCOMPLETE;
 }
 
-/* Empty lines before a request are skipped: old clients send one after a
- * body. */
+/* Two empty lines before a request are skipped: old clients send one after a
+ * body (RFC 9112, 2.2). */
 static size_t skip_empty_lines(struct span bytes)
 {
     size_t at = 0;
-    while (at < bytes.length && at < 4 &&
-           (bytes.bytes[at] == '\n' ||
-            (bytes.bytes[at] == '\r' && at + 1 < bytes.length &&
-             bytes.bytes[at + 1] == '\n')))
-        at += bytes.bytes[at] == '\n' ? 1 : 2;
+    while (at < 4 && bytes.length - at >= 2 &&
+           memcmp(bytes.bytes + at, "\r\n", 2) == 0)
+        at += 2;
     return at;
+}
+
+/* Cuts off a line and its CR LF. 0: there it is, -1: it ends later, 400: its LF
+ * has no CR before it. */
+static int cut_line(struct span *rest, struct span *line)
+{
+    if (!cut(rest, '\n', line))
+        return -1;
+    if (line->length == 0 || line->bytes[line->length - 1] != '\r')
+        return 400;
+    line->length--;
+    return 0;
 }
 
 enum http_found http_parse(struct span bytes, struct http_request *request)
@@ -266,13 +297,13 @@ enum http_found http_parse(struct span bytes, struct http_request *request)
     size_t most = bytes.length < HTTP_HEAD_MAX ? bytes.length : HTTP_HEAD_MAX;
     struct span rest = {bytes.bytes + start, most - start}, line;
     for (size_t lines = 0;; lines++) {
-        if (!cut(&rest, '\n', &line))
+        int error = cut_line(&rest, &line);
+        if (error < 0)
             return unfinished(rest, lines, most == HTTP_HEAD_MAX, request);
-        if (line.length > 0 && line.bytes[line.length - 1] == '\r')
-            line.length--;
-        if (line.length == 0)
+        if (error == 0 && line.length == 0)
             break;
-        int error = lines ? read_header(line, request)
+        if (error == 0)
+            error = lines ? read_header(line, request)
                           : read_request_line(line, request);
         if (error)
             return refuse(request, error);
@@ -314,6 +345,14 @@ long http_decode(struct span text, bool plus, char *to, size_t size)
         to[n++] = (char)c;
     }
     return (long)n;
+}
+
+bool http_is_media_type(struct span value, const char *type)
+{
+    struct span name;
+    if (!cut(&value, ';', &name))
+        name = value;
+    return is_same(trim(name), type, strlen(type));
 }
 
 bool http_form_field(struct span form, const char *name, struct span *value)

@@ -14,7 +14,9 @@
  * words into another's mouth ("request smuggling"). So Content-Length may come
  * once and holds digits only; with Transfer-Encoding it is an error; a header
  * has no blank before its colon and no continuation line; a CR stands before a
- * LF and nowhere else.
+ * LF and nowhere else, and no LF stands alone. RFC 9112, 2.2 lets a recipient
+ * take a bare LF for the end of a line; where one does and another does not,
+ * they see different requests, so here it is 400.
  */
 #ifndef HTTP_PARSE_H
 #define HTTP_PARSE_H
@@ -60,6 +62,10 @@ enum http_found http_parse(struct span bytes, struct http_request *request);
 /* Decodes %XX, and + when asked for, into `to`. Returns the number of bytes;
  * -1 for a % without two digits or a zero byte, -2 for more than `size`. */
 long http_decode(struct span text, bool plus, char *to, size_t size);
+
+/* Whether a Content-Type names this media type: without case, and whatever
+ * parameters follow ("; charset=...", RFC 9110, 8.3.1). */
+bool http_is_media_type(struct span value, const char *type);
 
 /* The value, still encoded, of a field in "a=1&b=2". False: it is not there. */
 bool http_form_field(struct span form, const char *name, struct span *value);

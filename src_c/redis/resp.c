@@ -19,9 +19,8 @@ static enum resp_kind read_line(struct span bytes, size_t at,
     return cr[1] == '\n' ? RESP_STATUS : RESP_BAD;
 }
 
-/* A whole line that is a number, with a sign perhaps; false: it is not. Adds
- * up below zero, where there is one number more. */
-static bool read_number(struct span line, int64_t *number)
+/* Adds up below zero, where there is one number more (INT64_MIN). */
+bool resp_number(struct span line, int64_t *number)
 {
     size_t sign = line.length > 0 && line.bytes[0] == '-';
     int64_t value = 0;
@@ -72,7 +71,7 @@ static struct resp read_value(char type, struct span line, struct span bytes,
         return (struct resp){.kind = RESP_STATUS, .text = line};
     if (type == '-')
         return (struct resp){.kind = RESP_ERROR, .text = line};
-    if (!read_number(line, &number))
+    if (!resp_number(line, &number))
         return bad;
     if (type == ':')
         return (struct resp){.kind = RESP_NUMBER, .number = number};
@@ -95,28 +94,6 @@ struct resp resp_next(struct span bytes, size_t *at)
     if (value.kind != RESP_MORE && value.kind != RESP_BAD)
         *at = next;
     return value;
-}
-
-enum resp_kind resp_whole(struct span bytes, unsigned count)
-{
-    int64_t left[RESP_DEPTH_MAX] = {count};
-    size_t at = 0;
-    for (int depth = 0; depth >= 0;) {
-        if (left[depth] == 0) {
-            depth--;
-            continue;
-        }
-        left[depth]--;
-        struct resp value = resp_next(bytes, &at);
-        if (value.kind == RESP_MORE || value.kind == RESP_BAD)
-            return value.kind;
-        if (value.kind != RESP_ARRAY)
-            continue;
-        if (++depth == RESP_DEPTH_MAX)
-            return RESP_BAD;
-        left[depth] = value.number;
-    }
-    return RESP_ARRAY;
 }
 
 void resp_command(struct buffer *to, const struct span *words, unsigned count)

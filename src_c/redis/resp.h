@@ -25,7 +25,6 @@ enum {
     RESP_LINE_MAX = 1024,           /* a status, an error */
     RESP_STRING_MAX = 1 << 20,
     RESP_ARRAY_MAX = 1 << 16,
-    RESP_DEPTH_MAX = 4,             /* arrays in arrays */
 };
 
 struct resp {
@@ -38,9 +37,8 @@ struct resp {
  * With RESP_MORE and RESP_BAD *at stays. */
 struct resp resp_next(struct span bytes, size_t *at);
 
-/* Are `count` whole replies there? RESP_MORE, RESP_BAD, or RESP_ARRAY for
- * yes. */
-enum resp_kind resp_whole(struct span bytes, unsigned count);
+/* Reads text that is a whole number and nothing else; false: it is not. */
+bool resp_number(struct span text, int64_t *number);
 
 /* Appends a command of `count` words. */
 void resp_command(struct buffer *to, const struct span *words, unsigned count);

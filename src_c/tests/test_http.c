@@ -47,11 +47,13 @@ static void requests_are_judged(void)
     } cases[] = {
         {GET HOST "\r\n", 0},
         {"GET / HTTP/1.0\r\n\r\n", 0},
-        {"GET / HTTP/1.1\nHost: x\n\n", 0},
         {"\r\n\r\n" GET HOST "\r\n", 0},
         {"GET / HTTP/1.9\r\n" HOST "\r\n", 0},
         {"GET http://x/a?b HTTP/1.1\r\n" HOST "\r\n", 0},
         {"GET HTTP://x HTTP/1.1\r\n" HOST "\r\n", 0},
+        {"GET http://x?b=/c HTTP/1.1\r\n" HOST "\r\n", 0},
+        {"GET http://[::1]:80/ HTTP/1.1\r\n" HOST "\r\n", 0},
+        {"OPTIONS http://x HTTP/1.1\r\n" HOST "\r\n", 0},
         {"OPTIONS * HTTP/1.1\r\n" HOST "\r\n", 0},
         {GET "host:\r\n\r\n", 0},
         {GET "Host: [::1]:80 \t\r\nX: a\tb\xc3\xa4\r\n\r\n", 0},
@@ -70,6 +72,21 @@ static void requests_are_judged(void)
         {"GET * HTTP/1.1\r\n" HOST "\r\n", 400},
         {"GET  HTTP/1.1\r\n" HOST "\r\n", 400},
         {"GET /\x01 HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET http:// HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET http:///a HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET http://?a HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET http://u@x/ HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET http://x#/ HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET http://\x01\x02/page HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET http://x\x7f HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET https://x/ HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET ?a HTTP/1.1\r\n" HOST "\r\n", 400},
+        /* no LF without a CR */
+        {"GET / HTTP/1.1\nHost: x\n\n", 400},
+        {"GET / HTTP/1.1\n", 400}, {"\n", 400}, {"\r\n\n", 400},
+        {"\n" GET HOST "\r\n", 400},
+        {GET HOST "X: a\n\r\n", 400},
+        {GET HOST "\n", 400},
         {"GET / http/1.1\r\n" HOST "\r\n", 400},
         {"GET / HTTP/1.x\r\n" HOST "\r\n", 400},
         {"GET / HTTP/11\r\n" HOST "\r\n", 400},
@@ -107,6 +124,7 @@ static void requests_are_judged(void)
         {"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
         {GET HOST "Expect: 100-continue\r\n\r\n", 0},
         {GET HOST "Expect: magic\r\n\r\n", 417},
+        {"GET / HTTP/1.0\r\nExpect: magic\r\n\r\n", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct http_request request;
@@ -386,6 +404,60 @@ static void remarks_are_taken(void)
     talk_end(&talk);
 }
 
+/* Any case, parameters or none; not what merely begins like it. */
+static void media_types_have_no_case(void)
+{
+    static const struct {
+        const char *type;
+        bool is_form;
+    } cases[] = {
+        {"Application/X-WWW-Form-URLencoded", true},
+        {"application/x-www-form-urlencoded ;charset=UTF-8", true},
+        {"application/x-www-form-urlencoded2", false},
+        {"application/x-www-form", false}, {"text/plain", false}, {";", false},
+    };
+    redis_says = ":1\r\n+OK\r\n";
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[300];
+        snprintf(text, sizeof text, POST "Content-Length: 9\r\n"
+                 "Content-Type: %s\r\n\r\nremark=hi", cases[i].type);
+        check(text, cases[i].is_form ? SEE_OTHER
+                    : PLAIN("415 Unsupported Media Type", "27")
+                      "\r\n415 Unsupported Media Type\n", false);
+    }
+}
+
+/* A safe method changes nothing: HEAD asks for the count, GET raises it. */
+static void a_head_counts_nobody(void)
+{
+    static const struct {
+        const char *text, *reply;
+        bool counts;
+    } cases[] = {
+        {REQUEST("GET", "/guestbook") "\r\n", ":7\r\n*0\r\n", true},
+        {REQUEST("HEAD", "/guestbook") "\r\n", "$1\r\n6\r\n*0\r\n", false},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        struct talk talk;
+        talk_begin(&talk, http);
+        talk.reply = cases[i].reply;
+        talk.reply_bytes = strlen(talk.reply);
+        talk_hear(&talk, cases[i].text, strlen(cases[i].text));
+        assert(!strstr(talk.last_ask, "INCR") == !cases[i].counts);
+        assert(strstr(talk.out, "HTTP/1.1 200 OK\r\n"));
+        assert(strstr(talk.out, "Content-Length: 20\r\n"));
+        talk_end(&talk);
+    }
+}
+
+static void paths_of_the_absolute_form_are_found(void)
+{
+    check(REQUEST("GET", "http://h/index.html?a=/x") "\r\n", PAGE, false);
+    check(REQUEST("GET", "http://h?x=/secret") "\r\n", PAGE, false);
+    check(REQUEST("GET", "http://h/nope?/index.html") "\r\n", NOT_FOUND,
+          false);
+}
+
 static void nonsense_from_redis_ends_that_connection(void)
 {
     struct talk talk;
@@ -412,6 +484,11 @@ static void a_client_that_waits_is_told_to_go_on(void)
     assert(strstr(talk.out, "\r\n\r\nHTTP/1.1 303 See Other\r\n"));
     assert(talk.requests == 1 && !talk.closed);
     talk_end(&talk);
+    /* HTTP/1.0 knows no interim answers */
+    check("POST /guestbook HTTP/1.0\r\nContent-Length: 9\r\n"
+          "Expect: 100-continue\r\n\r\nremark=hi",
+          "HTTP/1.1 303 See Other\r\nContent-Length: 0\r\n"
+          "Location: /guestbook\r\nConnection: close\r\n\r\n", true);
     /* refused before the body: nobody knows whether it will come */
     check(REQUEST("PUT", "/") "Content-Length: 9\r\nExpect: 100-continue\r\n"
           "\r\n", PLAIN("405 Method Not Allowed", "23")
@@ -630,6 +707,9 @@ int main(void)
     the_guestbook_asks_redis();
     no_answer_from_redis_is_503();
     remarks_are_taken();
+    media_types_have_no_case();
+    a_head_counts_nobody();
+    paths_of_the_absolute_form_are_found();
     nonsense_from_redis_ends_that_connection();
     a_client_that_waits_is_told_to_go_on();
     the_end_ends_it();

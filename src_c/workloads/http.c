@@ -9,7 +9,8 @@
  * long as there is room. GET and HEAD for everything, POST for /guestbook. A
  * body is at most 16 KiB and comes with its length; where nobody wants it, it
  * is read away. What cannot be understood is answered and the connection
- * closed, because nobody knows where the next request would begin.
+ * closed, because nobody knows where the next request would begin; a line that
+ * ends in a bare LF belongs to that (http_parse.h).
  *
  * Look: a file costs a disk's time here, which no readiness model can wait
  *       for (poll says that a file is always ready). Small ones are remembered;
@@ -197,10 +198,9 @@ static int answer_post(struct session *s, struct step *step,
                        struct buffer *out, const struct http_request *request,
                        const char *body)
 {
-    static const char form[] = "application/x-www-form-urlencoded";
     struct span type = request->content_type;
-    if (type.length > 0 && (type.length < sizeof form - 1 ||
-                            memcmp(type.bytes, form, sizeof form - 1) != 0))
+    if (type.length > 0 &&
+        !http_is_media_type(type, "application/x-www-form-urlencoded"))
         return refuse(s, step, out, 415, NULL);
     int status;
     struct span command = guestbook_write(
@@ -288,7 +288,8 @@ static int answer(struct session *s, struct step *step, struct buffer *out,
     if (n <= 0)
         return refuse(s, step, out, n == -2 ? 404 : 400, NULL);
     if (guestbook)
-        return ask(s, step, ASKING_PAGE, guestbook_read);
+        return ask(s, step, ASKING_PAGE,
+                   s->head ? guestbook_look : guestbook_read);
     return answer_file(s, step, out, path);
 }
 
