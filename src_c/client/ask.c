@@ -39,7 +39,7 @@ static char *random_bytes(size_t bytes, uint64_t seed)
 bool asks_make(struct asks *asks, const char *host, const char *path,
                uint64_t seed)
 {
-    if (asks->workload == ASK_ECHO)
+    if (asks->workload == ASK_ECHO && !asks->pattern)
         asks->pattern = random_bytes(asks->size_max + STARTS, seed);
     if (asks->workload == ASK_HTTP) {
         asks->http[0] = http_request(host, path, "keep-alive");

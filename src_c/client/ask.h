@@ -59,8 +59,8 @@ enum ask_verdict {
     ASK_MISMATCH,                          /* not the answer to this */
 };
 
-/* Builds pattern or request texts. `path` and `host` are http's and copied.
- * False when there is no memory. */
+/* Builds pattern (unless there is one, to share) or request texts. `path` and
+ * `host` are http's and copied. False when there is no memory. */
 bool asks_make(struct asks *asks, const char *host, const char *path,
                uint64_t seed);
 void asks_free(struct asks *asks);

@@ -39,7 +39,7 @@ static _Noreturn void die(const char *call)
 static void on_signal(int signal)
 {
     (void)signal;
-    atomic_store(&shared->interrupted, 1);
+    atomic_store(&shared->interrupted, INTERRUPT_SOON);
 }
 
 static void catch_signals(void)
@@ -93,7 +93,7 @@ static bool reap(const struct plan *plan)
     if (WIFSIGNALED(status))
         fprintf(stderr, "client: one of its processes was killed by signal "
                 "%d\n", WTERMSIG(status));
-    atomic_store(&shared->interrupted, 1);
+    atomic_store(&shared->interrupted, INTERRUPT_NOW);
     shared_ready(shared, (unsigned)plan->threads);
     return false;
 }
@@ -133,7 +133,8 @@ static void say_remedy(uint64_t connections, uint64_t room)
 static void check_descriptors(const struct plan *plan)
 {
     uint64_t left = connect_descriptors_left();
-    uint64_t here = (plan->connections + plan->processes - 1) / plan->processes;
+    uint64_t all = plan->connections * plan->target_count;
+    uint64_t here = (all + plan->processes - 1) / plan->processes;
     uint64_t own = plan->threads * DESCRIPTORS_PER_THREAD;
     uint64_t room = left > own ? left - own : 0;
     if (here <= room)
@@ -141,7 +142,29 @@ static void check_descriptors(const struct plan *plan)
     fprintf(stderr, "client: --connections %llu: this system lets a process "
             "open %llu more descriptors; ",
             (unsigned long long)plan->connections, (unsigned long long)left);
-    say_remedy(plan->connections, room);
+    say_remedy(all, room);
+}
+
+/* Each target is asked by its own name; the bytes of echo are the same. */
+static bool make_asks(struct plan *plan)
+{
+    for (unsigned i = 0; i < plan->target_count; i++) {
+        struct plan_target *target = &plan->targets[i];
+        target->asks = plan->asks;
+        if (!asks_make(&target->asks, target->text, plan->path, plan->seed))
+            return false;
+        plan->asks.pattern = target->asks.pattern;
+    }
+    return true;
+}
+
+static void free_asks(struct plan *plan)
+{
+    for (unsigned i = 0; i < plan->target_count; i++) {
+        if (i > 0)
+            plan->targets[i].asks.pattern = NULL;
+        asks_free(&plan->targets[i].asks);
+    }
 }
 
 int main(int argc, char **argv)
@@ -153,9 +176,9 @@ int main(int argc, char **argv)
     const char *unwritable = report_open(&report, &plan);
     if (unwritable)
         die(unwritable);
-    if (!asks_make(&plan.asks, plan.target, plan.path, plan.seed)
-        || !(shared = shared_make(&plan)))
+    if (!make_asks(&plan) || !(shared = shared_make(&plan)))
         die("mmap");
+    shared->slices_file = report.slices;
     catch_signals();
     prctl(PR_SET_TIMERSLACK, 1UL);         /* ns: wake up when asked to */
     check_descriptors(&plan);
@@ -166,6 +189,6 @@ int main(int argc, char **argv)
         run_threads(&plan, 0);
     if (!report_write(&report, &plan, shared))
         die("write");
-    asks_free(&plan.asks);
+    free_asks(&plan);
     return well ? 0 : 1;
 }

@@ -28,8 +28,7 @@ struct engine_kind {
     const char *name;
 
     /* One engine for this thread. NULL with errno when the kernel refuses. */
-    struct engine *(*open)(struct client_thread *thread,
-                           const struct endpoints *endpoints);
+    struct engine *(*open)(struct client_thread *thread);
     void (*close)(struct engine *engine);
 
     /* Connects a user that is AWAY. May call back before it returns. */
@@ -65,6 +64,10 @@ void thread_on_error(struct client_thread *t, struct user *user, bool sending,
 
 /* The engine's wait is over; what it reports next waited since then. */
 void thread_on_awake(struct client_thread *t, uint64_t now_ns);
+
+/* Where the user connects to, and from where. */
+const struct endpoints *thread_endpoints(const struct client_thread *t,
+                                         const struct user *user);
 
 /* Whether users ask on one connection all the time. */
 bool thread_keeps_connections(const struct client_thread *t);

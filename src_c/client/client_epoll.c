@@ -31,7 +31,6 @@ struct pending {                           /* a user who wants to send … */
 
 struct engine {
     struct client_thread *thread;
-    const struct endpoints *endpoints;
     int fd;
     struct epoll_event events[EVENTS];
     struct pending sends[SENDS];
@@ -39,14 +38,12 @@ struct engine {
     char buffer[BUFFER_BYTES];
 };
 
-static struct engine *epoll_open(struct client_thread *thread,
-                                 const struct endpoints *endpoints)
+static struct engine *epoll_open(struct client_thread *thread)
 {
     struct engine *e = malloc(sizeof *e);
     if (!e)
         return NULL;
     e->thread = thread;
-    e->endpoints = endpoints;
     e->send_count = 0;
     e->fd = epoll_create1(EPOLL_CLOEXEC);
     if (e->fd < 0) {
@@ -71,13 +68,14 @@ static uint64_t tag(const struct engine *e, const struct user *u)
 
 static void epoll_connect(struct engine *e, struct user *u)
 {
-    int fd = connect_socket(e->endpoints, u->who + u->generation);
+    const struct endpoints *endpoints = thread_endpoints(e->thread, u);
+    int fd = connect_socket(endpoints, u->who + u->generation);
     if (fd < 0) {
         thread_on_connected(e->thread, u, errno);
         return;
     }
     user_connect(u, fd, clock_now_ns());
-    int error = connect_begin(e->endpoints, fd);
+    int error = connect_begin(endpoints, fd);
     struct epoll_event event = {
         .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
         .data.u64 = tag(e, u)};

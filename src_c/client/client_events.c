@@ -25,8 +25,9 @@ static _Noreturn void out_of_memory(void)
 
 static void wake_at(struct client_thread *t, struct user *u, uint64_t due_ns)
 {
-    u->wake_ns = due_ns;
-    if (!wakeups_add(&t->wakeups, due_ns, thread_index(t, u)))
+    struct thread_target *target = thread_target(t, u);
+    u->wake_ns = due_ns - target->shift_ns;
+    if (!wakeups_add(&target->wakeups, u->wake_ns, thread_index(t, u)))
         out_of_memory();
 }
 
@@ -34,8 +35,9 @@ static void wake_at(struct client_thread *t, struct user *u, uint64_t due_ns)
 
 static void depart(struct client_thread *t, struct user *u)
 {
-    t->record->sent++;
-    t->in_flight++;
+    struct thread_target *target = thread_target(t, u);
+    target->record->sent++;
+    target->in_flight++;
     t->worked = true;
     t->kind->send(t->engine, u);
 }
@@ -69,7 +71,8 @@ static void ask(struct client_thread *t, struct user *u, uint64_t intended_ns,
     bool last = is_reached(plan->requests, u->asked + 1)
                 || is_reached(plan->requests_per_connection,
                               u->asked_here + 1);
-    user_ask(u, &plan->asks, last, intended_ns, now_ns, &t->rng);
+    struct thread_target *target = thread_target(t, u);
+    user_ask(u, target->asks, last, intended_ns, now_ns, &target->rng);
     if (!hold_back(t, u, now_ns))
         depart(t, u);
 }
@@ -114,10 +117,11 @@ static void begin_waiting(struct client_thread *t, struct user *u,
 
 void thread_wake(struct client_thread *t, struct user *u)
 {
-    uint64_t now = clock_now_ns(), due = u->wake_ns;
+    const struct thread_target *target = thread_target(t, u);
+    uint64_t now = clock_now_ns(), due = u->wake_ns + target->shift_ns;
     u->wake_ns = 0;
     if (t->timed)
-        record_lag(t->record, due, now);
+        record_lag(target->record, due, now);
     if (u->held) {
         u->held = false;
         u->since_ns = now;
@@ -133,10 +137,11 @@ void thread_wake(struct client_thread *t, struct user *u)
 
 static void hang_up(struct client_thread *t, struct user *u, bool for_good)
 {
+    struct thread_target *target = thread_target(t, u);
     if (u->state == USER_CONNECTING)
         t->connecting--;
     if (u->state == USER_ASKING && !u->held)
-        t->in_flight--;
+        target->in_flight--;
     if (u->fd >= 0)
         t->kind->drop(t->engine, u);
     t->worked = true;
@@ -144,9 +149,10 @@ static void hang_up(struct client_thread *t, struct user *u, bool for_good)
     u->wake_ns = 0;
     user_hang_up(u, for_good, clock_now_ns());
     if (for_good && u->active) {           /* the last one takes its place */
-        struct user *mover = &t->users[t->live[--t->live_count]];
-        t->live[u->live_index] = t->live[t->live_count];
-        mover->live_index = u->live_index;
+        uint32_t last = target->live[--target->live_count];
+        target->live[u->live_index] = last;
+        t->users[last].live_index = u->live_index;
+        atomic_fetch_sub(&t->shared->turns[u->target].live, 1);
     }
 }
 
@@ -155,8 +161,9 @@ static void hang_up(struct client_thread *t, struct user *u, bool for_good)
 static void next(struct client_thread *t, struct user *u, uint64_t now_ns)
 {
     const struct plan *plan = t->plan;
+    struct thread_target *target = thread_target(t, u);
     if (is_reached(plan->requests, u->asked)) {
-        t->finished++;
+        target->finished++;
         hang_up(t, u, true);
         return;
     }
@@ -170,18 +177,19 @@ static void next(struct client_thread *t, struct user *u, uint64_t now_ns)
     else if (t->phase != PHASE_LOADING || plan->rate > 0)
         return;
     else if (plan->think.mean_ns > 0)
-        wake_at(t, u, now_ns + delay_draw(&plan->think, &t->rng));
-    else
+        wake_at(t, u, now_ns + delay_draw(&plan->think, &target->rng));
+    else if (thread_may_ask(target, now_ns))
         thread_begin(t, u, now_ns, now_ns);
 }
 
 static void answered(struct client_thread *t, struct user *u, uint64_t now_ns)
 {
-    t->in_flight--;
-    record_answer(t->record, u->row, u->intended_ns, u->since_ns, now_ns);
+    struct thread_target *target = thread_target(t, u);
+    target->in_flight--;
+    record_answer(target->record, u->row, u->intended_ns, u->since_ns, now_ns);
     t->answered += u->row->requests == 1;
     if (!t->timed)
-        record_lag(t->record, t->awake_ns, now_ns);
+        record_lag(target->record, t->awake_ns, now_ns);
     next(t, u, now_ns);
 }
 
@@ -189,10 +197,11 @@ static void answered(struct client_thread *t, struct user *u, uint64_t now_ns)
  * somebody who fails ten times in a row, ever more slowly, gives up. */
 static bool comes_back(struct client_thread *t, const struct user *u)
 {
-    if (!t->plan->requests_per_connection || !u->active)
+    struct thread_target *target = thread_target(t, u);
+    if (!t->plan->requests_per_connection || !u->active || target->given_up)
         return false;
     if (is_reached(t->plan->requests, u->asked)) {
-        t->finished++;
+        target->finished++;
         return false;
     }
     return t->phase == PHASE_LOADING && u->failures < RETRIES;
@@ -209,13 +218,27 @@ void thread_fail(struct client_thread *t, struct user *u, enum failure kind)
 {
     uint64_t now = clock_now_ns();
     bool again = comes_back(t, u);
-    record_wait(t->record, u->row, thread_waits_since(t, u), now);
-    record_failure(t->record, u->row, kind, now);
+    struct record *record = thread_target(t, u)->record;
+    record_wait(record, u->row, thread_waits_since(t, u), now);
+    record_failure(record, u->row, kind, now);
     u->row->lost = true;
     hang_up(t, u, !again);
     u->wants = false;
     if (again)
         wake_at(t, u, now + (FIRST_PAUSE_NS << u->failures++));
+}
+
+void thread_give_up(struct client_thread *t, struct thread_target *target)
+{
+    target->given_up = true;
+    for (uint32_t i = 0; i < target->count; i++) {
+        struct user *u = &t->users[target->first + i];
+        if (u->state == USER_ASKING || u->state == USER_CONNECTING)
+            thread_fail(t, u, FAIL_TIMEOUT);
+        else if (u->state != USER_GONE)
+            hang_up(t, u, true);
+        u->row->lost = true;
+    }
 }
 
 /* --- what engines report ------------------------------------------------ */
@@ -247,12 +270,13 @@ void thread_on_connected(struct client_thread *t, struct user *u, int error)
         return;
     }
     uint64_t now = clock_now_ns();
+    struct record *record = thread_target(t, u)->record;
     t->connecting--;
     t->connected_ns = now;
-    hist_add(&t->record->connect, now - u->since_ns);
+    hist_add(&record->connect, now - u->since_ns);
     user_connected(u, now);
     u->row->lost = false;
-    t->record->reconnects += u->row->established > 1;
+    record->reconnects += u->row->established > 1;
     if (u->wants)
         ask(t, u, u->intended_ns, now);
 }
@@ -260,14 +284,15 @@ void thread_on_connected(struct client_thread *t, struct user *u, int error)
 void thread_on_received(struct client_thread *t, struct user *u,
                         const char *data, size_t bytes, uint64_t now_ns)
 {
-    const struct asks *asks = &t->plan->asks;
-    record_received(t->record, u->row, bytes, now_ns);
+    struct thread_target *target = thread_target(t, u);
+    const struct asks *asks = target->asks;
+    record_received(target->record, u->row, bytes, now_ns);
     switch (bytes ? user_receive(u, asks, data, bytes)
                   : user_end_of_stream(u, asks)) {
     case USER_WAITS:
         break;
     case USER_BAD_STATUS:
-        record_failure(t->record, u->row, FAIL_STATUS, now_ns);
+        record_failure(target->record, u->row, FAIL_STATUS, now_ns);
         answered(t, u, now_ns);
         break;
     case USER_ANSWERED:
@@ -284,7 +309,7 @@ void thread_on_received(struct client_thread *t, struct user *u,
 
 void thread_on_sent(struct client_thread *t, struct user *u, size_t bytes)
 {
-    t->record->bytes_sent += bytes;
+    thread_target(t, u)->record->bytes_sent += bytes;
     user_sent(u, bytes);
 }
 
@@ -302,6 +327,12 @@ void thread_on_error(struct client_thread *t, struct user *u, bool sending,
 void thread_on_awake(struct client_thread *t, uint64_t now_ns)
 {
     t->awake_ns = now_ns;
+}
+
+const struct endpoints *thread_endpoints(const struct client_thread *t,
+                                         const struct user *u)
+{
+    return &t->plan->targets[u->target].endpoints;
 }
 
 struct user *thread_user(struct client_thread *t, uint32_t i)

@@ -15,30 +15,37 @@ static void begin_warmup(struct client_thread *t, uint64_t at_ns)
     uint64_t from = at_ns + clock_seconds_ns(plan->warmup_s);
     uint64_t to = plan->requests ? UINT64_MAX
                                  : from + clock_seconds_ns(plan->duration_s);
-    record_begin(t->record, t->record->start_ns, from, to);
+    struct record *r = t->targets[0].record;
+    record_begin(r, r->start_ns, from, to);
 }
 
 /* Arrivals in proportion to the thread's share of active users. */
-static void make_arrivals(struct client_thread *t)
+static void make_arrivals(struct client_thread *t, struct thread_target *target)
 {
     const struct plan *plan = t->plan;
-    if (plan->rate == 0 || t->active_count == 0)
+    if (plan->rate == 0 || target->active_count == 0)
         return;
-    t->arrivals = pace_make(
+    target->arrivals = pace_make(
         plan->arrivals,
-        plan->rate * (double)t->active_count / (double)plan->active,
+        plan->rate * (double)target->active_count / (double)plan->active,
         (double)t->number / (double)plan_threads(plan),
-        t->record->start_ns,
+        target->record->start_ns,
         rng_make(plan->seed, 2 * t->number + 1));
 }
 
 static void begin_load(struct client_thread *t, uint64_t start_ns)
 {
-    record_begin(t->record, start_ns, UINT64_MAX, UINT64_MAX);
+    bool sliced = plan_is_sliced(t->plan);
     t->asking_once = t->plan->settle_s > 0;
-    if (!t->asking_once)
+    for (unsigned i = 0; i < t->plan->target_count; i++) {
+        struct thread_target *target = &t->targets[i];
+        record_begin(target->record, start_ns, UINT64_MAX, UINT64_MAX);
+        make_arrivals(t, target);
+        target->shift_ns = sliced ? start_ns : 0;
+        target->edge_ns = sliced && !t->asking_once ? 0 : UINT64_MAX;
+    }
+    if (!t->asking_once && !sliced)
         begin_warmup(t, start_ns);
-    make_arrivals(t);
     t->phase = PHASE_LOADING;
 }
 
@@ -46,7 +53,10 @@ static void begin_load(struct client_thread *t, uint64_t start_ns)
 
 bool thread_is_settling(const struct client_thread *t)
 {
-    return t->phase == PHASE_LOADING && t->record->from_ns == UINT64_MAX;
+    if (plan_is_sliced(t->plan))
+        return t->phase == PHASE_LOADING && t->asking_once;
+    return t->phase == PHASE_LOADING
+           && t->targets[0].record->from_ns == UINT64_MAX;
 }
 
 static void say_asked_once(struct client_thread *t, bool late)
@@ -63,29 +73,51 @@ static void say_resumed(struct client_thread *t)
     t->said_resumed = true;
 }
 
+static uint32_t live_count(const struct client_thread *t)
+{
+    uint32_t count = 0;
+    for (unsigned i = 0; i < t->plan->target_count; i++)
+        count += t->targets[i].live_count;
+    return count;
+}
+
+/* All were asked once: everybody begins anew, in slices when it is their turn.
+ */
+static void rest_all(struct client_thread *t)
+{
+    for (unsigned i = 0; i < t->plan->target_count; i++) {
+        t->targets[i].next_start = 0;
+        t->targets[i].edge_ns = plan_is_sliced(t->plan) ? 0 : UINT64_MAX;
+    }
+    t->current = &t->targets[0];
+}
+
 /* Everybody asks once and rests. A server that still starts a thread for each
  * client could not while the others press on, and they would have it alone. */
 static void await_first_answers(struct client_thread *t, uint64_t now_ns)
 {
     uint64_t patience = clock_seconds_ns(t->plan->settle_s);
-    bool late = now_ns >= t->record->start_ns + patience;
-    if (late || t->answered >= t->live_count)
+    bool late = now_ns >= t->targets[0].record->start_ns + patience;
+    if (late || t->answered >= live_count(t))
         say_asked_once(t, late);
     uint64_t asked_once = atomic_load(&t->shared->asked_once_ns);
     if (asked_once && now_ns >= asked_once) {
         t->asking_once = false;
-        t->next_start = 0;
+        rest_all(t);
     }
 }
 
 /* Greeted, all go on, and then the warm-up begins. */
 static void settle(struct client_thread *t, uint64_t now_ns)
 {
+    bool begun = t->current->next_start == t->current->count;
     if (t->asking_once) {
+        if (begun && t->current < &t->targets[t->plan->target_count - 1])
+            t->current++;
         await_first_answers(t, now_ns);
         return;
     }
-    if (t->next_start == t->count)
+    if (begun)
         say_resumed(t);
     uint64_t resumed = atomic_load(&t->shared->resumed_ns);
     uint64_t asked_once = atomic_load(&t->shared->asked_once_ns);
@@ -95,7 +127,7 @@ static void settle(struct client_thread *t, uint64_t now_ns)
 
 /* --- the load ends ------------------------------------------------------- */
 
-static void measure(struct client_thread *t, bool on)
+void thread_measure(struct client_thread *t, bool on)
 {
     if (on == t->measuring)
         return;
@@ -103,40 +135,44 @@ static void measure(struct client_thread *t, bool on)
     if (on)
         t->cpu_at_from_ns = clock_thread_cpu_ns();
     else
-        t->record->window_cpu_ns =
+        t->current->record->window_cpu_ns +=
             clock_thread_cpu_ns() - t->cpu_at_from_ns;
 }
 
-static void end(struct client_thread *t, enum stop_reason why)
+void thread_end(struct client_thread *t, enum stop_reason why)
 {
-    measure(t, false);
-    if (t->plan->settle_s > 0) {        /* nobody shall wait for us */
+    thread_measure(t, false);
+    if (t->plan->settle_s > 0) {           /* nobody shall wait for us */
         say_asked_once(t, false);
         say_resumed(t);
     }
-    t->record->end = why;
+    for (unsigned i = 0; i < t->plan->target_count; i++)
+        t->targets[i].record->end = why;
     t->phase = PHASE_OVER;
 }
 
 bool thread_has_arrivals(const struct client_thread *t)
 {
-    return t->phase == PHASE_LOADING && t->arrivals.gap_ns > 0
-           && pace_due_ns(&t->arrivals) < t->record->to_ns;
+    const struct thread_target *target = t->current;
+    uint64_t due = pace_due_ns(&target->arrivals);
+    return t->phase == PHASE_LOADING && target->arrivals.gap_ns > 0
+           && due < target->record->to_ns && due < target->edge_ns;
 }
 
 static void end_load(struct client_thread *t, uint64_t now_ns)
 {
-    struct record *r = t->record;
+    const struct thread_target *target = t->current;
+    struct record *r = target->record;
     if (thread_is_settling(t))
         settle(t, now_ns);
     if (now_ns >= r->from_ns && now_ns < r->to_ns)
-        measure(t, true);
-    if (t->active_count && t->live_count == 0)
-        end(t, t->finished ? STOP_REQUESTS : STOP_SERVER_GONE);
-    else if (!t->active_count && atomic_load(&t->shared->busy) == 0)
-        end(t, STOP_NONE);
+        thread_measure(t, true);
+    if (target->active_count && target->live_count == 0)
+        thread_end(t, target->finished ? STOP_REQUESTS : STOP_SERVER_GONE);
+    else if (!target->active_count && atomic_load(&t->shared->busy) == 0)
+        thread_end(t, STOP_NONE);
     else if (now_ns >= r->to_ns && !thread_has_arrivals(t)) {
-        measure(t, false);
+        thread_measure(t, false);
         t->phase = PHASE_DRAINING;
     }
 }
@@ -145,8 +181,18 @@ static void end_load(struct client_thread *t, uint64_t now_ns)
 static bool is_drained(const struct client_thread *t, uint64_t now_ns)
 {
     uint64_t patience = clock_seconds_ns(t->plan->drain_s);
-    return (t->in_flight == 0 && t->connecting == 0)
-           || now_ns >= t->record->to_ns + patience;
+    return (t->targets[0].in_flight == 0 && t->connecting == 0)
+           || now_ns >= t->targets[0].record->to_ns + patience;
+}
+
+/* A signal ends slices at an edge, so that the last one is whole; the loss of a
+ * process at once, as it would never come to rest. */
+static bool is_interrupted(const struct client_thread *t)
+{
+    int how = atomic_load(&t->shared->interrupted);
+    bool in_turns = plan_is_sliced(t->plan) && t->phase == PHASE_LOADING
+                    && !t->asking_once;
+    return how == INTERRUPT_NOW || (how && !in_turns);
 }
 
 /* --- from one to the next ------------------------------------------------ */
@@ -154,8 +200,8 @@ static bool is_drained(const struct client_thread *t, uint64_t now_ns)
 void thread_change_phase(struct client_thread *t, uint64_t now_ns)
 {
     uint64_t start;
-    if (atomic_load(&t->shared->interrupted)) {
-        end(t, STOP_INTERRUPTED);
+    if (is_interrupted(t)) {
+        thread_end(t, STOP_INTERRUPTED);
         return;
     }
     switch (t->phase) {
@@ -171,11 +217,14 @@ void thread_change_phase(struct client_thread *t, uint64_t now_ns)
             begin_load(t, start);
         break;
     case PHASE_LOADING:
-        end_load(t, now_ns);
+        if (plan_is_sliced(t->plan) && !t->asking_once)
+            thread_take_turns(t, now_ns);
+        else
+            end_load(t, now_ns);
         break;
     case PHASE_DRAINING:
         if (is_drained(t, now_ns))
-            end(t, STOP_DURATION);
+            thread_end(t, STOP_DURATION);
         break;
     case PHASE_OVER:
         break;

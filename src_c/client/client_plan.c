@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client_watch.h"
+#include "common/clock.h"
+
 struct flag {
     const char *name, *value, *allowed, *help;
     bool (*read)(struct plan *plan, const struct flag *flag, const char *text);
@@ -83,11 +86,44 @@ static bool read_size(struct plan *plan, const struct flag *flag,
     return true;
 }
 
+/* A time with a unit, or in ms, of min to max ms. */
+static bool read_time(struct plan *plan, const struct flag *flag,
+                      const char *text)
+{
+    const char *end;
+    double ns = delay_parse_time(text, &end), ms = ns / 1e6;
+    if (ns < 0 || *end != '\0' || ms < flag->min || ms > flag->max)
+        return false;
+    *(uint64_t *)((char *)plan + flag->offset) = (uint64_t)ns;
+    return true;
+}
+
+/* The processes of the next target's server, PID,PID,… */
+static bool read_watch(struct plan *plan, const struct flag *flag,
+                       const char *text)
+{
+    struct plan_target *target = &plan->targets[plan->watch_count];
+    (void)flag;
+    if (plan->watch_count == MAX_TARGETS)
+        return false;
+    plan->watch_count++;
+    for (const char *end = text;; text = end + 1) {
+        long pid = strtol(text, (char **)&end, 10);
+        if (end == text || pid < 1 || pid > INT32_MAX
+            || target->watched_count == MAX_WATCHED
+            || (*end != ',' && *end != '\0'))
+            return false;
+        target->watched[target->watched_count++] = (pid_t)pid;
+        if (*end == '\0')
+            return true;
+    }
+}
+
 static bool read_sources(struct plan *plan, const struct flag *flag,
                          const char *text)
 {
     (void)flag;
-    return connect_parse_sources(text, &plan->endpoints);
+    return connect_parse_sources(text, &plan->sources);
 }
 
 static bool read_arrivals(struct plan *plan, const struct flag *flag,
@@ -199,7 +235,8 @@ static const struct flag flags[] = {
      read_real, AT(settle_s), 0, 3600},
     {"--drain", "S", "0 to 3600 seconds",
      "after that, wait for answers that are missing\n"
-     "(0.2; 1 with --rate)", read_real, AT(drain_s), 0, 3600},
+     "(0.2; 1 with --rate and with --slice, whose targets\n"
+     "are given up then)", read_real, AT(drain_s), 0, 3600},
     {"--think", "MS", DELAYS,
      "closed loop: pause between an answer and the next\n"
      "request; a number or as for --delay (0)",
@@ -231,6 +268,26 @@ static const struct flag flags[] = {
     {"--connect-timeout", "S", "0.001 to 86400 seconds",
      "the same for connecting (5)",
      read_real, AT(connect_timeout_s), 0.001, 86400},
+
+    {NULL, NULL, NULL, "Several targets in turns", NULL, 0, 0, 0},
+    {"--slice", "TIME", "0.1ms to 60s",
+     "one target is asked for so long, then another, in\n"
+     "rounds of all; each has --connections of its own;\n"
+     "--rate is that of the slice's target; --warmup and\n"
+     "--duration are whole rounds of all together",
+     read_time, AT(slice_ns), 0.1, 60000},
+    {"--lead-in", "TIME", "0 to less than --slice",
+     "not counted at the beginning of a slice (1ms, at\n"
+     "most a tenth of it)",
+     read_time, AT(lead_in_ns), 0, 60000},
+    {"--watch", "PID,PID,...", "PIDs with commas between",
+     "processes of the server whose CPU time is read at\n"
+     "the ends of slices, with their children; a --watch\n"
+     "for each target, in order",
+     read_watch, 0, 0, 0},
+    {"--slices", "FILE", "a file to write",
+     "CSV, a row per slice; columns: client_slices.h",
+     read_text, AT(slices), 0, 0},
 
     {NULL, NULL, NULL, "How the client works, and what it writes", NULL, 0, 0,
      0},
@@ -278,7 +335,7 @@ static void help_flag(const struct flag *flag)
 
 static _Noreturn void help(void)
 {
-    puts("Usage: client HOST:PORT --connections N [flags]\n\n"
+    puts("Usage: client HOST:PORT [HOST:PORT ...] --connections N [flags]\n\n"
          "Loads a server and prints one JSON object: what was asked, tried and"
          "\nreached, errors by kind, how long answers took, and how busy the "
          "client\nitself was. Answers are checked: of echo every byte, of work "
@@ -288,7 +345,9 @@ static _Noreturn void help(void)
          "  client 127.0.0.1:7000 --connections 100 --rate 20000 "
          "--arrivals poisson\n"
          "  client 127.0.0.1:7000 --connections 100000 --processes 6 "
-         "--active 100");
+         "--active 100\n"
+         "  client 127.0.0.1:7000 127.0.0.1:7001 --connections 50 "
+         "--slice 20ms");
     for (int i = 0; i < FLAGS; i++) {
         if (flags[i].name)
             help_flag(&flags[i]);
@@ -329,18 +388,20 @@ static void read_flag(struct plan *plan, const struct flag *flag,
  * free port takes longer than all the rest, and at 28 thousand it fails. Those
  * that were closed within the last minute count (TIME_WAIT): who reconnects
  * needs room for as many of them as the system keeps, some hundred thousand. */
-static void spread_sources(struct plan *plan)
+static void spread_sources(struct plan *plan, struct endpoints *endpoints)
 {
     enum { PER_SOURCE = 10000, RECONNECTING = 256 };
     uint64_t least = plan->requests_per_connection ? RECONNECTING : 1;
     uint64_t count = (plan->connections + PER_SOURCE - 1) / PER_SOURCE;
     if (count < least)
         count = least;
-    if (plan->endpoints.source_count || count == 1
-        || !connect_is_loopback(&plan->endpoints))
+    endpoints->first_source = plan->sources.first_source;
+    endpoints->source_count = plan->sources.source_count;
+    if (endpoints->source_count || count == 1
+        || !connect_is_loopback(endpoints))
         return;
-    connect_parse_sources("127.0.0.1", &plan->endpoints);
-    plan->endpoints.source_count = (uint32_t)count;
+    connect_parse_sources("127.0.0.1", endpoints);
+    endpoints->source_count = (uint32_t)count;
 }
 
 /* --- what goes together ------------------------------------------------- */
@@ -407,15 +468,60 @@ static void check_fit(const struct plan *plan, char *const given[])
               "allowed only together with --byte-rate");
 }
 
+/* A PID that is none would give CPU time of nobody, or of somebody else. */
+static void check_watched(const struct plan *plan)
+{
+    char text[16], message[96];
+    for (unsigned i = 0; i < plan->watch_count; i++)
+        for (unsigned j = 0; j < plan->targets[i].watched_count; j++) {
+            pid_t pid = plan->targets[i].watched[j];
+            snprintf(text, sizeof text, "%d", (int)pid);
+            if (!watch_exists(pid))
+                usage("--watch", text,
+                      "no such process; allowed are PIDs that run");
+        }
+    snprintf(message, sizeof message,
+             "there are %u of them; allowed is one per target, %u",
+             plan->watch_count, plan->target_count);
+    if (plan->watch_count > plan->target_count)
+        usage("--watch", NULL, message);
+}
+
+/* Slices have ends of their own for what these say of a whole run. */
+static void check_slices(const struct plan *plan, char *const given[])
+{
+    static const char *const whole[] = {"--requests", "--byte-rate",
+                                        "--timeline"};
+    static const char *const sliced[] = {"--lead-in", "--watch", "--slices"};
+    bool is_sliced = plan_is_sliced(plan);
+    if (plan->target_count > 1 && !is_sliced)
+        usage(plan->targets[1].text, NULL,
+              "a second target is allowed only with --slice");
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (is_sliced && value_of(given, whole[i]))
+            conflict(given, whole[i], "--slice", "allowed without --slice");
+    for (size_t i = 0; i < sizeof sliced / sizeof *sliced; i++)
+        if (!is_sliced && value_of(given, sliced[i]))
+            usage(sliced[i], value_of(given, sliced[i]),
+                  "allowed only together with --slice");
+    if (is_sliced && plan->lead_in_ns >= plan->slice_ns)
+        conflict(given, "--lead-in", "--slice", "allowed is less than that");
+    check_watched(plan);
+}
+
 /* An address of some other host would look like a want of ports, later. */
 static void check_sources(const struct plan *plan, const char *value)
 {
     char address[ADDRESS_BYTES], message[160];
     if (!value)
         return;
-    if (plan->endpoints.target.ss_family != AF_INET)
-        usage("--sources", value, "allowed only for an IPv4 target");
-    int error = connect_try_sources(&plan->endpoints, address);
+    struct endpoints endpoints = plan->targets[0].endpoints;
+    for (unsigned i = 0; i < plan->target_count; i++)
+        if (plan->targets[i].endpoints.target.ss_family != AF_INET)
+            usage("--sources", value, "allowed only for an IPv4 target");
+    endpoints.first_source = plan->sources.first_source;
+    endpoints.source_count = plan->sources.source_count;
+    int error = connect_try_sources(&endpoints, address);
     if (error && error != EADDRNOTAVAIL) {
         fprintf(stderr, "client: bind: %s\n", strerror(error));
         exit(1);
@@ -447,7 +553,7 @@ static void fill_in(struct plan *plan)
     if (plan->warmup_s < 0)
         plan->warmup_s = plan->requests ? 0 : 0.1;
     if (plan->drain_s < 0)
-        plan->drain_s = plan->rate > 0 ? 1 : 0.2;
+        plan->drain_s = plan->rate > 0 || plan_is_sliced(plan) ? 1 : 0.2;
     if (plan->active == 0)
         plan->active = plan->connections;
     if (plan->block == 0)
@@ -456,19 +562,25 @@ static void fill_in(struct plan *plan)
         plan->processes = plan->connections;
     if (plan_threads(plan) > plan->connections)
         plan->threads = plan->connections / plan->processes;
-    spread_sources(plan);
+    for (unsigned i = 0; i < plan->target_count; i++)
+        spread_sources(plan, &plan->targets[i].endpoints);
 }
 
 /* --- all of it ---------------------------------------------------------- */
 
 static void read_target(struct plan *plan, const char *word)
 {
-    const char *wrong = connect_parse_target(word, &plan->endpoints);
+    char message[64];
+    snprintf(message, sizeof message, "one too many; allowed are %d targets",
+             MAX_TARGETS);
+    if (plan->target_count == MAX_TARGETS)
+        usage(word, NULL, message);
+    struct plan_target *target = &plan->targets[plan->target_count];
+    const char *wrong = connect_parse_target(word, &target->endpoints);
     if (wrong)
         usage(word, NULL, wrong);
-    if (plan->target)
-        usage(word, NULL, "there is a target already");
-    plan->target = word;
+    target->text = word;
+    plan->target_count++;
 }
 
 void plan_parse(struct plan *plan, int argc, char **argv)
@@ -478,6 +590,7 @@ void plan_parse(struct plan *plan, int argc, char **argv)
         .connections = 1, .path = "/", .seed = 1, .threads = 1, .processes = 1,
         .duration_s = -1, .warmup_s = -1, .drain_s = -1,
         .timeout_s = 10, .connect_timeout_s = 5, .spin_ns = 100000,
+        .lead_in_ns = UINT64_MAX,
         .engine = &engine_epoll,
         .asks = {.size_min = 64, .size_max = 64, .buckets = 1}};
     for (int i = 1; i < argc; i++) {
@@ -494,10 +607,14 @@ void plan_parse(struct plan *plan, int argc, char **argv)
         read_flag(plan, flag, value);
         given[flag - flags] = value;
     }
-    if (!plan->target)
+    if (!plan->target_count)
         usage("HOST:PORT", NULL, "missing; see client --help");
+    if (plan->lead_in_ns == UINT64_MAX)
+        plan->lead_in_ns = plan->slice_ns < 10 * NS_PER_MS
+                               ? plan->slice_ns / 10 : NS_PER_MS;
     check_conflicts(plan, given);
     check_fit(plan, given);
+    check_slices(plan, given);
     check_ranges(plan, given);
     fill_in(plan);
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "ask.h"
 #include "client_engine.h"
@@ -11,13 +12,27 @@
 #include "connect.h"
 #include "pace.h"
 
-struct plan {
-    const char *target;                    /* as it was written */
+enum { MAX_TARGETS = 64, MAX_WATCHED = 64 };
+
+struct plan_target {
+    const char *text;                      /* HOST:PORT as it was written */
     struct endpoints endpoints;
+    struct asks asks;                      /* plan.asks, and its own host */
+    pid_t watched[MAX_WATCHED];            /* processes of the server */
+    unsigned watched_count;
+};
+
+struct plan {
+    struct plan_target targets[MAX_TARGETS];
+    unsigned target_count;
     struct asks asks;                      /* workload, sizes, delay, buckets */
     const char *path;                      /* http */
+    struct endpoints sources;              /* its source addresses only */
+    unsigned watch_count;                  /* targets with a --watch */
 
-    uint64_t connections, active;
+    uint64_t slice_ns, lead_in_ns;         /* slice_ns 0: no slices */
+
+    uint64_t connections, active;          /* of each target */
     uint64_t requests;                     /* per user; 0: until duration_s */
     uint64_t requests_per_connection;      /* 0: no limit */
     double duration_s, warmup_s, drain_s;
@@ -37,12 +52,18 @@ struct plan {
     bool any_engine;                       /* epoll, if the kernel refuses it */
     uint64_t spin_ns;                      /* UINT64_MAX: always */
 
-    const char *per_connection, *timeline, *histogram;   /* files or NULL */
+    const char *per_connection, *timeline, *histogram, *slices;  /* or NULL */
 };
 
 /* Reads the command line. Ends the process with status 0 after --help, 2 after
  * naming on standard error the flag, its value, and what is allowed. */
 void plan_parse(struct plan *plan, int argc, char **argv);
+
+/* Targets take turns; see client_slices.h. */
+static inline bool plan_is_sliced(const struct plan *plan)
+{
+    return plan->slice_ns > 0;
+}
 
 static inline uint64_t plan_threads(const struct plan *plan)
 {
@@ -56,7 +77,8 @@ static inline bool plan_is_timed(const struct plan *plan)
     return plan->rate > 0 || plan->think.mean_ns > 0 || plan->byte_rate > 0;
 }
 
-/* The first user of a thread: threads own neighbouring users, in equal shares.
+/* The first of a target's users that a thread plays: threads own neighbouring
+ * users, in equal shares.
  * Crew number plan_threads() begins where the last one ends. */
 static inline uint32_t plan_first_user(const struct plan *plan, uint64_t thread)
 {

@@ -26,10 +26,11 @@ struct probe probe_make(uint64_t seed, unsigned thread)
 /* Draws users, as many of them as wait for an answer. */
 static nfds_t draw(struct client_thread *t, struct pollfd *fds)
 {
+    const struct thread_target *target = t->current;
     nfds_t n = 0;
     for (unsigned i = 0; i < PROBED; i++) {
-        uint64_t which = rng_below(&t->probe.rng, t->live_count);
-        const struct user *u = &t->users[t->live[which]];
+        uint64_t which = rng_below(&t->probe.rng, target->live_count);
+        const struct user *u = &t->users[target->live[which]];
         if (u->state == USER_ASKING && !u->held)
             fds[n++] = (struct pollfd){.fd = u->fd, .events = POLLIN};
     }
@@ -38,7 +39,8 @@ static nfds_t draw(struct client_thread *t, struct pollfd *fds)
 
 void probe_look(struct client_thread *t, uint64_t now_ns)
 {
-    if (!t->measuring || now_ns < t->probe.due_ns || !t->live_count)
+    struct record *record = t->current->record;
+    if (!t->measuring || now_ns < t->probe.due_ns || !t->current->live_count)
         return;
     t->kind->flush(t->engine);       /* what is held back cannot wait */
     t->worked = true;
@@ -48,6 +50,6 @@ void probe_look(struct client_thread *t, uint64_t now_ns)
     t->probe.due_ns = now_ns + PROBE_NS;
     if (ready < 0)                         /* interrupted */
         return;
-    t->record->probed += n;
-    t->record->probed_waiting += (uint64_t)ready;
+    record->probed += n;
+    record->probed_waiting += (uint64_t)ready;
 }

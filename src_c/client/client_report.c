@@ -5,7 +5,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "client_slices.h"
 #include "common/clock.h"
+
+enum { SLICES_BYTES = 1 << 16 };            /* of a round's rows, and more */
 
 /* --- what is derived from rows and records ------------------------------ */
 
@@ -17,11 +20,11 @@ struct census {                            /* connections, counted from rows */
 };
 
 static struct census count_rows(const struct plan *plan,
-                                const struct shared *shared)
+                                const struct shared *shared, unsigned target)
 {
     struct census c = {.least = UINT64_MAX};
     for (uint64_t i = 0; i < plan->connections; i++) {
-        const struct row *row = &shared->rows[i];
+        const struct row *row = shared_row(shared, plan, target, i);
         c.attempted += row->attempted;
         c.established += row->established > 0;
         c.refused += row->attempted && !row->established
@@ -46,6 +49,7 @@ static struct census count_rows(const struct plan *plan,
 }
 
 struct total {
+    unsigned target;
     struct record sum;                     /* of all threads */
     double warmup_s;                       /* with the time to settle */
     double window_s;                       /* really measured */
@@ -75,19 +79,36 @@ static enum stop_reason merge_stop(enum stop_reason a, enum stop_reason b)
     return a == STOP_SERVER_GONE ? b : a;  /* gone only if gone for all */
 }
 
-static struct total *merge(const struct plan *plan, const struct shared *shared)
+/* With slices, both are sums of the target's own. */
+static void set_sliced(struct total *total, const struct turns *turns)
+{
+    total->warmup_s = (double)turns->warmup_ns / NS_PER_S;
+    total->window_s = (double)turns->seconds_ns / NS_PER_S;
+    if (turns->slices == 0)                /* cut short in the warm-up */
+        record_begin_window(&total->sum, NULL, 0);
+    if (turns->ended != ENDED_NOT)
+        total->stop = STOP_SERVER_GONE;
+}
+
+static struct total *merge(const struct plan *plan,
+                           const struct shared *shared, unsigned target)
 {
     struct total *total = calloc(1, sizeof *total);
     if (!total)
         return NULL;
+    total->target = target;
     for (unsigned i = 0; i < shared->threads; i++) {
-        record_merge(&total->sum, &shared->records[i]);
-        total->stop = merge_stop(total->stop,
-                                 (enum stop_reason)shared->records[i].end);
+        const struct record *r = shared_record(shared, i, target);
+        record_merge(&total->sum, r);
+        total->stop = merge_stop(total->stop, (enum stop_reason)r->end);
     }
     if (plan->rate > 0)                    /* both count by the due time */
         total->unanswered =
             total->sum.window_arrivals - total->sum.response.n;
+    if (plan_is_sliced(plan)) {
+        set_sliced(total, &shared->turns[target]);
+        return total;
+    }
     const struct record *first = &shared->records[0];
     total->warmup_s = plan->warmup_s;
     if (first->start_ns && first->from_ns != UINT64_MAX)
@@ -160,11 +181,12 @@ static void json_delay(const char *name, const struct delay *d)
            delay_name(d->kind), d->mean_ns / NS_PER_S, d->spread_ns / NS_PER_S);
 }
 
-static void json_plan(const struct plan *plan)
+static void json_plan(const struct plan *plan, unsigned target)
 {
+    const struct plan_target *asked = &plan->targets[target];
     bool open = plan->rate > 0;
     printf("{\"event\":\"result\",\"target\":");
-    json_text(plan->target);
+    json_text(asked->text);
     printf(",\"workload\":\"%s\",\"loop\":\"%s\"",
            ask_workload_name(plan->asks.workload), open ? "open" : "closed");
     printf(",\"arrivals\":%s", !open ? "null"
@@ -186,7 +208,7 @@ static void json_plan(const struct plan *plan)
     }
     json_real_or_null("byte_rate", plan->byte_rate);
     json_real_or_null("connect_rate", plan->connect_rate);
-    printf(",\"sources\":%" PRIu32, plan->endpoints.source_count);
+    printf(",\"sources\":%" PRIu32, asked->endpoints.source_count);
 }
 
 /* Users, each counted once by its last error; "errors" counts events. */
@@ -260,7 +282,10 @@ static void json_self(const struct plan *plan, const struct shared *shared,
                       const struct total *total)
 {
     const struct record *sum = &total->sum;
-    double seconds = (double)(sum->end_ns - shared->began_ns) / NS_PER_S;
+    const struct turns *turns = &shared->turns[total->target];
+    double seconds = (double)(plan_is_sliced(plan)
+                                  ? turns->all_slices_ns
+                                  : sum->end_ns - shared->began_ns) / NS_PER_S;
     double all = total->window_s * (double)plan_threads(plan);
     printf(",\"self\":{\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f",
            (double)sum->cpu_user_ns / NS_PER_S,
@@ -286,16 +311,46 @@ static void json_self(const struct plan *plan, const struct shared *shared,
            : seconds);
 }
 
-static void json_write(const struct plan *plan, const struct shared *shared,
-                       const struct total *total)
+static const char *stop_name(enum stop_reason stop)
 {
     static const char *const stops[] = {
         [STOP_NONE] = "server_gone", [STOP_DURATION] = "duration",
         [STOP_REQUESTS] = "requests", [STOP_SERVER_GONE] = "server_gone",
         [STOP_INTERRUPTED] = "interrupted"};
+    return stops[stop];
+}
+
+/* What slices add to a target's object. */
+static void json_slices(const struct plan *plan, const struct shared *shared,
+                        unsigned target)
+{
+    const struct turns *turns = &shared->turns[target];
+    bool watched = plan->targets[target].watched_count > 0;
+    printf(",\"slices\":{\"counted\":%" PRIu64 ",\"warmup\":%" PRIu64
+           ",\"seconds\":%.9f,\"lead_in_requests\":%" PRIu64
+           ",\"requests\":%" PRIu64 ",\"client_cpu_s\":%.9f",
+           turns->slices, turns->warmup_slices,
+           (double)turns->slices_ns / NS_PER_S, turns->lead_in_requests,
+           turns->requests, (double)turns->client_cpu_ns / NS_PER_S);
+    if (watched)
+        printf(",\"server_cpu_s\":%.9f,\"rest_cpu_s\":%.9f",
+               (double)turns->server_cpu_ns / NS_PER_S,
+               (double)turns->server_rest_cpu_ns / NS_PER_S);
+    else
+        printf(",\"server_cpu_s\":null,\"rest_cpu_s\":null");
+    if (turns->ended != ENDED_NOT)
+        printf(",\"ended_early\":{\"round\":%" PRIu64 ",\"reason\":\"%s\"}}",
+               turns->ended_round, ended_name(turns->ended));
+    else
+        printf(",\"ended_early\":null}");
+}
+
+static void json_target(const struct plan *plan, const struct shared *shared,
+                        const struct total *total)
+{
     const struct record *sum = &total->sum;
-    struct census census = count_rows(plan, shared);
-    json_plan(plan);
+    struct census census = count_rows(plan, shared, total->target);
+    json_plan(plan, total->target);
     json_connections(plan, sum, &census);
     json_counts(plan, sum);
     json_window(plan, total);
@@ -304,24 +359,61 @@ static void json_write(const struct plan *plan, const struct shared *shared,
     json_hist("connect", &sum->connect, 0);
     json_fairness(&census);
     json_self(plan, shared, total);
-    printf(",\"stop\":\"%s\"}\n", stops[total->stop]);
+    if (plan_is_sliced(plan))
+        json_slices(plan, shared, total->target);
+    printf(",\"stop\":\"%s\"}", stop_name(total->stop));
+}
+
+static void json_write(const struct plan *plan, const struct shared *shared,
+                       struct total *const totals[])
+{
+    if (!plan_is_sliced(plan)) {
+        json_target(plan, shared, totals[0]);
+        putchar('\n');
+        return;
+    }
+    printf("{\"event\":\"result\",\"slice_s\":%.9g,\"lead_in_s\":%.9g",
+           (double)plan->slice_ns / NS_PER_S,
+           (double)plan->lead_in_ns / NS_PER_S);
+    printf(",\"rounds\":%" PRIu64 ",\"warmup_rounds\":%" PRIu64
+           ",\"rounds_s\":%.9f,\"seed\":%" PRIu64 ",\"stop\":\"%s\"",
+           shared->rounds, shared->warmup_rounds,
+           (double)shared->rounds_ns / NS_PER_S, plan->seed,
+           stop_name((enum stop_reason)shared->records[0].end));
+    for (unsigned i = 0; i < plan->target_count; i++) {
+        printf(i ? "," : ",\"targets\":[");
+        json_target(plan, shared, totals[i]);
+    }
+    printf("]}\n");
 }
 
 /* --- CSV ---------------------------------------------------------------- */
 
-static void csv_connections(FILE *file, const struct plan *plan,
-                            const struct shared *shared)
+/* With slices, rows end with the number of their target. */
+static void csv_header(FILE *file, const struct plan *plan, const char *columns)
 {
-    fputs("connection,established,requests,bytes_in,bytes_out,"
-          "mean_response_ns,session_ns,error,longest_wait_ns\n", file);
+    fprintf(file, "%s%s\n", columns, plan_is_sliced(plan) ? ",target" : "");
+}
+
+static void csv_end_row(FILE *file, const struct plan *plan, unsigned target)
+{
+    if (plan_is_sliced(plan))
+        fprintf(file, ",%u", target);
+    fputc('\n', file);
+}
+
+static void csv_connections(FILE *file, const struct plan *plan,
+                            const struct shared *shared, unsigned target)
+{
     for (uint64_t i = 0; i < plan->connections; i++) {
-        const struct row *r = &shared->rows[i];
+        const struct row *r = shared_row(shared, plan, target, i);
         fprintf(file, "%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64
-                ",%" PRIu64 ",%.0f,%" PRIu64 ",%s,%" PRIu64 "\n",
+                ",%" PRIu64 ",%.0f,%" PRIu64 ",%s,%" PRIu64,
                 i, r->established, r->requests, r->bytes_in, r->bytes_out,
                 per((double)r->response_sum_ns, (double)r->requests),
                 r->session_ns, failure_name((enum failure)r->error),
                 r->longest_wait_ns);
+        csv_end_row(file, plan, target);
     }
 }
 
@@ -357,12 +449,26 @@ static void csv_timeline(FILE *file, const struct shared *shared,
     }
 }
 
-static void csv_histogram(FILE *file, const struct hist *h, const char *clock)
+static void csv_histogram(FILE *file, const struct plan *plan, unsigned target,
+                          const struct hist *h, const char *clock)
 {
-    for (size_t i = 0; i < HIST_SLOTS; i++)
-        if (h->slots[i])
-            fprintf(file, "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%s\n",
-                    hist_lower_ns(i), hist_upper_ns(i), h->slots[i], clock);
+    for (size_t i = 0; i < HIST_SLOTS; i++) {
+        if (!h->slots[i])
+            continue;
+        fprintf(file, "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%s",
+                hist_lower_ns(i), hist_upper_ns(i), h->slots[i], clock);
+        csv_end_row(file, plan, target);
+    }
+}
+
+static void csv_histograms(FILE *file, const struct plan *plan,
+                           const struct total *total)
+{
+    const struct record *sum = &total->sum;
+    unsigned target = total->target;
+    csv_histogram(file, plan, target, &sum->response, "response");
+    csv_histogram(file, plan, target, &sum->service, "service");
+    csv_histogram(file, plan, target, &sum->connect, "connect");
 }
 
 /* --- all of it ---------------------------------------------------------- */
@@ -380,7 +486,10 @@ const char *report_open(struct report *report, const struct plan *plan)
     *report = (struct report){0};
     (void)(open_file(&report->per_connection, plan->per_connection, &failed)
            && open_file(&report->timeline, plan->timeline, &failed)
-           && open_file(&report->histogram, plan->histogram, &failed));
+           && open_file(&report->histogram, plan->histogram, &failed)
+           && open_file(&report->slices, plan->slices, &failed));
+    if (report->slices)                    /* no rows but at a round's end */
+        setvbuf(report->slices, NULL, _IOFBF, SLICES_BYTES);
     return failed;
 }
 
@@ -392,26 +501,40 @@ static bool close_file(FILE *file)
     return fclose(file) == 0 && written;
 }
 
+static void csv_write(struct report *report, const struct plan *plan,
+                      const struct shared *shared,
+                      struct total *const totals[])
+{
+    if (report->per_connection)
+        csv_header(report->per_connection, plan,
+                   "connection,established,requests,bytes_in,bytes_out,"
+                   "mean_response_ns,session_ns,error,longest_wait_ns");
+    if (report->histogram)
+        csv_header(report->histogram, plan, "lower_ns,upper_ns,count,clock");
+    if (report->timeline)
+        csv_timeline(report->timeline, shared, totals[0]->sum.end_ns);
+    for (unsigned i = 0; i < plan->target_count; i++) {
+        if (report->per_connection)
+            csv_connections(report->per_connection, plan, shared, i);
+        if (report->histogram)
+            csv_histograms(report->histogram, plan, totals[i]);
+    }
+}
+
 bool report_write(struct report *report, const struct plan *plan,
                   const struct shared *shared)
 {
-    struct total *total = merge(plan, shared);
-    if (!total)
-        return false;
-    if (report->per_connection)
-        csv_connections(report->per_connection, plan, shared);
-    if (report->timeline)
-        csv_timeline(report->timeline, shared, total->sum.end_ns);
-    if (report->histogram) {
-        fputs("lower_ns,upper_ns,count,clock\n", report->histogram);
-        csv_histogram(report->histogram, &total->sum.response, "response");
-        csv_histogram(report->histogram, &total->sum.service, "service");
-        csv_histogram(report->histogram, &total->sum.connect, "connect");
-    }
-    json_write(plan, shared, total);
-    free(total);
+    struct total *totals[MAX_TARGETS];
+    for (unsigned i = 0; i < plan->target_count; i++)
+        if (!(totals[i] = merge(plan, shared, i)))
+            return false;
+    csv_write(report, plan, shared, totals);
+    json_write(plan, shared, totals);
+    for (unsigned i = 0; i < plan->target_count; i++)
+        free(totals[i]);
     bool ok = close_file(report->per_connection);
     ok &= close_file(report->timeline);
     ok &= close_file(report->histogram);
+    ok &= close_file(report->slices);
     return fflush(stdout) == 0 && ok;
 }

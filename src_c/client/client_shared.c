@@ -19,18 +19,24 @@ static void *map_shared(size_t bytes)
 struct shared *shared_make(const struct plan *plan)
 {
     unsigned threads = (unsigned)plan_threads(plan);
+    size_t records = (size_t)threads * plan->target_count;
+    unsigned timeline_rows = plan_is_sliced(plan) ? 1 : TIMELINE_ROWS;
     struct shared *shared = map_shared(sizeof *shared);
     struct timeline_row *timeline =
-        map_shared(threads * TIMELINE_ROWS * sizeof *timeline);
+        map_shared(records * timeline_rows * sizeof *timeline);
     if (!shared || !timeline)
         return NULL;
     shared->threads = threads;
-    shared->records = map_shared(threads * sizeof *shared->records);
-    shared->rows = map_shared(plan->connections * sizeof *shared->rows);
-    if (!shared->records || !shared->rows)
+    shared->targets = plan->target_count;
+    shared->records = map_shared(records * sizeof *shared->records);
+    shared->rows = map_shared(plan->target_count * plan->connections
+                              * sizeof *shared->rows);
+    shared->parts = map_shared(threads * sizeof *shared->parts);
+    if (!shared->records || !shared->rows || !shared->parts)
         return NULL;
-    for (unsigned i = 0; i < threads; i++) {
-        shared->records[i].timeline = timeline + (size_t)i * TIMELINE_ROWS;
+    for (size_t i = 0; i < records; i++) {
+        shared->records[i].timeline = timeline + i * timeline_rows;
+        shared->records[i].timeline_rows = timeline_rows;
         shared->records[i].open_loop = plan->rate > 0;
     }
     shared->began_ns = clock_now_ns();

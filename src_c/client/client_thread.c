@@ -24,6 +24,7 @@ enum {
     LONGEST_LOOK_NS = 50000,
 };
 static const uint64_t STALL_NS = NS_PER_S;       /* a backlog that is full */
+static const uint64_t REST_NS = 20000;           /* between looks for a turn */
 static const uint64_t NAP_NS = 20 * NS_PER_MS;   /* longest look away */
 
 /* --- setting up --------------------------------------------------------- */
@@ -46,35 +47,57 @@ static void open_engine(struct client_thread *t)
 {
     const struct plan *plan = t->plan;
     t->kind = plan->engine;
-    t->engine = t->kind->open(t, &plan->endpoints);
+    t->engine = t->kind->open(t);
     if (!t->engine && plan->any_engine) {
         t->kind = &engine_epoll;
-        t->engine = t->kind->open(t, &plan->endpoints);
+        t->engine = t->kind->open(t);
     }
     if (!t->engine)
         die(t->kind->name, errno);
-    t->record->engine = t->kind->name;
+    for (unsigned i = 0; i < plan->target_count; i++)
+        t->targets[i].record->engine = t->kind->name;
 }
 
-static void make_users(struct client_thread *t)
+/* The users of target number i, behind those of the targets before. */
+static void make_users(struct client_thread *t, unsigned i)
 {
     const struct plan *plan = t->plan;
+    struct thread_target *target = &t->targets[i];
     uint32_t first = plan_first_user(plan, t->number);
-    t->count = plan_first_user(plan, t->number + 1) - first;
-    t->users = zeroed(t->count, sizeof *t->users);
-    t->live = zeroed(t->count, sizeof *t->live);
-    for (uint32_t i = 0; i < t->count; i++) {
-        struct user *u = &t->users[i];
-        *u = (struct user){.fd = -1, .who = first + i,
-                           .active = plan_is_active(plan, first + i),
-                           .row = &t->shared->rows[first + i]};
+    target->live = zeroed(target->count, sizeof *target->live);
+    for (uint32_t j = 0; j < target->count; j++) {
+        struct user *u = &t->users[target->first + j];
+        uint32_t who = first + j;
+        *u = (struct user){.fd = -1, .who = who, .target = i,
+                           .active = plan_is_active(plan, who),
+                           .row = shared_row(t->shared, plan, i, who)};
         u->row->active = u->active;
         if (u->active) {
-            u->live_index = t->live_count;
-            t->live[t->live_count++] = i;
+            u->live_index = target->live_count;
+            target->live[target->live_count++] = target->first + j;
         }
     }
-    t->active_count = t->live_count;
+    target->active_count = target->live_count;
+    atomic_fetch_add(&t->shared->turns[i].live, target->live_count);
+}
+
+/* Every target has the same users, who draw the same numbers. */
+static void make_targets(struct client_thread *t)
+{
+    const struct plan *plan = t->plan;
+    uint32_t each = plan_first_user(plan, t->number + 1)
+                    - plan_first_user(plan, t->number);
+    t->count = each * plan->target_count;
+    t->users = zeroed(t->count, sizeof *t->users);
+    t->targets = zeroed(plan->target_count, sizeof *t->targets);
+    t->current = &t->targets[0];
+    for (unsigned i = 0; i < plan->target_count; i++) {
+        t->targets[i] = (struct thread_target){
+            .record = shared_record(t->shared, t->number, i),
+            .asks = &plan->targets[i].asks, .first = i * each, .count = each,
+            .edge_ns = UINT64_MAX, .rng = rng_make(plan->seed, 2 * t->number)};
+        make_users(t, i);
+    }
 }
 
 /* A block that is shared with another thread shares its rate in proportion. */
@@ -100,12 +123,11 @@ static void make_meters(struct client_thread *t)
 static void make_paces(struct client_thread *t, uint64_t now_ns)
 {
     const struct plan *plan = t->plan;
-    t->rng = rng_make(plan->seed, 2 * t->number);
     if (plan->connect_rate > 0)
         t->connects = pace_make(
             PACE_PACED, plan->connect_rate / (double)plan_threads(plan),
             (double)t->number / (double)plan_threads(plan), now_ns,
-            t->rng);
+            rng_make(plan->seed, 2 * t->number));
 }
 
 /* --- what the clock makes due ------------------------------------------- */
@@ -151,14 +173,19 @@ static void connect_some(struct client_thread *t, uint64_t now_ns)
 static bool may_start(const struct client_thread *t)
 {
     return t->phase == PHASE_LOADING && t->plan->rate == 0
-           && t->next_start < t->count;
+           && t->current->next_start < t->current->count;
 }
 
+/* Who pauses after a failure, or thinks, is woken. */
 static void start_some(struct client_thread *t, uint64_t now_ns)
 {
+    struct thread_target *target = t->current;
     for (int i = 0; i < STARTS_AT_ONCE && may_start(t); i++) {
-        struct user *u = &t->users[t->next_start++];
-        if (u->active)
+        struct user *u = &t->users[target->first + target->next_start];
+        if (!thread_may_ask(target, now_ns))
+            return;
+        target->next_start++;
+        if (u->active && !u->wake_ns)
             thread_begin(t, u, now_ns, now_ns);
     }
 }
@@ -166,25 +193,35 @@ static void start_some(struct client_thread *t, uint64_t now_ns)
 /* Poisson arrivals fall on a random user, paced ones on each in turn. */
 static void take_arrivals(struct client_thread *t)
 {
+    struct thread_target *target = t->current;
+    struct record *r = target->record;
     for (int i = 0; i < ARRIVALS_AT_ONCE && thread_has_arrivals(t); i++) {
-        uint64_t now = clock_now_ns(), due = pace_due_ns(&t->arrivals);
-        if (due > now || t->live_count == 0)
+        uint64_t now = clock_now_ns(), due = pace_due_ns(&target->arrivals);
+        if (due > now || target->live_count == 0)
             return;
-        pace_next(&t->arrivals);
+        pace_next(&target->arrivals);
         uint64_t pick = t->plan->arrivals == PACE_POISSON
-                            ? rng_next(&t->rng) : t->next_arrival++;
-        record_lag(t->record, due, now);
-        t->record->arrivals++;
-        t->record->window_arrivals += due >= t->record->from_ns;
-        thread_arrive(t, &t->users[t->live[pick % t->live_count]],
-                    due, now);
+                            ? rng_next(&target->rng) : target->next_arrival++;
+        record_lag(r, due, now);
+        r->arrivals++;
+        r->window_arrivals += due >= r->from_ns;
+        thread_arrive(t, &t->users[target->live[pick % target->live_count]],
+                      due, now);
     }
+}
+
+/* When the earliest wakeup is due by the clock of everybody. */
+static uint64_t wakeup_due_ns(const struct thread_target *target)
+{
+    uint64_t due = wakeups_due_ns(&target->wakeups);
+    return due == UINT64_MAX ? due : due + target->shift_ns;
 }
 
 static void wake_some(struct client_thread *t, uint64_t now_ns)
 {
-    while (wakeups_due_ns(&t->wakeups) <= now_ns) {
-        struct wakeup entry = wakeups_take(&t->wakeups);
+    struct thread_target *target = t->current;
+    while (thread_may_ask(target, now_ns) && wakeup_due_ns(target) <= now_ns) {
+        struct wakeup entry = wakeups_take(&target->wakeups);
         struct user *u = &t->users[entry.who];
         if (u->wake_ns == entry.due_ns && t->phase == PHASE_LOADING)
             thread_wake(t, u);
@@ -208,17 +245,20 @@ static void check_timeout(struct client_thread *t, struct user *u,
 static void scan_timeouts(struct client_thread *t, uint64_t now_ns)
 {
     const struct plan *plan = t->plan;
+    bool all = t->phase < PHASE_LOADING || t->asking_once;
+    uint32_t first = all ? 0 : t->current->first;
+    uint32_t count = all ? t->count : t->current->count;
     double shortest = plan->timeout_s < plan->connect_timeout_s
                           ? plan->timeout_s : plan->connect_timeout_s;
     double elapsed = (double)(now_ns - t->scanned_ns) / NS_PER_S;
-    double share = 8 * elapsed / shortest * t->count;
-    uint32_t some = share < t->count ? (uint32_t)share : t->count;
+    double share = 8 * elapsed / shortest * count;
+    uint32_t some = share < count ? (uint32_t)share : count;
     if (some == 0)
         return;
     t->scanned_ns = now_ns;
     for (uint32_t i = 0; i < some; i++) {
-        check_timeout(t, &t->users[t->next_scan], now_ns);
-        t->next_scan = (t->next_scan + 1) % t->count;
+        t->next_scan = (t->next_scan + 1) % count;
+        check_timeout(t, &t->users[first + t->next_scan], now_ns);
     }
 }
 
@@ -233,29 +273,42 @@ static uint64_t earlier(uint64_t a, uint64_t b)
  * for an event, not for the clock. */
 static uint64_t due_ns(const struct client_thread *t, uint64_t now_ns)
 {
-    uint64_t due = wakeups_due_ns(&t->wakeups);
+    uint64_t due = UINT64_MAX;
+    if (thread_may_ask(t->current, now_ns))
+        due = wakeup_due_ns(t->current);
     if (thread_has_arrivals(t))
-        due = earlier(due, pace_due_ns(&t->arrivals));
+        due = earlier(due, pace_due_ns(&t->current->arrivals));
     if (t->phase == PHASE_CONNECTING && t->connects.gap_ns > 0
         && t->next_connect < t->count && has_room(t, now_ns))
         due = earlier(due, pace_due_ns(&t->connects));
     return due;
 }
 
+/* When a phase or a slice goes on. */
+static uint64_t next_edge_ns(const struct thread_target *target,
+                             uint64_t now_ns)
+{
+    const struct record *r = target->record;
+    uint64_t end = now_ns < target->edge_ns
+                       ? earlier(r->to_ns, target->edge_ns) : r->to_ns;
+    return now_ns < r->from_ns ? earlier(end, r->from_ns) : end;
+}
+
 /* How long the engine may sleep; 0: it should only look. */
 static uint64_t patience_ns(const struct client_thread *t, uint64_t now_ns)
 {
     uint64_t due = due_ns(t, now_ns), spin = t->plan->spin_ns;
-    if (spin == UINT64_MAX || may_connect(t, now_ns) || may_start(t)
+    if (spin == UINT64_MAX || may_connect(t, now_ns)
+        || (may_start(t) && thread_may_ask(t->current, now_ns))
         || due <= now_ns || due - now_ns <= spin)
         return 0;
     uint64_t until = earlier(due - spin, now_ns + NAP_NS);
     if (t->phase == PHASE_WAITING || thread_is_settling(t))
         until = now_ns + NS_PER_MS;
-    if (t->phase == PHASE_LOADING)
-        until = earlier(until, now_ns < t->record->from_ns
-                                   ? t->record->from_ns
-                                   : t->record->to_ns);
+    else if (t->phase == PHASE_LOADING)
+        until = earlier(until, next_edge_ns(t->current, now_ns));
+    if (plan_is_sliced(t->plan) && t->slice_state == SLICE_REST)
+        until = earlier(until, now_ns + REST_NS);
     return until > now_ns ? until - now_ns : 0;
 }
 
@@ -267,7 +320,7 @@ static void count_spin(struct client_thread *t, uint64_t now_ns)
 {
     uint64_t look_ns = now_ns - t->looped_ns;
     if (t->spun && t->measuring && look_ns < LONGEST_LOOK_NS)
-        t->record->window_spin_ns += look_ns;
+        t->current->record->window_spin_ns += look_ns;
     t->looped_ns = now_ns;
 }
 
@@ -281,8 +334,9 @@ static void loop_once(struct client_thread *t)
     take_arrivals(t);
     wake_some(t, now);
     scan_timeouts(t, now);
-    if (t->record->start_ns)
-        record_timeline(t->record, now)->active = t->live_count;
+    if (t->current->record->start_ns)
+        record_timeline(t->current->record, now)->active =
+            t->current->live_count;
     probe_look(t, now);
     uint64_t timeout = patience_ns(t, clock_now_ns());
     bool worked = t->worked;            /* what is queued leaves now */
@@ -300,42 +354,49 @@ static void count_waits(struct client_thread *t, uint64_t now_ns)
         struct user *u = &t->users[i];
         if (u->opened_ns)
             u->row->session_ns += now_ns - u->opened_ns;
-        record_wait(t->record, u->row, thread_waits_since(t, u), now_ns);
+        record_wait(thread_target(t, u)->record, u->row,
+                    thread_waits_since(t, u), now_ns);
     }
 }
 
-static uint64_t timeval_ns(struct timeval t)
+/* CPU time of the thread's life goes to the only target; where there are
+ * slices, to the target of each (client_slices.c). */
+static void finish_record(struct client_thread *t, struct record *r)
 {
-    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_usec * 1000;
+    struct rusage usage;
+    r->end_ns = clock_now_ns();
+    if (plan_is_sliced(t->plan))
+        return;
+    getrusage(RUSAGE_THREAD, &usage);
+    r->cpu_user_ns = clock_timeval_ns(usage.ru_utime);
+    r->cpu_system_ns = clock_timeval_ns(usage.ru_stime);
 }
 
 static void finish(struct client_thread *t)
 {
-    struct rusage usage;
-    t->record->end_ns = clock_now_ns();
-    count_waits(t, t->record->end_ns);
-    getrusage(RUSAGE_THREAD, &usage);
-    t->record->cpu_user_ns = timeval_ns(usage.ru_utime);
-    t->record->cpu_system_ns = timeval_ns(usage.ru_stime);
-    if (t->active_count)
+    count_waits(t, clock_now_ns());
+    for (unsigned i = 0; i < t->plan->target_count; i++) {
+        finish_record(t, t->targets[i].record);
+        wakeups_free(&t->targets[i].wakeups);
+        free(t->targets[i].live);
+    }
+    if (t->targets[0].active_count)
         atomic_fetch_sub(&t->shared->busy, 1);
-    t->kind->close(t->engine);       /* sockets close with the process */
-    wakeups_free(&t->wakeups);
+    t->kind->close(t->engine);             /* sockets close with the process */
     backlog_free(&t->backlog);
     free(t->meters);
-    free(t->live);
+    free(t->targets);
     free(t->users);
 }
 
 void thread_run(const struct plan *plan, struct shared *shared, unsigned number)
 {
     struct client_thread thread = {.plan = plan, .shared = shared,
-                        .number = number,
-                        .record = &shared->records[number],
-                        .timed = plan_is_timed(plan)};
-    make_users(&thread);
+                                   .number = number,
+                                   .timed = plan_is_timed(plan)};
+    make_targets(&thread);
     make_meters(&thread);
-    if (thread.active_count)
+    if (thread.targets[0].active_count)
         atomic_fetch_add(&shared->busy, 1);
     make_paces(&thread, clock_now_ns());
     thread.probe = probe_make(plan->seed, number);

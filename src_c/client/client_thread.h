@@ -1,8 +1,8 @@
 /* client_thread.h -- a thread of the client and the users it plays.
  *
  * client_thread.c is the loop, and what falls due by the clock.
- * client_phases.c says where the run stands, client_events.c what an event of
- * a connection leads to.
+ * client_phases.c says where the run stands, client_slices.c whose turn it is,
+ * client_events.c what an event of a connection leads to.
  */
 #ifndef CLIENT_THREAD_H
 #define CLIENT_THREAD_H
@@ -18,10 +18,36 @@
 enum phase { PHASE_CONNECTING, PHASE_WAITING, PHASE_LOADING, PHASE_DRAINING,
              PHASE_OVER };
 
+/* A thread's users of one target, and what concerns them alone. Times of
+ * arrivals and wakeups pass only while it is the target's turn: what shift_ns
+ * adds to them grows with each rest. */
+struct thread_target {
+    struct record *record;
+    const struct asks *asks;
+    uint32_t first, count;                 /* its users among the thread's */
+    uint32_t *live;                        /* active users that are not gone */
+    uint32_t live_count, active_count;
+    uint32_t in_flight;                    /* requests without an answer yet */
+    uint32_t finished;                     /* users who made all requests */
+    uint32_t next_start, next_arrival;     /* users, counted from first */
+    struct rng rng;
+    struct wakeups wakeups;
+    struct pace arrivals;
+    uint64_t edge_ns;                      /* nobody asks from then on; 0 while
+                                              it rests, UINT64_MAX: no slices */
+    uint64_t shift_ns;
+    uint64_t slices;                       /* that it had */
+    bool counted;                          /* its warm-up is over */
+    bool given_up;                         /* it did not answer */
+};
+
+enum slice_state { SLICE_REST, SLICE_ASKING, SLICE_DRAINING };
+
 struct client_thread {
     const struct plan *plan;
     struct shared *shared;
-    struct record *record;
+    struct thread_target *targets;
+    struct thread_target *current;         /* whose turn it is, or was */
     const struct engine_kind *kind;
     struct engine *engine;
     unsigned number;
@@ -29,23 +55,17 @@ struct client_thread {
 
     struct user *users;
     uint32_t count;
-    uint32_t *live;                        /* active users that are not gone */
-    uint32_t live_count, active_count;
     uint32_t tried;                        /* users whose first connect ended */
-    uint32_t connecting;                      /* connects in flight */
+    uint32_t connecting;                   /* connects in flight */
     uint64_t connected_ns;                 /* the last one that succeeded */
-    uint32_t in_flight;                     /* requests without an answer yet */
-    uint32_t finished;                     /* users who made all requests */
     uint32_t answered;                     /* users who had an answer */
     bool asking_once;                      /* ... and rest until all had one */
-    bool said_asked_once, said_resumed;         /* told the shared, see there */
+    bool said_asked_once, said_resumed;    /* see client_shared.h */
 
-    uint32_t next_connect, next_start, next_arrival, next_scan;
-    struct rng rng;
-    struct wakeups wakeups;
-    struct pace connects, arrivals;
+    uint32_t next_connect, next_scan;
+    struct pace connects;
     bool connects_blocked;                 /* one is due and has no room */
-    struct backlog backlog;                  /* arrivals whose user is busy */
+    struct backlog backlog;                /* arrivals whose user is busy */
     struct meter *meters;
     uint64_t first_block;
 
@@ -59,6 +79,9 @@ struct client_thread {
                                               saw nothing */
     bool measuring;
     uint64_t cpu_at_from_ns;
+    enum slice_state slice_state;
+    uint64_t slice;                        /* number of the last one joined */
+    struct slice_part before;              /* counters when it began */
 };
 
 /* Plays thread `number` of the plan to its end; a thread's body. Ends the
@@ -66,7 +89,21 @@ struct client_thread {
 void thread_run(const struct plan *plan, struct shared *shared,
                 unsigned number);
 
-/* --- between the three files -------------------------------------------- */
+/* --- between its files -------------------------------------------- */
+
+/* The user's target. */
+static inline struct thread_target *thread_target(struct client_thread *t,
+                                                  const struct user *u)
+{
+    return &t->targets[u->target];
+}
+
+/* Whether a user who is ready may ask now. */
+static inline bool thread_may_ask(const struct thread_target *target,
+                                  uint64_t now_ns)
+{
+    return now_ns < target->edge_ns;
+}
 
 /* Goes on to the next phase where it is time for it. */
 void thread_change_phase(struct client_thread *t, uint64_t now_ns);
@@ -76,6 +113,19 @@ bool thread_is_settling(const struct client_thread *t);
 
 /* The open loop has an arrival left that falls into the load. */
 bool thread_has_arrivals(const struct client_thread *t);
+
+/* The window is open, or not: counts CPU time, lets the probe look. */
+void thread_measure(struct client_thread *t, bool on);
+
+/* The thread's part is over. */
+void thread_end(struct client_thread *t, enum stop_reason why);
+
+/* The target is given up: its users hang up for good. */
+void thread_give_up(struct client_thread *t, struct thread_target *target);
+
+/* Slices (client_slices.c): joins and leaves them, and, in the first thread,
+ * says whose turn it is next. */
+void thread_take_turns(struct client_thread *t, uint64_t now_ns);
 
 /* Connects a user that is AWAY. */
 void thread_connect(struct client_thread *t, struct user *u);

@@ -45,7 +45,6 @@ enum operation { OP_CONNECT, OP_RECEIVE, OP_SEND };
 
 struct engine {
     struct client_thread *thread;
-    const struct endpoints *endpoints;
     struct io_uring ring;
     struct io_uring_buf_ring *buffer_ring;
     char *buffers;
@@ -119,14 +118,12 @@ static int make_ring(struct engine *e)
     return error;
 }
 
-static struct engine *uring_open(struct client_thread *thread,
-                                 const struct endpoints *endpoints)
+static struct engine *uring_open(struct client_thread *thread)
 {
     struct engine *e = calloc(1, sizeof *e);
     if (!e)
         return NULL;
     e->thread = thread;
-    e->endpoints = endpoints;
     int error = make_ring(e);
     if (error) {
         free_buffers(e);
@@ -215,13 +212,14 @@ static void connected(struct engine *e, struct user *u, int error)
 /* On loopback connect(2) has its answer at once; elsewhere we wait for it. */
 static void uring_connect(struct engine *e, struct user *u)
 {
-    int fd = connect_socket(e->endpoints, u->who + u->generation);
+    const struct endpoints *endpoints = thread_endpoints(e->thread, u);
+    int fd = connect_socket(endpoints, u->who + u->generation);
     if (fd < 0) {
         thread_on_connected(e->thread, u, errno);
         return;
     }
     user_connect(u, fd, clock_now_ns());
-    int error = connect_begin(e->endpoints, fd);
+    int error = connect_begin(endpoints, fd);
     look_at_clock(e);
     if (error != EINPROGRESS) {
         connected(e, u, error);

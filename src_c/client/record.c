@@ -40,7 +40,7 @@ struct timeline_row *record_timeline(struct record *r, uint64_t now_ns)
 {
     uint64_t i = now_ns > r->start_ns
                      ? (now_ns - r->start_ns) / (TIMELINE_MS * NS_PER_MS) : 0;
-    return &r->timeline[i < TIMELINE_ROWS ? i : TIMELINE_ROWS - 1];
+    return &r->timeline[i < r->timeline_rows ? i : r->timeline_rows - 1];
 }
 
 static void raise_to(uint64_t *max, uint64_t value)
@@ -101,6 +101,16 @@ void record_failure(struct record *r, struct row *row, enum failure kind,
     row->error = (uint8_t)kind;
     if (r->start_ns)
         record_timeline(r, now_ns)->errors++;
+}
+
+void record_begin_window(struct record *r, struct row *rows, uint32_t count)
+{
+    r->window_arrivals = r->window_requests = r->window_bytes = 0;
+    r->window_cpu_ns = r->window_spin_ns = 0;
+    r->probed = r->probed_waiting = 0;
+    r->response = r->service = r->lag = (struct hist){0};
+    for (uint32_t i = 0; i < count; i++)
+        rows[i].window_requests = rows[i].longest_wait_ns = 0;
 }
 
 void record_merge(struct record *into, const struct record *from)

@@ -74,7 +74,8 @@ struct record {
                                               was due until it was done; else
                                               from when the engine woke until
                                               the answer's turn */
-    struct timeline_row *timeline;                  /* TIMELINE_ROWS of them */
+    struct timeline_row *timeline;
+    unsigned timeline_rows;
 };
 
 /* When the load begins and which part of it is measured. */
@@ -100,6 +101,10 @@ void record_received(struct record *r, struct row *row, uint64_t bytes,
 
 void record_failure(struct record *r, struct row *row, enum failure kind,
                     uint64_t now_ns);
+
+/* Forgets what the window had, of the record and of `count` rows: the rounds
+ * before were warm-up. */
+void record_begin_window(struct record *r, struct row *rows, uint32_t count);
 
 /* Adds everything but the timeline. */
 void record_merge(struct record *into, const struct record *from);

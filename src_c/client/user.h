@@ -23,7 +23,8 @@ enum user_state {
 struct user {
     enum user_state state;
     int fd;                    /* the engine's; -1 without a connection */
-    uint32_t who;              /* number among all users of the client */
+    uint32_t who;              /* number among all users of its target */
+    uint32_t target;           /* number of the target */
     uint32_t generation;             /* grows with each connection: events of an
                                   earlier one are recognised and ignored */
     uint32_t asked_here;       /* requests on this connection */

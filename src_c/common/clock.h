@@ -4,6 +4,7 @@
 #define CLOCK_H
 
 #include <stdint.h>
+#include <sys/time.h>
 #include <time.h>
 
 #define NS_PER_S 1000000000ull
@@ -28,6 +29,11 @@ static inline uint64_t clock_thread_cpu_ns(void)
 static inline uint64_t clock_seconds_ns(double s)
 {
     return (uint64_t)(s * (double)NS_PER_S);
+}
+
+static inline uint64_t clock_timeval_ns(struct timeval t)
+{
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_usec * 1000;
 }
 
 static inline struct timespec clock_timespec(uint64_t ns)

@@ -1,0 +1,66 @@
+/* client_slices.h -- targets take turns: slices, rounds, and their rows.
+ *
+ *     round   a slice of every target, in an order shuffled by the seed
+ *     slice   |-- lead-in --|------------ counted ------------|-- drain --|
+ *             begin         begin + lead-in       begin + slice         last
+ *                                                 (the edge)          answer
+ *
+ * From its beginning to its edge the users of one target ask, all others rest;
+ * then nobody begins a request, and the slice ends with the last answer. All
+ * targets are at rest at both ends. With several threads the first one says
+ * whose turn it is, once all have come to rest; they begin and stop by the same
+ * clock. A target that leaves requests unanswered for --drain seconds after the
+ * edge is given up (hung); one whose users are all gone has no more turns.
+ *
+ * What is counted where:
+ *     requests, bytes, seconds, response times: after the lead-in, up to the
+ *     last answer (but at least to the edge). The lead-in ends with requests in
+ *     flight, as the measurement of a plain run begins.
+ *     CPU times, steal, busy: of the whole slice, from rest to rest, since only
+ *     the CPU clock of a server that rests is exact (client_watch.h). CPU per
+ *     request is server_cpu_ns / (lead_in_requests + requests).
+ *
+ * Columns of --slices FILE, a row per slice, written a round at a time:
+ *     round             from 0 on, warm-up included
+ *     counted           1, or 0 for rounds of the warm-up, which totals and
+ *                       histograms leave out
+ *     position          in the round's order, from 0 on
+ *     target            number on the command line, from 0 on
+ *     begin_ns          since the load began, of the slice
+ *     lead_in_requests  answered before the lead-in was over
+ *     seconds           of the counted part
+ *     requests          answered in it
+ *     bytes             received in it
+ *     slice_seconds     of the whole slice, rest to rest
+ *     server_cpu_ns     of the processes of --watch, whole slice; empty without
+ *     rest_cpu_ns       the same, from the end of the target's slice before to
+ *                       the beginning of this one: what it used while resting,
+ *                       and what its clock showed late
+ *     client_cpu_ns     of the client's threads, whole slice
+ *     probed, waiting   requests in flight that were looked at, and those of
+ *                       them whose answer lay unread in the client's socket
+ *     busy_ns           of the cores that client and watched processes may use,
+ *                       with both of them in it; in ticks of 10 ms, whole slice
+ *     steal_ns          taken from these cores by the host; likewise
+ *     errors            failures of connections and answers
+ *     ended             refused, gone or hung: its last slice; else empty
+ * What others used is busy_ns - server_cpu_ns - client_cpu_ns, over rounds.
+ */
+#ifndef CLIENT_SLICES_H
+#define CLIENT_SLICES_H
+
+#include <stdio.h>
+
+#include "client_shared.h"
+
+struct client_thread;
+
+/* The thread that says whose turn it is; `file` may be NULL. Ends the process
+ * with status 1 when there is no memory. */
+void slices_open(const struct client_thread *t, FILE *file);
+void slices_close(void);
+
+/* "refused", "gone", "hung"; "" for none. */
+const char *ended_name(enum ended ended);
+
+#endif

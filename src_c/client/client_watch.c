@@ -1,0 +1,237 @@
+/* client_watch.c -- see client_watch.h. */
+#include "client_watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <dirent.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+
+/* --- processes ---------------------------------------------------------- */
+
+static int64_t ticks_ns(unsigned long long ticks)
+{
+    return (int64_t)(ticks * (NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK)));
+}
+
+/* The start of a file, as text; false when it cannot be read. */
+static bool read_text(const char *path, char *text, size_t bytes)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t n = read(fd, text, bytes - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return n >= 0;
+}
+
+/* Fields 16 and 17, behind a name in brackets that may hold anything. */
+static int64_t read_children_ns(pid_t pid)
+{
+    char path[64], text[1024];
+    unsigned long long user, system;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (!read_text(path, text, sizeof text))
+        return -1;
+    const char *name_end = strrchr(text, ')');
+    if (!name_end || sscanf(name_end + 1,
+                            " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u "
+                            "%*u %llu %llu", &user, &system) != 2)
+        return -1;
+    return ticks_ns(user) + ticks_ns(system);
+}
+
+/* False when the process is gone. */
+static bool read_clock(clockid_t clock, int64_t *ns)
+{
+    struct timespec time;
+    if (clock_gettime(clock, &time) < 0)
+        return false;
+    *ns = (int64_t)time.tv_sec * (int64_t)NS_PER_S + time.tv_nsec;
+    return true;
+}
+
+bool watch_exists(pid_t pid)
+{
+    clockid_t clock;
+    return clock_getcpuclockid(pid, &clock) == 0;
+}
+
+static struct watched *find(struct watch *watch, pid_t pid)
+{
+    for (unsigned i = 0; i < watch->count; i++)
+        if (watch->processes[i].pid == pid && !watch->processes[i].ended)
+            return &watch->processes[i];
+    return NULL;
+}
+
+static bool grow(struct watch *watch)
+{
+    unsigned capacity = watch->capacity ? 2 * watch->capacity : 16;
+    void *more = realloc(watch->processes,
+                         capacity * sizeof *watch->processes);
+    if (!more)
+        return false;
+    watch->processes = more;
+    watch->capacity = capacity;
+    return true;
+}
+
+/* A process that is gone before its clock is read is not added. */
+static bool add(struct watch *watch, pid_t pid, bool root)
+{
+    struct watched process = {.pid = pid, .root = root, .parent = root};
+    if (find(watch, pid) || clock_getcpuclockid(pid, &process.clock)
+        || !read_clock(process.clock, &process.cpu_ns))
+        return true;
+    if (watch->count == watch->capacity && !grow(watch))
+        return false;
+    watch->processes[watch->count++] = process;
+    return true;
+}
+
+/* Adds the children of one thread; returns how many it has, -1: no memory. */
+static int add_children(struct watch *watch, pid_t pid, const char *thread)
+{
+    char path[320];
+    int found = 0, child;
+    snprintf(path, sizeof path, "/proc/%d/task/%s/children", (int)pid, thread);
+    FILE *file = fopen(path, "re");
+    while (file && fscanf(file, "%d", &child) == 1) {
+        found++;
+        if (!add(watch, child, false))
+            found = INT32_MIN;
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+static bool add_all_children(struct watch *watch, unsigned i)
+{
+    char path[64];
+    int found = 0, more;
+    pid_t pid = watch->processes[i].pid;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *e; tasks && (e = readdir(tasks)) && found >= 0;)
+        if (e->d_name[0] != '.') {
+            more = add_children(watch, pid, e->d_name);
+            found = more < 0 ? more : found + more;
+        }
+    if (tasks)
+        closedir(tasks);
+    watch->processes[i].parent |= found > 0;
+    return found >= 0;
+}
+
+bool watch_make(struct watch *watch, const pid_t *pids, unsigned count)
+{
+    *watch = (struct watch){0};
+    for (unsigned i = 0; i < count; i++)
+        if (!add(watch, pids[i], true))
+            return false;
+    for (unsigned i = 0; i < watch->count; i++)
+        if (!add_all_children(watch, i))
+            return false;
+    return true;
+}
+
+static void add_new_children(struct watch *watch)
+{
+    char thread[16];
+    for (unsigned i = 0; i < watch->count; i++) {
+        const struct watched *process = &watch->processes[i];
+        if (process->ended || !process->parent)
+            continue;
+        snprintf(thread, sizeof thread, "%d", (int)process->pid);
+        add_children(watch, process->pid, thread);
+    }
+}
+
+/* Reads a process anew; adds to *ended what it had used if it is gone, and to
+ * *waited by how much the time of its children that were waited for grew. */
+static void update(struct watch *watch, struct watched *process,
+                   int64_t *ended, int64_t *waited)
+{
+    if (!read_clock(process->clock, &process->cpu_ns)) {
+        process->ended = true;
+        *(process->root ? &watch->ended_ns : ended) += process->cpu_ns;
+        return;
+    }
+    int64_t children = process->parent ? read_children_ns(process->pid) : -1;
+    if (children >= 0) {
+        *waited += children - process->children_ns;
+        process->children_ns = children;
+    }
+}
+
+/* Children that ended stand in a parent's time now, or else in nobody's: then
+ * their last reading stays. Both are compared with two ticks to spare. */
+int64_t watch_cpu_ns(struct watch *watch)
+{
+    int64_t sum = 0, ended = 0, waited = 0;
+    add_new_children(watch);
+    for (unsigned i = 0; i < watch->count; i++)
+        if (!watch->processes[i].ended)
+            update(watch, &watch->processes[i], &ended, &waited);
+    if (ended > waited + ticks_ns(2))
+        watch->ended_ns += ended - (waited > 0 ? waited : 0);
+    for (unsigned i = 0; i < watch->count; i++) {
+        const struct watched *process = &watch->processes[i];
+        sum += process->children_ns + (process->ended ? 0 : process->cpu_ns);
+    }
+    return sum + watch->ended_ns;
+}
+
+/* --- cores -------------------------------------------------------------- */
+
+struct cores { cpu_set_t set; };
+
+void cores_add(struct cores *cores, pid_t pid)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(pid, sizeof set, &set) == 0)
+        CPU_OR(&cores->set, &cores->set, &set);
+}
+
+struct cores *cores_make(void)
+{
+    struct cores *cores = calloc(1, sizeof *cores);
+    if (cores)
+        cores_add(cores, 0);
+    return cores;
+}
+
+/* user nice system idle iowait irq softirq steal; guests are within user. */
+static void add_core(const struct cores *cores, const char *line,
+                     struct cores_time *sum)
+{
+    int core;
+    unsigned long long t[8];
+    if (sscanf(line, "cpu%d %llu %llu %llu %llu %llu %llu %llu %llu", &core,
+               &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]) != 9
+        || core >= CPU_SETSIZE || !CPU_ISSET((size_t)core, &cores->set))
+        return;
+    sum->busy_ns += ticks_ns(t[0] + t[1] + t[2] + t[5] + t[6]);
+    sum->steal_ns += ticks_ns(t[7]);
+}
+
+struct cores_time cores_read(const struct cores *cores)
+{
+    struct cores_time sum = {0};
+    char line[512];
+    FILE *file = fopen("/proc/stat", "re");
+    while (file && fgets(line, sizeof line, file)
+           && strncmp(line, "cpu", 3) == 0)
+        add_core(cores, line, &sum);
+    if (file)
+        fclose(file);
+    return sum;
+}

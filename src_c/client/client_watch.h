@@ -1,0 +1,62 @@
+/* client_watch.h -- CPU time of a server's processes, read from outside.
+ *
+ * clock_getcpuclockid(3) names the CPU clock of another process: nanoseconds,
+ * of all its threads, ended ones as well. A family is the processes that were
+ * named and their descendants, found in /proc/PID/task/TID/children (Linux 4.2,
+ * CONFIG_PROC_CHILDREN): of all threads at first, later of the main thread of
+ * each process that is known to have children. What children used that have
+ * ended and were waited for is in their parent's cutime and cstime
+ * (/proc/PID/stat), in ticks of 10 ms; where a parent ignores SIGCHLD they are
+ * in nobody's, and the last reading of the child's own clock is kept.
+ *
+ * The clock of a thread that is running on another core is brought up to date
+ * at the tick (1 to 10 ms) and when it stops running. So a reading is exact for
+ * a server that rests, and late by up to a tick for one that does not.
+ */
+#ifndef CLIENT_WATCH_H
+#define CLIENT_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+struct watched {
+    pid_t pid;
+    clockid_t clock;
+    bool root;                             /* was named */
+    bool parent;                           /* may have children */
+    bool ended;
+    int64_t cpu_ns;                        /* the last reading */
+    int64_t children_ns;                   /* of those waited for */
+};
+
+struct watch {
+    struct watched *processes;
+    unsigned count, capacity;
+    int64_t ended_ns;                      /* of roots, and of lost children */
+};
+
+/* Whether there is such a process. */
+bool watch_exists(pid_t pid);
+
+/* The families of these processes. False when there is no memory. */
+bool watch_make(struct watch *watch, const pid_t *pids, unsigned count);
+
+/* Nanoseconds of CPU time that the families used up to now. */
+int64_t watch_cpu_ns(struct watch *watch);
+
+/* Time of the cores that the client and the watched may use, since boot; both
+ * in ticks of 10 ms, from /proc/stat. */
+struct cores_time { int64_t busy_ns, steal_ns; };
+
+struct cores;                              /* a set of them */
+
+/* Those that this process may use and `pids` may; NULL: no memory. */
+struct cores *cores_make(void);
+void cores_add(struct cores *cores, pid_t pid);
+
+/* Zeros where /proc/stat cannot be read. */
+struct cores_time cores_read(const struct cores *cores);
+
+#endif

@@ -1,0 +1,335 @@
+"""Several targets in turns: slices, rounds, whose turn it is, what is counted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import statistics
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.client.harness import Seen, echo, errors, rows, serving, started, wait_for
+
+SLICE_S = 0.02
+
+
+def turns(program: Path, ports: list[int], *flags: object, status: int = 0) -> dict:
+    """Run the client on several targets and return its result."""
+    done = run(program, ports, *flags)
+    assert done.returncode == status, done.stderr
+    return json.loads(done.stdout)
+
+
+def run(
+    program: Path, ports: list[int], *flags: object
+) -> subprocess.CompletedProcess[str]:
+    """Run the client on several targets, with slices of 20 ms unless said else."""
+    words = [*map(str, flags)]
+    if "--slice" not in words:
+        words += ["--slice", f"{SLICE_S * 1000:g}ms"]
+    targets = [f"127.0.0.1:{port}" for port in ports]
+    return subprocess.run(
+        [program, *targets, *words], capture_output=True, text=True, timeout=60
+    )
+
+
+@contextlib.contextmanager
+def servers(
+    program: Path, count: int, *flags: str
+) -> Iterator[tuple[list[subprocess.Popen], list[int]]]:
+    """Start so many servers; give their processes and ports."""
+    with contextlib.ExitStack() as stack:
+        both = [
+            stack.enter_context(started(program, *(flags or ("epoll",))))
+            for _ in range(count)
+        ]
+        yield [process for process, _ in both], [port for _, port in both]
+
+
+def of_target(found: list[dict[str, str]], target: int) -> list[dict[str, str]]:
+    """Select the counted slices of one target."""
+    return [r for r in found if r["target"] == str(target) and r["counted"] == "1"]
+
+
+def total(found: list[dict[str, str]], column: str) -> float:
+    """Sum a column."""
+    return sum(float(row[column]) for row in found)
+
+
+@pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
+def test_slices_add_up_to_the_totals(
+    client_program: Path,
+    server_program: Path,
+    engine: list[str],
+    more: list[object],
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "slices.csv"
+    with servers(server_program, 3) as (_, ports):
+        flags = ["--connections", 10, "--duration", 0.5, "--warmup", 0.2]
+        result = turns(client_program, ports, *flags, *engine, *more, "--slices", path)
+    found = rows(path)
+    assert result["rounds"] >= 2
+    assert result["warmup_rounds"] >= 1
+    assert result["stop"] == "duration"
+    for number, target in enumerate(result["targets"]):
+        mine = of_target(found, number)
+        assert len(mine) == result["rounds"] == target["slices"]["counted"]
+        assert total(mine, "requests") == target["window"]["requests"] > 0
+        assert total(mine, "bytes") == target["window"]["bytes"]
+        assert target["response"]["n"] == target["window"]["requests"]
+        assert total(mine, "seconds") == pytest.approx(target["window"]["seconds"])
+        assert total(mine, "lead_in_requests") == target["slices"]["lead_in_requests"]
+        every = [row for row in found if row["target"] == str(number)]
+        counted = total(every, "requests") + total(every, "lead_in_requests")
+        assert counted == target["requests"]["completed"]
+        assert not errors(target)
+        assert target["connections"]["surviving"] == 10
+        for row in mine:
+            assert float(row["seconds"]) >= SLICE_S - 0.001 - 1e-6
+            assert float(row["slice_seconds"]) >= SLICE_S
+
+
+def test_every_round_has_each_target_once(
+    client_program: Path, server_program: Path, tmp_path: Path
+) -> None:
+    """Orders are shuffled by the seed: equal for one seed, different for two."""
+    orders = []
+    with servers(server_program, 3) as (_, ports):
+        for seed in (1, 1, 2):
+            path = tmp_path / "slices.csv"
+            flags = ["--duration", 1.2, "--warmup", 0, "--seed", seed]
+            turns(client_program, ports, *flags, "--slices", path)
+            rounds = defaultdict(list)
+            for row in rows(path):
+                assert int(row["position"]) == len(rounds[row["round"]])
+                rounds[row["round"]].append(row["target"])
+            orders.append(list(map(tuple, rounds.values())))
+    assert all(sorted(order) == ["0", "1", "2"] for run in orders for order in run)
+    few = min(map(len, orders))
+    assert few > 5
+    assert orders[0][:few] == orders[1][:few]
+    assert orders[0][:few] != orders[2][:few]
+    assert len(set(orders[0])) > 2
+
+
+def test_one_asks_while_the_others_rest(client_program: Path, tmp_path: Path) -> None:
+    """No request reaches a server outside of its slices."""
+    stamps: dict[int, list[float]] = defaultdict(list)
+
+    def stamp(connection: socket.socket, seen: Seen) -> None:
+        while data := connection.recv(65536):
+            stamps[seen.port].append(time.clock_gettime(time.CLOCK_MONOTONIC))
+            connection.sendall(data)
+
+    with serving(stamp) as a, serving(stamp) as b:
+        path = tmp_path / "slices.csv"
+        flags = ["--connections", 2, "--duration", 0.6, "--warmup", 0]
+        turns(client_program, [a.port, b.port], *flags, "--slices", path)
+    spans = [
+        [
+            (int(row["begin_ns"]) / 1e9, float(row["slice_seconds"]))
+            for row in of_target(rows(path), number)
+        ]
+        for number in (0, 1)
+    ]
+    for port, mine, others in ((a.port, *spans), (b.port, *spans[::-1])):
+        assert len(stamps[port]) > 50
+        first = min(stamps[port]) - min(begin for begin, _ in mine)
+        for moment in stamps[port]:
+            at = moment - first
+            assert not any(
+                begin + 0.001 < at < begin + width - 0.001 for begin, width in others
+            )
+
+
+@pytest.mark.parametrize("lead_in", ["0", "5ms"])
+def test_the_lead_in_is_counted_apart(
+    client_program: Path, server_program: Path, lead_in: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "slices.csv"
+    with servers(server_program, 2) as (_, ports):
+        flags = ["--duration", 0.8, "--warmup", 0, "--lead-in", lead_in]
+        result = turns(client_program, ports, *flags, "--slices", path)
+    mine = of_target(rows(path), 0)
+    if lead_in == "0":
+        assert total(mine, "lead_in_requests") == 0
+        return
+    share = total(mine, "lead_in_requests") / (
+        total(mine, "lead_in_requests") + total(mine, "requests")
+    )
+    assert 0.1 < share < 0.4
+    assert result["lead_in_s"] == 0.005
+    for row in mine:
+        whole, counted = float(row["slice_seconds"]), float(row["seconds"])
+        assert whole - counted == pytest.approx(0.005, abs=1e-6)
+
+
+@pytest.mark.serial
+def test_equal_servers_get_equal_figures(
+    client_program: Path, server_program: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "slices.csv"
+    with servers(server_program, 2) as (processes, ports):
+        watch = [w for p in processes for w in ("--watch", p.pid)]
+        flags = ["--connections", 20, "--duration", 4, "--warmup", 1, *watch]
+        turns(client_program, ports, *flags, "--slices", path)
+    a, b = (of_target(rows(path), number) for number in (0, 1))
+
+    def rate(row: dict[str, str]) -> float:
+        return int(row["requests"]) / float(row["seconds"])
+
+    def cpu(row: dict[str, str]) -> float:
+        requests = int(row["requests"]) + int(row["lead_in_requests"])
+        return int(row["server_cpu_ns"]) / requests
+
+    assert len(a) > 30
+    for cost, within in ((rate, 0.2), (cpu, 0.1)):
+        pairs = [cost(x) / cost(y) for x, y in zip(a, b, strict=True)]
+        assert statistics.median(pairs) == pytest.approx(1, abs=within)
+
+
+@pytest.mark.parametrize("model", ["epoll", "thread", "prefork", "uring"])
+def test_cpu_time_agrees_with_another_way_to_read_it(
+    client_program: Path, server_program: Path, model: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "slices.csv"
+    with servers(server_program, 2, model) as (processes, ports):
+        families = [psutil.Process(process.pid) for process in processes]
+        before = [cpu_s(family) for family in families]
+        members = 1 + len(families[0].children())
+        watch = [w for p in processes for w in ("--watch", p.pid)]
+        flags = ["--connections", 4, "--duration", 1, "--warmup", 0, *watch]
+        turns(client_program, ports, *flags, "--slices", path)
+        used = [
+            cpu_s(family) - was for family, was in zip(families, before, strict=True)
+        ]
+    for number, seconds in enumerate(used):
+        mine = of_target(rows(path), number)
+        clocks = total(mine, "server_cpu_ns") + total(mine, "rest_cpu_ns")
+        assert clocks / 1e9 == pytest.approx(
+            seconds, rel=0.05, abs=0.02 * members + 0.02
+        )
+
+
+def cpu_s(process: psutil.Process) -> float:
+    """Read the time of a process and its children, as /proc/PID/stat has it."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        family = [process, *process.children(recursive=True)]
+        return sum(sum(p.cpu_times()[:2]) for p in family)
+    return 0.0
+
+
+def test_children_that_ended_keep_their_time(
+    client_program: Path, server_program: Path, tmp_path: Path
+) -> None:
+    """A child per connection, a connection per request: they are gone at the end."""
+    path = tmp_path / "slices.csv"
+    with servers(server_program, 2, "fork") as (processes, ports):
+        watch = [w for p in processes for w in ("--watch", p.pid)]
+        flags = ["--connections", 4, "--requests-per-connection", 1, "--duration", 1]
+        turns(client_program, ports, *flags, *watch, "--slices", path)
+        times = [psutil.Process(process.pid).cpu_times() for process in processes]
+    for number, time_s in enumerate(times):
+        every = [row for row in rows(path) if row["target"] == str(number)]
+        clocks = total(every, "server_cpu_ns") + total(every, "rest_cpu_ns")
+        assert time_s.children_user + time_s.children_system > 0.05
+        assert clocks / 1e9 == pytest.approx(sum(time_s[:4]), rel=0.1, abs=0.05)
+
+
+@pytest.mark.parametrize("more", [[], ["--threads", 2]])
+def test_a_target_that_dies_ends_its_own_slices(
+    client_program: Path,
+    server_program: Path,
+    engine: list[str],
+    more: list[object],
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "slices.csv"
+    with servers(server_program, 2) as (processes, ports):
+        targets = [f"127.0.0.1:{port}" for port in ports]
+        flags = ["--connections", "6", "--duration", "1.2", "--slice", "20ms"]
+        flags += ["--slices", str(path), "--watch", str(processes[0].pid)]
+        with subprocess.Popen(
+            [client_program, *targets, *flags, *engine, *map(str, more)],
+            stdout=subprocess.PIPE,
+        ) as client:
+            wait_for(lambda: path.exists() and path.read_text().count("\n") > 10)
+            processes[1].kill()
+            result = json.loads(client.stdout.read())
+    alive, dead = result["targets"]
+    assert client.returncode == 0
+    assert result["stop"] == alive["stop"] == "duration"
+    assert not errors(alive)
+    assert alive["slices"]["ended_early"] is None
+    assert dead["stop"] == "server_gone"
+    assert sum(errors(dead).values()) == 6
+    ended = dead["slices"]["ended_early"]
+    assert ended["reason"] == "gone"
+    found = rows(path)
+    last = [row for row in found if row["target"] == "1"][-1]
+    assert ended["round"] - int(last["round"]) in (0, 1)
+    assert int(found[-1]["round"]) > ended["round"] + 3
+    assert found[-1]["target"] == "0"
+
+
+@pytest.mark.parametrize("more", [[], ["--threads", 2]])
+def test_a_target_that_hangs_is_given_up(
+    client_program: Path, engine: list[str], more: list[object], tmp_path: Path
+) -> None:
+    """It answers 40 requests and then keeps silent, its connections open."""
+    path = tmp_path / "slices.csv"
+
+    def mute(connection: socket.socket, seen: Seen) -> None:
+        while data := connection.recv(65536):
+            seen.count(data)
+            if seen.bytes_in < 40 * 64:
+                connection.sendall(data)
+
+    with serving(echo) as well, serving(mute) as hung:
+        flags = ["--connections", 4, "--duration", 1, "--drain", 0.3, "--warmup", 0]
+        result = turns(
+            client_program, [well.port, hung.port], *flags, *engine, *more,
+            "--slices", path,
+        )  # fmt: skip
+    alive, dead = result["targets"]
+    assert not errors(alive)
+    assert alive["stop"] == "duration"
+    assert dead["slices"]["ended_early"] == {"round": 0, "reason": "hung"}
+    assert errors(dead) == {"timeout": 4}
+    assert dead["connections"]["surviving"] == 0
+    mine = [row for row in rows(path) if row["target"] == "1"]
+    assert [row["ended"] for row in mine] == ["hung"]
+    assert alive["slices"]["counted"] > 10
+
+
+def test_a_target_that_refuses_is_reported(
+    client_program: Path, server_program: Path, engine: list[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        closed = listener.getsockname()[1]
+    with servers(server_program, 1) as (_, ports):
+        flags = ["--connections", 3, "--duration", 0.3]
+        result = turns(client_program, [closed, ports[0]], *flags, *engine)
+    refused, served = result["targets"]
+    assert refused["slices"]["ended_early"] == {"round": 0, "reason": "refused"}
+    assert errors(refused) == {"connect_refused": 3}
+    assert refused["window"]["requests"] == 0
+    assert refused["stop"] == "server_gone"
+    assert served["window"]["requests"] > 100
+    assert served["slices"]["ended_early"] is None
+
+
+def test_nobody_there_is_a_result(client_program: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        closed = listener.getsockname()[1]
+    result = turns(client_program, [closed, closed])
+    assert result["stop"] == "server_gone"
+    assert result["rounds"] == 0
