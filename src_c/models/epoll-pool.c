@@ -22,16 +22,18 @@
 
 #include "blocking/threads.h"
 #include "blocking/workers.h"
+#include "common/clock.h"
 #include "common/epoll_ns.h"
 #include "reactor/reactor.h"
 #include "server/net.h"
 
-enum { EVENTS = 8 };
+enum { EVENTS = 8, SWEEP_NS = 20000000 };
 
 struct pool {
     int epoll_fd;
     struct client_list clients;
     _Atomic unsigned untold;    /* workers that have not seen the stop */
+    uint64_t swept_ns;          /* worker 0's: the last client_list_cut() */
     unsigned made;
     struct loop *loops[];       /* of each worker */
 };
@@ -103,13 +105,28 @@ static const struct poller epoll_pool_poller = {
     .drop = epoll_pool_drop,
 };
 
+/* With --timeout-…, worker 0 looks at all clients every SWEEP_NS. */
+static int64_t epoll_pool_timeout_ns(struct loop *loop)
+{
+    const struct pool_worker *self = loop->state;
+    int64_t timeout_ns = reactor_timeout_ns(loop);
+    if (!loop->timed || loop != self->pool->loops[0])
+        return timeout_ns;
+    uint64_t now = clock_now_ns();
+    if (now - self->pool->swept_ns >= SWEEP_NS) {
+        client_list_cut(loop->clients, now);
+        self->pool->swept_ns = now;
+    }
+    return timeout_ns < 0 || timeout_ns > SWEEP_NS ? SWEEP_NS : timeout_ns;
+}
+
 /* Waits on the shared set; or, with connections to Redis, on a set of one's own
  * which holds the shared one: an entry without a source. `events` has room for
  * 2 * EVENTS. */
 static int epoll_pool_wait(struct loop *loop, struct epoll_event *events)
 {
     const struct pool_worker *self = loop->state;
-    int64_t timeout_ns = reactor_timeout_ns(loop);
+    int64_t timeout_ns = epoll_pool_timeout_ns(loop);
     int shared_fd = self->pool->epoll_fd;
     if (self->redis_conns == 0)
         return epoll_wait_ns(shared_fd, events, EVENTS, timeout_ns);
@@ -140,13 +157,19 @@ static void epoll_pool_accept(struct loop *loop, struct source *listener)
         epoll_pool_change(loop, listener);
 }
 
-/* The client is this thread's until serve_client() arms it again. */
+/* The client is this thread's until it is armed again. */
 static void epoll_pool_client(struct loop *loop, struct source *source,
                               unsigned ready)
 {
+    struct client *client = (struct client *)source;
+    uint64_t now = loop->timed ? clock_now_ns() : 0;
     source->interest = 0;
-    conn_move(&((struct client *)source)->conn, &loop->worker);
-    serve_client(loop, source, ready);
+    client->limit = LIMIT_NONE;
+    conn_move(&client->conn, &loop->worker);
+    if (conn_deadline_ns(&client->conn) <= now)
+        client_timer(loop, client, now);
+    else
+        serve_client(loop, source, ready);
 }
 
 static void epoll_pool_serve(struct loop *loop)
@@ -209,6 +232,7 @@ static struct loop *pool_worker_new(struct server *server, struct pool *pool,
         return NULL;
     }
     loop->clients = &pool->clients;
+    loop->shared = true;
     if (pool_worker_open(self))
         return loop;
     pool_worker_free(loop);

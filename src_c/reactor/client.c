@@ -73,6 +73,22 @@ static void client_list_remove(struct client_list *list, struct client *client)
     pthread_mutex_unlock(&list->lock);
 }
 
+/* Bit 0 of a limit: the client waits to be sent to, not for what it sends. */
+enum { LIMIT_SEND = 1 };
+
+void client_list_cut(struct client_list *list, uint64_t now_ns)
+{
+    pthread_mutex_lock(&list->lock);
+    for (struct node *at = list->clients.after; at != &list->clients;
+         at = at->after) {
+        struct client *client = OWNER_OF(at, struct client, open);
+        uint64_t limit = client->limit;
+        if (limit <= now_ns)
+            shutdown(client->conn.fd, limit & LIMIT_SEND ? SHUT_RDWR : SHUT_RD);
+    }
+    pthread_mutex_unlock(&list->lock);
+}
+
 void client_add(struct loop *loop, int fd, const struct sockaddr_in6 *peer)
 {
     struct server *server = loop->worker.server;
@@ -88,13 +104,16 @@ void client_add(struct loop *loop, int fd, const struct sockaddr_in6 *peer)
     struct client *client = OWNER_OF(conn, struct client, conn);
     client->source = (struct source){
         .fd = fd, .kind = SOURCE_CLIENT, .interest = READY_IN};
+    if (loop->timed) /* an event at once: client_limit() */
+        client->source.interest |= READY_OUT;
+    client->limit = LIMIT_NONE;
     redis_request_init(&client->redis, conn);
     client_list_add(loop->clients, client);
     if (loop->poller->add(loop, &client->source))
         return; /* from here on the client may be another thread's */
     conn_failed(conn, errno);
-    conn_close(conn);
     client_list_remove(loop->clients, client);
+    conn_close(conn);
     loop->closed_count++;
     conn_free(conn, client_extra);
 }
@@ -104,8 +123,8 @@ void client_close(struct loop *loop, struct client *client)
     timers_cancel(&loop->timers, &client->timer);
     redis_async_cancel(&loop->redis, &client->redis);
     loop_drop(loop, &client->source);
-    conn_close(&client->conn);
     client_list_remove(loop->clients, client);
+    conn_close(&client->conn);
     loop->closed_count++;
     client->source.next = loop->closed;
     loop->closed = &client->source;
@@ -162,30 +181,54 @@ static bool client_save_output(struct loop *loop, struct client *client)
     return false;
 }
 
+/* Returns false when memory is out, and it is closed. */
+static bool client_set_timer(struct loop *loop, struct client *client,
+                             uint64_t at_ns)
+{
+    timers_cancel(&loop->timers, &client->timer);
+    if (timers_set(&loop->timers, &client->timer, at_ns))
+        return true;
+    conn_failed(&client->conn, ENOMEM);
+    client_close(loop, client);
+    return false;
+}
+
+/* With --timeout-…, a wait ends at the connection's deadline. That moves with
+ * each request, the timer does not: one that expires too early is set anew, so
+ * that a request costs no work on the heap. Returns false when it is closed. */
+static bool client_limit(struct loop *loop, struct client *client,
+                         uint8_t ready)
+{
+    uint64_t deadline_ns = conn_deadline_ns(&client->conn);
+    if (loop->shared) {
+        deadline_ns &= ~(uint64_t)LIMIT_SEND;
+        client->limit = deadline_ns | (ready == READY_OUT ? LIMIT_SEND : 0u);
+        return true;
+    }
+    bool early = timer_is_set(&client->timer) &&
+                 client->timer.at_ns <= deadline_ns;
+    return early || deadline_ns == UINT64_MAX ||
+           client_set_timer(loop, client, deadline_ns);
+}
+
 static void client_wait(struct loop *loop, struct client *client,
                         uint8_t ready)
 {
-    if (client_save_output(loop, client))
+    if (!client_save_output(loop, client))
+        return;
+    if (!loop->timed || client_limit(loop, client, ready))
         loop_watch(loop, &client->source, ready);
 }
 
 static void client_sleep(struct loop *loop, struct client *client)
 {
-    if (timers_set(&loop->timers, &client->timer, client->conn.wake_ns))
-        return;
-    conn_failed(&client->conn, ENOMEM);
-    client_close(loop, client);
+    client_set_timer(loop, client, client->conn.wake_ns);
 }
 
 static void client_ask(struct loop *loop, struct client *client)
 {
-    uint64_t deadline_ns = clock_now_ns() + REDIS_TIMEOUT_NS;
-    if (timers_set(&loop->timers, &client->timer, deadline_ns)) {
+    if (client_set_timer(loop, client, clock_now_ns() + REDIS_TIMEOUT_NS))
         redis_async_begin(&loop->redis, &client->redis);
-        return;
-    }
-    conn_failed(&client->conn, ENOMEM);
-    client_close(loop, client);
 }
 
 /* Its quota is used up: it goes on at the end of this round. */
@@ -239,6 +282,22 @@ void client_advance(struct loop *loop, struct client *client, enum want want)
         }
     }
     client_leave(loop, client, want);
+}
+
+void client_timer(struct loop *loop, struct client *client, uint64_t now_ns)
+{
+    struct conn *conn = &client->conn;
+    enum want want = (enum want)conn->want;
+    if (want == WANT_SLEEP)
+        client_advance(loop, client, conn_woken(conn));
+    else if (want == WANT_ASK)
+        redis_async_timed_out(&loop->redis, &client->redis);
+    else if (client->source.deferred)
+        return; /* the next wait sets it anew */
+    else if (conn_deadline_ns(conn) <= now_ns)
+        client_advance(loop, client, conn_timed_out(conn));
+    else
+        client_wait(loop, client, want == WANT_READ ? READY_IN : READY_OUT);
 }
 
 /* An event for a client that waits for a timer or for Redis, not for it. */

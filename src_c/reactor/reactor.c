@@ -97,13 +97,8 @@ void run_timers(struct loop *loop)
     if (loop->timers.count == 0)
         return;
     uint64_t now = clock_now_ns();
-    for (struct timer *t; (t = timers_due(&loop->timers, now));) {
-        struct client *client = OWNER_OF(t, struct client, timer);
-        if (client->conn.want == WANT_ASK)
-            redis_async_timed_out(&loop->redis, &client->redis);
-        else
-            client_advance(loop, client, conn_woken(&client->conn));
-    }
+    for (struct timer *t; (t = timers_due(&loop->timers, now));)
+        client_timer(loop, OWNER_OF(t, struct client, timer), now);
 }
 
 static void run_deferred(struct loop *loop)
@@ -149,6 +144,7 @@ struct loop *loop_new(struct server *server, unsigned index,
     loop->worker = (struct worker){server, index, {0}};
     loop->poller = poller;
     loop->state = state;
+    loop->timed = server->options.timed;
     loop->clients = &loop->own;
     client_list_init(&loop->own);
     reactor_redis_init(loop);

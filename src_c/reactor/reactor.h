@@ -73,8 +73,15 @@ struct client_list {
     struct node clients;
 };
 
+#define LIMIT_NONE UINT64_MAX
+
 void client_list_init(struct client_list *list);
 void client_list_destroy(struct client_list *list);
+
+/* With --timeout-…, for loops that share clients, where no loop has a timer for
+ * a client that any of them may be serving: shuts down those that have waited
+ * for too long. That is an event, and the loop which takes it cuts them. */
+void client_list_cut(struct client_list *list, uint64_t now_ns);
 
 struct loop {
     struct worker worker;        /* first: a client's conn.worker is its loop */
@@ -90,6 +97,8 @@ struct loop {
     struct source *deferred;     /* clients that have had their quota */
     struct client_list *clients; /* by default its own */
     struct client_list own;
+    bool shared;                 /* `clients` are served by several loops */
+    bool timed;                  /* --timeout-… was given */
     struct redis_async redis;
     struct source redis_sources[REDIS_CONNS];
     char in[CONN_CHUNK];
@@ -99,6 +108,7 @@ struct loop {
 struct client {
     struct source source;
     struct timer timer;
+    _Atomic uint64_t limit;  /* with loop->shared: see client_list_cut() */
     struct node open;       /* in loop->clients */
     struct redis_request redis;
     struct conn conn;
@@ -123,7 +133,8 @@ void serve_client(struct loop *loop, struct source *source, unsigned ready);
 /* Any other source is ready: the stop, Redis, a handover. */
 void serve_other(struct loop *loop, struct source *source);
 
-/* Goes on with clients whose sleep is over, or which Redis kept waiting. */
+/* Goes on with clients whose sleep is over or which Redis kept waiting, and
+ * cuts those that have taken longer than --timeout-… allows. */
 void run_timers(struct loop *loop);
 
 /* After all events: clients that were deferred, clients that wait for Redis;
@@ -169,6 +180,9 @@ void client_free(struct source *source);
 
 /* Fulfils what the client wants, as far as that is possible now. */
 void client_advance(struct loop *loop, struct client *client, enum want want);
+
+/* The client's timer has expired, and is not set any more. */
+void client_timer(struct loop *loop, struct client *client, uint64_t now_ns);
 
 /* What a source waits for from now on; the end of its watch. */
 void loop_watch(struct loop *loop, struct source *source, uint8_t interest);

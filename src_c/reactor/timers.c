@@ -1,42 +1,42 @@
-/* timers.c -- see timers.h. Each timer knows its place in the heap, so that
+/* timers.c -- see timers.h. Each timer knows its index in the heap, so that
  * cancelling it costs no search. */
 #include "timers.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-static void put(struct timers *t, size_t place, struct timer *timer)
+static void put(struct timers *t, size_t index, struct timer *timer)
 {
-    t->heap[place - 1] = timer;
-    timer->place = place;
+    t->heap[index - 1] = timer;
+    timer->heap_index = index;
 }
 
-static struct timer *at(const struct timers *t, size_t place)
+static struct timer *at(const struct timers *t, size_t index)
 {
-    return t->heap[place - 1];
+    return t->heap[index - 1];
 }
 
 static void rise(struct timers *t, struct timer *timer)
 {
-    size_t place = timer->place;
-    while (place > 1 && at(t, place / 2)->at_ns > timer->at_ns) {
-        put(t, place, at(t, place / 2));
-        place /= 2;
+    size_t index = timer->heap_index;
+    while (index > 1 && at(t, index / 2)->at_ns > timer->at_ns) {
+        put(t, index, at(t, index / 2));
+        index /= 2;
     }
-    put(t, place, timer);
+    put(t, index, timer);
 }
 
 static void sink(struct timers *t, struct timer *timer)
 {
-    size_t place = timer->place;
-    for (size_t child; (child = place * 2) <= t->count; place = child) {
+    size_t index = timer->heap_index;
+    for (size_t child; (child = index * 2) <= t->count; index = child) {
         if (child < t->count && at(t, child + 1)->at_ns < at(t, child)->at_ns)
             child++;
         if (at(t, child)->at_ns >= timer->at_ns)
             break;
-        put(t, place, at(t, child));
+        put(t, index, at(t, child));
     }
-    put(t, place, timer);
+    put(t, index, timer);
 }
 
 static bool grow(struct timers *t)
@@ -52,7 +52,7 @@ static bool grow(struct timers *t)
 
 bool timers_set(struct timers *t, struct timer *timer, uint64_t at_ns)
 {
-    assert(timer->place == 0);
+    assert(timer->heap_index == 0);
     if (t->count == t->capacity && !grow(t))
         return false;
     timer->at_ns = at_ns;
@@ -63,14 +63,14 @@ bool timers_set(struct timers *t, struct timer *timer, uint64_t at_ns)
 
 void timers_cancel(struct timers *t, struct timer *timer)
 {
-    size_t place = timer->place;
-    if (place == 0)
+    size_t index = timer->heap_index;
+    if (index == 0)
         return;
     struct timer *last = at(t, t->count--);
-    timer->place = 0;
+    timer->heap_index = 0;
     if (last == timer)
         return;
-    put(t, place, last);
+    put(t, index, last);
     rise(t, last);
     sink(t, last);
 }

@@ -9,13 +9,18 @@
 
 struct timer {
     uint64_t at_ns;
-    size_t place;      /* 1-based index in the heap; 0: not set */
+    size_t heap_index; /* from 1; 0: not set */
 };
 
 struct timers {
     struct timer **heap;
     size_t count, capacity;
 };
+
+static inline bool timer_is_set(const struct timer *timer)
+{
+    return timer->heap_index != 0;
+}
 
 /* Sets a timer that is not set. Returns false when memory is out. */
 bool timers_set(struct timers *timers, struct timer *timer, uint64_t at_ns);
