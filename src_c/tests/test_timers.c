@@ -13,7 +13,7 @@ static struct timer *earliest(void)
 {
     struct timer *found = NULL;
     for (struct timer *t = all; t < all + TIMERS; t++)
-        if (t->place && (!found || t->at_ns < found->at_ns))
+        if (t->heap_index && (!found || t->at_ns < found->at_ns))
             found = t;
     return found;
 }
@@ -33,7 +33,7 @@ static void any_order_of_setting_and_cancelling(void)
     srand(1);
     for (uint64_t now = 0; now < ROUNDS; now++) {
         struct timer *t = &all[rand() % TIMERS];
-        if (!t->place)
+        if (!t->heap_index)
             assert(timers_set(&timers, t, now + (uint64_t)(rand() % 500)));
         else if (rand() % 2)
             timers_cancel(&timers, t);
@@ -41,7 +41,7 @@ static void any_order_of_setting_and_cancelling(void)
         struct timer *expected = earliest();
         struct timer *due = timers_due(&timers, now);
         if (expected && expected->at_ns <= now)
-            assert(due && due->at_ns == expected->at_ns && !due->place);
+            assert(due && due->at_ns == expected->at_ns && !due->heap_index);
         else
             assert(!due);
     }
