@@ -40,6 +40,20 @@ static bool ended_well(int status)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* Returns whether it ended well. */
+static bool note_end(struct stats *stats, pid_t pid, int status)
+{
+    stop_unwatch_child(pid);
+    if (ended_well(status))
+        return true;
+    bool signalled = WIFSIGNALED(status);
+    fprintf(stderr, "server: process %d: %s %d\n", (int)pid,
+            signalled ? "signal" : "exit status",
+            signalled ? WTERMSIG(status) : WEXITSTATUS(status));
+    stats_add(&stats->workers_lost, 1);
+    return false;
+}
+
 pid_t children_wait(struct stats *stats, bool *failed)
 {
     int status;
@@ -49,17 +63,18 @@ pid_t children_wait(struct stats *stats, bool *failed)
     while (pid < 0 && errno == EINTR);
     if (pid < 0)
         return -1;
-    stop_unwatch_child(pid);
-    if (ended_well(status))
-        return pid;
-    bool signalled = WIFSIGNALED(status);
-    fprintf(stderr, "server: process %d: %s %d\n", (int)pid,
-            signalled ? "signal" : "exit status",
-            signalled ? WTERMSIG(status) : WEXITSTATUS(status));
-    stats_add(&stats->workers_lost, 1);
-    if (failed)
+    if (!note_end(stats, pid, status) && failed)
         *failed = true;
     return pid;
+}
+
+pid_t children_reap(struct stats *stats)
+{
+    int status;
+    pid_t pid = waitpid(-1, &status, WNOHANG);
+    if (pid > 0)
+        note_end(stats, pid, status);
+    return pid > 0 ? pid : 0;
 }
 
 static struct stats *reaper_stats;

@@ -19,6 +19,9 @@ pid_t children_fork(int listen_fd);
  * *failed, unless NULL, becomes true. */
 pid_t children_wait(struct stats *stats, bool *failed);
 
+/* The same for one that has ended already; returns 0 when there is none. */
+pid_t children_reap(struct stats *stats);
+
 /* From now on children are reaped when they end, by a signal's handler. */
 void children_reap_always(struct stats *stats);
 

@@ -7,95 +7,37 @@
  *       with it and is replaced.
  * Bad:  a client holds its process from connect to close, even if it is slow
  *       or silent: with as many of those as there are processes, all others
- *       wait in the backlog.
- * Look: all children sleep in accept() on one socket, and each connection
- *       wakes one of them, not all (Linux since 2.3; elsewhere this was the
- *       "thundering herd"). A child that lived less than a second is replaced
- *       after a pause: a fault at start-up must not become a fork bomb.
+ *       wait in the backlog (until --timeout-idle, where that is given).
+ * Look: all children block in accept() on one socket, and each connection
+ *       wakes one of them, not all (exclusive waiters, Linux 2.3; elsewhere
+ *       this was the "thundering herd"). In the wild: Apache's prefork MPM,
+ *       PostgreSQL's sessions (forked on demand), gunicorn's sync workers.
+ * Needs: nothing but fork(2). RLIMIT_NPROC, pid_max and the cgroup's pids.max
+ *       bound --workers.
+ * Try:  kill -9 a child while a client streams: the others do not notice.
+ *       strace -f -e trace=accept4: one child returns for each connection.
  */
 #include <poll.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "blocking/blocking.h"
-#include "blocking/children.h"
-#include "common/clock.h"
-#include "blocking/workers.h"
-#include "server/log.h"
-#include "server/net.h"
+#include "blocking/preforked.h"
 #include "server/stop.h"
 
-#define YOUNG_NS NS_PER_S
-enum { PAUSE_MS = 100 };
-
-struct child {
-    pid_t pid;             /* 0: there is none */
-    uint64_t started_ns;
-};
-
-_Noreturn static void serve(struct server *server, unsigned worker)
+static void prefork_serve(struct server *server, unsigned worker, void *shared)
 {
-    blocking_serve_all(server, model_slot(server, worker));
-    log_flush();
-    _exit(0);
-}
-
-/* The listening socket is everybody's: the parent shuts it, for all. */
-static bool start(struct server *server, struct child *child, unsigned worker)
-{
-    pid_t pid = children_fork(-1);
-    if (pid == 0)
-        serve(server, worker);
-    *child = (struct child){pid > 0 ? pid : 0, clock_now_ns()};
-    if (pid > 0)
-        stats_add(&server->stats->workers_started, 1);
-    return pid > 0;
-}
-
-static unsigned start_all(struct server *server, struct child *children)
-{
-    unsigned workers = model_workers(server), n = 0;
-    while (n < workers && !stop_requested() && start(server, &children[n], n))
-        n++;
-    if (n < workers && !stop_requested())
-        workers_warn(server, n, "fork");
-    return n;
-}
-
-static void pause_unless_stopped(void)
-{
-    struct pollfd stop = {.fd = stop_fd(), .events = POLLIN};
-    poll(&stop, 1, PAUSE_MS);
-}
-
-static void replace(struct server *server, struct child *child,
-                    unsigned worker)
-{
-    if (clock_now_ns() - child->started_ns < YOUNG_NS)
-        pause_unless_stopped();
-    while (!stop_requested() && !start(server, child, worker))
-        pause_unless_stopped();
-}
-
-static void keep_up(struct server *server, struct child *children, unsigned n)
-{
-    for (pid_t pid; (pid = children_wait(server->stats, NULL)) > 0;)
-        for (unsigned i = 0; i < n && !stop_requested(); i++)
-            if (children[i].pid == pid)
-                replace(server, &children[i], i);
+    (void)shared;
+    blocking_serve_all(server, worker);
 }
 
 static int prefork_run(struct server *server)
 {
-    struct child *children = calloc(model_workers(server), sizeof *children);
-    if (!children) {
-        net_warn("calloc");
+    struct preforked children = {.server = server, .serve = prefork_serve};
+    if (!preforked_start(&children))
         return -1;
-    }
-    unsigned n = start_all(server, children);
-    keep_up(server, children, n);
-    free(children);
-    return n > 0 || stop_requested() ? 0 : -1;
+    while (!stop_requested())
+        preforked_await(&children, stop_fd(), POLLIN);
+    preforked_end(&children);
+    return 0;
 }
 
 const struct model_code prefork_model = {.run = prefork_run};

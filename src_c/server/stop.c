@@ -73,7 +73,7 @@ static void fd_bits_remove(struct fd_bits *set, int fd)
 static void fd_bits_clear(struct fd_bits *set)
 {
     for (size_t word = 0; word < set->words; word++)
-        if (set->bits[word]) /* after a fork, a page not written is not copied */
+        if (set->bits[word]) /* a page not written is not copied by fork() */
             set->bits[word] = 0;
     set->words = 0;
 }

@@ -120,7 +120,6 @@ def answers_work(server: Server) -> bool:
     return False
 
 
-@pytest.mark.slow
 @pytest.mark.serial
 @pytest.mark.parametrize("model", names(family="processes"))
 def test_children_killed_at_any_moment_leave_no_lock_behind(model):
@@ -128,7 +127,7 @@ def test_children_killed_at_any_moment_leave_no_lock_behind(model):
 
     A child that waits for a lock of the dead holds its client for ever, so three
     answers in a row that do not come, each on a connection of its own, are the end of
-    the server. (prefork replaces ten a second of those that die young.)
+    the server.
     """
     flags = ["--workers", 4] if entry(model)["workers"] == "fixed" else []
     with serving(model, "--workload", "work", "--buckets", 1, *flags) as server:
