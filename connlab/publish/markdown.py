@@ -16,12 +16,20 @@ _LINE = 48
 _PRINTED = 130
 """Characters that a line of a wide table holds in print, about."""
 _MARKUP = re.compile(r"\{[^}]*\}|\]\([^)]*\)|[\[\]`*\\]")
+_OPTION = re.compile(r"(?<![\w`-])--[a-z][a-z0-9-]*(?![\w`-])")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|$@^~])")
 
 
 def escape(text: object) -> str:
-    """Quote text so that Markdown prints it as it is, on one line."""
-    return _LEADING.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", _line(text)))
+    """Quote text so that Markdown prints it as it is, on one line.
+
+    Options of programs (``--workers``) become code: in running text two hyphens are
+    a dash to pandoc and to Typst.
+    """
+    said, options = _line(text), []
+    plain = _OPTION.sub(lambda m: options.append(m[0]) or "\0", said)
+    quoted = _LEADING.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", plain))
+    return re.sub("\0", lambda _: f"`{options.pop(0)}`", quoted)
 
 
 def citing(escaped: str, works: Collection[str]) -> str:

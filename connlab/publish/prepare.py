@@ -30,6 +30,7 @@ from connlab.publish import (
     provenance,
     published,
     reference,
+    renderers,
     sources,
 )
 from connlab.publish import markdown as md
@@ -506,12 +507,21 @@ def _unused(run: Run, asked: sources.Wanted, shown: set[str]) -> list[str]:
 
 
 def write_head(run: Run, paper: Path, variables: dict[str, Any]) -> None:
-    """Write authors, date and abstract where the project file picks them up."""
+    """Write authors, date and abstract where the project file picks them up.
+
+    And where Quarto's Typst finds the font that the figures were laid out for: letters
+    of another one would not fit.
+    """
     citation = provenance.citation(paper)
     head: dict[str, Any] = {
         "author": [{"name": name} for name in citation.authors],
         "date": provenance.date(run),
+        "font-paths": [f"{GENERATED}/fonts"],
     }
+    fonts = paper / GENERATED / "fonts"
+    fonts.mkdir(exist_ok=True)
+    for font in renderers.figure_fonts().glob("DejaVuSans*.ttf"):
+        shutil.copyfile(font, fonts / font.name)
     if (paper / sources.ABSTRACT).is_file():
         expanded = sources.expand(paper, sources.ABSTRACT, variables)
         head["abstract"] = expanded.text.strip()

@@ -65,7 +65,7 @@ def choose(name: str | None = None) -> Renderer:
         For another name, or for Quarto where it is not on the PATH.
     """
     if name not in (None, *NAMES):
-        raise ValueError(f"renderer {name!r}: allowed are {' and '.join(NAMES)}")
+        raise ValueError(f"renderer {name!r}: allowed are 'quarto' and 'embedded'")
     if name != "quarto":
         return embedded()
     if not quarto.installed():
@@ -155,7 +155,8 @@ def _metadata(paper: Path) -> dict[str, Any]:
     print_only = (project.pop("format", None) or {}).get("typst") or {}
     keep = ("papersize", "section-numbering", "toc-depth")
     merged |= {k: v for k, v in print_only.items() if k in keep}
-    for key in ("project", "toc"):  # a template variable of this name is the list
+    # The first three are Quarto's; a template variable named toc is the list itself.
+    for key in ("project", "filters", "crossref", "toc"):
         project.pop(key, None)
     return project | merged
 
@@ -207,6 +208,7 @@ def _pandoc(
         f"--metadata-file={WORK}/metadata.json",
         f"--defaults={WORK}/defaults.yml",
         f"--lua-filter={THEME}/embedded.lua",
+        f"--lua-filter={THEME}/common.lua",
         "--citeproc",
         *arguments,
     ]
@@ -228,7 +230,6 @@ def pandoc() -> str:
 
 def _compile(paper: Path, text: str, *, day: str | None) -> bytes:
     """Set the PDF; dated by its results, so that the same input gives the same file."""
-    import matplotlib
     import typst
 
     source = paper / WORK / "paper.typ"
@@ -237,13 +238,19 @@ def _compile(paper: Path, text: str, *, day: str | None) -> bytes:
         return typst.compile(
             str(source),
             root=str(paper.resolve()),
-            # Figures were laid out for this font, and it comes with what drew them.
-            font_paths=[str(Path(matplotlib.get_data_path(), "fonts", "ttf"))],
+            font_paths=[str(figure_fonts())],
             ignore_system_fonts=True,
             timestamp=datetime.fromisoformat(f"{day or '1970-01-01'}T00:00:00+00:00"),
         )
     except RuntimeError as error:
         raise RenderError(f"typst: {error}") from error
+
+
+def figure_fonts() -> Path:
+    """Return the folder of the fonts that come with what drew the figures."""
+    import matplotlib
+
+    return Path(matplotlib.get_data_path(), "fonts", "ttf")
 
 
 def _versions() -> str:

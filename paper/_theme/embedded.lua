@@ -1,10 +1,10 @@
 --- embedded.lua: the part of Quarto that the paper uses, for plain pandoc.
 --
 -- Cross-references (@fig-x, @tbl-x, @sec-x) are resolved to links, captions and
--- headings get their numbers, callouts and conditional blocks are set, and alt text
--- moves to where the writers expect it. Runs before citeproc: what is left of the
--- citations after it are real ones. A reference that leads nowhere stays visible as
--- ?@name, which is also what Quarto prints.
+-- headings get their numbers, and what only the other format shows goes. Runs before
+-- common.lua, which sets the rest for Quarto as well, and before citeproc: what is
+-- left of the citations after it are real ones. A reference that leads nowhere stays
+-- visible as ?@name, which is also what Quarto prints.
 
 local html = FORMAT:match("html") ~= nil
 local typst = FORMAT:match("typst") ~= nil
@@ -12,10 +12,6 @@ local typst = FORMAT:match("typst") ~= nil
 local names = { fig = "Figure", tbl = "Table", sec = "Section" }
 local labels = {}
 local counts = { fig = 0, tbl = 0 }
-
-local function quoted(text)
-  return '"' .. text:gsub("\\", "\\\\"):gsub('"', '\\"') .. '"'
-end
 
 local function kind_of(id)
   return id and id:match("^(%a+)%-")
@@ -145,116 +141,7 @@ local function label_caption(float)
   long[1].content:insert(1, pandoc.Space())
   long[1].content:insert(1, span)
   float.caption.long = long
-end
-
--- pandoc's writer drops alt text, and Typst wants paths from the project's root.
-local function typst_image(image, alt)
-  local call = "#image(" .. quoted("/" .. image.src)
-  if alt then
-    call = call .. ", alt: " .. quoted(alt)
-  end
-  if image.attributes.width then
-    call = call .. ", width: " .. image.attributes.width
-  end
-  return pandoc.RawInline("typst", call .. ")")
-end
-
-local function set_image(image)
-  local alt = image.attributes["fig-alt"]
-  if alt then
-    image.attributes["fig-alt"] = nil
-    image.attributes["alt"] = alt
-    if html then
-      image.caption = { pandoc.Str(alt) }
-    end
-  end
-  if typst then
-    return typst_image(image, alt)
-  end
-  return image
-end
-
-local function set_figure(figure)
-  label_caption(figure)
-  return figure
-end
-
--- A table of so many rows stays on one page; a longer one goes on overleaf, so that no
--- page ends half empty.
-local whole_rows = 8
-
-local function rows_of(element)
-  local count = 0
-  for _, body in ipairs(element.bodies) do
-    count = count + #body.body
-  end
-  return count
-end
-
-local function set_table(element)
-  label_caption(element)
-  if html then
-    local number = labels[element.identifier]
-    local name = number and (names.tbl .. " " .. number) or "Table"
-    -- A list of pairs keeps its order, so that equal input gives equal output.
-    local keys = { { "tabindex", "0" }, { "role", "region" }, { "aria-label", name } }
-    return pandoc.Div({ element }, pandoc.Attr("", { "table-wrap" }, keys))
-  elseif typst and rows_of(element) <= whole_rows then
-    local whole = "#block(breakable: false, width: 100%, above: 1.2em, below: 1em)["
-    local open, shut = pandoc.RawBlock("typst", whole), pandoc.RawBlock("typst", "]")
-    return { open, element, shut }
-  end
-  return element
-end
-
-local function callout_title(div, kind)
-  local first = div.content[1]
-  if div.attributes.title then
-    local read = pandoc.read(div.attributes.title, "markdown").blocks
-    return pandoc.utils.blocks_to_inlines(read)
-  elseif first and first.t == "Header" then
-    div.content:remove(1)
-    return first.content
-  end
-  return pandoc.Inlines(kind:sub(1, 1):upper() .. kind:sub(2))
-end
-
-local function set_callout(div, kind)
-  local title = callout_title(div, kind)
-  if html then
-    local head = pandoc.Div({ pandoc.Plain(title) }, { class = "callout-title" })
-    local body = pandoc.Div(div.content, { class = "callout-body" })
-    local attr = { class = "callout callout-" .. kind, role = "note" }
-    return pandoc.Div({ head, body }, attr)
-  elseif typst then
-    local open = '#callout(kind: "' .. kind .. '", title: ['
-    local out = pandoc.Blocks({ pandoc.RawBlock("typst", open) })
-    out:insert(pandoc.Plain(title))
-    out:insert(pandoc.RawBlock("typst", "])["))
-    out:extend(div.content)
-    out:insert(pandoc.RawBlock("typst", "]"))
-    return out
-  end
-end
-
--- Blocks that print sets smaller, by functions of the template.
-local small = { ["table-notes"] = "#tablenotes", varied = "#varied" }
-
-local function set_div(div)
-  for _, class in ipairs(div.classes) do
-    local kind = class:match("^callout%-(%a+)$")
-    if kind then
-      return set_callout(div, kind)
-    end
-  end
-  for class, call in pairs(small) do
-    if typst and div.classes:includes(class) then
-      local out = pandoc.Blocks({ pandoc.RawBlock("typst", call .. "[") })
-      out:extend(div.content)
-      out:insert(pandoc.RawBlock("typst", "]"))
-      return out
-    end
-  end
+  return float
 end
 
 return {
@@ -266,11 +153,5 @@ return {
     Table = note_float,
   },
   { Cite = resolve },
-  {
-    Header = set_header,
-    Image = set_image,
-    Figure = set_figure,
-    Table = set_table,
-    Div = set_div,
-  },
+  { Header = set_header, Figure = label_caption, Table = label_caption },
 }

@@ -1,0 +1,151 @@
+-- common.lua: what the page and print look like, whichever renderer sets them.
+--
+--     embedded:  embedded.lua -> common.lua -> citeproc -> writer
+--     Quarto:    common.lua (at pre-ast) -> Quarto's own filters -> writer
+--
+-- Callouts, small print and alt text of pictures become calls of typst-template.typ;
+-- on the page a wide table scrolls in a box of its own that a keyboard reaches. Quarto
+-- runs it before it looks at the document itself: a callout that its own filters see
+-- in Typst output makes Typst download a package (fontawesome).
+--
+-- It runs on the pandoc inside Quarto 1.4 as well as on the newest, so it uses nothing
+-- that came after pandoc 3.1.
+
+local html = FORMAT:match("html") ~= nil
+local typst = FORMAT:match("typst") ~= nil
+-- Quarto gives its filters a module of this name; plain pandoc does not.
+local in_quarto = quarto ~= nil
+
+local function quoted(text)
+  return '"' .. text:gsub("\\", "\\\\"):gsub('"', '\\"') .. '"'
+end
+
+-- Set blocks as the last argument of a function of the Typst template.
+local function call(opening, blocks)
+  local out = pandoc.Blocks({ pandoc.RawBlock("typst", opening .. "[") })
+  out:extend(blocks)
+  out:insert(pandoc.RawBlock("typst", "]"))
+  return out
+end
+
+-- ---- callouts --------------------------------------------------------------------
+
+local kinds = { note = true, tip = true, warning = true, caution = true, important = true }
+
+local function kind_of(div)
+  for _, class in ipairs(div.classes) do
+    local kind = class:match("^callout%-(%a+)$")
+    if kinds[kind] then
+      return kind
+    end
+  end
+end
+
+local function title_of(div, kind)
+  local first = div.content[1]
+  if div.attributes.title then
+    local read = pandoc.read(div.attributes.title, "markdown").blocks
+    return pandoc.utils.blocks_to_inlines(read)
+  elseif first and first.t == "Header" then
+    div.content:remove(1)
+    return first.content
+  end
+  return pandoc.Inlines(kind:sub(1, 1):upper() .. kind:sub(2))
+end
+
+local function set_callout(div, kind)
+  if html and in_quarto then
+    return nil -- its own has the same parts; quarto.scss gives them the same look
+  end
+  local title = title_of(div, kind)
+  if html then
+    local head = pandoc.Div({ pandoc.Plain(title) }, { class = "callout-title" })
+    local body = pandoc.Div(div.content, { class = "callout-body" })
+    local attr = { class = "callout callout-" .. kind, role = "note" }
+    return pandoc.Div({ head, body }, attr)
+  elseif typst then
+    local out = pandoc.Blocks({
+      pandoc.RawBlock("typst", '#remark(kind: "' .. kind .. '", title: ['),
+      pandoc.Plain(title),
+    })
+    out:extend(call("])", div.content))
+    return out
+  end
+end
+
+-- ---- small print -------------------------------------------------------------------
+
+local small = { ["table-notes"] = "#tablenotes", varied = "#varied" }
+
+local function set_div(div)
+  local kind = kind_of(div)
+  if kind then
+    return set_callout(div, kind)
+  end
+  for class, name in pairs(small) do
+    if typst and div.classes:includes(class) then
+      return call(name, div.content)
+    end
+  end
+end
+
+-- ---- pictures ------------------------------------------------------------------------
+
+-- pandoc's writer drops alt text. The embedded renderer compiles from another folder
+-- and wants paths from the project's root; Quarto compiles where the sources are.
+local function typst_image(image, alt)
+  local path = in_quarto and image.src or "/" .. image.src
+  local code = "#image(" .. quoted(path) .. ", alt: " .. quoted(alt)
+  if image.attributes.width then
+    code = code .. ", width: " .. image.attributes.width
+  end
+  return pandoc.RawInline("typst", code .. ")")
+end
+
+local function set_image(image)
+  local alt = image.attributes["fig-alt"] or image.attributes.alt
+  if typst then
+    return typst_image(image, alt or pandoc.utils.stringify(image.caption))
+  elseif html and alt and not in_quarto then
+    image.attributes["fig-alt"] = nil
+    image.attributes.alt = alt
+    image.caption = { pandoc.Str(alt) }
+    return image
+  end
+end
+
+-- ---- tables --------------------------------------------------------------------------
+
+-- Say which table a box holds: its label where there is one, else how its caption begins.
+local function name_of(element)
+  local label
+  element.caption.long:walk({
+    Span = function(span)
+      if span.classes:includes("caption-label") then
+        label = pandoc.utils.stringify(span):gsub("%.$", "")
+      end
+    end,
+  })
+  if label then
+    return label
+  end
+  local text = pandoc.utils.stringify(element.caption.long):gsub("%s*{#.*$", "")
+  local first = text:match("^(.-)[.:] ") or text
+  return #first > 0 and "Table: " .. first:gsub("%.$", "") or "Table"
+end
+
+local function set_table(element)
+  if html then
+    -- A list of pairs keeps its order, so that equal input gives equal output.
+    local keys = {
+      { "tabindex", "0" },
+      { "role", "region" },
+      { "aria-label", name_of(element) },
+    }
+    return pandoc.Div({ element }, pandoc.Attr("", { "table-wrap" }, keys))
+  end
+end
+
+return {
+  { Div = set_div, Image = set_image, Table = set_table },
+}
