@@ -33,7 +33,8 @@ FLAGS = (
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
-    made.write_run(folder / "runs")
+    verdicts = {"G1": "holds", "L1": "does not hold", "L2": "holds in part"}
+    made.write_run(folder / "runs", verdicts=verdicts)
     paper = made.copy_paper(folder)
     with (paper / "sections" / "_limits.qmd").open("a") as section:
         section.write("\nIt is {{< var response_time.short.epoll_p50_1000 >}}.\n")
@@ -251,6 +252,25 @@ def test_targets_are_large_enough(shown, width):
     found = browser.execute_script(script)
     assert len(found) > 20
     assert [each for each in found if each[1] < 23.9] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@WIDTHS
+def test_claims_unfold_to_rows_or_cards_with_the_verdict_first(shown, width, scheme):
+    browser = shown(width, scheme)
+    row = browser.find_element(By.CSS_SELECTOR, ".claims tbody tr")
+    assert not row.is_displayed()
+    browser.find_element(By.CSS_SELECTOR, ".report summary").click()
+    script = """return [...arguments[0].cells].map(c => [c.textContent,
+        c.getBoundingClientRect().left, c.getBoundingClientRect().right,
+        c.getBoundingClientRect().top])"""
+    cells = browser.execute_script(script, row)
+    assert cells[0][0] == "G1"
+    assert cells[1][0] == "holds"
+    assert max(right for _, _, right, _ in cells) <= width
+    below = [top > cells[0][3] + 9 for text, _, _, top in cells[2:] if text != "—"]
+    assert set(below) == {width < 600}
+    assert violations(browser) == []
 
 
 def test_the_supplement_is_read_in_between(opened):

@@ -1,6 +1,8 @@
-"""The ledger's table: shares of the line, links, the reference's columns."""
+"""The ledger: verdict first, a row or a card each, counted by report, with links."""
 
 from __future__ import annotations
+
+from html.parser import HTMLParser
 
 import publish_made as made
 import pytest
@@ -15,11 +17,22 @@ def found(verdicts=VERDICTS):
     return Results.model_validate(made.claims(verdicts))
 
 
-def table(other=None, links=None, paper=made.ROOT / "nowhere"):
-    here = found()
-    return ledger.table(
-        here.tables[0], here, caption="C", paper=paper, other=other, links=links or {}
+def claims(
+    other=None, paper=made.ROOT / "nowhere", shown=(), page_only=(), verdicts=VERDICTS
+):
+    here = found(verdicts)
+    return ledger.claims(
+        here.tables[0],
+        here,
+        paper=paper,
+        other=other,
+        shown=set(shown),
+        page_only=set(page_only),
     )
+
+
+def printed(**named):
+    return ledger.table(claims(**named), caption="C")
 
 
 def cells(text, row):
@@ -27,22 +40,60 @@ def cells(text, row):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_alone_it_has_the_columns_of_the_ledger():
-    heads = table().splitlines()[0].strip("|").split("|")
-    assert [h.strip() for h in heads][1:] == [
-        "Claim",
-        "Published",
-        "Found here",
+class Cells(HTMLParser):
+    """Rows of cells, a text by its label, and the summaries of what unfolds."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.rows, self.summaries, self.into = [], [], None
+        self.links, self.titles = [], []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        if tag == "tr":
+            self.rows.append({})
+        elif tag in ("th", "td"):
+            self.into = attrs.get("data-label") or attrs.get("scope")
+        elif tag == "summary":
+            self.summaries.append("")
+            self.into = None
+        elif tag == "a":
+            self.links.append(attrs["href"])
+        self.titles += [attrs["title"]] if "title" in attrs else []
+
+    def handle_data(self, data):
+        if self.into and self.rows:
+            row = self.rows[-1]
+            row[self.into] = row.get(self.into, "") + data
+        elif self.summaries and not self.rows:
+            self.summaries[-1] += data.strip("\n")
+
+
+def page(**named):
+    paper = named.get("paper", made.ROOT / "nowhere")
+    here = found(named.get("verdicts", VERDICTS))
+    html = ledger.unfolding(claims(**named), here, paper)
+    return html.split("```")[1].removeprefix("{=html}")
+
+
+def test_the_verdict_comes_first():
+    heads = printed().splitlines()[0].strip("|").split("|")
+    assert [h.strip() for h in heads] == [
+        "",
         "Verdict",
+        "Claim",
+        "Found here",
+        "Published",
         "Likeness",
         "Because",
     ]
 
 
 def test_the_reference_stands_behind_the_verdict():
-    text = table(other=found({"G1": "does not hold"}))
-    assert cells(text, "claim G1")[4:7] == ["holds", "does not hold", "differs"]
-    assert cells(text, "claim T1")[4:7] == [
+    text = printed(other=found({"G1": "does not hold"}))
+    assert cells(text, "claim G1")[1:4] == ["holds", "does not hold", "differs"]
+    assert cells(text, "claim T1")[1:4] == [
         "not testable here",
         "—",
         "tested by neither",
@@ -51,39 +102,81 @@ def test_the_reference_stands_behind_the_verdict():
 
 def test_a_claim_about_published_numbers_cannot_differ(tmp_path):
     (tmp_path / "claims.yml").write_text("- {id: G1, published: a.csv}\n- {id: T1}\n")
-    text = table(other=found(), paper=tmp_path)
-    assert cells(text, "claim G1")[6] == "needs no trials"
-    assert cells(text, "claim T1")[6] == "tested by neither"
+    text = printed(other=found(), paper=tmp_path)
+    assert cells(text, "claim G1")[3] == "needs no trials"
+    assert cells(text, "claim T1")[3] == "tested by neither"
 
 
 def test_all_columns_are_aligned_to_the_left():
-    rule = table().splitlines()[1].strip("|").split("|")
+    rule = printed().splitlines()[1].strip("|").split("|")
     assert all(part.startswith(":") and not part.endswith(":") for part in rule)
 
 
 @pytest.fixture
 def paper(tmp_path):
     (tmp_path / "claims.yml").write_text(
-        "- {id: G1, figure: fig-a}\n- {id: T1, figure: fig-b}\n"
-        "- {id: M1, figure: fig-c}\n- {id: L1}\n"
+        "- {id: G1, figure: fig-a, source: ada}\n"
+        "- {id: T1, figure: tbl-b, source: bob}\n"
+        "- {id: M1, figure: fig-c}\n- {id: L1, source: ada}\n- {id: L2, source: bob}\n"
+    )
+    (tmp_path / "references.bib").write_text(
+        "@misc{ada,\n  author = {Lovelace, Ada and Babbage, Charles},\n"
+        "  year = {1843}\n}\n\n@misc{bob,\n  author = {{B\\_b}}\n}\n"
     )
     return tmp_path
 
 
 def test_numbers_link_to_what_the_paper_shows(paper):
-    links = ledger.numbered(paper, shown={"fig-a", "fig-b"}, page_only={"fig-b"})
-    assert links["G1"] == "[G1](#fig-a)"
-    assert "M1" not in links
-    assert "L1" not in links
-    assert cells(table(links=links), "claim G1")[0] == "[G1](#fig-a)"
+    text = printed(paper=paper, shown={"fig-a"})
+    assert cells(text, "claim G1")[0] == "[G1](#fig-a)"
+    assert cells(text, "claim T1")[0] == "T1"
 
 
 def test_print_gets_no_link_to_what_only_the_page_shows(paper):
-    link = ledger.numbered(paper, shown={"fig-b"}, page_only={"fig-b"})["T1"]
-    on_page, in_print = link.split("}[")
-    assert on_page == '[[T1](#fig-b)]{.content-visible when-format="html"'
-    assert in_print == 'T1]{.content-hidden when-format="html"}'
+    named = {"paper": paper, "shown": {"tbl-b"}, "page_only": {"tbl-b"}}
+    assert cells(printed(**named), "claim T1")[0] == "T1"
+    assert Cells(page(**named)).links == ["#tbl-b"]
 
 
-def test_without_a_ledger_nothing_links(tmp_path):
-    assert ledger.numbered(tmp_path, shown={"fig-a"}, page_only=set()) == {}
+def test_without_a_ledger_nothing_links():
+    assert Cells(page(shown={"fig-a"})).links == []
+
+
+def test_a_report_unfolds_to_its_claims(paper):
+    verdicts = {"G1": "holds", "G2": "holds", "L1": "does not hold", "L2": "holds"}
+    html = page(paper=paper, verdicts=verdicts)
+    parts = html.split("<details")[1:]
+    assert [Cells("<details" + part).summaries for part in parts] == [
+        ["G: others 2 claims: 2 hold"],
+        ["L: others 2 claims: 1 holds, 1 does not hold"],
+    ]
+    rows = Cells(parts[1]).rows[1:]
+    assert [row["row"] for row in rows] == ["L1", "L2"]
+    assert [row["Verdict"] for row in rows] == ["does not hold", "holds"]
+    assert rows[0]["Claim"] == "Made-up claim L1. Lovelace and Babbage 1843"
+    assert rows[1]["Claim"] == "Made-up claim L2. B_b"
+
+
+def test_a_report_is_named_by_its_authors(paper):
+    (summary,) = Cells(page(paper=paper, verdicts={"G1": "holds"})).summaries
+    assert summary == "G: Lovelace and Babbage 1843 1 claim: 1 holds"
+
+
+def test_verdicts_are_counted_by_report(paper):
+    verdicts = {"G1": "holds", "L1": "does not hold", "L2": "holds"}
+    text = ledger.overview(claims(paper=paper, verdicts=verdicts), caption="C")
+    assert cells(text, "G: @ada") == ["G: @ada", "1", "1", "—", "—", "—"]
+    assert cells(text, "L: others") == ["L: others", "2", "1", "—", "1", "—"]
+    assert ": C {#tbl-claims}" in text
+
+
+def test_digits_that_nobody_can_measure_are_kept_behind_the_number():
+    these = claims()
+    these.rows[0]["number"] = "9.416260757 ms at 1000, 0.00036335 s < 1461.298685 ms"
+    assert "42 ms at 1000, 0.000363 s \\< 1461 ms" in ledger.table(these, caption="")
+    html = Cells(ledger.unfolding(these, found(), made.ROOT / "nowhere"))
+    assert html.rows[1]["Published"] == "9.42 ms at 1000, 0.000363 s < 1461 ms"
+    assert html.titles == [
+        f"{number} as published"
+        for number in ("9.416260757", "0.00036335", "1461.298685")
+    ]

@@ -1,23 +1,35 @@
-"""The claims ledger as the paper's main table.
+"""The claims ledger: counted by report, and claim by claim with the verdict first.
 
     results of the ledger      -> claim, published, found, verdict, likeness, because
-    paper/claims.yml           -> the figure that a claim's number links to
+    paper/claims.yml           -> whose claim it is, the figure that it rests on
     results of the reference   -> its verdict, and whether the two agree
 
-Columns have fixed shares of the line: sentences need more of it than words.
+The page counts verdicts by report; each report unfolds to its claims, which are cards
+on a phone. Print has one table of all claims. Both carry the same label, so that page
+and print number alike.
 """
 
 from __future__ import annotations
 
+import html
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from connlab.publish import markdown as md
-from connlab.publish import reference
+from connlab.publish import numbers, reference, sources
 from connlab.publish.results import Results, Table
 
 LABEL = "tbl-claims"
-
+OVERVIEW = (
+    "Verdicts on what earlier reports claim, counted by report. Below, each report "
+    "unfolds to its claims: what was found here with its 95 % interval over trials, "
+    "what was published, and how alike the conditions are."
+)
+_OTHERS = "others"
+_ORDER = ("id", "verdict", "there", "agreement", "says", "effect", "number")
+"""Columns that come first, where there are such; the others follow as they stand."""
 _SHARES = {
     "id": 4,
     "says": 29,
@@ -31,20 +43,51 @@ _SHARES = {
 }
 _OTHER = 12
 """The share of a column that is not known here."""
-
 _BESIDE = {"there": "Reference", "agreement": "Agreement"}
+_VERDICTS = {
+    "holds": "hold",
+    "holds in part": "hold in part",
+    "does not hold": "do not hold",
+    "not testable here": "not testable here",
+}
+"""What is said of one claim, and of several."""
 
 
-def table(
+@dataclass(frozen=True)
+class Claims:
+    """The claims of a run as the paper shows them.
+
+    Attributes
+    ----------
+    heads : dict of str to str
+        What stands above each column, by its name, in order.
+    rows : tuple of dict
+        Text of each claim by column.
+    sources : dict of str to str
+        Key of the work that makes each claim, by the claim.
+    figures : dict of str to str
+        Figure or table that a claim rests on and that the paper shows, by the claim.
+    page_only : frozenset of str
+        Those that only the page shows.
+    """
+
+    heads: dict[str, str]
+    rows: tuple[dict[str, str], ...]
+    sources: dict[str, str]
+    figures: dict[str, str]
+    page_only: frozenset[str]
+
+
+def claims(
     found: Table,
     results: Results,
     *,
-    caption: str,
     paper: Path,
     other: Results | None,
-    links: Mapping[str, str],
-) -> str:
-    """Set the ledger, with the reference's verdicts where there are any.
+    shown: set[str],
+    page_only: set[str],
+) -> Claims:
+    """Put together what the paper shows of the ledger.
 
     Parameters
     ----------
@@ -52,55 +95,169 @@ def table(
         The ledger's table, a row for each claim.
     results : Results
         The ledger's results; its words hold the verdicts.
-    caption : str
-        Markdown.
     paper : path
         The folder with the ledger.
     other : Results or None
-        The ledger's results of the reference.
-    links : mapping of str to str
-        Markdown that a claim's number is set as, by the claim; see
-        :func:`numbered`.
+        The ledger's results of the reference, which adds two columns.
+    shown, page_only : set of str
+        Identifiers that the paper shows, and those among them that only the page has.
     """
-    names = [column.name for column in found.columns]
-    heads = [column.label for column in found.columns]
-    rows = [[md.escape(cell) for cell in row] for row in found.rows]
-    rows = [[links.get(row[0], row[0]), *row[1:]] for row in rows]
+    heads = {column.name: column.label for column in found.columns}
+    rows = [dict(zip(heads, row, strict=True)) for row in found.rows]
     if other is not None:
-        at = names.index("verdict") + 1
+        heads |= _BESIDE
         agree = reference.agreements(results, other, paper)
-        names[at:at], heads[at:at] = _BESIDE, _BESIDE.values()
-        for row, claim in zip(rows, (r[0] for r in found.rows), strict=True):
-            word = other.words.get(claim)
-            row[at:at] = [word.word if word else "—", agree.get(claim, "—")]
-    return md.table(
-        heads,
-        rows,
-        caption=caption,
-        label=found.id,
-        widths=[_SHARES.get(name, _OTHER) for name in names],
-        align="l" * len(names),
+        for row in rows:
+            word = other.words.get(row["id"])
+            row["there"] = word.word if word else "—"
+            row["agreement"] = agree.get(row["id"], "—")
+    first = [name for name in _ORDER if name in heads]
+    names = [*first, *(name for name in heads if name not in first)]
+    entries = reference.ledger(paper)
+    return Claims(
+        heads={name: heads[name] for name in names},
+        rows=tuple(rows),
+        sources={c: e.get("source", "") for c, e in entries.items()},
+        figures={
+            c: e["figure"] for c, e in entries.items() if e.get("figure") in shown
+        },
+        page_only=frozenset(page_only),
     )
 
 
-def numbered(paper: Path, *, shown: set[str], page_only: set[str]) -> dict[str, str]:
-    """Set each claim's number as a link to the figure or table that it rests on.
+def table(these: Claims, *, caption: str) -> str:
+    """Set all claims as one table, for print.
 
-    Parameters
-    ----------
-    paper : path
-        The folder with the sources and the ledger.
-    shown, page_only : set of str
-        Identifiers that the paper shows, and those among them that only the page
-        has: print has nothing that they could lead to.
+    Print gets no link to what only the page shows.
     """
-    return {
-        claim: _link(claim, entry["figure"], page_only)
-        for claim, entry in reference.ledger(paper).items()
-        if entry.get("figure") in shown
-    }
+    rows = []
+    for row in these.rows:
+        cells = {name: md.escape(_short(row[name])) for name in these.heads}
+        figure = these.figures.get(row["id"])
+        if figure and figure not in these.page_only:
+            cells["id"] = f"[{row['id']}](#{figure})"
+        rows.append(list(cells.values()))
+    return md.table(
+        list(these.heads.values()),
+        rows,
+        caption=caption,
+        label=LABEL,
+        widths=[_SHARES.get(name, _OTHER) for name in these.heads],
+        align="l" * len(these.heads),
+    )
 
 
-def _link(claim: str, figure: str, page_only: set[str]) -> str:
-    link = f"[{claim}](#{figure})"
-    return md.either(link, claim) if figure in page_only else link
+def _short(text: str) -> str:
+    return "".join(piece for piece, _ in numbers.shortened(text))
+
+
+# ---- the page ------------------------------------------------------------------------
+
+
+def overview(these: Claims, *, caption: str) -> str:
+    """Count the verdicts by report, a row each."""
+    rows = []
+    for letter, group in _reports(these).items():
+        count = Counter(row["verdict"] for row in group)
+        works = _works(these, group)
+        whose = f"@{works[0]}" if len(works) == 1 and works[0] else _OTHERS
+        counts = [str(count[verdict] or "—") for verdict in _VERDICTS]
+        rows.append([f"{letter}: {whose}", str(len(group)), *counts])
+    heads = ["Report", "claims", *_VERDICTS.values()]
+    return md.table(
+        heads, rows, caption=caption, label=LABEL, align="l" + "r" * (len(heads) - 1)
+    )
+
+
+def unfolding(these: Claims, results: Results, paper: Path) -> str:
+    """Set the claims of each report as a table that unfolds, as HTML.
+
+    Below 40rem a stylesheet sets rows as cards: so each cell says its column, and roles
+    keep the table a table.
+    """
+    names = sources.names(paper)
+    marks = numbers.Marks(results)
+    groups = _reports(these).items()
+    out = [_unfolding(these, letter, group, names, marks) for letter, group in groups]
+    return md.raw_html("\n".join(out))
+
+
+def _unfolding(
+    these: Claims,
+    letter: str,
+    group: list[dict[str, str]],
+    names: Mapping[str, str],
+    marks: numbers.Marks,
+) -> str:
+    works = _works(these, group)
+    whose = names.get(works[0], works[0]) if len(works) == 1 else _OTHERS
+    report = html.escape(f"{letter}: {whose}" if whose else letter)
+    heads = "".join(
+        f'<th scope="col" role="columnheader">{html.escape(head or "No.")}</th>'
+        for head in these.heads.values()
+    )
+    of_several = names if len(works) > 1 else {}
+    body = "\n".join(_row(these, row, marks, of_several) for row in group)
+    region = f'role="region" tabindex="0" aria-label="{report}"'
+    return (
+        f'<details class="report">\n<summary><b>{report}</b> '
+        f"<span>{_counted(group)}</span></summary>\n"
+        f'<div class="table-wrap" {region}>\n'
+        f'<table class="claims" role="table" aria-label="{report}">\n'
+        f'<thead role="rowgroup"><tr role="row">{heads}</tr></thead>\n'
+        f'<tbody role="rowgroup">\n{body}\n</tbody></table></div></details>'
+    )
+
+
+def _row(
+    these: Claims,
+    row: Mapping[str, str],
+    marks: numbers.Marks,
+    of_several: Mapping[str, str],
+) -> str:
+    claim = row["id"]
+    cells = [f'<th scope="row" role="rowheader" id="claim-{claim}">{claim}</th>']
+    for name, head in list(these.heads.items())[1:]:
+        said = marks.html(row[name])
+        if name == "number":
+            pieces = numbers.shortened(row[name])
+            said = "".join(
+                numbers.as_html(piece, full and f"{full} as published")
+                for piece, full in pieces
+            )
+        elif name == "says" and of_several:
+            work = these.sources.get(claim, "")
+            said += f" <small>{html.escape(of_several.get(work, work))}</small>"
+        elif name == "why" and claim in these.figures:
+            figure = these.figures[claim]
+            kind = "table" if figure.startswith("tbl-") else "figure"
+            said += f' <a href="#{figure}">See the {kind}</a>'
+        kind = f' class="{name}" data-is="{row[name]}"' if name == "verdict" else ""
+        if said in ("", "—"):
+            kind = ' class="none"'
+        label = html.escape(head)
+        cells.append(f'<td role="cell" data-label="{label}"{kind}>{said or "—"}</td>')
+    return f'<tr role="row">{"".join(cells)}</tr>'
+
+
+def _reports(these: Claims) -> dict[str, list[dict[str, str]]]:
+    """Group claims by the letter that they begin with, in the ledger's order."""
+    groups: dict[str, list[dict[str, str]]] = {}
+    for row in these.rows:
+        groups.setdefault(row["id"][0], []).append(row)
+    return groups
+
+
+def _works(these: Claims, group: list[dict[str, str]]) -> list[str]:
+    return list(dict.fromkeys(these.sources.get(row["id"], "") for row in group))
+
+
+def _counted(group: list[dict[str, str]]) -> str:
+    count = Counter(row["verdict"] for row in group)
+    said = [
+        f"{n} {word if n == 1 else several}"
+        for word, several in _VERDICTS.items()
+        if (n := count[word])
+    ]
+    claims_ = "claim" if len(group) == 1 else "claims"
+    return html.escape(f"{len(group)} {claims_}: {', '.join(said)}")

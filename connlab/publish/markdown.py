@@ -63,15 +63,19 @@ def only_html(body: str) -> str:
     return f'::: {{.content-visible when-format="html"}}\n{body}\n:::\n'
 
 
+def only_print(body: str) -> str:
+    """Keep Markdown off the page."""
+    return f'::: {{.content-hidden when-format="html"}}\n{body}\n:::\n'
+
+
+def raw_html(code: str) -> str:
+    """Set HTML: the page takes it as it is, print leaves it out."""
+    return f"\n\n```{{=html}}\n{code}\n```\n\n"
+
+
 def typst(code: str) -> str:
     """Set Typst's own code: print runs it, the page leaves it out."""
     return f"\n\n```{{=typst}}\n{code}\n```\n\n"
-
-
-def either(page: str, print_: str) -> str:
-    """Set Markdown of a line for the page, and other for print."""
-    shown = f'[{page}]{{.content-visible when-format="html"}}'
-    return shown + f'[{print_}]{{.content-hidden when-format="html"}}'
 
 
 def table(

@@ -27,6 +27,7 @@ from connlab.publish import (
     ledger,
     models,
     notebooks,
+    numbers,
     provenance,
     published,
     reference,
@@ -131,7 +132,7 @@ def value_text(value: Value, *, short: bool = False) -> str:
     text = value.text
     if short:
         text = _BEHIND_NUMBER.sub("", text)
-    return md.span(text, "num", title=_hover(value))
+    return md.span(text, "num", title=numbers.hover(value))
 
 
 _BEHIND_NUMBER = re.compile(r"\s*(\[[^\]]*\]|\([^)]*no interval\))$")
@@ -142,17 +143,6 @@ def word_text(word: Word) -> str:
     """Set a comparing word; the effect and the rule behind it show on hover."""
     parts = [f"effect {word.effect.text}" if word.effect else "", word.rule or ""]
     return md.span(word.word, "num word", title="; ".join(p for p in parts if p))
-
-
-def _hover(value: Value) -> str:
-    parts = [value.text] if value.lo is not None else []
-    if value.n is not None:
-        parts.append(f"n = {value.n} trials")
-    if value.level is not None and value.lo is not None:
-        parts.append(f"{100 * value.level:g} % interval")
-    if value.method:
-        parts.append(value.method)
-    return ", ".join(parts)
 
 
 # ---- what no run changes ------------------------------------------------------------
@@ -261,14 +251,18 @@ def write_ledger(
     if results is None or found is None:
         return
     study = run.studies[reference.CLAIMS]
-    text = ledger.table(
+    these = ledger.claims(
         found,
         results,
-        caption=_caption(study, found.caption, paper),
         paper=paper,
         other=reference.of_study(other, reference.CLAIMS),
-        links=ledger.numbered(paper, shown=shown, page_only=page_only),
+        shown=shown,
+        page_only=page_only,
     )
+    printed = ledger.table(these, caption=_caption(study, found.caption, paper))
+    counted = ledger.overview(these, caption=_caption(study, ledger.OVERVIEW, paper))
+    page = counted + ledger.unfolding(these, results, paper)
+    text = md.only_html(page) + "\n" + md.only_print(printed)
     _write(paper / GENERATED / study.name / f"{found.id}.qmd", _stamp(study) + text)
 
 

@@ -40,6 +40,15 @@ class Value(Fact):
     text: str
 
 
+class Printed(Fact):
+    """A number with bounds as a study printed it, and what stands behind it."""
+
+    text: str
+    n: int
+    level: float
+    method: str
+
+
 class Word(Fact):
     """A comparing word with the effect that it rests on."""
 
@@ -106,6 +115,7 @@ class Results(Fact):
     tables: list[Table] = Field(default_factory=list)
     failures: list[Failed] = Field(default_factory=list)
     findings: list[str] = Field(default_factory=list)
+    numbers: list[Printed] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
 
 

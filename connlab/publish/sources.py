@@ -79,6 +79,34 @@ def works(paper: Path) -> frozenset[str]:
     return frozenset(re.findall(r"^@\w+\{\s*([\w-]+)\s*,", text, re.MULTILINE))
 
 
+def names(paper: Path) -> dict[str, str]:
+    """Name each work by its authors and year, where a citation cannot be set."""
+    path = paper / REFERENCES
+    text = path.read_text("utf-8") if path.is_file() else ""
+    return {
+        key: " ".join(filter(None, (_authors(fields), _field(fields, "year"))))
+        for key, fields in _ENTRY.findall(text)
+    }
+
+
+_ENTRY = re.compile(r"^@\w+\{\s*([\w-]+)\s*,(.*?)^\}", re.MULTILINE | re.DOTALL)
+_MARKUP = re.compile(r"[{}\\]")
+
+
+def _field(fields: str, name: str) -> str:
+    found = re.search(
+        rf"^\s*{name}\s*=\s*\{{((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}", fields, re.MULTILINE
+    )
+    return _MARKUP.sub("", " ".join(found[1].split())) if found else ""
+
+
+def _authors(fields: str) -> str:
+    """Give the family name of one or two authors, of more the first."""
+    found = _field(fields, "author").split(" and ")
+    family = [author.partition(",")[0].strip() for author in found]
+    return " and ".join(family) if len(family) < 3 else f"{family[0]} et al."
+
+
 def hand_written(paper: Path) -> list[Path]:
     """List the sources that people write: every ``.qmd`` outside made folders."""
     made = {"_generated", "_output", "notebooks", "data", ".quarto"}
