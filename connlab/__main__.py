@@ -299,11 +299,11 @@ def check_paper() -> None:
 
 @cli.command("lint-paper")
 def lint_paper() -> None:
-    """Find measurements that somebody typed into the paper's sources."""
+    """Find typed measurements in the paper's sources, and what Quarto fails on."""
     from connlab import publish
 
     _problems(publish.lint())
-    click.echo("paper: no measurement is typed by hand")
+    click.echo("paper: no measurement is typed by hand, nothing is fetched")
 
 
 @cli.command()

@@ -1,5 +1,6 @@
 """Every check of the rendered paper trips on a made-up defect."""
 
+import base64
 import json
 
 import pytest
@@ -13,6 +14,9 @@ FINE = f"""<!DOCTYPE html><html lang="en"><head><title>T</title>
 <a href="https://example.org/paper">a paper</a>, <a href="data/x.csv">data</a>.</p>
 <figure id="fig-a"><img src="{IMAGE}" alt="a line"><figcaption>C</figcaption></figure>
 <pre><code>{{{{< var x >}}}} ??</code></pre></body></html>"""
+
+FETCHING = b"@import url(https://x.org/font);body{}"
+IN_BASE64 = "data:text/css;charset=utf-8;base64," + base64.b64encode(FETCHING).decode()
 
 DEFECTS = {
     "short code": ("Section 1", "{{< var a.b >}}", "short code"),
@@ -42,6 +46,13 @@ DEFECTS = {
     "image": (IMAGE, "https://x.org/a.png", "another host"),
     "css import": (".a {", "@import 'https://x.org/a'; .a {", "its style fetches"),
     "css url": ("color: red", "background: url(http://x.org/a)", "its style fetches"),
+    "css in an address": (
+        "<h2",
+        '<link rel="stylesheet" href="data:text/css,%40import%20%22https%3A%2F%2Fx.org'
+        '%2Fa%22%3B"><h2',
+        "its style fetches",
+    ),
+    "css in base64": ("<h2", f'<link href="{IN_BASE64}"><h2', "its style fetches"),
     "citation": (
         "Section 1",
         '<span class="citation">(<strong>nobody?</strong>)</span>',
@@ -144,3 +155,11 @@ def test_an_empty_folder_is_not_fine(tmp_path):
     problems = checking.check(tmp_path)
     assert any("no record of the rendering" in p for p in problems)
     assert "index.html: it does not exist" in problems
+
+
+def test_links_and_styles_may_share_an_identifier(output):
+    page = output / "index.html"
+    twice = '<link id="quarto-bootstrap" href="data:text/css,a%7B%7D">' * 2
+    page.write_text(FINE.replace("<style>", f'{twice}<style id="one">', 1))
+    stamp(output)
+    assert checking.check(output) == []

@@ -2,11 +2,14 @@
 
 The checks look at what was written, not at how: they hold for both renderers. Text is
 searched for what an unresolved reference or variable leaves behind; pictures, links
-and identifiers are followed; and nothing may be fetched from another host.
+and identifiers are followed; and nothing may be fetched from another host, also not by
+a style sheet that stands in an address.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 import re
 import shutil
@@ -54,6 +57,8 @@ _CSS_FETCH = re.compile(
     r"(?:@import\s+|url\(\s*)['\"]?\s*(?:https?:)?//", re.IGNORECASE
 )
 _QUIET = {"script", "style", "code", "pre", "math", "annotation", "svg"}
+_NAMELESS = {"link", "script", "style"}  # Quarto gives several of them one identifier
+_STYLE = re.compile(r"^\s*data:text/css([^,]*),(.*)$", re.DOTALL | re.IGNORECASE)
 _VOID = {"meta", "link", "img", "br", "hr", "input", "source", "track", "embed", "wbr"}
 
 
@@ -85,7 +90,7 @@ class _Reader(HTMLParser):
         page = self.page
         if tag == "html":
             page.attributes = {k: v or "" for k, v in found.items()}
-        if found.get("id"):
+        if found.get("id") and tag not in _NAMELESS:
             page.ids[found["id"]] += 1
         if tag == "a" and found.get("href"):
             page.links.append(found["href"])
@@ -97,6 +102,7 @@ class _Reader(HTMLParser):
             self.captions.append(False)
         for name in _FETCHING.get(tag, ()):
             page.fetched.append(found.get(name) or "")
+            page.styles.append(style_in(found.get(name) or ""))
         page.styles.append(found.get("style") or "")
         if tag not in _VOID:
             self.open.append((tag, found))
@@ -127,6 +133,17 @@ class _Reader(HTMLParser):
             cited = any("citation" in (a.get("class") or "") for _, a in self.open)
             if cited and names[-1] == "strong" and data.endswith("?"):
                 self.page.uncited.append(data[:-1])
+
+
+def style_in(address: str) -> str:
+    """Return the style sheet that a ``data:`` address holds; empty when it is none."""
+    match = _STYLE.match(address)
+    if not match:
+        return ""
+    if match[1].lower().endswith(";base64"):
+        with contextlib.suppress(ValueError):
+            return base64.b64decode(unquote(match[2])).decode("utf-8", "replace")
+    return unquote(match[2])
 
 
 def read_page(html: str) -> Page:

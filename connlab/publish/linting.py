@@ -1,4 +1,4 @@
-"""Find measurements that somebody typed into the paper.
+"""Find measurements that somebody typed into the paper, and what breaks with Quarto.
 
 A number that was measured may enter the text only through ``{{< var … >}}``. The lint
 looks for a number followed by a unit of measurement in the prose of the sources. Two
@@ -11,7 +11,9 @@ escapes are documented in ``paper/README.md``:
     ``paper/published/TABLE.csv`` and complains when it is not there.
 
 Sections that show a study are also searched for comparing words ("faster"), because
-those have to come from a verdict.
+those have to come from a verdict. Options of programs (``--workers``) have to be code:
+in running text their hyphens become a dash. The rules for Quarto are in
+:mod:`connlab.publish.project`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from functools import cache
 from pathlib import Path
 
 from connlab import schema
-from connlab.publish import published, sources
+from connlab.publish import project, published, sources
 
 _DIGITS = r"(?<![\w.,/-])\d[\d\u202f\u00a0., ]*"
 _UNITS = (
@@ -40,6 +42,7 @@ COMPARING = re.compile(
     r"|half as|better than|worse than|as fast as|significantly)\b",
     re.IGNORECASE,
 )
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _SPAN = re.compile(r"\[((?:[^\[\]]|\\.)*)\]\{([^{}]*)\}")
 _SOURCE = re.compile(r'table="([^"]*)"')
 _BLANKED = (
@@ -58,7 +61,7 @@ _BLANKED = (
 
 
 def lint(paper: str | Path = "paper") -> list[str]:
-    """List typed measurements in the paper's sources.
+    """List typed measurements in the paper's sources, and what Quarto fails on.
 
     Parameters
     ----------
@@ -77,7 +80,7 @@ def lint(paper: str | Path = "paper") -> list[str]:
         name = path.relative_to(folder)
         for line, text in lint_text(path.read_text("utf-8"), known):
             problems.append(f"{name}:{line}: {text}")
-    return problems
+    return problems + project.lint(folder)
 
 
 def lint_text(
@@ -114,6 +117,8 @@ def lint_text(
     for match in MEASUREMENT.finditer(bare):
         said = " ".join(match[0].split())
         found.append((match.start(), f"typed measurement {said!r}"))
+    for match in OPTION.finditer(bare):
+        found.append((match.start(), f"option {match[0]!r} is not set as code"))
     for match in COMPARING.finditer(bare) if shows_study else ():
         found.append((match.start(), f"typed comparison {match[0]!r}"))
     for start, problem in sorted(found):

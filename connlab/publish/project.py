@@ -1,0 +1,132 @@
+"""What bit when Quarto set the paper, found in the sources and without Quarto.
+
+Each rule stands for a failure that was seen with Quarto 1.7.32: on a machine without
+network no PDF, or a page without its stylesheet; a tracked file changed; links to files
+that do not travel with the page. The project file, the themes and the sources are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from connlab.publish import sources
+
+PROJECT = "_quarto.yml"
+IGNORED = ("/.quarto/", "**/*.quarto_ipynb")
+"""Lines that Quarto appends to .gitignore unless they stand there to the letter."""
+FILTER = "_theme/common.lua"
+CALLOUTS = frozenset({"note", "tip", "warning", "caution", "important"})
+"""What the filter knows; another would reach Quarto's own code."""
+WITHOUT_FONTS = frozenset(
+    {"default", "none", "cerulean", "litera", "pulse", "quartz", "slate"}
+)
+"""Themes of Quarto that import no fonts from another host."""
+_NO_FONTS = re.compile(r"^\s*\$web-font-path:\s*false\s*;", re.MULTILINE)
+_ELSEWHERE = re.compile(
+    r"@import\s+(?:url\()?\s*['\"]?(?:https?:)?//|url\(\s*['\"]?\s*(?:https?:)?//"
+    r"|(?:src|href)\s*=\s*['\"](?:https?:)?//",
+    re.IGNORECASE,
+)
+_PACKAGE = re.compile(r"#import\s+\"@\w+/")
+_CALLOUT = re.compile(r"\{[^{}]*\.callout-(\w+)")
+_OWN_CALLOUT = re.compile(r"#callout\s*\(")
+_DEFAULTS = re.compile(r"/\*--\s*scss:defaults\s*--\*/(.*?)(?=/\*--\s*scss:|\Z)", re.S)
+
+
+def lint(paper: Path) -> list[str]:
+    """List what would fail, or look otherwise, where Quarto sets the paper.
+
+    Parameters
+    ----------
+    paper : path
+        The folder with the project file.
+
+    Returns
+    -------
+    list of str
+        ``file: what is wrong``; empty where there is no project file.
+    """
+    path = paper / PROJECT
+    if not path.is_file():
+        return []
+    project = yaml.safe_load(path.read_text("utf-8")) or {}
+    html = (project.get("format") or {}).get("html") or {}
+    problems = [f"{PROJECT}: {text}" for text in _themes(html, paper)]
+    problems += [f"{PROJECT}: {text}" for text in _page(html)]
+    problems += [f"{PROJECT}: {text}" for text in _filters(project, paper)]
+    problems += [f".gitignore: {text}" for text in _ignored(paper)]
+    texts = [*sources.hand_written(paper), *sorted((paper / "_theme").glob("*.*"))]
+    for file in texts:
+        name = file.relative_to(paper)
+        found = _text(file.read_text("utf-8"))
+        problems += [f"{name}:{line}: {text}" for line, text in found]
+    return problems
+
+
+def _themes(html: dict[str, Any], paper: Path) -> Iterator[str]:
+    theme = html.get("theme") or []
+    schemes = theme.values() if isinstance(theme, dict) else [theme]
+    for scheme in schemes:
+        names = [scheme] if isinstance(scheme, str) else list(scheme)
+        files = [n for n in names if n.endswith((".scss", ".css"))]
+        quiet = any(_sets_no_fonts(paper / name) for name in files)
+        for name in set(names) - set(files) - WITHOUT_FONTS:
+            if not quiet:
+                yield (
+                    f"theme {name} imports fonts from another host; a file beside it "
+                    "has to say $web-font-path: false; in its scss:defaults"
+                )
+
+
+def _sets_no_fonts(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    defaults = _DEFAULTS.findall(path.read_text("utf-8"))
+    return any(_NO_FONTS.search(part) for part in defaults)
+
+
+def _page(html: dict[str, Any]) -> Iterator[str]:
+    if html.get("lightbox"):
+        yield "lightbox links to pictures beside the page, which do not travel with it"
+    if html and html.get("embed-resources") is not True:
+        yield "embed-resources is not true: the page would need a folder beside it"
+
+
+def _filters(project: dict[str, Any], paper: Path) -> Iterator[str]:
+    filters = [f for f in project.get("filters") or () if isinstance(f, dict)]
+    if {"at": "pre-ast", "path": FILTER} not in filters:
+        yield (
+            f"{FILTER} is no filter at pre-ast: callouts would reach Quarto's code, "
+            "which downloads a package for Typst"
+        )
+    style = project.get("csl")
+    if not style or not (paper / style).is_file():
+        yield "csl names no file: each version of pandoc would cite in its own way"
+
+
+def _ignored(paper: Path) -> Iterator[str]:
+    path = paper / ".gitignore"
+    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+    for line in IGNORED:
+        if line not in [said.strip() for said in lines]:
+            yield f"Quarto would append the line {line}"
+
+
+def _text(text: str) -> Iterator[tuple[int, str]]:
+    rules = {
+        _ELSEWHERE: "something is fetched from another host",
+        _PACKAGE: "a package of Typst is downloaded",
+        _OWN_CALLOUT: "#callout is Quarto's function; the template's is #remark",
+    }
+    for pattern, meaning in rules.items():
+        for match in pattern.finditer(text):
+            yield text.count("\n", 0, match.start()) + 1, meaning
+    for match in _CALLOUT.finditer(text):
+        if match[1] not in CALLOUTS:
+            line = text.count("\n", 0, match.start()) + 1
+            yield line, f"the filter knows no callout {match[1]!r}"
