@@ -235,8 +235,8 @@ static const struct flag flags[] = {
      read_real, AT(settle_s), 0, 3600},
     {"--drain", "S", "0 to 3600 seconds",
      "after that, wait for answers that are missing\n"
-     "(0.2; 1 with --rate and with --slice, whose targets\n"
-     "are given up then)", read_real, AT(drain_s), 0, 3600},
+     "(0.2; 1 with --rate; 5 with --slice, at the end of\n"
+     "each: then the target is given up)", read_real, AT(drain_s), 0, 3600},
     {"--think", "MS", DELAYS,
      "closed loop: pause between an answer and the next\n"
      "request; a number or as for --delay (0)",
@@ -553,7 +553,7 @@ static void fill_in(struct plan *plan)
     if (plan->warmup_s < 0)
         plan->warmup_s = plan->requests ? 0 : 0.1;
     if (plan->drain_s < 0)
-        plan->drain_s = plan->rate > 0 || plan_is_sliced(plan) ? 1 : 0.2;
+        plan->drain_s = plan_is_sliced(plan) ? 5 : plan->rate > 0 ? 1 : 0.2;
     if (plan->active == 0)
         plan->active = plan->connections;
     if (plan->block == 0)

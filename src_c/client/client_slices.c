@@ -418,12 +418,13 @@ static void leave(struct client_thread *t)
         .lead_in_requests = now.lead_in_requests - t->before.lead_in_requests,
         .requests = now.requests - t->before.requests,
         .bytes = now.bytes - t->before.bytes,
-        .errors = now.errors - t->before.errors,
+        .errors = now.errors - t->current->failures,
         .probed = now.probed - t->before.probed,
         .waiting = now.waiting - t->before.waiting,
         .cpu_ns = now.cpu_ns - t->before.cpu_ns,
         .last_answer_ns = r->last_answer_ns,
         .given_up = t->current->given_up};
+    t->current->failures = now.errors;
     t->current->edge_ns = 0;
     t->slice_state = SLICE_REST;
     atomic_fetch_add(&t->shared->slice.drained, 1);

@@ -42,7 +42,7 @@
  *     busy_ns           of the cores that client and watched processes may use,
  *                       with both of them in it; in ticks of 10 ms, whole slice
  *     steal_ns          taken from these cores by the host; likewise
- *     errors            failures of connections and answers
+ *     errors            failures since the target's slice before
  *     ended             refused, gone or hung: its last slice; else empty
  * What others used is busy_ns - server_cpu_ns - client_cpu_ns, over rounds.
  */

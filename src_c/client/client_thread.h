@@ -37,6 +37,7 @@ struct thread_target {
                                               it rests, UINT64_MAX: no slices */
     uint64_t shift_ns;
     uint64_t slices;                       /* that it had */
+    uint64_t failures;                     /* told of in slices before */
     bool counted;                          /* its warm-up is over */
     bool given_up;                         /* it did not answer */
 };

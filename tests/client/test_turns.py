@@ -333,3 +333,236 @@ def test_nobody_there_is_a_result(client_program: Path) -> None:
     result = turns(client_program, [closed, closed])
     assert result["stop"] == "server_gone"
     assert result["rounds"] == 0
+
+
+@pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
+@pytest.mark.parametrize("arrivals", ["poisson", "paced"])
+def test_all_of_the_rate_goes_to_the_slices_target(
+    client_program: Path,
+    server_program: Path,
+    arrivals: str,
+    more: list[object],
+    tmp_path: Path,
+) -> None:
+    """Every target gets the rate in its slices, and the same arrivals as the others."""
+    path = tmp_path / "slices.csv"
+    rate = 4000
+    with servers(server_program, 2) as (_, ports):
+        flags = ["--connections", 8, "--rate", rate, "--arrivals", arrivals]
+        flags += ["--duration", 1, "--warmup", 0.1, "--lead-in", 0, *more]
+        result = turns(client_program, ports, *flags, "--slices", path)
+    a, b = (of_target(rows(path), number) for number in (0, 1))
+    for target, mine in zip(result["targets"], (a, b), strict=True):
+        due = rate * SLICE_S * len(mine)
+        spread = 2 if arrivals == "paced" else 4 * due**0.5
+        assert target["loop"] == "open"
+        assert abs(target["window"]["arrivals"] - due) <= spread + len(mine)
+        assert target["window"]["unanswered"] == 0
+        assert target["response"]["n"] == target["window"]["arrivals"]
+        assert total(mine, "requests") == target["window"]["arrivals"]
+        if arrivals == "paced":
+            for row in mine:
+                assert abs(int(row["requests"]) - rate * SLICE_S) <= 2
+    assert [row["requests"] for row in a] == [row["requests"] for row in b]
+
+
+def test_thinking_goes_on_only_in_slices(
+    client_program: Path, server_program: Path, engine: list[str], tmp_path: Path
+) -> None:
+    """N = X (R + Z) by the time of its slices: who rests does not think."""
+    path = tmp_path / "slices.csv"
+    with servers(server_program, 2) as (_, ports):
+        flags = ["--connections", 20, "--think", "exponential:30", "--duration", 3]
+        flags += ["--warmup", 0.5, "--lead-in", 0, *engine]
+        result = turns(client_program, ports, *flags, "--slices", path)
+    for number, target in enumerate(result["targets"]):
+        mine = of_target(rows(path), number)
+        in_slices = total(mine, "requests") / (SLICE_S * len(mine))
+        response_s = target["response"]["mean_ns"] / 1e9
+        assert in_slices * (response_s + 0.030) == pytest.approx(20, rel=0.25)
+        assert len(mine) > 20
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--workload", "work", "--delay", "1", "--buckets", "3"],
+        ["--workload", "work", "--threads", "2"],
+        ["--workload", "http", "--path", "/"],
+        ["--workload", "http", "--path", "/", "--requests-per-connection", "2"],
+        ["--size", "1-20000"],
+        ["--requests-per-connection", "3", "--threads", "2"],
+        ["--settle", "2"],
+        ["--settle", "2", "--threads", "2"],
+        ["--active", "2", "--threads", "2"],
+    ],
+)
+def test_every_workload_takes_turns(
+    client_program: Path,
+    server_program: Path,
+    engine: list[str],
+    flags: list[str],
+) -> None:
+    kind = flags[1] if flags[0] == "--workload" else "echo"
+    root = [] if kind != "http" else ["--root", "src_c/www"]
+    with servers(server_program, 2, "epoll", "--workload", kind, *root) as (_, ports):
+        common = ["--connections", 6, "--duration", 0.4, *engine]
+        result = turns(client_program, ports, *common, *flags)
+    for target in result["targets"]:
+        assert not errors(target)
+        assert target["window"]["requests"] > 20
+        assert target["requests"]["unanswered"] == 0
+        assert target["slices"]["counted"] == result["rounds"] > 3
+
+
+def test_one_target_takes_turns_with_itself(
+    client_program: Path, server_program: Path, tmp_path: Path
+) -> None:
+    with servers(server_program, 1) as (_, ports):
+        flags = ["--duration", 0.3, "--slices", tmp_path / "slices.csv"]
+        result = turns(client_program, ports, *flags)
+    assert len(result["targets"]) == 1
+    assert result["rounds"] > 5
+    assert {row["position"] for row in rows(tmp_path / "slices.csv")} == {"0"}
+
+
+def test_files_say_which_target(
+    client_program: Path, server_program: Path, tmp_path: Path
+) -> None:
+    files = [tmp_path / name for name in ("users.csv", "histogram.csv")]
+    with servers(server_program, 2) as (_, ports):
+        flags = ["--connections", 3, "--duration", 0.2]
+        flags += ["--per-connection", files[0], "--histogram", files[1]]
+        result = turns(client_program, ports, *flags)
+    users, slots = map(rows, files)
+    for number, target in enumerate(result["targets"]):
+        mine = [row for row in users if row["target"] == str(number)]
+        assert len(mine) == 3
+        assert total(mine, "requests") == target["requests"]["completed"]
+        response = [
+            row
+            for row in slots
+            if row["target"] == str(number) and row["clock"] == "response"
+        ]
+        assert total(response, "count") == target["response"]["n"]
+
+
+@pytest.mark.parametrize("more", [[], ["--threads", "2"], ["--processes", "2"]])
+def test_a_signal_ends_a_run_at_the_end_of_a_slice(
+    client_program: Path, server_program: Path, more: list[str], tmp_path: Path
+) -> None:
+    """Rounds are written when they are complete, while the run goes on."""
+    path = tmp_path / "slices.csv"
+    with servers(server_program, 2) as (_, ports):
+        targets = [f"127.0.0.1:{port}" for port in ports]
+        flags = ["--slice", "20ms", "--duration", "30", "--warmup", "0"]
+        with subprocess.Popen(
+            [client_program, *targets, *flags, *more, "--slices", path],
+            stdout=subprocess.PIPE,
+        ) as client:
+            wait_for(lambda: path.exists() and path.read_text().count("\n") > 10)
+            assert path.read_text().endswith("\n")
+            assert path.read_text().count("\n") % 2 == 1
+            client.terminate()
+            result = json.loads(client.stdout.read())
+    assert client.returncode == 0
+    assert result["stop"] == "interrupted"
+    for number, target in enumerate(result["targets"]):
+        mine = of_target(rows(path), number)
+        assert target["stop"] == "interrupted"
+        assert total(mine, "requests") == target["window"]["requests"] > 0
+        assert len(mine) == target["slices"]["counted"]
+
+
+def test_loss_of_a_process_ends_the_others(
+    client_program: Path, server_program: Path
+) -> None:
+    """A thread that never rests again must not be waited for."""
+    with servers(server_program, 2) as (_, ports):
+        targets = [f"127.0.0.1:{port}" for port in ports]
+        flags = ["--slice", "20ms", "--duration", "30", "--processes", "2"]
+        for which in (0, 1):
+            with subprocess.Popen(
+                [client_program, *targets, *flags, "--connections", "4"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            ) as client:
+                family = psutil.Process(client.pid)
+                wait_for(lambda family=family: len(family.children()) == 2)
+                time.sleep(0.3)
+                family.children()[which].kill()
+                output, diagnostics = client.communicate(timeout=10)
+            assert client.returncode == 1
+            assert b"killed by signal 9" in diagnostics
+            assert json.loads(output)["targets"]
+
+
+def test_a_server_that_rests_uses_no_time(
+    client_program: Path, server_program: Path, tmp_path: Path
+) -> None:
+    """Its idle connections cost neither side anything between slices."""
+    path = tmp_path / "slices.csv"
+    with servers(server_program, 2) as (processes, ports):
+        watch = [w for p in processes for w in ("--watch", p.pid)]
+        flags = ["--connections", 200, "--duration", 1, *watch]
+        result = turns(client_program, ports, *flags, "--slices", path)
+    for target in result["targets"]:
+        slices = target["slices"]
+        assert slices["server_cpu_s"] > 0
+        assert slices["rest_cpu_s"] < 0.02 * slices["server_cpu_s"] + 0.005
+    for row in rows(path):
+        assert int(row["busy_ns"]) >= 0
+        assert int(row["steal_ns"]) >= 0
+        assert int(row["probed"]) >= int(row["waiting"]) >= 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--slice", "0"], ["--slice 0", "0.1ms to 60s"]),
+        (["--slice", "20m"], ["--slice 20m", "0.1ms to 60s"]),
+        (["--slice", "61s"], ["--slice 61s", "0.1ms to 60s"]),
+        (["--lead-in", "20ms"], ["--lead-in 20ms", "--slice 20ms", "less than that"]),
+        (["--lead-in", "-1"], ["--lead-in -1", "0 to less than --slice"]),
+        (["--watch", "1", "--watch", "1", "--watch", "1"], ["--watch", "3", "one per"]),
+        (["--watch", "1,"], ["--watch 1,", "PIDs with commas"]),
+        (["--watch", "x"], ["--watch x", "PIDs with commas"]),
+        (["--watch", "0"], ["--watch 0", "PIDs with commas"]),
+        (["--watch", "1,2147483646"], ["--watch 2147483646", "no such process"]),
+        (["--requests", "5"], ["--requests 5", "--slice 20ms", "without --slice"]),
+        (["--byte-rate", "5"], ["--byte-rate 5", "--slice 20ms"]),
+        (["--timeline", "x"], ["--timeline x", "--slice 20ms", "without --slice"]),
+        (["--think", "5", "--rate", "7"], ["--think 5", "--rate 7"]),
+    ],
+)
+def test_mistakes_about_slices_are_named(
+    client_program: Path, flags: list[str], words: list[str]
+) -> None:
+    complain(run(client_program, [1, 2], *flags), words)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["127.0.0.1:2"], ["127.0.0.1:2", "--slice"]),
+        (["--slices", "x.csv"], ["--slices x.csv", "together with --slice"]),
+        (["--watch", "1"], ["--watch 1", "together with --slice"]),
+        (["--lead-in", "1"], ["--lead-in 1", "together with --slice"]),
+        ([f"127.0.0.1:{i}" for i in range(1, 65)], ["127.0.0.1:64", "64 targets"]),
+    ],
+)
+def test_what_needs_slices_says_so(
+    client_program: Path, flags: list[str], words: list[str]
+) -> None:
+    command = [client_program, "127.0.0.1:1", *flags]
+    complain(subprocess.run(command, capture_output=True, text=True), words)
+
+
+def complain(done: subprocess.CompletedProcess[str], words: list[str]) -> None:
+    """Check for one line that holds all these words, and status 2."""
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("client: ")
+    assert done.stderr.count("\n") == 1
+    for word in words:
+        assert word in done.stderr
