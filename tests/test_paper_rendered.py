@@ -220,6 +220,22 @@ def test_failures_of_one_kind_share_a_row(tmp_path):
     assert html.count(">9</td>") == 2
 
 
+def test_a_column_without_entries_is_left_out_and_said(tmp_path):
+    def empty(run, _):
+        path = run / made.STUDY / "results.json"
+        content = json.loads(path.read_text())
+        table = content["tables"][0]
+        table["columns"][2]["label"] = "sundial"
+        for row in table["rows"]:
+            row[2] = "—"
+        made.write_json(path, content)
+
+    done = set_anew(tmp_path, empty)
+    assert "No row has an entry under “sundial”." in text_of(done)
+    assert ">sundial" not in done.html.read_text("utf-8")
+    assert "9.62 ms [9.42, 9.81]" in text_of(done)
+
+
 def test_text_of_results_is_not_markup(tmp_path):
     nasty = "a_b *c* [d](e) <f> $g$ @fig-x `h` {{< var x >}} # | ^ ~"
 

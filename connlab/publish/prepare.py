@@ -35,7 +35,7 @@ from connlab.publish import (
     sources,
 )
 from connlab.publish import markdown as md
-from connlab.publish.results import Results, Run, Study, Value, Word
+from connlab.publish.results import Results, Run, Study, Table, Value, Word
 
 GENERATED = "_generated"
 DATA = "data"
@@ -214,15 +214,39 @@ def write_study(study: Study, paper: Path, *, placed: set[str]) -> None:
     for figure in results.figures:
         _write_figure(study, figure, paper, stamp, notebook=page)
     for table in results.tables:
+        kept, empty = _filled(table)
         text = md.table(
-            [_head(c.label, c.unit) for c in table.columns],
-            [[md.escape(_together(cell)) for cell in row] for row in table.rows],
+            [_head(table.columns[i].label, table.columns[i].unit) for i in kept],
+            [
+                [md.escape(_together(row[i])) for i in kept if i < len(row)]
+                for row in table.rows
+            ],
             caption=_caption(study, table.caption, paper),
             label=table.id,
         )
-        _write(folder / f"{table.id}.qmd", stamp + text + _notes(table.notes))
+        notes = [*table.notes, *(f"No row has an entry under “{e}”" for e in empty)]
+        _write(folder / f"{table.id}.qmd", stamp + text + _notes(notes))
     pieces = [folder / f"{name}.qmd" for name in _pieces(results) if name not in placed]
     _write(folder / "rest.qmd", "\n\n".join(p.read_text("utf-8") for p in pieces))
+
+
+def _filled(table: Table) -> tuple[list[int], list[str]]:
+    """Return the columns in which anything stands, and the labels of the others.
+
+    A column of dashes takes the room of those that say something. The first names the
+    rows and stays.
+    """
+    kept, empty = [], []
+    for i, column in enumerate(table.columns):
+        cells = {row[i] for row in table.rows if i < len(row)}
+        if i == 0 or not table.rows or cells - _NOTHING:
+            kept.append(i)
+        else:
+            empty.append(column.label)
+    return kept, empty
+
+
+_NOTHING = {"", "—", "–"}
 
 
 def _notes(notes: Iterable[str]) -> str:
