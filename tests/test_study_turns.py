@@ -20,9 +20,9 @@ def slices_of(rates: dict, *, trial: int = 0, cpu_s: dict | None = None):
         for number, rate in enumerate(each):
             requests = rate * 0.02
             spent = (cpu_s or {}).get(server, 1e-6) * requests * 1e9
-            rows.append((trial, number, server, requests, 0.02, spent))
-    columns = ["trial", "round", "server", "requests", "seconds", "server_cpu_ns"]
-    return pd.DataFrame(rows, columns=columns)
+            rows.append((trial, number, server, 0, requests, 0.02, spent))
+    names = "trial round server lead_in_requests requests seconds server_cpu_ns"
+    return pd.DataFrame(rows, columns=names.split())
 
 
 def noisy_slices(rng, *, trials: int, rounds: int, true: dict) -> pd.DataFrame:
@@ -55,6 +55,13 @@ def test_rate_and_cost_of_a_slice():
     made = turns.per_round(slices_of({"epoll": [1000]}, cpu_s={"epoll": 3e-6}))
     assert made["rate"].item() == pytest.approx(1000)
     assert made["cpu"].item() == pytest.approx(3e-6)
+
+
+def test_the_lead_in_costs_but_is_no_part_of_the_rate():
+    made = slices_of({"epoll": [1000]}, cpu_s={"epoll": 3e-6})
+    made = turns.per_round(made.assign(lead_in_requests=20, requests=20))
+    assert made["rate"].item() == pytest.approx(1000)
+    assert made["cpu"].item() == pytest.approx(1.5e-6)
 
 
 def test_a_slice_without_requests_or_clock_has_no_number():

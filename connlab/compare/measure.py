@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from connlab.compare.plan import LEAD_IN_S, PAGE, SLICE_S, Plan
+from connlab.compare.plan import PAGE, Plan
 from connlab.drive import interrupt, turns
 from connlab.drive.host import LocalHost
 from connlab.study import turns as ratios_of_turns
@@ -25,6 +25,14 @@ METRICS = {
     "p50": "s",
     "p99": "s",
 }
+_SUMMED = [
+    "lead_in_requests",
+    "requests",
+    "seconds",
+    "slice_seconds",
+    "server_cpu_ns",
+    "client_cpu_ns",
+]
 #: no look at the widths before so many sets: an early one is narrow by luck
 SETS_MIN = 5
 
@@ -147,8 +155,6 @@ def _measure_set(made: Comparison, host: LocalHost, root: str | None) -> bool:
     setting = turns.Setting(
         servers=tuple({**server.factors, **extra} for server in here),
         client=plan.client,
-        slice_s=SLICE_S,
-        lead_in_s=LEAD_IN_S,
         seed=plan.seed + made.n,
         cores=plan.cores,
         programs=plan.programs,
@@ -157,12 +163,13 @@ def _measure_set(made: Comparison, host: LocalHost, root: str | None) -> bool:
     if outcome is None:
         return False
     names = [server.name for server in here]
-    for name, failure in zip(names, outcome.failures, strict=True):
-        if failure and name in (plan.baseline, plan.control):
-            raise turns.SetError(f"server {plan.baseline}: {failure}")
-        if failure:
-            made.left[name] = failure
-    slices = pd.DataFrame(outcome.slices)
+    for name, server in zip(names, outcome.served, strict=True):
+        if server.failure and name in (plan.baseline, plan.control):
+            said = f"server {plan.baseline}: {server.failure}"
+            raise turns.SetError(said, kind="server-died")
+        if server.failure:
+            made.left[name] = server.failure
+    slices = pd.DataFrame(outcome.slices).query("counted == 1")
     slices = slices.assign(trial=made.n, server=[names[i] for i in slices["target"]])
     made.slices.append(slices)
     made.sets.append(_summary(slices, names, outcome.reports).assign(trial=made.n))
@@ -171,20 +178,20 @@ def _measure_set(made: Comparison, host: LocalHost, root: str | None) -> bool:
 
 def _summary(slices: pd.DataFrame, names: list, reports: list[dict]) -> pd.DataFrame:
     """Return one row for each server of a set: rate, cost, quantiles, cores."""
-    sums = slices.groupby("server")[
-        ["requests", "seconds", "server_cpu_ns", "client_cpu_ns"]
-    ].sum()
-    latency = {
-        name: report.get("latency", {}).get("intended", {})
+    sums = slices.groupby("server")[_SUMMED].sum()
+    sums["all_requests"] = sums["lead_in_requests"] + sums["requests"]
+    responses = {
+        name: report.get("response") or {}
         for name, report in zip(names, reports, strict=True)
     }
     table = pd.DataFrame({"server": names}).set_index("server")
     table["rate"] = sums["requests"] / sums["seconds"]
-    table["cpu"] = sums["server_cpu_ns"] / 1e9 / sums["requests"]
+    table["cpu"] = sums["server_cpu_ns"] / 1e9 / sums["all_requests"]
     for quantile in ("p50", "p99"):
-        table[quantile] = [latency[n].get(f"{quantile}_ns", 0) / 1e9 for n in names]
-    table["server_busy"] = sums["server_cpu_ns"] / 1e9 / sums["seconds"]
-    table["client_busy"] = sums["client_cpu_ns"] / 1e9 / sums["seconds"]
+        found = [responses[name].get(f"{quantile}_ns") or 0 for name in names]
+        table[quantile] = [ns / 1e9 for ns in found]
+    for side in ("server", "client"):
+        table[f"{side}_busy"] = sums[f"{side}_cpu_ns"] / 1e9 / sums["slice_seconds"]
     return table.where(table > 0).reset_index()
 
 

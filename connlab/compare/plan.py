@@ -13,8 +13,6 @@ from connlab.study.turns import TRIALS_MIN
 #: the baseline under a second name, as a control
 AGAIN = "again"
 WORKLOADS = ("echo", "work", "http")
-SLICE_S = 0.02
-LEAD_IN_S = 0.001
 #: slices of each server that are counted in a set, and those before that are not
 COUNTED_SLICES, WARM_SLICES = 25, 15
 #: the page that http servers are asked for
@@ -61,7 +59,7 @@ class Plan:
     @property
     def set_s(self) -> float:
         """What a set is expected to take, in seconds."""
-        each = (COUNTED_SLICES + WARM_SLICES) * SLICE_S
+        each = (COUNTED_SLICES + WARM_SLICES) * turns.SLICE_S
         return turns.OVERHEAD_S + each * len(self.servers)
 
 
@@ -121,7 +119,7 @@ def make_plan(
     told |= {"size": size or 64} if workload == "echo" else {}
     told |= {"delay": delay} if workload == "work" else {}
     told |= {"path": f"/{PAGE}"} if workload == "http" else {}
-    slices = SLICE_S * len(servers)
+    slices = turns.SLICE_S * len(servers)
     told |= {"duration": COUNTED_SLICES * slices, "warmup": WARM_SLICES * slices}
     plan = Plan(
         servers=tuple(servers),

@@ -12,53 +12,89 @@ from __future__ import annotations
 import csv
 import io
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from connlab.drive import flags, interrupt, trials
 from connlab.drive.cores import Cores
-from connlab.drive.host import Ended, Host, ProgramError
+from connlab.drive.host import Ended, Host, ProgramError, Reading
 from connlab.drive.programs import Programs
 
 #: what a set takes beside its slices: programs that start, connections, their end
 OVERHEAD_S = 0.5
+#: the length of a slice, and the part at its beginning that is not counted
+SLICE_S = 0.02
+LEAD_IN_S = 0.001
+#: how long a look at one server's memory keeps the driver from the next
+_LOOK_S = 0.05
 
 
 @dataclass(frozen=True)
 class Setting:
     """What is run: the settings of each server, and of the client for all of them.
 
-    `servers` and `client` are factors by the names of `flags.FLAGS`; `slice_s` is the
-    length of a slice and `lead_in_s` the part at its beginning that is not counted.
+    `servers` and `client` are factors by the names of `flags.FLAGS`; `duration` and
+    `warmup` of the client are the seconds of the whole set, for all servers together.
     """
 
     servers: tuple[Mapping[str, Any], ...]
     client: Mapping[str, Any]
-    slice_s: float
-    lead_in_s: float
     seed: int
     cores: Cores
     programs: Programs
+    slice_s: float = SLICE_S
+    lead_in_s: float = LEAD_IN_S
+
+
+@dataclass
+class Served:
+    """One server of a set: what it said, how it was seen, how it ended.
+
+    `looks` are readings with memory: one of the idle server, and one while it holds
+    its connections. `failure` says how it ended if nobody had asked it to.
+    """
+
+    factors: Mapping[str, Any]
+    handle: int
+    ready: dict
+    looks: list[Reading] = field(default_factory=list)
+    ended: Ended | None = None
+
+    @property
+    def failure(self) -> str | None:
+        """How the server ended before it was asked to; None when it did not."""
+        if self.ended is None or not self.ended.early:
+            return None
+        said = f": {self.ended.diagnostics}" if self.ended.diagnostics else ""
+        return f"{trials.describe_exit(self.ended.exit)}{said}"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a set gave. `reports`, `failures` are by server, in the order of the set.
+    """What a set gave. `served` and `reports` are in the order of the set.
 
     `slices` holds the rows of the client's table (``client --help`` names its columns),
-    with numbers as numbers.
+    with numbers as numbers; `client` is its report on itself.
     """
 
-    slices: list[dict[str, Any]]
+    served: list[Served]
     reports: list[dict]
+    slices: list[dict[str, Any]]
     client: dict
-    failures: list[str | None]
     seconds: float
 
 
 class SetError(RuntimeError):
-    """A set that gave nothing; the text says which program failed, and how."""
+    """A set that gave nothing; the text says which program failed, and how.
+
+    `kind` is that of a `connlab.schema.Failure`; `server` the place in the set of the
+    server that did not come up, None where the client failed.
+    """
+
+    def __init__(self, text: str, *, kind: str, server: int | None = None) -> None:
+        super().__init__(text)
+        self.kind, self.server = kind, server
 
 
 def run(setting: Setting, *, host: Host) -> Outcome | None:
@@ -70,80 +106,97 @@ def run(setting: Setting, *, host: Host) -> Outcome | None:
         When a server does not come up, or the client fails.
     """
     began = time.monotonic()
-    servers: list[int] = []
-    ended: list[Ended] = []
+    served: list[Served] = []
+    started: list[int] = []
     client = report = client_end = None
     try:
-        targets = _start_servers(setting, host, servers)
-        if targets is not None:
+        _start_servers(setting, host, started, served)
+        if len(served) == len(setting.servers):
             client = host.start(
-                [*setting.programs.client, *targets, *_client_flags(setting, servers)],
+                [*setting.programs.client, *_client_words(setting, served)],
                 cores=setting.cores.client,
                 files=("slices",),
             )
-            report = _report(setting, host, client)
+            report = _attend(setting, host, client, served)
     except ProgramError as error:
-        raise SetError(f"client: {error}") from None
+        raise SetError(f"client: {error}", kind="client-failed") from None
     finally:
         grace_s = 0 if interrupt.asked() else trials.GRACE_S
         if client is not None:
             client_end = host.stop(client, grace_s=1.0, wait_s=grace_s)
-        ended += [host.stop(server, grace_s=grace_s) for server in servers]
+        ends = [host.stop(handle, grace_s=grace_s) for handle in started]
+        for server, ended in zip(served, ends, strict=False):
+            server.ended = ended
     if interrupt.asked():
         return None
     return Outcome(
-        slices=_rows(client_end.files["slices"]),
+        served=served,
         reports=report.get("targets") or [report],
+        slices=_rows(client_end.files["slices"]),
         client=report,
-        failures=[_failure(each) for each in ended],
         seconds=time.monotonic() - began,
     )
 
 
 def _start_servers(
-    setting: Setting, host: Host, servers: list[int]
-) -> list[str] | None:
-    """Start all servers, noting their handles; return where they listen."""
-    targets = []
-    for factors in setting.servers:
+    setting: Setting, host: Host, started: list[int], served: list[Served]
+) -> None:
+    """Start all servers, noting each as soon as it is there."""
+    for place, factors in enumerate(setting.servers):
+        name = f"server {factors['model']}"
         argv = [*setting.programs.server, *flags.server_flags(factors)]
         try:
-            servers.append(host.start(argv, cores=setting.cores.server))
-            ready = trials.patiently(host, servers[-1], trials.READY_S)
+            started.append(host.start(argv, cores=setting.cores.server))
+            ready = trials.patiently(host, started[-1], trials.READY_S)
         except ProgramError as error:
-            raise SetError(f"server {factors['model']}: {error}") from None
+            said = f"{name}: {error}"
+            raise SetError(said, kind="server-start", server=place) from None
         if interrupt.asked():
-            return None
+            return
         if ready is None or ready.get("event") != "ready":
-            waited = f"not ready after {trials.READY_S:g} s"
-            raise SetError(f"server {factors['model']}: {waited}")
-        targets.append(f"{ready['host']}:{ready['port']}")
-    return targets
+            said = f"{name}: not ready after {trials.READY_S:g} s"
+            raise SetError(said, kind="server-start", server=place)
+        served.append(Served(factors, started[-1], ready))
+        served[-1].looks.append(host.sample(started[-1], machine=False, memory=True))
 
 
-def _client_flags(setting: Setting, servers: Sequence[int]) -> list[str]:
+def _client_words(setting: Setting, served: list[Served]) -> list[str]:
+    targets = [f"{each.ready['host']}:{each.ready['port']}" for each in served]
     words = flags.client_flags(setting.client, seed=setting.seed)
     words += ["--slice", f"{setting.slice_s * 1e3:g}ms"]
     words += ["--lead-in", f"{setting.lead_in_s * 1e3:g}ms"]
-    for pid in servers:
-        words += ["--watch", str(pid)]
-    return words
+    for each in served:
+        words += ["--watch", str(each.handle)]
+    return [*targets, *words]
 
 
-def _report(setting: Setting, host: Host, client: int) -> dict:
-    allowed_s = trials.timeout_s(setting.client) + len(setting.servers)
-    report = trials.patiently(host, client, allowed_s)
-    if report is None and not interrupt.asked():
-        raise SetError(f"client: no report after {allowed_s:.0f} s")
-    return report or {}
+def _attend(setting: Setting, host: Host, client: int, served: list[Served]) -> dict:
+    """Wait for the client's report; look once at each server's memory meanwhile.
+
+    The looks are taken late in the warm-up, whose slices are not counted.
+    """
+    began = time.monotonic()
+    allowed_s = trials.timeout_s(setting.client) + len(served)
+    look_at = began + _connecting_s(setting) + 0.5 * setting.client["warmup"]
+    waiting = list(served)
+    while True:
+        left_s = began + allowed_s - time.monotonic()
+        if waiting:
+            left_s = min(left_s, max(_LOOK_S, look_at - time.monotonic()))
+        report = trials.patiently(host, client, left_s)
+        if report is not None or interrupt.asked():
+            return report or {}
+        if waiting and time.monotonic() >= look_at:
+            each = waiting.pop()
+            each.looks.append(host.sample(each.handle, machine=False, memory=True))
+        elif time.monotonic() >= began + allowed_s:
+            said = f"client: no report after {allowed_s:.0f} s"
+            raise SetError(said, kind="client-hung")
 
 
-def _failure(ended: Ended) -> str | None:
-    """Return how a server ended that ended before it was asked to."""
-    if not ended.early:
-        return None
-    said = f": {ended.diagnostics}" if ended.diagnostics else ""
-    return f"{trials.describe_exit(ended.exit)}{said}"
+def _connecting_s(setting: Setting) -> float:
+    """Return about how long the client connects before its first slice."""
+    return 0.1 + 60e-6 * len(setting.servers) * setting.client.get("connections", 1)
 
 
 def _rows(text: bytes) -> list[dict[str, Any]]:

@@ -42,20 +42,24 @@ def per_round(slices: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     slices : DataFrame
-        One row per slice, with ``trial``, ``round``, ``server``, ``requests``,
-        ``seconds`` and ``server_cpu_ns``.
+        One row per slice of a round that counts, with ``trial``, ``round``, ``server``,
+        and of the client's table ``lead_in_requests``, ``requests``, ``seconds`` and
+        ``server_cpu_ns``.
 
     Returns
     -------
     DataFrame
-        The same rows with ``rate`` (requests/s) and ``cpu`` (seconds of the server's
-        CPU time per request), in place of what they were made of. What cannot be had
-        (no request, a CPU clock that was not brought up to date) is not a number.
+        The same rows with ``rate`` (requests/s, without the lead-in) and ``cpu``
+        (seconds of the server's CPU time per request, over the whole slice, as its
+        clock is exact only while the server rests). What cannot be had (no request, a
+        CPU clock that was not brought up to date) is not a number.
     """
     requests = slices["requests"].where(slices["requests"] > 0)
     spent = slices["server_cpu_ns"].where(slices["server_cpu_ns"] > 0) / 1e9
-    kept = slices[["trial", "round", "server"]]
-    return kept.assign(rate=requests / slices["seconds"], cpu=spent / requests)
+    return slices[["trial", "round", "server"]].assign(
+        rate=requests / slices["seconds"],
+        cpu=spent / (slices["lead_in_requests"] + requests),
+    )
 
 
 def log_ratios(rounds: pd.DataFrame, metric: str, *, baseline: str) -> pd.DataFrame:
