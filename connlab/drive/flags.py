@@ -36,6 +36,7 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "descriptors": ((DRIVE,), ""),
     "arm": ((DRIVE,), ""),
     "stall": ((DRIVE,), ""),
+    "slice": ((DRIVE,), ""),
     "connections": ((CLIENT,), "connections"),
     "active": ((CLIENT,), "active"),
     "size": ((CLIENT,), "size"),
@@ -84,15 +85,16 @@ def client_flags(factors: Mapping[str, Any], *, seed: int) -> list[str]:
 
 
 def with_enough_processes(
-    factors: Mapping[str, Any], *, descriptors: int | None
+    factors: Mapping[str, Any], *, descriptors: int | None, servers: int = 1
 ) -> dict[str, Any]:
     """Return the factors with as many client processes as the connections need.
 
     One process may have only so many `descriptors`; a client that cannot hold what it
-    is asked for would measure itself. What the caller said stays.
+    is asked for, to each of `servers`, would measure itself. What the caller said
+    stays.
     """
     told = dict(factors)
-    asked = told.get("connections") or 1
+    asked = (told.get("connections") or 1) * servers
     if descriptors and told.get("client_processes") is None:
         each = max(1, descriptors - OWN_DESCRIPTORS)
         if asked > each:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
+from connlab.drive import beside as side_by_side
 from connlab.drive import (
     companions,
     cores,
@@ -89,6 +90,7 @@ def sweep(
     timeout: float | None = None,
     histograms: bool = True,
     mixed: bool = False,
+    beside: str | Sequence[str] = (),
     programs: Programs | None = None,
     server_host: Host | None = None,
     client_host: Host | None = None,
@@ -137,6 +139,11 @@ def sweep(
     mixed : bool
         Go on where the study holds trials of another class of environment; whoever
         loads it then has to say which are meant.
+    beside : str or sequence of str
+        Factors whose levels are measured side by side: the servers of all cells of a
+        block that differ only in these take turns under one client, every 20 ms, so
+        that their ratios do not feel what else the machine does. Settings of the
+        server only (`connlab.drive.beside` says which cells are measured alone).
     programs : Programs, optional
         The two programs, if not ``build/server`` and ``build/client``.
     server_host, client_host : Host, optional
@@ -179,6 +186,7 @@ def sweep(
         timeout=timeout,
         histograms=histograms,
         mixed=mixed,
+        beside=beside,
         programs=programs,
     )
     here = LocalHost()
@@ -268,25 +276,27 @@ def _measure(
     show: telling.Show,
 ) -> None:
     """Walk the rounds; take what is there, measure what is not, keep each at once."""
-    for slot in _slots(work, state):
-        key = work.key(slot.cell, slot.repeat)
-        row = there.get(key)
-        if row is not None:
-            state.resumed += 1
-            state.resumed_s += row["seconds"]
-        elif _out_of_budget(work, state, slot.cell):
-            return
-        else:
-            _beat(work, state, current=work.cells[slot.cell])
+    for slots in _sets(work, state):
+        keys = [work.key(slot.cell, slot.repeat) for slot in slots]
+        rows = {key: there[key] for key in keys if key in there}
+        state.resumed += len(rows)
+        state.resumed_s += sum(row["seconds"] for row in rows.values())
+        todo = [(s, key) for s, key in zip(slots, keys, strict=True) if key not in rows]
+        if todo:
+            if _out_of_budget(work, state, [slot.cell for slot, _key in todo]):
+                return
+            _beat(work, state, current=work.cells[todo[0][0].cell])
             try:
-                row = _measured(work, state, slot, key, hosts, append)
+                found = _measured(work, state, todo, hosts, append)
             except store.StoreError as error:
                 state.reason = f"{error}; free some space, then the same call goes on"
                 return
-            if row is None:
+            if found is None:
                 state.reason = _interrupted(state)
                 return
-        _count(state, slot.cell, schema.flatten(row))
+            rows |= found
+        for slot, key in zip(slots, keys, strict=True):
+            _count(state, slot.cell, schema.flatten(rows[key]))
         show(
             done=state.there,
             planned=state.planned,
@@ -295,8 +305,11 @@ def _measure(
         )
 
 
-def _slots(work: Work, state: _State) -> Iterator[plan.Slot]:
-    """Give place after place, looking after each round whether more is wanted."""
+def _sets(work: Work, state: _State) -> Iterator[list[plan.Slot]]:
+    """Give set after set, looking after each round whether more is wanted.
+
+    A set is one cell, or those that are measured side by side.
+    """
     number = 0
     while True:
         wanted = stopping.next_round(state.rows, work.rule)
@@ -305,7 +318,10 @@ def _slots(work: Work, state: _State) -> Iterator[plan.Slot]:
             return
         counts = [len(rows) for rows in state.rows]
         state.planned = max(_least(work), state.there + len(wanted))
-        yield from plan.round_of(wanted, number=number, counts=counts, seed=work.seed)
+        slots = plan.round_of(wanted, number=number, counts=counts, seed=work.seed)
+        yield from side_by_side.groups(
+            slots, work.cells, work.models, beside=work.beside
+        )
         number += 1
 
 
@@ -319,77 +335,108 @@ def _count(state: _State, cell: int, flat: dict) -> None:
 def _measured(
     work: Work,
     state: _State,
-    slot: plan.Slot,
-    key: str,
+    todo: Sequence[tuple[plan.Slot, str]],
     hosts: tuple[Host, Host],
     append: Callable[[str], None],
-) -> dict | None:
-    """Measure one trial and keep it; None when a signal came meanwhile."""
-    outcome, trial = _trial(work, slot, key, hosts)
-    if trial is None:
+) -> dict[str, dict] | None:
+    """Measure a set and keep its trials; None when a signal came meanwhile."""
+    made = _trials(work, todo, hosts)
+    if made is None:
         return None
-    if work.histograms and outcome.files.get("histogram"):
-        _keep_histogram(work, state, key, outcome.files["histogram"])
-    append(trial.model_dump_json(by_alias=True))
-    row = trial.model_dump(by_alias=True)
-    state.done += 1
-    state.window_s += schema.pick(row, "client.window.seconds") or 0.0
-    return row
+    rows = {}
+    for outcome, trial in made:
+        if work.histograms and outcome.files.get("histogram"):
+            _keep_histogram(work, state, trial.key, outcome.files["histogram"])
+        append(trial.model_dump_json(by_alias=True))
+        row = trial.model_dump(by_alias=True)
+        rows[trial.key] = row
+        state.done += 1
+        state.window_s += _measuring_s(row)
+    return rows
 
 
-def _trial(
-    work: Work, slot: plan.Slot, key: str, hosts: tuple[Host, Host]
-) -> tuple[running.Outcome | None, schema.Trial | None]:
-    factors = work.cells[slot.cell]
-    model = work.models[factors["model"]]
-    seed = plan.client_seed(work.seed, slot.repeat)
-    sets = cores.asked(factors)
+def _measuring_s(row: Mapping) -> float:
+    """Return how much of a trial's time was measured: its window, or its slices."""
+    if row.get("turns"):
+        return sum(row["turns"]["slice_seconds"])
+    return schema.pick(row, "client.window.seconds") or 0.0
+
+
+def _trials(
+    work: Work, todo: Sequence[tuple[plan.Slot, str]], hosts: tuple[Host, Host]
+) -> list[tuple[running.Outcome, schema.Trial]] | None:
+    first = work.cells[todo[0][0].cell]
+    sets = cores.asked(first)
+    seed = plan.client_seed(work.seed, todo[0][0].repeat)
     started_at = machine.now()
-    hard = machine.limits()["descriptors"]["hard"]
-    told = flags.with_enough_processes(factors, descriptors=hard)
-    told = flags.with_time_to_settle(told, model=model)
+    told = _told(work, first, servers=len(todo))
     setting = running.Setting(
         factors=told,
         seed=seed,
         cores=sets,
         programs=work.programs,
-        model=model,
+        model=work.models[first["model"]],
         timeout_s=work.timeout,
         files=("timeline", "histogram") if work.histograms else ("timeline",),
     )
-    outcome = (
-        running.run(setting, server_host=hosts[0], client_host=hosts[1])
-        if model.available
-        else running.unavailable(model)
-    )
-    if outcome is None:
-        return None, None
-    trial = schema.Trial(
-        key=key,
-        study=work.study,
-        block=slot.block,
-        order=slot.order,
-        repeat=slot.repeat,
-        seed=seed,
-        factors=factors,
-        started_at=started_at,
-        seconds=outcome.seconds,
-        environment=work.environment,
-        binaries=work.binaries,
-        commands=_commands(told, seed),
-        cores=sets.recorded() | companions.recorded(),
-        server=outcome.server,
-        client=outcome.client,
-        timeline=_timeline(outcome),
-        failure=outcome.failure,
-    )
-    facts = trial.model_dump(by_alias=True)
-    verdicts = {"gates": gates.judge(facts), "label": gates.label(facts)}
-    return outcome, trial.model_copy(update=verdicts)
+    outcomes = _outcomes(work, [work.cells[s.cell] for s, _ in todo], setting, hosts)
+    if outcomes is None:
+        return None
+    made = []
+    shared = {"set": todo[0][1]}
+    for (slot, key), outcome in zip(todo, outcomes, strict=True):
+        factors = work.cells[slot.cell]
+        own = {**told, **factors}
+        trial = schema.Trial(
+            key=key,
+            study=work.study,
+            block=slot.block,
+            order=slot.order,
+            repeat=slot.repeat,
+            seed=seed,
+            factors=factors,
+            started_at=started_at,
+            seconds=outcome.seconds,
+            environment=work.environment,
+            binaries=work.binaries,
+            commands=_commands(own, seed),
+            cores=sets.recorded() | companions.recorded(),
+            server=outcome.server,
+            client=outcome.client,
+            timeline=_timeline(outcome),
+            turns=outcome.turns and outcome.turns.model_copy(update=shared),
+            failure=outcome.failure,
+        )
+        facts = trial.model_dump(by_alias=True)
+        verdicts = {"gates": gates.judge(facts), "label": gates.label(facts)}
+        made.append((outcome, trial.model_copy(update=verdicts)))
+    return made
+
+
+def _told(work: Work, cell: Mapping[str, Any], *, servers: int) -> dict[str, Any]:
+    """Return a cell's factors with what the client needs to hold its connections."""
+    hard = machine.limits()["descriptors"]["hard"]
+    told = flags.with_enough_processes(cell, descriptors=hard, servers=servers)
+    return flags.with_time_to_settle(told, model=work.models[cell["model"]])
+
+
+def _outcomes(
+    work: Work,
+    cells: Sequence[Mapping[str, Any]],
+    setting: running.Setting,
+    hosts: tuple[Host, Host],
+) -> list[running.Outcome] | None:
+    """Run a trial, or several cells side by side; None when a signal came."""
+    if not setting.model.available:
+        return [running.unavailable(setting.model)]
+    if side_by_side.takes_turns_here(work.beside, setting.model, cells[0]):
+        return side_by_side.run(cells, setting, models=work.models, host=hosts[0])
+    outcome = running.run(setting, server_host=hosts[0], client_host=hosts[1])
+    return outcome and [outcome]
 
 
 def _timeline(outcome: running.Outcome) -> schema.Timeline | None:
-    if outcome.client is None:
+    if outcome.client is None or outcome.turns is not None:
         return None
     window = outcome.client.window
     until_s = (window.get("warmup_s") or 0) + (window.get("seconds") or 0)
@@ -415,12 +462,15 @@ def _keep_histogram(work: Work, state: _State, key: str, data: bytes) -> None:
             state.remarks.append(remark)
 
 
-def _out_of_budget(work: Work, state: _State, cell: int) -> bool:
+def _out_of_budget(work: Work, state: _State, cells: Sequence[int]) -> bool:
     budget_s = work.rule.budget_s
     if budget_s is None:
         return False
-    took = [row["seconds"] for row in state.rows[cell]]
-    if state.spent_s + works.guess_s(work, cell, took) <= budget_s:
+    cost_s = sum(
+        works.guess_s(work, cell, [row["seconds"] for row in state.rows[cell]])
+        for cell in cells
+    )
+    if state.spent_s + cost_s <= budget_s:
         return False
     text = telling.duration_text(budget_s)
     state.reason = f"the budget of {text} is used; {state.there} trials are there"

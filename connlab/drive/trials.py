@@ -54,6 +54,7 @@ class Outcome:
     failure: schema.Failure | None
     files: Mapping[str, bytes]
     seconds: float
+    turns: schema.Turns | None = None
 
 
 @dataclass
@@ -209,7 +210,7 @@ def _outcome(
     began: float,
     same_host: bool,
 ) -> Outcome:
-    stats = _last_stats(server_end)
+    stats = last_stats(server_end)
     told = samples.Report(course.client, course.started_at_s, course.reported_at_s)
     sampled = (
         samples.summarise(course.looks, told, stats=stats, same_host=same_host)
@@ -223,11 +224,11 @@ def _outcome(
         samples=sampled,
         stall=course.stall,
         exit=server_end.exit if server_end else None,
-        diagnostics=_said(server_end),
+        diagnostics=said(server_end),
     )
-    client, malformed = _checked(course.client)
-    failure = _server_died(course, server_end) or course.failure
-    failure = failure or malformed or _empty(client)
+    client, malformed = checked(course.client)
+    failure = (course.looks and server_died(server_end)) or course.failure
+    failure = failure or malformed or empty(client)
     if failure and failure.kind == "client-failed":
         failure = _with_diagnostics(failure, client_end)
     files = client_end.files if client_end else {}
@@ -238,23 +239,24 @@ def _is_ready(course: _Course) -> bool:
     return bool(course.ready) and course.ready.get("event") == "ready"
 
 
-def _last_stats(end: Ended | None) -> dict | None:
+def last_stats(end: Ended | None) -> dict | None:
+    """Return the statistics that a server printed when it ended, if it did."""
     lines = [
         line for line in (end.lines if end else ()) if line.get("event") == "stats"
     ]
     return lines[-1] if lines else None
 
 
-def _server_died(course: _Course, end: Ended | None) -> schema.Failure | None:
+def server_died(end: Ended | None) -> schema.Failure | None:
     """Return the failure of a server that ended before it was asked to."""
-    if not course.looks or end is None or not end.early:
+    if end is None or not end.early:
         return None
-    said = _said(end)
-    reason = f"server: {describe_exit(end.exit)}" + (f": {said}" if said else "")
+    text = said(end)
+    reason = f"server: {describe_exit(end.exit)}" + (f": {text}" if text else "")
     return _failure("server-died", reason)
 
 
-def _checked(
+def checked(
     told: dict | None,
 ) -> tuple[schema.Client | None, schema.Failure | None]:
     """Return the client's report if it is one, else why not."""
@@ -269,7 +271,7 @@ def _checked(
         return None, _failure("client-failed", reason)
 
 
-def _empty(client: schema.Client | None) -> schema.Failure | None:
+def empty(client: schema.Client | None) -> schema.Failure | None:
     """Return the failure of a client that reported but has nothing to report."""
     if client is None:
         return None
@@ -288,13 +290,14 @@ def _nonzero(errors: Mapping[str, int] | None) -> str:
 
 
 def _with_diagnostics(failure: schema.Failure, end: Ended | None) -> schema.Failure:
-    said = _said(end)
-    if not said or said in failure.reason:
+    text = said(end)
+    if not text or text in failure.reason:
         return failure
-    return _failure(failure.kind, f"{failure.reason}: {said}")
+    return _failure(failure.kind, f"{failure.reason}: {text}")
 
 
-def _said(end: Ended | None) -> str | None:
+def said(end: Ended | None) -> str | None:
+    """Return what a program said on standard error, without paths."""
     return machine.without_paths(end.diagnostics) or None if end else None
 
 

@@ -78,6 +78,7 @@ class Outcome:
     with numbers as numbers; `client` is its report on itself.
     """
 
+    setting: Setting
     served: list[Served]
     reports: list[dict]
     slices: list[dict[str, Any]]
@@ -130,6 +131,7 @@ def run(setting: Setting, *, host: Host) -> Outcome | None:
     if interrupt.asked():
         return None
     return Outcome(
+        setting=setting,
         served=served,
         reports=report.get("targets") or [report],
         slices=_rows(client_end.files["slices"]),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, machine, plan, stopping
+from connlab.drive import cores, flags, machine, plan, stopping, turns
 from connlab.drive.programs import Programs, built, registry, unknown
 from connlab.drive.reports import Estimate
 
@@ -39,6 +39,7 @@ class Work:
     histograms: bool
     parameters: Mapping[str, Any]
     mixed: bool = False
+    beside: tuple[str, ...] = ()
 
     def key(self, cell: int, repeat: int) -> str:
         """Return the key of a cell's trial number `repeat`."""
@@ -75,6 +76,7 @@ def prepare(
     timeout: float | None = None,
     histograms: bool = True,
     mixed: bool = False,
+    beside: str | Sequence[str] = (),
     programs: Programs | None = None,
 ) -> Work:
     """Check the arguments of `connlab.drive.sweep` and return the work they mean.
@@ -92,7 +94,12 @@ def prepare(
         raise ValueError(f"duration: {duration}; allowed: more than 0 seconds")
     if warmup < 0:
         raise ValueError(f"warmup: {warmup}; allowed: 0 seconds or more")
-    cells = plan.cells(factors, fixed or {}, duration=duration, warmup=warmup)
+    together = (beside,) if isinstance(beside, str) else tuple(beside)
+    _check_beside(together)
+    fixed = dict(fixed or {})
+    if together:
+        fixed.setdefault("slice", turns.SLICE_S * 1e3)
+    cells = plan.cells(factors, fixed, duration=duration, warmup=warmup)
     metrics = [column.name for column in schema.COLUMNS if column.dtype != "string"]
     rule = stopping.rule(
         trials=trials,
@@ -103,8 +110,8 @@ def prepare(
     )
     both = programs or built()
     models = _checked_models(cells, both)
-    for count, together in {(c.get("cores"), c.get("together")) for c in cells}:
-        cores.asked({"cores": count, "together": together})
+    for count, shared in {(c.get("cores"), c.get("together")) for c in cells}:
+        cores.asked({"cores": count, "together": shared})
     _check_descriptors(cells)
     binaries = both.digests()
     return Work(
@@ -123,7 +130,7 @@ def prepare(
         histograms=histograms,
         parameters={
             "factors": _asked(factors),
-            "fixed": dict(fixed or {}),
+            "fixed": fixed,
             "trials": trials,
             "max_trials": max_trials,
             "targets": None if targets is None else dict(targets),
@@ -131,9 +138,22 @@ def prepare(
             "warmup": warmup,
             "seed": seed,
             "budget": budget,
+            "beside": list(together),
         },
         mixed=mixed,
+        beside=together,
     )
+
+
+def _check_beside(names: Sequence[str]) -> None:
+    """Raise ValueError for a factor that servers of one set cannot differ in."""
+    flags.check_names(names)
+    for name in names:
+        if flags.FLAGS[name][0] != (flags.SERVER,):
+            allowed = [
+                n for n, (to, _flag) in flags.FLAGS.items() if to == (flags.SERVER,)
+            ]
+            raise ValueError(f"beside: {name!r}; allowed: {', '.join(allowed)}")
 
 
 def _asked(factors: Mapping | Sequence[Mapping]) -> dict | list[dict]:

@@ -35,6 +35,7 @@ from connlab.schema.facts import (
     Stats,
     Timeline,
     Trial,
+    Turns,
     Workload,
 )
 from connlab.schema.flat import COLUMNS, flatten
@@ -70,6 +71,7 @@ __all__ = [
     "Stats",
     "Timeline",
     "Trial",
+    "Turns",
     "Workload",
     "client_cpu_s",
     "flatten",

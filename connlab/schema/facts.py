@@ -230,6 +230,27 @@ class Timeline(Facts):
     warmup_detected_s: float | None = None
 
 
+class Turns(Facts):
+    """The rounds of a trial whose server took turns with others under one client.
+
+    One entry a counted round, in their order: requests of the lead-in and after it,
+    seconds of the counted part and of the whole slice, CPU time of the server in the
+    whole slice. Trials of one study, block and `set` shared client and rounds.
+    """
+
+    set: str = ""
+    beside: int
+    """Servers of the set, this one among them."""
+    slice_ms: float
+    lead_in_ms: float
+    round: list[int] = []
+    lead_in_requests: list[int] = []
+    requests: list[int] = []
+    seconds: list[float] = []
+    slice_seconds: list[float] = []
+    server_cpu_ns: list[int] = []
+
+
 class Trial(Facts):
     """One line of ``trials.jsonl``: a fresh server, a fresh client, self-contained."""
 
@@ -250,6 +271,7 @@ class Trial(Facts):
     server: Server
     client: Client | None = None
     timeline: Timeline | None = None
+    turns: Turns | None = None
     gates: dict[str, Gate] = {}
     label: str | None = None
     failure: Failure | None = None

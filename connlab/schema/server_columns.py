@@ -24,6 +24,15 @@ def _server_width(trial: Mapping) -> int:
     return min(len(pick(trial, "cores.server") or []), threads, workers)
 
 
+def _served_requests(trial: Mapping) -> float:
+    """Return the requests that the server's CPU time was spent on."""
+    if turns := trial.get("turns"):
+        return sum(turns["lead_in_requests"]) + sum(turns["requests"])
+    return (pick(trial, "server.samples.window_s") or 0) * (
+        pick(trial, "client.window.throughput_rps") or 0
+    )
+
+
 def _net(trial: Mapping, name: str) -> float | None:
     samples = pick(trial, "server.samples") or {}
     most = samples.get(f"{name}_bytes")
@@ -81,13 +90,10 @@ SERVER = (
         "server_cpu_per_request_s",
         "s",
         "float64",
-        "server CPU / (server.samples.window_s × client.window.throughput_rps)",
+        "server CPU / (server.samples.window_s × client.window.throughput_rps), in "
+        "turns server CPU / requests of the slices",
         "CPU time of the server per request, in the window",
-        derive=lambda t: ratio(
-            _server_cpu(t),
-            (pick(t, "server.samples.window_s") or 0)
-            * (pick(t, "client.window.throughput_rps") or 0),
-        ),
+        derive=lambda t: ratio(_server_cpu(t), _served_requests(t)),
     ),
     Column(
         "stall_from_s",

@@ -15,7 +15,13 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from connlab.study.comparing import MARGIN, Comparison, compare, holm
+from connlab.study.comparing import (
+    MARGIN,
+    Comparison,
+    compare,
+    compare_logs,
+    holm,
+)
 from connlab.study.frames import cells, load_histogram, speaking, usable
 from connlab.study.interval import (
     LEVEL,
@@ -27,6 +33,7 @@ from connlab.study.interval import (
 )
 from connlab.study.metrics import client_matters, is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
+from connlab.study.turns import of_trials
 
 INTERVALS = {"mean": t_interval, "median": median_interval, "bca": bca_interval}
 
@@ -209,9 +216,11 @@ def compare_cells(
 ) -> list[Compared]:
     """Compare every level of `by` with `baseline`, in each cell of `within`.
 
-    Trials of one block are pairs. Where fewer than two blocks hold a usable trial of
-    both arms, the arms count as independent. Where the client was the bottleneck of
-    an arm, that server could only be better: it may be called faster, nothing else.
+    Servers that took turns under one client are compared round by round
+    (`connlab.study.turns`). Else trials of one block are pairs; where fewer than two
+    blocks hold a usable trial of both arms, the arms count as independent. Where the
+    client was the bottleneck of an arm, that server could only be better: it may be
+    called faster, nothing else.
 
     Parameters
     ----------
@@ -256,8 +265,12 @@ _STANDS = {(True, False): "faster than", (False, True): "slower than"}
 
 
 def _compare_arms(arm, base, metric, better, margin, level) -> Comparison:
-    y, x, paired = pair(arm, base, metric)
-    found = compare(y, x, better=better, paired=paired, margin=margin, level=level)
+    logs = of_trials(arm, base, metric)
+    if logs is None:
+        y, x, paired = pair(arm, base, metric)
+        found = compare(y, x, better=better, paired=paired, margin=margin, level=level)
+    else:
+        found = compare_logs(logs, better=better, margin=margin, level=level)
     if not client_matters(metric):
         return found
     bound = tuple(mostly_client_bound(side) for side in (arm, base))

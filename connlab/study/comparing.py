@@ -3,8 +3,10 @@
     trials of two arms -> ratio with interval -> TOST -> faster / slower /
                                              indistinguishable / undetermined
 
-A ratio is always a ratio of means (never a mean of ratios), paired by block
-where blocks pair the arms. "Indistinguishable" has to be shown.
+Where the arms took turns under one client, the ratio is the geometric mean of what
+their rounds gave (`compare_logs`); else it is a ratio of means (never a mean of
+ratios), paired by block where blocks pair the arms. "Indistinguishable" has to be
+shown.
 """
 
 from __future__ import annotations
@@ -19,9 +21,7 @@ from scipy import stats as st
 from statsmodels.stats.multitest import multipletests
 
 from connlab.study.interval import LEVEL, Interval, sample, undetermined
-
-MARGIN = 0.05
-"""Two means closer than this ratio count as alike, once that is shown."""
+from connlab.study.turns import MARGIN, geometric_mean
 
 Word = Literal["faster than", "slower than", "indistinguishable from", "undetermined"]
 
@@ -302,6 +302,13 @@ def compare(
     ratio = ratio_of_means(y, x, paired=paired, level=level)
     same = tost(y, x, paired=paired, margin=margin, alpha=1 - level)
     p = ratio_p_value(y, x, paired=paired)
+    return _worded(ratio, same, p, better, margin)
+
+
+def _worded(
+    ratio: Interval, same: Equivalence, p: float, better: str, margin: float
+) -> Comparison:
+    """Return a comparison with the word that its interval and its tests allow."""
     test = f"{ratio.method}; margin ±{margin:.0%}"
     if not ratio.determined:
         word, why = "undetermined", ratio.note
@@ -314,6 +321,41 @@ def compare(
         word = "faster than" if lower == (better == "lower") else "slower than"
         why = "the interval of the ratio leaves out 1"
     return Comparison(word, ratio, same, p, better, f"{test}: {why}")
+
+
+def compare_logs(
+    logs: Sequence[float],
+    *,
+    better: Literal["lower", "higher"],
+    margin: float = MARGIN,
+    level: float = LEVEL,
+) -> Comparison:
+    """Say what log ratios of trials that took turns show; `compare` on the log scale.
+
+    Parameters
+    ----------
+    logs : sequence of float
+        log(y / x) of each trial, from its rounds.
+    better, margin, level
+        See `compare`.
+    """
+    a = sample(logs)
+    ratio = geometric_mean(np.exp(a), level=level)
+    bounds = (1 / (1 + margin), 1 + margin)
+    p = alike = math.nan
+    if ratio.determined:
+        p = _t_p_of_logs(a, 0.0, "two-sided")
+        above = _t_p_of_logs(a, math.log(bounds[0]), "greater")
+        below = _t_p_of_logs(a, math.log(bounds[1]), "less")
+        alike = max(above, below)
+    same = Equivalence(alike < 1 - level, alike, margin, bounds, 1 - level)
+    return _worded(ratio, same, p, better, margin)
+
+
+def _t_p_of_logs(a: np.ndarray, shift: float, side: str) -> float:
+    if np.ptp(a) == 0:
+        return _p_of_a_sure_gap(float(a[0] - shift), 0.0, side)
+    return float(st.ttest_1samp(a, shift, alternative=side).pvalue)
 
 
 def holm(p: Sequence[float]) -> np.ndarray:

@@ -106,7 +106,8 @@ def load(
     -------
     DataFrame
         Columns of `connlab.schema.COLUMNS`, then `reason` (text, missing for a
-        usable trial) and any factor that `COLUMNS` does not know. Sorted by
+        usable trial) and any factor that `COLUMNS` does not know; where servers took
+        turns, `set` (text) and `rounds` (what `connlab.schema.Turns` holds). Sorted by
         block and order. ``attrs`` holds run, study, folder (str), registry (the
         models of the server, if the manifest has them) and notes: a list of
         sentences about what is missing or was put aside.
@@ -453,7 +454,10 @@ def _accepting(frame: pd.DataFrame, accept: Sequence[str], notes) -> pd.DataFram
 
 
 def _row(trial: dict) -> dict:
-    return {**schema.flatten(trial), "reason": _reason(trial)}
+    """Return a trial's columns; of one that took turns its set and its rounds too."""
+    rounds = trial.get("turns")
+    told = {"set": rounds["set"], "rounds": rounds} if rounds else {}
+    return {**schema.flatten(trial), "reason": _reason(trial), **told}
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:

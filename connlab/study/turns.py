@@ -87,6 +87,56 @@ def log_ratios(rounds: pd.DataFrame, metric: str, *, baseline: str) -> pd.DataFr
     return ratios.groupby(level="trial").median()
 
 
+METRICS = {"throughput_rps": "rate", "server_cpu_per_request_s": "cpu"}
+"""Columns of trials that have a value in each round, and what that is called here."""
+
+
+def of_trials(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray | None:
+    """Return log(arm / base) of each trial in which both took turns, else None.
+
+    From the rounds where the metric has a value in each (`METRICS`), else from the
+    values of the trials, which share their client and their time.
+
+    Parameters
+    ----------
+    arm, base : DataFrame
+        Trials as from `connlab.study.load`, with ``rounds``.
+    metric : str
+        A column that is positive.
+    """
+    if not (_took_turns(arm) and _took_turns(base)):
+        return None
+    keys = ["block", "repeat"]
+    both = arm.merge(base, on=keys, suffixes=("_arm", "_base"))
+    logs = [
+        _log_ratio(row, metric, paired=row["set_arm"] == row["set_base"])
+        for row in both.to_dict("records")
+    ]
+    return np.array([log for log in logs if math.isfinite(log)])
+
+
+def _took_turns(side: pd.DataFrame) -> bool:
+    return "set" in side and bool(side["set"].notna().all())
+
+
+def _log_ratio(row: dict, metric: str, *, paired: bool) -> float:
+    each = METRICS.get(metric)
+    if each is None or not paired:
+        y, x = row[f"{metric}_arm"], row[f"{metric}_base"]
+        return math.log(y / x) if y > 0 and x > 0 else math.nan
+    sides = [_rounds(row[f"rounds_{side}"])[each] for side in ("arm", "base")]
+    return float(np.log(sides[0] / sides[1]).median())
+
+
+def _rounds(kept: dict) -> pd.DataFrame:
+    """Return rate and CPU time per request of a trial's rounds, by their number."""
+    table = pd.DataFrame({name: kept[name] for name in _KEPT})
+    return per_round(table.assign(trial=0, server="")).set_index("round")
+
+
+_KEPT = ("round", "lead_in_requests", "requests", "seconds", "server_cpu_ns")
+
+
 def ratios(logs: pd.DataFrame, *, level: float = LEVEL) -> dict[str, Interval]:
     """Return the ratio of each server to the baseline, with simultaneous intervals.
 
