@@ -107,7 +107,7 @@ def test_other_programs_are_what_neither_server_nor_client_used():
 
 
 @pytest.fixture
-def measured(built, tmp_path):
+def measured(client_program, tmp_path):
     """Return a sweep of three models side by side, and its trials."""
     report = drive.sweep(
         "sides",
