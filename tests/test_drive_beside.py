@@ -100,7 +100,7 @@ def test_other_programs_are_what_neither_server_nor_client_used():
             "client_cpu_ns": 900_000,
         }
     ] * 10
-    assert beside._others_share(rows) == pytest.approx((0.2, 0.1))
+    assert turns.others_share(rows) == pytest.approx((0.2, 0.1))
 
 
 # ---- with the real programs ------------------------------------------------------
@@ -131,7 +131,9 @@ def test_servers_take_turns_and_leave_a_line_each(measured):
     assert set(pairs["beside"]) == {2}
     assert pairs.groupby("block")["set"].nunique().eq(1).all()
     assert frame.loc[frame["model"] == "iterative", "set"].isna().all()
-    assert pairs["ok"].all(), list(pairs["reason"])
+    # what other programs and a saturated client do is no fault of the driver
+    flagged = set(pairs["gates_failed"].dropna())
+    assert flagged <= {"quiet", "client", "client, quiet"}, flagged
     for kept in pairs["rounds"]:
         assert len(kept["round"]) == pytest.approx(10, abs=2)
         assert sum(kept["seconds"]) == pytest.approx(0.2, rel=0.3)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -48,6 +49,7 @@ class Comparison:
     plan: Plan
     slices: list[pd.DataFrame] = field(default_factory=list)
     sets: list[pd.DataFrame] = field(default_factory=list)
+    others: list[float] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     stopped: str = ""
@@ -56,6 +58,11 @@ class Comparison:
     def n(self) -> int:
         """How many sets were measured."""
         return len(self.sets)
+
+    @property
+    def others_share(self) -> float:
+        """How many cores were kept busy by programs that are not ours."""
+        return fmean(self.others) if self.others else 0.0
 
     @property
     def decisive(self) -> tuple[str, ...]:
@@ -169,6 +176,7 @@ def _measure_set(made: Comparison, host: LocalHost, root: str | None) -> bool:
             raise turns.SetError(said, kind="server-died")
         if server.failure:
             made.left[name] = server.failure
+    made.others.append(turns.others_share(outcome.slices)[0])
     slices = pd.DataFrame(outcome.slices).query("counted == 1")
     slices = slices.assign(trial=made.n, server=[names[i] for i in slices["target"]])
     made.slices.append(slices)

@@ -16,7 +16,7 @@ from rich.text import Text
 from connlab.compare.measure import METRICS, Comparison, compare
 from connlab.compare.plan import Plan
 from connlab.study import turns
-from connlab.study.formatting import in_best_unit, number_text
+from connlab.study.formatting import display_unit, number_text, plain
 from connlab.study.interval import Interval
 
 TITLES = {"rate": "rate", "cpu": "CPU per request", "p50": "p50", "p99": "p99"}
@@ -32,6 +32,10 @@ _ENDS = {
     "alone": "no server is left to compare with",
 }
 _SATURATED = 0.9
+#: cores that others may keep busy before it is said
+_OTHERS = 0.1
+#: columns of a table that goes into a file
+FILE_WIDTH = 110
 #: exit status after Ctrl-C
 INTERRUPTED = 130
 
@@ -39,9 +43,11 @@ INTERRUPTED = 130
 def run(plan: Plan, *, as_json: bool = False) -> None:
     """Compare, showing how it goes; print a table, or JSON and the rest on stderr."""
     progress = Console(stderr=as_json)
+    if not progress.is_terminal:
+        progress.width = FILE_WIDTH
     progress.print(
         f"{len(plan.servers)} servers, about {plan.set_s:.0f} s a set, "
-        f"until ±{plan.until:.3g} or {plan.budget_s:g} s",
+        f"until ±{plan.until:.1%} or {plan.budget_s:g} s".replace("%", " %"),
         highlight=False,
     )
     with shown(progress) as show:
@@ -72,18 +78,16 @@ def _line(made: Comparison) -> str:
     plan = made.plan
     return (
         f"set {made.n}, {made.seconds:.0f} of {plan.budget_s:g} s: "
-        f"widest ratio {known}, wanted ±{plan.until:.3g}".replace("%", " %")
+        f"widest ratio {known}, wanted ±{plan.until:.1%}".replace("%", " %")
         + "".join(f"; {name}: {why}" for name, why in made.left.items())
     )
 
 
 def print_all(made: Comparison, console: Console) -> None:
     """Print levels, ratios, who was the limit, and how it ended."""
-    console.print(heading(made), highlight=False)
-    console.print(_levels(made))
-    console.print(_ratios(made))
-    for line in (*limits(made), *doubts(made), ending(made)):
-        console.print(line, highlight=False)
+    lines = (*limits(made), *doubts(made), ending(made))
+    for part in ("", heading(made), "", _levels(made), "", _ratios(made), "", *lines):
+        console.print(part, highlight=False)
 
 
 def heading(made: Comparison) -> str:
@@ -99,40 +103,50 @@ def heading(made: Comparison) -> str:
 
 
 def _levels(made: Comparison) -> Table:
-    table = Table("", *TITLES.values(), box=None, pad_edge=False)
+    units = {metric: _unit(made, metric) for metric in TITLES}
+    heads = [f"{TITLES[metric]}\n{unit}" for metric, (_, unit) in units.items()]
+    table = _table("", *heads)
     for server in made.plan.servers:
-        cells = [_level(made, server.name, metric) for metric in TITLES]
+        if server.name in made.left:
+            table.add_row(server.name, made.left[server.name])
+            continue
+        values = {m: made.levels(server.name, m) for m in TITLES}
+        cells = [_number(value, units[m][0]) for m, value in values.items()]
         table.add_row(server.name, *cells)
     return table
 
 
-def _level(made: Comparison, server: str, metric: str) -> str:
-    if server in made.left:
-        return made.left[server] if metric == "rate" else ""
-    value = made.levels(server, metric)
+def _table(*heads: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for head in heads:
+        table.add_column(head, no_wrap=True)
+    return table
+
+
+def _unit(made: Comparison, metric: str) -> tuple[float, str]:
+    """Return the unit of a column: the one that suits the baseline."""
+    middle = made.levels(made.plan.baseline, metric).value
+    return display_unit(METRICS[metric], [middle])
+
+
+def _number(value: Interval, factor: float = 1.0) -> str:
     if not math.isfinite(value.value):
         return "not measured"
-    return number_text(*in_best_unit(value, METRICS[metric]))
+    scaled = value.scaled(factor)
+    return number_text(scaled) if value.determined else plain(scaled.value)
 
 
 def _ratios(made: Comparison) -> Table:
     against = f"against {made.plan.baseline}"
-    table = Table(against, *TITLES.values(), box=None, pad_edge=False)
+    table = _table(against, *TITLES.values())
     found = {metric: made.ratios(metric) for metric in TITLES}
     for server in made.plan.servers[1:]:
-        if server.name in made.left:
+        if server.name in made.left or not made.sets:
             continue
-        cells = [_ratio(found[metric].get(server.name), metric) for metric in TITLES]
-        table.add_row(server.name, *cells)
+        ratios = {metric: each[server.name] for metric, each in found.items()}
+        table.add_row(server.name, *(_number(ratio) for ratio in ratios.values()))
+        table.add_row("", *(word(ratio, metric) for metric, ratio in ratios.items()))
     return table
-
-
-def _ratio(ratio: Interval | None, metric: str) -> str:
-    if ratio is None or not math.isfinite(ratio.value):
-        return "not measured"
-    if not ratio.determined:
-        return f"{ratio.value:.3f}"
-    return f"{ratio.value:.3f} [{ratio.lo:.3f}, {ratio.hi:.3f}] {word(ratio, metric)}"
 
 
 def word(ratio: Interval, metric: str) -> str:
@@ -153,15 +167,15 @@ def limits(made: Comparison) -> list[str]:
     groups: dict[str, list[str]] = {}
     for name, (server, client) in busy.items():
         if server >= _SATURATED and server >= client:
-            kind = "the server (its core was full)"
+            kind = "limited by the server, whose core was full"
         elif client >= _SATURATED:
-            kind = "the client (its core was full; the rate is a lower bound)"
+            kind = "limited by the client, whose core was full (rates are lower bounds)"
         else:
             kind = "neither core was full"
         said = f"{name} {server:.0%} / {client:.0%}".replace("%", " %")
         groups.setdefault(kind, []).append(said)
     return [
-        f"limited by {kind}: {', '.join(names)} (server / client)"
+        f"{kind}: {', '.join(names)} (CPU of server / client)"
         for kind, names in groups.items()
     ]
 
@@ -176,8 +190,14 @@ def _busy(made: Comparison) -> dict[str, tuple[float, float]]:
 
 
 def doubts(made: Comparison) -> list[str]:
-    """Return what should make a reader doubt: a control that does not hold."""
+    """Return what should make a reader doubt: other work, a control that fails."""
     said = []
+    if made.others_share > _OTHERS:
+        said.append(
+            f"other programs kept {made.others_share:.2g} cores busy: rates are those "
+            "of a machine that is shared, ratios and CPU times stand with their "
+            "intervals"
+        )
     for metric in made.decisive:
         control = made.ratios(metric).get(made.plan.control)
         if control is not None and control.determined and not control.contains(1):

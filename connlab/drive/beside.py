@@ -33,7 +33,6 @@ _KEPT = (
     "slice_seconds",
     "server_cpu_ns",
 )
-_OURS = ("server_cpu_ns", "rest_cpu_ns", "client_cpu_ns")
 _ALONE = ("requests", "stall", "byte_rate", "connect_rate", "descriptors")
 
 
@@ -135,7 +134,7 @@ def run(
             continue
         if outcome is None:
             return None
-        others = _others_share(outcome.slices)
+        others = turns.others_share(outcome.slices)
         for at, place in enumerate(here):
             model = models[cells[place]["model"]]
             found[place] = _outcome(outcome, model, at, others)
@@ -233,17 +232,3 @@ def _samples(
         samples=len(served.looks),
         memory_samples=len(pss),
     )
-
-
-def _others_share(slices: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """Return the cores that other programs, and other guests, kept busy in a set.
-
-    The same for all servers of it, so that a gate lets in all of them or none.
-    """
-    sums = {
-        name: sum(row[name] or 0 for row in slices)
-        for name in ("busy_ns", "steal_ns", "slice_seconds", *_OURS)
-    }
-    width_ns = sums["slice_seconds"] * 1e9 or 1.0
-    ours = sum(sums[name] for name in _OURS)
-    return max(0.0, sums["busy_ns"] - ours) / width_ns, sums["steal_ns"] / width_ns

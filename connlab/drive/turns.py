@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ SLICE_S = 0.02
 LEAD_IN_S = 0.001
 #: how long a look at one server's memory keeps the driver from the next
 _LOOK_S = 0.05
+_OURS = ("server_cpu_ns", "rest_cpu_ns", "client_cpu_ns")
 
 
 @dataclass(frozen=True)
@@ -213,6 +214,20 @@ def _number(text: str) -> float | int | str | None:
         except ValueError:
             continue
     return text or None
+
+
+def others_share(slices: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Return the cores that other programs, and other guests, kept busy in a set.
+
+    The same for all servers of it, so that a gate lets in all of them or none.
+    """
+    sums = {
+        name: sum(row[name] or 0 for row in slices)
+        for name in ("busy_ns", "steal_ns", "slice_seconds", *_OURS)
+    }
+    width_ns = sums["slice_seconds"] * 1e9 or 1.0
+    ours = sum(sums[name] for name in _OURS)
+    return max(0.0, sums["busy_ns"] - ours) / width_ns, sums["steal_ns"] / width_ns
 
 
 def most_connections(servers: int, *, descriptors: int | None) -> int | None:
