@@ -44,19 +44,4 @@ static inline void buffer_number(struct buffer *b, uint64_t number)
     buffer_add(b, digits + at, sizeof digits - at);
 }
 
-/* What HTML would take for markup becomes text. */
-static inline void buffer_escaped(struct buffer *b, struct span text)
-{
-    for (size_t i = 0; i < text.length; i++) {
-        switch (text.bytes[i]) {
-        case '<': buffer_text(b, "&lt;"); break;
-        case '>': buffer_text(b, "&gt;"); break;
-        case '&': buffer_text(b, "&amp;"); break;
-        case '"': buffer_text(b, "&quot;"); break;
-        case '\'': buffer_text(b, "&#39;"); break;
-        default: buffer_add(b, &text.bytes[i], 1);
-        }
-    }
-}
-
 #endif

@@ -179,7 +179,7 @@ static void add_remarks(struct buffer *to, const struct page *page)
     for (unsigned i = 0; i < page->count && !to->full; i++) {
         size_t before = to->length;
         buffer_text(to, "<li>");
-        buffer_escaped(to, page->remarks[i]);
+        template_escaped(to, page->remarks[i]);
         buffer_text(to, "</li>\n");
         if (!to->full && to->length <= limit)
             continue;

@@ -28,3 +28,64 @@ void template_render(struct buffer *to, struct span text, template_fill *fill,
     }
     buffer_span(to, text);
 }
+
+static const char *entity_of(char c)
+{
+    switch (c) {
+    case '<': return "&lt;";
+    case '>': return "&gt;";
+    case '&': return "&amp;";
+    case '"': return "&quot;";
+    case '\'': return "&#39;";
+    default: return NULL;
+    }
+}
+
+enum { WORD = sizeof(uint64_t) };
+
+#define EACH_BYTE (UINT64_MAX / 0xff) /* 0x0101010101010101 */
+
+/* Whether a byte of the word is c: x ^ c has a zero byte, and only a zero byte
+ * lends to its highest bit when 1 is taken from it. */
+static inline bool holds(uint64_t word, char c)
+{
+    uint64_t x = word ^ (EACH_BYTE * (unsigned char)c);
+    return (x - EACH_BYTE) & ~x & (EACH_BYTE << 7);
+}
+
+/* Eight bytes at a time. '<' and '>' differ in one bit only, and so do '&' and
+ * '\'': setting it makes one comparison of two. */
+static inline bool holds_markup(const char bytes[WORD])
+{
+    uint64_t word;
+    memcpy(&word, bytes, WORD);
+    return holds(word | EACH_BYTE * ('<' ^ '>'), '>') ||
+           holds(word | EACH_BYTE * ('&' ^ '\''), '\'') || holds(word, '"');
+}
+
+/* How many bytes from the first on may be copied as they are. The last word of
+ * a text may overlap the one before. */
+static size_t plain_length(struct span text)
+{
+    size_t n = 0;
+    while (text.length - n >= WORD && !holds_markup(text.bytes + n))
+        n += WORD;
+    if (text.length - n < WORD && text.length >= WORD &&
+        !holds_markup(text.bytes + text.length - WORD))
+        return text.length;
+    while (n < text.length && !entity_of(text.bytes[n]))
+        n++;
+    return n;
+}
+
+void template_escaped(struct buffer *to, struct span text)
+{
+    for (;;) {
+        size_t n = plain_length(text);
+        buffer_add(to, text.bytes, n);
+        if (n == text.length)
+            return;
+        buffer_text(to, entity_of(text.bytes[n]));
+        text = from(text, text.bytes + n + 1);
+    }
+}

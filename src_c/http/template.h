@@ -12,4 +12,7 @@ typedef bool template_fill(struct buffer *to, struct span name, void *context);
 void template_render(struct buffer *to, struct span text, template_fill *fill,
                      void *context);
 
+/* Appends text in which nothing is markup to HTML, nor ends an attribute. */
+void template_escaped(struct buffer *to, struct span text);
+
 #endif

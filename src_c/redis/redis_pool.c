@@ -165,7 +165,8 @@ enum redis_next redis_request_start(struct redis_pool *pool,
                                     struct redis_request *request)
 {
     struct redis_conn *redis = request->redis;
-    if (redis->state == REDIS_IDLE && redis_conn_is_stale(redis))
+    if (redis->state == REDIS_IDLE && !redis->watched &&
+        redis_conn_is_stale(redis))
         redis_pool_close(pool, redis);
     if (begin(request))
         return redis_request_advance(pool, request);

@@ -78,13 +78,18 @@ static struct resp read_value(char type, struct span line, struct span bytes,
     return type == '$' ? read_string(bytes, at, number) : read_array(number);
 }
 
+static bool is_type(char c)
+{
+    return c == '$' || c == ':' || c == '*' || c == '+' || c == '-';
+}
+
 struct resp resp_next(struct span bytes, size_t *at)
 {
     struct span line;
     if (*at >= bytes.length)
         return more;
     char type = bytes.bytes[*at];
-    if (!type || !strchr("+-:$*", type))
+    if (!is_type(type))
         return bad;
     enum resp_kind found = read_line(bytes, *at + 1, &line);
     if (found != RESP_STATUS)

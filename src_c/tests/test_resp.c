@@ -96,7 +96,7 @@ static bool fill(struct buffer *to, struct span name, void *context)
     (void)context;
     if (!span_is(name, "x"))
         return false;
-    buffer_escaped(to, span("<a href='\"&\">"));
+    template_escaped(to, span("<a href='\"&\">"));
     return true;
 }
 
@@ -118,6 +118,27 @@ static void holes_are_filled_and_markup_is_not(void)
     check_template("{{y}} {{x", "{{y}} {{x");
     check_template("{{}}{{{x}}}", "{{}}{{{x}}}");
     check_template("}}{{", "}}{{");
+}
+
+static void text_is_escaped_wherever_it_holds_markup(void)
+{
+    static const struct {
+        const char *text, *html;
+    } cases[] = {
+        {"", ""}, {"a", "a"}, {"<", "&lt;"}, {"a<", "a&lt;"}, {"<a", "&lt;a"},
+        {"a<<b", "a&lt;&lt;b"}, {"\xc3\xa4>\xc3\xa4", "\xc3\xa4&gt;\xc3\xa4"},
+        {"=;?!", "=;?!"}, {"&amp;", "&amp;amp;"},
+    };
+    char room[100];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct buffer to = {.bytes = room, .capacity = sizeof room};
+        template_escaped(&to, span(cases[i].text));
+        assert(!to.full);
+        assert(span_is((struct span){to.bytes, to.length}, cases[i].html));
+    }
+    struct buffer small = {.bytes = room, .capacity = 5};
+    template_escaped(&small, span("ab<"));
+    assert(small.full);
 }
 
 /* --- the guestbook ---------------------------------------------------- */
@@ -244,6 +265,7 @@ int main(void)
     numbers_are_whole_texts();
     commands_are_arrays_of_strings();
     holes_are_filled_and_markup_is_not();
+    text_is_escaped_wherever_it_holds_markup();
     the_page_shows_what_redis_said();
     a_look_shows_the_next_visit();
     a_reply_is_whole_when_its_last_value_is();
