@@ -27,16 +27,18 @@ enum { EVENTS = 512 };
 
 struct epoll_et_set {
     int epoll_fd;
+    bool exclusive;     /* the listening socket is shared: epoll-shared */
 };
 
 static bool epoll_et_control(struct loop *loop, int operation,
                              struct source *source)
 {
     const struct epoll_et_set *set = loop->state;
-    bool edge =
-        source->kind == SOURCE_CLIENT || source->kind == SOURCE_REDIS;
-    struct epoll_event event = {
-        .events = edge ? READY_EDGES | EPOLLET : EPOLLIN, .data.ptr = source};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
+    if (source->kind == SOURCE_CLIENT || source->kind == SOURCE_REDIS)
+        event.events = READY_EDGES | EPOLLET;
+    else if (source->kind == SOURCE_LISTENER && set->exclusive)
+        event.events |= EPOLLEXCLUSIVE;
     return epoll_ctl(set->epoll_fd, operation, source->fd, &event) == 0;
 }
 
@@ -56,14 +58,19 @@ static const struct poller epoll_et_poller = {
     .edge = true, .add = epoll_et_add, .drop = epoll_et_drop,
 };
 
-void epoll_et_serve(struct loop *loop)
+int epoll_et_wait(struct loop *loop, struct epoll_event *events, int most)
 {
     const struct epoll_et_set *set = loop->state;
+    return epoll_wait_ns(set->epoll_fd, events, most,
+                         reactor_timeout_ns(loop));
+}
+
+void epoll_et_serve(struct loop *loop)
+{
     struct epoll_event events[EVENTS];
     stats_add(&loop->worker.server->stats->workers_started, 1);
     while (!reactor_done(loop)) {
-        int n = epoll_wait_ns(set->epoll_fd, events, EVENTS,
-                              reactor_timeout_ns(loop));
+        int n = epoll_et_wait(loop, events, EVENTS);
         if (n < 0)
             net_wait_failed(loop->worker.server, "epoll_wait");
         for (int i = 0; i < n; i++) {
@@ -84,7 +91,7 @@ void epoll_et_serve(struct loop *loop)
 
 struct loop *epoll_et_new(struct server *server, unsigned worker)
 {
-    struct epoll_et_set *set = malloc(sizeof *set);
+    struct epoll_et_set *set = calloc(1, sizeof *set);
     struct loop *loop = NULL;
     if (set && (set->epoll_fd = epoll_create1(EPOLL_CLOEXEC)) >= 0) {
         loop = loop_new(server, model_slot(server, worker), &epoll_et_poller,
@@ -97,6 +104,12 @@ struct loop *epoll_et_new(struct server *server, unsigned worker)
     if (!loop)
         free(set);
     return loop;
+}
+
+void epoll_et_exclusive(struct loop *loop)
+{
+    struct epoll_et_set *set = loop->state;
+    set->exclusive = true;
 }
 
 void epoll_et_free(struct loop *loop)
