@@ -135,6 +135,21 @@ void client_free(struct source *source)
     conn_free(&client_of(source)->conn, client_extra);
 }
 
+/* Its next step is another thread's; returns what client_leave() ends with. */
+static enum want client_offload(struct loop *loop, struct client *client,
+                                const char *bytes, size_t count)
+{
+    client->source.away = loop->offload(loop, client, bytes, count);
+    return client->source.away ? WANT_CLOSE
+                               : conn_failed(&client->conn, ENOMEM);
+}
+
+void client_return(struct loop *loop, struct client *client)
+{
+    client->source.away = false;
+    client_advance(loop, client, (enum want)client->conn.want);
+}
+
 /* --- one system call -------------------------------------------------- */
 
 static enum want client_receive(struct loop *loop, struct client *client)
@@ -149,16 +164,21 @@ static enum want client_receive(struct loop *loop, struct client *client)
                             !(source->ready & READY_DRAIN));
     if (empty)
         source->ready &= (uint8_t)~READY_IN;
+    if (n >= 0 && loop->offload)
+        return client_offload(loop, client, loop->in, (size_t)n);
     if (n >= 0)
         return conn_received(&client->conn, loop->in, (size_t)n);
     source->ready &= (uint8_t)~READY_DRAIN; /* no end yet, or it would be 0 */
     return errno == EAGAIN ? WANT_READ : conn_failed(&client->conn, errno);
 }
 
-static enum want client_send(struct client *client)
+static enum want client_send(struct loop *loop, struct client *client)
 {
     struct span out = conn_unsent(&client->conn);
     ssize_t n = send(client->source.fd, out.bytes, out.length, MSG_NOSIGNAL);
+    if (loop->offload && n == (ssize_t)out.length &&
+        client->conn.after == WANT_WRITE)
+        return client_offload(loop, client, NULL, (size_t)n);
     if (n >= 0)
         return conn_sent(&client->conn, (size_t)n);
     if (errno == EAGAIN)
@@ -245,6 +265,8 @@ static void client_defer(struct loop *loop, struct client *client)
 static void client_leave(struct loop *loop, struct client *client,
                          enum want want)
 {
+    if (client->source.away)
+        return;
     switch (want) {
     case WANT_READ:
     case WANT_WRITE:
@@ -276,7 +298,7 @@ void client_advance(struct loop *loop, struct client *client, enum want want)
                 return client_wait(loop, client, READY_OUT);
             if (sends-- == 0)
                 break;
-            want = client_send(client);
+            want = client_send(loop, client);
         } else {
             break;
         }
@@ -287,13 +309,13 @@ void client_advance(struct loop *loop, struct client *client, enum want want)
 void client_timer(struct loop *loop, struct client *client, uint64_t now_ns)
 {
     struct conn *conn = &client->conn;
+    if (client->source.away || client->source.deferred)
+        return; /* the next wait sets it anew */
     enum want want = (enum want)conn->want;
     if (want == WANT_SLEEP)
         client_advance(loop, client, conn_woken(conn));
     else if (want == WANT_ASK)
         redis_async_timed_out(&loop->redis, &client->redis);
-    else if (client->source.deferred)
-        return; /* the next wait sets it anew */
     else if (conn_deadline_ns(conn) <= now_ns)
         client_advance(loop, client, conn_timed_out(conn));
     else
@@ -317,12 +339,12 @@ static void client_interrupts(struct loop *loop, struct client *client,
 void serve_client(struct loop *loop, struct source *source, unsigned ready)
 {
     struct client *client = client_of(source);
-    enum want want = (enum want)client->conn.want;
     source->ready |= (uint8_t)ready;
     if (!loop->poller->edge) /* a full socket buffer tells by EAGAIN */
         source->ready |= READY_OUT;
-    if (source->deferred)
-        return; /* it goes on at the end of this round */
+    if (source->deferred || source->away)
+        return; /* it goes on at the end of this round, or when it returns */
+    enum want want = (enum want)client->conn.want;
     if (want == WANT_SLEEP || want == WANT_ASK)
         client_interrupts(loop, client, ready);
     else

@@ -49,11 +49,13 @@ struct source {
     uint8_t interest;    /* READY_IN, READY_OUT, 0: what it waits for */
     uint8_t ready;       /* READY_…: what is believed to be ready */
     bool deferred;       /* is in loop->deferred */
+    bool away;           /* a client whose step another thread runs */
     unsigned slot;       /* for the poller's own use */
     struct source *next; /* in a list of the loop */
 };
 
 struct loop;
+struct client;
 
 /* How a model watches descriptors. */
 struct poller {
@@ -99,6 +101,13 @@ struct loop {
     struct client_list own;
     bool shared;                 /* `clients` are served by several loops */
     bool timed;                  /* --timeout-… was given */
+    /* Where a client's steps do not run in this thread (epoll-offload): `count`
+     * bytes came and lie at `bytes` until it returns; or, with NULL, were sent,
+     * and the workload has more. The client is away until client_return().
+     * Returns false when memory is out. */
+    bool (*offload)(struct loop *loop, struct client *client,
+                    const char *bytes, size_t count);
+    void *offload_state;
     struct redis_async redis;
     struct source redis_sources[REDIS_CONNS];
     char in[CONN_CHUNK];
@@ -180,6 +189,9 @@ void client_free(struct source *source);
 
 /* Fulfils what the client wants, as far as that is possible now. */
 void client_advance(struct loop *loop, struct client *client, enum want want);
+
+/* A client that was away goes on with what its conn wants. */
+void client_return(struct loop *loop, struct client *client);
 
 /* The client's timer has expired, and is not set any more. */
 void client_timer(struct loop *loop, struct client *client, uint64_t now_ns);
