@@ -72,11 +72,14 @@ void task_tell(struct task *task, unsigned events)
 bool task_wait(struct task *task, unsigned events, uint64_t deadline_ns)
 {
     struct timers *timers = &task->scheduler->timers;
-    if (stop_overdue() ||
-        (deadline_ns && !timers_set(timers, &task->timer, deadline_ns)))
+    if (stop_overdue())
         return false;
     task->awaited = (uint8_t)events;
-    return true;
+    if (deadline_ns == 0 || task_ready(task) ||
+        timers_set(timers, &task->timer, deadline_ns))
+        return true;
+    task->awaited = 0;
+    return false;
 }
 
 bool task_waited(struct task *task)

@@ -21,58 +21,35 @@
 #include "coroutine.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/epoll.h>
+#include <stddef.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "blocking/blocking.h"
 #include "common/clock.h"
 #include "common/owner.h"
+#include "coroutine/co_server.h"
 #include "coroutine/coroutine.h"
-#include "coroutine/scheduler.h"
-#include "redis/redis_pool.h"
 #include "server/net.h"
-#include "server/stop.h"
 
 enum {
     CALLS_QUOTA = 16,         /* calls in a row; then others are served ... */
     SENDS_QUOTA = 8,          /* ... or sends, without a receive in between */
-    PARTING_NS = 200000000,   /* overdue: how long all may take to end */
-};
-
-struct co_task {
-    struct task task;
-    struct coroutine *coroutine;
-    uint8_t calls, sends;     /* since it was resumed; since it received */
 };
 
 struct client {
-    struct co_task co;
-    struct redis_request redis;
-    struct conn conn;         /* last: its session follows */
+    struct coroutine *coroutine;
+    uint8_t calls, sends;     /* since it was resumed; since it received */
+    struct co_client co;      /* last, with its conn and session */
 };
 
-struct loop {
-    struct scheduler scheduler;
-    struct worker worker;
-    struct co_task acceptor;
-    struct redis_pool redis;
-    struct task *redis_tasks[REDIS_CONNS]; /* wait for their fd */
-    char in[CONN_CHUNK];
+struct acceptor {
+    struct task task;
+    struct coroutine *coroutine;
 };
-
-static const size_t client_extra = offsetof(struct client, conn);
 
 static struct client *client_of(struct conn *conn)
 {
-    return OWNER_OF(conn, struct client, conn);
-}
-
-static struct loop *loop_of(const struct task *task)
-{
-    return OWNER_OF(task->scheduler, struct loop, scheduler);
+    return OWNER_OF(conn, struct client, co.conn);
 }
 
 /* --- waiting, seen from a coroutine -------------------------------------- */
@@ -89,36 +66,33 @@ static bool await(struct task *task, unsigned events, uint64_t deadline_ns)
 }
 
 /* Lets all others who can go on do so first. */
-static void let_others(struct co_task *co)
+static void let_others(struct task *task)
 {
-    task_wake(&co->task);
+    task_wake(task);
     coroutine_yield();
 }
 
 /* To be called before each call that may go on for ever without waiting. */
-static void take_turns(struct co_task *co)
+static void take_turns(struct client *client)
 {
-    if (co->calls++ >= CALLS_QUOTA)
-        let_others(co);
+    if (client->calls++ >= CALLS_QUOTA)
+        let_others(&client->co.task);
 }
 
 /* --- the calls that blocking.c makes ------------------------------------- */
 
 static ssize_t co_receive(struct conn *conn, char *buffer, size_t size)
 {
-    struct co_task *co = &client_of(conn)->co;
-    struct task *task = &co->task;
-    take_turns(co);
-    co->sends = 0;
+    struct client *client = client_of(conn);
+    take_turns(client);
+    client->sends = 0;
     for (;;) {
-        if (!await(task, TASK_IN, 0))
-            return 0; /* as if the client had left */
+        if (!await(&client->co.task, TASK_IN, co_deadline_ns(conn))) {
+            errno = EAGAIN; /* too late, or else as if the client had left */
+            return co_deadline_passed(conn) ? -1 : 0;
+        }
         ssize_t n = recv(conn->fd, buffer, size, 0);
-        bool empty = n < 0 ? errno == EAGAIN
-                           : n < (ssize_t)size && !(task->events & TASK_END);
-        if (empty) /* now; we are told when it changes */
-            task->events &= (uint8_t)~(TASK_IN | TASK_END);
-        if (n >= 0 || !empty)
+        if (!co_client_drained(&client->co, n, size) || n >= 0)
             return n;
     }
 }
@@ -132,31 +106,32 @@ static bool save_output(struct conn *conn)
 }
 
 /* Who receives in between ends its turn there, with nothing to copy aside. */
-static bool take_turns_sending(struct co_task *co, struct conn *conn)
+static bool take_turns_sending(struct client *client)
 {
-    if (co->sends++ < SENDS_QUOTA)
+    if (client->sends++ < SENDS_QUOTA)
         return true;
-    if (!save_output(conn))
+    if (!save_output(&client->co.conn))
         return false;
-    let_others(co);
+    let_others(&client->co.task);
     return true;
 }
 
 static ssize_t co_send(struct conn *conn)
 {
-    struct co_task *co = &client_of(conn)->co;
-    if (!take_turns_sending(co, conn))
+    struct client *client = client_of(conn);
+    if (!take_turns_sending(client))
         return -1;
     for (;;) {
         struct span out = conn_unsent(conn);
         ssize_t n = send(conn->fd, out.bytes, out.length, MSG_NOSIGNAL);
         if (n >= 0 || errno != EAGAIN)
             return n;
-        co->task.events &= (uint8_t)~TASK_OUT;
+        client->co.task.events &= (uint8_t)~TASK_OUT;
         if (!save_output(conn))
             return -1;
-        if (!await(&co->task, TASK_OUT, 0)) {
-            errno = ECANCELED; /* not before: errno is the thread's */
+        if (!await(&client->co.task, TASK_OUT, co_deadline_ns(conn))) {
+            /* Not before: errno is the thread's, and others ran. */
+            errno = co_deadline_passed(conn) ? EAGAIN : ECANCELED;
             return -1;
         }
     }
@@ -167,56 +142,30 @@ static void co_sleep_until(struct conn *conn, uint64_t ns)
     await(&client_of(conn)->co.task, 0, ns);
 }
 
-/* --- requests to Redis ---------------------------------------------------- */
-
-/* A connection passes straight from hand to hand: were it free in between, the
- * client that gives it back would take it again before the other is resumed. */
-static void assign_redis(struct loop *loop)
-{
-    struct redis_request *request;
-    while ((request = redis_pool_assign(&loop->redis)))
-        task_tell(&client_of(request->conn)->co.task, TASK_TURN);
-}
-
-/* False: none became free in time. */
-static bool take_redis(struct client *client, uint64_t deadline_ns)
-{
-    struct task *task = &client->co.task;
-    struct loop *loop = loop_of(task);
-    task->events &= (uint8_t)~TASK_TURN;
-    redis_pool_queue(&loop->redis, &client->redis);
-    assign_redis(loop);
-    return await(task, TASK_TURN, deadline_ns);
-}
-
 static bool await_redis(struct redis_request *request, int fd, bool out,
                         uint64_t deadline_ns)
 {
-    struct task *task = &client_of(request->conn)->co.task;
-    struct loop *loop = loop_of(task);
-    struct task **waits =
-        &loop->redis_tasks[request->redis - loop->redis.conns];
-    task->events &= (uint8_t)~TASK_REDIS;
-    *waits = task;
-    bool came = scheduler_watch_once(task->scheduler, fd, out, waits) &&
-                await(task, TASK_REDIS, deadline_ns);
-    *waits = NULL; /* an event that comes late is nobody's */
+    struct co_client *client = co_client_of(request->conn);
+    (void)fd; /* that of request->redis */
+    bool came = co_redis_watch(client, out) &&
+                await(&client->task, TASK_REDIS, deadline_ns);
+    co_redis_unwatch(client);
     return came;
 }
 
 static enum want co_ask(struct conn *conn)
 {
     struct client *client = client_of(conn);
-    struct loop *loop = loop_of(&client->co.task);
+    struct co_client *co = &client->co;
+    struct redis_pool *pool = &co_loop_of(&co->task)->redis;
     uint64_t deadline_ns = clock_now_ns() + REDIS_TIMEOUT_NS;
-    take_turns(&client->co);
-    if (take_redis(client, deadline_ns))
-        redis_request_converse(&loop->redis, &client->redis, await_redis,
-                               deadline_ns);
+    take_turns(client);
+    co_redis_queue(co);
+    if (await(&co->task, TASK_TURN, deadline_ns))
+        redis_request_converse(pool, &co->redis, await_redis, deadline_ns);
     else
-        redis_request_fail(&loop->redis, &client->redis, ETIMEDOUT);
-    redis_pool_release(&loop->redis, &client->redis);
-    assign_redis(loop);
+        redis_request_fail(pool, &co->redis, ETIMEDOUT);
+    co_redis_release(co);
     return (enum want)conn->want;
 }
 
@@ -229,31 +178,27 @@ static const struct blocking_calls coroutine_calls = {
 
 /* --- the coroutines ------------------------------------------------------- */
 
-/* A client's socket is watched for every change, once (as in epoll-et.c). */
 static void serve_client(void *value)
 {
     struct client *client = value;
-    struct conn *conn = &client->conn;
-    struct task *task = &client->co.task;
-    if (task_watch(task, conn->fd,
-                   EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET))
-        blocking_converse(conn, loop_of(task)->in, CONN_CHUNK,
+    struct conn *conn = &client->co.conn;
+    if (co_client_watch(&client->co))
+        blocking_converse(conn, co_loop_of(&client->co.task)->in, CONN_CHUNK,
                           &coroutine_calls);
     else
         conn_failed(conn, errno);
-    conn_close(conn);
-    task_end(task);
+    co_client_end(&client->co);
 }
 
 /* The value is for the first time only, when the coroutine begins. */
 static void resume_client(struct task *task)
 {
     struct client *client = OWNER_OF(task, struct client, co.task);
-    client->co.calls = client->co.sends = 0;
-    coroutine_resume(client->co.coroutine, client);
+    client->calls = client->sends = 0;
+    coroutine_resume(client->coroutine, client);
 }
 
-static void add_client(struct loop *loop, int fd,
+static void add_client(struct co_loop *loop, int fd,
                        const struct sockaddr_in6 *peer)
 {
     struct coroutine *coroutine = coroutine_new(serve_client);
@@ -261,124 +206,74 @@ static void add_client(struct loop *loop, int fd,
         net_refuse(loop->worker.server, fd, REFUSED_MEMORY);
         return;
     }
-    struct conn *conn = conn_open(&loop->worker, fd, peer, client_extra);
+    struct conn *conn = conn_open(&loop->worker, fd, peer, loop->extra);
     if (!conn) {
         coroutine_drop(coroutine);
         return;
     }
-    struct co_task *co = &client_of(conn)->co;
-    co->coroutine = coroutine;
-    redis_request_init(&client_of(conn)->redis, conn);
-    task_start(&loop->scheduler, &co->task, resume_client);
+    struct client *client = client_of(conn);
+    client->coroutine = coroutine;
+    co_client_start(loop, &client->co, resume_client);
 }
 
-/* The listening socket is watched for its level: one refused for want of
- * descriptors leaves others waiting that nobody tells us of again. */
 static void accept_clients(void *value)
 {
-    struct loop *loop = value;
-    struct task *task = &loop->acceptor.task;
-    struct server *server = loop->worker.server;
-    for (;;) {
+    struct acceptor *self = value;
+    struct task *task = &self->task;
+    struct co_loop *loop = co_loop_of(task);
+    for (unsigned accepts = 1;; accepts++) {
         struct sockaddr_in6 peer;
-        int fd = net_accept(server, &peer, SOCK_NONBLOCK);
+        int fd = net_accept(loop->worker.server, &peer, SOCK_NONBLOCK);
         if (fd == ACCEPT_STOPPED)
             break;
         if (fd >= 0)
             add_client(loop, fd, &peer);
         else
             task->events = 0;
-        take_turns(&loop->acceptor);
+        if (accepts % CALLS_QUOTA == 0)
+            let_others(task);
         await(task, TASK_IN, 0);
     }
-    epoll_ctl(loop->scheduler.epoll_fd, EPOLL_CTL_DEL, server->listen_fd, NULL);
-    list_leave(&task->open);
+    co_accept_end(loop, task);
 }
 
 static void resume_acceptor(struct task *task)
 {
-    struct loop *loop = loop_of(task);
-    loop->acceptor.calls = 0;
-    coroutine_resume(loop->acceptor.coroutine, loop);
-}
-
-static bool start_acceptor(struct loop *loop)
-{
-    struct task *task = &loop->acceptor.task;
-    int listen_fd = loop->worker.server->listen_fd;
-    loop->acceptor.coroutine = coroutine_new(accept_clients);
-    if (!loop->acceptor.coroutine ||
-        fcntl(listen_fd, F_SETFL, O_NONBLOCK) < 0) {
-        net_warn(loop->acceptor.coroutine ? "fcntl O_NONBLOCK" : "mmap");
-        return false;
-    }
-    task_start(&loop->scheduler, task, resume_acceptor);
-    if (!task_watch(task, listen_fd, EPOLLIN)) {
-        net_warn("epoll_ctl");
-        return false;
-    }
-    return true;
+    struct acceptor *self = OWNER_OF(task, struct acceptor, task);
+    coroutine_resume(self->coroutine, self);
 }
 
 /* --- the loop ------------------------------------------------------------- */
 
-static void free_ended(struct loop *loop)
+static int serve(struct co_loop *loop)
 {
-    struct node *ended = &loop->scheduler.ended;
-    while (!list_empty(ended)) {
-        struct client *client =
-            OWNER_OF(ended->after, struct client, co.task.open);
-        list_leave(&client->co.task.open);
-        conn_free(&client->conn, client_extra);
+    struct scheduler *scheduler = &loop->scheduler;
+    struct acceptor acceptor = {.coroutine = coroutine_new(accept_clients)};
+    if (!acceptor.coroutine) {
+        net_warn("mmap");
+        return -1;
     }
-}
-
-static void run_round(struct loop *loop)
-{
-    scheduler_wait(&loop->scheduler);   /* epoll_wait: who can go on? */
-    scheduler_expire(&loop->scheduler); /* who has slept long enough? */
-    scheduler_resume(&loop->scheduler); /* each until it waits again */
-    free_ended(loop);
-}
-
-/* A stop is overdue: a task that is woken now finds that no wait is left. */
-static void close_all(struct loop *loop)
-{
-    uint64_t until_ns = clock_now_ns() + PARTING_NS;
-    scheduler_wake_all(&loop->scheduler);
-    while (!list_empty(&loop->scheduler.open) && clock_now_ns() < until_ns)
-        run_round(loop);
-}
-
-static int serve(struct loop *loop)
-{
-    if (!start_acceptor(loop))
+    if (!co_accept_start(loop, &acceptor.task, resume_acceptor))
         return -1;
     stats_add(&loop->worker.server->stats->workers_started, 1);
-    while (!list_empty(&loop->scheduler.open) && !stop_overdue())
-        run_round(loop);
-    close_all(loop);
-    redis_pool_close_all(&loop->redis);
+    while (!co_loop_done(loop)) {
+        scheduler_wait(scheduler);   /* epoll_wait: who can go on? */
+        scheduler_expire(scheduler); /* who has waited long enough? */
+        scheduler_resume(scheduler); /* each until it waits again */
+        co_loop_end_round(loop);
+    }
     return 0;
 }
 
 int coroutine_serve(struct server *server, unsigned index)
 {
-    struct loop *loop = calloc(1, sizeof *loop);
-    if (!loop) {
-        net_warn("calloc");
+    struct co_loop *loop =
+        co_loop_new(server, index, offsetof(struct client, co.conn));
+    if (!loop)
         return -1;
-    }
-    loop->worker = (struct worker){server, index, {0}};
-    redis_pool_init(&loop->redis);
-    int result = -1;
-    if (scheduler_init(&loop->scheduler)) {
-        result = serve(loop);
-        scheduler_destroy(&loop->scheduler);
-    }
+    int result = serve(loop);
     coroutine_trim();
-    send_buffers_free(&loop->worker.buffers);
-    free(loop);
+    co_loop_free(loop);
     return result;
 }
 

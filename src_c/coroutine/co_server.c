@@ -1,0 +1,193 @@
+/* co_server.c -- see co_server.h. */
+#include "co_server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "common/clock.h"
+#include "common/owner.h"
+#include "server/net.h"
+#include "server/stop.h"
+
+enum { PARTING_NS = 200000000 }; /* overdue: how long all may take to end */
+
+struct co_loop *co_loop_of(const struct task *task)
+{
+    return OWNER_OF(task->scheduler, struct co_loop, scheduler);
+}
+
+struct co_client *co_client_of(struct conn *conn)
+{
+    return OWNER_OF(conn, struct co_client, conn);
+}
+
+struct co_loop *co_loop_new(struct server *server, unsigned index,
+                            size_t extra)
+{
+    struct co_loop *loop = calloc(1, sizeof *loop);
+    if (!loop) {
+        net_warn("calloc");
+        return NULL;
+    }
+    loop->worker = (struct worker){server, index, {0}};
+    loop->extra = extra;
+    redis_pool_init(&loop->redis);
+    if (scheduler_init(&loop->scheduler))
+        return loop;
+    free(loop);
+    return NULL;
+}
+
+void co_loop_free(struct co_loop *loop)
+{
+    redis_pool_close_all(&loop->redis);
+    scheduler_destroy(&loop->scheduler);
+    send_buffers_free(&loop->worker.buffers);
+    free(loop);
+}
+
+/* --- the listening socket ------------------------------------------------- */
+
+/* It is watched for its level: a client that was refused for want of
+ * descriptors leaves others waiting that no edge tells of again. */
+bool co_accept_start(struct co_loop *loop, struct task *task,
+                     void (*resume)(struct task *task))
+{
+    int listen_fd = loop->worker.server->listen_fd;
+    if (fcntl(listen_fd, F_SETFL, O_NONBLOCK) < 0) {
+        net_warn("fcntl O_NONBLOCK");
+        return false;
+    }
+    task_start(&loop->scheduler, task, resume);
+    if (task_watch(task, listen_fd, EPOLLIN))
+        return true;
+    net_warn("epoll_ctl");
+    return false;
+}
+
+void co_accept_end(struct co_loop *loop, struct task *task)
+{
+    epoll_ctl(loop->scheduler.epoll_fd, EPOLL_CTL_DEL,
+              loop->worker.server->listen_fd, NULL);
+    list_leave(&task->open);
+}
+
+/* --- a client ------------------------------------------------------------- */
+
+void co_client_start(struct co_loop *loop, struct co_client *client,
+                     void (*resume)(struct task *task))
+{
+    redis_request_init(&client->redis, &client->conn);
+    task_start(&loop->scheduler, &client->task, resume);
+}
+
+bool co_client_watch(struct co_client *client)
+{
+    return task_watch(&client->task, client->conn.fd,
+                      EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET);
+}
+
+bool co_client_drained(struct co_client *client, ssize_t n, size_t size)
+{
+    struct task *task = &client->task;
+    bool drained = n < 0 ? errno == EAGAIN
+                         : n < (ssize_t)size && !(task->events & TASK_END);
+    if (drained)
+        task->events &= (uint8_t)~(TASK_IN | TASK_END);
+    return drained;
+}
+
+void co_client_end(struct co_client *client)
+{
+    conn_close(&client->conn);
+    task_end(&client->task);
+}
+
+uint64_t co_deadline_ns(const struct conn *conn)
+{
+    uint64_t deadline_ns = conn_deadline_ns(conn);
+    return deadline_ns == UINT64_MAX ? 0 : deadline_ns;
+}
+
+bool co_deadline_passed(const struct conn *conn)
+{
+    uint64_t deadline_ns = conn_deadline_ns(conn);
+    return deadline_ns != UINT64_MAX && clock_now_ns() >= deadline_ns;
+}
+
+/* --- requests to Redis ---------------------------------------------------- */
+
+/* A connection passes straight from hand to hand: were it free in between, the
+ * client that gives it back would take it again before the other is resumed. */
+static void assign_redis(struct co_loop *loop)
+{
+    struct redis_request *request;
+    while ((request = redis_pool_assign(&loop->redis)))
+        task_tell(&co_client_of(request->conn)->task, TASK_TURN);
+}
+
+void co_redis_queue(struct co_client *client)
+{
+    struct co_loop *loop = co_loop_of(&client->task);
+    client->task.events &= (uint8_t)~TASK_TURN;
+    redis_pool_queue(&loop->redis, &client->redis);
+    assign_redis(loop);
+}
+
+/* The task that waits for the client's connection to Redis, or NULL. */
+static struct task **redis_task(const struct co_client *client)
+{
+    struct co_loop *loop = co_loop_of(&client->task);
+    return &loop->redis_tasks[client->redis.redis - loop->redis.conns];
+}
+
+bool co_redis_watch(struct co_client *client, bool out)
+{
+    struct task *task = &client->task;
+    task->events &= (uint8_t)~TASK_REDIS;
+    *redis_task(client) = task;
+    return scheduler_watch_once(task->scheduler, client->redis.redis->fd, out,
+                                redis_task(client));
+}
+
+/* An event that comes late is nobody's. */
+void co_redis_unwatch(struct co_client *client)
+{
+    *redis_task(client) = NULL;
+}
+
+void co_redis_release(struct co_client *client)
+{
+    struct co_loop *loop = co_loop_of(&client->task);
+    redis_pool_release(&loop->redis, &client->redis);
+    assign_redis(loop);
+}
+
+/* --- a round -------------------------------------------------------------- */
+
+void co_loop_end_round(struct co_loop *loop)
+{
+    struct node *ended = &loop->scheduler.ended;
+    while (!list_empty(ended)) {
+        struct co_client *client =
+            OWNER_OF(ended->after, struct co_client, task.open);
+        list_leave(&client->task.open);
+        conn_free(&client->conn, loop->extra);
+    }
+}
+
+bool co_loop_done(struct co_loop *loop)
+{
+    if (list_empty(&loop->scheduler.open))
+        return true;
+    if (!stop_overdue())
+        return false;
+    uint64_t now = clock_now_ns();
+    if (loop->end_ns == 0) {
+        loop->end_ns = now + PARTING_NS;
+        scheduler_wake_all(&loop->scheduler);
+    }
+    return now >= loop->end_ns;
+}
