@@ -19,8 +19,10 @@
 #ifndef SCHEDULER_H
 #define SCHEDULER_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "common/list.h"
-#include "model.h"
 #include "reactor/timers.h"
 
 /* What a task can wait for. */
