@@ -50,6 +50,14 @@ def test_only_who_holds_as_many_as_it_has_workers_is_given_more():
     assert "workers" not in plan.factors(made_up, Arm("echo", 50, "epoll-workers"))
 
 
+def test_a_lesson_is_measured_beside_its_model_at_the_least_width():
+    listed = plan.lesson_arms(make_plan(model("epoll"), model("none"), lessons=True))
+    assert listed == [Arm("echo", 50, "lessons/epoll")]
+    assert (listed[0].lesson, Arm("echo", 50, "epoll").lesson) == ("epoll", None)
+    assert plan.factors(make_plan(), listed[0])["connections"] == 50
+    assert plan.lesson_arms(make_plan()) == []
+
+
 def test_strace_tables_are_read_with_and_without_errors():
     calls = {"sendto": 8000, "recvfrom": 4100, "access": 1}
     assert apart.parse_strace(STRACE) == calls
@@ -207,10 +215,12 @@ def test_the_command_measures_prints_and_keeps(tmp_path, monkeypatch, capsys):
         str(tmp_path),
     ]
     assert command.main(flags) == 0
-    assert "targets" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "targets" in said
+    assert "lessons beside models" in said
     kept = json.loads(next(tmp_path.iterdir()).read_text())
     rates = {w["model"]: w["throughput_rps"] for w in kept["windows"]}
-    assert rates.keys() == {FLOOR, "epoll"}
+    assert rates.keys() == {FLOOR, "epoll", "lessons/epoll"}
     assert all(rate > 0 for rate in rates.values())
     assert kept["idle_memory"][0]["bytes"][0] > 0
     assert kept["load_generators"] == kept["lag"] == kept["dialing"] == []

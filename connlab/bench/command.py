@@ -89,6 +89,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--out", type=Path, default=kept, help="directory of the JSON file")
     many = " and ".join(f"{n:,}" for n in generator.MANY)
     parts = {
+        "lessons": "models beside their lessons: what limits and statistics cost",
         "memory": "what an idle connection takes",
         "calls": "system calls of a request, counted by strace",
         "clients": "what the load generator costs, beside wrk and ab, and its lag",
@@ -140,6 +141,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         seed=options.seed,
         cores=cores.one_each(usable),
         programs=built,
+        lessons=options.lessons,
     )
 
 

@@ -10,6 +10,8 @@ from connlab import schema
 from connlab.drive import cores, programs
 
 FLOOR = "floor"
+#: the folder of lessons, and what their arms are called
+LESSON = "lessons"
 #: what other models are compared with
 BASE = "epoll"
 WARMUP_S = 0.1
@@ -31,6 +33,7 @@ class Plan:
     seed: int
     cores: cores.Cores
     programs: programs.Programs
+    lessons: bool = False
 
     @property
     def floor(self) -> str:
@@ -41,6 +44,15 @@ class Plan:
         """Return the entry of a model that takes part."""
         return next(model for model in self.models if model.name == name)
 
+    def lesson(self, name: str) -> programs.Programs:
+        """Return the programs with the lesson of a model in the server's place.
+
+        A lesson takes nothing but a port, so a shell keeps a server's flags from it.
+        """
+        path = Path(self.programs.server[-1]).with_name(LESSON) / name
+        server = ("sh", "-c", 'exec "$0"', str(path))
+        return programs.Programs(server, self.programs.client)
+
 
 @dataclass(frozen=True)
 class Arm:
@@ -49,6 +61,25 @@ class Arm:
     workload: str
     connections: int
     model: str
+
+    @property
+    def lesson(self) -> str | None:
+        """The model whose lesson this is; None where it is no lesson."""
+        folder, _, name = self.model.rpartition("/")
+        return name if folder == LESSON else None
+
+
+def lesson_arms(plan: Plan) -> list[Arm]:
+    """Return the lessons that are built, where the model of that name takes part."""
+    fewest = min(plan.connections)
+    return [
+        Arm("echo", fewest, f"{LESSON}/{model.name}")
+        for model in plan.models
+        if plan.lessons
+        and "echo" in plan.workloads
+        and (model.concurrent or fewest == 1)
+        and Path(plan.lesson(model.name).server[-1]).exists()
+    ]
 
 
 def arms(plan: Plan) -> list[Arm]:
@@ -88,7 +119,7 @@ def factors(plan: Plan, arm: Arm, *, root: str | None = None) -> dict:
         told["size"] = plan.size
     if arm.workload == "http":
         told |= {"root": root, "path": f"/{PAGE}"}
-    model = plan.model(arm.model)
+    model = plan.model(arm.lesson or arm.model)
     if model.workers == "fixed" and model.holds == "workers":
         told["workers"] = arm.connections
     return told

@@ -11,7 +11,7 @@ from rich.table import Table
 from connlab.bench.apart import CALLS_CONNECTIONS, Calls, Memory
 from connlab.bench.clients import OURS, PEERS, Spent
 from connlab.bench.generator import LAG_CONNECTIONS, LAG_RATE, Cost, Found, Lag
-from connlab.bench.plan import BASE, FLOOR, PAGE_BYTES, Arm, Plan, arms
+from connlab.bench.plan import BASE, FLOOR, PAGE_BYTES, Arm, Plan, arms, lesson_arms
 from connlab.bench.targets import (
     CLIENT_COST,
     PER_CPU,
@@ -47,11 +47,15 @@ def show(
     if not console.is_terminal:
         console = Console(width=WIDTH)
     known = arms(plan)
+    taught = lesson_arms(plan)
     for workload, count in dict.fromkeys((a.workload, a.connections) for a in known):
         title = (
             f"{workload}, {count} connections, means over rounds with 95 % intervals"
         )
         _print(console, title, _windows(windows, known, workload, count))
+    if taught:
+        title = f"lessons beside models, echo, {min(plan.connections)} connections"
+        _print(console, f"{title}: CPU per request", _lessons(windows, taught))
     if memory:
         title = "memory of the server's processes per idle connection (PSS)"
         _print(console, title, _memory(memory))
@@ -160,6 +164,21 @@ def _windows(
             f"{switches.value:.3f}" if switches else NOTHING,
             _percent(waiting.value) if waiting else NOTHING,
             _bound_by(windows, arm),
+        )
+    return table
+
+
+def _lessons(windows: Sequence[Window], taught: Sequence[Arm]) -> Table:
+    """Return what limits, statistics and workloads cost: a model over its lesson."""
+    table = _table("model", "lesson's µs", "model's µs", "model / lesson", notes=True)
+    for arm in taught:
+        whole = Arm(arm.workload, arm.connections, str(arm.lesson))
+        costs = [mean(windows, one, SERVER_COST) for one in (arm, whole)]
+        table.add_row(
+            arm.lesson,
+            *(mean_text(cost, digits=2, scale=1e6) for cost in costs),
+            interval_text(ratio(windows, whole, arm, SERVER_COST)),
+            _failed([w for w in windows if w.arm == arm]),
         )
     return table
 

@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.bench.plan import FLOOR, PAGE, PAGE_BYTES, Arm, Plan, arms, factors
+from connlab.bench.plan import (
+    FLOOR,
+    PAGE,
+    PAGE_BYTES,
+    Arm,
+    Plan,
+    arms,
+    factors,
+    lesson_arms,
+)
 from connlab.drive import gates, trials
 from connlab.drive.host import Host, LocalHost
 
@@ -61,7 +70,7 @@ def measure(plan: Plan, *, say: Callable[[str], None] = print) -> list[Window]:
     windows = []
     with web_root() as root:
         for number in range(plan.rounds):
-            todo = arms(plan)
+            todo = arms(plan) + lesson_arms(plan)
             order.shuffle(todo)
             began = time.monotonic()
             windows += [_window(plan, arm, number, root, host) for arm in todo]
@@ -74,6 +83,8 @@ def _window(plan: Plan, arm: Arm, number: int, root: str, host: Host) -> Window:
     place = Window(number, arm.workload, arm.connections, arm.model)
     if arm.model == FLOOR:
         return _floor_window(plan, place)
+    if arm.lesson:
+        plan = replace(plan, programs=plan.lesson(arm.lesson))
     outcome = run_trial(plan, factors(plan, arm, root=root), number, host)
     if reason := failure_of(outcome):
         return replace(place, failure=reason)
