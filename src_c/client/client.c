@@ -29,12 +29,6 @@ enum { MAX_THREADS = 64, MAX_PROCESSES = 64, DESCRIPTORS_PER_THREAD = 4 };
 
 static struct shared *shared;                /* for the signal handler */
 
-static _Noreturn void die(const char *call)
-{
-    fprintf(stderr, "client: %s: %s\n", call, strerror(errno));
-    exit(1);
-}
-
 /* The threads see it within one look away, 20 ms. */
 static void on_signal(int signal)
 {
@@ -73,7 +67,7 @@ static void run_threads(const struct plan *plan, unsigned process)
     for (unsigned i = 1; i < plan->threads; i++) {
         errno = pthread_create(&tasks[i].thread, NULL, run_task, &tasks[i]);
         if (errno)
-            die("pthread_create");
+            client_die("pthread_create", errno);
     }
     run_task(&tasks[0]);
     for (unsigned i = 1; i < plan->threads; i++)
@@ -87,7 +81,7 @@ static bool reap(const struct plan *plan)
     int status;
     while (wait(&status) < 0)
         if (errno != EINTR)
-            die("wait");
+            client_die("wait", errno);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return true;
     if (WIFSIGNALED(status))
@@ -105,7 +99,7 @@ static bool run_processes(const struct plan *plan)
     for (unsigned i = 0; i < plan->processes; i++) {
         pid_t pid = fork();
         if (pid < 0)
-            die("fork");
+            client_die("fork", errno);
         if (pid == 0) {
             parent_die_with(self);
             run_threads(plan, i);
@@ -175,9 +169,9 @@ int main(int argc, char **argv)
     plan_parse(&plan, argc, argv);
     const char *unwritable = report_open(&report, &plan);
     if (unwritable)
-        die(unwritable);
+        client_die(unwritable, errno);
     if (!make_asks(&plan) || !(shared = shared_make(&plan)))
-        die("mmap");
+        client_die("mmap", errno);
     shared->slices_file = report.slices;
     catch_signals();
     prctl(PR_SET_TIMERSLACK, 1UL);         /* ns: wake up when asked to */
@@ -188,7 +182,7 @@ int main(int argc, char **argv)
     else
         run_threads(&plan, 0);
     if (!report_write(&report, &plan, shared))
-        die("write");
+        client_die("write", errno);
     free_asks(&plan);
     return well ? 0 : 1;
 }

@@ -61,7 +61,7 @@ static void epoll_close(struct engine *e)
 
 /* Number and generation of a user, so that an event tells whether its
  * connection is still the user's. */
-static uint64_t tag(const struct engine *e, const struct user *u)
+static uint64_t epoll_tag(const struct engine *e, const struct user *u)
 {
     return (uint64_t)u->generation << 32 | thread_index(e->thread, u);
 }
@@ -78,7 +78,7 @@ static void epoll_connect(struct engine *e, struct user *u)
     int error = connect_begin(endpoints, fd);
     struct epoll_event event = {
         .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-        .data.u64 = tag(e, u)};
+        .data.u64 = epoll_tag(e, u)};
     if ((error == 0 || error == EINPROGRESS)
         && epoll_ctl(e->fd, EPOLL_CTL_ADD, fd, &event) < 0)
         error = errno;
@@ -86,7 +86,7 @@ static void epoll_connect(struct engine *e, struct user *u)
         thread_on_connected(e->thread, u, error);
 }
 
-static void send_now(struct engine *e, struct user *u)
+static void epoll_send_now(struct engine *e, struct user *u)
 {
     uint32_t generation = u->generation;
     size_t bytes;
@@ -107,20 +107,20 @@ static void send_now(struct engine *e, struct user *u)
     }
 }
 
-static void flush_sends(struct engine *e)
+static void epoll_flush(struct engine *e)
 {
     unsigned count = e->send_count;
     e->send_count = 0;
     for (unsigned i = 0; i < count; i++)
         if (e->sends[i].user->generation == e->sends[i].generation)
-            send_now(e, e->sends[i].user);
+            epoll_send_now(e, e->sends[i].user);
 }
 
 static void epoll_send(struct engine *e, struct user *u)
 {
     e->sends[e->send_count++] = (struct pending){u, u->generation};
     if (e->send_count == SENDS)
-        flush_sends(e);
+        epoll_flush(e);
 }
 
 static void epoll_drop(struct engine *e, struct user *u)
@@ -131,7 +131,7 @@ static void epoll_drop(struct engine *e, struct user *u)
 
 /* Reads until the socket is empty. A short read is the sign of that, unless
  * the event said that the end of the stream follows. */
-static void receive(struct engine *e, struct user *u, bool to_the_end)
+static void epoll_receive(struct engine *e, struct user *u, bool to_the_end)
 {
     uint32_t generation = u->generation;
     while (u->generation == generation) {
@@ -148,7 +148,7 @@ static void receive(struct engine *e, struct user *u, bool to_the_end)
     }
 }
 
-static void connected(struct engine *e, struct user *u, uint32_t events)
+static void epoll_connected(struct engine *e, struct user *u, uint32_t events)
 {
     int error = 0;
     socklen_t length = sizeof error;
@@ -159,33 +159,33 @@ static void connected(struct engine *e, struct user *u, uint32_t events)
     thread_on_connected(e->thread, u, error);
 }
 
-static void dispatch(struct engine *e, const struct epoll_event *event)
+static void epoll_dispatch(struct engine *e, const struct epoll_event *event)
 {
     struct user *u = thread_user(e->thread, (uint32_t)event->data.u64);
     uint32_t generation = (uint32_t)(event->data.u64 >> 32);
     uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
     if (u->generation == generation && u->state == USER_CONNECTING)
-        connected(e, u, event->events);
+        epoll_connected(e, u, event->events);
     if (u->generation == generation && u->blocked && event->events & EPOLLOUT)
-        send_now(e, u);
+        epoll_send_now(e, u);
     if (u->generation == generation && event->events & (EPOLLIN | end))
-        receive(e, u, event->events & end);
+        epoll_receive(e, u, event->events & end);
 }
 
 static unsigned epoll_await(struct engine *e, uint64_t timeout_ns)
 {
-    flush_sends(e);
+    epoll_flush(e);
     int n = epoll_wait_ns(e->fd, e->events, EVENTS, (int64_t)timeout_ns);
     if (n <= 0)
         return 0;
     thread_on_awake(e->thread, clock_now_ns());
     for (int i = 0; i < n; i++)
-        dispatch(e, &e->events[i]);
+        epoll_dispatch(e, &e->events[i]);
     return (unsigned)n;
 }
 
 const struct engine_kind engine_epoll = {
     .name = "epoll", .open = epoll_open, .close = epoll_close,
     .connect = epoll_connect, .send = epoll_send, .drop = epoll_drop,
-    .wait = epoll_await, .flush = flush_sends,
+    .wait = epoll_await, .flush = epoll_flush,
 };

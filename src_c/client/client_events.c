@@ -7,8 +7,6 @@
  * adds what falls due by the clock (thread_begin, thread_arrive, thread_wake).
  */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "client_thread.h"
 #include "client_engine.h"
@@ -17,18 +15,12 @@
 enum { RETRIES = 10 };                     /* then a user is gone */
 static const uint64_t FIRST_PAUSE_NS = NS_PER_MS;
 
-static _Noreturn void out_of_memory(void)
-{
-    fprintf(stderr, "client: realloc: out of memory\n");
-    exit(1);
-}
-
 static void wake_at(struct client_thread *t, struct user *u, uint64_t due_ns)
 {
     struct thread_target *target = thread_target(t, u);
     u->wake_ns = due_ns - target->shift_ns;
     if (!wakeups_add(&target->wakeups, u->wake_ns, thread_index(t, u)))
-        out_of_memory();
+        client_die("realloc", ENOMEM);
 }
 
 /* --- beginning a request ------------------------------------------------ */
@@ -103,7 +95,7 @@ void thread_arrive(struct client_thread *t, struct user *u, uint64_t due_ns,
     if (idle && !u->waiting && !u->wake_ns)
         thread_begin(t, u, due_ns, now_ns);
     else if (!backlog_put(&t->backlog, &u->waiting, &u->waiting_last, due_ns))
-        out_of_memory();
+        client_die("realloc", ENOMEM);
 }
 
 /* Open loop: the arrival that has waited longest for this user. */
@@ -152,7 +144,7 @@ static void hang_up(struct client_thread *t, struct user *u, bool for_good)
         uint32_t last = target->live[--target->live_count];
         target->live[u->live_index] = last;
         t->users[last].live_index = u->live_index;
-        atomic_fetch_sub(&t->shared->turns[u->target].live, 1);
+        atomic_fetch_sub(&t->shared->sums[u->target].live, 1);
     }
 }
 

@@ -3,6 +3,7 @@
  *     connecting ─▶ waiting ─▶ loading ─▶ draining ─▶ over
  *                           asking once, warm-up, window
  */
+#include "client_slices.h"
 #include "client_thread.h"
 #include "common/clock.h"
 

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "client_slices.h"
+#include "client_rounds.h"
 #include "common/clock.h"
 
 enum { SLICES_BYTES = 1 << 16 };            /* of a round's rows, and more */
@@ -80,13 +80,13 @@ static enum stop_reason merge_stop(enum stop_reason a, enum stop_reason b)
 }
 
 /* With slices, both are sums of the target's own. */
-static void set_sliced(struct total *total, const struct turns *turns)
+static void set_sliced(struct total *total, const struct target_sums *sums)
 {
-    total->warmup_s = (double)turns->warmup_ns / NS_PER_S;
-    total->window_s = (double)turns->seconds_ns / NS_PER_S;
-    if (turns->slices == 0)                /* cut short in the warm-up */
+    total->warmup_s = (double)sums->warmup_ns / NS_PER_S;
+    total->window_s = (double)sums->seconds_ns / NS_PER_S;
+    if (sums->slices == 0)                /* cut short in the warm-up */
         record_begin_window(&total->sum, NULL, 0);
-    if (turns->ended != ENDED_NOT)
+    if (sums->ended != ENDED_NOT)
         total->stop = STOP_SERVER_GONE;
 }
 
@@ -106,7 +106,7 @@ static struct total *merge(const struct plan *plan,
         total->unanswered =
             total->sum.window_arrivals - total->sum.response.n;
     if (plan_is_sliced(plan)) {
-        set_sliced(total, &shared->turns[target]);
+        set_sliced(total, &shared->sums[target]);
         return total;
     }
     const struct record *first = &shared->records[0];
@@ -282,9 +282,9 @@ static void json_self(const struct plan *plan, const struct shared *shared,
                       const struct total *total)
 {
     const struct record *sum = &total->sum;
-    const struct turns *turns = &shared->turns[total->target];
+    const struct target_sums *sums = &shared->sums[total->target];
     double seconds = (double)(plan_is_sliced(plan)
-                                  ? turns->all_slices_ns
+                                  ? sums->all_slices_ns
                                   : sum->end_ns - shared->began_ns) / NS_PER_S;
     double all = total->window_s * (double)plan_threads(plan);
     printf(",\"self\":{\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f",
@@ -324,23 +324,23 @@ static const char *stop_name(enum stop_reason stop)
 static void json_slices(const struct plan *plan, const struct shared *shared,
                         unsigned target)
 {
-    const struct turns *turns = &shared->turns[target];
+    const struct target_sums *sums = &shared->sums[target];
     bool watched = plan->targets[target].watched_count > 0;
     printf(",\"slices\":{\"counted\":%" PRIu64 ",\"warmup\":%" PRIu64
            ",\"seconds\":%.9f,\"lead_in_requests\":%" PRIu64
            ",\"requests\":%" PRIu64 ",\"client_cpu_s\":%.9f",
-           turns->slices, turns->warmup_slices,
-           (double)turns->slices_ns / NS_PER_S, turns->lead_in_requests,
-           turns->requests, (double)turns->client_cpu_ns / NS_PER_S);
+           sums->slices, sums->warmup_slices,
+           (double)sums->slices_ns / NS_PER_S, sums->lead_in_requests,
+           sums->requests, (double)sums->client_cpu_ns / NS_PER_S);
     if (watched)
         printf(",\"server_cpu_s\":%.9f,\"rest_cpu_s\":%.9f",
-               (double)turns->server_cpu_ns / NS_PER_S,
-               (double)turns->server_rest_cpu_ns / NS_PER_S);
+               (double)sums->server_cpu_ns / NS_PER_S,
+               (double)sums->rest_cpu_ns / NS_PER_S);
     else
         printf(",\"server_cpu_s\":null,\"rest_cpu_s\":null");
-    if (turns->ended != ENDED_NOT)
+    if (sums->ended != ENDED_NOT)
         printf(",\"ended_early\":{\"round\":%" PRIu64 ",\"reason\":\"%s\"}}",
-               turns->ended_round, ended_name(turns->ended));
+               sums->ended_round, ended_name(sums->ended));
     else
         printf(",\"ended_early\":null}");
 }

@@ -36,7 +36,7 @@ struct slice_part {
 enum ended { ENDED_NOT, ENDED_REFUSED, ENDED_GONE, ENDED_HUNG };
 
 /* One target, summed over the counted rounds unless said otherwise. */
-struct turns {
+struct target_sums {
     atomic_uint live;                      /* its active users not gone */
     enum ended ended;
     uint64_t ended_round;
@@ -45,7 +45,7 @@ struct turns {
     uint64_t slices_ns, all_slices_ns;     /* whole ones; with warm-up */
     uint64_t lead_in_requests, requests;
     uint64_t client_cpu_ns;                /* whole slices */
-    int64_t server_cpu_ns, server_rest_cpu_ns;
+    int64_t server_cpu_ns, rest_cpu_ns;
 };
 
 /* The slice that all threads are in, or are to join: number and all else are
@@ -77,11 +77,14 @@ struct shared {
     struct row *rows;                      /* one per target and user */
     struct slice slice;
     struct slice_part *parts;              /* one per thread */
-    struct turns turns[MAX_TARGETS];
+    struct target_sums sums[MAX_TARGETS];
     FILE *slices_file;                     /* of the first thread; or NULL */
     uint64_t rounds, warmup_rounds;
     uint64_t rounds_ns;                    /* the counted ones took */
 };
+
+/* Set-up failed: says the call and ends the process with status 1. */
+_Noreturn void client_die(const char *call, int error);
 
 /* NULL with errno when there is no memory. Lasts as long as the process. */
 struct shared *shared_make(const struct plan *plan);

@@ -49,18 +49,12 @@
 #ifndef CLIENT_SLICES_H
 #define CLIENT_SLICES_H
 
-#include <stdio.h>
-
-#include "client_shared.h"
+#include <stdint.h>
 
 struct client_thread;
 
-/* The thread that says whose turn it is; `file` may be NULL. Ends the process
- * with status 1 when there is no memory. */
-void slices_open(const struct client_thread *t, FILE *file);
-void slices_close(void);
-
-/* "refused", "gone", "hung"; "" for none. */
-const char *ended_name(enum ended ended);
+/* Loading, and it is time to see whether a slice begins or ends: the thread
+ * joins it, drains, leaves it, or is over. */
+void thread_take_turns(struct client_thread *t, uint64_t now_ns);
 
 #endif

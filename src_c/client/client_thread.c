@@ -10,12 +10,11 @@
 #include "client_thread.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
+#include "client_rounds.h"
 #include "common/clock.h"
 
 enum {
@@ -29,17 +28,11 @@ static const uint64_t NAP_NS = 20 * NS_PER_MS;   /* longest look away */
 
 /* --- setting up --------------------------------------------------------- */
 
-static _Noreturn void die(const char *call, int error)
-{
-    fprintf(stderr, "client: %s: %s\n", call, strerror(error));
-    exit(1);
-}
-
 static void *zeroed(size_t count, size_t bytes)
 {
     void *p = calloc(count ? count : 1, bytes);
     if (!p)
-        die("calloc", errno);
+        client_die("calloc", errno);
     return p;
 }
 
@@ -53,7 +46,7 @@ static void open_engine(struct client_thread *t)
         t->engine = t->kind->open(t);
     }
     if (!t->engine)
-        die(t->kind->name, errno);
+        client_die(t->kind->name, errno);
     for (unsigned i = 0; i < plan->target_count; i++)
         t->targets[i].record->engine = t->kind->name;
 }
@@ -78,7 +71,7 @@ static void make_users(struct client_thread *t, unsigned i)
         }
     }
     target->active_count = target->live_count;
-    atomic_fetch_add(&t->shared->turns[i].live, target->live_count);
+    atomic_fetch_add(&t->shared->sums[i].live, target->live_count);
 }
 
 /* Every target has the same users, who draw the same numbers. */
@@ -307,7 +300,7 @@ static uint64_t patience_ns(const struct client_thread *t, uint64_t now_ns)
         until = now_ns + NS_PER_MS;
     else if (t->phase == PHASE_LOADING)
         until = earlier(until, next_edge_ns(t->current, now_ns));
-    if (plan_is_sliced(t->plan) && t->slice_state == SLICE_REST)
+    if (plan_is_sliced(t->plan) && !t->in_slice)
         until = earlier(until, now_ns + REST_NS);
     return until > now_ns ? until - now_ns : 0;
 }
@@ -386,6 +379,8 @@ static void finish(struct client_thread *t)
     backlog_free(&t->backlog);
     free(t->meters);
     free(t->targets);
+    if (t->rounds)
+        rounds_close(t->rounds);
     free(t->users);
 }
 

@@ -42,8 +42,6 @@ struct thread_target {
     bool given_up;                         /* it did not answer */
 };
 
-enum slice_state { SLICE_REST, SLICE_ASKING, SLICE_DRAINING };
-
 struct client_thread {
     const struct plan *plan;
     struct shared *shared;
@@ -80,9 +78,10 @@ struct client_thread {
                                               saw nothing */
     bool measuring;
     uint64_t cpu_at_from_ns;
-    enum slice_state slice_state;
+    bool in_slice;                         /* not at rest */
     uint64_t slice;                        /* number of the last one joined */
     struct slice_part before;              /* counters when it began */
+    struct rounds *rounds;                 /* the first thread's; or NULL */
 };
 
 /* Plays thread `number` of the plan to its end; a thread's body. Ends the
@@ -123,10 +122,6 @@ void thread_end(struct client_thread *t, enum stop_reason why);
 
 /* The target is given up: its users hang up for good. */
 void thread_give_up(struct client_thread *t, struct thread_target *target);
-
-/* Slices (client_slices.c): joins and leaves them, and, in the first thread,
- * says whose turn it is next. */
-void thread_take_turns(struct client_thread *t, uint64_t now_ns);
 
 /* Connects a user that is AWAY. */
 void thread_connect(struct client_thread *t, struct user *u);

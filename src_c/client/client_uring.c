@@ -148,7 +148,7 @@ static void look_at_clock(struct engine *e)
     e->now_ns = clock_now_ns();
 }
 
-static void submit(struct engine *e)
+static void uring_submit(struct engine *e)
 {
     io_uring_submit(&e->ring);
     look_at_clock(e);
@@ -156,18 +156,18 @@ static void submit(struct engine *e)
 
 /* generation | operation | index: whose completion it is, and of which of the
  * user's connections */
-static uint64_t tag(const struct engine *e, const struct user *u,
-                    enum operation op)
+static uint64_t uring_tag(const struct engine *e, const struct user *u,
+                          enum operation op)
 {
     return (uint64_t)u->generation << 32 | (uint64_t)op << 30
            | thread_index(e->thread, u);
 }
 
-static struct io_uring_sqe *entry(struct engine *e)
+static struct io_uring_sqe *uring_entry(struct engine *e)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&e->ring);
     if (!sqe) {
-        submit(e);
+        uring_submit(e);
         sqe = io_uring_get_sqe(&e->ring);
     }
     return sqe;
@@ -192,15 +192,15 @@ static void use_socket(struct engine *e, struct io_uring_sqe *sqe,
 
 static void arm_receive(struct engine *e, struct user *u)
 {
-    struct io_uring_sqe *sqe = entry(e);
+    struct io_uring_sqe *sqe = uring_entry(e);
     io_uring_prep_recv_multishot(sqe, -1, NULL, 0, 0);
     use_socket(e, sqe, u);
     sqe->flags |= IOSQE_BUFFER_SELECT;
     sqe->buf_group = GROUP;
-    io_uring_sqe_set_data64(sqe, tag(e, u, OP_RECEIVE));
+    io_uring_sqe_set_data64(sqe, uring_tag(e, u, OP_RECEIVE));
 }
 
-static void connected(struct engine *e, struct user *u, int error)
+static void uring_connected(struct engine *e, struct user *u, int error)
 {
     if (error == 0)
         error = register_socket(e, u, u->fd);
@@ -222,18 +222,18 @@ static void uring_connect(struct engine *e, struct user *u)
     int error = connect_begin(endpoints, fd);
     look_at_clock(e);
     if (error != EINPROGRESS) {
-        connected(e, u, error);
+        uring_connected(e, u, error);
         return;
     }
-    struct io_uring_sqe *sqe = entry(e);
+    struct io_uring_sqe *sqe = uring_entry(e);
     io_uring_prep_poll_add(sqe, fd, POLLOUT);
-    io_uring_sqe_set_data64(sqe, tag(e, u, OP_CONNECT));
+    io_uring_sqe_set_data64(sqe, uring_tag(e, u, OP_CONNECT));
 }
 
-static void flush_sends(struct engine *e)
+static void uring_flush(struct engine *e)
 {
     if (io_uring_sq_ready(&e->ring))
-        submit(e);
+        uring_submit(e);
 }
 
 /* MSG_WAITALL: the kernel sends all of it, and completes only if it cannot. */
@@ -241,14 +241,14 @@ static void uring_send(struct engine *e, struct user *u)
 {
     size_t bytes;
     const char *data = user_outgoing(u, &bytes);
-    struct io_uring_sqe *sqe = entry(e);
+    struct io_uring_sqe *sqe = uring_entry(e);
     io_uring_prep_send(sqe, -1, data, bytes, MSG_NOSIGNAL | MSG_WAITALL);
     use_socket(e, sqe, u);
     sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
-    io_uring_sqe_set_data64(sqe, tag(e, u, OP_SEND));
+    io_uring_sqe_set_data64(sqe, uring_tag(e, u, OP_SEND));
     thread_on_sent(e->thread, u, bytes);
     if (io_uring_sq_ready(&e->ring) >= SUBMIT_AT)
-        submit(e);
+        uring_submit(e);
 }
 
 /* What is queued for this user must reach the kernel before the number means
@@ -256,7 +256,7 @@ static void uring_send(struct engine *e, struct user *u)
  * the socket open beyond close(2). */
 static void uring_drop(struct engine *e, struct user *u)
 {
-    flush_sends(e);
+    uring_flush(e);
     register_socket(e, u, -1);
     shutdown(u->fd, SHUT_RDWR);
     close(u->fd);
@@ -274,8 +274,9 @@ static const char *take_bytes(struct engine *e, const struct io_uring_cqe *cqe,
     return bytes;
 }
 
-static void received(struct engine *e, struct user *u, uint32_t generation,
-                     const struct io_uring_cqe *cqe)
+static void uring_received(struct engine *e, struct user *u,
+                           uint32_t generation,
+                           const struct io_uring_cqe *cqe)
 {
     bool ours = u->generation == generation;
     if (cqe->flags & IORING_CQE_F_BUFFER) {
@@ -295,26 +296,26 @@ static void received(struct engine *e, struct user *u, uint32_t generation,
         arm_receive(e, u);
 }
 
-static void polled(struct engine *e, struct user *u)
+static void uring_polled(struct engine *e, struct user *u)
 {
     int error = 0;
     socklen_t length = sizeof error;
     getsockopt(u->fd, SOL_SOCKET, SO_ERROR, &error, &length);
-    connected(e, u, error);
+    uring_connected(e, u, error);
 }
 
-static void dispatch(struct engine *e, const struct io_uring_cqe *cqe)
+static void uring_dispatch(struct engine *e, const struct io_uring_cqe *cqe)
 {
     uint64_t data = cqe->user_data;
     uint32_t generation = (uint32_t)(data >> 32);
     struct user *u = thread_user(e->thread, (uint32_t)data & 0x3fffffff);
     switch ((enum operation)(data >> 30 & 3)) {
     case OP_RECEIVE:
-        received(e, u, generation, cqe);
+        uring_received(e, u, generation, cqe);
         break;
     case OP_CONNECT:
         if (u->generation == generation && u->state == USER_CONNECTING)
-            polled(e, u);
+            uring_polled(e, u);
         break;
     case OP_SEND:
         if (u->generation == generation && cqe->res < 0)
@@ -323,7 +324,7 @@ static void dispatch(struct engine *e, const struct io_uring_cqe *cqe)
     }
 }
 
-static void enter(struct engine *e, uint64_t timeout_ns)
+static void uring_enter(struct engine *e, uint64_t timeout_ns)
 {
     struct io_uring_cqe *cqe;
     struct __kernel_timespec timeout = {
@@ -339,14 +340,14 @@ static void enter(struct engine *e, uint64_t timeout_ns)
  * thread must see to its clock in between. */
 static unsigned uring_await(struct engine *e, uint64_t timeout_ns)
 {
-    enter(e, timeout_ns);
+    uring_enter(e, timeout_ns);
     unsigned n = io_uring_cq_ready(&e->ring), mask = *e->ring.cq.kring_mask;
     for (unsigned i = 0; i < n; i++) {
         if (i % LOOK_EVERY == 0)
             look_at_clock(e);
         if (i == 0)
             thread_on_awake(e->thread, e->now_ns);
-        dispatch(e, &e->ring.cq.cqes[*e->ring.cq.khead & mask]);
+        uring_dispatch(e, &e->ring.cq.cqes[*e->ring.cq.khead & mask]);
         io_uring_cq_advance(&e->ring, 1);
     }
     return n;
@@ -355,6 +356,6 @@ static unsigned uring_await(struct engine *e, uint64_t timeout_ns)
 const struct engine_kind engine_uring = {
     .name = "uring", .open = uring_open, .close = uring_close,
     .connect = uring_connect, .send = uring_send, .drop = uring_drop,
-    .wait = uring_await, .flush = flush_sends,
+    .wait = uring_await, .flush = uring_flush,
 };
 #endif

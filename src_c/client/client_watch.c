@@ -20,7 +20,7 @@ static int64_t ticks_ns(unsigned long long ticks)
 }
 
 /* The start of a file, as text; false when it cannot be read. */
-static bool read_text(const char *path, char *text, size_t bytes)
+static bool read_file(const char *path, char *text, size_t bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -37,7 +37,7 @@ static int64_t read_children_ns(pid_t pid)
     char path[64], text[1024];
     unsigned long long user, system;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (!read_text(path, text, sizeof text))
+    if (!read_file(path, text, sizeof text))
         return -1;
     const char *name_end = strrchr(text, ')');
     if (!name_end || sscanf(name_end + 1,
@@ -63,7 +63,7 @@ bool watch_exists(pid_t pid)
     return clock_getcpuclockid(pid, &clock) == 0;
 }
 
-static struct watched *find(struct watch *watch, pid_t pid)
+static struct watched *watch_find(struct watch *watch, pid_t pid)
 {
     for (unsigned i = 0; i < watch->count; i++)
         if (watch->processes[i].pid == pid && !watch->processes[i].ended)
@@ -71,7 +71,7 @@ static struct watched *find(struct watch *watch, pid_t pid)
     return NULL;
 }
 
-static bool grow(struct watch *watch)
+static bool watch_grow(struct watch *watch)
 {
     unsigned capacity = watch->capacity ? 2 * watch->capacity : 16;
     void *more = realloc(watch->processes,
@@ -84,13 +84,13 @@ static bool grow(struct watch *watch)
 }
 
 /* A process that is gone before its clock is read is not added. */
-static bool add(struct watch *watch, pid_t pid, bool root)
+static bool watch_add(struct watch *watch, pid_t pid, bool root)
 {
     struct watched process = {.pid = pid, .root = root, .parent = root};
-    if (find(watch, pid) || clock_getcpuclockid(pid, &process.clock)
+    if (watch_find(watch, pid) || clock_getcpuclockid(pid, &process.clock)
         || !read_clock(process.clock, &process.cpu_ns))
         return true;
-    if (watch->count == watch->capacity && !grow(watch))
+    if (watch->count == watch->capacity && !watch_grow(watch))
         return false;
     watch->processes[watch->count++] = process;
     return true;
@@ -105,7 +105,7 @@ static int add_children(struct watch *watch, pid_t pid, const char *thread)
     FILE *file = fopen(path, "re");
     while (file && fscanf(file, "%d", &child) == 1) {
         found++;
-        if (!add(watch, child, false))
+        if (!watch_add(watch, child, false))
             found = INT32_MIN;
     }
     if (file)
@@ -135,7 +135,7 @@ bool watch_make(struct watch *watch, const pid_t *pids, unsigned count)
 {
     *watch = (struct watch){0};
     for (unsigned i = 0; i < count; i++)
-        if (!add(watch, pids[i], true))
+        if (!watch_add(watch, pids[i], true))
             return false;
     for (unsigned i = 0; i < watch->count; i++)
         if (!add_all_children(watch, i))
@@ -157,8 +157,8 @@ static void add_new_children(struct watch *watch)
 
 /* Reads a process anew; adds to *ended what it had used if it is gone, and to
  * *waited by how much the time of its children that were waited for grew. */
-static void update(struct watch *watch, struct watched *process,
-                   int64_t *ended, int64_t *waited)
+static void watch_update(struct watch *watch, struct watched *process,
+                         int64_t *ended, int64_t *waited)
 {
     if (!read_clock(process->clock, &process->cpu_ns)) {
         process->ended = true;
@@ -180,7 +180,7 @@ int64_t watch_cpu_ns(struct watch *watch)
     add_new_children(watch);
     for (unsigned i = 0; i < watch->count; i++)
         if (!watch->processes[i].ended)
-            update(watch, &watch->processes[i], &ended, &waited);
+            watch_update(watch, &watch->processes[i], &ended, &waited);
     if (ended > waited + ticks_ns(2))
         watch->ended_ns += ended - (waited > 0 ? waited : 0);
     for (unsigned i = 0; i < watch->count; i++) {
@@ -188,6 +188,11 @@ int64_t watch_cpu_ns(struct watch *watch)
         sum += process->children_ns + (process->ended ? 0 : process->cpu_ns);
     }
     return sum + watch->ended_ns;
+}
+
+void watch_free(struct watch *watch)
+{
+    free(watch->processes);
 }
 
 /* --- cores -------------------------------------------------------------- */

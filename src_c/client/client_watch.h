@@ -43,6 +43,8 @@ bool watch_exists(pid_t pid);
 /* The families of these processes. False when there is no memory. */
 bool watch_make(struct watch *watch, const pid_t *pids, unsigned count);
 
+void watch_free(struct watch *watch);
+
 /* Nanoseconds of CPU time that the families used up to now. */
 int64_t watch_cpu_ns(struct watch *watch);
 

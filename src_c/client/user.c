@@ -47,7 +47,7 @@ void user_sent(struct user *u, size_t bytes)
     u->row->bytes_out += bytes;
 }
 
-static enum user_outcome answered(struct user *u, enum ask_verdict verdict)
+static enum user_outcome user_answered(struct user *u, enum ask_verdict verdict)
 {
     if (u->sent < u->ask.out_bytes)        /* nobody answers half a request */
         return USER_GARBLED;
@@ -64,7 +64,7 @@ enum user_outcome user_receive(struct user *u, const struct asks *asks,
     enum ask_verdict verdict = ask_take(asks, &u->ask, data, bytes);
     if (verdict == ASK_MORE)
         return USER_WAITS;
-    return verdict == ASK_MISMATCH ? USER_GARBLED : answered(u, verdict);
+    return verdict == ASK_MISMATCH ? USER_GARBLED : user_answered(u, verdict);
 }
 
 enum user_outcome user_end_of_stream(struct user *u, const struct asks *asks)
@@ -73,7 +73,7 @@ enum user_outcome user_end_of_stream(struct user *u, const struct asks *asks)
         return USER_CUT_OFF;
     enum ask_verdict verdict = ask_end(asks, &u->ask);
     u->ask.closes = true;
-    return verdict == ASK_MORE ? USER_CUT_OFF : answered(u, verdict);
+    return verdict == ASK_MORE ? USER_CUT_OFF : user_answered(u, verdict);
 }
 
 void user_hang_up(struct user *u, bool for_good, uint64_t now_ns)

@@ -1,0 +1,356 @@
+/* client_rounds.c -- see client_rounds.h.
+ *
+ *     all at rest -> read clocks, write a row -> whose turn? -> announce -> ...
+ */
+#include "client_rounds.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "client_watch.h"
+#include "common/clock.h"
+
+/* How far ahead a slice is announced, so that all threads see it in time. */
+static const uint64_t HEAD_START_NS = 60000;
+/* A server goes to sleep after its last answer, and only then is its CPU clock
+ * exact: so long after it, and until two looks see the same. */
+static const uint64_t ASLEEP_NS = 30000;
+enum { ASLEEP_LOOKS = 4 };
+
+struct rounds {
+    const struct plan *plan;
+    struct shared *shared;
+    FILE *file;                            /* of rows; or NULL */
+    struct rng rng;                        /* of orders */
+    unsigned order[MAX_TARGETS];
+    unsigned position;                     /* in it, of the slice that runs */
+    uint64_t number;                       /* of the round, from 0 on */
+    uint64_t start_ns, counted_ns, round_ns;   /* load, counting, round began */
+    bool counted;                          /* the warm-up is over */
+    struct cores *cores;
+    struct watch watches[MAX_TARGETS];
+    int64_t cpu_ns[MAX_TARGETS];           /* when its last slice ended */
+    int64_t begin_cpu_ns;                  /* when this slice began */
+    int64_t rest_cpu_ns;                   /* between these two */
+    struct cores_time begin_cores;
+};
+
+const char *ended_name(enum ended ended)
+{
+    static const char *const names[] = {"", "refused", "gone", "hung"};
+    return names[ended];
+}
+
+/* --- opening ------------------------------------------------------------ */
+
+static const char header[] =
+    "round,counted,position,target,begin_ns,lead_in_requests,seconds,requests,"
+    "bytes,slice_seconds,server_cpu_ns,rest_cpu_ns,client_cpu_ns,probed,"
+    "waiting,busy_ns,steal_ns,errors,ended\n";
+
+static void open_watch(struct rounds *r, unsigned i)
+{
+    const struct plan_target *target = &r->plan->targets[i];
+    if (!watch_make(&r->watches[i], target->watched, target->watched_count))
+        client_die("realloc", ENOMEM);
+    for (unsigned j = 0; j < target->watched_count; j++)
+        cores_add(r->cores, target->watched[j]);
+    r->cpu_ns[i] = watch_cpu_ns(&r->watches[i]);
+}
+
+struct rounds *rounds_open(const struct plan *plan, struct shared *shared)
+{
+    struct rounds *r = calloc(1, sizeof *r);
+    if (!r || !(r->cores = cores_make()))
+        client_die("calloc", errno);
+    r->plan = plan;
+    r->shared = shared;
+    r->file = shared->slices_file;
+    r->rng = rng_make(plan->seed, 0x726f756e6473);
+    r->start_ns = shared->start_ns;
+    r->position = plan->target_count;      /* no round is under way */
+    for (unsigned i = 0; i < plan->target_count; i++)
+        open_watch(r, i);
+    if (r->file)
+        fputs(header, r->file);
+    return r;
+}
+
+/* A round's rows appear together. */
+static void flush_rows(struct rounds *r)
+{
+    if (r->file)
+        fflush(r->file);
+}
+
+void rounds_close(struct rounds *r)
+{
+    flush_rows(r);
+    for (unsigned i = 0; i < r->plan->target_count; i++)
+        watch_free(&r->watches[i]);
+    free(r->cores);
+    free(r);
+}
+
+/* --- who is left -------------------------------------------------------- */
+
+static bool was_established(const struct rounds *r, unsigned target)
+{
+    for (uint64_t i = 0; i < r->plan->connections; i++)
+        if (shared_row(r->shared, r->plan, target, i)->established)
+            return true;
+    return false;
+}
+
+static void end_target(struct rounds *r, unsigned target, enum ended why)
+{
+    struct target_sums *sums = &r->shared->sums[target];
+    sums->ended = why;
+    sums->ended_round = r->number;
+}
+
+/* A target without users has no more turns. */
+static void see_who_is_left(struct rounds *r)
+{
+    for (unsigned i = 0; i < r->plan->target_count; i++)
+        if (r->shared->sums[i].ended == ENDED_NOT
+            && atomic_load(&r->shared->sums[i].live) == 0)
+            end_target(r, i, was_established(r, i) ? ENDED_GONE
+                                                   : ENDED_REFUSED);
+}
+
+static bool is_any_left(const struct rounds *r)
+{
+    for (unsigned i = 0; i < r->plan->target_count; i++)
+        if (r->shared->sums[i].ended == ENDED_NOT)
+            return true;
+    return false;
+}
+
+/* --- whose turn it is --------------------------------------------------- */
+
+/* Every order is equally likely (Fisher and Yates), whoever is left. */
+static void shuffle(struct rounds *r)
+{
+    unsigned count = r->plan->target_count;
+    for (unsigned i = 0; i < count; i++)
+        r->order[i] = i;
+    for (unsigned i = count; i > 1; i--) {
+        unsigned j = (unsigned)rng_below(&r->rng, i), last = r->order[i - 1];
+        r->order[i - 1] = r->order[j];
+        r->order[j] = last;
+    }
+}
+
+static void end_round(struct rounds *r, uint64_t now_ns)
+{
+    if (r->round_ns == 0)                  /* none has begun */
+        return;
+    if (r->counted)
+        r->shared->rounds_ns += now_ns - r->round_ns;
+    *(r->counted ? &r->shared->rounds : &r->shared->warmup_rounds) += 1;
+    r->number++;
+    flush_rows(r);
+}
+
+static void begin_round(struct rounds *r, uint64_t now_ns)
+{
+    uint64_t warmup_ns = clock_seconds_ns(r->plan->warmup_s);
+    if (!r->counted && now_ns >= r->start_ns + warmup_ns) {
+        r->counted = true;
+        r->counted_ns = now_ns;
+    }
+    r->round_ns = now_ns;
+    r->position = 0;
+    shuffle(r);
+}
+
+/* Rounds are whole, so the last one may end a little later. */
+static bool is_over(const struct rounds *r, uint64_t now_ns)
+{
+    return r->counted
+           && now_ns >= r->counted_ns + clock_seconds_ns(r->plan->duration_s);
+}
+
+/* The next target in the order that is left; false: the round is complete. */
+static bool find_next(struct rounds *r)
+{
+    while (r->position < r->plan->target_count
+           && r->shared->sums[r->order[r->position]].ended != ENDED_NOT)
+        r->position++;
+    return r->position < r->plan->target_count;
+}
+
+static void announce(struct rounds *r)
+{
+    struct slice *slice = &r->shared->slice;
+    slice->target = r->order[r->position];
+    slice->counted = r->counted;
+    r->begin_cores = cores_read(r->cores);
+    r->begin_cpu_ns = watch_cpu_ns(&r->watches[slice->target]);
+    r->rest_cpu_ns = r->begin_cpu_ns - r->cpu_ns[slice->target];
+    atomic_store(&slice->drained, 0);
+    slice->begin_ns = clock_now_ns()
+                      + (r->shared->threads > 1 ? HEAD_START_NS : 0);
+    atomic_fetch_add(&slice->number, 1);
+}
+
+static void announce_end(struct rounds *r, enum stop_reason why)
+{
+    r->shared->slice.stop = why;
+    atomic_fetch_add(&r->shared->slice.number, 1);
+}
+
+/* --- what a slice was --------------------------------------------------- */
+
+struct slice_sum {
+    struct slice_part parts;               /* of all threads */
+    uint64_t begin_ns, from_ns, end_ns;
+    int64_t server_cpu_ns;
+    struct cores_time cores;
+};
+
+static void add_parts(const struct shared *shared, struct slice_part *sum)
+{
+    for (unsigned i = 0; i < shared->threads; i++) {
+        const struct slice_part *part = &shared->parts[i];
+        sum->lead_in_requests += part->lead_in_requests;
+        sum->requests += part->requests;
+        sum->bytes += part->bytes;
+        sum->errors += part->errors;
+        sum->probed += part->probed;
+        sum->waiting += part->waiting;
+        sum->cpu_ns += part->cpu_ns;
+        sum->given_up |= part->given_up;
+        if (part->last_answer_ns > sum->last_answer_ns)
+            sum->last_answer_ns = part->last_answer_ns;
+    }
+}
+
+/* A clock that is being brought up to date goes on between two looks. */
+static int64_t read_asleep_cpu_ns(struct watch *watch)
+{
+    struct timespec nap = clock_timespec(ASLEEP_NS);
+    int64_t cpu_ns = 0, before_ns = -1;
+    for (int i = 0; watch->count && i < ASLEEP_LOOKS; i++) {
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+        cpu_ns = watch_cpu_ns(watch);
+        if (cpu_ns == before_ns)
+            break;
+        before_ns = cpu_ns;
+    }
+    return cpu_ns;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A slice ends with its last answer, but not before its edge, unless all users
+ * were gone by then. */
+static struct slice_sum sum_up(struct rounds *r, uint64_t now_ns)
+{
+    const struct slice *slice = &r->shared->slice;
+    struct slice_sum sum = {.begin_ns = slice->begin_ns};
+    uint64_t edge_ns = slice->begin_ns + r->plan->slice_ns;
+    add_parts(r->shared, &sum.parts);
+    sum.end_ns = later(earlier(edge_ns, now_ns), sum.parts.last_answer_ns);
+    sum.from_ns = earlier(sum.begin_ns + r->plan->lead_in_ns, sum.end_ns);
+    r->cpu_ns[slice->target] = read_asleep_cpu_ns(&r->watches[slice->target]);
+    sum.server_cpu_ns = r->cpu_ns[slice->target] - r->begin_cpu_ns;
+    sum.cores = cores_read(r->cores);
+    sum.cores.busy_ns -= r->begin_cores.busy_ns;
+    sum.cores.steal_ns -= r->begin_cores.steal_ns;
+    return sum;
+}
+
+static void add_to_sums(struct rounds *r, const struct slice_sum *sum)
+{
+    struct target_sums *sums = &r->shared->sums[r->shared->slice.target];
+    uint64_t whole_ns = sum->end_ns - sum->begin_ns;
+    sums->all_slices_ns += whole_ns;
+    if (!r->counted) {
+        sums->warmup_slices++;
+        sums->warmup_ns += whole_ns;
+        return;
+    }
+    sums->slices++;
+    sums->seconds_ns += sum->end_ns - sum->from_ns;
+    sums->slices_ns += whole_ns;
+    sums->lead_in_requests += sum->parts.lead_in_requests;
+    sums->requests += sum->parts.requests;
+    sums->client_cpu_ns += sum->parts.cpu_ns;
+    sums->server_cpu_ns += sum->server_cpu_ns;
+    sums->rest_cpu_ns += r->rest_cpu_ns;
+}
+
+static void print_cpu(FILE *file, bool watched, int64_t ns)
+{
+    if (watched)
+        fprintf(file, ",%" PRId64, ns);
+    else
+        fputc(',', file);
+}
+
+static void print_row(struct rounds *r, const struct slice_sum *sum)
+{
+    const struct slice_part *parts = &sum->parts;
+    unsigned target = r->shared->slice.target;
+    bool watched = r->plan->targets[target].watched_count > 0;
+    fprintf(r->file, "%" PRIu64 ",%d,%u,%u,%" PRIu64 ",%" PRIu64 ",%.9f"
+            ",%" PRIu64 ",%" PRIu64 ",%.9f", r->number, r->counted,
+            r->position, target, sum->begin_ns - r->start_ns,
+            parts->lead_in_requests,
+            (double)(sum->end_ns - sum->from_ns) / NS_PER_S, parts->requests,
+            parts->bytes, (double)(sum->end_ns - sum->begin_ns) / NS_PER_S);
+    print_cpu(r->file, watched, sum->server_cpu_ns);
+    print_cpu(r->file, watched, r->rest_cpu_ns);
+    fprintf(r->file, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRId64
+            ",%" PRId64 ",%" PRIu64 ",%s\n", parts->cpu_ns, parts->probed,
+            parts->waiting, sum->cores.busy_ns, sum->cores.steal_ns,
+            parts->errors, ended_name(r->shared->sums[target].ended));
+}
+
+static void end_slice(struct rounds *r)
+{
+    struct slice_sum sum = sum_up(r, clock_now_ns());
+    add_to_sums(r, &sum);
+    if (sum.parts.given_up)
+        end_target(r, r->shared->slice.target, ENDED_HUNG);
+    see_who_is_left(r);
+    if (r->file)
+        print_row(r, &sum);
+    r->position++;
+}
+
+/* --- from one to the next ----------------------------------------------- */
+
+void rounds_go_on(struct rounds *r)
+{
+    if (atomic_load(&r->shared->slice.number) > 0)
+        end_slice(r);
+    uint64_t now = clock_now_ns();
+    see_who_is_left(r);
+    bool complete = !find_next(r);
+    if (complete)
+        end_round(r, now);
+    if (atomic_load(&r->shared->interrupted))
+        announce_end(r, STOP_INTERRUPTED);
+    else if (!is_any_left(r))
+        announce_end(r, STOP_SERVER_GONE);
+    else if (complete && is_over(r, now))
+        announce_end(r, STOP_DURATION);
+    else {
+        if (complete)
+            begin_round(r, now);
+        find_next(r);
+        announce(r);
+    }
+}
