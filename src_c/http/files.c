@@ -99,67 +99,73 @@ static struct file open_file(const char *path)
 
 enum { SLOTS = 256, SLOT_NAME_BYTES = 128 };
 
-struct slot {
-    char name[SLOT_NAME_BYTES];
+/* A lock for each, on cache lines of its own: threads that serve different
+ * files do not meet. Whoever reads a file again writes it under the lock. */
+struct file_slot {
+    _Alignas(64) pthread_rwlock_t lock;
     uint64_t read_ns;
     struct file file;
     char *body;
+    char name[SLOT_NAME_BYTES];
 };
 
-static struct slot slots[SLOTS];
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct file_slot slots[SLOTS];
 
-static struct slot *slot_of(const char *path)
+static void slots_init(void)
+{
+    static bool done;
+    for (int i = 0; !done && i < SLOTS; i++)
+        pthread_rwlock_init(&slots[i].lock, NULL);
+    done = true;
+}
+
+/* NULL: the name is too long to be remembered. */
+static struct file_slot *slot_of(const char *name)
 {
     unsigned hash = 2166136261u; /* FNV-1a */
-    for (const char *at = path; *at; at++)
+    const char *at;
+    for (at = name; *at; at++)
         hash = (hash ^ (unsigned char)*at) * 16777619u;
-    return &slots[hash % SLOTS];
+    return at - name < SLOT_NAME_BYTES ? &slots[hash % SLOTS] : NULL;
 }
 
-static bool recall(const char *path, uint64_t now_ns, struct file *file,
-                   char *body)
+/* True: the slot stays locked, for its body to be read. */
+static bool recall(struct file_slot *slot, const char *name, uint64_t now_ns,
+                   struct file *file)
 {
-    struct slot *slot = slot_of(path);
-    pthread_rwlock_rdlock(&lock);
-    bool known = slot->body && now_ns < slot->read_ns + NS_PER_S &&
-                 strcmp(slot->name, path) == 0;
-    if (known) {
+    pthread_rwlock_rdlock(&slot->lock);
+    if (slot->body && now_ns < slot->read_ns + NS_PER_S &&
+        strcmp(slot->name, name) == 0) {
         *file = slot->file;
-        memcpy(body, slot->body, file->bytes);
+        return true;
     }
-    pthread_rwlock_unlock(&lock);
-    return known;
+    pthread_rwlock_unlock(&slot->lock);
+    return false;
 }
 
-static void remember(const char *path, uint64_t now_ns,
-                     const struct file *file, const char *body)
+/* The whole file, into memory that is made large enough; closes it. */
+static char *read_whole(struct file *file, char *memory)
 {
-    struct slot *slot = slot_of(path);
-    if (strlen(path) >= SLOT_NAME_BYTES)
-        return;
-    pthread_rwlock_wrlock(&lock);
-    char *moved = realloc(slot->body, file->bytes ? file->bytes : 1);
-    if (moved) {
-        memcpy(moved, body, file->bytes);
-        slot->body = moved;
-        slot->file = *file;
-        slot->read_ns = now_ns;
-        strcpy(slot->name, path);
-    }
-    pthread_rwlock_unlock(&lock);
-}
-
-/* Reads a small file whole and closes it. */
-static void read_small(struct file *file, char *body)
-{
-    ssize_t n = pread(file->fd, body, file->bytes, 0);
+    char *body = realloc(memory, file->bytes ? file->bytes : 1);
+    ssize_t n = body ? pread(file->fd, body, file->bytes, 0) : -1;
     close(file->fd);
     file->fd = -1;
-    if (n < 0)
-        file->status = 503;
-    else
-        file->bytes = (uint64_t)n; /* it may have shrunk just now */
+    file->status = n < 0 ? 503 : 200;
+    file->bytes = n < 0 ? 0 : (uint64_t)n; /* it may have shrunk just now */
+    file->body = body;
+    return body ? body : memory;
+}
+
+/* The slot stays locked. */
+static void remember(struct file_slot *slot, const char *name, uint64_t now_ns,
+                     struct file *file)
+{
+    pthread_rwlock_wrlock(&slot->lock);
+    slot->body = read_whole(file, slot->body);
+    file->slot = slot;
+    slot->file = *file;
+    slot->read_ns = file->status == 200 ? now_ns : 0;
+    strcpy(slot->name, name);
 }
 
 /* --- what others call ------------------------------------------------- */
@@ -167,6 +173,7 @@ static void read_small(struct file *file, char *body)
 const char *files_setup(const char *root)
 {
     static char wrong[320];
+    slots_init();
     if (!root)
         return NULL;
     root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -190,38 +197,58 @@ void files_teardown(void)
         close(root_fd);
 }
 
-static struct file get_built_in(const char *name, char *body)
+static struct file get_built_in(const char *name)
 {
     struct file file = {.status = 404, .fd = -1, .type = http_type(name)};
     if (strcmp(name, "index.html") != 0)
         return file;
     file.status = 200;
     file.bytes = sizeof built_in - 1;
-    memcpy(body, built_in, file.bytes);
+    file.body = built_in;
     return file;
 }
 
-struct file files_get(const char *path, char *body)
+/* "a/" -> "a/index.html", without the slashes in front; false: too long. */
+static bool name_of(const char *path, char name[NAME_BYTES])
 {
-    struct file file = {.status = 404, .fd = -1};
-    char name[NAME_BYTES];
     path += strspn(path, "/");
     size_t length = strlen(path);
     if (length >= FILES_PATH_MAX)
-        return file;
+        return false;
     memcpy(name, path, length + 1);
     if (length == 0 || path[length - 1] == '/')
         strcpy(name + length, "index.html");
+    return true;
+}
+
+struct file files_get(const char *path)
+{
+    struct file file = {.status = 404, .fd = -1};
+    char name[NAME_BYTES];
+    if (!name_of(path, name))
+        return file;
     if (root_fd < 0)
-        return get_built_in(name, body);
+        return get_built_in(name);
     uint64_t now_ns = clock_now_ns();
-    if (recall(name, now_ns, &file, body))
+    struct file_slot *slot = slot_of(name);
+    if (slot && recall(slot, name, now_ns, &file))
         return file;
     file = open_file(name);
     if (file.status != 200 || file.bytes > FILES_SMALL)
         return file;
-    read_small(&file, body);
-    if (file.status == 200)
-        remember(name, now_ns, &file, body);
+    if (slot)
+        remember(slot, name, now_ns, &file);
+    else
+        file.own = read_whole(&file, NULL);
     return file;
+}
+
+void files_release(struct file *file)
+{
+    if (file->slot)
+        pthread_rwlock_unlock(&file->slot->lock);
+    if (file->fd >= 0)
+        close(file->fd);
+    free(file->own);
+    *file = (struct file){.status = file->status, .fd = -1};
 }

@@ -80,7 +80,7 @@ static size_t plain_length(struct span text)
 
 void template_escaped(struct buffer *to, struct span text)
 {
-    for (;;) {
+    while (text.length > 0) {
         size_t n = plain_length(text);
         buffer_add(to, text.bytes, n);
         if (n == text.length)

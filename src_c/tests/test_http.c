@@ -23,6 +23,15 @@
 
 static char base[] = "/tmp/test_http.XXXXXX"; /* we work in base/www */
 
+static void put(const char *name, const char *text, int repeat)
+{
+    FILE *file = fopen(name, "w");
+    assert(file);
+    for (int i = 0; i < repeat; i++)
+        fputs(text, file);
+    fclose(file);
+}
+
 /* --- parsing ---------------------------------------------------------- */
 
 /* The error of a request in memory of exactly its size; -1: incomplete. */
@@ -284,6 +293,18 @@ static void files_are_served(void)
           OK(HTML, "6") "Connection: close\r\n\r\n<html>", true);
     check("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
           OK(HTML, "6") "Connection: keep-alive\r\n\r\n<html>", false);
+}
+
+/* A small file whose name does not fit where files are remembered. */
+static void long_names_are_served(void)
+{
+    char name[161], text[300];
+    memset(name, 'n', 160);
+    name[160] = '\0';
+    put(name, "<html>", 1);
+    snprintf(text, sizeof text, REQUEST("GET", "/%s") "\r\n", name);
+    check(text, OK("application/octet-stream", "6") "\r\n<html>", false);
+    assert(unlink(name) == 0);
 }
 
 static void nothing_outside_of_the_root_is_served(void)
@@ -573,15 +594,6 @@ static void who_leaves_early_leaves_no_descriptor(void)
     free(session);
 }
 
-static void put(const char *name, const char *text, int repeat)
-{
-    FILE *file = fopen(name, "w");
-    assert(file);
-    for (int i = 0; i < repeat; i++)
-        fputs(text, file);
-    fclose(file);
-}
-
 static void a_changed_file_shows_after_a_second(void)
 {
     bool closed;
@@ -700,6 +712,7 @@ int main(void)
     make_root();
     set_up(".");
     files_are_served();
+    long_names_are_served();
     nothing_outside_of_the_root_is_served();
     links_within_the_root_are_followed();
     requests_follow_each_other();

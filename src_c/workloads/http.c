@@ -91,31 +91,27 @@ static int stream(struct session *s, struct step *step, struct buffer *out)
     return n > 0 ? after_answer(s, step) : WANT_CLOSE;
 }
 
+/* The head goes first, so that a small body is copied once, to its place. */
 static int answer_file(struct session *s, struct step *step,
                        struct buffer *out, const char *path)
 {
-    char head[HTTP_REPLY_MAX];
-    struct buffer reply = {.bytes = head, .capacity = sizeof head};
-    char *body = out->bytes + out->length + HTTP_REPLY_MAX;
-    struct file file = files_get(path, body);
-    if (file.status != 200)
+    struct file file = files_get(path);
+    if (file.status != 200) {
+        files_release(&file);
         return refuse(s, step, out, file.status, NULL);
-    http_reply(&reply, &(struct http_reply){
+    }
+    http_reply(out, &(struct http_reply){
         .status = 200, .type = file.type, .body_bytes = file.bytes,
         .keep_alive = s->keep_alive, .old = s->old});
-    buffer_add(out, head, reply.length);
     if (file.fd >= 0 && !s->head) {
         s->state = STREAMING;
         s->fd = file.fd;
         s->left = file.bytes;
         return stream(s, step, out);
     }
-    if (file.fd >= 0) {
-        close(file.fd);
-    } else if (!s->head) {
-        memmove(out->bytes + out->length, body, file.bytes);
-        out->length += file.bytes;
-    }
+    if (!s->head)
+        buffer_add(out, file.body, file.bytes);
+    files_release(&file);
     return after_answer(s, step);
 }
 
