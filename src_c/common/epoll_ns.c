@@ -1,4 +1,9 @@
-/* epoll_ns.c -- see epoll_ns.h. */
+/* epoll_ns.c -- see epoll_ns.h.
+ *
+ * epoll_pwait2(2) is of Linux 5.11. An older kernel says ENOSYS, and a seccomp
+ * filter that is older than the call says EPERM (Docker's did, systemd's do):
+ * then epoll_wait(2), from there on, with milliseconds.
+ */
 #include "epoll_ns.h"
 
 #include <errno.h>
@@ -26,7 +31,7 @@ int epoll_wait_ns(int epoll_fd, struct epoll_event *events, int most,
     if (!missing) {
         int n = epoll_pwait2(epoll_fd, events, most,
                              timeout_ns < 0 ? NULL : &timeout, NULL);
-        if (n >= 0 || errno != ENOSYS)
+        if (n >= 0 || (errno != ENOSYS && errno != EPERM))
             return n;
         missing = true;
     }

@@ -5,6 +5,8 @@
  *     SHORTAGE_MS=N   for N ms from its start, calls that wait for many
  *                     descriptors or accept one fail with ENOMEM
  *     SEND_MS=N       each send() takes N ms, whatever signals come
+ *     DENIED=1        epoll_pwait2() fails with EPERM, as under a seccomp filter
+ *                     that is older than the call
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -59,6 +62,15 @@ int pselect(int count, fd_set *in, fd_set *out, fd_set *except,
     int (*real)(int, fd_set *, fd_set *, fd_set *, const struct timespec *,
                 const sigset_t *) = dlsym(RTLD_NEXT, "pselect");
     return is_short() ? -1 : real(count, in, out, except, timeout, mask);
+}
+
+int epoll_pwait2(int epoll_fd, struct epoll_event *events, int most,
+                 const struct timespec *timeout, const sigset_t *mask)
+{
+    int (*real)(int, struct epoll_event *, int, const struct timespec *,
+                const sigset_t *) = dlsym(RTLD_NEXT, "epoll_pwait2");
+    errno = EPERM;
+    return getenv("DENIED") ? -1 : real(epoll_fd, events, most, timeout, mask);
 }
 
 ssize_t send(int fd, const void *bytes, size_t count, int flags)

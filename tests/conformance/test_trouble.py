@@ -83,6 +83,25 @@ def test_no_memory_does_not_hold_up_the_stop(model, faults):
         assert stopped_in(server) < 2.0
 
 
+# --- a call that a filter denies -------------------------------------------------
+
+
+@unsanitized
+@pytest.mark.parametrize(
+    "model", [n for n in names() if n.startswith(("epoll", "coroutine"))]
+)
+def test_without_epoll_pwait2_it_waits_in_milliseconds(model, faults):
+    """A delay takes no less than it should, and no more than a rounding."""
+    with (
+        serving(model, "--workload", "work", preexec=faults(DENIED=1)) as server,
+        server.connect() as sock,
+    ):
+        began = time.monotonic()
+        sock.sendall(b"50500 0\n")
+        assert receive(sock, 6) == b"50500\n"
+        assert 0.0505 <= time.monotonic() - began < 0.3 * SLOWER
+
+
 # --- those who do not leave ------------------------------------------------------
 
 
