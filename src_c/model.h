@@ -27,6 +27,7 @@ enum trait {
     TWO_EACH = 1 << 7,       /* with WORKER_EACH: makes two */
     WORKER_GROUPS = 1 << 8,  /* makes a thread for each group of connections */
     TIMES_OUT = 1 << 9,      /* takes --timeout-…: see conn_deadline_ns() */
+    BUSY_WAITS = 1 << 10,    /* takes --busy-wait */
 };
 
 /* The flags of the command line, checked. */
@@ -37,6 +38,8 @@ struct options {
     unsigned processes;
     unsigned backlog;
     unsigned queue;
+    bool busy_wait;          /* never block in a wait: ask again at once */
+    bool steer_cpu;          /* see steer.h */
     const char *log_path;    /* or NULL */
     uint64_t timeout_ns[TIMEOUTS];      /* 0: no limit */
     bool timed;              /* there is a limit among them */

@@ -15,7 +15,7 @@
  *       spin it uses all cores where epoll uses one. Redis is I/O, and the
  *       loop's: so is the page that is made of its reply.
  * Wild: libuv (Node.js: files, DNS), nginx's thread pools ("aio threads"),
- *       Netty's executor groups, memcached's storage threads.
+ *       Netty's executor groups, memcached's extstore.
  * Needs: Linux 2.6.27 (eventfd2); 256 KiB of stack a thread.
  * Try:  strace -f -c build/server epoll-offload: futex and write, two each a
  *       request, beside the loop's recvfrom and sendto.

@@ -39,7 +39,7 @@ bool reactor_done(const struct loop *loop)
 
 int64_t reactor_timeout_ns(const struct loop *loop)
 {
-    if (loop->busy)
+    if (loop->busy || loop->worker.server->options.busy_wait)
         return 0;
     int64_t left = loop->timers.count
                        ? timers_left_ns(&loop->timers, clock_now_ns())

@@ -12,6 +12,7 @@
 
 enum flag {
     WORKLOAD = 256, LISTEN, WORKERS, N_PROCESSES, BACKLOG, QUEUE,
+    BUSY_WAIT, STEER,
     IDLE, HEADER, BODY,                    /* as enum timeout, in its order */
     BUCKETS, DELAY_KIND, REDIS, ROOT,      /* in a row: some workload's own */
     LOG, LIST, HELP,
@@ -24,6 +25,8 @@ static const struct option flags[] = {
     {"processes", required_argument, NULL, N_PROCESSES},
     {"backlog", required_argument, NULL, BACKLOG},
     {"queue", required_argument, NULL, QUEUE},
+    {"busy-wait", no_argument, NULL, BUSY_WAIT},
+    {"steer", required_argument, NULL, STEER},
     {"timeout-idle", required_argument, NULL, IDLE},
     {"timeout-header", required_argument, NULL, HEADER},
     {"timeout-body", required_argument, NULL, BODY},
@@ -51,6 +54,11 @@ static const char help[] =
     "  --backlog N          of listen(2); the kernel caps it at somaxconn"
     " (4096)\n"
     "  --queue N            places in the queue of a pool (1024)\n"
+    "  --busy-wait          ask what is ready without end instead of sleeping"
+    " until\n"
+    "                       something is: a core for less latency\n"
+    "  --steer cpu          one port, several listeners: by the CPU of the"
+    " packet\n"
     "  --timeout-idle S     seconds until a client is closed that neither asks"
     " nor\n"
     "                       reads its answer; 0: never (0)\n"
@@ -131,6 +139,13 @@ static bool read_kind(const char *text)
     return strcmp(text, "spin") == 0;
 }
 
+static bool read_steer(const char *text)
+{
+    if (strcmp(text, "cpu") != 0)
+        usage("--steer %s: want cpu", text);
+    return true;
+}
+
 static const struct workload *read_workload(const char *name)
 {
     const struct workload *workload = workload_find(name);
@@ -160,6 +175,8 @@ static void read_flag(int flag, const char *name, struct options *o,
     case WORKERS: o->workers = number(name, optarg, 1, 32768); break;
     case N_PROCESSES: o->processes = number(name, optarg, 1, 1024); break;
     case BACKLOG: o->backlog = number(name, optarg, 1, 1 << 20); break;
+    case BUSY_WAIT: o->busy_wait = true; break;
+    case STEER: o->steer_cpu = read_steer(optarg); break;
     case QUEUE: o->queue = number(name, optarg, 1, 1 << 20); break;
     case IDLE: case HEADER: case BODY:
         read_timeout(o, (enum timeout)(flag - IDLE), name, optarg);
@@ -206,6 +223,11 @@ static void check_fit(const struct model *model,
               model->name);
     if (o->queue && !(model->traits & HAS_QUEUE))
         usage("--queue %u: model %s has no queue", o->queue, model->name);
+    if (o->busy_wait && !(model->traits & BUSY_WAITS))
+        usage("--busy-wait: model %s waits in calls that block", model->name);
+    if (o->steer_cpu && o->processes == 1 && !(model->traits & OWN_LISTENERS))
+        usage("--steer cpu: model %s has one listening socket, unless"
+              " --processes is 2 or more", model->name);
     if (o->timed && !(model->traits & TIMES_OUT))
         usage("--timeout-...: model %s does not time clients out", model->name);
 }

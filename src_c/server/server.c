@@ -20,6 +20,7 @@
 #include "model.h"
 #include "net.h"
 #include "options.h"
+#include "steer.h"
 #include "stop.h"
 #include "blocking/threads.h"
 
@@ -139,6 +140,8 @@ static int *listen_all(struct server *server)
         if (i == 0)
             server->options.port = net_port(fds[0]);
     }
+    if (server->options.steer_cpu && n > 1)
+        steer_by_cpu(fds[0], n);
     return fds;
 }
 

@@ -1,0 +1,87 @@
+"""Flags that change how a server waits: --busy-wait and --steer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.harness import SERVER, Server, echoes, names, serving
+
+STEERED = names(steer="workers")
+
+
+def cpu_seconds(server: Server) -> float:
+    """CPU time of the server's own process, all threads, to 10 ms."""
+    stat = Path(f"/proc/{server.process.pid}/stat").read_text().split()
+    return sum(map(int, stat[13:15])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("model", names(busy_wait=True))
+def test_busy_waiting_costs_cpu_while_nothing_happens(model):
+    """And it stops, and it answers: work that sleeps is woken in time."""
+    used = []
+    for flags in ([], ["--busy-wait"]):
+        with (
+            serving(model, "--workload", "work", *flags) as server,
+            server.connect() as sock,
+        ):
+            sock.sendall(b"1000 0\n")
+            assert sock.recv(9) == b"1000\n"
+            before = cpu_seconds(server)
+            time.sleep(0.5)
+            used.append(cpu_seconds(server) - before)
+    asleep, awake = used
+    assert asleep < 0.03
+    assert awake > 0.1
+
+
+@pytest.mark.parametrize("model", names(busy_wait=False))
+def test_a_model_that_blocks_takes_no_busy_wait(model):
+    done = subprocess.run([SERVER, model, "--busy-wait"], capture_output=True)
+    assert done.returncode == 2
+    assert b"--busy-wait: model %s waits in calls" % model.encode() in done.stderr
+
+
+def shares(model: str, *flags: object) -> tuple[int, list[int]]:
+    """The CPU that the clients ran on, and how many of 12 each worker served."""
+    with serving(model, *flags, "--steer", "cpu") as server:
+        allowed = os.sched_getaffinity(0)
+        cpu = max(allowed)
+        try:
+            os.sched_setaffinity(0, {cpu})
+            for _ in range(12):
+                with server.connect() as sock:
+                    assert echoes(sock)
+        finally:
+            os.sched_setaffinity(0, allowed)
+        return cpu, server.stop()["requests_per_worker"]
+
+
+@pytest.mark.parametrize("model", STEERED)
+def test_steered_connections_go_to_the_worker_of_their_cpu(model):
+    cpu, served = shares(model, "--workers", 3)
+    assert served[cpu % 3] == sum(served) == 12
+
+
+@pytest.mark.parametrize("model", ["epoll", "thread"])
+def test_steered_connections_go_to_the_process_of_their_cpu(model):
+    cpu, served = shares(model, "--processes", 2)
+    assert served[cpu % 2] == sum(served) == 12
+
+
+def test_steering_needs_several_listeners():
+    command = [SERVER, "epoll", "--steer", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "--steer cpu: model epoll has one listening socket" in done.stderr
+
+
+def test_steering_knows_cpus_only():
+    command = [SERVER, "epoll-reuseport", "--steer", "load"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "--steer load: want cpu" in done.stderr
