@@ -42,6 +42,7 @@ struct outbox {
                             * EAGAIN: the client read nothing for too long */
     bool counted;          /* an error of this connection, by the reader */
     bool ended;            /* the reader will put nothing more */
+    bool left;             /* the writer will send nothing more */
     char *ring;            /* OUTBOX bytes */
 };
 
@@ -99,6 +100,10 @@ static void *pair_write_all(void *argument)
         ssize_t n = send(box->fd, piece.bytes, piece.length, MSG_NOSIGNAL);
         pair_take_out(box, n, errno);
     }
+    pthread_mutex_lock(&box->lock);
+    box->left = true;
+    pthread_cond_signal(&box->drained);
+    pthread_mutex_unlock(&box->lock);
     return NULL;
 }
 
@@ -171,14 +176,23 @@ static void pair_limit_sends(struct server *server, int fd)
  * unlike that it has an answer left to give, such as 408: for a moment. */
 enum { LAST_ANSWER_MS = 100 };
 
-static void pair_join_writer(struct conn *conn, pthread_t writer)
+static bool pair_writer_leaves(struct outbox *box)
 {
     uint64_t until_ns = clock_now_ns() + LAST_ANSWER_MS * NS_PER_MS;
     struct timespec until = clock_timespec(until_ns);
-    if (conn->timed_out &&
-        pthread_clockjoin_np(writer, NULL, CLOCK_MONOTONIC, &until) == 0)
-        return;
-    if (conn->timed_out)
+    int error = 0;
+    pthread_mutex_lock(&box->lock);
+    while (!box->left && !error)
+        error = pthread_cond_clockwait(&box->drained, &box->lock,
+                                       CLOCK_MONOTONIC, &until);
+    bool left = box->left;
+    pthread_mutex_unlock(&box->lock);
+    return left;
+}
+
+static void pair_join_writer(struct conn *conn, pthread_t writer)
+{
+    if (conn->timed_out && !pair_writer_leaves(pair_outbox(conn)))
         shutdown(conn->fd, SHUT_RDWR);
     pthread_join(writer, NULL);
 }
