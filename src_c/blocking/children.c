@@ -10,8 +10,9 @@
 #include "common/parent.h"
 #include "server/stop.h"
 
-/* No signal comes between the fork and the parent's note of it, nor before the
- * child has a handler's state of its own. */
+/* All signals are blocked around fork(2). In the parent, SIGCHLD or a stop must
+ * not come before the child's id is noted; in the child, a stop must not find
+ * the parent's lists, before stop_install() has cleared them. */
 pid_t children_fork(int listen_fd)
 {
     sigset_t all, before;
@@ -35,16 +36,16 @@ pid_t children_fork(int listen_fd)
     return pid;
 }
 
-static bool ended_well(int status)
+static bool children_ended_well(int status)
 {
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 /* Returns whether it ended well. */
-static bool note_end(struct stats *stats, pid_t pid, int status)
+static bool children_note_end(struct stats *stats, pid_t pid, int status)
 {
     stop_unwatch_child(pid);
-    if (ended_well(status))
+    if (children_ended_well(status))
         return true;
     bool signalled = WIFSIGNALED(status);
     fprintf(stderr, "server: process %d: %s %d\n", (int)pid,
@@ -63,7 +64,7 @@ pid_t children_wait(struct stats *stats, bool *failed)
     while (pid < 0 && errno == EINTR);
     if (pid < 0)
         return -1;
-    if (!note_end(stats, pid, status) && failed)
+    if (!children_note_end(stats, pid, status) && failed)
         *failed = true;
     return pid;
 }
@@ -73,30 +74,31 @@ pid_t children_reap(struct stats *stats)
     int status;
     pid_t pid = waitpid(-1, &status, WNOHANG);
     if (pid > 0)
-        note_end(stats, pid, status);
+        children_note_end(stats, pid, status);
     return pid > 0 ? pid : 0;
 }
 
-static struct stats *reaper_stats;
+static struct stats *children_stats;
 
 /* Several that ended may share one signal. */
-static void on_child(int signal)
+static void children_on_signal(int signal)
 {
     (void)signal;
     int saved = errno, status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
         stop_unwatch_child(pid);
-        if (!ended_well(status))
-            stats_add(&reaper_stats->workers_lost, 1);
+        if (!children_ended_well(status))
+            stats_add(&children_stats->workers_lost, 1);
     }
     errno = saved;
 }
 
 void children_reap_always(struct stats *stats)
 {
-    struct sigaction action = {.sa_handler = on_child, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = children_on_signal,
+                               .sa_flags = SA_RESTART};
     sigfillset(&action.sa_mask);
-    reaper_stats = stats;
+    children_stats = stats;
     sigaction(SIGCHLD, &action, NULL);
 }
 

@@ -1,14 +1,14 @@
 /* threads.c -- see threads.h.
  *
- * A thread that ends leaves by itself: it detaches itself, and the C library
- * has its stack ready for the next one. All that somebody may wait for is that
- * none uses what it shares with others any more, so each counts itself out,
- * under the lock, as the last thing it does. (Threads that join one another
- * would be a chain with a wake-up for each link: where thousands come and go,
- * it grows faster than it is taken apart.)
+ * A thread detaches itself when it ends (pthread_detach), and the C library
+ * keeps its stack for the next one. The count of running threads tells when
+ * what they share may be freed: each takes itself out, under the lock, as the
+ * last thing it does. (Threads that join their predecessors would be a chain
+ * with a wake-up for each link: where thousands come and go, it grows faster
+ * than it is taken apart.)
  *
- * Who ends after a stop was asked for is joined: the process is about to exit,
- * and a thread on its last way would be memory that nobody gave back.
+ * During a stop a thread is joined instead: the process is about to exit, and
+ * a detached thread that is not yet gone shows as a leak in a sanitizer.
  */
 #include "threads.h"
 
@@ -27,49 +27,49 @@ struct thread {
     struct thread *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t none_left = PTHREAD_COND_INITIALIZER;
-static unsigned long running;
-static struct thread *to_join;
+static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t threads_none_left = PTHREAD_COND_INITIALIZER;
+static unsigned long threads_running;
+static struct thread *threads_to_join;
 
-static void count_in(void)
+static void threads_count_in(void)
 {
-    pthread_mutex_lock(&lock);
-    running++;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&threads_lock);
+    threads_running++;
+    pthread_mutex_unlock(&threads_lock);
 }
 
 /* The lock is held. */
-static void count_out(void)
+static void threads_count_out(void)
 {
-    if (--running == 0)
-        pthread_cond_signal(&none_left);
+    if (--threads_running == 0)
+        pthread_cond_signal(&threads_none_left);
 }
 
-static void leave(struct thread *self)
+static void thread_leave(struct thread *self)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&threads_lock);
     self->id = pthread_self();
     if (stop_requested()) {
-        self->next = to_join;
-        to_join = self;
+        self->next = threads_to_join;
+        threads_to_join = self;
     } else {
         pthread_detach(self->id);
         free(self);
     }
-    count_out();
-    pthread_mutex_unlock(&lock);
+    threads_count_out();
+    pthread_mutex_unlock(&threads_lock);
 }
 
 static void *thread_main(void *argument)
 {
     struct thread *self = argument;
     self->work(self->argument);
-    leave(self);
+    thread_leave(self);
     return NULL;
 }
 
-static void join_all(struct thread *first)
+static void threads_join_all(struct thread *first)
 {
     while (first) {
         struct thread *next = first->next;
@@ -95,14 +95,14 @@ bool threads_start(void (*work)(void *), void *argument)
     if (!thread)
         return false;
     *thread = (struct thread){.work = work, .argument = argument};
-    count_in();
+    threads_count_in();
     pthread_t id;
     if (threads_spawn(&id, thread_main, thread))
         return true;
     int error = errno;
-    pthread_mutex_lock(&lock);
-    count_out();
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&threads_lock);
+    threads_count_out();
+    pthread_mutex_unlock(&threads_lock);
     free(thread);
     errno = error;
     return false;
@@ -111,28 +111,29 @@ bool threads_start(void (*work)(void *), void *argument)
 bool threads_wait(void)
 {
     uint64_t deadline_ns = 0;
-    pthread_mutex_lock(&lock);
-    while (running > 0) {
+    pthread_mutex_lock(&threads_lock);
+    while (threads_running > 0) {
         uint64_t now = clock_now_ns();
         if (stop_overdue() && deadline_ns == 0)
             deadline_ns = now + NS_PER_S / 2;
         if (deadline_ns && now > deadline_ns)
             break;
         struct timespec until = clock_timespec(now + NS_PER_S / 20);
-        pthread_cond_clockwait(&none_left, &lock, CLOCK_MONOTONIC, &until);
+        pthread_cond_clockwait(&threads_none_left, &threads_lock,
+                               CLOCK_MONOTONIC, &until);
     }
-    bool all_left = running == 0;
-    struct thread *left = to_join;
-    to_join = NULL;
-    pthread_mutex_unlock(&lock);
-    join_all(left);
+    bool all_left = threads_running == 0;
+    struct thread *left = threads_to_join;
+    threads_to_join = NULL;
+    pthread_mutex_unlock(&threads_lock);
+    threads_join_all(left);
     return all_left;
 }
 
 bool threads_gone(void)
 {
-    pthread_mutex_lock(&lock);
-    bool gone = running == 0;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&threads_lock);
+    bool gone = threads_running == 0;
+    pthread_mutex_unlock(&threads_lock);
     return gone;
 }

@@ -8,27 +8,28 @@
 
 #include "threads.h"
 
-struct member {
+/* What a thread is told when it starts. */
+struct worker_start {
     struct server *server;
     unsigned worker;
     worker_work *work;
     void *shared;
 };
 
-static void member_main(void *argument)
+static void workers_thread(void *argument)
 {
-    struct member member = *(struct member *)argument;
+    struct worker_start start = *(struct worker_start *)argument;
     free(argument);
-    member.work(member.server, member.worker, member.shared);
+    start.work(start.server, start.worker, start.shared);
 }
 
-static bool start(const struct member *member)
+static bool workers_start_one(const struct worker_start *start)
 {
-    struct member *copy = malloc(sizeof *copy);
+    struct worker_start *copy = malloc(sizeof *copy);
     if (!copy)
         return false;
-    *copy = *member;
-    if (threads_start(member_main, copy))
+    *copy = *start;
+    if (threads_start(workers_thread, copy))
         return true;
     free(copy);
     return false;
@@ -44,10 +45,10 @@ void workers_warn(const struct server *server, unsigned started,
 unsigned workers_start(struct server *server, unsigned first, unsigned end,
                        worker_work *work, void *shared)
 {
-    struct member member = {server, first, work, shared};
-    while (member.worker < end && start(&member))
-        member.worker++;
-    if (member.worker < end)
-        workers_warn(server, member.worker, "pthread_create");
-    return member.worker;
+    struct worker_start next = {server, first, work, shared};
+    while (next.worker < end && workers_start_one(&next))
+        next.worker++;
+    if (next.worker < end)
+        workers_warn(server, next.worker, "pthread_create");
+    return next.worker;
 }

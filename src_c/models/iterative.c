@@ -6,6 +6,12 @@
  * Bad:  a second client waits for the first to leave.
  * Look: the second client's first answer takes as long as the first one stays;
  *       those who wait do so in the backlog, connected as far as they know.
+ *       A client that is silent holds up all others (until --timeout-idle,
+ *       where that is given). In the wild: inetd's "wait" services, and the
+ *       first server of every textbook.
+ * Needs: nothing.
+ * Try:  strace -e trace=network: accept4, recvfrom, sendto, one client only;
+ *       nc twice, and watch the second one wait.
  */
 #include "blocking/blocking.h"
 

@@ -6,10 +6,16 @@
  * Good: the queue says how many may wait and turns the rest away at once,
  *       instead of leaving them in a backlog that nobody sees.
  * Bad:  the unit is a connection: a client holds its worker from connect to
- *       close, even if it is slow or silent, and those in the queue wait.
+ *       close, even if it is slow or silent (unless a --timeout cuts it), and
+ *       those in the queue wait.
  * Look: by Little's law the workers that are really busy are throughput times
  *       time per request; a pool whose library capped it shows there. Ours
- *       says how many workers it started, when it was fewer than asked.
+ *       says how many workers it started, when it was fewer than asked. In
+ *       the wild: Apache's worker MPM, Tomcat's blocking connector (before
+ *       8.5), CherryPy's cheroot.
+ * Needs: nothing but threads.
+ * Try:  --workers 1 --queue 1, then four times nc: one is served, one waits,
+ *       two are closed, and the statistics count them as queue_full.
  */
 #include "blocking/blocking.h"
 #include "blocking/workers.h"
@@ -17,7 +23,7 @@
 #include "blocking/queue.h"
 #include "blocking/threads.h"
 
-static void work(struct server *server, unsigned worker, void *shared)
+static void pool_work(struct server *server, unsigned worker, void *shared)
 {
     struct arrival arrival;
     stats_add(&server->stats->workers_started, 1);
@@ -26,7 +32,7 @@ static void work(struct server *server, unsigned worker, void *shared)
                           &arrival.peer);
 }
 
-static void accept_all(struct server *server, struct queue *queue)
+static void pool_accept_all(struct server *server, struct queue *queue)
 {
     for (;;) {
         struct arrival arrival;
@@ -47,9 +53,9 @@ static int pool_run(struct server *server)
         return -1;
     }
     unsigned workers =
-        workers_start(server, 0, model_workers(server), work, queue);
+        workers_start(server, 0, model_workers(server), pool_work, queue);
     if (workers > 0)
-        accept_all(server, queue);
+        pool_accept_all(server, queue);
     queue_end(queue);
     if (threads_wait())
         queue_free(queue);

@@ -40,7 +40,7 @@ union control {
     char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-static struct msghdr message(struct iovec *data, union control *control)
+static struct msghdr pass_message(struct iovec *data, union control *control)
 {
     return (struct msghdr){.msg_iov = data, .msg_iovlen = 1,
                            .msg_control = control->bytes,
@@ -48,11 +48,11 @@ static struct msghdr message(struct iovec *data, union control *control)
 }
 
 /* Returns false with errno: EAGAIN when the queue is full. */
-static bool pass(int put_fd, struct arrival *arrival)
+static bool pass_put(int put_fd, struct arrival *arrival)
 {
     union control control = {0};
     struct iovec data = {&arrival->peer, sizeof arrival->peer};
-    struct msghdr out = message(&data, &control);
+    struct msghdr out = pass_message(&data, &control);
     struct cmsghdr *rights = CMSG_FIRSTHDR(&out);
     rights->cmsg_level = SOL_SOCKET;
     rights->cmsg_type = SCM_RIGHTS;
@@ -63,11 +63,12 @@ static bool pass(int put_fd, struct arrival *arrival)
 
 /* Waits for the next one; during a stop takes what is there. Returns its
  * descriptor, or one of ACCEPT_…: see net_accept(). */
-static int take(struct server *server, int take_fd, struct sockaddr_in6 *peer)
+static int pass_take(struct server *server, int take_fd,
+                     struct sockaddr_in6 *peer)
 {
     union control control;
     struct iovec data = {peer, sizeof *peer};
-    struct msghdr in = message(&data, &control);
+    struct msghdr in = pass_message(&data, &control);
     int flags = MSG_CMSG_CLOEXEC | (stop_requested() ? MSG_DONTWAIT : 0), fd;
     ssize_t n = recvmsg(take_fd, &in, flags);
     if (n < 0)
@@ -91,7 +92,7 @@ static void prefork_pass_serve(struct server *server, unsigned worker,
     close(queue[PUT]);
     for (int fd; ;) {
         struct sockaddr_in6 peer;
-        fd = take(server, queue[TAKE], &peer);
+        fd = pass_take(server, queue[TAKE], &peer);
         if (fd == ACCEPT_STOPPED)
             return;
         if (fd >= 0)
@@ -103,7 +104,7 @@ static void pass_on(struct preforked *children, int put_fd,
                     struct arrival *arrival)
 {
     bool passed;
-    while (!(passed = pass(put_fd, arrival)) && errno == EAGAIN &&
+    while (!(passed = pass_put(put_fd, arrival)) && errno == EAGAIN &&
            !stop_requested())
         preforked_await(children, put_fd, POLLOUT);
     if (passed)
@@ -112,7 +113,7 @@ static void pass_on(struct preforked *children, int put_fd,
         net_refuse(children->server, arrival->fd, REFUSED_DESCRIPTORS);
 }
 
-static void accept_and_pass(struct preforked *children, int put_fd)
+static void pass_accept_all(struct preforked *children, int put_fd)
 {
     struct server *server = children->server;
     while (!stop_requested()) {
@@ -138,7 +139,7 @@ static int prefork_pass_run(struct server *server)
         .server = server, .serve = prefork_pass_serve, .shared = queue};
     bool started = preforked_start(&children);
     if (started)
-        accept_and_pass(&children, queue[PUT]);
+        pass_accept_all(&children, queue[PUT]);
     close(queue[PUT]);
     preforked_end(&children);
     close(queue[TAKE]);

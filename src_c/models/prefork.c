@@ -11,7 +11,7 @@
  * Look: all children block in accept() on one socket, and each connection
  *       wakes one of them, not all (exclusive waiters, Linux 2.3; elsewhere
  *       this was the "thundering herd"). In the wild: Apache's prefork MPM,
- *       PostgreSQL's sessions (forked on demand), gunicorn's sync workers.
+ *       gunicorn's sync workers, Unicorn.
  * Needs: nothing but fork(2). RLIMIT_NPROC, pid_max and the cgroup's pids.max
  *       bound --workers.
  * Try:  kill -9 a child while a client streams: the others do not notice.

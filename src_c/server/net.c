@@ -18,18 +18,25 @@
 
 #include "stop.h"
 
-/* A descriptor kept back, given up to let in one that is too many and to close
- * it. Whose accept() then got it is anybody's: each who was let in while it is
- * out hands it back (took_reserve). */
+/* The spare descriptor against EMFILE, as libev's manual describes it ("The
+ * special problem of accept()ing when you can't"). At the limit accept() fails
+ * and the connection stays in the backlog, where a level-triggered poller
+ * reports it for ever. So one descriptor is kept open for nothing; it is closed
+ * to let in one connection too many, which is closed at once, and opened again.
+ *
+ * Between the two any thread's accept() may get the free number. While the
+ * spare is out (reserve_out), whoever accepted a connection therefore checks
+ * whether that took its place: took_reserve(). */
 static int reserve_fd = -1;
 static atomic_bool reserve_out;
 static pthread_mutex_t reserve_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t look_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Without the pause, a caller that tries again would do nothing else. */
+/* The kernel is short of memory (ENOMEM, ENOBUFS): nothing says when that ends,
+ * so the caller's loop would retry at once and burn its core. */
 enum { SHORTAGE_PAUSE_US = 1000 };
 
-static void sit_out_shortage(struct server *server)
+static void net_pause(struct server *server)
 {
     stats_error(server->stats, errno);
     usleep(SHORTAGE_PAUSE_US);
@@ -38,19 +45,19 @@ static void sit_out_shortage(struct server *server)
 void net_wait_failed(struct server *server, const char *call)
 {
     if (errno == ENOMEM || errno == EAGAIN)
-        sit_out_shortage(server);
+        net_pause(server);
     else if (errno != EINTR)
         net_die(call);
 }
 
-static void set_option(int fd, int level, int option, const char *name)
+static void net_set_option(int fd, int level, int option, const char *name)
 {
     int on = 1;
     if (setsockopt(fd, level, option, &on, sizeof on) < 0)
         net_die(name);
 }
 
-static struct addrinfo *resolve(const struct options *options)
+static struct addrinfo *net_resolve(const struct options *options)
 {
     char port[8];
     snprintf(port, sizeof port, "%u", options->port);
@@ -68,15 +75,15 @@ static struct addrinfo *resolve(const struct options *options)
 
 int net_listen(const struct options *options, bool shared)
 {
-    struct addrinfo *at = resolve(options);
+    struct addrinfo *at = net_resolve(options);
     int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         net_die("socket");
-    set_option(fd, SOL_SOCKET, SO_REUSEADDR, "setsockopt SO_REUSEADDR");
-    set_option(fd, IPPROTO_TCP, TCP_NODELAY, "setsockopt TCP_NODELAY");
-    set_option(fd, SOL_SOCKET, SO_OOBINLINE, "setsockopt SO_OOBINLINE");
+    net_set_option(fd, SOL_SOCKET, SO_REUSEADDR, "setsockopt SO_REUSEADDR");
+    net_set_option(fd, IPPROTO_TCP, TCP_NODELAY, "setsockopt TCP_NODELAY");
+    net_set_option(fd, SOL_SOCKET, SO_OOBINLINE, "setsockopt SO_OOBINLINE");
     if (shared)
-        set_option(fd, SOL_SOCKET, SO_REUSEPORT, "setsockopt SO_REUSEPORT");
+        net_set_option(fd, SOL_SOCKET, SO_REUSEPORT, "setsockopt SO_REUSEPORT");
     if (bind(fd, at->ai_addr, at->ai_addrlen) < 0)
         net_die("bind");
     if (listen(fd, (int)options->backlog) < 0)
@@ -118,13 +125,14 @@ void net_raise_limits(void)
     reserve_open();
 }
 
-/* Whether a connection waits that nobody takes. accept() runs out of
- * descriptors before it looks whether anybody is there, so threads that block
- * in it wait here instead; and one of them that holds a descriptor already is
+/* Whether a connection is in the backlog that no other thread takes. accept()
+ * allocates the descriptor before it looks into the backlog: at the limit it
+ * returns EMFILE even if nobody is there. Threads of a blocking model therefore
+ * wait here, in poll(), instead; and one that already holds a descriptor is
  * given a moment to take the connection first. */
 enum { LOOK_MS = 100 }; /* then the next one in the queue looks */
 
-static bool left_waiting(int listen_fd)
+static bool net_client_waits(int listen_fd)
 {
     struct pollfd listener = {.fd = listen_fd, .events = POLLIN};
     if (fcntl(listen_fd, F_GETFL) & O_NONBLOCK)
@@ -135,9 +143,9 @@ static bool left_waiting(int listen_fd)
     return poll(&listener, 1, 0) > 0;
 }
 
-/* Others may have left while we waited. Where the machine's table is full and
- * not ours (ENFILE), only an accept() can tell. */
-static bool descriptor_free(int listen_fd, int error)
+/* Connections may have been closed while we waited: F_DUPFD tells. Where the
+ * machine's table is full, not ours (ENFILE), only an accept() can tell. */
+static bool net_descriptor_free(int listen_fd, int error)
 {
     if (error == ENFILE)
         return false;
@@ -147,17 +155,18 @@ static bool descriptor_free(int listen_fd, int error)
     return fd >= 0;
 }
 
-/* Out of descriptors: gives up the reserve when somebody waits. Threads queue
- * here, one of them looking. Returns whether accept() should try again; in a
- * blocking model that may wait for long, so no lock is held by then. */
+/* Out of descriptors: closes the spare one if a connection waits. Returns
+ * whether accept() should be tried again; that may block for long in a blocking
+ * model, so no lock is held by then. look_lock makes threads queue: one of them
+ * looks at the backlog at a time. */
 static bool reserve_lent(int listen_fd, int error)
 {
     pthread_mutex_lock(&look_lock);
-    bool lent = left_waiting(listen_fd);
+    bool lent = net_client_waits(listen_fd);
     if (lent) {
         pthread_mutex_lock(&reserve_lock);
         reserve_open();
-        if (reserve_fd >= 0 && !descriptor_free(listen_fd, error))
+        if (reserve_fd >= 0 && !net_descriptor_free(listen_fd, error))
             reserve_give_up();
         pthread_mutex_unlock(&reserve_lock);
     }
@@ -165,8 +174,9 @@ static bool reserve_lent(int listen_fd, int error)
     return lent;
 }
 
-/* One that was let in on the descriptor which the reserve had given up is one
- * too many: without a reserve, those after it would wait and not be counted. */
+/* If the spare cannot be opened again, this connection has its number: it is
+ * one too many, and is refused. (Without a spare, those after it would wait in
+ * the backlog and not be counted.) */
 static bool took_reserve(struct server *server, int fd)
 {
     pthread_mutex_lock(&reserve_lock);
@@ -180,19 +190,21 @@ static bool took_reserve(struct server *server, int fd)
     return took;
 }
 
-/* The listening socket was shut. One of several processes that share it may be
- * told so before its own stop: it waits for that, rather than try in vain. */
+/* EINVAL: the listening socket was shut, which is how a stop begins. A process
+ * that shares it with others may see that before its own SIGTERM arrives; it
+ * waits for the signal, rather than call accept() in a loop. */
 enum { SHUT_BEFORE_STOP_MS = 10 };
 
-static void await_stop(void)
+static void net_await_stop(void)
 {
     struct pollfd stop = {.fd = stop_fd(), .events = POLLIN};
     if (!stop_requested())
         poll(&stop, 1, SHUT_BEFORE_STOP_MS);
 }
 
-/* Tells a connection that left early or was one too many from the end. */
-static int accept_failed(struct server *server)
+/* Sorts errno into: nothing to accept now (ACCEPT_NONE), or the end of the
+ * listener (ACCEPT_STOPPED). */
+static int net_accept_failed(struct server *server)
 {
     switch (errno) {
     case EMFILE:
@@ -200,11 +212,11 @@ static int accept_failed(struct server *server)
         break;
     case ENOBUFS:
     case ENOMEM:
-        sit_out_shortage(server);
+        net_pause(server);
         break;
     case EINVAL:
     case EBADF:
-        await_stop();
+        net_await_stop();
         break;
     case EAGAIN:
     case EINTR:
@@ -216,8 +228,8 @@ static int accept_failed(struct server *server)
     return stop_requested() ? ACCEPT_STOPPED : ACCEPT_NONE;
 }
 
-static int accept_once(struct server *server, struct sockaddr_in6 *peer,
-                       int flags)
+static int net_accept_once(struct server *server, struct sockaddr_in6 *peer,
+                           int flags)
 {
     socklen_t length = sizeof *peer;
     return accept4(server->listen_fd, (struct sockaddr *)peer, &length,
@@ -226,15 +238,15 @@ static int accept_once(struct server *server, struct sockaddr_in6 *peer,
 
 int net_accept(struct server *server, struct sockaddr_in6 *peer, int flags)
 {
-    int fd = accept_once(server, peer, flags);
+    int fd = net_accept_once(server, peer, flags);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
         int error = errno;
         bool again = reserve_lent(server->listen_fd, error);
         errno = error;
-        fd = again ? accept_once(server, peer, flags) : -1;
+        fd = again ? net_accept_once(server, peer, flags) : -1;
     }
     if (fd < 0)
-        return accept_failed(server);
+        return net_accept_failed(server);
     if (atomic_load(&reserve_out) && took_reserve(server, fd))
         return ACCEPT_NONE;
     return fd;

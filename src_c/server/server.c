@@ -68,7 +68,7 @@ static void print_stats(const struct server *server, uint64_t started_ns)
     fflush(stdout);
 }
 
-static int run_alone(struct server *server)
+static int server_run_alone(struct server *server)
 {
     int status = server->model->code->run(server);
     log_flush();
@@ -76,29 +76,30 @@ static int run_alone(struct server *server)
 }
 
 /* How many listening sockets each process has. */
-static unsigned listeners(const struct server *server)
+static unsigned server_listeners(const struct server *server)
 {
     bool own = server->model->traits & OWN_LISTENERS;
     return own ? model_workers(server) : 1;
 }
 
-static void close_all(const int *fds, unsigned n)
+static void server_close_all(const int *fds, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         close(fds[i]);
 }
 
-_Noreturn static void run_child(struct server *server, unsigned process,
-                                const int *later_fds, unsigned later)
+_Noreturn static void server_run_child(struct server *server, unsigned process,
+                                       const int *later_fds, unsigned later)
 {
-    close_all(later_fds, later);
+    server_close_all(later_fds, later);
     server->process = process;
-    _exit(run_alone(server));
+    _exit(server_run_alone(server));
 }
 
-static int run_processes(struct server *server, const int *listen_fds)
+static int server_run_processes(struct server *server, const int *listen_fds)
 {
-    unsigned each = listeners(server), processes = server->options.processes;
+    unsigned each = server_listeners(server);
+    unsigned processes = server->options.processes;
     stop_install(-1);
     for (unsigned i = 0; i < processes; i++) {
         server->listen_fds = listen_fds + i * each;
@@ -107,9 +108,9 @@ static int run_processes(struct server *server, const int *listen_fds)
         if (pid < 0)
             net_die("fork");
         if (pid == 0)
-            run_child(server, i, server->listen_fds + each,
-                      (processes - i - 1) * each);
-        close_all(server->listen_fds, each);
+            server_run_child(server, i, server->listen_fds + each,
+                             (processes - i - 1) * each);
+        server_close_all(server->listen_fds, each);
     }
     print_ready(server);
     bool failed = false;
@@ -118,20 +119,20 @@ static int run_processes(struct server *server, const int *listen_fds)
     return failed;
 }
 
-static int run_process(struct server *server, const int *listen_fds)
+static int server_run_process(struct server *server, const int *listen_fds)
 {
     server->listen_fds = listen_fds;
     server->listen_fd = listen_fds[0];
     stop_install(server->listen_fd);
     print_ready(server);
-    return run_alone(server);
+    return server_run_alone(server);
 }
 
 /* The sockets of all processes, on one port: the first may choose it. All
  * listen before the ready line, so that the first client finds each of them. */
-static int *listen_all(struct server *server)
+static int *server_listen_all(struct server *server)
 {
-    unsigned n = server->options.processes * listeners(server);
+    unsigned n = server->options.processes * server_listeners(server);
     int *fds = malloc(n * sizeof *fds);
     if (!fds)
         net_die("malloc");
@@ -181,10 +182,10 @@ int main(int argc, char **argv)
     log_open(server.options.log_path);
 
     uint64_t started_ns = clock_now_ns();
-    int *listen_fds = listen_all(&server);
+    int *listen_fds = server_listen_all(&server);
     int status = server.options.processes > 1
-                     ? run_processes(&server, listen_fds)
-                     : run_process(&server, listen_fds);
+                     ? server_run_processes(&server, listen_fds)
+                     : server_run_process(&server, listen_fds);
     print_stats(&server, started_ns);
     leave_if_used(status);
     if (server.workload->teardown)

@@ -98,7 +98,8 @@ static void wake(int fd)
     (void)ignored;
 }
 
-/* First what is open is cut; children that have not left soon after cannot. */
+/* SIGALRM of setitimer(2): the first after GRACE_MS, which cuts what is open;
+ * the next last_ms later, and then children that have not left cannot leave. */
 static void on_overdue(int signal)
 {
     (void)signal;
@@ -116,9 +117,12 @@ static struct timeval timeval_ms(int ms)
     return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 }
 
-/* Children first. They may sleep in accept() on a socket of ours: if that were
- * shut before, all would wake without a stop of their own, find nothing, try
- * again, and leave us no time to tell them. */
+/* SIGTERM and SIGINT. Calls none but async-signal-safe functions (shutdown,
+ * kill, write, setitimer: signal-safety(7)), and reads atomics only.
+ *
+ * Children first. They may block in accept() on a socket of ours: if that were
+ * shut before they have their own SIGTERM, all of them would wake, find EINVAL,
+ * try again, and keep this process from its core. */
 static void on_stop(int signal)
 {
     (void)signal;
@@ -136,8 +140,9 @@ static void on_stop(int signal)
     errno = saved;
 }
 
-/* Without SA_RESTART: a call that blocks returns with EINTR and its caller
- * tries again. (ThreadSanitizer runs a handler only between two calls.) */
+/* Without SA_RESTART: a call that blocks returns EINTR, and its caller looks at
+ * stop_requested() before it tries again. (ThreadSanitizer puts a handler off
+ * until the next call, which must therefore return.) */
 static void catch(int signal, void (*handler)(int))
 {
     struct sigaction action = {.sa_handler = handler};

@@ -48,8 +48,8 @@ struct session {
     bool sleeping;              /* … if there is one */
 };
 
-static struct bucket *buckets;
-static unsigned bucket_count;
+static struct bucket *work_buckets;
+static unsigned work_bucket_count;
 static bool spin;
 
 /* --- buckets ---------------------------------------------------------- */
@@ -66,29 +66,29 @@ static uint64_t bucket_add(struct bucket *bucket, uint64_t us)
 
 static const char *work_setup(const struct workload_options *options)
 {
-    void *memory = mmap(NULL, options->buckets * sizeof *buckets,
+    void *memory = mmap(NULL, options->buckets * sizeof *work_buckets,
                         PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
                         -1, 0);
     if (memory == MAP_FAILED)
         return "--buckets: there is no memory for so many";
-    buckets = memory;
-    bucket_count = options->buckets;
+    work_buckets = memory;
+    work_bucket_count = options->buckets;
     spin = options->spin;
-    for (unsigned i = 0; i < bucket_count; i++)
-        shared_lock_init(&buckets[i].lock);
+    for (unsigned i = 0; i < work_bucket_count; i++)
+        shared_lock_init(&work_buckets[i].lock);
     return NULL;
 }
 
 static void work_teardown(void)
 {
-    munmap(buckets, bucket_count * sizeof *buckets);
+    munmap(work_buckets, work_bucket_count * sizeof *work_buckets);
 }
 
 /* --- one line --------------------------------------------------------- */
 
 /* Reads digits from *at on; false when there are none. Stops growing where
  * every limit of ours is passed. */
-static bool read_number(const char **at, const char *end, uint64_t *number)
+static bool work_read_number(const char **at, const char *end, uint64_t *number)
 {
     const char *start = *at;
     *number = 0;
@@ -99,27 +99,28 @@ static bool read_number(const char **at, const char *end, uint64_t *number)
 }
 
 /* Returns NULL, or what is wrong with the line (its end cut off). */
-static const char *read_line(const char *line, size_t length,
-                             struct request *request)
+static const char *work_read_line(const char *line, size_t length,
+                                  struct request *request)
 {
     const char *end = line + length;
     if (length > 0 && end[-1] == '\r')
         end--;
-    bool numbers = read_number(&line, end, &request->delay_us) &&
+    bool numbers = work_read_number(&line, end, &request->delay_us) &&
                    line < end && *line++ == ' ' &&
-                   read_number(&line, end, &request->bucket) && line == end;
+                   work_read_number(&line, end, &request->bucket) &&
+                   line == end;
     if (!numbers)
         return "want DELAY_US BUCKET, two whole numbers";
     if (request->delay_us > DELAY_MAX_US)
         return "DELAY_US is above 60000000";
-    return request->bucket < bucket_count ? NULL : "BUCKET is not there";
+    return request->bucket < work_bucket_count ? NULL : "BUCKET is not there";
 }
 
 enum found { FOUND_NOTHING, FOUND_REQUEST, FOUND_ERROR };
 
 /* Takes the next line from `in`; on FOUND_ERROR *wrong says what it is. */
-static enum found take_request(struct step *step, struct request *request,
-                               const char **wrong)
+static enum found work_take_request(struct step *step, struct request *request,
+                                    const char **wrong)
 {
     const char *line = step->in + step->used;
     size_t left = step->in_bytes - step->used;
@@ -128,7 +129,7 @@ static enum found take_request(struct step *step, struct request *request,
     *wrong = "the line is too long";
     if (end) {
         step->used += (size_t)(end - line) + 1;
-        *wrong = read_line(line, (size_t)(end - line), request);
+        *wrong = work_read_line(line, (size_t)(end - line), request);
         return *wrong ? FOUND_ERROR : FOUND_REQUEST;
     }
     if (left < LINE_MAX_BYTES && step->in_end)
@@ -142,7 +143,7 @@ static enum found take_request(struct step *step, struct request *request,
 
 /* Computes for so much CPU time. That clock is a system call, so it is asked
  * about once a microsecond. */
-static void compute(uint64_t us)
+static void work_compute(uint64_t us)
 {
     uint64_t end_ns = clock_thread_cpu_ns() + us * 1000;
     volatile uint64_t x = end_ns | 1;
@@ -152,16 +153,17 @@ static void compute(uint64_t us)
 }
 
 /* What this call has answered so far, to add to. */
-static struct buffer answers(const struct step *step)
+static struct buffer work_answers(const struct step *step)
 {
     return (struct buffer){.bytes = step->room, .length = step->out_bytes,
                            .capacity = step->room_bytes};
 }
 
-static void answer(struct step *step, const struct request *request)
+static void work_answer(struct step *step, const struct request *request)
 {
-    uint64_t sum = bucket_add(&buckets[request->bucket], request->delay_us);
-    struct buffer out = answers(step);
+    struct bucket *bucket = &work_buckets[request->bucket];
+    uint64_t sum = bucket_add(bucket, request->delay_us);
+    struct buffer out = work_answers(step);
     buffer_number(&out, sum);
     buffer_text(&out, "\n");
     step->out = out.bytes;
@@ -169,9 +171,9 @@ static void answer(struct step *step, const struct request *request)
     step->requests++;
 }
 
-static enum want refuse(struct step *step, const char *reason)
+static enum want work_refuse(struct step *step, const char *reason)
 {
-    struct buffer out = answers(step);
+    struct buffer out = work_answers(step);
     buffer_text(&out, "ERR ");
     buffer_text(&out, reason);
     buffer_text(&out, "\n");
@@ -185,18 +187,18 @@ static enum want work_step(void *session, struct step *step)
 {
     struct session *s = session;
     if (s->sleeping)
-        answer(step, &s->asleep);
+        work_answer(step, &s->asleep);
     s->sleeping = false;
     while (step->room_bytes - step->out_bytes > 2 * ANSWER_MAX_BYTES) {
         struct request request;
         const char *wrong;
-        switch (take_request(step, &request, &wrong)) {
+        switch (work_take_request(step, &request, &wrong)) {
         case FOUND_NOTHING:
             if (step->timed_out)
-                return refuse(step, "the line took too long");
+                return work_refuse(step, "the line took too long");
             return step->in_end ? WANT_CLOSE : WANT_READ;
         case FOUND_ERROR:
-            return refuse(step, wrong);
+            return work_refuse(step, wrong);
         case FOUND_REQUEST:
             break;
         }
@@ -206,8 +208,8 @@ static enum want work_step(void *session, struct step *step)
             return WANT_SLEEP;
         }
         if (request.delay_us > 0)
-            compute(request.delay_us);
-        answer(step, &request);
+            work_compute(request.delay_us);
+        work_answer(step, &request);
         if (request.delay_us > 0) /* what comes next must not hold it up */
             return WANT_WRITE;
     }
