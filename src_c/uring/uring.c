@@ -14,7 +14,6 @@ const char *uring_missing(void)
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,9 +29,6 @@ const char *uring_missing(void)
 enum {
     ENTRIES = 1024,
     COMPLETIONS = 4096,
-    /* Between buffers, so that their first lines, the only ones that small
-     * messages touch, do not all fall into the same set of a cache. */
-    GAP_BYTES = 3 * 64,
 };
 
 /* From the best way to run completions to the oldest. DEFER_TASKRUN (6.1):
@@ -137,7 +133,7 @@ bool uring_open(struct io_uring *ring)
 static void check(int result)
 {
     bool fine = result >= 0 || result == -EINTR || result == -ETIME ||
-                result == -EAGAIN || result == -EBUSY;
+                result == -EAGAIN || result == -EBUSY || result == -EBADR;
     if (!fine) {
         errno = -result;
         net_die("io_uring_enter");
@@ -161,109 +157,25 @@ static void let_signals_in(int64_t *timeout_ns)
     poll(NULL, 0, 0);
 }
 
-void uring_wait(struct io_uring *ring, int64_t timeout_ns)
+static int submit_and_wait(struct io_uring *ring, int64_t timeout_ns)
 {
-    if (RUNNING_ON_VALGRIND)
-        let_signals_in(&timeout_ns);
-    if (timeout_ns < 0) {
-        check(io_uring_submit_and_wait(ring, 1));
-        return;
-    }
+    if (timeout_ns < 0)
+        return io_uring_submit_and_wait(ring, 1);
     struct io_uring_cqe *first;
     struct __kernel_timespec timeout = {
         .tv_sec = timeout_ns / (int64_t)NS_PER_S,
         .tv_nsec = timeout_ns % (int64_t)NS_PER_S,
     };
-    check(io_uring_submit_and_wait_timeout(ring, &first, 1, &timeout, NULL));
+    return io_uring_submit_and_wait_timeout(ring, &first, 1, &timeout, NULL);
 }
 
-/* --- receive buffers ---------------------------------------------------- */
-
-static void *reserve(size_t bytes)
+bool uring_wait(struct io_uring *ring, int64_t timeout_ns)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
-}
-
-static size_t stride(const struct uring_buffers *buffers)
-{
-    return buffers->bytes + GAP_BYTES;
-}
-
-static size_t ring_bytes(const struct uring_buffers *buffers)
-{
-    return buffers->most * sizeof(struct io_uring_buf);
-}
-
-char *uring_buffer(const struct uring_buffers *buffers, unsigned id)
-{
-    return buffers->memory + id * stride(buffers);
-}
-
-void uring_buffer_return(struct uring_buffers *buffers, unsigned id)
-{
-    io_uring_buf_ring_add(buffers->ring, uring_buffer(buffers, id),
-                          buffers->bytes, (unsigned short)id,
-                          io_uring_buf_ring_mask(buffers->most), 0);
-    io_uring_buf_ring_advance(buffers->ring, 1);
-}
-
-static void provide(struct uring_buffers *buffers, unsigned count)
-{
-    while (buffers->count < count)
-        uring_buffer_return(buffers, buffers->count++);
-}
-
-bool uring_buffers_grow(struct uring_buffers *buffers)
-{
-    if (buffers->count == buffers->most)
-        return false;
-    provide(buffers, buffers->count * 2);
-    return true;
-}
-
-static int register_group(const struct uring_buffers *buffers,
-                          struct io_uring *ring)
-{
-    struct io_uring_buf_reg request = {
-        .ring_addr = (uintptr_t)buffers->ring,
-        .ring_entries = buffers->most,
-        .bgid = (uint16_t)buffers->group,
-    };
-    return io_uring_register_buf_ring(ring, &request, 0);
-}
-
-bool uring_buffers_open(struct uring_buffers *buffers, struct io_uring *ring,
-                        unsigned group, unsigned bytes, unsigned first,
-                        unsigned most)
-{
-    *buffers = (struct uring_buffers){
-        .group = group, .bytes = bytes, .most = most,
-    };
-    buffers->memory = reserve(most * stride(buffers));
-    buffers->ring = reserve(ring_bytes(buffers));
-    int error = buffers->memory && buffers->ring
-                    ? register_group(buffers, ring)
-                    : -ENOMEM;
-    if (error < 0) {
-        errno = -error;
-        net_warn("io_uring_register_buf_ring");
-        uring_buffers_close(buffers);
-        return false;
-    }
-    io_uring_buf_ring_init(buffers->ring);
-    provide(buffers, first);
-    return true;
-}
-
-void uring_buffers_close(struct uring_buffers *buffers)
-{
-    if (buffers->memory)
-        munmap(buffers->memory, buffers->most * stride(buffers));
-    if (buffers->ring)
-        munmap(buffers->ring, ring_bytes(buffers));
-    *buffers = (struct uring_buffers){0};
+    if (RUNNING_ON_VALGRIND)
+        let_signals_in(&timeout_ns);
+    int result = submit_and_wait(ring, timeout_ns);
+    check(result);
+    return result != -EBADR;
 }
 
 #endif

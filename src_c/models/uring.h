@@ -1,0 +1,11 @@
+/* uring.h -- the loop of one ring: alone it is the model uring; uring-workers
+ * and uring-handover run one in each thread. */
+#ifndef MODELS_URING_H
+#define MODELS_URING_H
+
+struct uring_loop;
+
+/* Serves until a stop is requested and all clients are done. */
+void uring_serve(struct uring_loop *loop);
+
+#endif
