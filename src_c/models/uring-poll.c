@@ -11,8 +11,11 @@
  * Look: a poll that stays armed (multishot, Linux 5.13) tells of changes only,
  *       as EPOLLET does; where the level matters, at the listening socket, it
  *       is armed anew each time. A completion may be on its way when its
- *       descriptor is dropped: places are numbered by turns, late ones fall
- *       through.
+ *       descriptor is dropped: user_data holds a slot and its generation, and
+ *       one of an earlier generation is ignored.
+ * Needs: Linux 6.0, as uring; the polls alone would need 5.13.
+ * Try:  strace -f -c build/server uring-poll: recvfrom and sendto for each
+ *       request, as in epoll, but no epoll_ctl when clients come and go.
  */
 #include "uring/uring.h"
 
@@ -20,22 +23,23 @@
 
 #ifdef HAVE_URING
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "server/net.h"
 #include "reactor/reactor.h"
 
-/* user_data of a poll: the number of a place, and its turn. */
-struct place {
+/* user_data of a poll: the number of a slot, and its generation. */
+struct poll_slot {
     struct source *source;   /* NULL: free */
-    uint32_t turn;           /* how often it was dropped */
+    uint32_t generation;     /* how often its poll was dropped */
     uint32_t next_free;
 };
 
-struct state {
+struct uring_polls {
     struct io_uring ring;
-    struct place *places;
-    uint32_t count, capacity;   /* places that were ever used; that there are */
+    struct poll_slot *slots;
+    uint32_t count, capacity;   /* slots that were ever used; that there are */
     uint32_t first_free;        /* or count */
 };
 
@@ -44,67 +48,85 @@ static bool watches_changes(const struct source *source)
     return source->kind == SOURCE_CLIENT || source->kind == SOURCE_REDIS;
 }
 
-static uint64_t name(const struct state *state, uint32_t slot)
+static uint64_t poll_user_data(const struct uring_polls *polls, uint32_t slot)
 {
-    return (uint64_t)state->places[slot].turn << 32 | slot;
+    return (uint64_t)polls->slots[slot].generation << 32 | slot;
 }
 
-static void arm(struct state *state, const struct source *source)
+static void poll_arm(struct uring_polls *polls, const struct source *source)
 {
-    struct io_uring_sqe *entry = uring_entry(&state->ring);
+    struct io_uring_sqe *entry = uring_entry(&polls->ring);
     if (watches_changes(source))
         io_uring_prep_poll_multishot(
             entry, source->fd, READY_EDGES | URGENT_WAKEUP);
     else
         io_uring_prep_poll_add(entry, source->fd, POLLIN);
-    entry->user_data = name(state, source->slot);
-}
-
-static bool grow(struct state *state)
-{
-    uint32_t capacity = state->capacity ? state->capacity * 2 : 256;
-    struct place *places =
-        realloc(state->places, capacity * sizeof *places);
-    if (!places)
-        return false;
-    state->places = places;
-    state->capacity = capacity;
-    return true;
-}
-
-static bool add(struct loop *loop, struct source *source)
-{
-    struct state *state = loop->state;
-    uint32_t slot = state->first_free;
-    if (slot == state->capacity && !grow(state))
-        return false;
-    struct place *place = &state->places[slot];
-    if (slot == state->count) {
-        *place = (struct place){0};
-        state->first_free = ++state->count;
-    } else {
-        state->first_free = place->next_free;
-    }
-    place->source = source;
-    source->slot = slot;
-    arm(state, source);
-    return true;
+    entry->user_data = poll_user_data(polls, source->slot);
 }
 
 /* The kernel holds on to the socket until the poll is gone, which happens with
  * the next wait. (IORING_OP_POLL_REMOVE would answer EALREADY, and leave it
  * armed, when an event of it is just on its way; a cancellation marks it.) */
-static void drop(struct loop *loop, struct source *source)
+static void poll_disarm(struct uring_polls *polls, uint32_t slot)
 {
-    struct state *state = loop->state;
-    struct io_uring_sqe *entry = uring_entry(&state->ring);
-    io_uring_prep_cancel64(entry, name(state, source->slot), 0);
+    struct io_uring_sqe *entry = uring_entry(&polls->ring);
+    io_uring_prep_cancel64(entry, poll_user_data(polls, slot), 0);
     entry->user_data = UINT64_MAX;
-    struct place *place = &state->places[source->slot];
-    place->source = NULL;
-    place->turn++;
-    place->next_free = state->first_free;
-    state->first_free = source->slot;
+    polls->slots[slot].generation++;
+}
+
+static bool grow_slots(struct uring_polls *polls)
+{
+    uint32_t capacity = polls->capacity ? polls->capacity * 2 : 256;
+    struct poll_slot *slots =
+        realloc(polls->slots, capacity * sizeof *slots);
+    if (!slots)
+        return false;
+    polls->slots = slots;
+    polls->capacity = capacity;
+    return true;
+}
+
+static bool uring_poll_add(struct loop *loop, struct source *source)
+{
+    struct uring_polls *polls = loop->state;
+    uint32_t number = polls->first_free;
+    if (number == polls->capacity && !grow_slots(polls))
+        return false;
+    struct poll_slot *slot = &polls->slots[number];
+    if (number == polls->count) {
+        *slot = (struct poll_slot){0};
+        polls->first_free = ++polls->count;
+    } else {
+        polls->first_free = slot->next_free;
+    }
+    slot->source = source;
+    source->slot = number;
+    poll_arm(polls, source);
+    return true;
+}
+
+static void uring_poll_drop(struct loop *loop, struct source *source)
+{
+    struct uring_polls *polls = loop->state;
+    struct poll_slot *slot = &polls->slots[source->slot];
+    poll_disarm(polls, source->slot);
+    slot->source = NULL;
+    slot->next_free = polls->first_free;
+    polls->first_free = source->slot;
+}
+
+/* Completions were lost: a poll that is armed anew tells of what is ready. */
+static void arm_all_anew(struct loop *loop)
+{
+    struct uring_polls *polls = loop->state;
+    stats_error(loop->worker.server->stats, EBADR);
+    for (uint32_t i = 0; i < polls->count; i++) {
+        if (!polls->slots[i].source)
+            continue;
+        poll_disarm(polls, i);
+        poll_arm(polls, polls->slots[i].source);
+    }
 }
 
 /* A failed poll says nothing: the next read or write will. */
@@ -118,46 +140,49 @@ static unsigned uring_poll_ready(int result)
     return ready_of(events);
 }
 
-/* Who this completion is about, or NULL when that is gone. */
-static struct source *find(const struct state *state, uint64_t user_data)
+/* The source of a completion, or NULL when it was dropped meanwhile. */
+static struct source *find_source(const struct uring_polls *polls,
+                                  uint64_t user_data)
 {
     uint32_t slot = (uint32_t)user_data;
-    bool current = slot < state->count && name(state, slot) == user_data;
-    return current ? state->places[slot].source : NULL;
+    bool current = slot < polls->count &&
+                   poll_user_data(polls, slot) == user_data;
+    return current ? polls->slots[slot].source : NULL;
 }
 
 static void on_completion(struct loop *loop, uint64_t user_data, int result,
                           bool armed)
 {
-    struct state *state = loop->state;
-    struct source *source = find(state, user_data);
+    struct uring_polls *polls = loop->state;
+    struct source *source = find_source(polls, user_data);
     if (source && source->kind == SOURCE_LISTENER)
         accept_clients(loop, source);
     else if (source && source->kind == SOURCE_CLIENT)
         serve_client(loop, source, uring_poll_ready(result));
     else if (source) /* Redis; the stop */
         serve_other(loop, source);
-    if (!armed && source && find(state, user_data) == source)
-        arm(state, source);
+    if (!armed && source && find_source(polls, user_data) == source)
+        poll_arm(polls, source);
 }
 
 static const struct poller uring_poller = {
-    .edge = true, .add = add, .drop = drop,
+    .edge = true, .add = uring_poll_add, .drop = uring_poll_drop,
 };
 
 static void uring_poll_serve(struct loop *loop)
 {
-    struct state *state = loop->state;
+    struct uring_polls *polls = loop->state;
     while (!reactor_done(loop)) {
-        uring_wait(&state->ring, reactor_timeout_ns(loop));
+        if (!uring_wait(&polls->ring, reactor_timeout_ns(loop)))
+            arm_all_anew(loop);
         struct io_uring_cqe *cqe;
         unsigned head, count = 0;
-        io_uring_for_each_cqe(&state->ring, head, cqe) {
+        io_uring_for_each_cqe(&polls->ring, head, cqe) {
             on_completion(loop, cqe->user_data, cqe->res,
                           cqe->flags & IORING_CQE_F_MORE);
             count++;
         }
-        io_uring_cq_advance(&state->ring, count);
+        io_uring_cq_advance(&polls->ring, count);
         run_timers(loop);
         end_round(loop);
     }
@@ -165,12 +190,12 @@ static void uring_poll_serve(struct loop *loop)
 
 static int uring_poll_run(struct server *server)
 {
-    struct state state = {0};
-    if (!uring_open(&state.ring))
+    struct uring_polls polls = {0};
+    if (!uring_open(&polls.ring))
         return -1;
-    int result = loop_run(server, &uring_poller, &state, uring_poll_serve);
-    io_uring_queue_exit(&state.ring);
-    free(state.places);
+    int result = loop_run(server, &uring_poller, &polls, uring_poll_serve);
+    io_uring_queue_exit(&polls.ring);
+    free(polls.slots);
     return result;
 }
 

@@ -23,6 +23,7 @@ from tests.conformance.harness import (
     nobody_may_run,
     receive,
     serving,
+    settled,
 )
 
 unsanitized = pytest.mark.skipif(
@@ -215,3 +216,52 @@ def test_a_stop_shuts_no_listener_that_was_closed_before():
         for sock in socks:
             sock.close()
     assert 0 < server.stats["workers_started"] < 16
+
+
+# --- completions that are lost ---------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def uring_faults(tmp_path_factory) -> Callable[[int], Callable[[], None]]:
+    """For ``preexec``: the Nth wait for completions loses those that have come."""
+    library = tmp_path_factory.mktemp("uring") / "uring_faults.so"
+    source = Path(__file__).with_name("uring_faults.c")
+    command = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, source]
+    subprocess.run(command, check=True)
+    return lambda at: (
+        lambda: os.environ.update(EBADR_AT=str(at), LD_PRELOAD=str(library))
+    )
+
+
+def answers(sock) -> bool:
+    try:
+        return echoes(sock)
+    except (ConnectionError, TimeoutError):
+        return False
+
+
+@unsanitized
+@pytest.mark.serial
+@pytest.mark.parametrize("model", names(family="completion"))
+@pytest.mark.parametrize("wait", [1, 2, 3, 8, 20])
+def test_lost_completions_end_no_server(model, wait, uring_faults):
+    """io_uring_enter() fails with EBADR: no memory to keep completions in.
+
+    Nobody can tell whose they were. Connections may be closed, but none is forgotten
+    (save one whose descriptor's number was lost), and later ones are served.
+    """
+    with serving(model, preexec=uring_faults(wait)) as server:
+        before = settled(server.descriptors)
+        socks = []
+        for _ in range(20):
+            sock = server.connect(timeout=2)
+            socks.append(sock)
+            answers(sock)
+        with server.connect() as late:
+            assert echoes(late)
+        for sock in socks:
+            sock.close()
+        assert eventually(lambda: server.descriptors() <= before + 1)
+        stats = server.stop()
+    assert stats["errors"]["EBADR"] == 1
+    assert stats["requests"] >= 10
