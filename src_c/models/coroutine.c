@@ -10,9 +10,9 @@
  * Bad:  a stack for each client, if a small one; code that computes for long,
  *       or calls what really blocks, holds up everyone.
  * Look: the stack is the state. An idle client costs the page or two of it
- *       that were touched; a stack and its guard page are two mappings, so
- *       vm.max_map_count (65530) ends it near 32 thousand clients. The
- *       acceptor is a coroutine like any other.
+ *       that were touched. Before Linux 6.13 a stack and its guard page are
+ *       two mappings, and vm.max_map_count (65530) ends it near 32 thousand
+ *       clients. The acceptor is a coroutine like any other.
  * Needs: epoll with EPOLLRDHUP (Linux 2.6.17); x86-64 and AArch64 switch in
  *       assembly, others by swapcontext(3), which adds a system call.
  * Try:  strace -c shows what epoll-et would; perf record -e page-faults shows

@@ -5,7 +5,8 @@
  *     scheduler:  epoll_wait -> call whoever can go on: it jumps to its line
  *
  * Good: reads from top to bottom like a thread's code, and a client that waits
- *       is some hundred bytes: no stack, no guard page, no switch in assembly.
+ *       takes as little as in epoll, some 300 bytes where coroutine takes 4400:
+ *       no stack, no guard page, no switch in assembly.
  * Bad:  a wait can stand in one function only, not in what that calls, and no
  *       local variable outlives it: what would be on a stack moves to a struct
  *       by hand. (Compilers do this for async functions, and call it colour.)

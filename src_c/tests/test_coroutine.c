@@ -3,8 +3,11 @@
 #include <math.h>
 #include <stdint.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -62,6 +65,39 @@ static void coroutines_keep_their_place(void)
         }
     for (int i = 0; i < MANY; i++)
         assert(fabs(counters[i].sum - sum_without_switches(i)) < 1e-6);
+}
+
+static int deepen(int depth)
+{
+    volatile char frame[1024];
+    frame[0] = (char)depth;
+    return depth > 4096 ? frame[0] : deepen(depth + 1) + frame[0];
+}
+
+static void overflow(void *value)
+{
+    *(int *)value = deepen(0);
+}
+
+/* A page that is not there, and not the stack below it, which is another's. */
+static void an_overflow_ends_the_program(void)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    assert(child >= 0);
+    if (child == 0) {
+        int depth = 0;
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer would report it */
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        struct coroutine *first = coroutine_new(overflow);
+        struct coroutine *below = coroutine_new(overflow);
+        coroutine_resume(first, &depth);
+        coroutine_drop(below);
+        _exit(0);
+    }
+    int status;
+    assert(waitpid(child, &status, 0) == child);
+    assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
 static void end_at_once(void *value)
@@ -196,6 +232,7 @@ static void nodes_leave_from_anywhere_and_twice(void)
 int main(void)
 {
     coroutines_keep_their_place();
+    an_overflow_ends_the_program();
     a_stack_serves_one_after_the_other();
     threads_have_coroutines_of_their_own();
     a_stackless_task_goes_on_where_it_waited();
