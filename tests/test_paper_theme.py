@@ -93,6 +93,12 @@ def test_a_table_scrolls_in_a_box_that_a_keyboard_reaches(filtered):
     assert box in said
 
 
+def test_html_is_not_seen_in_print(filtered):
+    text = "x\n\n```{=html}\n<table><tr><td>cell</td></tr></table>\n```\n"
+    assert "cell" in filtered(text, "html")
+    assert filtered(text, "typst").strip() == "x"
+
+
 def test_the_template_has_every_function_that_the_filter_calls():
     calls = set(
         re.findall(r"#(\w+)[\[(\"']", (THEME / "common.lua").read_text("utf-8"))
@@ -240,4 +246,5 @@ def test_quarto_is_given_what_makes_it_set_alike():
     assert html["embed-resources"] is True
     assert "lightbox" not in html  # its links lead to files beside the page
     assert html["format-links"] == [{"text": "PDF", "href": "paper.pdf"}]
-    assert (THEME.parent / html["include-after-body"]).is_file()
+    for name in (html["include-after-body"], html["css"]):
+        assert (THEME.parent / name).is_file()

@@ -59,6 +59,10 @@ def files_beside(tree):
     tree["format"]["html"]["embed-resources"] = False
 
 
+def rewritten_tables(tree):
+    del tree["html-table-processing"]
+
+
 def no_style(tree):
     del tree["csl"]
 
@@ -72,6 +76,7 @@ def no_style(tree):
         (bare_theme, "theme darkly imports fonts from another host"),
         (lightbox, "lightbox links to pictures beside the page"),
         (files_beside, "embed-resources is not true"),
+        (rewritten_tables, "Quarto would rewrite tables in HTML"),
         (no_style, "csl names no file"),
     ],
 )

@@ -104,6 +104,8 @@ def _filters(project: dict[str, Any], paper: Path) -> Iterator[str]:
             f"{FILTER} is no filter at pre-ast: callouts would reach Quarto's code, "
             "which downloads a package for Typst"
         )
+    if project.get("html-table-processing") != "none":
+        yield "html-table-processing is not none: Quarto would rewrite tables in HTML"
     style = project.get("csl")
     if not style or not (paper / style).is_file():
         yield "csl names no file: each version of pandoc would cite in its own way"

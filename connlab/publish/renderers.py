@@ -163,8 +163,9 @@ def _metadata(paper: Path) -> dict[str, Any]:
 
 def _page(paper: Path, text: str, metadata: dict[str, Any]) -> tuple[str, list[str]]:
     theme = paper / THEME
+    styles = [(theme / name).read_text("utf-8") for name in ("page.css", "claims.css")]
     extra = {
-        "styles": (theme / "page.css").read_text("utf-8"),
+        "styles": "\n".join(styles),
         "script": (theme / "page.js").read_text("utf-8"),
     }
     arguments = [

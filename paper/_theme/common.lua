@@ -146,6 +146,15 @@ local function set_table(element)
   end
 end
 
+-- ---- what is for the page only ---------------------------------------------------------
+
+-- No writer of print shows it, but Quarto would make Typst tables of its tables.
+local function set_raw(block)
+  if typst and block.format:match("html") then
+    return {}
+  end
+end
+
 return {
-  { Div = set_div, Image = set_image, Table = set_table },
+  { Div = set_div, Image = set_image, Table = set_table, RawBlock = set_raw },
 }
