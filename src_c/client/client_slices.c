@@ -38,8 +38,17 @@ static struct slice_part take_part(const struct client_thread *t)
         .system_ns = clock_timeval_ns(usage.ru_stime)};
 }
 
+/* Those that have ended, where another thread saw it first. */
+static void give_up_ended(struct client_thread *t)
+{
+    for (unsigned i = 0; i < t->plan->target_count; i++)
+        if (t->shared->sums[i].ended != ENDED_NOT && !t->targets[i].given_up)
+            thread_give_up(t, &t->targets[i]);
+}
+
 static void join(struct client_thread *t)
 {
+    give_up_ended(t);
     const struct plan *plan = t->plan;
     const struct slice *slice = &t->shared->slice;
     struct thread_target *target = &t->targets[slice->target];

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import socket
 import statistics
@@ -120,34 +121,30 @@ def test_every_round_has_each_target_once(
     assert len(set(orders[0])) > 2
 
 
-def test_one_asks_while_the_others_rest(client_program: Path, tmp_path: Path) -> None:
-    """No request reaches a server outside of its slices."""
-    stamps: dict[int, list[float]] = defaultdict(list)
+def test_one_asks_while_the_others_rest(
+    client_program: Path, engine: list[str], tmp_path: Path
+) -> None:
+    """In the order of time, requests change servers as often as slices do."""
+    asked: list[int] = []
 
-    def stamp(connection: socket.socket, seen: Seen) -> None:
+    def note(connection: socket.socket, seen: Seen) -> None:
         while data := connection.recv(65536):
-            stamps[seen.port].append(time.clock_gettime(time.CLOCK_MONOTONIC))
+            asked.append(seen.port)
             connection.sendall(data)
 
-    with serving(stamp) as a, serving(stamp) as b:
+    with serving(note) as a, serving(note) as b:
         path = tmp_path / "slices.csv"
-        flags = ["--connections", 2, "--duration", 0.6, "--warmup", 0]
-        turns(client_program, [a.port, b.port], *flags, "--slices", path)
-    spans = [
-        [
-            (int(row["begin_ns"]) / 1e9, float(row["slice_seconds"]))
-            for row in of_target(rows(path), number)
-        ]
-        for number in (0, 1)
-    ]
-    for port, mine, others in ((a.port, *spans), (b.port, *spans[::-1])):
-        assert len(stamps[port]) > 50
-        first = min(stamps[port]) - min(begin for begin, _ in mine)
-        for moment in stamps[port]:
-            at = moment - first
-            assert not any(
-                begin + 0.001 < at < begin + width - 0.001 for begin, width in others
-            )
+        flags = ["--connections", 4, "--duration", 0.6, "--warmup", 0, *engine]
+        result = turns(client_program, [a.port, b.port], *flags, "--slices", path)
+    for seen, target in zip((a, b), result["targets"], strict=True):
+        assert asked.count(seen.port) == target["requests"]["completed"] > 50
+    order = [(a, b)[int(row["target"])].port for row in rows(path)]
+    assert changes(asked) == changes(order) > 10
+
+
+def changes(ports: list[int]) -> int:
+    """Count how often neighbours differ."""
+    return sum(one != other for one, other in itertools.pairwise(ports))
 
 
 @pytest.mark.parametrize("lead_in", ["0", "5ms"])
@@ -302,11 +299,13 @@ def test_a_target_that_hangs_is_given_up(
     alive, dead = result["targets"]
     assert not errors(alive)
     assert alive["stop"] == "duration"
-    assert dead["slices"]["ended_early"] == {"round": 0, "reason": "hung"}
-    assert errors(dead) == {"timeout": 4}
+    ended = dead["slices"]["ended_early"]
+    assert ended["reason"] == "hung"
+    assert set(errors(dead)) == {"timeout"}
     assert dead["connections"]["surviving"] == 0
     mine = [row for row in rows(path) if row["target"] == "1"]
-    assert [row["ended"] for row in mine] == ["hung"]
+    assert int(mine[-1]["round"]) == ended["round"]
+    assert [row["ended"] for row in mine if row["ended"]] == ["hung"]
     assert alive["slices"]["counted"] > 10
 
 
