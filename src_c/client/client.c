@@ -133,9 +133,12 @@ static void check_descriptors(const struct plan *plan)
     uint64_t room = left > own ? left - own : 0;
     if (here <= room)
         return;
-    fprintf(stderr, "client: --connections %llu: this system lets a process "
-            "open %llu more descriptors; ",
-            (unsigned long long)plan->connections, (unsigned long long)left);
+    fprintf(stderr, "client: --connections %llu",
+            (unsigned long long)plan->connections);
+    if (plan->target_count > 1)
+        fprintf(stderr, " to each of %u targets", plan->target_count);
+    fprintf(stderr, ": this system lets a process open %llu more descriptors; ",
+            (unsigned long long)left);
     say_remedy(all, room);
 }
 
