@@ -10,10 +10,9 @@
 #include "server/net.h"
 #include "server/stop.h"
 
-/* With --timeout-…: waits until the socket is ready, for `events` of poll(2),
- * or the deadline has passed: then false, with EAGAIN. (SO_RCVTIMEO bounds one
- * recv(): a client that sends a byte now and then would start it anew.) A stop
- * that is overdue has shut the socket, which makes it ready. */
+/* Waits until the socket is ready, for `events` of poll(2), or the deadline has
+ * passed: then false, with EAGAIN. (A stop that is overdue has shut the socket,
+ * which makes it ready.) */
 static bool in_time(const struct conn *conn, short events)
 {
     struct pollfd client = {.fd = conn->fd, .events = events};
@@ -28,24 +27,29 @@ static bool in_time(const struct conn *conn, short events)
     return false;
 }
 
+/* SO_RCVTIMEO bounds each recv(), so for a head or a body, which has one
+ * deadline however many bytes come one by one, the wait is ppoll's. EAGAIN may
+ * come a tick (up to 10 ms) before the deadline. */
 static ssize_t kernel_receive(struct conn *conn, char *buffer, size_t size)
 {
-    bool timed = conn_deadline_ns(conn) != UINT64_MAX;
-    if (timed && !in_time(conn, POLLIN))
+    if (conn->phase != TIMEOUT_IDLE &&
+        conn_deadline_ns(conn) != UINT64_MAX && !in_time(conn, POLLIN))
         return -1;
-    return recv(conn->fd, buffer, size, 0);
+    ssize_t n = recv(conn->fd, buffer, size, 0);
+    if (n < 0 && errno == EAGAIN && in_time(conn, POLLIN))
+        errno = EINTR; /* try again */
+    return n;
 }
 
-/* A socket with some room takes what fits; a send() that blocks would wait for
- * the rest. */
+/* What tells a client that it was cut has a deadline also without SO_SNDTIMEO,
+ * as when --timeout-header was given alone. */
 static ssize_t kernel_send(struct conn *conn)
 {
     struct span out = conn_unsent(conn);
-    bool timed = conn_deadline_ns(conn) != UINT64_MAX;
-    int flags = MSG_NOSIGNAL | (timed ? MSG_DONTWAIT : 0);
+    int flags = MSG_NOSIGNAL | (conn->timed_out ? MSG_DONTWAIT : 0);
     ssize_t n = send(conn->fd, out.bytes, out.length, flags);
     if (n < 0 && errno == EAGAIN && in_time(conn, POLLOUT))
-        errno = EINTR; /* try again */
+        errno = EINTR;
     return n;
 }
 
@@ -107,14 +111,27 @@ void blocking_serve(struct conn *conn, char *buffer, size_t size,
     conn_free(conn, 0);
 }
 
+void blocking_limit_waits(const struct server *server, int fd)
+{
+    uint64_t us = (server->options.timeout_ns[TIMEOUT_IDLE] + 999) / 1000;
+    if (us == 0)
+        return;
+    struct timeval limit = {.tv_sec = (time_t)(us / 1000000),
+                            .tv_usec = (suseconds_t)(us % 1000000)};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
 void blocking_serve_fd(struct server *server, unsigned index, int fd,
                        const struct sockaddr_in6 *peer)
 {
     struct blocking_buffers buffers;
     struct worker worker = {server, index, {.spare = buffers.out}};
     struct conn *conn = conn_open(&worker, fd, peer, 0);
-    if (conn)
-        blocking_serve(conn, buffers.in, sizeof buffers.in, &blocking_kernel);
+    if (!conn)
+        return;
+    blocking_limit_waits(server, fd);
+    blocking_serve(conn, buffers.in, sizeof buffers.in, &blocking_kernel);
 }
 
 void blocking_serve_all(struct server *server, unsigned index)

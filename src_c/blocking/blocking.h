@@ -38,6 +38,10 @@ enum { BLOCKING_STACK_BYTES = 64 * CONN_CHUNK };
 enum { BLOCKING_STACK_BYTES = 4 * CONN_CHUNK };
 #endif
 
+/* With --timeout-idle: a call on the socket ends with EAGAIN once it has waited
+ * that long (SO_RCVTIMEO, SO_SNDTIMEO). */
+void blocking_limit_waits(const struct server *server, int fd);
+
 /* Does what the connection wants until that is to close; the caller closes. */
 void blocking_converse(struct conn *conn, char *buffer, size_t size,
                        const struct blocking_calls *calls);

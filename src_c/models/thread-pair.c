@@ -162,16 +162,6 @@ static ssize_t pair_send(struct conn *conn)
     return n;
 }
 
-/* With --timeout-idle: how long a send() of the writer may wait. */
-static void pair_limit_sends(struct server *server, int fd)
-{
-    uint64_t ns = server->options.timeout_ns[TIMEOUT_IDLE];
-    struct timeval limit = {.tv_sec = (time_t)(ns / NS_PER_S),
-                            .tv_usec = (suseconds_t)(ns % NS_PER_S / 1000)};
-    if (ns)
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-}
-
 /* The reader has given up on a client, which may be stuck in the writer, and
  * unlike that it has an answer left to give, such as 408: for a moment. */
 enum { LAST_ANSWER_MS = 100 };
@@ -240,7 +230,7 @@ static void pair_serve(struct server *server, const struct arrival *arrival)
         return;
     }
     stats_add(&server->stats->workers_started, 1);
-    pair_limit_sends(server, arrival->fd);
+    blocking_limit_waits(server, arrival->fd);
     struct conn *conn =
         conn_open(&worker, arrival->fd, &arrival->peer, pair_extra);
     if (conn) {
