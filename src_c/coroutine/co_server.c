@@ -121,7 +121,7 @@ bool co_deadline_passed(const struct conn *conn)
 
 /* A connection passes straight from hand to hand: were it free in between, the
  * client that gives it back would take it again before the other is resumed. */
-static void assign_redis(struct co_loop *loop)
+static void co_redis_assign(struct co_loop *loop)
 {
     struct redis_request *request;
     while ((request = redis_pool_assign(&loop->redis)))
@@ -133,11 +133,11 @@ void co_redis_queue(struct co_client *client)
     struct co_loop *loop = co_loop_of(&client->task);
     client->task.events &= (uint8_t)~TASK_TURN;
     redis_pool_queue(&loop->redis, &client->redis);
-    assign_redis(loop);
+    co_redis_assign(loop);
 }
 
 /* The task that waits for the client's connection to Redis, or NULL. */
-static struct task **redis_task(const struct co_client *client)
+static struct task **co_redis_task(const struct co_client *client)
 {
     struct co_loop *loop = co_loop_of(&client->task);
     return &loop->redis_tasks[client->redis.redis - loop->redis.conns];
@@ -147,22 +147,22 @@ bool co_redis_watch(struct co_client *client, bool out)
 {
     struct task *task = &client->task;
     task->events &= (uint8_t)~TASK_REDIS;
-    *redis_task(client) = task;
+    *co_redis_task(client) = task;
     return scheduler_watch_once(task->scheduler, client->redis.redis->fd, out,
-                                redis_task(client));
+                                co_redis_task(client));
 }
 
 /* An event that comes late is nobody's. */
 void co_redis_unwatch(struct co_client *client)
 {
-    *redis_task(client) = NULL;
+    *co_redis_task(client) = NULL;
 }
 
 void co_redis_release(struct co_client *client)
 {
     struct co_loop *loop = co_loop_of(&client->task);
     redis_pool_release(&loop->redis, &client->redis);
-    assign_redis(loop);
+    co_redis_assign(loop);
 }
 
 /* --- a round -------------------------------------------------------------- */

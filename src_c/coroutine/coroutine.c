@@ -65,82 +65,82 @@ static _Thread_local unsigned kept_count;
 static _Thread_local const void *scheduler_low;
 static _Thread_local size_t scheduler_bytes;
 
-static void enter(struct coroutine *coroutine)
+static void coroutine_enter(struct coroutine *coroutine)
 {
     void *shadow;
     __sanitizer_start_switch_fiber(
         &shadow, coroutine->low,
         (size_t)((char *)coroutine - coroutine->low));
-    switch_context(&scheduler, &coroutine->context);
+    context_switch(&scheduler, &coroutine->context);
     __sanitizer_finish_switch_fiber(shadow, NULL, NULL);
 }
 
-static void entered(struct coroutine *coroutine)
+static void coroutine_entered(struct coroutine *coroutine)
 {
     __sanitizer_finish_switch_fiber(coroutine->shadow, &scheduler_low,
                                     &scheduler_bytes);
 }
 
-static void leave(struct coroutine *coroutine)
+static void coroutine_leave(struct coroutine *coroutine)
 {
     __sanitizer_start_switch_fiber(
         coroutine->ended ? NULL : &coroutine->shadow, scheduler_low,
         scheduler_bytes);
-    switch_context(&coroutine->context, &scheduler);
+    context_switch(&coroutine->context, &scheduler);
 }
 
 #elif defined(__SANITIZE_THREAD__)
 
-static void enter(struct coroutine *coroutine)
+static void coroutine_enter(struct coroutine *coroutine)
 {
     void *ours = __tsan_get_current_fiber();
     if (!coroutine->shadow)
         coroutine->shadow = __tsan_create_fiber(0);
     __tsan_switch_to_fiber(coroutine->shadow, 0);
     coroutine->next = ours;        /* not in a list while it runs */
-    switch_context(&scheduler, &coroutine->context);
+    context_switch(&scheduler, &coroutine->context);
     if (coroutine->ended)
         __tsan_destroy_fiber(coroutine->shadow);
 }
 
-static void entered(struct coroutine *coroutine)
+static void coroutine_entered(struct coroutine *coroutine)
 {
     (void)coroutine;
 }
 
-static void leave(struct coroutine *coroutine)
+static void coroutine_leave(struct coroutine *coroutine)
 {
     __tsan_switch_to_fiber(coroutine->next, 0);
-    switch_context(&coroutine->context, &scheduler);
+    context_switch(&coroutine->context, &scheduler);
 }
 
 #else
 
-static void enter(struct coroutine *coroutine)
+static void coroutine_enter(struct coroutine *coroutine)
 {
-    switch_context(&scheduler, &coroutine->context);
+    context_switch(&scheduler, &coroutine->context);
 }
 
-static void entered(struct coroutine *coroutine)
+static void coroutine_entered(struct coroutine *coroutine)
 {
     (void)coroutine;
 }
 
-static void leave(struct coroutine *coroutine)
+static void coroutine_leave(struct coroutine *coroutine)
 {
-    switch_context(&coroutine->context, &scheduler);
+    context_switch(&coroutine->context, &scheduler);
 }
 
 #endif
 
 /* The first function on every stack. */
-static void begin(void)
+static void coroutine_begin(void)
 {
     struct coroutine *coroutine = running;
-    entered(coroutine);
+    coroutine_entered(coroutine);
     coroutine->work(coroutine->value);
     coroutine->ended = true;
-    leave(coroutine); /* for good */
+    coroutine_leave(coroutine); /* for good */
 }
 
 #ifndef MADV_GUARD_INSTALL
@@ -150,13 +150,13 @@ static void begin(void)
 /* A guard region is a mark in the page table, where a page without access is a
  * mapping of its own: stacks with such marks lie in one mapping, however many,
  * and a new one costs two thirds. Older kernels know no such advice. */
-static bool guard_page(char *low, size_t bytes)
+static bool stack_guard(char *low, size_t bytes)
 {
     return madvise(low, bytes, MADV_GUARD_INSTALL) == 0 ||
            mprotect(low, bytes, PROT_NONE) == 0;
 }
 
-static struct coroutine *map_stack(void)
+static struct coroutine *stack_map(void)
 {
     size_t guard = (size_t)sysconf(_SC_PAGESIZE);
     char *low = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
@@ -164,7 +164,7 @@ static struct coroutine *map_stack(void)
                      -1, 0);
     if (low == MAP_FAILED)
         return NULL;
-    if (!guard_page(low, guard)) {
+    if (!stack_guard(low, guard)) {
         munmap(low, STACK_BYTES);
         return NULL;
     }
@@ -177,7 +177,7 @@ static struct coroutine *map_stack(void)
 
 /* False at vm.max_map_count: what lies between two others leaves a gap, and so
  * two mappings where there was one. */
-static bool unmap_stack(struct coroutine *coroutine)
+static bool stack_unmap(struct coroutine *coroutine)
 {
     unsigned id = coroutine->valgrind_id;
     char *low = (char *)coroutine + sizeof *coroutine - STACK_BYTES;
@@ -187,19 +187,19 @@ static bool unmap_stack(struct coroutine *coroutine)
     return true;
 }
 
-static struct coroutine *take_stack(void)
+static struct coroutine *stack_take(void)
 {
     struct coroutine *coroutine = kept;
     if (!coroutine)
-        return map_stack();
+        return stack_map();
     kept = coroutine->next;
     kept_count--;
     return coroutine;
 }
 
-static void give_back_stack(struct coroutine *coroutine)
+static void stack_give_back(struct coroutine *coroutine)
 {
-    if (kept_count >= KEPT_MOST && unmap_stack(coroutine))
+    if (kept_count >= KEPT_MOST && stack_unmap(coroutine))
         return;
     coroutine->next = kept;
     kept = coroutine;
@@ -208,36 +208,37 @@ static void give_back_stack(struct coroutine *coroutine)
 
 struct coroutine *coroutine_new(void (*work)(void *value))
 {
-    struct coroutine *coroutine = take_stack();
+    struct coroutine *coroutine = stack_take();
     if (!coroutine)
         return NULL;
     coroutine->work = work;
     coroutine->ended = false;
     coroutine->shadow = NULL;
-    prepare(&coroutine->context, coroutine->low, (char *)coroutine, begin);
+    context_prepare(&coroutine->context, coroutine->low, (char *)coroutine,
+                    coroutine_begin);
     return coroutine;
 }
 
 void coroutine_drop(struct coroutine *coroutine)
 {
-    give_back_stack(coroutine);
+    stack_give_back(coroutine);
 }
 
 void coroutine_resume(struct coroutine *coroutine, void *value)
 {
     running = coroutine;
     coroutine->value = value;
-    enter(coroutine);
+    coroutine_enter(coroutine);
     running = NULL;
     if (coroutine->ended)
-        give_back_stack(coroutine);
+        stack_give_back(coroutine);
 }
 
 void *coroutine_yield(void)
 {
     struct coroutine *coroutine = running;
-    leave(coroutine);
-    entered(coroutine);
+    coroutine_leave(coroutine);
+    coroutine_entered(coroutine);
     return coroutine->value;
 }
 
@@ -246,7 +247,7 @@ void coroutine_trim(void)
     while (kept) {
         struct coroutine *coroutine = kept;
         kept = coroutine->next;
-        unmap_stack(coroutine);
+        stack_unmap(coroutine);
     }
     kept_count = 0;
 }

@@ -1,7 +1,7 @@
 /* coroutine_switch.h -- leaving one stack and going on with another.
  *
- *     prepare(&c, low, high, begin)   c will enter begin() on that stack
- *     switch_context(&ours, &c)       ours is where a later switch returns to
+ *     context_prepare(&c, low, high, f)  c will enter f() on that stack
+ *     context_switch(&ours, &c)          a later switch to ours returns here
  *
  * A switch looks like a call to the compiler, so only what a callee must keep
  * (System V: rbx, rbp, r12-r15; AAPCS64: x19-x30, d8-d15) has to be saved,
@@ -44,8 +44,8 @@ __asm__(".text\n"
         ".size coroutine_switch, . - coroutine_switch\n");
 
 /* As if begin() had been called, from nowhere, and had not started yet. */
-static void prepare(struct context *context, char *low, char *high,
-                    void (*begin)(void))
+static void context_prepare(struct context *context, char *low, char *high,
+                            void (*begin)(void))
 {
     (void)low;
     void **top = (void **)high;
@@ -56,7 +56,7 @@ static void prepare(struct context *context, char *low, char *high,
     context->top = top;
 }
 
-static void switch_context(struct context *from, const struct context *to)
+static void context_switch(struct context *from, const struct context *to)
 {
     coroutine_switch(&from->top, to->top);
 }
@@ -102,8 +102,8 @@ __asm__(".text\n"
         "    ret\n"
         ".size coroutine_switch, . - coroutine_switch\n");
 
-static void prepare(struct context *context, char *low, char *high,
-                    void (*begin)(void))
+static void context_prepare(struct context *context, char *low, char *high,
+                            void (*begin)(void))
 {
     (void)low;
     enum { X30 = 11, SAVED = 20 };
@@ -114,7 +114,7 @@ static void prepare(struct context *context, char *low, char *high,
     context->top = top;
 }
 
-static void switch_context(struct context *from, const struct context *to)
+static void context_switch(struct context *from, const struct context *to)
 {
     coroutine_switch(&from->top, to->top);
 }
@@ -127,8 +127,8 @@ struct context {
     ucontext_t state;
 };
 
-static void prepare(struct context *context, char *low, char *high,
-                    void (*begin)(void))
+static void context_prepare(struct context *context, char *low, char *high,
+                            void (*begin)(void))
 {
     getcontext(&context->state);
     context->state.uc_stack.ss_sp = low;
@@ -137,7 +137,7 @@ static void prepare(struct context *context, char *low, char *high,
     makecontext(&context->state, begin, 0);
 }
 
-static void switch_context(struct context *from, const struct context *to)
+static void context_switch(struct context *from, const struct context *to)
 {
     swapcontext(&from->state, &to->state);
 }

@@ -58,7 +58,6 @@ void task_wake(struct task *task)
     if (task->runnable)
         return;
     task->runnable = true;
-    list_leave(&task->queue); /* it may have waited in another one */
     list_append(&task->scheduler->runnable, &task->queue);
 }
 
@@ -111,7 +110,7 @@ bool scheduler_watch_once(struct scheduler *scheduler, int fd, bool out,
            epoll_ctl(scheduler->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-static void handle_event(const struct epoll_event *event)
+static void scheduler_handle_event(const struct epoll_event *event)
 {
     unsigned is = event->events;
     if (event->data.u64 & 1) {
@@ -129,7 +128,7 @@ static void handle_event(const struct epoll_event *event)
 
 /* --- a round -------------------------------------------------------------- */
 
-static int64_t timeout_ns(const struct scheduler *scheduler)
+static int64_t scheduler_timeout_ns(const struct scheduler *scheduler)
 {
     if (!list_empty(&scheduler->runnable))
         return 0;
@@ -145,11 +144,11 @@ void scheduler_wait(struct scheduler *scheduler)
 {
     struct epoll_event events[EVENTS];
     int n = epoll_wait_ns(scheduler->epoll_fd, events, EVENTS,
-                          timeout_ns(scheduler));
+                          scheduler_timeout_ns(scheduler));
     if (n < 0 && errno != EINTR)
         net_die("epoll_wait");
     for (int i = 0; i < n; i++)
-        handle_event(&events[i]);
+        scheduler_handle_event(&events[i]);
 }
 
 void scheduler_expire(struct scheduler *scheduler)

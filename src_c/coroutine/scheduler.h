@@ -37,7 +37,7 @@ struct task {
     void (*resume)(struct task *task);
     struct scheduler *scheduler;
     struct node open;           /* in scheduler->open, or ->ended */
-    struct node queue;          /* the run queue, one that it waits in, or none */
+    struct node queue;          /* the run queue, or none */
     struct timer timer;
     uint8_t events;             /* that came; whoever waited takes them back */
     uint8_t awaited;

@@ -1,4 +1,4 @@
-/* stackless.h -- functions that stop in the middle and go on there: protothreads.
+/* stackless.h -- functions that stop halfway and go on there: protothreads.
  *
  * The place where such a function stopped is a line number in its own struct;
  * calling it again jumps there, by a switch whose cases stand inside loops and

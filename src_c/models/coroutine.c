@@ -36,27 +36,27 @@ enum {
     SENDS_QUOTA = 8,          /* ... or sends, without a receive in between */
 };
 
-struct client {
+struct stackful_client {
     struct coroutine *coroutine;
     uint8_t calls, sends;     /* since it was resumed; since it received */
     struct co_client co;      /* last, with its conn and session */
 };
 
-struct acceptor {
+struct stackful_acceptor {
     struct task task;
     struct coroutine *coroutine;
 };
 
-static struct client *client_of(struct conn *conn)
+static struct stackful_client *stackful_client_of(struct conn *conn)
 {
-    return OWNER_OF(conn, struct client, co.conn);
+    return OWNER_OF(conn, struct stackful_client, co.conn);
 }
 
 /* --- waiting, seen from a coroutine -------------------------------------- */
 
 /* Switches away until one of the events comes, or until deadline_ns (0: none).
  * False when none came: too late, or all are to leave. */
-static bool await(struct task *task, unsigned events, uint64_t deadline_ns)
+static bool co_await(struct task *task, unsigned events, uint64_t deadline_ns)
 {
     if (!task_wait(task, events, deadline_ns))
         return false;
@@ -66,28 +66,28 @@ static bool await(struct task *task, unsigned events, uint64_t deadline_ns)
 }
 
 /* Lets all others who can go on do so first. */
-static void let_others(struct task *task)
+static void co_let_others(struct task *task)
 {
     task_wake(task);
     coroutine_yield();
 }
 
 /* To be called before each call that may go on for ever without waiting. */
-static void take_turns(struct client *client)
+static void co_take_turns(struct stackful_client *client)
 {
     if (client->calls++ >= CALLS_QUOTA)
-        let_others(&client->co.task);
+        co_let_others(&client->co.task);
 }
 
 /* --- the calls that blocking.c makes ------------------------------------- */
 
 static ssize_t co_receive(struct conn *conn, char *buffer, size_t size)
 {
-    struct client *client = client_of(conn);
-    take_turns(client);
+    struct stackful_client *client = stackful_client_of(conn);
+    co_take_turns(client);
     client->sends = 0;
     for (;;) {
-        if (!await(&client->co.task, TASK_IN, co_deadline_ns(conn))) {
+        if (!co_await(&client->co.task, TASK_IN, co_deadline_ns(conn))) {
             errno = EAGAIN; /* too late, or else as if the client had left */
             return co_deadline_passed(conn) ? -1 : 0;
         }
@@ -99,27 +99,27 @@ static ssize_t co_receive(struct conn *conn, char *buffer, size_t size)
 
 /* To be called before others are served: they use the buffer that an answer
  * may lie in, if it is an echo. False, with errno: memory is out. */
-static bool save_output(struct conn *conn)
+static bool co_save_output(struct conn *conn)
 {
     errno = ENOMEM;
     return conn_stash(conn);
 }
 
 /* Who receives in between ends its turn there, with nothing to copy aside. */
-static bool take_turns_sending(struct client *client)
+static bool co_take_turns_sending(struct stackful_client *client)
 {
     if (client->sends++ < SENDS_QUOTA)
         return true;
-    if (!save_output(&client->co.conn))
+    if (!co_save_output(&client->co.conn))
         return false;
-    let_others(&client->co.task);
+    co_let_others(&client->co.task);
     return true;
 }
 
 static ssize_t co_send(struct conn *conn)
 {
-    struct client *client = client_of(conn);
-    if (!take_turns_sending(client))
+    struct stackful_client *client = stackful_client_of(conn);
+    if (!co_take_turns_sending(client))
         return -1;
     for (;;) {
         struct span out = conn_unsent(conn);
@@ -127,9 +127,9 @@ static ssize_t co_send(struct conn *conn)
         if (n >= 0 || errno != EAGAIN)
             return n;
         client->co.task.events &= (uint8_t)~TASK_OUT;
-        if (!save_output(conn))
+        if (!co_save_output(conn))
             return -1;
-        if (!await(&client->co.task, TASK_OUT, co_deadline_ns(conn))) {
+        if (!co_await(&client->co.task, TASK_OUT, co_deadline_ns(conn))) {
             /* Not before: errno is the thread's, and others ran. */
             errno = co_deadline_passed(conn) ? EAGAIN : ECANCELED;
             return -1;
@@ -139,30 +139,30 @@ static ssize_t co_send(struct conn *conn)
 
 static void co_sleep_until(struct conn *conn, uint64_t ns)
 {
-    await(&client_of(conn)->co.task, 0, ns);
+    co_await(&stackful_client_of(conn)->co.task, 0, ns);
 }
 
-static bool await_redis(struct redis_request *request, int fd, bool out,
+static bool co_await_redis(struct redis_request *request, int fd, bool out,
                         uint64_t deadline_ns)
 {
     struct co_client *client = co_client_of(request->conn);
     (void)fd; /* that of request->redis */
     bool came = co_redis_watch(client, out) &&
-                await(&client->task, TASK_REDIS, deadline_ns);
+                co_await(&client->task, TASK_REDIS, deadline_ns);
     co_redis_unwatch(client);
     return came;
 }
 
 static enum want co_ask(struct conn *conn)
 {
-    struct client *client = client_of(conn);
+    struct stackful_client *client = stackful_client_of(conn);
     struct co_client *co = &client->co;
     struct redis_pool *pool = &co_loop_of(&co->task)->redis;
     uint64_t deadline_ns = clock_now_ns() + REDIS_TIMEOUT_NS;
-    take_turns(client);
+    co_take_turns(client);
     co_redis_queue(co);
-    if (await(&co->task, TASK_TURN, deadline_ns))
-        redis_request_converse(pool, &co->redis, await_redis, deadline_ns);
+    if (co_await(&co->task, TASK_TURN, deadline_ns))
+        redis_request_converse(pool, &co->redis, co_await_redis, deadline_ns);
     else
         redis_request_fail(pool, &co->redis, ETIMEDOUT);
     co_redis_release(co);
@@ -178,9 +178,9 @@ static const struct blocking_calls coroutine_calls = {
 
 /* --- the coroutines ------------------------------------------------------- */
 
-static void serve_client(void *value)
+static void co_serve_client(void *value)
 {
-    struct client *client = value;
+    struct stackful_client *client = value;
     struct conn *conn = &client->co.conn;
     if (co_client_watch(&client->co))
         blocking_converse(conn, co_loop_of(&client->co.task)->in, CONN_CHUNK,
@@ -191,17 +191,18 @@ static void serve_client(void *value)
 }
 
 /* The value is for the first time only, when the coroutine begins. */
-static void resume_client(struct task *task)
+static void co_resume_client(struct task *task)
 {
-    struct client *client = OWNER_OF(task, struct client, co.task);
+    struct stackful_client *client =
+        OWNER_OF(task, struct stackful_client, co.task);
     client->calls = client->sends = 0;
     coroutine_resume(client->coroutine, client);
 }
 
-static void add_client(struct co_loop *loop, int fd,
+static void co_add_client(struct co_loop *loop, int fd,
                        const struct sockaddr_in6 *peer)
 {
-    struct coroutine *coroutine = coroutine_new(serve_client);
+    struct coroutine *coroutine = coroutine_new(co_serve_client);
     if (!coroutine) {
         net_refuse(loop->worker.server, fd, REFUSED_MEMORY);
         return;
@@ -211,14 +212,14 @@ static void add_client(struct co_loop *loop, int fd,
         coroutine_drop(coroutine);
         return;
     }
-    struct client *client = client_of(conn);
+    struct stackful_client *client = stackful_client_of(conn);
     client->coroutine = coroutine;
-    co_client_start(loop, &client->co, resume_client);
+    co_client_start(loop, &client->co, co_resume_client);
 }
 
-static void accept_clients(void *value)
+static void co_accept_clients(void *value)
 {
-    struct acceptor *self = value;
+    struct stackful_acceptor *self = value;
     struct task *task = &self->task;
     struct co_loop *loop = co_loop_of(task);
     for (unsigned accepts = 1;; accepts++) {
@@ -227,33 +228,36 @@ static void accept_clients(void *value)
         if (fd == ACCEPT_STOPPED)
             break;
         if (fd >= 0)
-            add_client(loop, fd, &peer);
+            co_add_client(loop, fd, &peer);
         else
             task->events = 0;
         if (accepts % CALLS_QUOTA == 0)
-            let_others(task);
-        await(task, TASK_IN, 0);
+            co_let_others(task);
+        co_await(task, TASK_IN, 0);
     }
     co_accept_end(loop, task);
 }
 
-static void resume_acceptor(struct task *task)
+static void co_resume_acceptor(struct task *task)
 {
-    struct acceptor *self = OWNER_OF(task, struct acceptor, task);
+    struct stackful_acceptor *self =
+        OWNER_OF(task, struct stackful_acceptor, task);
     coroutine_resume(self->coroutine, self);
 }
 
 /* --- the loop ------------------------------------------------------------- */
 
-static int serve(struct co_loop *loop)
+static int co_serve(struct co_loop *loop)
 {
     struct scheduler *scheduler = &loop->scheduler;
-    struct acceptor acceptor = {.coroutine = coroutine_new(accept_clients)};
+    struct stackful_acceptor acceptor = {
+        .coroutine = coroutine_new(co_accept_clients),
+    };
     if (!acceptor.coroutine) {
         net_warn("mmap");
         return -1;
     }
-    if (!co_accept_start(loop, &acceptor.task, resume_acceptor))
+    if (!co_accept_start(loop, &acceptor.task, co_resume_acceptor))
         return -1;
     stats_add(&loop->worker.server->stats->workers_started, 1);
     while (!co_loop_done(loop)) {
@@ -268,10 +272,10 @@ static int serve(struct co_loop *loop)
 int coroutine_serve(struct server *server, unsigned index)
 {
     struct co_loop *loop =
-        co_loop_new(server, index, offsetof(struct client, co.conn));
+        co_loop_new(server, index, offsetof(struct stackful_client, co.conn));
     if (!loop)
         return -1;
-    int result = serve(loop);
+    int result = co_serve(loop);
     coroutine_trim();
     co_loop_free(loop);
     return result;

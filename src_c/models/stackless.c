@@ -34,7 +34,7 @@ enum {
 };
 
 /* All that outlives a wait. */
-struct client {
+struct stackless_client {
     uint64_t redis_end_ns;    /* when its request to Redis has to be done */
     uint16_t line;            /* where it stopped */
     uint8_t calls;            /* since it was resumed */
@@ -42,14 +42,14 @@ struct client {
     struct co_client co;      /* last, with its conn and session */
 };
 
-static struct client *client_of(struct task *task)
+static struct stackless_client *stackless_client_of(struct task *task)
 {
-    return OWNER_OF(task, struct client, co.task);
+    return OWNER_OF(task, struct stackless_client, co.task);
 }
 
 /* --- calls that never wait ------------------------------------------------ */
 
-static void receive(struct client *client)
+static void stackless_receive(struct stackless_client *client)
 {
     struct conn *conn = &client->co.conn;
     char *in = co_loop_of(&client->co.task)->in;
@@ -61,7 +61,7 @@ static void receive(struct client *client)
         conn_failed(conn, errno);
 }
 
-static void transmit(struct client *client)
+static void stackless_send(struct stackless_client *client)
 {
     struct conn *conn = &client->co.conn;
     struct span out = conn_unsent(conn);
@@ -76,21 +76,21 @@ static void transmit(struct client *client)
 
 /* To be called before others are served: they use the buffer that an answer
  * may lie in, if it is an echo. */
-static void save_output(struct client *client)
+static void stackless_save_output(struct stackless_client *client)
 {
     if (!conn_stash(&client->co.conn))
         conn_failed(&client->co.conn, ENOMEM);
 }
 
 /* Rather before a receive: there is nothing to send that would be copied. */
-static bool has_had_its_turn(struct client *client)
+static bool stackless_quota_spent(struct stackless_client *client)
 {
     bool receives = client->co.conn.want == WANT_READ;
     return client->calls++ >= CALLS_QUOTA + (receives ? 0 : SENDS_QUOTA);
 }
 
 /* The socket did not get ready: too late, or all are to leave. */
-static void give_up(struct conn *conn)
+static void stackless_give_up(struct conn *conn)
 {
     if (co_deadline_passed(conn))
         conn_timed_out(conn);
@@ -103,9 +103,9 @@ static void give_up(struct conn *conn)
 /* --- the tasks ------------------------------------------------------------ */
 
 /* A chain of ifs where a switch would be: this is inside of one already. */
-static void serve_client(struct task *task)
+static void stackless_serve_client(struct task *task)
 {
-    struct client *client = client_of(task);
+    struct stackless_client *client = stackless_client_of(task);
     struct co_client *co = &client->co;
     struct conn *conn = &co->conn;
     struct redis_pool *redis = &co_loop_of(task)->redis;
@@ -117,23 +117,23 @@ static void serve_client(struct task *task)
     if (!co_client_watch(co))
         conn_failed(conn, errno);
     while (conn->want != WANT_CLOSE) {
-        if (has_had_its_turn(client)) {
-            save_output(client);
+        if (stackless_quota_spent(client)) {
+            stackless_save_output(client);
             task_wake(task);
             STACKLESS_YIELD(line);
         } else if (conn->want == WANT_READ) {
             STACKLESS_AWAIT(line, task, TASK_IN, co_deadline_ns(conn), came);
             if (came)
-                receive(client);
+                stackless_receive(client);
             else
-                give_up(conn);
+                stackless_give_up(conn);
         } else if (conn->want == WANT_WRITE && task->events & TASK_OUT) {
-            transmit(client);
+            stackless_send(client);
         } else if (conn->want == WANT_WRITE) {
-            save_output(client);
+            stackless_save_output(client);
             STACKLESS_AWAIT(line, task, TASK_OUT, co_deadline_ns(conn), came);
             if (!came)
-                give_up(conn);
+                stackless_give_up(conn);
         } else if (conn->want == WANT_SLEEP) {
             STACKLESS_AWAIT(line, task, 0, conn->wake_ns, came);
             conn_woken(conn);
@@ -164,7 +164,7 @@ static void serve_client(struct task *task)
 }
 
 /* It has no place to remember: it begins anew each time. */
-static void accept_clients(struct task *task)
+static void stackless_accept_clients(struct task *task)
 {
     struct co_loop *loop = co_loop_of(task);
     for (int i = 0; i < ACCEPTS_QUOTA; i++) {
@@ -176,7 +176,7 @@ static void accept_clients(struct task *task)
             break;
         struct conn *conn = conn_open(&loop->worker, fd, &peer, loop->extra);
         if (conn)
-            co_client_start(loop, co_client_of(conn), serve_client);
+            co_client_start(loop, co_client_of(conn), stackless_serve_client);
     }
     task->events = 0; /* the level is told again */
     task->awaited = TASK_IN;
@@ -186,10 +186,11 @@ static void accept_clients(struct task *task)
 
 static int stackless_run(struct server *server)
 {
-    struct co_loop *loop = co_loop_new(server, server->process,
-                                       offsetof(struct client, co.conn));
+    const size_t extra = offsetof(struct stackless_client, co.conn);
+    struct co_loop *loop = co_loop_new(server, server->process, extra);
     struct task acceptor = {0};
-    bool ready = loop && co_accept_start(loop, &acceptor, accept_clients);
+    bool ready =
+        loop && co_accept_start(loop, &acceptor, stackless_accept_clients);
     if (ready)
         stats_add(&server->stats->workers_started, 1);
     while (ready && !co_loop_done(loop)) {
