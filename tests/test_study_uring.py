@@ -74,6 +74,8 @@ def test_models_are_chosen_by_what_they_are():
         {"name": "poll", "family": "readiness", "available": True},
         {"name": "uring", "family": "completion", "available": True},
         {"name": "next", "family": "completion", "available": False},
+        {"name": "rings", "family": "completion", "available": True}
+        | {"workers": "fixed"},
     ]
     models = [schema.Model(label="", **row) for row in rows]
     assert ur.that_suit(models) == ["epoll", "uring"]

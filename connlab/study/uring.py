@@ -45,7 +45,7 @@ _KINDS = {RATE: "rps", COST: "cpu"}
 
 
 def that_suit(models: Sequence[Any]) -> list[str]:
-    """Return the names of all completion models, and of the epoll loops of one thread.
+    """Return the names of the completion models and epoll loops of one thread.
 
     Parameters
     ----------
@@ -56,6 +56,7 @@ def that_suit(models: Sequence[Any]) -> list[str]:
         m.name
         for m in models
         if m.available
+        and m.workers != "fixed"
         and (m.family == "completion" or m.name in (BASELINE, "epoll-et"))
     ]
 

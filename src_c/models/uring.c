@@ -25,7 +25,6 @@
 #ifdef HAVE_URING
 
 #include "uring.h"
-#include "uring/uring_loop.h"
 
 void uring_serve(struct uring_loop *loop)
 {

@@ -3,9 +3,13 @@
 #ifndef MODELS_URING_H
 #define MODELS_URING_H
 
-struct uring_loop;
+#include "uring/uring_loop.h"
+
+#ifdef HAVE_URING
 
 /* Serves until a stop is requested and all clients are done. */
 void uring_serve(struct uring_loop *loop);
+
+#endif
 
 #endif

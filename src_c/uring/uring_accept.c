@@ -3,6 +3,7 @@
 
 #ifdef HAVE_URING
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -46,7 +47,8 @@ int uring_accepted(struct uring_listener *listener,
                    const struct io_uring_cqe *cqe, struct sockaddr_in6 *peer)
 {
     if (cqe->res < 0) {
-        uring_accept_poll(listener);
+        if (cqe->res != -ECANCELED)
+            uring_accept_poll(listener);
         return ACCEPT_NONE;
     }
     if (!(cqe->flags & IORING_CQE_F_MORE))

@@ -215,13 +215,20 @@ bool uring_loop_open(struct uring_loop *loop)
     return false;
 }
 
-void uring_loop_close(struct uring_loop *loop)
+static void loop_close(struct uring_loop *loop)
 {
     redis_pool_close_all(&loop->redis.async.pool);
     io_uring_queue_exit(&loop->ring);
     uring_clients_abandon(loop);
     uring_buffers_close(&loop->small);
     uring_buffers_close(&loop->large);
+}
+
+bool uring_loop_reopen(struct uring_loop *loop)
+{
+    bool again = loop->lost && !loop_ending(loop);
+    loop_close(loop);
+    return again && uring_loop_open(loop);
 }
 
 int uring_run(struct server *server, unsigned index,
@@ -231,12 +238,8 @@ int uring_run(struct server *server, unsigned index,
     bool opened = loop && uring_loop_open(loop);
     if (opened)
         stats_add(&server->stats->workers_started, 1);
-    for (bool open = opened; open;) {
+    for (bool open = opened; open; open = uring_loop_reopen(loop))
         serve(loop);
-        bool again = loop->lost && !loop_ending(loop);
-        uring_loop_close(loop);
-        open = again && uring_loop_open(loop);
-    }
     if (loop)
         uring_loop_free(loop);
     return opened ? 0 : -1;

@@ -126,12 +126,15 @@ struct uring_loop *uring_loop_new(struct server *server, unsigned index);
 void uring_loop_free(struct uring_loop *loop);
 
 /* Opens the ring, which only the calling thread will use, and arms what brings
- * clients. Returns false after net_warn(). Closing it closes all clients. */
+ * clients. Returns false after net_warn(). */
 bool uring_loop_open(struct uring_loop *loop);
-void uring_loop_close(struct uring_loop *loop);
 
-/* Has `serve`, which is a model's loop, serve to the end, with a new ring each
- * time that one has lost completions. Returns what a model's run() does. */
+/* Closes the ring and what clients there are; and opens another one if it was
+ * because of lost completions. Returns whether there is one. */
+bool uring_loop_reopen(struct uring_loop *loop);
+
+/* All of these in turn, with `serve` for a model's loop. Returns what a model's
+ * run() does. */
 int uring_run(struct server *server, unsigned index,
               void (*serve)(struct uring_loop *));
 

@@ -36,6 +36,8 @@ UNTHREADED = ("processes",)
 DEAF = ("coroutine",)
 #: what the names of ``build/lessons`` begin with
 LESSON = "lessons/"
+#: models whose connections are accepted by a ring, where no library can interfere
+ACCEPTED_IN_KERNEL = ("uring", "uring-workers", "uring-handover")
 PATIENCE_S = 20.0 if SANITIZED else 10.0
 #: what a bound on time is stretched by: a sanitizer looks at every access to memory
 SLOWER = 3 if SANITIZED else 1

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.harness import (
+    ACCEPTED_IN_KERNEL,
     NOBODY,
     PATIENCE_S,
     SANITIZED,
@@ -76,8 +77,10 @@ def full_table(tmp_path_factory) -> Path:
 
 
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer wants to be loaded first")
-# uring accepts inside the kernel, where no library can stand between.
-@pytest.mark.parametrize("model", [n for n in DESCRIPTORS if n != "uring"])
+# Rings accept inside the kernel, where no library can stand between.
+@pytest.mark.parametrize(
+    "model", [n for n in DESCRIPTORS if n not in ACCEPTED_IN_KERNEL]
+)
 def test_with_the_machines_table_full_it_refuses_and_goes_on(model, full_table):
     flags = ["--workers", 64] if entry(model)["holds"] == "workers" else []
     with serving(model, *flags, preexec=preload(full_table)) as server:

@@ -12,6 +12,7 @@ import pytest
 import upstreams
 
 from tests.conformance.harness import (
+    ACCEPTED_IN_KERNEL,
     SANITIZED,
     SERVER,
     SLOWER,
@@ -58,8 +59,8 @@ def stopped_in(server: Server) -> float:
 
 @unsanitized
 @pytest.mark.serial
-# uring accepts inside the kernel, where no library can stand between.
-@pytest.mark.parametrize("model", [name for name in names() if name != "uring"])
+# Rings accept inside the kernel, where no library can stand between.
+@pytest.mark.parametrize("model", [n for n in names() if n not in ACCEPTED_IN_KERNEL])
 def test_no_memory_for_a_while_is_counted_and_sat_out(model, faults):
     with serving(model, preexec=faults(SHORTAGE_MS=500)) as server:
         with server.connect() as sock:
@@ -76,7 +77,7 @@ def test_no_memory_for_a_while_is_counted_and_sat_out(model, faults):
 
 @unsanitized
 @pytest.mark.serial
-@pytest.mark.parametrize("model", [name for name in names() if name != "uring"])
+@pytest.mark.parametrize("model", [n for n in names() if n not in ACCEPTED_IN_KERNEL])
 def test_no_memory_does_not_hold_up_the_stop(model, faults):
     preexec = faults(SHORTAGE_MS=60_000)
     with serving(model, preexec=preexec) as server, server.connect():
@@ -240,6 +241,11 @@ def answers(sock) -> bool:
         return False
 
 
+def serves(server: Server) -> bool:
+    with server.connect(timeout=2) as late:
+        return answers(late)
+
+
 @unsanitized
 @pytest.mark.serial
 @pytest.mark.parametrize("model", names(family="completion"))
@@ -257,8 +263,7 @@ def test_lost_completions_end_no_server(model, wait, uring_faults):
             sock = server.connect(timeout=2)
             socks.append(sock)
             answers(sock)
-        with server.connect() as late:
-            assert echoes(late)
+        assert eventually(lambda: serves(server))
         for sock in socks:
             sock.close()
         assert eventually(lambda: server.descriptors() <= before + 1)
