@@ -29,7 +29,7 @@ enum { MAX_THREADS = 64, MAX_PROCESSES = 64, DESCRIPTORS_PER_THREAD = 4 };
 
 static struct shared *shared;                /* for the signal handler */
 
-/* The threads see it within one look away, 20 ms. */
+/* The threads look at it at least every 20 ms. */
 static void on_signal(int signal)
 {
     (void)signal;
@@ -111,7 +111,7 @@ static bool run_processes(const struct plan *plan)
     return well;
 }
 
-/* What more processes would do about it. */
+/* How many processes would have room for them. */
 static void say_remedy(uint64_t connections, uint64_t room)
 {
     uint64_t need = room ? (connections + room - 1) / room : 0;

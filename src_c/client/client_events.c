@@ -25,6 +25,7 @@ static void wake_at(struct client_thread *t, struct user *u, uint64_t due_ns)
 
 /* --- beginning a request ------------------------------------------------ */
 
+/* The request leaves: now in flight, and the engine's to send. */
 static void depart(struct client_thread *t, struct user *u)
 {
     struct thread_target *target = thread_target(t, u);
@@ -56,6 +57,8 @@ static bool is_reached(uint64_t limit, uint64_t count)
     return limit && count >= limit;
 }
 
+/* Makes the next request of a user that is connected. The last one of its
+ * connection says so to the server (http: Connection: close). */
 static void ask(struct client_thread *t, struct user *u, uint64_t intended_ns,
                 uint64_t now_ns)
 {
@@ -127,6 +130,8 @@ void thread_wake(struct client_thread *t, struct user *u)
 
 /* --- ending one --------------------------------------------------------- */
 
+/* Closes the connection, whatever its state. For good: the user leaves the list
+ * of live users, where the last entry moves to its index. */
 static void hang_up(struct client_thread *t, struct user *u, bool for_good)
 {
     struct thread_target *target = thread_target(t, u);
@@ -174,6 +179,8 @@ static void next(struct client_thread *t, struct user *u, uint64_t now_ns)
         thread_begin(t, u, now_ns, now_ns);
 }
 
+/* One answer is complete. A thread that handles events in batches makes answers
+ * wait for it: that is its lag, counted from when the engine's wait ended. */
 static void answered(struct client_thread *t, struct user *u, uint64_t now_ns)
 {
     struct thread_target *target = thread_target(t, u);
@@ -185,8 +192,8 @@ static void answered(struct client_thread *t, struct user *u, uint64_t now_ns)
     next(t, u, now_ns);
 }
 
-/* Where users reconnect anyway, a failure costs a request, not the user; but
- * somebody who fails ten times in a row, ever more slowly, gives up. */
+/* Where users reconnect anyway, a failure costs a request, not the user: it
+ * retries with exponential backoff, 1 ms to 0.5 s, ten times in a row. */
 static bool comes_back(struct client_thread *t, const struct user *u)
 {
     struct thread_target *target = thread_target(t, u);
@@ -220,6 +227,8 @@ void thread_fail(struct client_thread *t, struct user *u, enum failure kind)
         wake_at(t, u, now + (FIRST_PAUSE_NS << u->failures++));
 }
 
+/* A target that left requests unanswered: they fail as timeouts, and every
+ * connection to it is closed, so that no late answer costs another target. */
 void thread_give_up(struct client_thread *t, struct thread_target *target)
 {
     target->given_up = true;
@@ -235,6 +244,8 @@ void thread_give_up(struct client_thread *t, struct thread_target *target)
 
 /* --- what engines report ------------------------------------------------ */
 
+/* ECONNREFUSED: nobody listens. EMFILE, EADDRNOTAVAIL: limits of this machine,
+ * descriptors and ephemeral ports, and none of the server's doing. */
 static enum failure connect_failure(int error)
 {
     switch (error) {

@@ -1,4 +1,4 @@
-/* client_phases.c -- where a run stands, and what ends each phase.
+/* client_phases.c -- the state machine of a run, and what ends each phase.
  *
  *     connecting ─▶ waiting ─▶ loading ─▶ draining ─▶ over
  *                           asking once, warm-up, window
@@ -93,8 +93,9 @@ static void rest_all(struct client_thread *t)
     t->current = &t->targets[0];
 }
 
-/* Everybody asks once and rests. A server that still starts a thread for each
- * client could not while the others press on, and they would have it alone. */
+/* --settle: each user asks once and rests. A server that still starts a thread
+ * for each client could not do so while others press on, who would have it
+ * alone. */
 static void await_first_answers(struct client_thread *t, uint64_t now_ns)
 {
     uint64_t patience = clock_seconds_ns(t->plan->settle_s);
@@ -108,7 +109,7 @@ static void await_first_answers(struct client_thread *t, uint64_t now_ns)
     }
 }
 
-/* Greeted, all go on, and then the warm-up begins. */
+/* All were answered once: all go on, and then the warm-up begins. */
 static void settle(struct client_thread *t, uint64_t now_ns)
 {
     bool begun = t->current->next_start == t->current->count;
@@ -128,6 +129,7 @@ static void settle(struct client_thread *t, uint64_t now_ns)
 
 /* --- the load ends ------------------------------------------------------- */
 
+/* CPU time of the window, apart from that of connecting and warming up. */
 void thread_measure(struct client_thread *t, bool on)
 {
     if (on == t->measuring)
@@ -152,6 +154,8 @@ void thread_end(struct client_thread *t, enum stop_reason why)
     t->phase = PHASE_OVER;
 }
 
+/* Arrivals that fall before the end are made even when it has passed meanwhile:
+ * the schedule says what was due, not the clock. */
 bool thread_has_arrivals(const struct client_thread *t)
 {
     const struct thread_target *target = t->current;

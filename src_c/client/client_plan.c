@@ -545,7 +545,7 @@ static void check_ranges(const struct plan *plan, char *const given[])
     check_sources(plan, value_of(given, "--sources"));
 }
 
-/* What was not said and depends on what was. */
+/* Defaults that depend on other flags. */
 static void fill_in(struct plan *plan)
 {
     if (plan->duration_s < 0)

@@ -134,8 +134,8 @@ static void json_real_or_null(const char *name, double x)
         printf(",\"%s\":null", name);
 }
 
-/* Whoever was never answered waits longer than all who were: null where the
- * rank lies beyond the answered share. Moments are of what was answered. */
+/* A request that was never answered took longer than all that were: null where
+ * the rank lies beyond the answered share. Moments are of what was answered. */
 static void json_quantile(const char *name, const struct hist *h, double q,
                           uint64_t unanswered)
 {
@@ -320,7 +320,7 @@ static const char *stop_name(enum stop_reason stop)
     return stops[stop];
 }
 
-/* What slices add to a target's object. */
+/* An object that only slices add. */
 static void json_slices(const struct plan *plan, const struct shared *shared,
                         unsigned target)
 {

@@ -95,6 +95,7 @@ void rounds_close(struct rounds *r)
 
 /* --- who is left -------------------------------------------------------- */
 
+/* Tells a server that died from one that was never there. */
 static bool was_established(const struct rounds *r, unsigned target)
 {
     for (uint64_t i = 0; i < r->plan->connections; i++)
@@ -154,6 +155,7 @@ static void end_round(struct rounds *r, uint64_t now_ns)
     flush_rows(r);
 }
 
+/* Counting begins with a whole round, after as many as the warm-up needs. */
 static void begin_round(struct rounds *r, uint64_t now_ns)
 {
     uint64_t warmup_ns = clock_seconds_ns(r->plan->warmup_s);
@@ -182,6 +184,8 @@ static bool find_next(struct rounds *r)
     return r->position < r->plan->target_count;
 }
 
+/* Clocks are read last, and drained is reset before the number makes the slice
+ * known: the threads look at nothing but the number until then. */
 static void announce(struct rounds *r)
 {
     struct slice *slice = &r->shared->slice;
@@ -271,6 +275,7 @@ static struct slice_sum sum_up(struct rounds *r, uint64_t now_ns)
     return sum;
 }
 
+/* Totals are sums of the rows; those of the warm-up are kept apart. */
 static void add_to_sums(struct rounds *r, const struct slice_sum *sum)
 {
     struct target_sums *sums = &r->shared->sums[r->shared->slice.target];
@@ -318,6 +323,7 @@ static void print_row(struct rounds *r, const struct slice_sum *sum)
             parts->errors, ended_name(r->shared->sums[target].ended));
 }
 
+/* All are at rest. */
 static void end_slice(struct rounds *r)
 {
     struct slice_sum sum = sum_up(r, clock_now_ns());

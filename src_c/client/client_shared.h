@@ -22,7 +22,7 @@ enum stop_reason {
 /* How a run is cut short: by a signal, or by the loss of a process. */
 enum { INTERRUPT_SOON = 1, INTERRUPT_NOW };
 
-/* What one thread did in a slice. */
+/* One thread's part in a slice. */
 struct slice_part {
     uint64_t lead_in_requests;             /* answered before it was over */
     uint64_t requests, bytes;              /* answered, received after it */

@@ -23,7 +23,9 @@ static uint64_t count_failures(const struct record *r)
     return sum;
 }
 
-/* What the thread's counters say now. */
+/* Counters of the thread for this target, as they stand: a slice is the
+ * difference of two such readings. getrusage(RUSAGE_THREAD) says how CPU time
+ * divides into user and system; their sum is known better by its clock. */
 static struct slice_part take_part(const struct client_thread *t)
 {
     const struct record *r = t->current->record;
@@ -38,7 +40,7 @@ static struct slice_part take_part(const struct client_thread *t)
         .system_ns = clock_timeval_ns(usage.ru_stime)};
 }
 
-/* Those that have ended, where another thread saw it first. */
+/* Leaves targets that have ended, where another thread saw it first. */
 static void give_up_ended(struct client_thread *t)
 {
     for (unsigned i = 0; i < t->plan->target_count; i++)
@@ -46,6 +48,11 @@ static void give_up_ended(struct client_thread *t)
             thread_give_up(t, &t->targets[i]);
 }
 
+/* The slice begins. Times of arrivals and wakeups are shifted by the rest that
+ * the target just had, and in its slice k it meets those between k and k + 1
+ * slices: so every target meets the same schedule. The window opens after the
+ * lead-in, and stays open until the last answer. Without think times all users
+ * ask at once, as at the beginning of a run. */
 static void join(struct client_thread *t)
 {
     give_up_ended(t);
@@ -70,6 +77,7 @@ static void join(struct client_thread *t)
     t->before = take_part(t);
 }
 
+/* No request is in flight, and none waits for a connection. */
 static bool is_at_rest(const struct client_thread *t)
 {
     return t->current->in_flight == 0 && t->connecting == 0;
@@ -139,6 +147,9 @@ static void lead(struct client_thread *t, uint64_t now_ns)
         check_lost(t, now_ns);
 }
 
+/* Called in every pass of the loop. The number of the slice is written last and
+ * read first (sequentially consistent): all else in shared->slice belongs to
+ * it. */
 void thread_take_turns(struct client_thread *t, uint64_t now_ns)
 {
     struct slice *slice = &t->shared->slice;

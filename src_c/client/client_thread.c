@@ -51,7 +51,7 @@ static void open_engine(struct client_thread *t)
         t->targets[i].record->engine = t->kind->name;
 }
 
-/* The users of target number i, behind those of the targets before. */
+/* The users of target number i; they lie behind those of targets before it. */
 static void make_users(struct client_thread *t, unsigned i)
 {
     const struct plan *plan = t->plan;
@@ -169,7 +169,8 @@ static bool may_start(const struct client_thread *t)
            && t->current->next_start < t->current->count;
 }
 
-/* Who pauses after a failure, or thinks, is woken. */
+/* Starts users that have nothing pending: a user that thinks, or pauses after a
+ * failure (exponential backoff), has a wakeup of its own. */
 static void start_some(struct client_thread *t, uint64_t now_ns)
 {
     struct thread_target *target = t->current;
@@ -183,7 +184,11 @@ static void start_some(struct client_thread *t, uint64_t now_ns)
     }
 }
 
-/* Poisson arrivals fall on a random user, paced ones on each in turn. */
+/* Open loop: requests become due by the schedule alone. One that finds its user
+ * busy joins that user's backlog and keeps its due time, from which the
+ * response time counts; else a slow server would thin out its own load
+ * (coordinated omission). Poisson arrivals fall on a random user, paced ones on
+ * each in turn. */
 static void take_arrivals(struct client_thread *t)
 {
     struct thread_target *target = t->current;
@@ -210,6 +215,8 @@ static uint64_t wakeup_due_ns(const struct thread_target *target)
     return due == UINT64_MAX ? due : due + target->shift_ns;
 }
 
+/* Wakeups that were overtaken (the user hung up, or was given a later one) stay
+ * in the heap and are recognised by their time. */
 static void wake_some(struct client_thread *t, uint64_t now_ns)
 {
     struct thread_target *target = t->current;
@@ -221,6 +228,8 @@ static void wake_some(struct client_thread *t, uint64_t now_ns)
     }
 }
 
+/* A connection that takes longer than --timeout to answer, or than
+ * --connect-timeout to open, is given up. */
 static void check_timeout(struct client_thread *t, struct user *u,
                           uint64_t now_ns)
 {
@@ -340,7 +349,8 @@ static void loop_once(struct client_thread *t)
 
 /* --- the end ------------------------------------------------------------ */
 
-/* Who still waits has waited at least so long. */
+/* A request without an answer at the end has waited at least so long: left out,
+ * the longest waits would be the ones nobody sees. */
 static void count_waits(struct client_thread *t, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < t->count; i++) {

@@ -1,4 +1,9 @@
-/* connect.c -- see connect.h. */
+/* connect.c -- see connect.h.
+ *
+ * Sockets are non-blocking, without Nagle's delay (TCP_NODELAY), and closed on
+ * exec. connect(2) on loopback has its answer at once; elsewhere it says
+ * EINPROGRESS, and EPOLLOUT or POLLOUT tells when it is done.
+ */
 #include "connect.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,7 @@
-/* pace.c -- see pace.h. */
+/* pace.c -- see pace.h.
+ *
+ * Times are kept in doubles relative to the start: exact to 1 ns for 100 days.
+ */
 #include "pace.h"
 
 #include "common/clock.h"

@@ -1,4 +1,9 @@
-/* record.c -- see record.h. */
+/* record.c -- see record.h.
+ *
+ * The window is [from_ns, to_ns). With slices it opens anew in each, after the
+ * lead-in, and closes with the last answer; outside of slices from_ns is
+ * UINT64_MAX.
+ */
 #include "record.h"
 
 #include "common/clock.h"
@@ -31,6 +36,8 @@ void record_begin(struct record *r, uint64_t start_ns, uint64_t from_ns,
     r->to_ns = to_ns;
 }
 
+/* One comparison of times per event: nothing is switched on or off when the
+ * window opens, so no thread can be late for it. */
 static bool in_window(const struct record *r, uint64_t ns)
 {
     return ns >= r->from_ns && ns < r->to_ns;
