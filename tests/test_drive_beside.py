@@ -85,7 +85,7 @@ def test_a_set_has_only_so_many_connections():
 
 @pytest.mark.parametrize("name", ["connections", "size", "duration", "cores"])
 def test_only_settings_of_the_server_stand_beside_each_other(name):
-    with pytest.raises(ValueError, match=f"beside: '{name}'; allowed: model"):
+    with pytest.raises(ValueError, match=f"beside: '{name}'; allowed: arm, model"):
         works.prepare("s", run="r", factors={"model": ["epoll"]}, beside=name)
 
 

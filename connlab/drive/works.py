@@ -145,15 +145,19 @@ def prepare(
     )
 
 
+#: what servers of one set may differ in: all that their client does not see
+_OWN = (
+    "arm",
+    *(name for name, (to, _flag) in flags.FLAGS.items() if to == (flags.SERVER,)),
+)
+
+
 def _check_beside(names: Sequence[str]) -> None:
     """Raise ValueError for a factor that servers of one set cannot differ in."""
     flags.check_names(names)
     for name in names:
-        if flags.FLAGS[name][0] != (flags.SERVER,):
-            allowed = [
-                n for n, (to, _flag) in flags.FLAGS.items() if to == (flags.SERVER,)
-            ]
-            raise ValueError(f"beside: {name!r}; allowed: {', '.join(allowed)}")
+        if name not in _OWN:
+            raise ValueError(f"beside: {name!r}; allowed: {', '.join(_OWN)}")
 
 
 def _asked(factors: Mapping | Sequence[Mapping]) -> dict | list[dict]:

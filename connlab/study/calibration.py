@@ -20,8 +20,8 @@ from typing import Any
 import pandas as pd
 
 from connlab import schema
-from connlab.study.cells import pair
-from connlab.study.comparing import MARGIN, ratio_of_means
+from connlab.study.cells import compare_trials, pair
+from connlab.study.comparing import MARGIN
 from connlab.study.frames import but_for_client
 from connlab.study.interval import (
     LEVEL,
@@ -233,8 +233,7 @@ def aa(
     metric : str
         What is compared.
     """
-    y, x, paired = pair(a, b, metric)
-    ratio = ratio_of_means(y, x, paired=paired, level=level)
+    ratio = compare_trials(a, b, metric, level=level).ratio
     holds = ratio.contains(1.0)
     narrow = ratio.lo > 1 / (1 + margin) and ratio.hi < 1 + margin
     text = "the ratio of a server to itself holds 1"

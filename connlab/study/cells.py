@@ -244,7 +244,6 @@ def compare_cells(
     list of Compared
         Without pairs of which one has no usable trial at all.
     """
-    better = metric_of(metric).better
     good = speaking(frame, metric, [by, *within])
     groups = good.groupby(list(within), dropna=False) if within else [((), good)]
     found = []
@@ -255,7 +254,7 @@ def compare_cells(
         if base is None:
             continue
         for name, arm in arms.items():
-            words = _compare_arms(arm, base, metric, better, margin, level)
+            words = _compare_arms(arm, base, metric, margin, level)
             found.append(Compared(str(name), baseline, where, metric, words))
     return _as_family(found) if family else found
 
@@ -264,13 +263,29 @@ _STANDS = {(True, False): "faster than", (False, True): "slower than"}
 """Whose client was the bottleneck (arm, baseline) -> the word that still stands."""
 
 
-def _compare_arms(arm, base, metric, better, margin, level) -> Comparison:
+def compare_trials(
+    arm: pd.DataFrame,
+    base: pd.DataFrame,
+    metric: str,
+    *,
+    margin: float = MARGIN,
+    level: float = LEVEL,
+) -> Comparison:
+    """Compare the trials of two cells: the one effect that is printed of the pair.
+
+    Round by round where both took turns under one client, else by blocks, else as
+    independent trials.
+    """
+    better = metric_of(metric).better
     logs = of_trials(arm, base, metric)
-    if logs is None:
-        y, x, paired = pair(arm, base, metric)
-        found = compare(y, x, better=better, paired=paired, margin=margin, level=level)
-    else:
-        found = compare_logs(logs, better=better, margin=margin, level=level)
+    if logs is not None and len(logs):
+        return compare_logs(logs, better=better, margin=margin, level=level)
+    y, x, paired = pair(arm, base, metric)
+    return compare(y, x, better=better, paired=paired, margin=margin, level=level)
+
+
+def _compare_arms(arm, base, metric, margin, level) -> Comparison:
+    found = compare_trials(arm, base, metric, margin=margin, level=level)
     if not client_matters(metric):
         return found
     bound = tuple(mostly_client_bound(side) for side in (arm, base))
@@ -290,9 +305,12 @@ def pair(arm: pd.DataFrame, base: pd.DataFrame, metric: str):
     -------
     y, x : ndarray
     paired : bool
-        False when fewer than two blocks hold both; then all trials are returned.
+        False when fewer than two blocks hold both, or one of them several trials of a
+        cell; then all trials are returned.
     """
     keys = ["block", "repeat"]
+    if any(side.duplicated(keys).any() for side in (arm, base)):
+        return arm[metric].to_numpy(), base[metric].to_numpy(), False
     both = arm[[*keys, metric]].merge(base[[*keys, metric]], on=keys)
     if len(both) >= 2:
         return both[f"{metric}_x"].to_numpy(), both[f"{metric}_y"].to_numpy(), True

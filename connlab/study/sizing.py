@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from connlab.study.cells import pair
-from connlab.study.comparing import ratio_of_means
+from connlab.study.cells import compare_trials
 from connlab.study.frames import usable
 from connlab.study.interval import Interval, t_interval
 from connlab.study.queueing import best_pool
@@ -133,5 +132,4 @@ def _predicted(rows: pd.DataFrame) -> float:
 def _against(good: pd.DataFrame, along: str, size: int, best: int) -> Interval:
     """Return the throughput of one size over that of the best."""
     arm, base = (good[good[along] == n] for n in (size, best))
-    y, x, paired = pair(arm, base, RATE)
-    return ratio_of_means(y, x, paired=paired)
+    return compare_trials(arm, base, RATE).ratio

@@ -22,8 +22,7 @@ import pandas as pd
 from connlab.schema import CLIENT_QUEUE, CORES_APART
 from connlab.study import budget, calibration, figures, look, repeating
 from connlab.study.calibration import Control
-from connlab.study.cells import Compared, compare_cells, pair, ratio_frame
-from connlab.study.comparing import ratio_of_means
+from connlab.study.cells import Compared, compare_cells, compare_trials, ratio_frame
 from connlab.study.drawing import Picture, sentence
 from connlab.study.formatting import (
     aside,
@@ -245,8 +244,7 @@ def apart(results: Results, frame: pd.DataFrame) -> Interval | None:
     own, shared = (_arms(good, [name]) for name in (TWINS[0], TOGETHER))
     if min(len(own), len(shared)) < 2:
         return None
-    y, x, paired = pair(own, shared, COST)
-    found = ratio_of_means(y, x, paired=paired)
+    found = compare_trials(own, shared, COST).ratio
     results.value("apart", found, "1")
     return found
 

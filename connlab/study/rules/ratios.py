@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from connlab.study.cells import is_bound, mostly_client_bound, pair
-from connlab.study.comparing import MARGIN, Equivalence, ratio_of_means, tost
+from connlab.study.cells import compare_trials, is_bound, mostly_client_bound
+from connlab.study.comparing import MARGIN, Equivalence
 from connlab.study.finding import (
     Finding,
     RuleError,
@@ -79,14 +79,13 @@ def compare(
     sides, why = sides_of(_overlooking(frame, overlook), metric, arm, baseline)
     if sides is None:
         return untestable(why)
-    y, x, paired = _values(*sides, metric)
-    ratio = ratio_of_means(y, x, paired=paired)
+    found = compare_trials(*sides, metric, margin=margin)
+    ratio, same = found.ratio, found.equivalence
     if not ratio.determined:
         return replace(untestable(ratio.note), effect=ratio)
     bound = [is_bound(side, metric) for side in sides]
     if all(bound):
         return replace(untestable(SATURATED + "both"), effect=ratio)
-    same = tost(y, x, paired=paired, margin=margin)
     if any(bound):
         at_least = bound[0] == (metric_of(metric).better == "higher")
         found = _bounded(ratio, at_least, asked, same.bounds)
@@ -141,14 +140,6 @@ class Asked:
 def _overlooking(frame: pd.DataFrame, gates: Sequence[str]) -> pd.DataFrame:
     """Return the frame with those trials usable that failed none but these gates."""
     return frame.assign(ok=frame["ok"] | failed_only(frame, gates)) if gates else frame
-
-
-def _values(arm: pd.DataFrame, base: pd.DataFrame, metric: str):
-    """Pair by block when each block holds one trial of each; else all trials."""
-    keys = ["block", "repeat"]
-    if any(side.duplicated(keys).any() for side in (arm, base)):
-        return arm[metric].to_numpy(), base[metric].to_numpy(), False
-    return pair(arm, base, metric)
 
 
 def _alike(ratio: Interval, same: Equivalence) -> tuple[Verdict, str]:
