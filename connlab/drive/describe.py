@@ -108,6 +108,21 @@ client's start, dialing and warm-up (`start`), or from its report (`end`).
 report; earlier runs lack the latter two, and took for others' what a client used that
 ended before a second look.
 
+## Trials in turns
+
+Servers that are compared take turns under one client: several fresh servers, one fresh
+client that turns from one to the next every 20 ms, in rounds of one slice each, so that
+what else the machine does meets all of them alike. Each server leaves a line of its
+own; lines with the same `turns.set` shared client and rounds. `turns` holds a list per
+quantity, with one entry for each counted round: `requests` and `seconds` after the
+lead-in of a slice, `lead_in_requests` in it, `slice_seconds` and `server_cpu_ns` of the
+whole slice. A ratio of two servers is the median over rounds of the log of their ratio,
+one number a trial. `window_from` is `slices` then, `duration` and `warmup` are those of
+one server's slices together, and `other_cpu_s` and `steal_s` are the whole set's, in
+proportion, so that a gate lets in all servers of a set or none.
+
+## Cores
+
 `cores` are the sets that server and client could use, and `companions` that of Redis
 where it was asked; `shared` is true where the machine has too few to keep server and
 client apart, and `siblings` where they are apart but have threads of one physical core,
@@ -125,6 +140,7 @@ def _models() -> str:
     rows = []
     for prefix, model in (
         ("", schema.Trial),
+        ("turns.", schema.Turns),
         ("server.samples.", schema.Samples),
         ("", schema.Heartbeat),
     ):
