@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from connlab import schema
 from connlab.study import figures, look, reporting, tables
 from connlab.study.cells import Compared, compare_cells, summarise
 from connlab.study.claims import published
@@ -46,6 +47,11 @@ VALUES = {
     "cpu": "server_cpu_per_request_s",
 }
 """Values that the paper may name, as MODEL_KIND_CONNECTIONS, and their columns."""
+
+
+def here(models: Sequence[schema.Model]) -> list[str]:
+    """Return the names of the models that this build can serve on this machine."""
+    return [model.name for model in models if model.available]
 
 
 def begin(frame: pd.DataFrame, *, root: str | Path = "runs") -> Results:
