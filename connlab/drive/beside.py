@@ -29,6 +29,7 @@ _KEPT = (
     "round",
     "lead_in_requests",
     "requests",
+    "response_ns",
     "seconds",
     "slice_seconds",
     "server_cpu_ns",

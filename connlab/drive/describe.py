@@ -115,7 +115,8 @@ client that turns from one to the next every 20 ms, in rounds of one slice each,
 what else the machine does meets all of them alike. Each server leaves a line of its
 own; lines with the same `turns.set` shared client and rounds. `turns` holds a list per
 quantity, with one entry for each counted round: `requests` and `seconds` after the
-lead-in of a slice, `lead_in_requests` in it, `slice_seconds` and `server_cpu_ns` of the
+lead-in of a slice, `response_ns` in all of these, `lead_in_requests` in it,
+`slice_seconds` and `server_cpu_ns` of the
 whole slice. A ratio of two servers is the median over rounds of the log of their ratio,
 one number a trial. `window_from` is `slices` then, `duration` and `warmup` are those of
 one server's slices together, and `other_cpu_s` and `steal_s` are the whole set's, in

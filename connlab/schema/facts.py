@@ -234,8 +234,9 @@ class Turns(Facts):
     """The rounds of a trial whose server took turns with others under one client.
 
     One entry a counted round, in their order: requests of the lead-in and after it,
-    seconds of the counted part and of the whole slice, CPU time of the server in the
-    whole slice. Trials of one study, block and `set` shared client and rounds.
+    how long those after it took in all, seconds of the counted part and of the whole
+    slice, CPU time of the server in the whole slice. Trials of one study, block and
+    `set` shared client and rounds.
     """
 
     set: str = ""
@@ -246,6 +247,7 @@ class Turns(Facts):
     round: list[int] = []
     lead_in_requests: list[int] = []
     requests: list[int] = []
+    response_ns: list[int] = []
     seconds: list[float] = []
     slice_seconds: list[float] = []
     server_cpu_ns: list[int] = []

@@ -87,7 +87,11 @@ def log_ratios(rounds: pd.DataFrame, metric: str, *, baseline: str) -> pd.DataFr
     return ratios.groupby(level="trial").median()
 
 
-METRICS = {"throughput_rps": "rate", "server_cpu_per_request_s": "cpu"}
+METRICS = {
+    "throughput_rps": "rate",
+    "server_cpu_per_request_s": "cpu",
+    "response_mean_s": "response",
+}
 """Columns of trials that have a value in each round, and what that is called here."""
 
 
@@ -131,10 +135,19 @@ def _log_ratio(row: dict, metric: str, *, paired: bool) -> float:
 def _rounds(kept: dict) -> pd.DataFrame:
     """Return rate and CPU time per request of a trial's rounds, by their number."""
     table = pd.DataFrame({name: kept[name] for name in _KEPT})
-    return per_round(table.assign(trial=0, server="")).set_index("round")
+    made = per_round(table.assign(trial=0, server=""))
+    made["response"] = table["response_ns"] / table["requests"]
+    return made.set_index("round")
 
 
-_KEPT = ("round", "lead_in_requests", "requests", "seconds", "server_cpu_ns")
+_KEPT = (
+    "round",
+    "lead_in_requests",
+    "requests",
+    "response_ns",
+    "seconds",
+    "server_cpu_ns",
+)
 
 
 def ratios(logs: pd.DataFrame, *, level: float = LEVEL) -> dict[str, Interval]:

@@ -46,8 +46,8 @@ const char *ended_name(enum ended ended)
 
 static const char header[] =
     "round,counted,position,target,begin_ns,lead_in_requests,seconds,requests,"
-    "bytes,slice_seconds,server_cpu_ns,rest_cpu_ns,client_cpu_ns,probed,"
-    "waiting,busy_ns,steal_ns,errors,ended\n";
+    "bytes,response_ns,slice_seconds,server_cpu_ns,rest_cpu_ns,client_cpu_ns,"
+    "probed,waiting,busy_ns,steal_ns,errors,ended\n";
 
 static void open_watch(struct rounds *r, unsigned i)
 {
@@ -222,6 +222,7 @@ static void add_parts(const struct shared *shared, struct slice_part *sum)
         sum->lead_in_requests += part->lead_in_requests;
         sum->requests += part->requests;
         sum->bytes += part->bytes;
+        sum->response_ns += part->response_ns;
         sum->errors += part->errors;
         sum->probed += part->probed;
         sum->waiting += part->waiting;
@@ -310,11 +311,12 @@ static void print_row(struct rounds *r, const struct slice_sum *sum)
     unsigned target = r->shared->slice.target;
     bool watched = r->plan->targets[target].watched_count > 0;
     fprintf(r->file, "%" PRIu64 ",%d,%u,%u,%" PRIu64 ",%" PRIu64 ",%.9f"
-            ",%" PRIu64 ",%" PRIu64 ",%.9f", r->number, r->counted,
+            ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9f", r->number, r->counted,
             r->position, target, sum->begin_ns - r->start_ns,
             parts->lead_in_requests,
             (double)(sum->end_ns - sum->from_ns) / NS_PER_S, parts->requests,
-            parts->bytes, (double)(sum->end_ns - sum->begin_ns) / NS_PER_S);
+            parts->bytes, parts->response_ns,
+            (double)(sum->end_ns - sum->begin_ns) / NS_PER_S);
     print_cpu(r->file, watched, sum->server_cpu_ns);
     print_cpu(r->file, watched, r->rest_cpu_ns);
     fprintf(r->file, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRId64

@@ -25,6 +25,7 @@ enum { INTERRUPT_SOON = 1, INTERRUPT_NOW };
 /* One thread's part in a slice. */
 struct slice_part {
     uint64_t lead_in_requests;             /* answered before it was over */
+    uint64_t response_ns;                  /* in all, of those after it */
     uint64_t requests, bytes;              /* answered, received after it */
     uint64_t errors, probed, waiting;      /* see client_probe.c */
     uint64_t cpu_ns, last_answer_ns;

@@ -34,6 +34,7 @@ static struct slice_part take_part(const struct client_thread *t)
     return (struct slice_part){
         .lead_in_requests = r->completed - r->window_requests,
         .requests = r->window_requests, .bytes = r->window_bytes,
+        .response_ns = (uint64_t)r->response.sum_ns,
         .errors = count_failures(r), .probed = r->probed,
         .waiting = r->probed_waiting, .cpu_ns = clock_thread_cpu_ns(),
         .user_ns = clock_timeval_ns(usage.ru_utime),
@@ -97,6 +98,7 @@ static void leave(struct client_thread *t)
         .lead_in_requests = now.lead_in_requests - t->before.lead_in_requests,
         .requests = now.requests - t->before.requests,
         .bytes = now.bytes - t->before.bytes,
+        .response_ns = now.response_ns - t->before.response_ns,
         .errors = now.errors - t->current->failures,
         .probed = now.probed - t->before.probed,
         .waiting = now.waiting - t->before.waiting,

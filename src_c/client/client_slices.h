@@ -31,6 +31,7 @@
  *     seconds           of the counted part
  *     requests          answered in it
  *     bytes             received in it
+ *     response_ns       from the intended send to the answer, in all of them
  *     slice_seconds     of the whole slice, rest to rest
  *     server_cpu_ns     of the processes of --watch, whole slice; empty without
  *     rest_cpu_ns       the same, from the end of the target's slice before to
