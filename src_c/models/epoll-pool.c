@@ -161,7 +161,7 @@ static void epoll_pool_accept(struct loop *loop, struct source *listener)
 static void epoll_pool_client(struct loop *loop, struct source *source,
                               unsigned ready)
 {
-    struct client *client = (struct client *)source;
+    struct client *client = client_of(source);
     uint64_t now = loop->timed ? clock_now_ns() : 0;
     source->interest = 0;
     client->limit = LIMIT_NONE;

@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 
 #include "common/clock.h"
-#include "common/owner.h"
 #include "reactor.h"
 #include "server/net.h"
 
@@ -23,11 +22,6 @@ enum {
 };
 
 static const size_t client_extra = offsetof(struct client, conn);
-
-static struct client *client_of(struct source *source)
-{
-    return (struct client *)source;
-}
 
 void loop_watch(struct loop *loop, struct source *source, uint8_t interest)
 {
@@ -192,6 +186,7 @@ static enum want client_send(struct loop *loop, struct client *client)
 
 /* Others are served before it goes on: its answer must not lie in our receive
  * buffer meanwhile. False: memory is out, and it is closed. */
+__attribute__((noinline))
 static bool client_save_output(struct loop *loop, struct client *client)
 {
     if (conn_stash(&client->conn))
@@ -216,6 +211,7 @@ static bool client_set_timer(struct loop *loop, struct client *client,
 /* With --timeout-…, a wait ends at the connection's deadline. That moves with
  * each request, the timer does not: one that expires too early is set anew, so
  * that a request costs no work on the heap. Returns false when it is closed. */
+__attribute__((noinline)) /* client_wait() is on the way of every request */
 static bool client_limit(struct loop *loop, struct client *client,
                          uint8_t ready)
 {
@@ -234,7 +230,7 @@ static bool client_limit(struct loop *loop, struct client *client,
 static void client_wait(struct loop *loop, struct client *client,
                         uint8_t ready)
 {
-    if (!client_save_output(loop, client))
+    if (conn_borrows(&client->conn) && !client_save_output(loop, client))
         return;
     if (!loop->timed || client_limit(loop, client, ready))
         loop_watch(loop, &client->source, ready);

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include "common/clock.h"
-#include "common/owner.h"
 #include "handover.h"
 #include "reactor_redis.h"
 #include "server/net.h"

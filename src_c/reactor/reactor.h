@@ -28,6 +28,7 @@
 #include <pthread.h>
 
 #include "common/list.h"
+#include "common/owner.h"
 #include "redis/redis_async.h"
 #include "ready.h"
 #include "server/conn.h"
@@ -42,7 +43,7 @@ enum source_kind {
     SOURCE_CLOSED,      /* closed in this round; its memory is still there */
 };
 
-/* A descriptor that a loop watches; embedded first in what it stands for. */
+/* A descriptor that a loop watches; embedded in what it stands for. */
 struct source {
     int fd;
     uint8_t kind;
@@ -115,13 +116,18 @@ struct loop {
 
 /* A client as the loop sees it. `conn` comes last: its session follows it. */
 struct client {
-    struct source source;
     struct timer timer;
     _Atomic uint64_t limit;  /* with loop->shared: see client_list_cut() */
     struct node open;       /* in loop->clients */
     struct redis_request redis;
+    struct source source;   /* beside conn: both are touched by each event */
     struct conn conn;
 };
+
+static inline struct client *client_of(struct source *source)
+{
+    return OWNER_OF(source, struct client, source);
+}
 
 /* --- a model's loop --------------------------------------------------- */
 

@@ -56,18 +56,20 @@ struct conn {
     uint8_t timing;          /* what deadline_ns is for: TIMING_…, conn.c */
     bool timed_out;          /* is cut, and may be about to be told so */
     struct worker *worker;
+    void *session;           /* the workload's, or NULL */
     struct span out;         /* not yet sent; lies in ... */
     char *send_buffer;       /* ... one of the worker's, ours until then, ... */
     char *kept_out;          /* ... memory of our own, or, if both are NULL, ...
                               * the bytes of the last conn_received() */
-    struct span ask;         /* with WANT_ASK: to be sent upstream */
     struct kept kept_in;     /* a request's beginning */
-    uint64_t wake_ns;
+    uint64_t requests, bytes_in, bytes_out;
+    /* What an echo does not touch: cache lines of their own. */
+    struct span ask;         /* with WANT_ASK: to be sent upstream */
+    uint64_t wake_ns;        /* with WANT_SLEEP */
     uint64_t deadline_ns;    /* see conn_deadline_ns() */
-    uint64_t requests, bytes_in, bytes_out, opened_ns;
+    uint64_t opened_ns;
     uint64_t credited;       /* requests that are in requests_per_worker */
     struct sockaddr_in6 peer;
-    void *session;           /* the workload's, or NULL */
 };
 
 /* Takes over a connected socket. `extra` bytes are allocated in front for the
