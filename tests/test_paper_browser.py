@@ -35,6 +35,11 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
     verdicts = {"G1": "holds", "L1": "does not hold", "L2": "holds in part"}
     made.write_run(folder / "runs", verdicts=verdicts)
+    results = folder / "runs" / made.RUN / made.STUDY / "results.json"
+    said = "It takes 9.62 ms [9.42, 9.81] (made up)."
+    cell = {"text": "12.3 ± 0.4", "n": 10, "level": 0.95, "method": "t over trials"}
+    content = made.results() | {"answer": said, "findings": [said], "numbers": [cell]}
+    made.write_json(results, content | {"values": content["values"] | made.values()})
     paper = made.copy_paper(folder)
     with (paper / "sections" / "_limits.qmd").open("a") as section:
         section.write("\nIt is {{< var response_time.short.epoll_p50_1000 >}}.\n")
@@ -191,7 +196,30 @@ def test_a_number_shows_n_and_interval_to_the_keyboard(opened):
     opened.execute_script("arguments[0].focus()", mark)
     tip = opened.find_element(By.ID, "tip")
     assert tip.is_displayed()
-    assert "n = 10 trials" in tip.text
+    assert "n = 10" in tip.text
+
+
+def test_numbers_of_answers_findings_and_tables_tell_n(opened):
+    for place in (".callout", "main li", "table"):
+        marks = opened.find_elements(By.CSS_SELECTOR, f"{place} .num[data-tip]")
+        assert marks, place
+        assert "n = 10" in marks[0].get_attribute("data-tip")
+
+
+def test_a_table_is_one_stop_and_the_arrows_go_on_in_it(opened, supplement):
+    opened.get(supplement)
+    script = """const t = [...document.querySelectorAll("table")]
+        .find(t => t.querySelectorAll("[data-tip]").length > 2);
+        return [...t.querySelectorAll("[data-tip]")]"""
+    first, second, *others = opened.execute_script(script)
+    stops = [m.get_attribute("tabindex") for m in (first, second, *others)]
+    assert stops == ["0", *["-1"] * (len(stops) - 1)]
+    opened.execute_script("arguments[0].focus()", first)
+    first.send_keys(Keys.ARROW_RIGHT)
+    assert opened.switch_to.active_element == second
+    assert "n = 10" in opened.find_element(By.ID, "tip").text
+    second.send_keys(Keys.ARROW_LEFT)
+    assert opened.switch_to.active_element == first
 
 
 def test_the_colours_follow_the_button_and_the_system(opened):

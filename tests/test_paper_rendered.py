@@ -122,7 +122,7 @@ def test_a_number_shows_n_and_interval_on_hover(tmp_path):
             section.write("\nIt is {{< var response_time.short.epoll_p50_1000 >}}.\n")
 
     html = set_anew(tmp_path, ask).html.read_text("utf-8")
-    assert 'title="9.62 ms [9.42, 9.81], n = 10 trials, 95 % interval, t over' in html
+    assert 'title="9.62 ms [9.42, 9.81], n = 10, 95 % interval, t over' in html
 
 
 def test_a_missing_study_is_said_in_its_place(tmp_path):

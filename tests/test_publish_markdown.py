@@ -68,6 +68,22 @@ def test_a_table_has_caption_label_and_sides():
     assert html.count("text-align: left") == 3
 
 
+def test_what_numbers_tell_makes_no_table_wide():
+    title = "n = 10 trials, 95 % interval, t over trials"
+    told = md.span("9.2 ± 0.3 [1]", "num", title=title)
+    said = md.escape("9.2 ± 0.3 [1]")
+    rows = [["a", said, said], ["b", said, said]]
+    plain_, marked = (
+        md.table(["m", "first", "second"], [[r[0], cell, cell] for r in rows])
+        for cell in (said, told)
+    )
+    assert plain_.splitlines()[1] == marked.splitlines()[2]  # the same widths
+    assert marked.startswith("::: {.narrow}\n")
+    assert marked.endswith(":::\n")
+    wide = md.table(["m" * 40, "first", "second"], [["a", told, told]])
+    assert wide.startswith("| mmm")
+
+
 def test_short_rows_are_filled_up():
     assert md.table(["a", "b"], [["x"]]).splitlines()[-1] == "| x |  |"
 

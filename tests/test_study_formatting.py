@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import doctest
+import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -113,6 +115,27 @@ def test_plus_minus_is_for_even_intervals():
     assert f.plus_minus(made(9.234, 0.2)) == "9.2 ± 0.2"
     assert f.plus_minus(Interval(9.0, 8.9, 9.9, 5, 0.95, "BCa")) == "9.0 [8.9, 9.9]"
     assert f.plus_minus(Interval(9.0, math.nan, math.nan, 1, 0.95, "t")) == "9.0"
+
+
+def test_what_was_printed_with_bounds_is_remembered():
+    said = f.whose(made(1.2345, 0.0123), "epoll", unit="ms")
+    cell = f.plus_minus(made(71.25, 0.75))
+    f.number_text(made(3.5, 0.25))  # printed, but nowhere in these texts
+    f.number_text(Interval(8.0, math.nan, math.nan, 1, 0.95, "t"))
+    found = f.printed_in([said, "no number", cell])
+    assert [one["text"] for one in found] == [said.removesuffix(" (epoll)"), cell]
+    n, method = made(1, 1).n, made(1, 1).method
+    assert found[1] == {"text": cell, "n": n, "level": 0.95, "method": method}
+
+
+def test_a_text_of_two_estimates_is_remembered_with_each():
+    for n in (6, np.int64(8)):
+        f.number_text(Interval(61.5, 61.0, 62.0, n, 0.95, "t", "a note"))
+    found = json.loads(json.dumps(f.printed_in(["61.5 [61.0, 62.0]"])))
+    assert [(one["n"], one["method"]) for one in found] == [
+        (6, "t; a note"),
+        (8, "t; a note"),
+    ]
 
 
 def test_plain_numbers_and_lists():

@@ -177,6 +177,18 @@ def test_publish_can_read_what_study_writes(begun):
     assert read.values["x"].n == 3
 
 
+def test_numbers_of_sentences_and_cells_are_kept_with_their_n(begun, frame):
+    said = begun.value("x", stats.t_interval([1.0, 2.0, 3.0, 4.0]), "s")
+    begun.answer = f"It takes {said}."
+    begun.table("grid", tables.grid(frame, "throughput_rps"), caption="C")
+    found = json.loads(begun.write().read_text("utf-8"))["numbers"]
+    known = {one["text"]: one["n"] for one in found}
+    assert known[said] == 4
+    cells_ = {cell for row in begun.tables[0]["rows"] for cell in row if "±" in cell}
+    assert cells_
+    assert {cell.partition(" (")[0] for cell in cells_} <= known.keys()
+
+
 def test_no_infinite_number_gets_into_the_file(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         results.write_json(tmp_path / "x.json", {"a": math.inf})

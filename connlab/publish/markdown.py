@@ -15,6 +15,10 @@ _LEADING = re.compile(r"^(\w{0,9})([-+().=])")
 _LINE = 48
 _PRINTED = 130
 """Characters that a line of a wide table holds in print, about."""
+_NUMBER = re.compile(r'\[((?:[^\[\]\\]|\\.)*)\]\{\.num title="[^"]*"\}')
+"""A number that tells what stands behind it: long to write, not to read."""
+_NARROW = 72
+"""Characters of a line up to which pandoc lets columns be as wide as their cells."""
 _MARKUP = re.compile(r"\{[^}]*\}|\]\([^)]*\)|[\[\]`*\\]")
 _OPTION = re.compile(r"(?<![\w`-])--[a-z][a-z0-9-]*(?![\w`-])")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|$@^~])")
@@ -104,14 +108,17 @@ def table(
     -------
     str
         Markdown. Columns whose cells begin with a digit are aligned to the right; a
-        table wider than a text line gets relative widths, so that cells wrap.
+        table wider than a text line gets relative widths, so that cells wrap. One that
+        is narrow, but for what its numbers tell on hover, is marked as such: the filter
+        takes the widths away that pandoc would give it for its long lines.
     """
     count = len(heads)
     filled = [[*row, *[""] * (count - len(row))][:count] for row in rows]
     right = [_numeric([row[i] for row in filled]) for i in range(count)]
     if align:
         right = [side == "r" for side in align]
-    longest = widths or _widths(heads, list(zip(*filled, strict=True)))
+    bare = [[_NUMBER.sub(r"\1", cell) for cell in row] for row in filled]
+    longest = widths or _widths(heads, list(zip(*bare, strict=True)))
     scale = 1 if widths is None else max(1, 80 // max(1, sum(widths)))
     rules = [
         ("-" * (w * scale) + ":" if r else ":" + "-" * (w * scale))
@@ -121,7 +128,10 @@ def table(
     if caption:
         mark = f" {{#{label}}}" if label else ""
         lines += ["", f": {caption}{mark}"]
-    return "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    if bare != filled and max(map(len, [*lines[:2], *map(_row, bare)])) <= _NARROW:
+        return f"::: {{.narrow}}\n{text}:::\n"
+    return text
 
 
 def _line(text: object) -> str:

@@ -31,7 +31,7 @@ def hover(value: Value) -> str:
 
 
 def _behind(n: int | None, level: float | None, method: str | None) -> list[str]:
-    parts = [] if n is None else [f"n = {n} trials"]
+    parts = [] if n is None else [f"n = {n}"]  # of trials, rounds or made-up sweeps
     if level is not None:
         parts.append(f"{100 * level:g} % interval")
     return [*parts, method] if method else parts

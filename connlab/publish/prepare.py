@@ -111,11 +111,11 @@ def study_variables(study: Study) -> dict[str, Any]:
     """Lay out one study for ``{{< var … >}}``: Markdown strings, nested by kind."""
     results = study.results
     assert results is not None
-    words = results.words
+    words, marks = results.words, numbers.Marks(results)
     return {
         "number": str(results.number),
         "question": md.escape(results.question),
-        "answer": md.escape(results.answer),
+        "answer": marks.markdown(results.answer),
         "varied": md.escape(results.varied),
         "stopping": provenance.stopping(results),
         "trials": {k: str(v) for k, v in results.trials.items()},
@@ -123,7 +123,9 @@ def study_variables(study: Study) -> dict[str, Any]:
         "short": {k: value_text(v, short=True) for k, v in results.values.items()},
         "words": {k: word_text(w) for k, w in words.items()},
         "effects": {k: value_text(w.effect) for k, w in words.items() if w.effect},
-        "verdicts": {k: md.escape(w.verdict) for k, w in words.items() if w.verdict},
+        "verdicts": {
+            k: marks.markdown(w.verdict) for k, w in words.items() if w.verdict
+        },
     }
 
 
@@ -201,12 +203,12 @@ def write_study(study: Study, paper: Path, *, placed: set[str]) -> None:
     assert results is not None
     folder = paper / GENERATED / study.name
     folder.mkdir(parents=True, exist_ok=True)
-    stamp = _stamp(study)
-    _write(folder / "summary.qmd", _summary(results, stamp))
-    _write(folder / "findings.qmd", _bullets(results.findings))
+    stamp, marks = _stamp(study), numbers.Marks(results)
+    _write(folder / "summary.qmd", _summary(results, stamp, marks))
+    _write(folder / "findings.qmd", _bullets(results.findings, marks))
     verdicts = [word.verdict for word in results.words.values() if word.verdict]
-    _write(folder / "verdicts.qmd", _bullets(verdicts))
-    _write(folder / "notes.qmd", _bullets(results.notes))
+    _write(folder / "verdicts.qmd", _bullets(verdicts, marks))
+    _write(folder / "notes.qmd", _bullets(results.notes, marks))
     _write(folder / "failures.qmd", _failures(results))
     page = notebooks.write_page(
         study.folder, paper / DATA / study.name, title=results.question
@@ -218,7 +220,7 @@ def write_study(study: Study, paper: Path, *, placed: set[str]) -> None:
         text = md.table(
             [_head(table.columns[i].label, table.columns[i].unit) for i in kept],
             [
-                [md.escape(_together(row[i])) for i in kept if i < len(row)]
+                [_together(marks.markdown(row[i])) for i in kept if i < len(row)]
                 for row in table.rows
             ],
             caption=_caption(study, table.caption, paper),
@@ -314,9 +316,9 @@ def _page_only(run: Run, includes: Iterable[str], paper: Path) -> set[str]:
     return _shown(run, supplement) - printed
 
 
-def _summary(results: Results, stamp: str) -> str:
+def _summary(results: Results, stamp: str, marks: numbers.Marks) -> str:
     counts = provenance.trials(results)
-    body = md.escape(results.answer)
+    body = marks.markdown(results.answer)
     asked = md.escape(results.question)
     small = f"{md.escape(results.varied)} {counts}".strip()
     body += f"\n\n::: {{.varied}}\n{small}\n:::"
@@ -395,8 +397,8 @@ def _failures(results: Results) -> str:
     )
 
 
-def _bullets(items: Iterable[str]) -> str:
-    return "".join(f"- {md.escape(item)}\n" for item in items) or "\n"
+def _bullets(items: Iterable[str], marks: numbers.Marks) -> str:
+    return "".join(f"- {marks.markdown(item)}\n" for item in items) or "\n"
 
 
 # ---- stamps and stubs --------------------------------------------------------------

@@ -8,12 +8,16 @@ half-width of 0.2 carries tenths, one of 0.12 carries hundredths. Without an int
 two digits are printed, because nobody knows more, and the text says that there is none:
 behind the words that a number stands in (`phrase`), or as the last thing in the
 brackets that hold it already (`aside`, `whose`).
+
+What is printed with bounds is remembered (`printed_in`): the paper says n and method of
+a number wherever it stands, and a sentence does not carry them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +27,8 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BYTES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "bytes"))
 _THOUSANDS = ((1e6, "million "), (1e4, "thousand "))
 _CARRIES = 2.0
+_printed: dict[str, set[tuple[int, float, str]]] = {}
+"""Numbers with bounds that this process printed: n, level and method of each text."""
 
 
 def display_unit(unit: str, values: Sequence[float]) -> tuple[float, str]:
@@ -188,7 +194,38 @@ def _with_bounds(interval: Interval, unit: str) -> str:
     text, places = _bare(interval, unit), decimals(interval)
     if not interval.determined:
         return text
-    return f"{text} [{rounded(interval.lo, places)}, {rounded(interval.hi, places)}]"
+    bounds = f"[{rounded(interval.lo, places)}, {rounded(interval.hi, places)}]"
+    return _remembered(f"{text} {bounds}", interval)
+
+
+def _remembered(text: str, interval: Interval) -> str:
+    method = interval.method + (f"; {interval.note}" if interval.note else "")
+    known = (int(interval.n), float(interval.level), method)  # numpy's are no JSON
+    _printed.setdefault(text, set()).add(known)
+    return text
+
+
+def printed_in(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """Return what stands behind the numbers with bounds that texts hold.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        What this process printed.
+
+    Returns
+    -------
+    list of dict
+        ``text``, ``n``, ``level`` and ``method`` of each number, in order of the
+        text; one that stands for several estimates comes with each.
+    """
+    whole = "\n".join(texts)
+    return [
+        {"text": text, "n": n, "level": level, "method": method}
+        for text, known in sorted(_printed.items())
+        if text in whole
+        for n, level, method in sorted(known)
+    ]
 
 
 def _lacking(interval: Interval) -> str:
@@ -209,7 +246,8 @@ def plus_minus(interval: Interval) -> str:
     up, down = interval.hi - interval.value, interval.value - interval.lo
     if abs(up - down) > 0.05 * (up + down):
         return number_text(interval)
-    return f"{rounded(interval.value, places)} ± {rounded(interval.half_width, places)}"
+    half = rounded(interval.half_width, places)
+    return _remembered(f"{rounded(interval.value, places)} ± {half}", interval)
 
 
 def plain(value: float, *, digits: int = 3) -> str:

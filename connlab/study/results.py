@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +29,7 @@ from connlab.study.formatting import (
     level_text,
     listing,
     number_text,
+    printed_in,
     span,
 )
 from connlab.study.frames import cells, load_manifest, passed
@@ -163,8 +164,17 @@ class Results:
         made = datetime.now(UTC).isoformat(timespec="seconds")
         content = {"schema": SCHEMA, "made_at": made, **vars(self)}
         content.pop("folder")
+        content["numbers"] = printed_in(self._texts())
         path = self.folder / "results.json"
         return path if _says(path, content) else write_json(path, content)
+
+    def _texts(self) -> Iterator[str]:
+        """Give all that is printed as it stands here."""
+        yield from (self.answer, *self.findings, *self.notes)
+        for table in self.tables:
+            yield from table["notes"]
+            for row in table["rows"]:
+                yield from row
 
     def _repr_markdown_(self) -> str:
         return f"**{self.answer}**"

@@ -50,6 +50,21 @@
     }
     for (const off of ["mouseleave", "blur"]) mark.addEventListener(off, hide);
   }
+  // A table is one stop of the tab key; the arrows go from number to number in it.
+  const steps = { ArrowLeft: -1, ArrowRight: 1 };
+  for (const table of document.querySelectorAll("table")) {
+    const marks = [...table.querySelectorAll("[data-tip]")];
+    for (const mark of marks.slice(1)) mark.tabIndex = -1;
+    table.addEventListener("keydown", (e) => {
+      const at = marks.indexOf(e.target);
+      const next = at < 0 ? undefined : marks[at + (steps[e.key] ?? NaN)];
+      if (!next) return;
+      e.preventDefault();
+      marks[at].tabIndex = -1;
+      next.tabIndex = 0;
+      next.focus();
+    });
+  }
   document.addEventListener("keydown", (e) => { if (e.key === "Escape") hide(); });
 
   // ---- figures enlarge ------------------------------------------------------------

@@ -1,0 +1,81 @@
+"""A number says what stands behind it wherever a study printed it."""
+
+from __future__ import annotations
+
+import publish_made as made
+import pytest
+
+from connlab.publish import numbers
+from connlab.publish.results import Results, Value
+
+ONE = {"text": "29 ± 2", "n": 6, "level": 0.95, "method": "t over trials"}
+TITLE = "n = 6, 95 % interval, t over trials"
+
+
+def marks(*printed):
+    return numbers.Marks(
+        Results.model_validate(made.results() | {"numbers": list(printed)})
+    )
+
+
+def test_a_printed_number_is_found_in_a_sentence():
+    said = marks(ONE).html("It is 29 ± 2 & more.")
+    assert said == f'It is <span class="num" title="{TITLE}">29 ± 2</span> &amp; more.'
+
+
+def test_markdown_escapes_around_a_number_and_in_it():
+    said = marks(ONE | {"text": "2 ms [1, 3]"}).markdown("*a* 2 ms [1, 3] (b)")
+    assert said == f'\\*a\\* [2 ms \\[1, 3\\]]{{.num title="{TITLE}"}} \\(b)'
+
+
+@pytest.mark.parametrize("text", ["129 ± 2", "29 ± 25", "1.29 ± 2", "29 ± 2%"])
+def test_a_part_of_another_number_is_not_taken_for_it(text):
+    assert marks(ONE).html(text) == text
+
+
+def test_the_longer_of_two_numbers_is_found():
+    long = ONE | {"text": "29 ± 2 [1, 3]", "n": 9}
+    assert "n = 9" in marks(ONE, long).html("29 ± 2 [1, 3]")
+
+
+def test_a_text_that_stands_for_two_numbers_says_both():
+    said = marks(ONE, ONE | {"n": 8}, ONE).html("29 ± 2")
+    assert f"{TITLE}; or n = 8, 95 % interval" in said
+    assert said.count("n = 6") == 1
+
+
+def test_values_and_effects_are_known_without_being_remembered():
+    here = marks()
+    assert "n = 10" in here.html("after 9.62 ms [9.42, 9.81] it")
+    assert "n = 10" in here.html("9.62 [9.42, 9.81]")  # under a head with the unit
+    assert "n = 10" in here.html("0.85 × [0.833, 0.867]")
+    assert here.html("9.61 ms [9.42, 9.81]") == "9.61 ms [9.42, 9.81]"
+
+
+def test_without_numbers_text_is_text():
+    bare = made.results() | {"values": {}, "words": {}}
+    assert numbers.Marks(Results.model_validate(bare)).html("1 < 2$.") == "1 &lt; 2$."
+
+
+def test_a_value_without_bounds_shows_n_and_method_alone():
+    value = Value(text="9 ms (one trial, no interval)", n=1, level=0.95, method="t")
+    assert numbers.hover(value) == "n = 1, t"
+
+
+@pytest.mark.parametrize(
+    ("full", "shown"),
+    [
+        ("9.416260757 ms", "9.42 ms"),
+        ("227.7007857 and 0.00036335", "228 and 0.000363"),
+        ("7.69528 to 116.769", "7.70 to 117"),
+        ("1461.298685", "1461"),
+        ("15.4, 1.825 GB, 93.25 %", "15.4, 1.825 GB, 93.25 %"),
+        ("Linux 6.18.44, v1.23456", "Linux 6.18.44, v1.23456"),
+        ("0.0000085", "0.0000085"),
+        ("20000", "20000"),
+    ],
+)
+def test_digits_beyond_four_are_shown_as_three(full, shown):
+    pieces = list(numbers.shortened(full))
+    assert "".join(piece for piece, _ in pieces) == shown
+    assert "".join(whole or piece for piece, whole in pieces) == full
