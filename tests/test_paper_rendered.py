@@ -106,6 +106,7 @@ def test_the_figure_links_to_its_data(paper):
     page = checking.read_page(paper.html.read_text("utf-8"))
     assert "data/response-time/response-time.csv" in page.links
     assert (paper.html.parent / "data/response-time/response-time.csv").is_file()
+    assert "data/response-time/response-time.html" in page.links
 
 
 def test_figures_are_vectors_in_print(paper):

@@ -32,6 +32,7 @@ from connlab.publish import (
     published,
     reference,
     renderers,
+    series,
     sources,
 )
 from connlab.publish import markdown as md
@@ -335,17 +336,32 @@ def _write_figure(
         _stub_figure(folder / f"{figure.id}.qmd", figure.id, reason)
         return
     shutil.copyfile(picture, folder / picture.name)
-    links = [_offer(study, paper, figure.files["svg"], "picture (SVG)")]
+    links = []
     if figure.data:
-        links.insert(0, _offer(study, paper, figure.data, "data (CSV)"))
+        links = [_values(study, figure, paper)]
+        links += [_offer(study, paper, figure.data, "data (CSV)")]
+    links.append(_offer(study, paper, figure.files["svg"], "picture (SVG)"))
     if notebook:
         links.append(f"[notebook]({notebook.relative_to(paper).as_posix()})")
     caption = _caption(study, figure.caption, paper)
     image = f"{GENERATED}/{study.name}/{picture.name}"
-    body = f'![{caption}]({image}){{#{figure.id} fig-alt="{md.attribute(figure.alt)}"}}'
+    alt = md.attribute(series.brief(figure.alt))
+    body = f'![{caption}]({image}){{#{figure.id} fig-alt="{alt}"}}'
     shown = " · ".join(link for link in links if link)
     links_below = md.only_html(f"::: {{.figure-links}}\n{shown}\n:::") if shown else ""
     _write(folder / f"{figure.id}.qmd", f"{stamp}{body}\n\n{links_below}")
+
+
+def _values(study: Study, figure: Any, paper: Path) -> str:
+    """Link to the page that has a figure's values in words and as a table."""
+    names = sources.names(paper)
+    page = series.write_page(
+        study.folder / figure.data,
+        paper / DATA / study.name,
+        title=re.sub(r"@([\w-]+)", lambda m: names.get(m[1], m[0]), figure.caption),
+        alt=figure.alt,
+    )
+    return f"[values (table)]({page.relative_to(paper).as_posix()})" if page else ""
 
 
 def _offer(study: Study, paper: Path, name: str, label: str) -> str:

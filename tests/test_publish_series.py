@@ -1,0 +1,67 @@
+"""A figure's alt text is a sentence or two; its values stand in a table."""
+
+from __future__ import annotations
+
+import pytest
+
+from connlab.publish import checking, series
+
+VALUES = "10 ms at 1 to 20 ms at 1 000; no value at 2 000 (beyond FD_SETSIZE)"
+DRAWN = "Line chart of time against connections."
+
+
+def alt(*names):
+    return " ".join([DRAWN, *(f"{name}: {VALUES}." for name in names), "Lines mark x."])
+
+
+def test_a_short_text_stays():
+    text = alt("poll")
+    assert series.brief(text) == text
+
+
+def test_a_long_one_names_its_series():
+    said = series.brief(alt("poll", "epoll, edge-triggered", "select", "poll"))
+    assert said == (
+        f"{DRAWN} Series: poll; epoll, edge-triggered; select. Lines mark x."
+    )
+
+
+def test_many_series_are_counted():
+    names = [f"model {i}" for i in range(9)]
+    assert series.brief(alt(*names)) == f"{DRAWN} 9 series. Lines mark x."
+
+
+def test_one_long_sentence_stays():
+    text = "Costs: " + ", ".join(f"call {i} takes {i} µs" for i in range(40)) + "."
+    assert series.brief(text) == text
+
+
+@pytest.fixture
+def page(tmp_path):
+    data = tmp_path / "time.csv"
+    data.write_text("model,max_ms,n\n<b>,1.23456789,10.0\nepoll,,3\n", "utf-8")
+    return series.write_page(data, tmp_path / "data", title="A & B", alt=alt("<b>"))
+
+
+def test_the_page_has_the_values_in_words_and_as_a_table(page):
+    text = page.read_text("utf-8")
+    assert page.name == "time.html"
+    assert f"<p>&lt;b&gt;: {VALUES}.</p>" in text
+    row = '<td>&lt;b&gt;</td><td class="number">1.235</td><td class="number">10</td>'
+    assert row in text
+    assert '<th scope="col">max ms</th>' in text
+    assert 'href="time.csv"' in text
+
+
+def test_the_page_asks_no_other_host_and_has_a_title(page):
+    read = checking.read_page(page.read_text("utf-8"))
+    assert read.title == "A & B"
+    assert read.fetched == ["data:,"]
+    assert "Content-Security-Policy" in page.read_text("utf-8")
+
+
+def test_without_data_there_is_no_page(tmp_path):
+    (tmp_path / "empty.csv").write_text("")
+    for name in ("none.csv", "empty.csv"):
+        found = series.write_page(tmp_path / name, tmp_path, title="", alt="")
+        assert found is None
