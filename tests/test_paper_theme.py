@@ -201,6 +201,17 @@ def test_no_row_of_a_table_stands_alone_on_a_page(rows, kind, tmp_path):
     assert (parted > 3) == (rows > 8)
 
 
+def test_a_table_that_is_held_together_stays_one_table_for_a_reader(tmp_path):
+    tool = shutil.which("pdfinfo")
+    if not tool:
+        pytest.skip("pdfinfo is not installed")
+    print_pages(table(30), tmp_path)
+    command = [tool, "-struct", str(tmp_path / "test.pdf")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert len(re.findall(r"^ *Table\b", said, re.MULTILINE)) == 1
+    assert len(re.findall(r"^ *TR\b", said, re.MULTILINE)) == 31
+
+
 SECTIONS = """
 #lorem(WORDS)
 
