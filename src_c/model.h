@@ -28,6 +28,7 @@ enum trait {
     WORKER_GROUPS = 1 << 8,  /* makes a thread for each group of connections */
     TIMES_OUT = 1 << 9,      /* takes --timeout-…: see conn_deadline_ns() */
     BUSY_WAITS = 1 << 10,    /* takes --busy-wait */
+    NOTICES_RESET = 1 << 11, /* of a client while its delay passes, at once */
 };
 
 /* The flags of the command line, checked. */

@@ -91,8 +91,9 @@ static void model_print_json(const struct model *m)
            json_bool(!(m->traits & SLOW_HURTS)), model_worker_kind(m),
            m->traits & WORKER_EACH ? 1 + !!(m->traits & TWO_EACH) : 0,
            json_bool(m->traits & HAS_QUEUE));
-    printf("\"slow_client\":\"%s\",\"timeouts\":%s,", model_slow_client(m),
-           json_bool(m->traits & TIMES_OUT));
+    printf("\"slow_client\":\"%s\",\"timeouts\":%s,\"notices_reset\":%s,",
+           model_slow_client(m), json_bool(m->traits & TIMES_OUT),
+           json_bool(m->traits & NOTICES_RESET));
     printf("\"busy_wait\":%s,\"steer\":\"%s\"}",
            json_bool(m->traits & BUSY_WAITS),
            m->traits & OWN_LISTENERS ? "workers" : "processes");

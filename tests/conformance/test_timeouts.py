@@ -25,7 +25,9 @@ from tests.conformance.harness import (
     names,
     receive,
     receive_all,
+    reset,
     serving,
+    settled,
 )
 
 TIMED = names(timeouts=True)
@@ -217,6 +219,26 @@ def test_a_model_that_enforces_no_limit_takes_none(model):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert f"model {model} does not time clients out" in done.stderr
+
+
+@pytest.mark.parametrize("model", names())
+def test_a_reset_while_a_delay_passes_is_noticed_where_the_row_says_so(model):
+    """A thread that sleeps looks at nothing else; a poller may go on looking."""
+    delay_s = 0.5 * SLOWER
+    with serving(model, "--workload", "work") as server:
+        sock = server.connect()
+        sock.sendall(b"0 0\n")
+        assert receive(sock, 2) == b"0\n"
+        open_now = settled(server.descriptors)
+        sock.sendall(b"%d 0\n" % (delay_s * 1e6))
+        time.sleep(0.05)
+        reset(sock)
+        noticed = eventually(
+            lambda: server.descriptors() < open_now, seconds=delay_s / 2
+        )
+        assert noticed == entry(model)["notices_reset"]
+        assert eventually(lambda: server.descriptors() < open_now)
+        assert server.stop()["errors"] == {"ECONNRESET": 1}
 
 
 def test_every_row_says_what_a_slow_client_holds():
