@@ -1,0 +1,57 @@
+"""src_c/README.md names files, functions and folders that are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+SRC = ROOT / "src_c"
+TEXT = (SRC / "README.md").read_text()
+#: what a code span is, when it is a path: of a folder of src_c, or a file on top
+FOLDERS = sorted(path.name for path in SRC.iterdir() if path.is_dir())
+PATH = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*|[\w-]+\.(?:def|h))`")
+
+
+def defines(path: Path, function: str) -> bool:
+    """Whether a function of that name has its body in the file."""
+    pattern = rf"^(?:[a-z][\w* ]*[ *])?{function}\([^;]*?\)\n{{"
+    return re.search(pattern, path.read_text(), re.MULTILINE) is not None
+
+
+def test_every_path_exists():
+    named = set(PATH.findall(TEXT)) - {"models/NAME.c"}
+    assert len(named) > 50
+    assert [name for name in sorted(named) if not (SRC / name).exists()] == []
+
+
+STEPS = re.findall(r"\| `(\w+)` \| `([\w/.-]+\.[ch])` \|", TEXT)
+STEPS += re.findall(r"`(\w+)` in `([\w/.-]+\.[ch])`", TEXT)
+
+
+@pytest.mark.parametrize(("function", "file"), sorted(set(STEPS)))
+def test_every_function_stands_in_the_file_that_is_named(function, file):
+    assert defines(SRC / file, function)
+
+
+def test_the_life_of_a_request_is_told_from_accept_to_close():
+    told = [function for function, _ in STEPS]
+    assert told.index("net_accept") < told.index("echo_step") < told.index("conn_close")
+
+
+def test_every_call_of_a_connection_is_one():
+    header = (SRC / "server" / "conn.h").read_text()
+    called = set(re.findall(r"`(conn_\w+)\(\)`", TEXT))
+    assert {"conn_received", "conn_sent", "conn_timed_out", "conn_failed"} <= called
+    assert [name for name in sorted(called) if f"{name}(" not in header] == []
+
+
+def test_every_folder_and_lesson_has_a_line():
+    rows = re.findall(r"^\| `(\w+)/` \|", TEXT, re.MULTILINE)
+    assert sorted(rows) == FOLDERS
+    lessons = re.findall(r"^\| `(lessons/[\w-]+\.c)` \|", TEXT, re.MULTILINE)
+    assert sorted(lessons) == sorted(
+        str(path.relative_to(SRC)) for path in (SRC / "lessons").glob("*.c")
+    )
