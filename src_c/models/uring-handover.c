@@ -217,7 +217,7 @@ static int uring_handover_run(struct server *server)
         accept_for_all(server, table, &ring);
     if (threads_wait())
         free(table);
-    io_uring_queue_exit(&ring);
+    uring_close(&ring);
     return serves ? 0 : -1;
 }
 

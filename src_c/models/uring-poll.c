@@ -194,7 +194,7 @@ static int uring_poll_run(struct server *server)
     if (!uring_open(&polls.ring))
         return -1;
     int result = loop_run(server, &uring_poller, &polls, uring_poll_serve);
-    io_uring_queue_exit(&polls.ring);
+    uring_close(&polls.ring);
     free(polls.slots);
     return result;
 }

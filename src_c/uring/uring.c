@@ -12,6 +12,7 @@ const char *uring_missing(void)
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -117,9 +118,23 @@ const char *uring_missing(void)
     }
 }
 
+/* liburing maps a ring's memory by system calls of its own, of which
+ * ThreadSanitizer does not hear: it takes a ring where another thread's was
+ * before for the same memory. A lock tells it which came first. */
+static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void uring_close(struct io_uring *ring)
+{
+    pthread_mutex_lock(&map_lock);
+    io_uring_queue_exit(ring);
+    pthread_mutex_unlock(&map_lock);
+}
+
 bool uring_open(struct io_uring *ring)
 {
+    pthread_mutex_lock(&map_lock);
     int error = open_ring(ring, ENTRIES, COMPLETIONS);
+    pthread_mutex_unlock(&map_lock);
     if (error < 0) {
         errno = -error;
         net_warn("io_uring_setup");

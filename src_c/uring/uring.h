@@ -23,6 +23,7 @@ const char *uring_missing(void);
 /* Opens a ring that only the calling thread will use. Returns false after
  * net_warn(). */
 bool uring_open(struct io_uring *ring);
+void uring_close(struct io_uring *ring);
 
 /* user_data of an operation whose completion interests nobody. */
 enum { URING_NOBODY = 15 };

@@ -36,7 +36,7 @@ bool uring_done(const struct uring_loop *loop)
 
 static int64_t loop_timeout_ns(const struct uring_loop *loop)
 {
-    if (loop->busy)
+    if (loop->busy || loop->worker.server->options.busy_wait)
         return 0;
     int64_t left = loop->timers.count
                        ? timers_left_ns(&loop->timers, clock_now_ns())
@@ -210,7 +210,7 @@ bool uring_loop_open(struct uring_loop *loop)
         loop_watch(loop);
         return true;
     }
-    io_uring_queue_exit(&loop->ring);
+    uring_close(&loop->ring);
     uring_buffers_close(&loop->small);
     return false;
 }
@@ -218,7 +218,7 @@ bool uring_loop_open(struct uring_loop *loop)
 static void loop_close(struct uring_loop *loop)
 {
     redis_pool_close_all(&loop->redis.async.pool);
-    io_uring_queue_exit(&loop->ring);
+    uring_close(&loop->ring);
     uring_clients_abandon(loop);
     uring_buffers_close(&loop->small);
     uring_buffers_close(&loop->large);
