@@ -23,7 +23,7 @@
 #include "blocking/blocking.h"
 #include "blocking/threads.h"
 
-struct client {
+struct thread_client {
     struct server *server;
     struct arrival arrival;
     thread_serve *serve;
@@ -31,7 +31,7 @@ struct client {
 
 static void thread_client_run(void *argument)
 {
-    struct client client = *(struct client *)argument;
+    struct thread_client client = *(struct thread_client *)argument;
     free(argument);
     client.serve(client.server, &client.arrival);
 }
@@ -39,12 +39,12 @@ static void thread_client_run(void *argument)
 static void thread_start(struct server *server, const struct arrival *arrival,
                          thread_serve *serve)
 {
-    struct client *client = malloc(sizeof *client);
+    struct thread_client *client = malloc(sizeof *client);
     if (!client) {
         net_refuse(server, arrival->fd, REFUSED_MEMORY);
         return;
     }
-    *client = (struct client){server, *arrival, serve};
+    *client = (struct thread_client){server, *arrival, serve};
     if (!threads_start(thread_client_run, client)) {
         free(client);
         net_refuse(server, arrival->fd, REFUSED_THREADS);

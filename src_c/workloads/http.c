@@ -10,7 +10,9 @@
  * body is at most 16 KiB and comes with its length; where nobody wants it, it
  * is read away. What cannot be understood is answered and the connection
  * closed, because nobody knows where the next request would begin; a line that
- * ends in a bare LF belongs to that (http_parse.h).
+ * ends in a bare LF belongs to that (http_parse.h). A request that takes longer
+ * than --timeout-header or --timeout-body allow gets 408 (RFC 9110, 15.5.9),
+ * unless it was answered before its body had come.
  *
  * Look: a file costs a disk's time here, which no readiness model can wait
  *       for (poll says that a file is always ready). Small ones are remembered;

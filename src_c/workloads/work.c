@@ -39,12 +39,12 @@ struct bucket {
     uint64_t sum_us;
 };
 
-struct request {
+struct work_request {
     uint64_t delay_us, bucket;
 };
 
-struct session {
-    struct request asleep;      /* the request whose delay passes … */
+struct work_session {
+    struct work_request asleep; /* the request whose delay passes … */
     bool sleeping;              /* … if there is one */
 };
 
@@ -100,7 +100,7 @@ static bool work_read_number(const char **at, const char *end, uint64_t *number)
 
 /* Returns NULL, or what is wrong with the line (its end cut off). */
 static const char *work_read_line(const char *line, size_t length,
-                                  struct request *request)
+                                  struct work_request *request)
 {
     const char *end = line + length;
     if (length > 0 && end[-1] == '\r')
@@ -116,11 +116,12 @@ static const char *work_read_line(const char *line, size_t length,
     return request->bucket < work_bucket_count ? NULL : "BUCKET is not there";
 }
 
-enum found { FOUND_NOTHING, FOUND_REQUEST, FOUND_ERROR };
+enum work_found { FOUND_NOTHING, FOUND_REQUEST, FOUND_ERROR };
 
 /* Takes the next line from `in`; on FOUND_ERROR *wrong says what it is. */
-static enum found work_take_request(struct step *step, struct request *request,
-                                    const char **wrong)
+static enum work_found work_take_request(struct step *step,
+                                         struct work_request *request,
+                                         const char **wrong)
 {
     const char *line = step->in + step->used;
     size_t left = step->in_bytes - step->used;
@@ -159,7 +160,7 @@ static struct buffer work_answers(const struct step *step)
                            .capacity = step->room_bytes};
 }
 
-static void work_answer(struct step *step, const struct request *request)
+static void work_answer(struct step *step, const struct work_request *request)
 {
     struct bucket *bucket = &work_buckets[request->bucket];
     uint64_t sum = bucket_add(bucket, request->delay_us);
@@ -185,12 +186,12 @@ static enum want work_refuse(struct step *step, const char *reason)
 
 static enum want work_step(void *session, struct step *step)
 {
-    struct session *s = session;
+    struct work_session *s = session;
     if (s->sleeping)
         work_answer(step, &s->asleep);
     s->sleeping = false;
     while (step->room_bytes - step->out_bytes > 2 * ANSWER_MAX_BYTES) {
-        struct request request;
+        struct work_request request;
         const char *wrong;
         switch (work_take_request(step, &request, &wrong)) {
         case FOUND_NOTHING:
@@ -203,7 +204,7 @@ static enum want work_step(void *session, struct step *step)
             break;
         }
         if (request.delay_us > 0 && !spin) {
-            *s = (struct session){request, true};
+            *s = (struct work_session){request, true};
             step->wake_ns = clock_now_ns() + request.delay_us * 1000;
             return WANT_SLEEP;
         }
@@ -220,7 +221,7 @@ const struct workload workload_work = {
     .name = "work",
     .label = "delay, then a locked bucket",
     .takes = "buckets,delay-kind",
-    .session_bytes = sizeof(struct session),
+    .session_bytes = sizeof(struct work_session),
     .setup = work_setup,
     .teardown = work_teardown,
     .step = work_step,
