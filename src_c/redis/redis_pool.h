@@ -69,9 +69,9 @@ void redis_pool_release(struct redis_pool *pool,
 void redis_pool_close(struct redis_pool *pool, struct redis_conn *redis);
 void redis_pool_close_all(struct redis_pool *pool);
 
-/* Sends conn->ask over the assigned connection, an idle one only if it is not
- * stale (one that is watched has told so before); goes on when request->redis->fd
- * is ready. Return REDIS_NEEDS_READ, REDIS_NEEDS_WRITE, or REDIS_DONE: then
+/* Sends conn->ask over the assigned connection; an idle one is looked at first,
+ * unless it is watched and would have told. Goes on when request->redis->fd is
+ * ready. Both return REDIS_NEEDS_READ, REDIS_NEEDS_WRITE, or REDIS_DONE: then
  * conn has its reply or knows that there is none, and conn->want is set. */
 enum redis_next redis_request_start(struct redis_pool *pool,
                                     struct redis_request *request);

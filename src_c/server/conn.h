@@ -7,7 +7,7 @@
  *     WANT_READ    receive, then conn_received()  (0 bytes: the client ended)
  *     WANT_WRITE   send conn_unsent(), then conn_sent()
  *     WANT_SLEEP   wait until conn->wake_ns, then conn_woken()
- *     WANT_ASK     converse with upstream, see redis_conn.h
+ *     WANT_ASK     send conn->ask to Redis, see redis_pool.h
  *     WANT_CLOSE   conn_close()
  *
  * Backpressure follows: a model reads only when that is wanted, and that is
@@ -51,7 +51,7 @@ struct conn {
     uint8_t after;           /* what the workload wants once `out` is sent */
     bool ended;              /* the client will send no more */
     bool unseen;             /* kept_in holds bytes the workload has not seen */
-    bool hang_up;            /* upstream talked nonsense: close the link */
+    bool hang_up;            /* the reply is no RESP: close that connection */
     uint8_t phase;           /* enum timeout: how far a request has come */
     uint8_t timing;          /* what deadline_ns is for: TIMING_…, conn.c */
     bool timed_out;          /* is cut, and may be about to be told so */
@@ -117,7 +117,7 @@ bool conn_stash(struct conn *conn);
 
 enum want conn_woken(struct conn *conn);
 
-/* All of upstream's reply so far; or that there will be none. */
+/* All of the reply of Redis so far; or that there will be none. */
 enum want conn_replied(struct conn *conn, const char *bytes, size_t n);
 enum want conn_unanswered(struct conn *conn);
 
@@ -134,7 +134,7 @@ static inline uint64_t conn_deadline_ns(const struct conn *conn)
  * WANT_WRITE, and closes once that is sent or its own deadline has passed. */
 enum want conn_timed_out(struct conn *conn);
 
-/* recv, send or upstream failed with `error`: counts it. Returns WANT_CLOSE. */
+/* recv, send or Redis failed with `error`: counts it. Returns WANT_CLOSE. */
 enum want conn_failed(struct conn *conn, int error);
 
 #endif
