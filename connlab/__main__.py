@@ -357,8 +357,9 @@ def _tell(rendered: Rendered) -> None:
     if rendered.instead:
         click.echo(f"not set with quarto: {rendered.instead}", err=True)
     click.echo(f"set with {rendered.renderer} in {rendered.seconds:.0f} s")
-    click.echo(_from_here(rendered.html))
-    click.echo(_from_here(rendered.pdf))
+    for made in (rendered.html, rendered.supplement, rendered.pdf):
+        if made:
+            click.echo(_from_here(made))
 
 
 def _newest_run() -> str:

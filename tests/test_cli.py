@@ -194,6 +194,7 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Replace the phases of a paper by notes of what was called, in order."""
     called: list[str] = []
     pages = {"html": ROOT / "index.html", "pdf": ROOT / "paper.pdf"}
+    pages["supplement"] = None
     rendered = SimpleNamespace(
         renderer="none", seconds=0.0, missing=(), stale=(), problems=(), **pages
     )

@@ -324,6 +324,40 @@ def test_the_supplement_is_a_page_like_the_other(browser, shown, supplement, wid
     assert violations(browser) == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@WIDTHS
+def test_the_values_of_a_figure_stand_on_a_page(shown, width, scheme):
+    browser = shown(width, scheme)
+    link = browser.find_element(By.CSS_SELECTOR, ".figure-links a[href$='.html']")
+    assert link.text == "values (table)"
+    browser.get(link.get_attribute("href"))
+    assert len(browser.find_elements(By.CSS_SELECTOR, "tbody tr")) > 10
+    script = "return document.documentElement.scrollWidth - window.innerWidth"
+    assert browser.execute_script(script) <= 0
+    assert browser.get_log("browser") == []
+    assert violations(browser) == []
+
+
+@WIDTHS
+def test_without_scripts_all_can_be_read(shown, width):
+    browser = shown(width)
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.refresh()
+        for name in ("#tbl-claims", "figure img", ".contents a[href='#sec-claims']"):
+            assert browser.find_element(By.CSS_SELECTOR, name).is_displayed()
+        part = ".contents a[href='#sec-pools-spread']"
+        assert browser.find_element(By.CSS_SELECTOR, part).is_displayed()
+        assert not browser.find_element(By.CSS_SELECTOR, ".theme").is_displayed()
+        number = browser.find_element(By.CSS_SELECTOR, ".num[title]")
+        assert "n = 10" in number.get_attribute("title")
+        browser.find_element(By.CSS_SELECTOR, ".report summary").click()
+        assert browser.find_element(By.CSS_SELECTOR, ".claims td").is_displayed()
+    finally:
+        undo = {"value": False}
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", undo)
+
+
 def violations(browser):
     """Return what axe finds, by its rules, with the first place of each."""
     axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not there")

@@ -30,8 +30,11 @@ img-src data:; style-src 'unsafe-inline'">
 <title>{title}</title>
 <link rel="icon" href="data:,">
 <style>
+:root {{ color-scheme: light dark; }}
 body {{ font: 1rem/1.55 system-ui, sans-serif; max-width: 60rem; margin: 0 auto;
-  padding: 1.5rem 1.1rem 5rem; }}
+  padding: 1.5rem 1.1rem 5rem; color: light-dark(#1c2128, #e3e7ed);
+  background: light-dark(#fff, #14181e); }}
+a {{ color: light-dark(#1d4f91, #8fbcff); }}
 h1 {{ font-size: 1.2rem; line-height: 1.4; }}
 div {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; font-size: 0.85rem; font-variant: tabular-nums; }}
@@ -40,8 +43,8 @@ td.number {{ text-align: right; }}
 </style>
 </head>
 <body>
-<p><a href="../../index.html">The paper</a> · <a href="{csv}">CSV</a>, with all
-digits</p>
+<header><a href="../../index.html">The paper</a> · <a href="{csv}">CSV</a>, with all
+digits</header>
 <main>
 <h1>{title}</h1>
 {words}
