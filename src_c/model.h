@@ -41,6 +41,7 @@ struct options {
     unsigned queue;
     bool busy_wait;          /* never block in a wait: ask again at once */
     bool steer_cpu;          /* see steer.h */
+    uint64_t extra_ns;       /* CPU time that each request costs besides */
     const char *log_path;    /* or NULL */
     uint64_t timeout_ns[TIMEOUTS];      /* 0: no limit */
     bool timed;              /* there is a limit among them */

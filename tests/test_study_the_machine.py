@@ -30,10 +30,11 @@ def run(
     waiting=0.8,
     apart=2.0,
     limited=(),
+    dearer=1.2,
 ):
     """Trials of all arms; the last shows `found` of the known delay more."""
     trials = []
-    arms = ("A", "B", tm.TOGETHER, tm.PUSHED, tm.ONCE, tm.TWICE)
+    arms = ("A", "B", tm.DEARER, tm.TOGETHER, tm.PUSHED, tm.ONCE, tm.TWICE)
     for block in range(blocks):
         for order, arm in enumerate(arms):
             t = made.trial(block=block, order=order, cv=cv)
@@ -42,6 +43,9 @@ def run(
             t["server"]["samples"]["other_cpu_s"] = 0.02
             if arm == "B":
                 t["client"]["window"]["throughput_rps"] *= twin
+            if arm == tm.DEARER:
+                for clock in ("cpu_user_s", "cpu_system_s"):
+                    t["server"]["samples"][clock] *= dearer
             if arm == tm.TOGETHER:
                 for clock in ("cpu_user_s", "cpu_system_s"):
                     t["server"]["samples"][clock] /= apart
@@ -83,6 +87,16 @@ def test_a_delay_that_is_not_found_is_told(tmp_path):
     said, _, found = answered(tmp_path, found=0.9)
     assert "the known delay was not recovered within 1 %" in said
     assert found.effect.value == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize(("dearer", "ok"), [(1.2, True), (1.0, False)])
+def test_a_known_cost_is_found_again_or_missed(tmp_path, dearer, ok):
+    frame = run(tmp_path, dearer=dearer)
+    twin = frame.loc[frame["arm"] == "A", tm.COST].mean()
+    results = tm.begin(frame, root=tmp_path)
+    found = tm.extra(results, frame, extra_ns=round(0.2 * twin * 1e9))
+    assert found.ok is ok
+    assert found.effect.value == pytest.approx((dearer - 1) / 0.2, abs=0.1)
 
 
 def beside(*slowdowns):
@@ -127,9 +141,11 @@ def test_without_usable_trials_nothing_is_answered(tmp_path):
 
 def test_the_grids_give_each_arm_what_it_needs():
     counts = {"connections": 50, "crowd": 150}
-    grids = tm.grids(model="epoll", fast="uring", known_ms=2.5, **counts)
+    known = {"known_ms": 2.5, "extra_ns": 500}
+    grids = tm.grids(model="epoll", fast="uring", **known, **counts)
     arms = {arm: g for g in grids for arm in g["arm"]}
-    assert set(arms) == {"A", "B", tm.TOGETHER, tm.PUSHED, tm.ONCE, tm.TWICE}
+    assert arms[tm.DEARER]["extra_ns"] == [500]
+    assert set(arms) == {"A", "B", tm.DEARER, tm.TOGETHER, tm.PUSHED, tm.ONCE, tm.TWICE}
     assert arms[tm.TOGETHER]["together"] == [True]
     assert (arms[tm.PUSHED]["model"], arms["A"]["model"]) == (["uring"], ["epoll"])
     assert arms[tm.ONCE]["delay"] == ["fixed:2.5"]
@@ -189,7 +205,7 @@ def test_what_scatters_is_said_by_its_level(tmp_path):
     assert "20 trials" in said
     assert "no trend" in said
     busy = frame.assign(other_cpu_s=0.5)
-    assert "50.0% of a core in the median trial and more than 5% in 60" in tm.left_out(
+    assert "50.0% of a core in the median trial and more than 5% in 70" in tm.left_out(
         busy
     )
 

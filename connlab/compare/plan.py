@@ -17,7 +17,15 @@ WORKLOADS = ("echo", "work", "http")
 COUNTED_SLICES, WARM_SLICES = 25, 15
 #: the page that http servers are asked for
 PAGE = "page"
-_SERVER_FACTORS = ("workers", "processes", "queue", "backlog", "delay_kind", "buckets")
+_SERVER_FACTORS = (
+    "extra_ns",
+    "workers",
+    "processes",
+    "queue",
+    "backlog",
+    "delay_kind",
+    "buckets",
+)
 
 
 @dataclass(frozen=True)

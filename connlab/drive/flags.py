@@ -25,6 +25,7 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "workers": ((SERVER,), "workers"),
     "processes": ((SERVER,), "processes"),
     "backlog": ((SERVER,), "backlog"),
+    "extra_ns": ((SERVER,), "extra-ns"),
     "queue": ((SERVER,), "queue"),
     "buckets": ((SERVER, CLIENT), "buckets"),
     "delay_kind": ((SERVER,), "delay-kind"),

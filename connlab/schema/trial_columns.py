@@ -28,6 +28,9 @@ FACTORS = (
     Column("workers", "count", "Int64", "factors.workers", "worker threads asked for"),
     Column("processes", "count", "Int64", "factors.processes", "copies of the server"),
     Column("backlog", "count", "Int64", "factors.backlog", "listen backlog asked for"),
+    Column(
+        "extra_ns", "ns", "Int64", "factors.extra_ns", "known cost added to requests"
+    ),
     Column("queue", "count", "Int64", "factors.queue", "bound of the pool's queue"),
     Column("buckets", "count", "Int64", "factors.buckets", "locks of workload work"),
     Column("delay_kind", "", "string", "factors.delay_kind", "sleep or spin"),

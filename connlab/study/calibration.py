@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from connlab import schema
@@ -30,6 +31,7 @@ from connlab.study.interval import (
     min_trials_for_quantile,
     t_interval,
 )
+from connlab.study.turns import of_trials
 
 STUDY = "the-machine"
 
@@ -276,6 +278,36 @@ def positive_control(
     ok = found.determined and abs(found.value - 1) <= tolerance
     text = f"{found.value:.2%} of the known delay is found again"
     return Control("known delay", found, 1.0, ok, text)
+
+
+def known_cost(
+    treated: pd.DataFrame, control: pd.DataFrame, *, known: float, level: float = LEVEL
+) -> Control:
+    """Find CPU time again that each request was made to cost besides.
+
+    It holds when the interval of found / known holds 1 and is narrower than half of
+    what was added: a wide one would hold anything.
+
+    Parameters
+    ----------
+    treated, control : DataFrame
+        Usable trials with and without it, which took turns or are paired by block.
+    known : float
+        CPU time added to a request, seconds, above 0.
+    """
+    if known <= 0:
+        raise ValueError(f"known is {known}: a cost has to be above 0")
+    cost = "server_cpu_per_request_s"
+    logs = of_trials(treated, control, cost)
+    if logs is not None and len(logs):
+        found = t_interval(np.expm1(logs) * control[cost].mean() / known, level=level)
+    else:
+        y, x, paired = pair(treated, control, cost)
+        share = (y - x) / known if paired else (y - x.mean()) / known
+        found = t_interval(share, level=level)
+    ok = bool(found.contains(1.0) and found.half_width < 0.5)
+    text = f"{found.value:.0%} of the CPU time added to a request is found again"
+    return Control("known cost", found, 1.0, ok, text)
 
 
 # ---- lines for the figures of other studies -----------------------------------

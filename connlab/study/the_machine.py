@@ -45,6 +45,8 @@ QUESTION = "Can this machine's numbers be trusted?"
 FACTORS = ("arm",)
 TWINS = ("A", "B")
 """Two names of the same program: the A/A control."""
+DEARER = "dearer"
+"""Arm of the twins' sibling, each of whose requests costs a known time more."""
 TOGETHER = "on one core"
 """Arm A once more, but server and client share one core."""
 PUSHED = "pushed"
@@ -73,7 +75,13 @@ def fastest(models: Sequence[Any]) -> str:
 
 
 def grids(
-    *, model: str, fast: str, connections: int, crowd: int, known_ms: float
+    *,
+    model: str,
+    fast: str,
+    connections: int,
+    crowd: int,
+    known_ms: float,
+    extra_ns: int,
 ) -> list[dict[str, list[Any]]]:
     """Return the grids of the sweep: two twins, one core, the ceiling, known delays.
 
@@ -89,6 +97,8 @@ def grids(
         Clients of the fast server.
     known_ms : float
         The delay of one client's work, in milliseconds.
+    extra_ns : int
+        CPU time that a request costs the twins' dearer sibling besides.
     """
     twin = {"model": [model], "connections": [connections]}
     work = {
@@ -99,6 +109,7 @@ def grids(
     }
     return [
         {"arm": list(TWINS), **twin},
+        {"arm": [DEARER], **twin, "extra_ns": [extra_ns]},
         {"arm": [TOGETHER], **twin, "together": [True]},
         {"arm": [PUSHED], "model": [fast], "connections": [crowd]},
         {"arm": [ONCE], **work, "delay": [f"fixed:{known_ms:g}"]},
@@ -359,6 +370,21 @@ def delay(results: Results, frame: pd.DataFrame, *, known_ms: float) -> Control 
         return None
     found = calibration.positive_control(treated, control, known=known_ms / 1000)
     results.value("delay_found", found.effect, "1")
+    return found
+
+
+def extra(results: Results, frame: pd.DataFrame, *, extra_ns: int) -> Control | None:
+    """Find the known cost of a request again; None with too few trials.
+
+    The twins' sibling spends so much more CPU time on each request, and takes turns
+    with them. Kept as ``extra_found``.
+    """
+    good = usable(frame, COST)
+    dearer, twin = (_arms(good, [name]) for name in (DEARER, TWINS[0]))
+    if min(len(dearer), len(twin)) < 2:
+        return None
+    found = calibration.known_cost(dearer, twin, known=extra_ns / 1e9)
+    results.value("extra_found", found.effect, "1")
     return found
 
 

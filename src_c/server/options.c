@@ -12,7 +12,7 @@
 
 enum flag {
     WORKLOAD = 256, LISTEN, WORKERS, N_PROCESSES, BACKLOG, QUEUE,
-    BUSY_WAIT, STEER,
+    BUSY_WAIT, STEER, EXTRA,
     IDLE, HEADER, BODY,                    /* as enum timeout, in its order */
     BUCKETS, DELAY_KIND, REDIS, ROOT,      /* in a row: some workload's own */
     LOG, LIST, HELP,
@@ -27,6 +27,7 @@ static const struct option flags[] = {
     {"queue", required_argument, NULL, QUEUE},
     {"busy-wait", no_argument, NULL, BUSY_WAIT},
     {"steer", required_argument, NULL, STEER},
+    {"extra-ns", required_argument, NULL, EXTRA},
     {"timeout-idle", required_argument, NULL, IDLE},
     {"timeout-header", required_argument, NULL, HEADER},
     {"timeout-body", required_argument, NULL, BODY},
@@ -59,6 +60,9 @@ static const char help[] =
     "                       something is: a core for less latency\n"
     "  --steer cpu          one port, several listeners: by the CPU of the"
     " packet\n"
+    "  --extra-ns N         CPU time that each request costs besides, as a"
+    " control:\n"
+    "                       a study must find it again (0)\n"
     "  --timeout-idle S     seconds until a client is closed that neither asks"
     " nor\n"
     "                       reads its answer; 0: never (0)\n"
@@ -177,6 +181,7 @@ static void read_flag(int flag, const char *name, struct options *o,
     case BACKLOG: o->backlog = number(name, optarg, 1, 1 << 20); break;
     case BUSY_WAIT: o->busy_wait = true; break;
     case STEER: o->steer_cpu = read_steer(optarg); break;
+    case EXTRA: o->extra_ns = number(name, optarg, 0, 1000000); break;
     case QUEUE: o->queue = number(name, optarg, 1, 1 << 20); break;
     case IDLE: case HEADER: case BODY:
         read_timeout(o, (enum timeout)(flag - IDLE), name, optarg);
