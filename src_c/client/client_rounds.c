@@ -14,9 +14,9 @@
 /* How far ahead a slice is announced, so that all threads see it in time. */
 static const uint64_t HEAD_START_NS = 60000;
 /* A server goes to sleep after its last answer, and only then is its CPU clock
- * exact: so long after it, and until two looks see the same. */
+ * exact: looks at it come so long after each other, at most so many. */
 static const uint64_t ASLEEP_NS = 30000;
-enum { ASLEEP_LOOKS = 4 };
+enum { ASLEEP_LOOKS = 20, BUSY_LOOKS = 2 };
 
 struct rounds {
     const struct plan *plan;
@@ -26,7 +26,8 @@ struct rounds {
     unsigned order[MAX_TARGETS];
     unsigned position;                     /* in it, of the slice that runs */
     uint64_t number;                       /* of the round, from 0 on */
-    uint64_t start_ns, counted_ns, round_ns;   /* load, counting, round began */
+    uint64_t start_ns, round_ns;           /* the load, this round began */
+    uint64_t since_ns;                     /* the warm-up began, or counting */
     bool counted;                          /* the warm-up is over */
     struct cores *cores;
     struct watch watches[MAX_TARGETS];
@@ -38,7 +39,8 @@ struct rounds {
 
 const char *ended_name(enum ended ended)
 {
-    static const char *const names[] = {"", "refused", "gone", "hung"};
+    static const char *const names[] = {"", "refused", "unconnected", "gone",
+                                        "hung"};
     return names[ended];
 }
 
@@ -68,7 +70,7 @@ struct rounds *rounds_open(const struct plan *plan, struct shared *shared)
     r->shared = shared;
     r->file = shared->slices_file;
     r->rng = rng_make(plan->seed, 0x726f756e6473);
-    r->start_ns = shared->start_ns;
+    r->start_ns = r->since_ns = shared->start_ns;
     r->position = plan->target_count;      /* no round is under way */
     for (unsigned i = 0; i < plan->target_count; i++)
         open_watch(r, i);
@@ -95,13 +97,19 @@ void rounds_close(struct rounds *r)
 
 /* --- who is left -------------------------------------------------------- */
 
-/* Tells a server that died from one that was never there. */
-static bool was_established(const struct rounds *r, unsigned target)
+/* Why nobody is left: a server that died, one that was never there, or one that
+ * could not be connected to for another reason, descriptors for one. */
+static enum ended why_nobody(const struct rounds *r, unsigned target)
 {
-    for (uint64_t i = 0; i < r->plan->connections; i++)
-        if (shared_row(r->shared, r->plan, target, i)->established)
-            return true;
-    return false;
+    enum ended why = ENDED_UNCONNECTED;
+    for (uint64_t i = 0; i < r->plan->connections; i++) {
+        const struct row *row = shared_row(r->shared, r->plan, target, i);
+        if (row->established)
+            return ENDED_GONE;
+        if (row->error == FAIL_CONNECT_REFUSED)
+            why = ENDED_REFUSED;
+    }
+    return why;
 }
 
 static void end_target(struct rounds *r, unsigned target, enum ended why)
@@ -117,8 +125,7 @@ static void see_who_is_left(struct rounds *r)
     for (unsigned i = 0; i < r->plan->target_count; i++)
         if (r->shared->sums[i].ended == ENDED_NOT
             && atomic_load(&r->shared->sums[i].live) == 0)
-            end_target(r, i, was_established(r, i) ? ENDED_GONE
-                                                   : ENDED_REFUSED);
+            end_target(r, i, why_nobody(r, i));
 }
 
 static bool is_any_left(const struct rounds *r)
@@ -159,9 +166,9 @@ static void end_round(struct rounds *r, uint64_t now_ns)
 static void begin_round(struct rounds *r, uint64_t now_ns)
 {
     uint64_t warmup_ns = clock_seconds_ns(r->plan->warmup_s);
-    if (!r->counted && now_ns >= r->start_ns + warmup_ns) {
+    if (!r->counted && now_ns >= r->since_ns + warmup_ns) {
         r->counted = true;
-        r->counted_ns = now_ns;
+        r->since_ns = now_ns;
     }
     r->round_ns = now_ns;
     r->position = 0;
@@ -172,7 +179,7 @@ static void begin_round(struct rounds *r, uint64_t now_ns)
 static bool is_over(const struct rounds *r, uint64_t now_ns)
 {
     return r->counted
-           && now_ns >= r->counted_ns + clock_seconds_ns(r->plan->duration_s);
+           && now_ns >= r->since_ns + clock_seconds_ns(r->plan->duration_s);
 }
 
 /* The next target in the order that is left; false: the round is complete. */
@@ -233,15 +240,27 @@ static void add_parts(const struct shared *shared, struct slice_part *sum)
     }
 }
 
-/* A clock that is being brought up to date goes on between two looks. */
-static int64_t read_asleep_cpu_ns(struct watch *watch)
+/* The first waits are busy: a thread that sleeps for 30 us may get its core back
+ * much later. Longer ones give way to a server that shares the core. */
+static void wait_for_sleep(int look)
 {
     struct timespec nap = clock_timespec(ASLEEP_NS);
+    uint64_t until = clock_now_ns() + ASLEEP_NS;
+    if (look >= BUSY_LOOKS)
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+    while (look < BUSY_LOOKS && clock_now_ns() < until)
+        ;
+}
+
+/* Until the server sleeps and two looks see the same: a clock that stands still
+ * may only be late. One that waits busily is never seen asleep. */
+static int64_t read_asleep_cpu_ns(struct watch *watch)
+{
     int64_t cpu_ns = 0, before_ns = -1;
     for (int i = 0; watch->count && i < ASLEEP_LOOKS; i++) {
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+        wait_for_sleep(i);
         cpu_ns = watch_cpu_ns(watch);
-        if (cpu_ns == before_ns)
+        if (cpu_ns == before_ns && !watch->running)
             break;
         before_ns = cpu_ns;
     }
@@ -325,13 +344,18 @@ static void print_row(struct rounds *r, const struct slice_sum *sum)
             parts->errors, ended_name(r->shared->sums[target].ended));
 }
 
-/* All are at rest. */
+/* All are at rest. The time that nobody used, as a target was waited for that
+ * had hung, is neither warm-up nor measured. */
 static void end_slice(struct rounds *r)
 {
-    struct slice_sum sum = sum_up(r, clock_now_ns());
+    uint64_t now = clock_now_ns();
+    struct slice_sum sum = sum_up(r, now);
     add_to_sums(r, &sum);
-    if (sum.parts.given_up)
+    if (sum.parts.given_up) {
         end_target(r, r->shared->slice.target, ENDED_HUNG);
+        r->since_ns += now - sum.end_ns;
+        r->round_ns += now - sum.end_ns;
+    }
     see_who_is_left(r);
     if (r->file)
         print_row(r, &sum);

@@ -17,7 +17,7 @@ void rounds_close(struct rounds *rounds);
  * announces the next one, or the end, in shared->slice. */
 void rounds_go_on(struct rounds *rounds);
 
-/* "refused", "gone", "hung"; "" for none. */
+/* "refused", "unconnected", "gone", "hung"; "" for none. */
 const char *ended_name(enum ended ended);
 
 #endif

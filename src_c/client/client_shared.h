@@ -34,7 +34,9 @@ struct slice_part {
 };
 
 /* Why a target had no more turns. */
-enum ended { ENDED_NOT, ENDED_REFUSED, ENDED_GONE, ENDED_HUNG };
+enum ended {
+    ENDED_NOT, ENDED_REFUSED, ENDED_UNCONNECTED, ENDED_GONE, ENDED_HUNG
+};
 
 /* One target, summed over the counted rounds unless said otherwise. */
 struct target_sums {

@@ -44,7 +44,7 @@
  *                       with both of them in it; in ticks of 10 ms, whole slice
  *     steal_ns          taken from these cores by the host; likewise
  *     errors            failures since the target's slice before
- *     ended             refused, gone or hung: its last slice; else empty
+ *     ended             gone or hung: its last slice; else empty
  * What others used is busy_ns - server_cpu_ns - client_cpu_ns, over rounds.
  */
 #ifndef CLIENT_SLICES_H

@@ -31,8 +31,10 @@ static bool read_file(const char *path, char *text, size_t bytes)
     return n >= 0;
 }
 
-/* Fields 16 and 17, behind a name in brackets that may hold anything. */
-static int64_t read_children_ns(pid_t pid)
+/* The state of its main thread and the time of its children that were waited
+ * for: fields 3, 16 and 17, behind a name in brackets that may hold anything.
+ * -1: it is gone. */
+static int64_t read_children_ns(pid_t pid, char *state)
 {
     char path[64], text[1024];
     unsigned long long user, system;
@@ -41,8 +43,8 @@ static int64_t read_children_ns(pid_t pid)
         return -1;
     const char *name_end = strrchr(text, ')');
     if (!name_end || sscanf(name_end + 1,
-                            " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u "
-                            "%*u %llu %llu", &user, &system) != 2)
+                            " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u "
+                            "%*u %llu %llu", state, &user, &system) != 3)
         return -1;
     return ticks_ns(user) + ticks_ns(system);
 }
@@ -165,7 +167,10 @@ static void watch_update(struct watch *watch, struct watched *process,
         *(process->root ? &watch->ended_ns : ended) += process->cpu_ns;
         return;
     }
-    int64_t children = process->parent ? read_children_ns(process->pid) : -1;
+    char state = 'S';
+    int64_t children = process->parent
+                           ? read_children_ns(process->pid, &state) : -1;
+    watch->running |= state == 'R';
     if (children >= 0) {
         *waited += children - process->children_ns;
         process->children_ns = children;
@@ -177,6 +182,7 @@ static void watch_update(struct watch *watch, struct watched *process,
 int64_t watch_cpu_ns(struct watch *watch)
 {
     int64_t sum = 0, ended = 0, waited = 0;
+    watch->running = false;
     add_new_children(watch);
     for (unsigned i = 0; i < watch->count; i++)
         if (!watch->processes[i].ended)

@@ -35,6 +35,9 @@ struct watch {
     struct watched *processes;
     unsigned count, capacity;
     int64_t ended_ns;                      /* of roots, and of lost children */
+    bool running;                          /* at the last reading, of those
+                                              that may have children: the main
+                                              thread did not sleep */
 };
 
 /* Whether there is such a process. */

@@ -326,6 +326,24 @@ def test_a_target_that_refuses_is_reported(
     assert served["slices"]["ended_early"] is None
 
 
+def test_a_target_that_found_no_descriptors_is_reported(
+    client_program: Path, server_program: Path
+) -> None:
+    """A limit of the client is none of the server's doing."""
+    with servers(server_program, 2) as (_, ports):
+        targets = [f"127.0.0.1:{port}" for port in ports]
+        flags = ["--connections", "20", "--slice", "20ms", "--duration", "0.2"]
+        command = [client_program, *targets, *flags]
+        limited = ["sh", "-c", 'ulimit -n 20; exec "$@"', "sh", *command]
+        done = subprocess.run(limited, capture_output=True, text=True)
+    assert "--connections 20 to each of 2 targets" in done.stderr
+    served, left_out = json.loads(done.stdout)["targets"]
+    assert served["slices"]["ended_early"] is None
+    assert left_out["slices"]["ended_early"] == {"round": 0, "reason": "unconnected"}
+    assert set(errors(left_out)) <= {"descriptors"}
+    assert left_out["limits"]["descriptors"] == 20
+
+
 def test_nobody_there_is_a_result(client_program: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         closed = listener.getsockname()[1]
