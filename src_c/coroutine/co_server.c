@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/owner.h"
+#include "reactor/ready.h"
 #include "server/net.h"
 #include "server/stop.h"
 
@@ -34,10 +35,12 @@ struct co_loop *co_loop_new(struct server *server, unsigned index,
     loop->worker = (struct worker){server, index, {0}};
     loop->extra = extra;
     redis_pool_init(&loop->redis);
-    if (scheduler_init(&loop->scheduler))
-        return loop;
-    free(loop);
-    return NULL;
+    if (!scheduler_init(&loop->scheduler)) {
+        free(loop);
+        return NULL;
+    }
+    loop->scheduler.busy_wait = server->options.busy_wait;
+    return loop;
 }
 
 void co_loop_free(struct co_loop *loop)
@@ -86,7 +89,7 @@ void co_client_start(struct co_loop *loop, struct co_client *client,
 bool co_client_watch(struct co_client *client)
 {
     return task_watch(&client->task, client->conn.fd,
-                      EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET);
+                      READY_EDGES | EPOLLET);
 }
 
 bool co_client_drained(struct co_client *client, ssize_t n, size_t size)

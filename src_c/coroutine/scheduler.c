@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/epoll_ns.h"
 #include "common/owner.h"
+#include "reactor/ready.h"
 #include "server/net.h"
 #include "server/stop.h"
 
@@ -112,7 +113,6 @@ bool scheduler_watch_once(struct scheduler *scheduler, int fd, bool out,
 
 static void scheduler_handle_event(const struct epoll_event *event)
 {
-    unsigned is = event->events;
     if (event->data.u64 & 1) {
         struct task *user =
             *(struct task **)(uintptr_t)(event->data.u64 - 1);
@@ -120,17 +120,18 @@ static void scheduler_handle_event(const struct epoll_event *event)
             task_tell(user, TASK_REDIS);
         return;
     }
-    task_tell(event->data.ptr,
-              (is & EPOLLIN ? TASK_IN : 0u) | (is & EPOLLOUT ? TASK_OUT : 0u) |
-              (is & (EPOLLRDHUP | EPOLLPRI) ? TASK_IN | TASK_END : 0u) |
-              (is & (EPOLLERR | EPOLLHUP) ? TASK_IN | TASK_OUT : 0u));
+    unsigned ready = ready_of(event->events);
+    task_tell(event->data.ptr, (ready & READY_IN ? TASK_IN : 0u) |
+                                   (ready & READY_OUT ? TASK_OUT : 0u) |
+                                   (ready & READY_DRAIN ? TASK_END : 0u) |
+                                   (ready & READY_HANGUP ? TASK_GONE : 0u));
 }
 
 /* --- a round -------------------------------------------------------------- */
 
 static int64_t scheduler_timeout_ns(const struct scheduler *scheduler)
 {
-    if (!list_empty(&scheduler->runnable))
+    if (scheduler->busy_wait || !list_empty(&scheduler->runnable))
         return 0;
     int64_t left = scheduler->timers.count
                        ? timers_left_ns(&scheduler->timers, clock_now_ns())

@@ -31,6 +31,7 @@ enum task_event {
     TASK_END = 4,               /* a short read may not be all of it */
     TASK_REDIS = 8,             /* its connection to Redis is ready */
     TASK_TURN = 16,             /* it was handed a connection to Redis */
+    TASK_GONE = 32,             /* its own socket was reset */
 };
 
 struct task {
@@ -46,6 +47,7 @@ struct task {
 
 struct scheduler {
     int epoll_fd;
+    bool busy_wait;             /* never block: ask again at once */
     struct timers timers;
     struct node open;           /* tasks; the first one accepts */
     struct node ended;          /* to be freed once the round is over */

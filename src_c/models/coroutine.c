@@ -137,9 +137,10 @@ static ssize_t co_send(struct conn *conn)
     }
 }
 
+/* Ends early when the client is gone: then the answer's send says so. */
 static void co_sleep_until(struct conn *conn, uint64_t ns)
 {
-    co_await(&stackful_client_of(conn)->co.task, 0, ns);
+    co_await(&stackful_client_of(conn)->co.task, TASK_GONE, ns);
 }
 
 static bool co_await_redis(struct redis_request *request, int fd, bool out,

@@ -135,8 +135,11 @@ static void stackless_serve_client(struct task *task)
             if (!came)
                 stackless_give_up(conn);
         } else if (conn->want == WANT_SLEEP) {
-            STACKLESS_AWAIT(line, task, 0, conn->wake_ns, came);
-            conn_woken(conn);
+            STACKLESS_AWAIT(line, task, TASK_GONE, conn->wake_ns, came);
+            if (came)
+                conn_failed(conn, ECONNRESET);
+            else
+                conn_woken(conn);
         } else { /* WANT_ASK */
             client->redis_end_ns = clock_now_ns() + REDIS_TIMEOUT_NS;
             co_redis_queue(co);
