@@ -25,7 +25,7 @@ static void read_all(struct span bytes)
     }
 }
 
-static enum guestbook_news news_of(struct span reply)
+static enum guestbook_result result_of_page(struct span reply)
 {
     static char room[1 << 16];
     struct buffer page = {.bytes = room, .capacity = sizeof room};
@@ -35,19 +35,19 @@ static enum guestbook_news news_of(struct span reply)
 static void check_cut(struct span bytes, size_t cut)
 {
     struct span part = {bytes.bytes, cut < bytes.length ? cut : bytes.length};
-    enum guestbook_news first = news_of(part);
-    assert(first == GUESTBOOK_MORE || first == news_of(bytes));
+    enum guestbook_result first = result_of_page(part);
+    assert(first == GUESTBOOK_INCOMPLETE || first == result_of_page(bytes));
     first = guestbook_written(part);
-    assert(first == GUESTBOOK_MORE || first == guestbook_written(bytes));
+    assert(first == GUESTBOOK_INCOMPLETE || first == guestbook_written(bytes));
 }
 
 static void make_page(struct span reply, size_t room)
 {
     char *bytes = malloc(room);
     struct buffer page = {.bytes = bytes, .capacity = room};
-    enum guestbook_news news = guestbook_page(reply, &page);
+    enum guestbook_result result = guestbook_page(reply, &page);
     assert(page.length <= room);
-    assert(news != GUESTBOOK_DONE || (page.length > 0 && !page.full));
+    assert(result != GUESTBOOK_DONE || (page.length > 0 && !page.full));
     guestbook_written(reply);
     free(bytes);
 }

@@ -14,7 +14,7 @@
 #include "common/clock.h"
 #include "http_reply.h"
 
-static const char built_in[] =
+static const char built_in_page[] =
     "<!doctype html><title>connlab</title>\n"
     "<p>This server was given no --root, so this page is all there is. "
     "The <a href=\"/guestbook\">guestbook</a> needs --redis.</p>\n";
@@ -25,16 +25,17 @@ static bool has_openat2;
 /* --- opening below the root ------------------------------------------- */
 
 enum { NAME_BYTES = FILES_PATH_MAX + 16 }; /* with index.html behind it */
-enum { HOW = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
+enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
 
 static int open_beneath(const char *path)
 {
-    struct open_how how = {.flags = HOW,
+    struct open_how how = {.flags = OPEN_FLAGS,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof how);
 }
 
-/* The same by hand: no name of the path may be a link. */
+/* Before Linux 5.6: name by name with O_NOFOLLOW, so that no symbolic link is
+ * followed, not even one that stays below the root. */
 static int open_by_names(const char *path)
 {
     char names[NAME_BYTES];
@@ -42,7 +43,7 @@ static int open_by_names(const char *path)
     char *rest = names;
     int fd = root_fd;
     for (char *name; fd >= 0 && (name = strsep(&rest, "/"));) {
-        int flags = HOW | O_NOFOLLOW | (rest ? O_DIRECTORY : 0);
+        int flags = OPEN_FLAGS | O_NOFOLLOW | (rest ? O_DIRECTORY : 0);
         int next = *name ? openat(fd, name, flags) : openat(fd, ".", flags);
         if (fd != root_fd)
             close(fd);
@@ -52,7 +53,7 @@ static int open_by_names(const char *path)
 }
 
 /* One of the names between slashes is "..". */
-static bool climbs(const char *path)
+static bool has_dotdot(const char *path)
 {
     for (const char *at = path; (at = strstr(at, "..")); at += 2)
         if ((at == path || at[-1] == '/') && (at[2] == '/' || !at[2]))
@@ -76,11 +77,11 @@ static int status_of(int error)
     }
 }
 
-static struct file open_file(const char *path)
+static struct file files_open(const char *path)
 {
     struct file file = {.status = 404, .fd = -1, .type = http_type(path)};
     struct stat facts;
-    if (climbs(path))
+    if (has_dotdot(path))
         return file;
     int fd = has_openat2 ? open_beneath(path) : open_by_names(path);
     if (fd < 0) {
@@ -130,8 +131,8 @@ static struct file_slot *slot_of(const char *name)
 }
 
 /* True: the slot stays locked, for its body to be read. */
-static bool recall(struct file_slot *slot, const char *name, uint64_t now_ns,
-                   struct file *file)
+static bool cache_find(struct file_slot *slot, const char *name,
+                       uint64_t now_ns, struct file *file)
 {
     pthread_rwlock_rdlock(&slot->lock);
     if (slot->body && now_ns < slot->read_ns + NS_PER_S &&
@@ -157,8 +158,8 @@ static char *read_whole(struct file *file, char *memory)
 }
 
 /* The slot stays locked. */
-static void remember(struct file_slot *slot, const char *name, uint64_t now_ns,
-                     struct file *file)
+static void cache_fill(struct file_slot *slot, const char *name,
+                       uint64_t now_ns, struct file *file)
 {
     pthread_rwlock_wrlock(&slot->lock);
     slot->body = read_whole(file, slot->body);
@@ -197,14 +198,14 @@ void files_teardown(void)
         close(root_fd);
 }
 
-static struct file get_built_in(const char *name)
+static struct file files_built_in(const char *name)
 {
     struct file file = {.status = 404, .fd = -1, .type = http_type(name)};
     if (strcmp(name, "index.html") != 0)
         return file;
     file.status = 200;
-    file.bytes = sizeof built_in - 1;
-    file.body = built_in;
+    file.bytes = sizeof built_in_page - 1;
+    file.body = built_in_page;
     return file;
 }
 
@@ -228,16 +229,16 @@ struct file files_get(const char *path)
     if (!name_of(path, name))
         return file;
     if (root_fd < 0)
-        return get_built_in(name);
+        return files_built_in(name);
     uint64_t now_ns = clock_now_ns();
     struct file_slot *slot = slot_of(name);
-    if (slot && recall(slot, name, now_ns, &file))
+    if (slot && cache_find(slot, name, now_ns, &file))
         return file;
-    file = open_file(name);
+    file = files_open(name);
     if (file.status != 200 || file.bytes > FILES_SMALL)
         return file;
     if (slot)
-        remember(slot, name, now_ns, &file);
+        cache_fill(slot, name, now_ns, &file);
     else
         file.own = read_whole(&file, NULL);
     return file;

@@ -15,7 +15,7 @@
 
 enum { TEMPLATE_MAX = 16 * 1024 };
 
-static const char built_in[] =
+static const char built_in_page[] =
     "<!doctype html>\n<meta charset=\"utf-8\">\n<title>Guestbook</title>\n"
     "<h1>Guestbook</h1>\n<p>Visits: {{visitors}}</p>\n"
     "<form method=\"post\" action=\"/guestbook\">"
@@ -24,7 +24,7 @@ static const char built_in[] =
     "<ul>\n{{remarks}}</ul>\n";
 
 static char from_file[TEMPLATE_MAX];
-static struct span template = {built_in, sizeof built_in - 1};
+static struct span template = {built_in_page, sizeof built_in_page - 1};
 
 void guestbook_setup(const char *root)
 {
@@ -48,11 +48,11 @@ void guestbook_setup(const char *root)
 
 static const char read_commands[] =
     "*2\r\n$4\r\nINCR\r\n$18\r\n" VISITORS "\r\n" NEWEST;
-static const char look_commands[] =
+static const char peek_commands[] =
     "*2\r\n$3\r\nGET\r\n$18\r\n" VISITORS "\r\n" NEWEST;
 
 const struct span guestbook_read = {read_commands, sizeof read_commands - 1};
-const struct span guestbook_look = {look_commands, sizeof look_commands - 1};
+const struct span guestbook_peek = {peek_commands, sizeof peek_commands - 1};
 
 static struct span word(const char *text)
 {
@@ -87,36 +87,36 @@ struct span guestbook_write(struct span form, int *status)
 /* --- replies ------------------------------------------------------------ */
 
 /* What a value means where neither a nested array nor an error is expected. */
-static enum guestbook_news judge(enum resp_kind kind)
+static enum guestbook_result result_of(enum resp_kind kind)
 {
     switch (kind) {
     case RESP_MORE:
-        return GUESTBOOK_MORE;
+        return GUESTBOOK_INCOMPLETE;
     case RESP_BAD:
     case RESP_ARRAY: /* its elements would have to be skipped */
-        return GUESTBOOK_NONSENSE;
+        return GUESTBOOK_NOT_RESP;
     case RESP_ERROR:
-        return GUESTBOOK_SORRY;
+        return GUESTBOOK_ERROR;
     default:
         return GUESTBOOK_DONE;
     }
 }
 
 /* The reply cannot be read on from here: more is to come, or it is no RESP. */
-static bool ends_reading(enum guestbook_news news)
+static bool stops_reading(enum guestbook_result result)
 {
-    return news == GUESTBOOK_MORE || news == GUESTBOOK_NONSENSE;
+    return result == GUESTBOOK_INCOMPLETE || result == GUESTBOOK_NOT_RESP;
 }
 
 /* Both values are read also when the first is an error: else the second would
  * be taken for the reply to the next request. */
-enum guestbook_news guestbook_written(struct span reply)
+enum guestbook_result guestbook_written(struct span reply)
 {
     size_t at = 0;
-    enum guestbook_news first = judge(resp_next(reply, &at).kind);
-    if (ends_reading(first))
+    enum guestbook_result first = result_of(resp_next(reply, &at).kind);
+    if (stops_reading(first))
         return first;
-    enum guestbook_news second = judge(resp_next(reply, &at).kind);
+    enum guestbook_result second = result_of(resp_next(reply, &at).kind);
     return second == GUESTBOOK_DONE ? first : second;
 }
 
@@ -127,32 +127,32 @@ struct page {
 };
 
 /* INCR says a number, GET a string of digits, or nothing before the first. */
-static enum guestbook_news read_visitors(struct span reply, size_t *at,
-                                         uint64_t *visitors)
+static enum guestbook_result read_visitors(struct span reply, size_t *at,
+                                           uint64_t *visitors)
 {
     struct resp value = resp_next(reply, at);
-    enum guestbook_news news = judge(value.kind);
+    enum guestbook_result result = result_of(value.kind);
     if (value.kind == RESP_STRING &&
         !resp_number(value.text, &value.number))
-        return GUESTBOOK_SORRY;
+        return GUESTBOOK_ERROR;
     bool counted = value.kind == RESP_NUMBER;
     *visitors = (uint64_t)value.number + !counted;
-    return value.kind == RESP_STATUS ? GUESTBOOK_SORRY : news;
+    return value.kind == RESP_STATUS ? GUESTBOOK_ERROR : result;
 }
 
 /* The remarks of an array; more of them than a page shows are read past. */
-static enum guestbook_news read_remarks(struct span reply, size_t *at,
-                                        struct page *page)
+static enum guestbook_result read_remarks(struct span reply, size_t *at,
+                                          struct page *page)
 {
     struct resp head = resp_next(reply, at);
     if (head.kind != RESP_ARRAY) {
-        enum guestbook_news news = judge(head.kind);
-        return news == GUESTBOOK_DONE ? GUESTBOOK_SORRY : news;
+        enum guestbook_result result = result_of(head.kind);
+        return result == GUESTBOOK_DONE ? GUESTBOOK_ERROR : result;
     }
     for (int64_t i = 0; i < head.number; i++) {
         struct resp remark = resp_next(reply, at);
-        if (ends_reading(judge(remark.kind)))
-            return judge(remark.kind);
+        if (stops_reading(result_of(remark.kind)))
+            return result_of(remark.kind);
         if (page->count < GUESTBOOK_REMARKS)
             page->remarks[page->count++] = remark.text;
     }
@@ -161,13 +161,13 @@ static enum guestbook_news read_remarks(struct span reply, size_t *at,
 
 /* A reply is read once, the remarks noted where they lie: the page is made of
  * them when all are there. */
-static enum guestbook_news read_page(struct span reply, struct page *page)
+static enum guestbook_result read_page(struct span reply, struct page *page)
 {
     size_t at = 0;
-    enum guestbook_news first = read_visitors(reply, &at, &page->visitors);
-    if (ends_reading(first))
+    enum guestbook_result first = read_visitors(reply, &at, &page->visitors);
+    if (stops_reading(first))
         return first;
-    enum guestbook_news second = read_remarks(reply, &at, page);
+    enum guestbook_result second = read_remarks(reply, &at, page);
     return second == GUESTBOOK_DONE ? first : second;
 }
 
@@ -189,7 +189,7 @@ static void add_remarks(struct buffer *to, const struct page *page)
     }
 }
 
-static bool fill(struct buffer *to, struct span name, void *context)
+static bool guestbook_fill(struct buffer *to, struct span name, void *context)
 {
     const struct page *page = context;
     if (span_is(name, "visitors"))
@@ -201,13 +201,13 @@ static bool fill(struct buffer *to, struct span name, void *context)
     return true;
 }
 
-enum guestbook_news guestbook_page(struct span reply, struct buffer *to)
+enum guestbook_result guestbook_page(struct span reply, struct buffer *to)
 {
     struct page page;
     page.count = 0;
-    enum guestbook_news news = read_page(reply, &page);
-    if (news != GUESTBOOK_DONE)
-        return news;
-    template_render(to, template, fill, &page);
-    return to->full ? GUESTBOOK_SORRY : GUESTBOOK_DONE;
+    enum guestbook_result result = read_page(reply, &page);
+    if (result != GUESTBOOK_DONE)
+        return result;
+    template_render(to, template, guestbook_fill, &page);
+    return to->full ? GUESTBOOK_ERROR : GUESTBOOK_DONE;
 }

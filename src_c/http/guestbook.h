@@ -23,26 +23,26 @@ enum {
 void guestbook_setup(const char *root);
 
 /* The commands behind a GET, and behind a HEAD. */
-extern const struct span guestbook_read, guestbook_look;
+extern const struct span guestbook_read, guestbook_peek;
 
 /* The commands behind a POST of a form with a field "remark", in memory for
  * the caller to free. On failure .bytes is NULL and *status says what to
  * answer: 400 without a remark, 413 when it is too long, 503 out of memory. */
 struct span guestbook_write(struct span form, int *status);
 
-enum guestbook_news {
-    GUESTBOOK_MORE,                 /* the reply goes on */
+enum guestbook_result {
+    GUESTBOOK_INCOMPLETE,           /* more of the reply is to come */
     GUESTBOOK_DONE,
-    GUESTBOOK_SORRY,                /* Redis said an error */
-    GUESTBOOK_NONSENSE,             /* whoever it is, it does not speak RESP */
+    GUESTBOOK_ERROR,                /* -ERR, or a value of another type */
+    GUESTBOOK_NOT_RESP,             /* where it ends is unknown: hang up */
 };
 
 /* Judges the reply to guestbook_write(). */
-enum guestbook_news guestbook_written(struct span reply);
+enum guestbook_result guestbook_written(struct span reply);
 
 /* Appends the page from the reply to either of these: as many remarks, from the
  * newest on, as there is room for. Nothing is appended while more is to come,
  * and nothing of use on failure. */
-enum guestbook_news guestbook_page(struct span reply, struct buffer *page);
+enum guestbook_result guestbook_page(struct span reply, struct buffer *page);
 
 #endif

@@ -112,7 +112,7 @@ static bool cut_authority(struct span *target, size_t scheme_bytes)
 }
 
 /* "/path?query"; in the absolute form the path may be missing: "/". */
-static int read_target(struct span target, struct http_request *request)
+static int parse_target(struct span target, struct http_request *request)
 {
     static const char scheme[] = "http://";
     size_t n = sizeof scheme - 1;
@@ -141,8 +141,8 @@ static int read_version(struct span version, struct http_request *request)
         return 400;
     if (version.bytes[5] != '1')
         return 505;
-    request->old = version.bytes[7] == '0';
-    request->keep_alive = !request->old;
+    request->http10 = version.bytes[7] == '0';
+    request->keep_alive = !request->http10;
     return 0;
 }
 
@@ -154,7 +154,7 @@ static int read_request_line(struct span line, struct http_request *request)
         return 400;
     request->method = read_method(method);
     int error = read_version(line, request);
-    return error ? error : read_target(target, request);
+    return error ? error : parse_target(target, request);
 }
 
 /* --- headers ---------------------------------------------------------- */
@@ -182,7 +182,7 @@ static int read_connection(struct span value, struct http_request *request)
         word = trim(more ? word : value);
         if (IS(word, "close"))
             request->keep_alive = false;
-        else if (IS(word, "keep-alive") && request->old)
+        else if (IS(word, "keep-alive") && request->http10)
             request->keep_alive = true;
     }
     return 0;
@@ -206,7 +206,7 @@ static int read_encoding(struct span value, struct http_request *request)
 /* HTTP/1.0 has no interim answers: there it is ignored (RFC 9110, 10.1.1). */
 static int read_expect(struct span value, struct http_request *request)
 {
-    if (request->old)
+    if (request->http10)
         return 0;
     request->expects_continue = IS(value, "100-continue");
     return request->expects_continue ? 0 : 417;
@@ -234,11 +234,11 @@ static int read_header(struct span line, struct http_request *request)
 }
 
 /* What can be said only when all headers are known. */
-static int check(const struct http_request *request)
+static int check_headers(const struct http_request *request)
 {
-    if (!request->old && !request->has_host)
+    if (!request->http10 && !request->has_host)
         return 400;
-    if (request->has_encoding && (request->has_length || request->old))
+    if (request->has_encoding && (request->has_length || request->http10))
         return 400;
     if (request->has_encoding)
         return request->chunked ? 411 : 501; /* a body of unknown length */
@@ -247,7 +247,7 @@ static int check(const struct http_request *request)
 
 /* --- the head --------------------------------------------------------- */
 
-static enum http_found refuse(struct http_request *request, int error)
+static enum http_found parse_refuse(struct http_request *request, int error)
 {
     request->error = error;
     request->keep_alive = false;
@@ -259,11 +259,11 @@ static enum http_found unfinished(struct span line, size_t lines, bool full,
                                   struct http_request *request)
 {
     if (full)
-        return refuse(request, lines ? 431 : 414);
+        return parse_refuse(request, lines ? 431 : 414);
     bool begins = lines == 0 && line.length > 0;
     if (begins && !is_token_char((unsigned char)line.bytes[0]) &&
         !span_is(line, "\r"))
-        return refuse(request, 400); /* TLS, or what else is not for us */
+        return parse_refuse(request, 400); /* TLS, or what else is not for us */
     return HTTP_INCOMPLETE;
 }
 
@@ -306,11 +306,11 @@ enum http_found http_parse(struct span bytes, struct http_request *request)
             error = lines ? read_header(line, request)
                           : read_request_line(line, request);
         if (error)
-            return refuse(request, error);
+            return parse_refuse(request, error);
     }
     request->head_bytes = (size_t)(rest.bytes - bytes.bytes);
-    int error = check(request);
-    return error ? refuse(request, error) : HTTP_COMPLETE;
+    int error = check_headers(request);
+    return error ? parse_refuse(request, error) : HTTP_COMPLETE;
 }
 
 /* --- encoded text ----------------------------------------------------- */

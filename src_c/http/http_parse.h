@@ -43,7 +43,7 @@ struct http_request {
     uint64_t body_bytes;
     size_t head_bytes;              /* where the body begins */
     bool keep_alive;
-    bool old;                       /* HTTP/1.0 */
+    bool http10;
     bool expects_continue;          /* waits for "100 Continue" */
     int error;                      /* the status to refuse it with, or 0 */
 

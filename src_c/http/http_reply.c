@@ -61,7 +61,7 @@ void http_reply(struct buffer *to, const struct http_reply *reply)
         buffer_text(to, reply->extra);
     if (!reply->keep_alive)
         buffer_text(to, "Connection: close\r\n");
-    else if (reply->old) /* not a matter of course before 1.1 */
+    else if (reply->http10) /* the default only since HTTP/1.1 */
         buffer_text(to, "Connection: keep-alive\r\n");
     buffer_text(to, "\r\n");
 }
@@ -73,7 +73,7 @@ void http_error(struct buffer *to, int status,
     http_reply(to, &(struct http_reply){
         .status = status, .type = "text/plain", .extra = extra,
         .body_bytes = strlen(body) + 1, .keep_alive = request->keep_alive,
-        .old = request->old});
+        .http10 = request->http10});
     if (request->method == HTTP_HEAD)
         return;
     buffer_text(to, body);

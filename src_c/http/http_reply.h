@@ -12,7 +12,7 @@ struct http_reply {
     const char *type;           /* of the body; NULL: no body */
     uint64_t body_bytes;
     const char *extra;          /* whole header lines, or NULL */
-    bool keep_alive, old;       /* as in the request */
+    bool keep_alive, http10;    /* as in the request */
 };
 
 /* Appends everything up to the empty line that ends the head. */

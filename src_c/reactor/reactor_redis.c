@@ -12,7 +12,7 @@ static struct source *source_of(struct loop *loop,
     return &loop->redis_sources[redis - loop->redis.pool.conns];
 }
 
-static bool start_watching(struct loop *loop, struct redis_conn *redis,
+static bool reactor_redis_add(struct loop *loop, struct redis_conn *redis,
                            struct source *source, uint8_t interest)
 {
     *source = (struct source){
@@ -25,25 +25,28 @@ static bool start_watching(struct loop *loop, struct redis_conn *redis,
     return redis->watched;
 }
 
-static bool watch(struct redis_async *async, struct redis_conn *redis, bool out)
+static bool reactor_redis_watch(struct redis_async *async,
+                                struct redis_conn *redis, bool out)
 {
     struct loop *loop = OWNER_OF(async, struct loop, redis);
     struct source *source = source_of(loop, redis);
     uint8_t interest = out ? READY_OUT : READY_IN;
     if (!redis->watched)
-        return start_watching(loop, redis, source, interest);
+        return reactor_redis_add(loop, redis, source, interest);
     loop_watch(loop, source, interest);
     return true;
 }
 
-static void unwatch(struct redis_pool *pool, struct redis_conn *redis)
+static void reactor_redis_unwatch(struct redis_pool *pool,
+                                  struct redis_conn *redis)
 {
     struct loop *loop = OWNER_OF(pool, struct loop, redis.pool);
     loop_drop(loop, source_of(loop, redis));
     redis->watched = false;
 }
 
-static void answered(struct redis_async *async, struct redis_request *request)
+static void reactor_redis_answered(struct redis_async *async,
+                                   struct redis_request *request)
 {
     struct loop *loop = OWNER_OF(async, struct loop, redis);
     struct client *client = OWNER_OF(request, struct client, redis);
@@ -54,9 +57,9 @@ static void answered(struct redis_async *async, struct redis_request *request)
 void reactor_redis_init(struct loop *loop)
 {
     redis_pool_init(&loop->redis.pool);
-    loop->redis.pool.unwatch = unwatch;
-    loop->redis.watch = watch;
-    loop->redis.answered = answered;
+    loop->redis.pool.unwatch = reactor_redis_unwatch;
+    loop->redis.watch = reactor_redis_watch;
+    loop->redis.answered = reactor_redis_answered;
 }
 
 void reactor_redis_ready(struct loop *loop, struct source *source)

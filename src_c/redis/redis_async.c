@@ -16,7 +16,8 @@ void redis_async_cancel(struct redis_async *async,
 }
 
 /* answered() may free the request, or begin the client's next. */
-static void finish(struct redis_async *async, struct redis_request *request)
+static void async_finish(struct redis_async *async,
+                         struct redis_request *request)
 {
     redis_pool_release(&async->pool, request);
     async->answered(async, request);
@@ -26,11 +27,12 @@ void redis_async_timed_out(struct redis_async *async,
                            struct redis_request *request)
 {
     redis_request_fail(&async->pool, request, ETIMEDOUT);
-    finish(async, request);
+    async_finish(async, request);
 }
 
-static void wait_or_finish(struct redis_async *async,
-                           struct redis_request *request, enum redis_next next)
+static void async_wait_or_finish(struct redis_async *async,
+                                 struct redis_request *request,
+                                 enum redis_next next)
 {
     bool out = next == REDIS_NEEDS_WRITE;
     if (next != REDIS_DONE) {
@@ -38,15 +40,15 @@ static void wait_or_finish(struct redis_async *async,
             return;
         redis_request_fail(&async->pool, request, errno);
     }
-    finish(async, request);
+    async_finish(async, request);
 }
 
 void redis_async_ready(struct redis_async *async, struct redis_conn *redis)
 {
     struct redis_request *request = redis->request;
     if (request)
-        wait_or_finish(async, request,
-                       redis_request_advance(&async->pool, request));
+        async_wait_or_finish(async, request,
+                             redis_request_advance(&async->pool, request));
     else if (redis->state == REDIS_IDLE && redis_conn_is_stale(redis))
         redis_pool_close(&async->pool, redis);
 }
@@ -57,6 +59,7 @@ bool redis_async_round(struct redis_async *async)
     struct redis_request *request;
     for (unsigned n = pool->waiting;
          n > 0 && (request = redis_pool_assign(pool)); n--)
-        wait_or_finish(async, request, redis_request_start(pool, request));
+        async_wait_or_finish(async, request,
+                             redis_request_start(pool, request));
     return redis_pool_can_assign(pool);
 }

@@ -155,7 +155,7 @@ static void facts_are_read(void)
     assert(http_parse(all, &r) == HTTP_COMPLETE);
     assert(r.method == HTTP_POST && span_is(r.path, "/a%20b"));
     assert(span_is(r.query, "c=d?e") && span_is(r.content_type, "text/x"));
-    assert(r.body_bytes == 12 && !r.keep_alive && !r.old);
+    assert(r.body_bytes == 12 && !r.keep_alive && !r.http10);
     assert(r.head_bytes == all.length - 4);
     for (size_t n = 0; n < r.head_bytes; n++) {
         struct http_request cut;
@@ -171,7 +171,8 @@ static void connections_stay_or_close(void)
     assert(!r.keep_alive);
     assert(parse(GET HOST "Connection: closed\r\n\r\n", &r) == 0);
     assert(r.keep_alive);
-    assert(parse("GET / HTTP/1.0\r\n\r\n", &r) == 0 && !r.keep_alive && r.old);
+    assert(parse("GET / HTTP/1.0\r\n\r\n", &r) == 0);
+    assert(!r.keep_alive && r.http10);
     assert(parse("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", &r) == 0);
     assert(r.keep_alive);
     assert(parse(GET "Transfer-Encoding: x\r\n\r\n", &r) == 400);

@@ -143,12 +143,12 @@ static void text_is_escaped_wherever_it_holds_markup(void)
 
 /* --- the guestbook ---------------------------------------------------- */
 
-static enum guestbook_news page(const char *reply, size_t room, char *text)
+static enum guestbook_result page(const char *reply, size_t room, char *text)
 {
     struct buffer to = {.bytes = text, .capacity = room - 1};
-    enum guestbook_news news = guestbook_page(span(reply), &to);
+    enum guestbook_result result = guestbook_page(span(reply), &to);
     text[to.length] = '\0';
-    return news;
+    return result;
 }
 
 static void the_page_shows_what_redis_said(void)
@@ -159,28 +159,28 @@ static void the_page_shows_what_redis_said(void)
     assert(strstr(text, "Visits: 12<"));
     assert(strstr(text, "<li>&lt;i&gt;</li>\n<li>hello</li>\n</ul>"));
     assert(page(":12\r\n*2\r\n$3\r\nabc\r\n", sizeof text, text)
-           == GUESTBOOK_MORE);
-    assert(page("-LOADING\r\n*0\r\n", sizeof text, text) == GUESTBOOK_SORRY);
+           == GUESTBOOK_INCOMPLETE);
+    assert(page("-LOADING\r\n*0\r\n", sizeof text, text) == GUESTBOOK_ERROR);
     assert(page(":1\r\n-WRONGTYPE x\r\n", sizeof text, text)
-           == GUESTBOOK_SORRY);
-    assert(page("HTTP/1.1 400\r\n", sizeof text, text) == GUESTBOOK_NONSENSE);
+           == GUESTBOOK_ERROR);
+    assert(page("HTTP/1.1 400\r\n", sizeof text, text) == GUESTBOOK_NOT_RESP);
     assert(page(":1\r\n*1\r\n*1\r\n:1\r\n", sizeof text, text)
-           == GUESTBOOK_NONSENSE);
-    assert(page("+OK\r\n*0\r\n", sizeof text, text) == GUESTBOOK_SORRY);
-    assert(page(":1\r\n:2\r\n", sizeof text, text) == GUESTBOOK_SORRY);
+           == GUESTBOOK_NOT_RESP);
+    assert(page("+OK\r\n*0\r\n", sizeof text, text) == GUESTBOOK_ERROR);
+    assert(page(":1\r\n:2\r\n", sizeof text, text) == GUESTBOOK_ERROR);
 }
 
 /* What a HEAD asks for shows the page of the GET that would come next. */
 static void a_look_shows_the_next_visit(void)
 {
     static char text[65536];
-    assert(memmem(guestbook_look.bytes, guestbook_look.length, "INCR", 4)
+    assert(memmem(guestbook_peek.bytes, guestbook_peek.length, "INCR", 4)
            == NULL);
     assert(page("$2\r\n12\r\n*0\r\n", sizeof text, text) == GUESTBOOK_DONE);
     assert(strstr(text, "Visits: 13<"));
     assert(page("$-1\r\n*0\r\n", sizeof text, text) == GUESTBOOK_DONE);
     assert(strstr(text, "Visits: 1<"));
-    assert(page("$1\r\nx\r\n*0\r\n", sizeof text, text) == GUESTBOOK_SORRY);
+    assert(page("$1\r\nx\r\n*0\r\n", sizeof text, text) == GUESTBOOK_ERROR);
 }
 
 /* Every cut asks for more; else the rest would come to the next request. */
@@ -194,11 +194,11 @@ static void a_reply_is_whole_when_its_last_value_is(void)
     for (size_t i = 0; i < sizeof replies / sizeof replies[0]; i++) {
         size_t length = strlen(replies[i]);
         assert(page(replies[i], sizeof text, text) ==
-               (i ? GUESTBOOK_SORRY : GUESTBOOK_DONE));
+               (i ? GUESTBOOK_ERROR : GUESTBOOK_DONE));
         for (size_t n = 0; n < length; n++) {
             memcpy(part, replies[i], n);
             part[n] = '\0';
-            assert(page(part, sizeof text, text) == GUESTBOOK_MORE);
+            assert(page(part, sizeof text, text) == GUESTBOOK_INCOMPLETE);
         }
     }
 }
@@ -215,7 +215,7 @@ static void a_page_ends_where_its_room_does(void)
     assert(strlen(text) > 55000 && strstr(text, "</li>\n</ul>\n"));
     assert(page(reply, 2000, text) == GUESTBOOK_DONE);
     assert(strstr(text, "<ul>\n</ul>\n"));
-    assert(page(reply, 100, text) == GUESTBOOK_SORRY);
+    assert(page(reply, 100, text) == GUESTBOOK_ERROR);
 }
 
 static void check_write(const char *form, int status, const char *want)
@@ -250,12 +250,12 @@ static void a_form_becomes_commands(void)
 static void a_write_is_done_when_both_commands_are(void)
 {
     assert(guestbook_written(span(":1\r\n+OK\r\n")) == GUESTBOOK_DONE);
-    assert(guestbook_written(span(":1\r\n+OK")) == GUESTBOOK_MORE);
-    assert(guestbook_written(span("-ERR\r\n+OK\r\n")) == GUESTBOOK_SORRY);
-    assert(guestbook_written(span(":1\r\n-OOM\r\n")) == GUESTBOOK_SORRY);
-    assert(guestbook_written(span("-ERR\r\n")) == GUESTBOOK_MORE);
-    assert(guestbook_written(span("<html>\r\n")) == GUESTBOOK_NONSENSE);
-    assert(guestbook_written(span("*0\r\n:1\r\n")) == GUESTBOOK_NONSENSE);
+    assert(guestbook_written(span(":1\r\n+OK")) == GUESTBOOK_INCOMPLETE);
+    assert(guestbook_written(span("-ERR\r\n+OK\r\n")) == GUESTBOOK_ERROR);
+    assert(guestbook_written(span(":1\r\n-OOM\r\n")) == GUESTBOOK_ERROR);
+    assert(guestbook_written(span("-ERR\r\n")) == GUESTBOOK_INCOMPLETE);
+    assert(guestbook_written(span("<html>\r\n")) == GUESTBOOK_NOT_RESP);
+    assert(guestbook_written(span("*0\r\n:1\r\n")) == GUESTBOOK_NOT_RESP);
 }
 
 int main(void)

@@ -12,7 +12,8 @@ static uint64_t user_data(const struct redis_conn *conn)
     return (uintptr_t)conn | URING_REDIS_TAG;
 }
 
-static bool watch(struct redis_async *async, struct redis_conn *conn, bool out)
+static bool uring_redis_watch(struct redis_async *async,
+                              struct redis_conn *conn, bool out)
 {
     struct uring_redis *redis = OWNER_OF(async, struct uring_redis, async);
     struct io_uring_sqe *entry = uring_entry(redis->ring);
@@ -23,7 +24,8 @@ static bool watch(struct redis_async *async, struct redis_conn *conn, bool out)
 }
 
 /* The poll completes as cancelled; until then the connection is not free. */
-static void unwatch(struct redis_pool *pool, struct redis_conn *conn)
+static void uring_redis_unwatch(struct redis_pool *pool,
+                                struct redis_conn *conn)
 {
     struct uring_redis *redis =
         OWNER_OF(pool, struct uring_redis, async.pool);
@@ -38,8 +40,8 @@ void uring_redis_init(struct uring_redis *redis, struct io_uring *ring,
 {
     *redis = (struct uring_redis){.ring = ring};
     redis_pool_init(&redis->async.pool);
-    redis->async.pool.unwatch = unwatch;
-    redis->async.watch = watch;
+    redis->async.pool.unwatch = uring_redis_unwatch;
+    redis->async.watch = uring_redis_watch;
     redis->async.answered = answered;
 }
 
