@@ -257,5 +257,8 @@ def test_quarto_is_given_what_makes_it_set_alike():
     assert html["embed-resources"] is True
     assert "lightbox" not in html  # its links lead to files beside the page
     assert html["format-links"] == [{"text": "PDF", "href": "paper.pdf"}]
-    for name in (html["include-after-body"], html["css"]):
+    extra = THEME.parent / html["include-after-body"]
+    scripts = re.findall(r'<script src="([^"]+)"', extra.read_text("utf-8"))
+    assert scripts == ["_theme/enlarge.js"]
+    for name in (*scripts, html["css"]):
         assert (THEME.parent / name).is_file()

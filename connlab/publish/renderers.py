@@ -163,10 +163,9 @@ def _metadata(paper: Path) -> dict[str, Any]:
 
 def _page(paper: Path, text: str, metadata: dict[str, Any]) -> tuple[str, list[str]]:
     theme = paper / THEME
-    styles = [(theme / name).read_text("utf-8") for name in ("page.css", "claims.css")]
     extra = {
-        "styles": "\n".join(styles),
-        "script": (theme / "page.js").read_text("utf-8"),
+        "styles": _texts(theme, "parts.css", "page.css"),
+        "script": _texts(theme, "page.js", "enlarge.js"),
     }
     arguments = [
         "--to=html5",
@@ -179,6 +178,10 @@ def _page(paper: Path, text: str, metadata: dict[str, Any]) -> tuple[str, list[s
         "--variable=pagetitle=" + str(metadata.get("title", "")),
     ]
     return _pandoc(paper, text, metadata, arguments, extra)
+
+
+def _texts(folder: Path, *names: str) -> str:
+    return "\n".join((folder / name).read_text("utf-8") for name in names)
 
 
 def _typst_source(

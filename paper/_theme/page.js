@@ -1,5 +1,5 @@
 // What the page can do without asking any other host: switch its colours, show n and
-// interval of a number, enlarge a figure, mark the section that is being read.
+// interval of a number, mark the section that is being read.
 (() => {
   "use strict";
   const root = document.documentElement;
@@ -66,32 +66,6 @@
     });
   }
   document.addEventListener("keydown", (e) => { if (e.key === "Escape") hide(); });
-
-  // ---- figures enlarge ------------------------------------------------------------
-  const dialog = document.querySelector("dialog.zoomed");
-  const sheet = dialog.querySelector(".sheet");
-  const enlarge = (image) => {
-    sheet.replaceChildren(image.cloneNode());
-    dialog.showModal();
-    sheet.scrollTo(0, 0);
-  };
-  for (const image of document.querySelectorAll("figure img")) {
-    const open = document.createElement("button");
-    open.type = "button";
-    open.className = "enlarge";
-    open.title = "Enlarge";
-    image.replaceWith(open);
-    open.append(image);
-    open.addEventListener("click", () => enlarge(image));
-  }
-  dialog.addEventListener("click", (e) => {
-    if (!sheet.contains(e.target)) dialog.close();
-  });
-
-  // ---- what scrolls sideways can be reached with the keyboard -----------------------
-  for (const block of document.querySelectorAll("pre")) {
-    if (block.scrollWidth > block.clientWidth) block.tabIndex = 0;
-  }
 
   // ---- contents: their second level folds, the section that is read is marked -------
   const contents = document.querySelector(".contents details");
