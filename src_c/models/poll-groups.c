@@ -116,6 +116,10 @@ static void group_work(void *argument)
     stats_add(&loop->worker.server->stats->workers_started, 1);
     group_serve(group);
     close(group->handover.take_fd);
+    /* The end of its handover came from group_unlist(), under the lock: once
+     * that can be taken, no other thread uses the group. */
+    pthread_mutex_lock(&lock);
+    pthread_mutex_unlock(&lock);
     group_free(group);
 }
 
