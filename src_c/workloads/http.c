@@ -174,7 +174,7 @@ static int answer_written(struct http_session *s, struct step *step,
     return after_answer(s, step);
 }
 
-/* The reply of Redis so far, again from its beginning; or there will be none. */
+/* All of the reply of Redis so far came, or there will be none. */
 static int on_reply(struct http_session *s, struct step *step,
                     struct buffer *out)
 {
