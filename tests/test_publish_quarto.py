@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -171,3 +172,23 @@ def test_a_missing_quarto_is_refused_before_anything_is_done(command, monkeypatc
     for name in ("judge", "build", "plan"):
         monkeypatch.setattr(papers, name, never)
     assert command_line.main([command, "--renderer", "quarto"]) == 2
+
+
+LEFT_BEHIND = ("index.html", "index.pdf", "index.typ", "index_files/a", ".quarto/a")
+
+
+@pytest.mark.parametrize("name", [*LEFT_BEHIND, "index.quarto_ipynb"])
+def test_what_quarto_leaves_when_called_by_hand_is_ignored(name):
+    if not (made.ROOT / ".git").exists():
+        pytest.skip("this is no repository")
+    command = ["git", "check-ignore", "--quiet", f"paper/{name}"]
+    assert subprocess.run(command, cwd=made.ROOT, check=False).returncode == 0
+
+
+def test_make_clean_removes_what_quarto_leaves():
+    command = ["make", "--dry-run", "--no-print-directory", "clean"]
+    done = subprocess.run(
+        command, cwd=made.ROOT, capture_output=True, text=True, check=True
+    )
+    names = {f"paper/{name.partition('/')[0]}" for name in LEFT_BEHIND}
+    assert names <= set(done.stdout.split())
