@@ -1,8 +1,9 @@
-"""The servers and the C tests once more, built with sanitizers.
+"""The servers, the client's turns and the C tests once more, built with sanitizers.
 
 AddressSanitizer with UndefinedBehaviorSanitizer watches every model under every
 workload, and the C units; ThreadSanitizer the models that are one process (it does
-not follow a fork), with echo, pages and the guestbook.
+not follow a fork), with echo, pages and the guestbook, and the threads of the client,
+that agree without locks on whose turn it is.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ SUITES = [
     ("asan", "tests/test_http_clients.py"),
     ("tsan", "tests/conformance"),
     ("tsan", "tests/test_http_clients.py"),
+    ("tsan", "tests/client/test_turns.py"),
 ]
 
 # Each runs on all cores by itself, so that bounds on time are nobody else's fault.

@@ -274,7 +274,8 @@ static const struct flag flags[] = {
      "one target is asked for so long, then another, in\n"
      "rounds of all; each has --connections of its own;\n"
      "--rate is that of the slice's target; --warmup and\n"
-     "--duration are whole rounds of all together",
+     "--duration are whole rounds of all together; the\n"
+     "result has an object per target, in a list, targets",
      read_time, AT(slice_ns), 0.1, 60000},
     {"--lead-in", "TIME", "0 to less than --slice",
      "not counted at the beginning of a slice (1ms, at\n"

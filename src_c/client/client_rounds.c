@@ -240,8 +240,8 @@ static void add_parts(const struct shared *shared, struct slice_part *sum)
     }
 }
 
-/* The first waits are busy: a thread that sleeps for 30 us may get its core back
- * much later. Longer ones give way to a server that shares the core. */
+/* The first waits are busy: a thread that sleeps for 30 us may get its core
+ * back much later. Longer ones give way to a server that shares the core. */
 static void wait_for_sleep(int look)
 {
     struct timespec nap = clock_timespec(ASLEEP_NS);
