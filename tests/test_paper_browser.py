@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import publish_made as made
@@ -183,6 +184,14 @@ def test_a_figure_enlarges_and_closes(shown, width):
     assert browser.execute_script(image, "dialog img") > 1.3 * before
     browser.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
     assert not dialog.is_displayed()
+
+
+def test_not_more_than_two_bold_phrases_stand_on_a_screen(opened):
+    script = """return [...document.querySelectorAll("main :is(p, li) strong")]
+        .filter(e => getComputedStyle(e).fontWeight >= 600)
+        .map(e => Math.floor(e.getBoundingClientRect().top / innerHeight))"""
+    screens = Counter(opened.execute_script(script))
+    assert max(screens.values(), default=0) <= 2
 
 
 def test_the_page_jumps_and_does_not_glide(opened):
