@@ -110,7 +110,15 @@ def test_without_epoll_pwait2_it_waits_in_milliseconds(model, faults):
 @unsanitized
 @pytest.mark.serial
 @pytest.mark.parametrize(
-    "model", ["thread", "thread-pair", "pool", "poll-groups", "epoll-workers"]
+    "model",
+    [
+        "thread",
+        "thread-pair",
+        "pool",
+        "poll-groups",
+        "epoll-workers",
+        "coroutine-workers",
+    ],
 )
 def test_a_thread_that_hangs_cannot_hold_up_the_stop(model, faults):
     preexec = faults(SEND_MS=8000)

@@ -20,6 +20,7 @@ def cpu_seconds(server: Server) -> float:
     return sum(map(int, stat[13:15])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("model", names(busy_wait=True))
 def test_busy_waiting_costs_cpu_while_nothing_happens(model):
     """And it stops, and it answers: work that sleeps is woken in time."""
