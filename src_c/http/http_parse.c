@@ -132,6 +132,7 @@ static int parse_target(struct span target, struct http_request *request)
     return rooted || request->method >= HTTP_KNOWN ? 0 : 400;
 }
 
+/* "HTTP/1.x", with case (RFC 9112, 2.3); later minor versions are 1.1 to us. */
 static int read_version(struct span version, struct http_request *request)
 {
     if (version.length != 8 || memcmp(version.bytes, "HTTP/", 5) != 0 ||
@@ -146,6 +147,8 @@ static int read_version(struct span version, struct http_request *request)
     return 0;
 }
 
+/* method SP target SP version: one space each, though RFC 9112, 3 would let a
+ * recipient split at any white space. */
 static int read_request_line(struct span line, struct http_request *request)
 {
     struct span method, target;
@@ -159,6 +162,7 @@ static int read_request_line(struct span line, struct http_request *request)
 
 /* --- headers ---------------------------------------------------------- */
 
+/* RFC 9112, 6.3: digits only, once. No strtoul(): it takes blanks and signs. */
 static int read_length(struct span value, struct http_request *request)
 {
     if (request->has_length || value.length == 0)
@@ -174,20 +178,23 @@ static int read_length(struct span value, struct http_request *request)
     return 0;
 }
 
+/* A list of options, perhaps over several lines (RFC 9110, 7.6.1); "close"
+ * wins, wherever it stands (RFC 9112, 9.3). */
 static int read_connection(struct span value, struct http_request *request)
 {
     struct span word;
     for (bool more = true; more;) {
         more = cut(&value, ',', &word);
         word = trim(more ? word : value);
-        if (IS(word, "close"))
-            request->keep_alive = false;
-        else if (IS(word, "keep-alive") && request->http10)
+        request->has_close |= IS(word, "close");
+        if (IS(word, "keep-alive") && request->http10)
             request->keep_alive = true;
     }
+    request->keep_alive &= !request->has_close;
     return 0;
 }
 
+/* Two Host fields could mean two sites to two parsers (RFC 9112, 3.2). */
 static int read_host(struct span value, struct http_request *request)
 {
     if (request->has_host || !is_host(value))
@@ -196,6 +203,8 @@ static int read_host(struct span value, struct http_request *request)
     return 0;
 }
 
+/* Nothing here decodes chunks; what a body would be is only needed to say the
+ * right error: 411 when "chunked" alone, 501 for any other coding. */
 static int read_encoding(struct span value, struct http_request *request)
 {
     request->chunked = !request->has_encoding && IS(value, "chunked");
@@ -212,6 +221,8 @@ static int read_expect(struct span value, struct http_request *request)
     return request->expects_continue ? 0 : 417;
 }
 
+/* name ":" value. A blank before the colon, or a line that begins with one (a
+ * fold), makes the name no token: 400 (RFC 9112, 5.1 and 5.2). */
 static int read_header(struct span line, struct http_request *request)
 {
     struct span name;

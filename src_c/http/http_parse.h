@@ -47,7 +47,8 @@ struct http_request {
     bool expects_continue;          /* waits for "100 Continue" */
     int error;                      /* the status to refuse it with, or 0 */
 
-    bool has_host, has_length, has_encoding, chunked; /* while parsing */
+    /* while parsing */
+    bool has_host, has_length, has_encoding, chunked, has_close;
 };
 
 enum http_found {

@@ -177,6 +177,12 @@ static void connections_stay_or_close(void)
     assert(r.keep_alive);
     assert(parse(GET "Transfer-Encoding: x\r\n\r\n", &r) == 400);
     assert(!r.keep_alive);
+    assert(parse("GET / HTTP/1.0\r\nConnection: close, keep-alive\r\n\r\n",
+                 &r) == 0);
+    assert(!r.keep_alive);
+    assert(parse("GET / HTTP/1.0\r\nConnection: close\r\n"
+                 "Connection: keep-alive\r\n\r\n", &r) == 0);
+    assert(!r.keep_alive);
 }
 
 static void heads_are_bounded(void)
