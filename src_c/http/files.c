@@ -27,6 +27,8 @@ static bool has_openat2;
 enum { NAME_BYTES = FILES_PATH_MAX + 16 }; /* with index.html behind it */
 enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
 
+/* openat2(2), Linux 5.6: EXDEV where the path would lead out of the root, by
+ * "..", "/" or a symbolic link, without a race against a rename. */
 static int open_beneath(const char *path)
 {
     struct open_how how = {.flags = OPEN_FLAGS,
@@ -52,7 +54,8 @@ static int open_by_names(const char *path)
     return fd;
 }
 
-/* One of the names between slashes is "..". */
+/* A name between slashes is "..": refused before the kernel sees it, for
+ * open_by_names() too. */
 static bool has_dotdot(const char *path)
 {
     for (const char *at = path; (at = strstr(at, "..")); at += 2)
@@ -157,7 +160,8 @@ static char *read_whole(struct file *file, char *memory)
     return body ? body : memory;
 }
 
-/* The slot stays locked. */
+/* Reads the file into the slot, which stays locked. Threads that find an entry
+ * too old at once each read it; the last one's copy stays. */
 static void cache_fill(struct file_slot *slot, const char *name,
                        uint64_t now_ns, struct file *file)
 {

@@ -30,6 +30,7 @@ void redis_async_timed_out(struct redis_async *async,
     async_finish(async, request);
 }
 
+/* watch() replaces what was waited for before: in or out, never both. */
 static void async_wait_or_finish(struct redis_async *async,
                                  struct redis_request *request,
                                  enum redis_next next)
@@ -43,6 +44,8 @@ static void async_wait_or_finish(struct redis_async *async,
     async_finish(async, request);
 }
 
+/* An idle connection that becomes readable was closed by Redis: it is closed
+ * here too, before a request finds out. */
 void redis_async_ready(struct redis_async *async, struct redis_conn *redis)
 {
     struct redis_request *request = redis->request;
@@ -53,6 +56,8 @@ void redis_async_ready(struct redis_async *async, struct redis_conn *redis)
         redis_pool_close(&async->pool, redis);
 }
 
+/* At most as many as waited when the round began: those that queue meanwhile
+ * have their turn in the next one, after clients were served. */
 bool redis_async_round(struct redis_async *async)
 {
     struct redis_pool *pool = &async->pool;

@@ -1,4 +1,10 @@
-/* redis_conn.c -- see redis_conn.h. */
+/* redis_conn.c -- see redis_conn.h.
+ *
+ *     CLOSED -> CONNECTING -> SENDING -> RECEIVING -> IDLE -> SENDING ...
+ *
+ * Each state has one system call that may say EAGAIN; redis_conn_advance()
+ * makes it, and goes on to the next state as long as none does.
+ */
 #include "redis_conn.h"
 
 #include <assert.h>
@@ -59,6 +65,8 @@ static enum redis_next broken(struct redis_conn *redis, int error)
     return REDIS_BROKEN;
 }
 
+/* connect(2) on a non-blocking socket: 0 or EINPROGRESS. TCP_NODELAY, because a
+ * request is one send and Nagle's algorithm could only delay it. */
 static bool start_connecting(struct redis_conn *redis)
 {
     int on = 1;
@@ -112,6 +120,7 @@ static enum redis_next advance_connect(struct redis_conn *redis)
     return redis_conn_advance(redis);
 }
 
+/* MSG_NOSIGNAL: EPIPE, not SIGPIPE, when Redis has reset the connection. */
 static enum redis_next advance_send(struct redis_conn *redis)
 {
     while (redis->unsent.length > 0) {
@@ -145,6 +154,7 @@ static bool grow_reply(struct redis_conn *redis)
     return true;
 }
 
+/* 0 bytes are the end of the stream: with a reply due, as bad as a reset. */
 static enum redis_next advance_receive(struct redis_conn *redis)
 {
     for (;;) {

@@ -38,6 +38,8 @@ static bool is_free(const struct redis_conn *redis)
            !(redis->state == REDIS_CLOSED && redis->watched);
 }
 
+/* The first idle one, so that few stay in use and the others may time out in
+ * Redis; else a closed one. */
 static struct redis_conn *find_free(const struct redis_pool *pool)
 {
     const struct redis_conn *found = NULL;
@@ -66,6 +68,8 @@ struct redis_request *redis_pool_assign(struct redis_pool *pool)
     return request;
 }
 
+/* Also for a client that leaves in the middle: the request may be in the queue,
+ * on a connection, or already done with. */
 void redis_pool_release(struct redis_pool *pool, struct redis_request *request)
 {
     struct redis_conn *redis = request->redis;
@@ -103,6 +107,8 @@ void redis_request_fail(struct redis_pool *pool,
     conn_unanswered(request->conn);
 }
 
+/* Counts each connection that is opened: a pool that keeps them shows a small
+ * number of upstream_opened. */
 static bool begin(struct redis_request *request)
 {
     struct redis_conn *redis = request->redis;
@@ -123,7 +129,7 @@ static bool retry(struct redis_pool *pool, struct redis_request *request)
     return begin(request);
 }
 
-/* Does the client want more of the same reply? */
+/* conn_replied() found the reply incomplete: WANT_ASK with nothing to send. */
 static bool wants_more(const struct conn *conn)
 {
     return conn->want == WANT_ASK && conn->ask.length == 0;
@@ -143,6 +149,8 @@ static bool take_reply(struct redis_pool *pool, struct redis_request *request)
     return true;
 }
 
+/* Goes on until the kernel says EAGAIN, the reply is whole, or there is none;
+ * after a retry with the fresh connection. */
 enum redis_next redis_request_advance(struct redis_pool *pool,
                                       struct redis_request *request)
 {

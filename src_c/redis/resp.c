@@ -3,7 +3,8 @@
 
 static const struct resp more = {.kind = RESP_MORE}, bad = {.kind = RESP_BAD};
 
-/* The line that begins at `at`, without its \r\n; RESP_STATUS when found. */
+/* The line that begins at `at`, without its \r\n; RESP_STATUS when found. What
+ * has no end after RESP_LINE_MAX is refused: a peer must not fill memory. */
 static enum resp_kind read_line(struct span bytes, size_t at,
                                 struct span *line)
 {
@@ -36,7 +37,8 @@ bool resp_number(struct span line, int64_t *number)
     return true;
 }
 
-/* The bytes of a string whose head ends at *at. */
+/* The bytes of a string whose head ends at *at. Its length is known, so bytes
+ * like \r\n inside it end nothing; what comes of its own \r\n is checked. */
 static struct resp read_string(struct span bytes, size_t *at, int64_t length)
 {
     if (length == -1)
@@ -53,6 +55,7 @@ static struct resp read_string(struct span bytes, size_t *at, int64_t length)
     return (struct resp){.kind = RESP_STRING, .text = {text, n}};
 }
 
+/* Only the head: the elements are values of their own, read one by one. */
 static struct resp read_array(int64_t length)
 {
     if (length == -1)
