@@ -38,9 +38,12 @@ def test_without_an_arrow_there_is_no_header(text):
 
 @pytest.mark.parametrize("path", sorted(SOURCES.glob("*.c")), ids=lambda p: p.stem)
 def test_every_model_of_the_server_explains_itself(path):
-    found = models.header(path.read_text())
+    text = path.read_text()
+    found = models.header(text)
     assert found.good
     assert found.bad
+    for word in ("Look", "Needs", "Try"):
+        assert f"\n * {word}: " in text[: text.index("*/")]
     assert all(len(line) <= 74 for line in found.arrows)
 
 
