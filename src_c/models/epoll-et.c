@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/compat.h"
 #include "common/epoll_ns.h"
 #include "server/net.h"
 
@@ -39,7 +40,9 @@ static bool epoll_et_control(struct loop *loop, int operation,
         event.events = READY_EDGES | EPOLLET;
     else if (source->kind == SOURCE_LISTENER && set->exclusive)
         event.events |= EPOLLEXCLUSIVE;
-    return epoll_ctl(set->epoll_fd, operation, source->fd, &event) == 0;
+    int fd = source->fd;
+    source_release(source); /* epoll-workers: it is another thread's now */
+    return epoll_ctl(set->epoll_fd, operation, fd, &event) == 0;
 }
 
 /* There is no epoll_et_change(): nothing ever changes. */
@@ -74,7 +77,7 @@ void epoll_et_serve(struct loop *loop)
         if (n < 0)
             net_wait_failed(loop->worker.server, "epoll_wait");
         for (int i = 0; i < n; i++) {
-            struct source *source = events[i].data.ptr;
+            struct source *source = source_acquire(events[i].data.ptr);
             unsigned ready = ready_of(events[i].events);
             if (source->kind == SOURCE_LISTENER)
                 accept_clients(loop, source);

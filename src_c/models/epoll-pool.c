@@ -17,12 +17,12 @@
  */
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "blocking/threads.h"
 #include "blocking/workers.h"
 #include "common/clock.h"
+#include "common/compat.h"
 #include "common/epoll_ns.h"
 #include "reactor/reactor.h"
 #include "server/net.h"
@@ -44,24 +44,6 @@ struct pool_worker {
     unsigned redis_conns;         /* how many such connections there are */
 };
 
-/* ThreadSanitizer believes that a thread which armed a descriptor still uses
- * it when the next thread closes it. */
-#ifdef __SANITIZE_THREAD__
-#define epoll_ctl(...) ((int)syscall(SYS_epoll_ctl, __VA_ARGS__))
-#endif
-
-/* A source changes hands through the kernel: whoever takes its event sees what
- * the thread before wrote. C11 knows nothing of that, so it is told. */
-static void epoll_pool_release(struct source *source)
-{
-    __atomic_store_n(&source->slot, 0, __ATOMIC_RELEASE);
-}
-
-static void epoll_pool_acquire(struct source *source)
-{
-    __atomic_load_n(&source->slot, __ATOMIC_ACQUIRE);
-}
-
 static bool epoll_pool_control(struct loop *loop, int operation,
                                struct source *source)
 {
@@ -73,7 +55,7 @@ static bool epoll_pool_control(struct loop *loop, int operation,
         .data.ptr = source};
     int epoll_fd = redis ? self->own_fd : self->pool->epoll_fd;
     int fd = source->fd;
-    epoll_pool_release(source);
+    source_release(source);
     return epoll_ctl(epoll_fd, operation, fd, &event) == 0;
 }
 
@@ -181,9 +163,8 @@ static void epoll_pool_serve(struct loop *loop)
         if (n < 0)
             net_wait_failed(loop->worker.server, "epoll_wait");
         for (int i = 0; i < n; i++) {
-            struct source *source = events[i].data.ptr;
+            struct source *source = source_acquire(events[i].data.ptr);
             unsigned ready = ready_of(events[i].events);
-            epoll_pool_acquire(source);
             if (source->kind == SOURCE_LISTENER)
                 epoll_pool_accept(loop, source);
             else if (source->kind == SOURCE_CLIENT)

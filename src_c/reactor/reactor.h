@@ -55,6 +55,22 @@ struct source {
     struct source *next; /* in a list of the loop */
 };
 
+/* A source that one thread gives to an epoll set changes hands through the
+ * kernel: whoever takes its event sees what the other thread wrote before. C11
+ * knows nothing of that, so it is told. With these, a poller has no use for
+ * `slot`. */
+static inline void source_release(struct source *source)
+{
+    __atomic_store_n(&source->slot, 0, __ATOMIC_RELEASE);
+}
+
+static inline struct source *source_acquire(void *event_data)
+{
+    struct source *source = event_data;
+    __atomic_load_n(&source->slot, __ATOMIC_ACQUIRE);
+    return source;
+}
+
 struct loop;
 struct client;
 
