@@ -45,7 +45,7 @@ SERVER_DIRS := server common blocking reactor uring coroutine http redis \
 CLIENT_DIRS := client common
 FLOOR_DIRS  := floor
 # A C test is linked with the program whose part it tests.
-CLIENT_TESTS := test_hist test_pace test_user
+CLIENT_TESTS := test_hist test_pace test_user test_watch
 
 sources_in = $(sort $(patsubst src_c/%,%,$(wildcard $(1:%=src_c/%/*.c))))
 objects = $(1:%.c=$(BUILD)/obj/%.o)

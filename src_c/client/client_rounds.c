@@ -91,7 +91,7 @@ void rounds_close(struct rounds *r)
     flush_rows(r);
     for (unsigned i = 0; i < r->plan->target_count; i++)
         watch_free(&r->watches[i]);
-    free(r->cores);
+    cores_free(r->cores);
     free(r);
 }
 

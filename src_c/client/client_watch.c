@@ -220,6 +220,11 @@ struct cores *cores_make(void)
     return cores;
 }
 
+void cores_free(struct cores *cores)
+{
+    free(cores);
+}
+
 /* user nice system idle iowait irq softirq steal; guests are within user. */
 static void add_core(const struct cores *cores, const char *line,
                      struct cores_time *sum)

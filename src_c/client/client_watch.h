@@ -57,8 +57,10 @@ struct cores_time { int64_t busy_ns, steal_ns; };
 
 struct cores;                              /* a set of them */
 
-/* Those that this process may use and `pids` may; NULL: no memory. */
+/* The cores that this process may use, and of others that were added. NULL: no
+ * memory. */
 struct cores *cores_make(void);
+void cores_free(struct cores *cores);
 void cores_add(struct cores *cores, pid_t pid);
 
 /* Zeros where /proc/stat cannot be read. */

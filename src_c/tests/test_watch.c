@@ -1,0 +1,125 @@
+/* test_watch.c -- CPU time of processes and their children, seen from outside.
+ *
+ * A child burns a known amount of CPU time and then waits, or ends: its time
+ * must be seen while it lives, after it was waited for, and after it ended
+ * unnoticed. Bounds leave room for ticks of 10 ms and for fork itself.
+ */
+#include <assert.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/client_watch.h"
+#include "common/clock.h"
+
+static const int64_t BURNT_NS = 60000000, SLACK_NS = 45000000;
+
+static void burn(int64_t ns)
+{
+    uint64_t until = clock_thread_cpu_ns() + (uint64_t)ns;
+    while (clock_thread_cpu_ns() < until)
+        ;
+}
+
+/* A child that burns, says so, and waits for a byte or the end. */
+static pid_t start(int *said, int *go)
+{
+    int to_us[2], to_child[2];
+    char c;
+    assert(pipe(to_us) == 0 && pipe(to_child) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(to_child[1]);
+        burn(BURNT_NS);
+        assert(write(to_us[1], "x", 1) == 1);
+        _exit(read(to_child[0], &c, 1) < 0);
+    }
+    close(to_us[1]);
+    close(to_child[0]);
+    *said = to_us[0];
+    *go = to_child[1];
+    return pid;
+}
+
+static void await(int said)
+{
+    char c;
+    assert(read(said, &c, 1) == 1);
+    usleep(20000);                         /* until it sleeps */
+}
+
+static void is_about(int64_t ns, int64_t expected)
+{
+    if (ns < expected - SLACK_NS || ns > expected + SLACK_NS)
+        fprintf(stderr, "%lld, not %lld\n", (long long)ns, (long long)expected);
+    assert(ns >= expected - SLACK_NS && ns <= expected + SLACK_NS);
+}
+
+static void clocks_of_the_living_are_read(void)
+{
+    struct watch watch;
+    int said, go;
+    pid_t pid = start(&said, &go);
+    assert(watch_make(&watch, &pid, 1));
+    await(said);
+    is_about(watch_cpu_ns(&watch), BURNT_NS);
+    assert(!watch.running);
+    int64_t before = watch_cpu_ns(&watch);
+    assert(watch_cpu_ns(&watch) == before);
+    close(go);
+    waitpid(pid, NULL, 0);
+    assert(watch_cpu_ns(&watch) == before);  /* its last reading stays */
+    watch_free(&watch);
+    close(said);
+}
+
+/* Our own children: found, and their time kept when they have ended. */
+static void time_of_children_stays(bool waited)
+{
+    struct watch watch;
+    int said, go;
+    pid_t self = getpid();
+    signal(SIGCHLD, waited ? SIG_DFL : SIG_IGN);
+    assert(watch_make(&watch, &self, 1));
+    int64_t before = watch_cpu_ns(&watch);
+    pid_t pid = start(&said, &go);
+    await(said);
+    is_about(watch_cpu_ns(&watch) - before, BURNT_NS);
+    assert(watch.count == 2);
+    close(go);
+    waitpid(pid, NULL, 0);                 /* fails where SIGCHLD is ignored */
+    is_about(watch_cpu_ns(&watch) - before, BURNT_NS);
+    is_about(watch_cpu_ns(&watch) - before, BURNT_NS);
+    watch_free(&watch);
+    close(said);
+    signal(SIGCHLD, SIG_DFL);
+}
+
+static void a_pid_of_nobody_is_known(void)
+{
+    assert(watch_exists(getpid()));
+    assert(!watch_exists(0x7ffffffe));
+}
+
+static void cores_never_go_backwards(void)
+{
+    struct cores *cores = cores_make();
+    struct cores_time a = cores_read(cores), b;
+    burn(2 * BURNT_NS);
+    b = cores_read(cores);
+    assert(a.busy_ns > 0 && b.steal_ns >= a.steal_ns);
+    assert(b.busy_ns - a.busy_ns >= BURNT_NS);
+    cores_free(cores);
+}
+
+int main(void)
+{
+    clocks_of_the_living_are_read();
+    time_of_children_stays(true);
+    time_of_children_stays(false);
+    a_pid_of_nobody_is_known();
+    cores_never_go_backwards();
+    puts("test_watch: passed");
+}
