@@ -1,68 +1,27 @@
 /* files.c -- see files.h. */
 #include "files.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/openat2.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "http_reply.h"
+#include "root.h"
 
 static const char built_in_page[] =
     "<!doctype html><title>connlab</title>\n"
     "<p>This server was given no --root, so this page is all there is. "
     "The <a href=\"/guestbook\">guestbook</a> needs --redis.</p>\n";
 
-static int root_fd = -1;
-static bool has_openat2;
+static_assert(ROOT_NAME_MAX >= FILES_PATH_MAX + sizeof "index.html",
+              "a path of a folder has index.html put behind it");
 
-/* --- opening below the root ------------------------------------------- */
-
-enum { NAME_BYTES = FILES_PATH_MAX + 16 }; /* with index.html behind it */
-enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
-
-/* openat2(2), Linux 5.6: EXDEV where the path would lead out of the root, by
- * "..", "/" or a symbolic link, without a race against a rename. */
-static int open_beneath(const char *path)
-{
-    struct open_how how = {.flags = OPEN_FLAGS,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-    return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof how);
-}
-
-/* Before Linux 5.6: name by name with O_NOFOLLOW, so that no symbolic link is
- * followed, not even one that stays below the root. */
-static int open_by_names(const char *path)
-{
-    char names[NAME_BYTES];
-    snprintf(names, sizeof names, "%s", path);
-    char *rest = names;
-    int fd = root_fd;
-    for (char *name; fd >= 0 && (name = strsep(&rest, "/"));) {
-        int flags = OPEN_FLAGS | O_NOFOLLOW | (rest ? O_DIRECTORY : 0);
-        int next = *name ? openat(fd, name, flags) : openat(fd, ".", flags);
-        if (fd != root_fd)
-            close(fd);
-        fd = next;
-    }
-    return fd;
-}
-
-/* A name between slashes is "..": refused before the kernel sees it, for
- * open_by_names() too. */
-static bool has_dotdot(const char *path)
-{
-    for (const char *at = path; (at = strstr(at, "..")); at += 2)
-        if ((at == path || at[-1] == '/') && (at[2] == '/' || !at[2]))
-            return true;
-    return false;
-}
+/* --- one file ---------------------------------------------------------- */
 
 static int status_of(int error)
 {
@@ -84,9 +43,7 @@ static struct file files_open(const char *path)
 {
     struct file file = {.status = 404, .fd = -1, .type = http_type(path)};
     struct stat facts;
-    if (has_dotdot(path))
-        return file;
-    int fd = has_openat2 ? open_beneath(path) : open_by_names(path);
+    int fd = root_open(path);
     if (fd < 0) {
         file.status = status_of(errno);
     } else if (fstat(fd, &facts) < 0 || !S_ISREG(facts.st_mode)) {
@@ -181,25 +138,18 @@ const char *files_setup(const char *root)
     slots_init();
     if (!root)
         return NULL;
-    root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root_fd < 0) {
-        snprintf(wrong, sizeof wrong, "--root %.200s: %s, want a directory",
-                 root, strerror(errno));
-        return wrong;
-    }
-    int probe = open_beneath(".");
-    has_openat2 = probe >= 0 || (errno != ENOSYS && errno != EPERM);
-    if (probe >= 0)
-        close(probe);
-    return NULL;
+    if (root_setup(root))
+        return NULL;
+    snprintf(wrong, sizeof wrong, "--root %.200s: %s, want a directory", root,
+             strerror(errno));
+    return wrong;
 }
 
 void files_teardown(void)
 {
     for (int i = 0; i < SLOTS; i++)
         free(slots[i].body);
-    if (root_fd >= 0)
-        close(root_fd);
+    root_close();
 }
 
 static struct file files_built_in(const char *name)
@@ -214,7 +164,7 @@ static struct file files_built_in(const char *name)
 }
 
 /* "a/" -> "a/index.html", without the slashes in front; false: too long. */
-static bool name_of(const char *path, char name[NAME_BYTES])
+static bool name_of(const char *path, char name[ROOT_NAME_MAX])
 {
     path += strspn(path, "/");
     size_t length = strlen(path);
@@ -229,10 +179,10 @@ static bool name_of(const char *path, char name[NAME_BYTES])
 struct file files_get(const char *path)
 {
     struct file file = {.status = 404, .fd = -1};
-    char name[NAME_BYTES];
+    char name[ROOT_NAME_MAX];
     if (!name_of(path, name))
         return file;
-    if (root_fd < 0)
+    if (!root_is_set())
         return files_built_in(name);
     uint64_t now_ns = clock_now_ns();
     struct file_slot *slot = slot_of(name);

@@ -1,9 +1,4 @@
-/* files.h -- the files below --root, and nothing else.
- *
- * The kernel guards the root: openat2(2) with RESOLVE_BENEATH (Linux 5.6)
- * fails whenever a "..", an absolute path or a symbolic link would lead out
- * of it. Where there is no such call, names are opened one by one and links
- * are not followed at all.
+/* files.h -- the files below --root (root.h), and nothing else.
  *
  * A file of at most FILES_SMALL bytes is remembered for a second: it then
  * costs no system call, a lock that only writers hold alone, and one copy.
