@@ -29,6 +29,7 @@ IDLE_MOST = {
     "readiness": 1024,
     "completion": 1024,
     "coroutine": 12 * 1024,
+    "stackless": 1024,
     "thread": 24 * 1024,
 }
 

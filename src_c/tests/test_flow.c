@@ -1,4 +1,4 @@
-/* test_flow.c -- when a connection is received from one by one, and when not. */
+/* test_flow.c -- when a client is received from one by one, and when not. */
 #include <assert.h>
 #include <stdio.h>
 
