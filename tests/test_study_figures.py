@@ -404,7 +404,7 @@ def test_no_line_of_another_bound_runs_through_a_label(close):
     drawing.scale_x(ax, [1, 10, 100])
     drawing.scale_y(ax, [0, 350e3 * close], [], log=False, zero=True)
     lines = {
-        "recv and send, nothing else": 350e3 * close,
+        "one recv and one send a request": 350e3 * close,
         "the client's ceiling": 350e3,
     }
     drawing.bounds(ax, lines, avoid=[(100, 300e3), (1, 15e3)])

@@ -52,7 +52,7 @@ class Quantity:
 
 QUANTITIES = (
     Quantity(
-        "echo.throughput_rps", "floor_rps", "recv and send, nothing else", "requests/s"
+        "echo.throughput_rps", "floor_rps", "one recv and one send a request", "requests/s"
     ),
     Quantity(
         "echo.server_cpu_per_request_s",
@@ -87,9 +87,9 @@ QUANTITIES = (
 )
 
 LINES = {
-    "throughput_rps": (("floor_rps", "recv and send, nothing else"),),
+    "throughput_rps": (("floor_rps", "one recv and one send a request"),),
     "response_mean_s": (("round_trip", "loopback round trip"),),
-    "server_cpu_per_request_s": (("floor_cpu", "recv and send, nothing else"),),
+    "server_cpu_per_request_s": (("floor_cpu", "one recv and one send a request"),),
 }
 """Which floor bounds which metric, and what the line is called there."""
 
