@@ -13,6 +13,7 @@ import time
 import pytest
 
 from tests.conformance.harness import (
+    MIB,
     PATIENCE_S,
     SERVER,
     SLOWER,
@@ -32,7 +33,9 @@ from tests.conformance.harness import (
 
 TIMED = names(timeouts=True)
 UNTIMED = names(timeouts=False)
-LIMIT_S = 0.4
+LIMIT_S = 0.25
+#: what nobody exceeds who is to stay, even if the machine is busy
+ROOM_S = 0.8 * SLOWER
 #: later than a limit by so much, a model that polls it late would be found out
 SLACK_S = 1.5 * SLOWER
 
@@ -63,6 +66,25 @@ def drips(sock: socket.socket, text: bytes, *, each_s: float = 0.05) -> float:
     return time.monotonic() - start
 
 
+def sends_until_reset(sock: socket.socket) -> float:
+    """Send without reading; how many seconds the last bytes lay before a reset.
+
+    A client whose buffer is full may hear of it with its next window probe only, which
+    come 0.2, 0.4, 0.8 ... s apart.
+    """
+    sock.setblocking(False)
+    last = time.monotonic()
+    while time.monotonic() - last < PATIENCE_S:
+        try:
+            sock.send(MIB[: 1 << 16])
+            last = time.monotonic()
+        except BlockingIOError:
+            time.sleep(0.01)
+        except ConnectionError:
+            break
+    return time.monotonic() - last
+
+
 def stops(server: Server, **timeouts: int) -> dict:
     stats = server.stop()
     assert stats["timeouts"] == {"idle": 0, "header": 0, "body": 0} | timeouts
@@ -73,24 +95,25 @@ def stops(server: Server, **timeouts: int) -> dict:
 @pytest.mark.parametrize("model", TIMED)
 def test_a_silent_client_is_closed_in_time(model):
     with serving(model, "--timeout-idle", LIMIT_S) as server:
-        with server.connect() as never, server.connect() as once:
-            start = time.monotonic()
-            assert until_closed(never)[0] == b""
-            assert LIMIT_S * 0.9 < time.monotonic() - start < LIMIT_S + SLACK_S
-            assert echoes(once) or entry(model)["concurrent"]
-            assert until_closed(once)[0] == b""
-        with server.connect() as later:
-            assert echoes(later)
+        with server.connect() as never:
+            rest, took = until_closed(never)
+            assert rest == b""
+            assert LIMIT_S * 0.8 < took < LIMIT_S + SLACK_S
+        with server.connect() as once:
+            assert echoes(once)
+            rest, took = until_closed(once)
+            assert rest == b""
+            assert LIMIT_S * 0.8 < took < LIMIT_S + SLACK_S
         stops(server, idle=2)
 
 
 @pytest.mark.parametrize("model", TIMED)
 def test_a_client_that_thinks_for_less_than_the_limit_stays(model):
-    flags = [f"--timeout-{kind}={1.0 * SLOWER}" for kind in ("idle", "header", "body")]
+    flags = [f"--timeout-{kind}={ROOM_S}" for kind in ("idle", "header", "body")]
     with serving(model, "--workload", "work", *flags) as server:
         with server.connect() as sock:
-            for total in range(5, 45, 5):  # longer than one limit, all of it
-                time.sleep(0.2 * SLOWER)
+            for total in range(5, 40, 5):  # longer than one limit, all of it
+                time.sleep(ROOM_S / 6)
                 sock.sendall(b"5 ")
                 time.sleep(0.02)
                 sock.sendall(b"1\n")
@@ -100,11 +123,11 @@ def test_a_client_that_thinks_for_less_than_the_limit_stays(model):
 
 @pytest.mark.parametrize("model", TIMED)
 def test_a_delay_of_the_servers_own_is_nobodys_idleness(model):
-    flags = ["--workload", "work", "--timeout-idle", 0.2, "--timeout-header", 0.2]
+    flags = ["--workload", "work", "--timeout-idle", 0.1, "--timeout-header", 0.1]
     with serving(model, *flags) as server:
         with server.connect() as sock:
-            sock.sendall(b"700000 0\n")
-            assert receive(sock, 7) == b"700000\n"
+            sock.sendall(b"300000 0\n")
+            assert receive(sock, 7) == b"300000\n"
         stops(server)
 
 
@@ -118,7 +141,7 @@ def test_a_head_that_drips_is_cut_and_answered_408(model):
             assert b"404 Not Found" in sock.recv(1 << 16)
             time.sleep(LIMIT_S * 1.5)  # nothing has begun: no head is late
             took = drips(sock, head)
-            assert LIMIT_S * 0.9 < took < LIMIT_S + SLACK_S
+            assert LIMIT_S * 0.8 < took < LIMIT_S + SLACK_S
             assert until_closed(sock)[0].startswith(b"HTTP/1.1 408 Request Timeout")
         stops(server, header=1)
 
@@ -127,7 +150,7 @@ def test_a_head_that_drips_is_cut_and_answered_408(model):
 def test_a_line_of_work_that_drips_is_cut(model):
     flags = ["--workload", "work", "--timeout-header", LIMIT_S]
     with serving(model, *flags) as server, server.connect() as sock:
-        assert LIMIT_S * 0.9 < drips(sock, b"0" * 30) < LIMIT_S + SLACK_S
+        assert LIMIT_S * 0.8 < drips(sock, b"0" * 30) < LIMIT_S + SLACK_S
         assert until_closed(sock)[0] == b"ERR the line took too long\n"
         stops(server, header=1)
 
@@ -142,7 +165,7 @@ def test_a_body_that_drips_is_cut(model):
                 sock.sendall(request)
                 if request is PUT:
                     assert b" 405 " in sock.recv(1 << 16)
-                assert LIMIT_S * 0.9 < drips(sock, b"x" * 99) < LIMIT_S + SLACK_S
+                assert LIMIT_S * 0.8 < drips(sock, b"x" * 99) < LIMIT_S + SLACK_S
                 rest = until_closed(sock)[0]
                 assert rest.startswith(b"HTTP/1.1 408") == (answer == b"408")
         stops(server, body=2)
@@ -152,11 +175,7 @@ def test_a_body_that_drips_is_cut(model):
 def test_a_client_that_never_reads_is_closed(model):
     with serving(model, "--timeout-idle", LIMIT_S) as server:
         with server.connect() as sock:
-            fill(sock)
-            open_now = server.descriptors()
-            assert eventually(
-                lambda: server.descriptors() < open_now, seconds=LIMIT_S + SLACK_S
-            )
+            assert sends_until_reset(sock) < LIMIT_S + 2 * SLACK_S
         stops(server, idle=1)
 
 
@@ -166,14 +185,14 @@ def test_one_that_reads_slowly_but_reads_is_served(model):
 
     Little room at the client's side, so that the server sees each time that it reads.
     """
-    flags = ["--timeout-idle", 1.0 * SLOWER]
+    flags = ["--timeout-idle", ROOM_S]
     with serving(model, *flags) as server, socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
         sock.connect(server.address)
         sent = fill(sock)
         sock.settimeout(PATIENCE_S)
         for _ in range(8):
-            time.sleep(0.2 * SLOWER)
+            time.sleep(ROOM_S / 7)
             assert len(receive(sock, sent // 9)) == sent // 9
         assert len(receive(sock, sent - 8 * (sent // 9))) == sent - 8 * (sent // 9)
 
