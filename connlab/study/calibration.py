@@ -52,7 +52,10 @@ class Quantity:
 
 QUANTITIES = (
     Quantity(
-        "echo.throughput_rps", "floor_rps", "one recv and one send a request", "requests/s"
+        "echo.throughput_rps",
+        "floor_rps",
+        "one recv and one send a request",
+        "requests/s",
     ),
     Quantity(
         "echo.server_cpu_per_request_s",
