@@ -7,26 +7,7 @@
 #include <unistd.h>
 
 #include "coroutine_switch.h"
-
-#if __has_include(<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
-#else
-#define VALGRIND_STACK_REGISTER(low, high) 0u
-#define VALGRIND_STACK_DEREGISTER(id) (void)(id)
-#endif
-
-#ifdef __has_feature /* clang */
-#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
-#define __SANITIZE_ADDRESS__ 1
-#elif __has_feature(thread_sanitizer) && !defined(__SANITIZE_THREAD__)
-#define __SANITIZE_THREAD__ 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
-#elif defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
-#endif
+#include "coroutine_tools.h"
 
 enum {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -47,7 +28,7 @@ struct coroutine {
     void *value;                   /* of the latest resume */
     bool ended;
     unsigned valgrind_id;
-    void *shadow;                  /* a sanitizer's view of the stack */
+    struct tools tools;
     struct coroutine *next;        /* among those that are kept */
 };
 
@@ -60,84 +41,25 @@ static _Thread_local struct coroutine *running;
 static _Thread_local struct coroutine *kept;
 static _Thread_local unsigned kept_count;
 
-#if defined(__SANITIZE_ADDRESS__)
-
-static _Thread_local const void *scheduler_low;
-static _Thread_local size_t scheduler_bytes;
-
 static void coroutine_enter(struct coroutine *coroutine)
 {
-    void *shadow;
-    __sanitizer_start_switch_fiber(
-        &shadow, coroutine->low,
-        (size_t)((char *)coroutine - coroutine->low));
+    tools_enter(&coroutine->tools);
     context_switch(&scheduler, &coroutine->context);
-    __sanitizer_finish_switch_fiber(shadow, NULL, NULL);
-}
-
-static void coroutine_entered(struct coroutine *coroutine)
-{
-    __sanitizer_finish_switch_fiber(coroutine->shadow, &scheduler_low,
-                                    &scheduler_bytes);
+    tools_back(&coroutine->tools, coroutine->ended);
 }
 
 static void coroutine_leave(struct coroutine *coroutine)
 {
-    __sanitizer_start_switch_fiber(
-        coroutine->ended ? NULL : &coroutine->shadow, scheduler_low,
-        scheduler_bytes);
+    tools_leave(&coroutine->tools, coroutine->ended);
     context_switch(&coroutine->context, &scheduler);
+    tools_entered(&coroutine->tools);
 }
-
-#elif defined(__SANITIZE_THREAD__)
-
-static void coroutine_enter(struct coroutine *coroutine)
-{
-    void *ours = __tsan_get_current_fiber();
-    if (!coroutine->shadow)
-        coroutine->shadow = __tsan_create_fiber(0);
-    __tsan_switch_to_fiber(coroutine->shadow, 0);
-    coroutine->next = ours;        /* not in a list while it runs */
-    context_switch(&scheduler, &coroutine->context);
-    if (coroutine->ended)
-        __tsan_destroy_fiber(coroutine->shadow);
-}
-
-static void coroutine_entered(struct coroutine *coroutine)
-{
-    (void)coroutine;
-}
-
-static void coroutine_leave(struct coroutine *coroutine)
-{
-    __tsan_switch_to_fiber(coroutine->next, 0);
-    context_switch(&coroutine->context, &scheduler);
-}
-
-#else
-
-static void coroutine_enter(struct coroutine *coroutine)
-{
-    context_switch(&scheduler, &coroutine->context);
-}
-
-static void coroutine_entered(struct coroutine *coroutine)
-{
-    (void)coroutine;
-}
-
-static void coroutine_leave(struct coroutine *coroutine)
-{
-    context_switch(&coroutine->context, &scheduler);
-}
-
-#endif
 
 /* The first function on every stack. */
 static void coroutine_begin(void)
 {
     struct coroutine *coroutine = running;
-    coroutine_entered(coroutine);
+    tools_entered(&coroutine->tools);
     coroutine->work(coroutine->value);
     coroutine->ended = true;
     coroutine_leave(coroutine); /* for good */
@@ -213,7 +135,9 @@ struct coroutine *coroutine_new(void (*work)(void *value))
         return NULL;
     coroutine->work = work;
     coroutine->ended = false;
-    coroutine->shadow = NULL;
+    coroutine->tools = (struct tools){
+        .low = coroutine->low, .high = (char *)coroutine,
+    };
     context_prepare(&coroutine->context, coroutine->low, (char *)coroutine,
                     coroutine_begin);
     return coroutine;
@@ -238,7 +162,6 @@ void *coroutine_yield(void)
 {
     struct coroutine *coroutine = running;
     coroutine_leave(coroutine);
-    coroutine_entered(coroutine);
     return coroutine->value;
 }
 
