@@ -11,32 +11,25 @@ enum {
     STAGGER_BYTES = 3 * 64,
 };
 
-char *send_buffer_take(struct send_buffers *buffers)
+char *send_buffers_pop(struct send_buffers *buffers)
 {
-    char *taken = buffers->spare;
-    if (taken) {
-        buffers->spare = NULL;
-        return taken;
-    }
-    taken = buffers->first;
-    if (!taken)
+    char *popped = buffers->first;
+    if (!popped)
         return malloc(CONN_CHUNK + STAGGER_BYTES);
-    memcpy(&buffers->first, taken, sizeof buffers->first);
+    memcpy(&buffers->first, popped, sizeof buffers->first);
     buffers->count--;
-    return taken;
+    return popped;
 }
 
-void send_buffer_give(struct send_buffers *buffers, char *buffer)
+void send_buffers_push(struct send_buffers *buffers, char *buffer)
 {
-    if (!buffers->spare) {
-        buffers->spare = buffer;
-    } else if (buffers->count < FREE_MOST) {
-        memcpy(buffer, &buffers->first, sizeof buffers->first);
-        buffers->first = buffer;
-        buffers->count++;
-    } else {
+    if (buffers->count == FREE_MOST) {
         free(buffer);
+        return;
     }
+    memcpy(buffer, &buffers->first, sizeof buffers->first);
+    buffers->first = buffer;
+    buffers->count++;
 }
 
 void send_buffers_free(struct send_buffers *buffers)

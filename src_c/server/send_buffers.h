@@ -9,6 +9,8 @@
 #ifndef SEND_BUFFERS_H
 #define SEND_BUFFERS_H
 
+#include <stddef.h>
+
 /* The most that is read, and the most that is answered, in one go. */
 enum { CONN_CHUNK = 64 * 1024 };
 
@@ -19,11 +21,27 @@ struct send_buffers {
     unsigned count;  /* how many those are: a burst is not kept for ever */
 };
 
+/* One of the list, or a new one; one more into the list, if that is not too
+ * long already. */
+char *send_buffers_pop(struct send_buffers *buffers);
+void send_buffers_push(struct send_buffers *buffers, char *buffer);
+
 /* CONN_CHUNK bytes, not zeroed; NULL with errno when memory is out. */
-char *send_buffer_take(struct send_buffers *buffers);
+static inline char *send_buffer_take(struct send_buffers *buffers)
+{
+    char *taken = buffers->spare;
+    buffers->spare = NULL;
+    return taken ? taken : send_buffers_pop(buffers);
+}
 
 /* Gives one back, to the same list or to another. */
-void send_buffer_give(struct send_buffers *buffers, char *buffer);
+static inline void send_buffer_give(struct send_buffers *buffers, char *buffer)
+{
+    if (buffers->spare)
+        send_buffers_push(buffers, buffer);
+    else
+        buffers->spare = buffer;
+}
 
 /* Frees what lies in the list; the spare one too, so not where that is the
  * owner's own. */
