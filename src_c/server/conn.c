@@ -77,7 +77,7 @@ struct conn *conn_open(struct worker *worker, int fd,
 static void credit_worker(struct conn *conn)
 {
     const struct worker *worker = conn->worker;
-    stats_add(&worker->server->stats->worker_requests[worker->index],
+    stats_add(&worker->server->stats->workers[worker->index].requests,
               conn->requests - conn->credited);
     conn->credited = conn->requests;
 }

@@ -8,7 +8,7 @@
 
 static size_t stats_bytes(unsigned slots)
 {
-    return sizeof(struct stats) + slots * sizeof(counter);
+    return sizeof(struct stats) + slots * sizeof(struct stats_worker);
 }
 
 struct stats *stats_new(unsigned slots)
@@ -105,6 +105,6 @@ void stats_print_json(const struct stats *stats)
            ",\"upstream_opened\":%" PRIu64 ",\"requests_per_worker\":[",
            stats->workers_started, stats->workers_lost, stats->upstream_opened);
     for (unsigned i = 0; i < stats->slots; i++)
-        printf("%s%" PRIu64, i ? "," : "", stats->worker_requests[i]);
+        printf("%s%" PRIu64, i ? "," : "", stats->workers[i].requests);
     printf("]");
 }

@@ -32,6 +32,12 @@ enum { STATS_ERRNOS = 134 };    /* Linux's errno values are 1 .. 133 */
 
 typedef _Atomic uint64_t counter;
 
+/* On a cache line of its own: a connection that moves between workers adds to
+ * it each time (epoll-pool, epoll-offload). */
+struct stats_worker {
+    _Alignas(64) counter requests;
+};
+
 struct stats {
     counter accepted, open_now, open_max;
     counter requests, bytes_in, bytes_out;
@@ -41,8 +47,8 @@ struct stats {
     counter workers_started;
     counter workers_lost;           /* processes that died of a fault */
     counter upstream_opened;        /* connections made to Redis */
-    unsigned slots;                 /* length of worker_requests */
-    counter worker_requests[];
+    unsigned slots;                 /* length of workers */
+    struct stats_worker workers[];
 };
 
 /* Zeroed counters with `slots` workers in shared memory, or NULL (errno). */
