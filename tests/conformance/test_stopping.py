@@ -16,6 +16,7 @@ from tests.conformance.harness import (
     BUILD,
     SERVER,
     SLOWER,
+    TSAN,
     echoes,
     eventually,
     fill,
@@ -125,6 +126,7 @@ def test_it_outlives_the_thread_that_started_it_but_not_the_process(model):
                     assert echoes(sock)
             parent.stdin.write(b"go on\n")
             parent.stdin.flush()
+        time.sleep(0.3 * TSAN)  # a call that waits begins again before the signal
         parent.kill()
         assert eventually(lambda: all(gone(ready["pid"]) for ready in started))
 
