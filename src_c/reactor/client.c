@@ -257,7 +257,7 @@ static void client_defer(struct loop *loop, struct client *client)
     loop->deferred = &client->source;
 }
 
-/* What ends its turn, apart from a socket that is not ready. */
+/* It cannot go on now, for another reason than a socket that is not ready. */
 static void client_leave(struct loop *loop, struct client *client,
                          enum want want)
 {

@@ -1,7 +1,7 @@
 /* handover.h -- connections on their way from the thread that accepts to the
  * loop that serves them.
  *
- *     accept -> handover_give() -> pipe -> SOURCE_HANDOVER -> loop_adopt()
+ *     accept -> handover_give() -> pipe -> SOURCE_HANDOVER -> client_add()
  *
  * A pipe is a queue that the kernel keeps: it wakes the loop like any other
  * descriptor, holds 2048 arrivals, lets the giver wait while it is full, and
