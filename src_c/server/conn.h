@@ -31,7 +31,7 @@
 #include "common/span.h"
 #include "send_buffers.h"
 
-/* Whoever serves connections one step at a time: a loop, a thread, a process.
+/* What serves connections one step at a time: a loop, a thread, a process.
  * Not shared between threads. */
 struct worker {
     struct server *server;

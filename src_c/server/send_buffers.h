@@ -3,7 +3,7 @@
  * malloc(3) for each answer is dear where answers are large: glibc gives the
  * top of its heap back to the kernel whenever 128 KiB of it are free
  * (M_TRIM_THRESHOLD), and every page of the next answer is a page fault.
- * So who serves connections keeps what was freed, and hands out the one that
+ * So each worker keeps the buffers that it has freed, and takes the one that
  * was used last: it is in the cache.
  */
 #ifndef SEND_BUFFERS_H

@@ -84,10 +84,10 @@ static int try_ring(void)
     return is ? 0 : TOO_OLD;
 }
 
-/* Who closed a ring is sent word of it some milliseconds later, which counts
- * as a signal (io_ring_exit_work, in the kernel). One that comes while bytes
- * are read makes the read fail with EAGAIN where urgent ones begin; a receive
- * that stays armed then sleeps on them. So somebody else tries. */
+/* Some milliseconds after a ring was closed, the kernel runs task work in the
+ * process that closed it (io_ring_exit_work), as if a signal were pending. A
+ * receive that meets one where TCP urgent data begins fails with EAGAIN, and
+ * an armed one then sleeps on data that is there. So a child tries instead. */
 static int try_ring_elsewhere(void)
 {
     int status;

@@ -137,8 +137,8 @@ static void loop_grow(struct uring_loop *loop, struct uring_buffers *buffers,
 }
 
 /* Ends all operations, so that nothing is in the kernel's hands when its memory
- * goes; of those that were lost, nothing more will be heard. Who connects
- * meanwhile waits in the backlog for the next ring. */
+ * goes; of those that were lost, nothing more will be heard. Clients that
+ * connect meanwhile wait in the backlog for the next ring. */
 static void loop_part(struct uring_loop *loop)
 {
     loop->parting_ns = clock_now_ns() + PARTING_NS;
