@@ -108,6 +108,9 @@ def bench(flags: tuple[str, ...]) -> None:
 @click.option("--size", type=int, help="Bytes of a message, or of the page of http.")
 @click.option("--rate", type=float, help="Requests/s in an open loop; else closed.")
 @click.option("--delay", help="Of a work request, as for build/client.")
+@click.option(
+    "--requests-per-connection", type=int, help="Then connect anew; 0: never."
+)
 @click.option("--workers", type=int, help="Of each server that takes them.")
 @click.option("--processes", type=int, help="Of each server.")
 @click.option(

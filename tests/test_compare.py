@@ -45,6 +45,7 @@ pytestmark = pytest.mark.usefixtures("client_program")
         (["epoll", "poll", "--connections", "900000"], "connections: 900000; allowed"),
         (["epoll", "poll", "--workload", "ftp"], "unknown workload 'ftp'"),
         (["epoll", "poll", "--rate", "-1"], "rate: -1; allowed"),
+        (["epoll", "poll", "--requests-per-connection", "-1"], "-1; allowed: 0"),
         (["epoll", "poll", "--size", "5", "--workload", "work"], "size: 5; allowed"),
         (["epoll", "poll:speed=9"], "'speed=9'; allowed: NAME=VALUE of workers"),
     ],

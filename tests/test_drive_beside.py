@@ -106,10 +106,9 @@ def test_other_programs_are_what_neither_server_nor_client_used():
 # ---- with the real programs ------------------------------------------------------
 
 
-@pytest.fixture
-def measured(client_program, tmp_path):
-    """Return a sweep of three models side by side, and its trials."""
-    report = drive.sweep(
+def swept(root):
+    """Measure three models side by side, or find that they are measured."""
+    return drive.sweep(
         "sides",
         run="r",
         factors={"model": ["epoll", "poll", "iterative"], "connections": [4]},
@@ -118,9 +117,14 @@ def measured(client_program, tmp_path):
         warmup=0.06,
         beside="model",
         progress=False,
-        root=tmp_path,
+        root=root,
     )
-    return report, load("r", "sides", root=tmp_path)
+
+
+@pytest.fixture
+def measured(client_program, tmp_path):
+    """Return a sweep of three models side by side, and its trials."""
+    return swept(tmp_path), load("r", "sides", root=tmp_path)
 
 
 @pytest.mark.serial
@@ -159,17 +163,7 @@ def test_columns_agree_with_the_rounds_they_come_from(measured):
 
 @pytest.mark.serial
 def test_a_sweep_in_turns_is_resumed(measured, tmp_path):
-    again = drive.sweep(
-        "sides",
-        run="r",
-        factors={"model": ["epoll", "poll", "iterative"], "connections": [4]},
-        trials=4,
-        duration=0.2,
-        warmup=0.06,
-        beside="model",
-        progress=False,
-        root=tmp_path,
-    )
+    again = swept(tmp_path)
     assert (again.done, again.resumed) == (0, 12)
 
 

@@ -18,13 +18,13 @@ COUNTED_SLICES, WARM_SLICES = 25, 15
 #: the page that http servers are asked for
 PAGE = "page"
 _SERVER_FACTORS = (
-    "extra_ns",
     "workers",
     "processes",
     "queue",
     "backlog",
     "delay_kind",
     "buckets",
+    "extra_ns",
 )
 
 
@@ -79,6 +79,7 @@ def make_plan(
     size: int | None = None,
     rate: float | None = None,
     delay: str | None = None,
+    requests_per_connection: int | None = None,
     until: float = 0.01,
     budget_s: float = 60.0,
     seed: int = 1,
@@ -92,10 +93,11 @@ def make_plan(
     names : sequence of str
         Models of ``server --list``, the baseline first; ``NAME:workers=4`` gives one
         server a setting of its own.
-    workload, connections, size, rate, delay
+    workload, connections, size, rate, delay, requests_per_connection
         The load, the same for all: connections to each server, bytes of a message (or
         of the page, for http), requests/s in an open loop (in all, to the server whose
-        slice it is), the delay of a work request.
+        slice it is), the delay of a work request, requests before a user hangs up and
+        connects anew.
     until : float
         The half-width of a ratio that is narrow enough: 0.01 for ±1 %.
     budget_s : float
@@ -114,7 +116,8 @@ def make_plan(
     """
     both = both or programs.built()
     registry = programs.registry(both)
-    _check(workload, connections, until, budget_s, size=size, rate=rate)
+    each = requests_per_connection
+    _check(workload, connections, until, budget_s, size=size, rate=rate, each=each)
     servers = [_server(n, workload, connections, settings, registry) for n in names]
     if len(servers) < 2:
         raise ValueError(f"servers: {len(servers)}; two are needed, the baseline first")
@@ -124,6 +127,7 @@ def make_plan(
     first = servers[0]
     servers.append(Server(f"{first.name} {AGAIN}", first.factors))
     told = {"workload": workload, "connections": connections, "rate": rate}
+    told |= {"requests_per_connection": requests_per_connection}
     told |= {"size": size or 64} if workload == "echo" else {}
     told |= {"delay": delay} if workload == "work" else {}
     told |= {"path": f"/{PAGE}"} if workload == "http" else {}
@@ -151,6 +155,7 @@ def _check(
     *,
     size: int | None,
     rate: float | None,
+    each: int | None,
 ) -> None:
     if workload not in WORKLOADS:
         raise ValueError(programs.unknown("workload", workload, WORKLOADS))
@@ -163,6 +168,8 @@ def _check(
     if size is not None and (size < 1 or workload == "work"):
         allowed = "for echo and http" if workload == "work" else "1 and more"
         raise ValueError(f"size: {size}; allowed: {allowed}")
+    if each is not None and each < 0:
+        raise ValueError(f"requests-per-connection: {each}; allowed: 0 and more")
     if rate is not None and not rate > 0:
         raise ValueError(f"rate: {rate:g}; allowed: more than 0 requests/s")
 

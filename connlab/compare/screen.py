@@ -16,7 +16,7 @@ from rich.text import Text
 from connlab.compare.measure import METRICS, Comparison, compare
 from connlab.compare.plan import Plan
 from connlab.study import turns
-from connlab.study.formatting import display_unit, number_text, plain
+from connlab.study.formatting import counted, display_unit, number_text, plain
 from connlab.study.interval import Interval
 
 TITLES = {"rate": "rate", "cpu": "CPU per request", "p50": "p50", "p99": "p99"}
@@ -94,6 +94,8 @@ def heading(made: Comparison) -> str:
     """Return what was measured, in one line."""
     client = made.plan.client
     load = f"{client['connections']} connections to each"
+    if each := client["requests_per_connection"]:
+        load += f", connected anew after {counted(each, 'request')}"
     if made.plan.open_loop:
         load += f", {client['rate']:g} requests/s"
     what = {"echo": f"echo of {client.get('size')} bytes"}.get(client["workload"])
