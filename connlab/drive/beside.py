@@ -74,12 +74,13 @@ def takes_turns(model: schema.Model, cell: Mapping[str, Any]) -> bool:
     if not model.available or any(cell.get(name) is not None for name in _ALONE):
         return False
     workers = (cell.get("workers") or WORKERS_DEFAULT) * (cell.get("processes") or 1)
+    tasks = _tasks() // 8
     holds = {
         "one": 1,
-        "workers": workers,
+        "workers": min(workers, tasks),
         "fd_setsize": FDSETSIZE_HOLDS,
-        "processes": _tasks() // 8,
-        "threads": _tasks() // 8,
+        "processes": tasks,
+        "threads": tasks,
     }
     return connections <= holds.get(model.holds or "", connections)
 

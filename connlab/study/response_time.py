@@ -49,9 +49,24 @@ VALUES = {
 """Values that the paper may name, as MODEL_KIND_CONNECTIONS, and their columns."""
 
 
-def here(models: Sequence[schema.Model]) -> list[str]:
-    """Return the names of the models that this build can serve on this machine."""
-    return [model.name for model in models if model.available]
+def grids(
+    models: Sequence[schema.Model], names: Sequence[str], connections: Sequence[int]
+) -> list[dict[str, list]]:
+    """Return the grids of the sweep: the models of these names, or all that are here.
+
+    A fixed worker that serves a client to its end would leave others unserved, which
+    is a question of its own (study 03): such a model gets a worker for each client.
+    """
+    known = {model.name: model for model in models if model.available}
+    chosen = list(names or known)
+    fixed = [n for n in chosen if n in known and known[n].holds == "workers"]
+    many = [name for name in chosen if name not in fixed]
+    made = [{"model": many, "connections": list(connections)}] if many else []
+    return made + [
+        {"model": fixed, "connections": [clients], "workers": [clients]}
+        for clients in connections
+        if fixed
+    ]
 
 
 def begin(frame: pd.DataFrame, *, root: str | Path = "runs") -> Results:
