@@ -272,6 +272,8 @@ def test_ctrl_c_ends_it_at_once_and_leaves_no_process():
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        # a shell in the background lets its children ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     time.sleep(4)
     process.send_signal(signal.SIGINT)

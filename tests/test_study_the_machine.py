@@ -314,6 +314,6 @@ def test_the_notebook_keeps_the_rules():
 def test_plain_papermill_runs_it(tmp_path):
     few = {"rounds": 2, "window": 0.01, "trials": 2, "duration": 0.1}
     said = rules.run(NOTEBOOK, tmp_path, tm.STUDY, **few, connections=4)
-    assert said["trials"]["total"] == 12
+    assert said["trials"]["total"] == 14
     assert said["answer"]
     assert said["values"]["switch"]["n"] == 2

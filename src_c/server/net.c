@@ -190,6 +190,11 @@ static bool took_reserve(struct server *server, int fd)
     return took;
 }
 
+bool net_accepted(struct server *server, int fd)
+{
+    return !atomic_load(&reserve_out) || !took_reserve(server, fd);
+}
+
 /* EINVAL: the listening socket was shut, which is how a stop begins. A process
  * that shares it with others may see that before its own SIGTERM arrives; it
  * waits for the signal, rather than call accept() in a loop. */
@@ -247,9 +252,7 @@ int net_accept(struct server *server, struct sockaddr_in6 *peer, int flags)
     }
     if (fd < 0)
         return net_accept_failed(server);
-    if (atomic_load(&reserve_out) && took_reserve(server, fd))
-        return ACCEPT_NONE;
-    return fd;
+    return net_accepted(server, fd) ? fd : ACCEPT_NONE;
 }
 
 void net_refuse(struct server *server, int fd, enum refusal reason)

@@ -48,6 +48,10 @@ struct arrival {
  * the error is counted, and we return after a moment's pause. */
 int net_accept(struct server *server, struct sockaddr_in6 *peer, int flags);
 
+/* Of a connection that was accepted otherwise, as io_uring does: whether it
+ * stays. False: it took the reserve's place, and is refused and counted. */
+bool net_accepted(struct server *server, int fd);
+
 /* Closes a connection that a limit of ours does not let in, and counts it. */
 void net_refuse(struct server *server, int fd, enum refusal reason);
 

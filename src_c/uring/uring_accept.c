@@ -53,6 +53,8 @@ int uring_accepted(struct uring_listener *listener,
     }
     if (!(cqe->flags & IORING_CQE_F_MORE))
         uring_accept_arm(listener);
+    if (!net_accepted(listener->server, cqe->res))
+        return ACCEPT_NONE;
     *peer = uring_peer(listener->server, cqe->res);
     return cqe->res;
 }

@@ -155,10 +155,12 @@ def test_children_killed_at_any_moment_leave_no_lock_behind(model):
     assert stats["workers_lost"] > 150
 
 
+@pytest.mark.serial
 def test_a_known_cost_is_spent_on_each_request():
     """Half a millisecond of CPU time a request: what controls are found again by."""
     with serving("epoll", "--extra-ns", 500_000) as server:
         with server.connect() as sock:
             assert all(echoes(sock) for _ in range(100))
         stats = server.stop()
-    assert 0.05 <= stats["cpu_user_s"] + stats["cpu_system_s"] < 0.5
+    # Wall time is spun away, and who else wants the core takes from it.
+    assert 0.02 <= stats["cpu_user_s"] + stats["cpu_system_s"] < 0.5
