@@ -26,6 +26,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "blocking/threads.h"
@@ -109,6 +110,7 @@ static int table_next(struct ring_table *table)
 static void send_message(struct io_uring *ring, int ring_fd, int fd)
 {
     struct io_uring_sqe *entry = uring_entry(ring);
+    atomic_fetch_add_explicit(&uring_messages, 1, memory_order_release);
     io_uring_prep_msg_ring(entry, ring_fd, (unsigned)fd, URING_HANDED_OVER, 0);
     entry->flags |= IOSQE_CQE_SKIP_SUCCESS;
     entry->user_data = (uint64_t)(uint32_t)fd << 32 | URING_HANDED_OVER;

@@ -6,12 +6,15 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "common/owner.h"
 #include "server/stop.h"
+
+atomic_uint uring_messages;
 
 enum {
     SMALL_BYTES = 32 * 1024, SMALL_FIRST = 64, SMALL_MOST = 4096,
@@ -84,6 +87,7 @@ void uring_other(struct uring_loop *loop, const struct io_uring_cqe *cqe)
     case URING_LISTENER_READY:
         return loop_accept_late(loop);
     case URING_HANDED_OVER:
+        atomic_load_explicit(&uring_messages, memory_order_acquire);
         return loop_take(loop, cqe->res);
     default:
         return;

@@ -161,5 +161,9 @@ void uring_clients_close(struct uring_loop *loop);
 void uring_clients_abandon(struct uring_loop *loop);
 void uring_clients_free(struct uring_loop *loop);
 
+/* Counts messages to other rings. The kernel orders what one thread did before
+ * a message and what another does after it; this tells it to C11. */
+extern atomic_uint uring_messages;
+
 #endif
 #endif
