@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from connlab import drive, schema
@@ -103,6 +105,14 @@ def test_other_programs_are_what_neither_server_nor_client_used():
     assert turns.others_share(rows) == pytest.approx((0.2, 0.1))
 
 
+def test_companions_are_no_strangers():
+    row = dict.fromkeys(("rest_cpu_ns", "steal_ns"), 0)
+    row |= {"busy_ns": 3_000_000, "slice_seconds": 0.001}
+    row |= {"server_cpu_ns": 1_000_000, "client_cpu_ns": 1_000_000}
+    found = turns.others_share([row], companion_cpu_s=0.0008)
+    assert found == pytest.approx((0.2, 0.0))
+
+
 # ---- with the real programs ------------------------------------------------------
 
 
@@ -143,6 +153,19 @@ def test_servers_take_turns_and_leave_a_line_each(measured):
         assert sum(kept["seconds"]) == pytest.approx(0.2, rel=0.3)
     rounds = [tuple(kept["round"]) for kept in pairs["rounds"]]
     assert rounds[0] == rounds[1]
+
+
+@pytest.mark.serial
+def test_the_commands_are_those_that_ran(measured, tmp_path):
+    lines = (tmp_path / "r" / "sides" / "trials.jsonl").read_text().splitlines()
+    for trial in map(json.loads, lines):
+        words = trial["commands"]["client"].split()
+        count = trial["turns"]["beside"] if trial["turns"] else 1
+        assert words.count("HOST:PORT") == count
+        assert ("--slice" in words) is (trial["turns"] is not None)
+        asked = float(words[words.index("--duration") + 1])
+        assert asked == pytest.approx(0.2 * count)
+        assert trial["commands"]["server"].split()[1] == trial["factors"]["model"]
 
 
 @pytest.mark.serial

@@ -85,13 +85,6 @@ def takes_turns(model: schema.Model, cell: Mapping[str, Any]) -> bool:
     return connections <= holds.get(model.holds or "", connections)
 
 
-def takes_turns_here(
-    beside: Sequence[str], model: schema.Model, cell: Mapping[str, Any]
-) -> bool:
-    """Whether a cell of a sweep with `beside` is measured in turns, if with itself."""
-    return bool(beside) and takes_turns(model, cell)
-
-
 def _tasks() -> int:
     """Return how many threads and processes the system allows in all."""
     limits = [machine.sysctl(name) for name in ("kernel.pid_max", "kernel.threads-max")]
@@ -129,21 +122,23 @@ def run(
     while here := [place for place in range(len(cells)) if place not in found]:
         servers = [cells[place] for place in here]
         try:
-            outcome = turns.run(_setting(servers, setting), host=host)
+            outcome = turns.run(in_turns(servers, setting), host=host)
         except turns.SetError as error:
             lost = here if error.server is None else [here[error.server]]
             found |= {n: _failed(error, models[cells[n]["model"]]) for n in lost}
             continue
         if outcome is None:
             return None
-        others = turns.others_share(outcome.slices)
+        others = turns.others_share(
+            outcome.slices, companion_cpu_s=outcome.companion_cpu_s
+        )
         for at, place in enumerate(here):
             model = models[cells[place]["model"]]
             found[place] = _outcome(outcome, model, at, others)
     return [found[place] for place in range(len(cells))]
 
 
-def _setting(
+def in_turns(
     servers: Sequence[Mapping[str, Any]], setting: trials.Setting
 ) -> turns.Setting:
     """Return the setting of a set; each server gets the time that a trial would."""
@@ -181,7 +176,9 @@ def _outcome(
         model=model,
         ready=schema.Ready.model_validate(served.ready),
         stats=schema.Stats.model_validate(stats) if stats else None,
-        samples=_samples(served, rounds, stats or {}, others),
+        samples=_samples(
+            served, rounds, stats or {}, others, _of_companions(outcome, rounds)
+        ),
         exit=served.ended.exit,
         diagnostics=trials.said(served.ended),
     )
@@ -189,6 +186,17 @@ def _outcome(
     failure = trials.server_died(served.ended) or malformed or trials.empty(client)
     seconds = outcome.seconds / len(outcome.served)
     return trials.Outcome(server, client, failure, {}, seconds, rounds)
+
+
+def _of_companions(outcome: turns.Outcome, rounds: schema.Turns) -> float:
+    """Return what companions used for one server's counted requests.
+
+    They do the same for a request whoever asks, so that requests divide their time.
+    """
+    names = ("lead_in_requests", "requests")
+    every = sum(row[name] for row in outcome.slices for name in names)
+    mine = sum(rounds.lead_in_requests) + sum(rounds.requests)
+    return outcome.companion_cpu_s * mine / every if every else 0.0
 
 
 def _rounds(outcome: turns.Outcome, place: int) -> schema.Turns:
@@ -206,6 +214,7 @@ def _samples(
     rounds: schema.Turns,
     stats: Mapping[str, Any],
     others: tuple[float, float],
+    companion_cpu_s: float,
 ) -> schema.Samples:
     """Return what was seen of one server, its CPU time in the slices that count.
 
@@ -225,6 +234,7 @@ def _samples(
         cpu_system_s=spent_s * (1 - share),
         other_cpu_s=others[0] * window_s,
         steal_s=others[1] * window_s,
+        companion_cpu_s=companion_cpu_s,
         pss_bytes=max(pss, default=None),
         pss_baseline_bytes=pss[0] if pss else None,
         threads_max=max((p.threads for p in alive), default=None),

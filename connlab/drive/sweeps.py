@@ -34,6 +34,7 @@ from connlab.drive import (
     stopping,
     store,
     timelines,
+    turns,
     works,
 )
 from connlab.drive import progress as telling
@@ -386,7 +387,6 @@ def _trials(
     shared = {"set": todo[0][1]}
     for (slot, key), outcome in zip(todo, outcomes, strict=True):
         factors = work.cells[slot.cell]
-        own = {**told, **factors}
         trial = schema.Trial(
             key=key,
             study=work.study,
@@ -399,7 +399,7 @@ def _trials(
             seconds=outcome.seconds,
             environment=work.environment,
             binaries=work.binaries,
-            commands=_commands(own, seed),
+            commands=_commands(factors, setting, outcome),
             cores=sets.recorded() | companions.recorded(),
             server=outcome.server,
             client=outcome.client,
@@ -429,7 +429,7 @@ def _outcomes(
     """Run a trial, or several cells side by side; None when a signal came."""
     if not setting.model.available:
         return [running.unavailable(setting.model)]
-    if side_by_side.takes_turns_here(work.beside, setting.model, cells[0]):
+    if work.beside and side_by_side.takes_turns(setting.model, cells[0]):
         return side_by_side.run(cells, setting, models=work.models, host=hosts[0])
     outcome = running.run(setting, server_host=hosts[0], client_host=hosts[1])
     return outcome and [outcome]
@@ -443,10 +443,16 @@ def _timeline(outcome: running.Outcome) -> schema.Timeline | None:
     return timelines.parse(outcome.files.get("timeline"), until_s=until_s)
 
 
-def _commands(factors: Mapping[str, Any], seed: int) -> dict[str, str]:
+def _commands(
+    factors: Mapping[str, Any], setting: running.Setting, outcome: running.Outcome
+) -> dict[str, str]:
     """Return both command lines as one would type them, without paths."""
     server = ["server", *flags.server_flags(factors)]
-    client = ["client", "HOST:PORT", *flags.client_flags(factors, seed=seed)]
+    count = outcome.turns.beside if outcome.turns else 1
+    words = flags.client_flags(setting.factors, seed=setting.seed)
+    if outcome.turns:
+        words = turns.client_flags(side_by_side.in_turns([factors] * count, setting))
+    client = ["client", *["HOST:PORT"] * count, *words]
     return {"server": " ".join(server), "client": " ".join(client)}
 
 

@@ -251,9 +251,13 @@ def server_died(end: Ended | None) -> schema.Failure | None:
     """Return the failure of a server that ended before it was asked to."""
     if end is None or not end.early:
         return None
+    return _failure("server-died", f"server: {ending(end)}")
+
+
+def ending(end: Ended) -> str:
+    """Return how a program ended, and what it said of it."""
     text = said(end)
-    reason = f"server: {describe_exit(end.exit)}" + (f": {text}" if text else "")
-    return _failure("server-died", reason)
+    return describe_exit(end.exit) + (f": {text}" if text else "")
 
 
 def checked(

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from connlab.drive import flags, interrupt, trials
+from connlab.drive import companions, flags, interrupt, trials
 from connlab.drive.cores import Cores
 from connlab.drive.host import Ended, Host, ProgramError, Reading
 from connlab.drive.programs import Programs
@@ -67,8 +67,7 @@ class Served:
         """How the server ended before it was asked to; None when it did not."""
         if self.ended is None or not self.ended.early:
             return None
-        said = f": {self.ended.diagnostics}" if self.ended.diagnostics else ""
-        return f"{trials.describe_exit(self.ended.exit)}{said}"
+        return trials.ending(self.ended)
 
 
 @dataclass(frozen=True)
@@ -85,6 +84,8 @@ class Outcome:
     slices: list[dict[str, Any]]
     client: dict
     seconds: float
+    companion_cpu_s: float = 0.0
+    """What companions such as Redis used while the client ran."""
 
 
 class SetError(RuntimeError):
@@ -111,6 +112,7 @@ def run(setting: Setting, *, host: Host) -> Outcome | None:
     served: list[Served] = []
     started: list[int] = []
     client = report = client_end = None
+    companions_s = companions.cpu_s()
     try:
         _start_servers(setting, host, started, served)
         if len(served) == len(setting.servers):
@@ -120,6 +122,7 @@ def run(setting: Setting, *, host: Host) -> Outcome | None:
                 files=("slices",),
             )
             report = _attend(setting, host, client, served)
+        companions_s = companions.cpu_s() - companions_s
     except ProgramError as error:
         raise SetError(f"client: {error}", kind="client-failed") from None
     finally:
@@ -138,6 +141,7 @@ def run(setting: Setting, *, host: Host) -> Outcome | None:
         slices=_rows(client_end.files["slices"]),
         client=report,
         seconds=time.monotonic() - began,
+        companion_cpu_s=companions_s,
     )
 
 
@@ -165,12 +169,17 @@ def _start_servers(
 
 def _client_words(setting: Setting, served: list[Served]) -> list[str]:
     targets = [f"{each.ready['host']}:{each.ready['port']}" for each in served]
+    watched = [word for each in served for word in ("--watch", str(each.handle))]
+    return [*targets, *client_flags(setting), *watched]
+
+
+def client_flags(setting: Setting) -> list[str]:
+    """Return the client's arguments, without what is known of running servers."""
+    lengths = {"--slice": setting.slice_s, "--lead-in": setting.lead_in_s}
     words = flags.client_flags(setting.client, seed=setting.seed)
-    words += ["--slice", f"{setting.slice_s * 1e3:g}ms"]
-    words += ["--lead-in", f"{setting.lead_in_s * 1e3:g}ms"]
-    for each in served:
-        words += ["--watch", str(each.handle)]
-    return [*targets, *words]
+    for flag, seconds in lengths.items():
+        words += [flag, f"{seconds * 1e3:g}ms"]
+    return words
 
 
 def _attend(setting: Setting, host: Host, client: int, served: list[Served]) -> dict:
@@ -216,17 +225,20 @@ def _number(text: str) -> float | int | str | None:
     return text or None
 
 
-def others_share(slices: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+def others_share(
+    slices: Sequence[Mapping[str, Any]], *, companion_cpu_s: float = 0.0
+) -> tuple[float, float]:
     """Return the cores that other programs, and other guests, kept busy in a set.
 
-    The same for all servers of it, so that a gate lets in all of them or none.
+    The same for all servers of it, so that a gate lets in all of them or none. What
+    companions used is not others'.
     """
     sums = {
         name: sum(row[name] or 0 for row in slices)
         for name in ("busy_ns", "steal_ns", "slice_seconds", *_OURS)
     }
     width_ns = sums["slice_seconds"] * 1e9 or 1.0
-    ours = sum(sums[name] for name in _OURS)
+    ours = sum(sums[name] for name in _OURS) + companion_cpu_s * 1e9
     return max(0.0, sums["busy_ns"] - ours) / width_ns, sums["steal_ns"] / width_ns
 
 
