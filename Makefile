@@ -43,7 +43,7 @@ HERE = -ffile-prefix-map='$(CURDIR)'=.
 SERVER_DIRS := server common blocking reactor uring coroutine http redis \
 	models workloads
 CLIENT_DIRS := client common
-FLOOR_DIRS  := floor
+FLOOR_DIRS  := floor common
 # A C test is linked with the program whose part it tests.
 CLIENT_TESTS := test_hist test_pace test_user test_watch
 

@@ -62,7 +62,7 @@ struct server {
 /* What the file of a model exports, as NAME_model. */
 struct model_code {
     /* Serves until stop_requested(), then finishes what is in flight.
-     * Returns 0, or -1 after net_warn() when it could not set itself up. */
+     * Returns 0, or -1 after warn(3) when it could not set itself up. */
     int (*run)(struct server *server);
     /* Why it cannot run on this kernel, or NULL; left out: it always can. */
     const char *(*missing)(void);

@@ -92,6 +92,7 @@ def test_the_client_half_drives_a_server_and_reads_its_cpu_time():
         (["--duration", "nan"], "--duration nan"),
         (["--cores", "0"], "--cores 0: want two numbers"),
         (["--server", "nowhere"], "--server nowhere: want HOST:PORT"),
+        (["--repeat", "3"], "--repeat: no such flag; did you mean --repeats?"),
         (["more"], "more: unexpected"),
     ],
 )

@@ -1,9 +1,9 @@
 /* children.c -- see children.h. */
 #include "children.h"
 
+#include <err.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,9 +48,8 @@ static bool children_note_end(struct stats *stats, pid_t pid, int status)
     if (children_ended_well(status))
         return true;
     bool signalled = WIFSIGNALED(status);
-    fprintf(stderr, "server: process %d: %s %d\n", (int)pid,
-            signalled ? "signal" : "exit status",
-            signalled ? WTERMSIG(status) : WEXITSTATUS(status));
+    warnx("process %d: %s %d", (int)pid, signalled ? "signal" : "exit status",
+          signalled ? WTERMSIG(status) : WEXITSTATUS(status));
     stats_add(&stats->workers_lost, 1);
     return false;
 }

@@ -6,6 +6,7 @@
  */
 #include "preforked.h"
 
+#include <err.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -70,7 +71,7 @@ bool preforked_start(struct preforked *p)
     unsigned workers = model_workers(p->server);
     p->children = calloc(workers, sizeof *p->children);
     if (!p->children) {
-        net_warn("calloc");
+        warn("calloc");
         return false;
     }
     preforked_catch(p);

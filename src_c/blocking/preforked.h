@@ -28,7 +28,7 @@ struct preforked {
 };
 
 /* Starts model_workers() children, or as many as the system gives, and says
- * so. Returns false, after net_warn(), when there is none. From here on the
+ * so. Returns false, after warn(3), when there is none. From here on the
  * parent hears of its children in preforked_await() only. */
 bool preforked_start(struct preforked *preforked);
 

@@ -1,10 +1,8 @@
 /* workers.c -- see workers.h. */
 #include "workers.h"
 
-#include <errno.h>
-#include <stdio.h>
+#include <err.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "threads.h"
 
@@ -38,8 +36,7 @@ static bool workers_start_one(const struct worker_start *start)
 void workers_warn(const struct server *server, unsigned started,
                   const char *call)
 {
-    fprintf(stderr, "server: %u of %u workers started: %s: %s\n", started,
-            model_workers(server), call, strerror(errno));
+    warn("%u of %u workers started: %s", started, model_workers(server), call);
 }
 
 unsigned workers_start(struct server *server, unsigned first, unsigned end,

@@ -8,12 +8,11 @@
  *
  * Try:  build/client 127.0.0.1:7000 --connections 100 --duration 2
  */
+#include <err.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,7 +66,7 @@ static void run_threads(const struct plan *plan, unsigned process)
     for (unsigned i = 1; i < plan->threads; i++) {
         errno = pthread_create(&tasks[i].thread, NULL, run_task, &tasks[i]);
         if (errno)
-            client_die("pthread_create", errno);
+            err(1, "pthread_create");
     }
     run_task(&tasks[0]);
     for (unsigned i = 1; i < plan->threads; i++)
@@ -81,12 +80,12 @@ static bool reap(const struct plan *plan)
     int status;
     while (wait(&status) < 0)
         if (errno != EINTR)
-            client_die("wait", errno);
+            err(1, "wait");
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return true;
     if (WIFSIGNALED(status))
-        fprintf(stderr, "client: one of its processes was killed by signal "
-                "%d\n", WTERMSIG(status));
+        warnx("one of its processes was killed by signal %d",
+              WTERMSIG(status));
     atomic_store(&shared->interrupted, INTERRUPT_NOW);
     shared_ready(shared, (unsigned)plan->threads);
     return false;
@@ -99,7 +98,7 @@ static bool run_processes(const struct plan *plan)
     for (unsigned i = 0; i < plan->processes; i++) {
         pid_t pid = fork();
         if (pid < 0)
-            client_die("fork", errno);
+            err(1, "fork");
         if (pid == 0) {
             parent_die_with(self);
             run_threads(plan, i);
@@ -172,9 +171,9 @@ int main(int argc, char **argv)
     plan_parse(&plan, argc, argv);
     const char *unwritable = report_open(&report, &plan);
     if (unwritable)
-        client_die(unwritable, errno);
+        err(1, "%s", unwritable);
     if (!make_asks(&plan) || !(shared = shared_make(&plan)))
-        client_die("mmap", errno);
+        err(1, "mmap");
     shared->slices_file = report.slices;
     catch_signals();
     prctl(PR_SET_TIMERSLACK, 1UL);         /* ns: wake up when asked to */
@@ -185,7 +184,7 @@ int main(int argc, char **argv)
     else
         run_threads(&plan, 0);
     if (!report_write(&report, &plan, shared))
-        client_die("write", errno);
+        err(1, "write");
     free_asks(&plan);
     return well ? 0 : 1;
 }

@@ -6,6 +6,7 @@
  * An engine reports events through thread_on_…; the loop in client_thread.c
  * adds what falls due by the clock (thread_begin, thread_arrive, thread_wake).
  */
+#include <err.h>
 #include <errno.h>
 
 #include "client_thread.h"
@@ -20,7 +21,7 @@ static void wake_at(struct client_thread *t, struct user *u, uint64_t due_ns)
     struct thread_target *target = thread_target(t, u);
     u->wake_ns = due_ns - target->shift_ns;
     if (!wakeups_add(&target->wakeups, u->wake_ns, thread_index(t, u)))
-        client_die("realloc", ENOMEM);
+        err(1, "realloc");
 }
 
 /* --- beginning a request ------------------------------------------------ */
@@ -98,7 +99,7 @@ void thread_arrive(struct client_thread *t, struct user *u, uint64_t due_ns,
     if (idle && !u->waiting && !u->wake_ns)
         thread_begin(t, u, due_ns, now_ns);
     else if (!backlog_put(&t->backlog, &u->waiting, &u->waiting_last, due_ns))
-        client_die("realloc", ENOMEM);
+        err(1, "realloc");
 }
 
 /* Open loop: the arrival that has waited longest for this user. */

@@ -79,7 +79,7 @@ static inline bool plan_is_timed(const struct plan *plan)
 
 /* The first of a target's users that a thread plays: threads own neighbouring
  * users, in equal shares.
- * Crew number plan_threads() begins where the last one ends. */
+ * Thread number plan_threads() begins where the last one ends. */
 static inline uint32_t plan_first_user(const struct plan *plan, uint64_t thread)
 {
     return (uint32_t)(plan->connections * thread / plan_threads(plan));

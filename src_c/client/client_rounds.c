@@ -4,7 +4,7 @@
  */
 #include "client_rounds.h"
 
-#include <errno.h>
+#include <err.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -55,7 +55,7 @@ static void open_watch(struct rounds *r, unsigned i)
 {
     const struct plan_target *target = &r->plan->targets[i];
     if (!watch_make(&r->watches[i], target->watched, target->watched_count))
-        client_die("realloc", ENOMEM);
+        err(1, "realloc");
     for (unsigned j = 0; j < target->watched_count; j++)
         cores_add(r->cores, target->watched[j]);
     r->cpu_ns[i] = watch_cpu_ns(&r->watches[i]);
@@ -65,7 +65,7 @@ struct rounds *rounds_open(const struct plan *plan, struct shared *shared)
 {
     struct rounds *r = calloc(1, sizeof *r);
     if (!r || !(r->cores = cores_make()))
-        client_die("calloc", errno);
+        err(1, "calloc");
     r->plan = plan;
     r->shared = shared;
     r->file = shared->slices_file;

@@ -1,14 +1,11 @@
 /* client_shared.c -- see client_shared.h. */
 #include "client_shared.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "common/clock.h"
 
-/* Crews look for the start once a millisecond; all shall see it in time. */
+/* Threads look for the start once a millisecond; all shall see it in time. */
 enum { HEAD_START_NS = 2000000 };
 
 /* Pages that nobody touches cost nothing: a timeline has room for an hour. */
@@ -17,12 +14,6 @@ static void *map_shared(size_t bytes)
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? NULL : p;
-}
-
-_Noreturn void client_die(const char *call, int error)
-{
-    fprintf(stderr, "client: %s: %s\n", call, strerror(error));
-    exit(1);
 }
 
 struct shared *shared_make(const struct plan *plan)

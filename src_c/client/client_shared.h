@@ -86,9 +86,6 @@ struct shared {
     uint64_t rounds_ns;                    /* the counted ones took */
 };
 
-/* Set-up failed: says the call and ends the process with status 1. */
-_Noreturn void client_die(const char *call, int error);
-
 /* NULL with errno when there is no memory. Lasts as long as the process. */
 struct shared *shared_make(const struct plan *plan);
 

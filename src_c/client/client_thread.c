@@ -9,6 +9,7 @@
  */
 #include "client_thread.h"
 
+#include <err.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -32,7 +33,7 @@ static void *zeroed(size_t count, size_t bytes)
 {
     void *p = calloc(count ? count : 1, bytes);
     if (!p)
-        client_die("calloc", errno);
+        err(1, "calloc");
     return p;
 }
 
@@ -46,7 +47,7 @@ static void open_engine(struct client_thread *t)
         t->engine = t->kind->open(t);
     }
     if (!t->engine)
-        client_die(t->kind->name, errno);
+        err(1, "%s", t->kind->name);
     for (unsigned i = 0; i < plan->target_count; i++)
         t->targets[i].record->engine = t->kind->name;
 }

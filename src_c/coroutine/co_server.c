@@ -1,6 +1,7 @@
 /* co_server.c -- see co_server.h. */
 #include "co_server.h"
 
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ struct co_loop *co_loop_new(struct server *server, unsigned index,
 {
     struct co_loop *loop = calloc(1, sizeof *loop);
     if (!loop) {
-        net_warn("calloc");
+        warn("calloc");
         return NULL;
     }
     loop->worker = (struct worker){server, index, {0}};
@@ -60,13 +61,13 @@ bool co_accept_start(struct co_loop *loop, struct task *task,
 {
     int listen_fd = loop->worker.server->listen_fd;
     if (fcntl(listen_fd, F_SETFL, O_NONBLOCK) < 0) {
-        net_warn("fcntl O_NONBLOCK");
+        warn("fcntl O_NONBLOCK");
         return false;
     }
     task_start(&loop->scheduler, task, resume);
     if (task_watch(task, listen_fd, EPOLLIN))
         return true;
-    net_warn("epoll_ctl");
+    warn("epoll_ctl");
     return false;
 }
 

@@ -32,13 +32,13 @@ struct co_loop *co_loop_of(const struct task *task);
 struct co_client *co_client_of(struct conn *conn);
 
 /* A loop for worker `index`; `extra` is the offset of conn in the model's
- * struct. Returns NULL after net_warn(). */
+ * struct. Returns NULL after warn(3). */
 struct co_loop *co_loop_new(struct server *server, unsigned index,
                             size_t extra);
 void co_loop_free(struct co_loop *loop);
 
 /* Starts the task that accepts, told when a client waits; its end. Returns
- * false after net_warn(). */
+ * false after warn(3). */
 bool co_accept_start(struct co_loop *loop, struct task *task,
                      void (*resume)(struct task *task));
 void co_accept_end(struct co_loop *loop, struct task *task);

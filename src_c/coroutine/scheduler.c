@@ -1,6 +1,7 @@
 /* scheduler.c -- see scheduler.h. */
 #include "scheduler.h"
 
+#include <err.h>
 #include <errno.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -25,7 +26,7 @@ bool scheduler_init(struct scheduler *scheduler)
     list_init(&scheduler->runnable);
     scheduler->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (scheduler->epoll_fd < 0)
-        net_warn("epoll_create1");
+        warn("epoll_create1");
     return scheduler->epoll_fd >= 0;
 }
 
@@ -147,7 +148,7 @@ void scheduler_wait(struct scheduler *scheduler)
     int n = epoll_wait_ns(scheduler->epoll_fd, events, EVENTS,
                           scheduler_timeout_ns(scheduler));
     if (n < 0 && errno != EINTR)
-        net_die("epoll_wait");
+        err(1, "epoll_wait");
     for (int i = 0; i < n; i++)
         scheduler_handle_event(&events[i]);
 }

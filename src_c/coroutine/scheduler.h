@@ -54,7 +54,7 @@ struct scheduler {
     struct node runnable;       /* to be resumed in this round or the next */
 };
 
-/* Returns false after net_warn(). */
+/* Returns false after warn(3). */
 bool scheduler_init(struct scheduler *scheduler);
 void scheduler_destroy(struct scheduler *scheduler);
 

@@ -1,8 +1,6 @@
 /* floor.c -- measures the machine, not a server: the bounds of every figure.
  *
- *     floor [--what echo,ping-pong,switch,thread,process,timer,neighbour]
- *           [--connections N] [--size BYTES] [--duration S] [--repeats N]
- *           [--cores A,B] [--server HOST:PORT [--server-pid PID]]
+ *     flags -> { each measurement, once } x --repeats -> JSON
  *
  * Prints one JSON object. Each measured value is an array with one number per
  * repeat, and the repeats of all that is asked for are interleaved, so that
@@ -13,21 +11,21 @@
  */
 #include "floor.h"
 
-#include <errno.h>
-#include <getopt.h>
+#include <assert.h>
+#include <err.h>
 #include <math.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sched.h>
-#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "floor_setup.h"
+#include "common/flags.h"
+#include "common/parent.h"
 
 enum what { ECHO, PING_PONG, SWITCH, THREAD, PROCESS, TIMER, NEIGHBOUR, WHATS };
 
@@ -41,94 +39,99 @@ static struct floor_echo echoes[REPEATS_MAX];
 static double costs[WHATS][REPEATS_MAX];  /* ns; the neighbour's a ratio */
 static struct floor_overshoot sleeps[REPEATS_MAX];
 
-__attribute__((format(printf, 1, 2))) _Noreturn
-static void usage(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fprintf(stderr, "floor: ");
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\n");
-    va_end(arguments);
-    exit(2);
-}
-
 /* --- the command line ---------------------------------------------------- */
 
-enum flag { WHAT = 256, CONNECTIONS, SIZE, DURATION, REPEATS, CORES, SERVER,
-            SERVER_PID };
-
-static const struct option flags[] = {
-    {"what", required_argument, NULL, WHAT},
-    {"connections", required_argument, NULL, CONNECTIONS},
-    {"size", required_argument, NULL, SIZE},
-    {"duration", required_argument, NULL, DURATION},
-    {"repeats", required_argument, NULL, REPEATS},
-    {"cores", required_argument, NULL, CORES},
-    {"server", required_argument, NULL, SERVER},
-    {"server-pid", required_argument, NULL, SERVER_PID},
-    {0},
-};
-
-static unsigned whole(const char *flag, const char *text, unsigned least,
-                      unsigned most)
+/* Repeats what is wanted for the one word of the list that is wrong. */
+static bool read_whats(void *into, const struct flag *flag, const char *text)
 {
-    char *end;
-    long value = strtol(text, &end, 10);
-    if (end == text || *end || value < (long)least || value > (long)most)
-        usage("--%s %s: want a whole number from %u to %u", flag, text, least,
-              most);
-    return (unsigned)value;
-}
-
-static double seconds(const char *flag, const char *text)
-{
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !(value >= 0.01 && value <= 3600))
-        usage("--%s %s: want seconds from 0.01 to 3600", flag, text);
-    return value;
-}
-
-/* "echo,timer" -> one bit each. */
-static unsigned read_whats(char *text)
-{
-    unsigned whats = 0;
-    for (char *word = strtok(text, ","); word; word = strtok(NULL, ",")) {
+    unsigned *whats = flag_member(into, flag);
+    *whats = 0;
+    for (const char *word = text, *end; *word; word = end + (*end == ',')) {
+        end = strchrnul(word, ',');
+        size_t length = (size_t)(end - word);
         int what = 0;
-        while (what < WHATS && strcmp(word, what_names[what]) != 0)
+        while (what < WHATS && (strlen(what_names[what]) != length ||
+                                memcmp(word, what_names[what], length) != 0))
             what++;
         if (what == WHATS)
-            usage("--what %s: want some of echo,ping-pong,switch,thread,"
-                  "process,timer,neighbour", word);
-        whats |= 1u << what;
+            flags_refuse(flag->name, word, "want some of %s", flag->allowed);
+        *whats |= 1u << what;
     }
-    return whats;
+    return *whats != 0;
 }
 
-static void read_cores(const char *text, int cores[2])
+static bool read_cores(void *into, const struct flag *flag, const char *text)
 {
+    int *cores = flag_member(into, flag);
     char end;
-    if (sscanf(text, "%d,%d%c", &cores[0], &cores[1], &end) != 2 ||
-        cores[0] < 0 || cores[1] < 0)
-        usage("--cores %s: want two numbers, such as 0,1", text);
+    return sscanf(text, "%d,%d%c", &cores[0], &cores[1], &end) == 2 &&
+           cores[0] >= 0 && cores[1] >= 0;
 }
 
-static void read_server(char *text, struct floor_plan *plan)
+static bool read_server(void *into, const struct flag *flag, const char *text)
 {
-    char *colon = strrchr(text, ':');
+    struct floor_plan *plan = into;
+    const char *colon = strrchr(text, ':');
     struct addrinfo *at, hints = {.ai_socktype = SOCK_STREAM,
                                   .ai_flags = AI_NUMERICHOST};
-    if (!colon)
-        usage("--server %s: want HOST:PORT", text);
-    *colon = '\0';
-    if (getaddrinfo(text, colon + 1, &hints, &at) != 0)
-        usage("--server %s:%s: want a numeric address and a port", text,
-              colon + 1);
+    char host[NI_MAXHOST];
+    (void)flag;
+    if (!colon || (size_t)(colon - text) >= sizeof host)
+        return false;
+    memcpy(host, text, (size_t)(colon - text));
+    host[colon - text] = '\0';
+    if (getaddrinfo(host, colon + 1, &hints, &at) != 0)
+        return false;
     memcpy(&plan->server, at->ai_addr, at->ai_addrlen);
     plan->server_bytes = at->ai_addrlen;
     freeaddrinfo(at);
+    return true;
 }
+
+_Noreturn static void read_operand(void *into, const char *word)
+{
+    (void)into;
+    flags_refuse(word, NULL, "unexpected");
+}
+
+#define AT(member) offsetof(struct floor_plan, member)
+static const struct flag rows[] = {
+    {.help = "What is measured"},
+    {"--what", "WHAT,...",
+     "echo,ping-pong,switch,thread,process,timer,neighbour",
+     "echo, ping-pong, switch, thread, process, timer,\n"
+     "neighbour (all)",
+     read_whats, AT(whats), 0, 0},
+    {"--repeats", "N", NULL, "of each, in turn (5)",
+     flag_unsigned, AT(repeats), 1, REPEATS_MAX},
+    {"--cores", "A,B", "two numbers, such as 0,1",
+     "the server half's, the other's (the first two)",
+     read_cores, AT(cores), 0, 0},
+
+    {.help = "Echo"},
+    {"--connections", "N", NULL, "between the halves (50)",
+     flag_unsigned, AT(connections), 1, 100000},
+    {"--size", "BYTES", NULL, "of a message (64)",
+     flag_unsigned, AT(size_bytes), 1, FLOOR_SIZE_MAX},
+    {"--duration", "S", "seconds from 0.01 to 3600", "of a window (0.5)",
+     flag_double, AT(duration_s), 0.01, 3600},
+    {"--server", "HOST:PORT", "HOST:PORT, a numeric address and a port",
+     "loads that server instead of the server half",
+     read_server, 0, 0, 0},
+    {"--server-pid", "PID", NULL, "whose CPU time to read",
+     flag_unsigned, AT(server_pid), 1, 1 << 22},
+};
+
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static const char *given[ROWS];
+static const struct flags flags = {
+    .rows = rows, .given = given, .count = ROWS, .operand = read_operand,
+    .head = "usage: floor [flags]      what this machine's own calls cost",
+    .tail = "Prints one JSON object; each value is an array, a number per "
+            "repeat.",
+};
+static_assert(sizeof(pid_t) == sizeof(unsigned), "read by flag_unsigned()");
 
 /* The first two cores that we may use; one core twice if there is no other. */
 static void default_cores(int cores[2])
@@ -136,40 +139,12 @@ static void default_cores(int cores[2])
     cpu_set_t set;
     int found = 0;
     if (sched_getaffinity(0, sizeof set, &set) < 0)
-        floor_die("sched_getaffinity");
+        err(1, "sched_getaffinity");
     for (int core = 0; core < CPU_SETSIZE && found < 2; core++)
         if (CPU_ISSET(core, &set))
             cores[found++] = core;
     if (found == 1)
         cores[1] = cores[0];
-}
-
-static unsigned read_flags(int argc, char **argv, struct floor_plan *plan)
-{
-    unsigned whats = (1u << WHATS) - 1;
-    for (int flag, i; (flag = getopt_long(argc, argv, "", flags, &i)) != -1;)
-        switch (flag) {
-        case WHAT: whats = read_whats(optarg); break;
-        case CONNECTIONS:
-            plan->connections = whole("connections", optarg, 1, 100000);
-            break;
-        case SIZE:
-            plan->size_bytes = whole("size", optarg, 1, FLOOR_SIZE_MAX);
-            break;
-        case DURATION: plan->duration_s = seconds("duration", optarg); break;
-        case REPEATS:
-            plan->repeats = whole("repeats", optarg, 1, REPEATS_MAX);
-            break;
-        case CORES: read_cores(optarg, plan->cores); break;
-        case SERVER: read_server(optarg, plan); break;
-        case SERVER_PID:
-            plan->server_pid = (pid_t)whole("server-pid", optarg, 1, 1 << 22);
-            break;
-        default: exit(2); /* getopt has named the flag */
-        }
-    if (optind < argc)
-        usage("%s: unexpected", argv[optind]);
-    return whats;
 }
 
 /* --- measuring and printing ---------------------------------------------- */
@@ -270,7 +245,7 @@ static void print_cost(const struct floor_plan *plan, enum what what)
     printf("}");
 }
 
-static void print_all(const struct floor_plan *plan, unsigned whats)
+static void print_all(const struct floor_plan *plan)
 {
     printf("{\"event\":\"floor\",\"cores\":[%d,%d],\"connections\":%u,"
            "\"size_bytes\":%u,\"duration_s\":%g,\"repeats\":%u,"
@@ -279,7 +254,7 @@ static void print_all(const struct floor_plan *plan, unsigned whats)
            plan->size_bytes, plan->duration_s, plan->repeats,
            plan->server_bytes ? "true" : "false");
     for (enum what what = ECHO; what < WHATS; what++)
-        if (!(whats & 1u << what))
+        if (!(plan->whats & 1u << what))
             continue;
         else if (what == ECHO)
             print_echo(plan);
@@ -301,15 +276,17 @@ static void raise_limits(void)
 
 int main(int argc, char **argv)
 {
-    struct floor_plan plan = {.connections = 50, .size_bytes = 64,
-                              .duration_s = 0.5, .repeats = 5};
+    struct floor_plan plan = {.whats = (1u << WHATS) - 1, .connections = 50,
+                              .size_bytes = 64, .duration_s = 0.5,
+                              .repeats = 5};
+    parent_die_with(getppid());
     default_cores(plan.cores);
-    unsigned whats = read_flags(argc, argv, &plan);
+    flags_read(&flags, &plan, argc, argv);
     raise_limits();
     for (unsigned i = 0; i < plan.repeats; i++)
         for (enum what what = ECHO; what < WHATS; what++)
-            if (whats & 1u << what)
+            if (plan.whats & 1u << what)
                 measure(&plan, what, i);
-    print_all(&plan, whats);
+    print_all(&plan);
     return 0;
 }

@@ -14,6 +14,7 @@
 
 /* What is measured, as the command line says it. */
 struct floor_plan {
+    unsigned whats;               /* a bit for each measurement: floor.c */
     unsigned connections;
     unsigned size_bytes;          /* of a message; at most FLOOR_SIZE_MAX */
     double duration_s;            /* of one window */

@@ -2,6 +2,7 @@
  *
  * Each is a loop that does the thing until the window is over and divides.
  */
+#include <err.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/parent.h"
 #include "floor.h"
 #include "floor_setup.h"
 
@@ -30,7 +32,7 @@ static double mean_ns(const struct floor_plan *plan, void (*once)(void *),
 static void must_write(int fd, const char *bytes, size_t n)
 {
     if (write(fd, bytes, n) != (ssize_t)n)
-        floor_die("write");
+        err(1, "write");
 }
 
 /* Reads exactly n bytes; false at the end of the stream. */
@@ -39,7 +41,7 @@ static bool must_read(int fd, char *bytes, size_t n)
     for (size_t had = 0; had < n;) {
         ssize_t more = read(fd, bytes + had, n - had);
         if (more < 0)
-            floor_die("read");
+            err(1, "read");
         if (more == 0)
             return false;
         had += (size_t)more;
@@ -60,7 +62,7 @@ static void there_and_back(void *argument)
     struct trip *trip = argument;
     must_write(trip->out, trip->bytes, trip->size);
     if (!must_read(trip->in, trip->bytes, trip->size))
-        floor_die("read: the other half left");
+        errx(1, "read: the other half left");
 }
 
 static void bounce(struct trip *trip)
@@ -77,11 +79,9 @@ double floor_ping_pong_ns(const struct floor_plan *plan)
     struct trip trip = {pair[1], pair[1], plan->size_bytes, bytes};
     pid_t parent = getpid(), pid = fork();
     if (pid < 0)
-        floor_die("fork");
+        err(1, "fork");
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
+        parent_die_with(parent);
         close(pair[1]);
         floor_pin(plan->cores[0]);
         trip.in = trip.out = pair[0];
@@ -109,13 +109,13 @@ double floor_switch_ns(const struct floor_plan *plan)
     int there[2], back[2];
     char ours[1] = {0}, theirs[1];
     if (pipe(there) < 0 || pipe(back) < 0)
-        floor_die("pipe");
+        err(1, "pipe");
     struct trip trip = {there[1], back[0], 1, ours};
     struct trip other = {back[1], there[0], 1, theirs};
     floor_pin(plan->cores[1]);
     pthread_t thread;
     if (pthread_create(&thread, NULL, bounce_main, &other) != 0)
-        floor_die("pthread_create");
+        err(1, "pthread_create");
     double ns = mean_ns(plan, there_and_back, &trip) / 2;
     close(there[1]);
     pthread_join(thread, NULL);
@@ -137,7 +137,7 @@ static void thread_once(void *argument)
     int error = pthread_create(&thread, NULL, nothing, NULL);
     if (error) {
         errno = error;
-        floor_die("pthread_create");
+        err(1, "pthread_create");
     }
     pthread_join(thread, NULL);
 }
@@ -147,7 +147,7 @@ static void process_once(void *argument)
     (void)argument;
     pid_t pid = fork();
     if (pid < 0)
-        floor_die("fork");
+        err(1, "fork");
     if (pid == 0)
         _exit(0);
     waitpid(pid, NULL, 0);

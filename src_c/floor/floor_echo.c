@@ -7,6 +7,7 @@
  * kernel which of them are ready. What remains is what TCP itself costs; what
  * a model needs on top of it is the price of its way to wait.
  */
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -14,12 +15,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/parent.h"
 #include "floor.h"
 #include "floor_setup.h"
 
@@ -35,9 +36,9 @@ static void set_end(struct end *end, int fd)
 {
     int on = 1;
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0)
-        floor_die("setsockopt TCP_NODELAY");
+        err(1, "setsockopt TCP_NODELAY");
     if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
-        floor_die("fcntl O_NONBLOCK");
+        err(1, "fcntl O_NONBLOCK");
     *end = (struct end){.fd = fd};
 }
 
@@ -45,7 +46,7 @@ static struct end *ends_new(unsigned count)
 {
     struct end *ends = calloc(count, sizeof *ends);
     if (!ends)
-        floor_die("calloc");
+        err(1, "calloc");
     return ends;
 }
 
@@ -55,8 +56,10 @@ static size_t try_receive(struct end *end, size_t most)
     ssize_t n = recv(end->fd, buffer, most, 0);
     if (n < 0 && errno == EAGAIN)
         return 0;
-    if (n <= 0)
-        floor_die(n < 0 ? "recv" : "recv: the other half left");
+    if (n < 0)
+        err(1, "recv");
+    if (n == 0)
+        errx(1, "recv: the other half left");
     return (size_t)n;
 }
 
@@ -66,7 +69,7 @@ static void try_send(struct end *end)
     if (n >= 0)
         end->unsent -= (size_t)n;
     else if (errno != EAGAIN)
-        floor_die("send");
+        err(1, "send");
 }
 
 static void serve(struct end *ends, unsigned count, const _Atomic bool *stop)
@@ -155,10 +158,10 @@ static struct floor_echo drive_server(const struct floor_plan *plan)
     for (unsigned i = 0; i < plan->connections; i++) {
         int fd = socket(plan->server.ss_family, SOCK_STREAM, 0);
         if (fd < 0)
-            floor_die("socket");
+            err(1, "socket");
         if (connect(fd, (const struct sockaddr *)&plan->server,
                     plan->server_bytes) < 0)
-            floor_die("connect");
+            err(1, "connect");
         set_end(&ends[i], fd);
     }
     floor_pin(plan->cores[1]);
@@ -172,7 +175,7 @@ static _Atomic bool *shared_flag(void)
     void *page = mmap(NULL, sizeof(_Atomic bool), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
-        floor_die("mmap");
+        err(1, "mmap");
     return page;
 }
 
@@ -181,12 +184,10 @@ static pid_t start_server_half(const struct floor_plan *plan,
 {
     pid_t parent = getpid(), pid = fork();
     if (pid < 0)
-        floor_die("fork");
+        err(1, "fork");
     if (pid > 0)
         return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
+    parent_die_with(parent);
     floor_pin(plan->cores[0]);
     serve(ends, plan->connections, stop);
     _exit(0);
@@ -208,7 +209,7 @@ static struct floor_echo drive_floor(const struct floor_plan *plan)
     struct floor_echo echo = drive(plan, client, pid);
     *stop = true;
     if (waitpid(pid, NULL, 0) < 0)
-        floor_die("waitpid");
+        err(1, "waitpid");
     close_all(server, plan->connections);
     close_all(client, plan->connections);
     munmap(stop, sizeof *stop);

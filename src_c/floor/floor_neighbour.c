@@ -6,6 +6,7 @@
  * two cores that a host lends us, where no file says that they are one. Then
  * what a server costs depends on what the client does meanwhile.
  */
+#include <err.h>
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -96,11 +97,11 @@ double floor_neighbour(const struct floor_plan *plan)
     struct neighbour n = {.core = plan->cores[1]};
     pthread_t thread;
     if (sem_init(&n.begin, 0, 0) < 0)
-        floor_die("sem_init");
+        err(1, "sem_init");
     int error = pthread_create(&thread, NULL, neighbour_main, &n);
     if (error) {
         errno = error;
-        floor_die("pthread_create");
+        err(1, "pthread_create");
     }
     floor_pin(plan->cores[0]);
     double slower = compare_slices(&n, plan->duration_s);

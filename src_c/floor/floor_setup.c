@@ -1,21 +1,12 @@
 /* floor_setup.c -- see floor_setup.h. */
 #include "floor_setup.h"
 
-#include <errno.h>
+#include <err.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-_Noreturn void floor_die(const char *call)
-{
-    fprintf(stderr, "floor: %s: %s\n", call, strerror(errno));
-    exit(1);
-}
 
 void floor_pin(int core)
 {
@@ -23,7 +14,7 @@ void floor_pin(int core)
     CPU_ZERO(&set);
     CPU_SET(core, &set);
     if (sched_setaffinity(0, sizeof set, &set) < 0)
-        floor_die("sched_setaffinity");
+        err(1, "sched_setaffinity");
 }
 
 void floor_tcp_pair(int pair[2])
@@ -34,20 +25,20 @@ void floor_tcp_pair(int pair[2])
     int on = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
     pair[1] = socket(AF_INET, SOCK_STREAM, 0);
     if (listener < 0 || pair[1] < 0)
-        floor_die("socket");
+        err(1, "socket");
     if (bind(listener, (struct sockaddr *)&at, length) < 0)
-        floor_die("bind");
+        err(1, "bind");
     if (listen(listener, 1) < 0)
-        floor_die("listen");
+        err(1, "listen");
     if (getsockname(listener, (struct sockaddr *)&at, &length) < 0)
-        floor_die("getsockname");
+        err(1, "getsockname");
     if (connect(pair[1], (struct sockaddr *)&at, length) < 0)
-        floor_die("connect");
+        err(1, "connect");
     pair[0] = accept(listener, NULL, NULL);
     if (pair[0] < 0)
-        floor_die("accept");
+        err(1, "accept");
     for (int i = 0; i < 2; i++)
         if (setsockopt(pair[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0)
-            floor_die("setsockopt TCP_NODELAY");
+            err(1, "setsockopt TCP_NODELAY");
     close(listener);
 }

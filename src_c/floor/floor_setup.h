@@ -2,9 +2,6 @@
 #ifndef FLOOR_SETUP_H
 #define FLOOR_SETUP_H
 
-/* Ends the program with "floor: call: reason", for errno. */
-_Noreturn void floor_die(const char *call);
-
 /* Keeps the calling thread on this core from now on. */
 void floor_pin(int core);
 

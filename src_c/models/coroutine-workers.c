@@ -16,6 +16,7 @@
  * Needs: SO_REUSEPORT (Linux 3.9), and what coroutine needs.
  * Try:  strace -f -c: no futex in the steady state.
  */
+#include <err.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -45,7 +46,7 @@ static int coroutine_workers_run(struct server *server)
     unsigned workers = model_workers(server);
     struct server *all = calloc(workers, sizeof *all);
     if (!all) {
-        net_warn("calloc");
+        warn("calloc");
         return -1;
     }
     unsigned started = workers_start(server, 0, workers, work, all);

@@ -20,6 +20,7 @@
  */
 #include "coroutine.h"
 
+#include <err.h>
 #include <errno.h>
 #include <stddef.h>
 #include <sys/socket.h>
@@ -255,7 +256,7 @@ static int co_serve(struct co_loop *loop)
         .coroutine = coroutine_new(co_accept_clients),
     };
     if (!acceptor.coroutine) {
-        net_warn("mmap");
+        warn("mmap");
         return -1;
     }
     if (!co_accept_start(loop, &acceptor.task, co_resume_acceptor))

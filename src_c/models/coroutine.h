@@ -7,7 +7,7 @@
 
 /* Accepts from the server's listening socket and serves, with a coroutine for
  * each connection, as worker `index`, until a stop. Returns 0, or -1 after
- * net_warn(). Nothing is shared between two calls in two threads. */
+ * warn(3). Nothing is shared between two calls in two threads. */
 int coroutine_serve(struct server *server, unsigned index);
 
 #endif

@@ -17,6 +17,7 @@
  */
 #include "epoll-et.h"
 
+#include <err.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -102,7 +103,7 @@ struct loop *epoll_et_new(struct server *server, unsigned worker)
         if (!loop)
             close(set->epoll_fd);
     } else {
-        net_warn("epoll_create1");
+        warn("epoll_create1");
     }
     if (!loop)
         free(set);

@@ -7,7 +7,7 @@
 #include "reactor/reactor.h"
 
 /* A loop over an epoll set of its own for a worker of the server. Returns NULL
- * after net_warn(). */
+ * after warn(3). */
 struct loop *epoll_et_new(struct server *server, unsigned worker);
 void epoll_et_free(struct loop *loop);
 

@@ -20,6 +20,7 @@
  * Try:  strace -f -c build/server epoll-offload: futex and write, two each a
  *       request, beside the loop's recvfrom and sendto.
  */
+#include <err.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -235,7 +236,7 @@ static struct offload *offload_new(struct server *server)
     struct loop *loop = epoll_et_new(server, 0);
     int done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!offload || !loop || done_fd < 0) {
-        net_warn("eventfd or calloc");
+        warn("eventfd or calloc");
         return NULL; /* and the process ends */
     }
     *offload = (struct offload){.loop = loop, .done_fd = done_fd};

@@ -15,6 +15,7 @@
  * Needs: Linux 2.6.2 (EPOLLONESHOT); a descriptor a worker.
  * Try:  strace -f -c build/server epoll-pool: an epoll_ctl for each request.
  */
+#include <err.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -63,7 +64,7 @@ static bool epoll_pool_control(struct loop *loop, int operation,
 static void epoll_pool_change(struct loop *loop, struct source *source)
 {
     if (!epoll_pool_control(loop, EPOLL_CTL_MOD, source))
-        net_die("epoll_ctl EPOLL_CTL_MOD");
+        err(1, "epoll_ctl EPOLL_CTL_MOD");
 }
 
 static bool epoll_pool_add(struct loop *loop, struct source *source)
@@ -247,7 +248,7 @@ static struct pool *pool_new(struct server *server)
     struct pool *pool =
         calloc(1, sizeof *pool + workers * sizeof pool->loops[0]);
     if (!pool) {
-        net_warn("calloc");
+        warn("calloc");
         return NULL;
     }
     client_list_init(&pool->clients);

@@ -14,6 +14,7 @@
  * Needs: Linux 3.9 (SO_REUSEPORT); two descriptors a worker.
  * Try:  ss -ltn: as many listening sockets on one port as workers.
  */
+#include <err.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -72,7 +73,7 @@ static int reuseport_run(struct server *server)
 {
     struct reuseport_worker *all = calloc(model_workers(server), sizeof *all);
     if (!all) {
-        net_warn("calloc");
+        warn("calloc");
         return -1;
     }
     unsigned made = reuseport_make_all(server, all);

@@ -17,6 +17,7 @@
  * Needs: Linux 4.5 (EPOLLEXCLUSIVE); a descriptor a worker.
  * Try:  requests_per_worker of this and of epoll-reuseport, 50 clients each.
  */
+#include <err.h>
 #include <stdlib.h>
 
 #include "blocking/threads.h"
@@ -49,7 +50,7 @@ static int epoll_shared_run(struct server *server)
 {
     struct loop **loops = calloc(model_workers(server), sizeof(struct loop *));
     if (!loops) {
-        net_warn("calloc");
+        warn("calloc");
         return -1;
     }
     unsigned made = epoll_shared_make(server, loops);

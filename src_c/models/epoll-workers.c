@@ -17,6 +17,7 @@
  * Try:  strace -f build/server epoll-workers --workers 2: accept4 and epoll_ctl
  *       in one thread, everything else in two others.
  */
+#include <err.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -96,7 +97,7 @@ static int epoll_workers_run(struct server *server)
     struct epoll_workers *all =
         calloc(1, sizeof *all + workers * sizeof all->loops[0]);
     if (!all || (all->end_fd = eventfd(0, EFD_CLOEXEC)) < 0) {
-        net_warn("calloc or eventfd");
+        warn("calloc or eventfd");
         free(all);
         return -1;
     }

@@ -14,6 +14,7 @@
  * Try:  strace -f -c build/server epoll: two calls a request, recvfrom and
  *       sendto, and one epoll_pwait2 for all clients that were ready at once.
  */
+#include <err.h>
 #include <unistd.h>
 
 #include "common/epoll_ns.h"
@@ -38,7 +39,7 @@ static bool epoll_control(struct loop *loop, int operation,
 static void epoll_change(struct loop *loop, struct source *source)
 {
     if (!epoll_control(loop, EPOLL_CTL_MOD, source))
-        net_die("epoll_ctl EPOLL_CTL_MOD");
+        err(1, "epoll_ctl EPOLL_CTL_MOD");
 }
 
 static bool epoll_add(struct loop *loop, struct source *source)
@@ -83,7 +84,7 @@ static int epoll_run(struct server *server)
 {
     struct epoll_set set = {.epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
     if (set.epoll_fd < 0) {
-        net_warn("epoll_create1");
+        warn("epoll_create1");
         return -1;
     }
     int result = loop_run(server, &epoll_poller, &set, epoll_serve);

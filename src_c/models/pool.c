@@ -17,6 +17,8 @@
  * Try:  --workers 1 --queue 1, then four times nc: one is served, one waits,
  *       two are closed, and the statistics count them as queue_full.
  */
+#include <err.h>
+
 #include "blocking/blocking.h"
 #include "blocking/workers.h"
 #include "server/net.h"
@@ -49,7 +51,7 @@ static int pool_run(struct server *server)
     unsigned places = server->options.queue;
     struct queue *queue = queue_new(places ? places : QUEUE_DEFAULT);
     if (!queue) {
-        net_warn("calloc");
+        warn("calloc");
         return -1;
     }
     unsigned workers =

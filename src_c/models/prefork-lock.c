@@ -16,6 +16,7 @@
  * Needs: robust, process-shared mutexes (futexes of Linux 2.6.17).
  * Try:  strace -f -e trace=futex,accept4 -p CHILD: all but one wait in futex.
  */
+#include <err.h>
 #include <poll.h>
 #include <sys/mman.h>
 
@@ -45,7 +46,7 @@ static int prefork_lock_run(struct server *server)
     pthread_mutex_t *lock = mmap(NULL, sizeof *lock, PROT_READ | PROT_WRITE,
                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (lock == MAP_FAILED) {
-        net_warn("mmap");
+        warn("mmap");
         return -1;
     }
     shared_lock_init(lock);

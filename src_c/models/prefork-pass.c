@@ -19,6 +19,7 @@
  *       RLIMIT_NOFILE of the sender's user (Linux 4.5).
  * Try:  strace -f -e trace=accept4,sendmsg,recvmsg: one of each per client.
  */
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -132,7 +133,7 @@ static int prefork_pass_run(struct server *server)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, queue) < 0 ||
         setsockopt(queue[PUT], SOL_SOCKET, SO_SNDBUF, &least, sizeof least) ||
         fcntl(server->listen_fd, F_SETFL, O_NONBLOCK) < 0) {
-        net_warn("socketpair");
+        warn("socketpair");
         return -1;
     }
     struct preforked children = {

@@ -18,6 +18,7 @@
  * Try:  with ulimit -i 4 in front of the server, strace -e poll shows a sweep
  *       for each overflow.
  */
+#include <err.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -242,7 +243,7 @@ static int sigio_run(struct server *server)
 {
     struct sigio_set set = {.signal_fd = sigio_open()};
     if (set.signal_fd < 0) {
-        net_warn("signalfd");
+        warn("signalfd");
         return -1;
     }
     int result = loop_run(server, &sigio_poller, &set, sigio_serve);

@@ -24,7 +24,7 @@
 
 #ifdef HAVE_URING
 
-#include <errno.h>
+#include <err.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -190,7 +190,7 @@ static struct ring_table *table_new(const struct server *server)
     struct ring_table *table =
         calloc(1, sizeof *table + workers * sizeof table->ring_fds[0]);
     if (!table) {
-        net_warn("calloc");
+        warn("calloc");
         return NULL;
     }
     table->fed = *server;

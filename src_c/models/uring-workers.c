@@ -23,6 +23,7 @@
 
 #ifdef HAVE_URING
 
+#include <err.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -51,7 +52,7 @@ static int uring_workers_run(struct server *server)
     unsigned workers = model_workers(server);
     struct uring_worker *all = calloc(workers, sizeof *all);
     if (!all) {
-        net_warn("calloc");
+        warn("calloc");
         return -1;
     }
     for (unsigned i = 0; i < workers; i++) {

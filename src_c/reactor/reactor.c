@@ -1,6 +1,7 @@
 /* reactor.c -- see reactor.h; a single client is the matter of client.c. */
 #include "reactor.h"
 
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -137,7 +138,7 @@ struct loop *loop_new(struct server *server, unsigned index,
 {
     struct loop *loop = calloc(1, sizeof *loop);
     if (!loop) {
-        net_warn("calloc");
+        warn("calloc");
         return NULL;
     }
     loop->worker = (struct worker){server, index, {0}};
@@ -168,7 +169,7 @@ bool loop_add(struct loop *loop, struct source *source, int fd,
     else if (loop->poller->add(loop, source))
         return true;
     source->fd = -1;
-    net_warn("watch the listening socket");
+    warn("watch the listening socket");
     return false;
 }
 
@@ -176,7 +177,7 @@ bool loop_listen(struct loop *loop)
 {
     int listen_fd = loop->worker.server->listen_fd;
     if (fcntl(listen_fd, F_SETFL, O_NONBLOCK) < 0) {
-        net_warn("fcntl O_NONBLOCK");
+        warn("fcntl O_NONBLOCK");
         return false;
     }
     return loop_add(loop, &loop->stop, stop_fd(), SOURCE_STOP) &&

@@ -175,17 +175,17 @@ void end_round(struct loop *loop);
 /* --- set-up and end --------------------------------------------------- */
 
 /* A loop for worker `index` around a poller and its state; NULL after
- * net_warn(). loop_free() does not touch `state`. */
+ * warn(3). loop_free() does not touch `state`. */
 struct loop *loop_new(struct server *server, unsigned index,
                       const struct poller *poller, void *state);
 void loop_free(struct loop *loop);
 
 /* Watches the server's listening socket, which becomes non-blocking, and the
- * stop. Returns false after net_warn(). */
+ * stop. Returns false after warn(3). */
 bool loop_listen(struct loop *loop);
 
 /* Watches `fd` as a source of the loop that is not a client's. Returns false
- * after net_warn(). */
+ * after warn(3). */
 bool loop_add(struct loop *loop, struct source *source, int fd,
               enum source_kind kind);
 

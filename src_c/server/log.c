@@ -6,6 +6,7 @@
 #include "log.h"
 
 #include <arpa/inet.h>
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -32,9 +33,9 @@ void log_open(const char *path)
     log_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
                   0644);
     if (log_fd < 0)
-        net_die(path);
+        err(1, "%s", path);
     if (write(log_fd, header, sizeof header - 1) != sizeof header - 1)
-        net_die("write --log");
+        err(1, "write --log");
 }
 
 static void flush_locked(void)
@@ -45,7 +46,7 @@ static void flush_locked(void)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            net_warn("write --log");
+            warn("write --log");
             break;
         }
         at += (size_t)n;

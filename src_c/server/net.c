@@ -2,6 +2,7 @@
 #include "net.h"
 
 #include <arpa/inet.h>
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -10,12 +11,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/flags.h"
 #include "stop.h"
 
 /* The spare descriptor against EMFILE, as libev's manual describes it ("The
@@ -47,14 +47,14 @@ void net_wait_failed(struct server *server, const char *call)
     if (errno == ENOMEM || errno == EAGAIN)
         net_pause(server);
     else if (errno != EINTR)
-        net_die(call);
+        err(1, "%s", call);
 }
 
 static void net_set_option(int fd, int level, int option, const char *name)
 {
     int on = 1;
     if (setsockopt(fd, level, option, &on, sizeof on) < 0)
-        net_die(name);
+        err(1, "%s", name);
 }
 
 static struct addrinfo *net_resolve(const struct options *options)
@@ -65,11 +65,9 @@ static struct addrinfo *net_resolve(const struct options *options)
                              .ai_flags = AI_PASSIVE | AI_NUMERICHOST};
     struct addrinfo *found;
     int error = getaddrinfo(options->host, port, &hints, &found);
-    if (error) {
-        fprintf(stderr, "server: --listen %s: %s (a numeric address)\n",
-                options->host, gai_strerror(error));
-        exit(2);
-    }
+    if (error)
+        flags_refuse("--listen", options->host, "%s (a numeric address)",
+                     gai_strerror(error));
     return found;
 }
 
@@ -78,16 +76,16 @@ int net_listen(const struct options *options, bool shared)
     struct addrinfo *at = net_resolve(options);
     int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        net_die("socket");
+        err(1, "socket");
     net_set_option(fd, SOL_SOCKET, SO_REUSEADDR, "setsockopt SO_REUSEADDR");
     net_set_option(fd, IPPROTO_TCP, TCP_NODELAY, "setsockopt TCP_NODELAY");
     net_set_option(fd, SOL_SOCKET, SO_OOBINLINE, "setsockopt SO_OOBINLINE");
     if (shared)
         net_set_option(fd, SOL_SOCKET, SO_REUSEPORT, "setsockopt SO_REUSEPORT");
     if (bind(fd, at->ai_addr, at->ai_addrlen) < 0)
-        net_die("bind");
+        err(1, "bind");
     if (listen(fd, (int)options->backlog) < 0)
-        net_die("listen");
+        err(1, "listen");
     freeaddrinfo(at);
     return fd;
 }
@@ -97,7 +95,7 @@ uint16_t net_port(int fd)
     struct sockaddr_in6 at;
     socklen_t length = sizeof at;
     if (getsockname(fd, (struct sockaddr *)&at, &length) < 0)
-        net_die("getsockname");
+        err(1, "getsockname");
     return ntohs(at.sin6_port); /* the same place as sin_port */
 }
 

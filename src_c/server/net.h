@@ -1,6 +1,6 @@
 /* net.h -- sockets, and the three grades of error.
  *
- *   set-up fails             net_die(): the call and the reason, exit 1
+ *   set-up fails             err(3): the call and the reason, exit 1
  *   a peer's fault, a limit  counted in stats; the server goes on
  *   our own bug              assert()
  */
@@ -10,7 +10,6 @@
 #include <netinet/in.h>
 
 #include "model.h"
-#include "net_errors.h"
 
 /* A wait that `call` was to make failed, for errno: a signal came, or there was
  * no memory for it just now, which is counted, and after a moment's pause the

@@ -1,167 +1,74 @@
-/* options.c -- see options.h. */
+/* options.c -- see options.h: the server's table of flags (common/flags.h), and
+ * what of it goes together. */
 #include "options.h"
 
-#include <errno.h>
-#include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/flags.h"
 
-enum flag {
-    WORKLOAD = 256, LISTEN, WORKERS, N_PROCESSES, BACKLOG, QUEUE,
-    BUSY_WAIT, STEER, EXTRA,
-    IDLE, HEADER, BODY,                    /* as enum timeout, in its order */
-    BUCKETS, DELAY_KIND, REDIS, ROOT,      /* in a row: some workload's own */
-    LOG, LIST, HELP,
-};
+/* --- reading values --------------------------------------------------- */
 
-static const struct option flags[] = {
-    {"workload", required_argument, NULL, WORKLOAD},
-    {"listen", required_argument, NULL, LISTEN},
-    {"workers", required_argument, NULL, WORKERS},
-    {"processes", required_argument, NULL, N_PROCESSES},
-    {"backlog", required_argument, NULL, BACKLOG},
-    {"queue", required_argument, NULL, QUEUE},
-    {"busy-wait", no_argument, NULL, BUSY_WAIT},
-    {"steer", required_argument, NULL, STEER},
-    {"extra-ns", required_argument, NULL, EXTRA},
-    {"timeout-idle", required_argument, NULL, IDLE},
-    {"timeout-header", required_argument, NULL, HEADER},
-    {"timeout-body", required_argument, NULL, BODY},
-    {"buckets", required_argument, NULL, BUCKETS},
-    {"delay-kind", required_argument, NULL, DELAY_KIND},
-    {"redis", required_argument, NULL, REDIS},
-    {"root", required_argument, NULL, ROOT},
-    {"log", required_argument, NULL, LOG},
-    {"list", no_argument, NULL, LIST},
-    {"help", no_argument, NULL, HELP},
-    {0},
-};
-
-static const char help[] =
-    "usage: server MODEL [options]      one way to wait for many clients\n"
-    "       server --list               models and workloads, as JSON\n"
-    "\n"
-    "  --workload NAME      what is served: %s (echo)\n"
-    "  --listen HOST:PORT   numeric address; port 0: the kernel chooses"
-    " (127.0.0.1:0)\n"
-    "  --workers N          threads, processes or loops, where the model has"
-    " them (8)\n"
-    "  --processes N        copies of the model behind one port,"
-    " SO_REUSEPORT (1)\n"
-    "  --backlog N          of listen(2); the kernel caps it at somaxconn"
-    " (4096)\n"
-    "  --queue N            places in the queue of a pool (1024)\n"
-    "  --busy-wait          ask what is ready without end instead of sleeping"
-    " until\n"
-    "                       something is: a core for less latency\n"
-    "  --steer cpu          one port, several listeners: by the CPU of the"
-    " packet\n"
-    "  --extra-ns N         CPU time that each request costs besides, as a"
-    " control:\n"
-    "                       a study must find it again (0)\n"
-    "  --timeout-idle S     seconds until a client is closed that neither asks"
-    " nor\n"
-    "                       reads its answer; 0: never (0)\n"
-    "  --timeout-header S   from a request's first byte to the end of its head"
-    " (0)\n"
-    "  --timeout-body S     from there to the end of its body (0)\n"
-    "  --buckets N          work: locked buckets (128)\n"
-    "  --delay-kind KIND    work: sleep or spin (sleep)\n"
-    "  --redis HOST:PORT    http: where the guestbook is kept\n"
-    "  --root DIR           http: directory of static files\n"
-    "  --log FILE           a CSV row for each finished connection\n"
-    "\n"
-    "models: %s\n"
-    "Standard output: a line {\"event\":\"ready\",...}; after SIGTERM or\n"
-    "SIGINT a line {\"event\":\"stats\",...}.\n";
-
-__attribute__((format(printf, 1, 2))) _Noreturn
-static void usage(const char *format, ...)
+static bool read_workload(void *into, const struct flag *flag, const char *name)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    fprintf(stderr, "server: ");
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "; see server --help\n");
-    va_end(arguments);
-    exit(2);
-}
-
-static unsigned number(const char *flag, const char *text, unsigned least,
-                       unsigned most)
-{
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (errno || end == text || *end || value < (long)least ||
-        value > (long)most)
-        usage("--%s %s: want a whole number from %u to %u", flag, text, least,
-              most);
-    return (unsigned)value;
-}
-
-enum { TIMEOUT_MAX_S = 24 * 60 * 60 };
-
-static void read_timeout(struct options *options, enum timeout kind,
-                         const char *flag, const char *text)
-{
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !(value >= 0 && value <= TIMEOUT_MAX_S))
-        usage("--%s %s: want seconds from 0, which is never, to %d", flag, text,
-              TIMEOUT_MAX_S);
-    options->timeout_ns[kind] = clock_seconds_ns(value);
-    options->timed = options->timeout_ns[TIMEOUT_IDLE] ||
-                     options->timeout_ns[TIMEOUT_HEADER] ||
-                     options->timeout_ns[TIMEOUT_BODY];
-}
-
-/* "HOST:PORT" or "[V6]:PORT", cut in place. */
-static void read_address(char *text, struct options *options)
-{
-    char *colon = strrchr(text, ':');
-    if (!colon)
-        usage("--listen %s: want HOST:PORT, such as 127.0.0.1:0", text);
-    options->port = (uint16_t)number("listen", colon + 1, 0, 65535);
-    *colon = '\0';
-    size_t length = strlen(text);
-    if (text[0] == '[' && length > 1 && text[length - 1] == ']') {
-        text[length - 1] = '\0';
-        text++;
-    }
-    options->host = text;
-}
-
-static bool read_kind(const char *text)
-{
-    if (strcmp(text, "spin") != 0 && strcmp(text, "sleep") != 0)
-        usage("--delay-kind %s: want sleep or spin", text);
-    return strcmp(text, "spin") == 0;
-}
-
-static bool read_steer(const char *text)
-{
-    if (strcmp(text, "cpu") != 0)
-        usage("--steer %s: want cpu", text);
+    struct server *server = into;
+    server->workload = workload_find(name);
+    if (!server->workload)
+        flags_refuse(flag->name, name, "want one of %s", workload_names());
+    if (server->workload->missing)
+        flags_refuse(flag->name, name, "not available here: %s",
+                     server->workload->missing);
     return true;
 }
 
-static const struct workload *read_workload(const char *name)
+/* "HOST:PORT" or "[V6]:PORT". The host is cut off in place: it is a word of
+ * argv, which may be written to. */
+static bool read_listen(void *into, const struct flag *flag, const char *text)
 {
-    const struct workload *workload = workload_find(name);
-    if (!workload)
-        usage("--workload %s: want one of %s", name, workload_names());
-    if (workload->missing)
-        usage("--workload %s: not available here: %s", name, workload->missing);
-    return workload;
+    struct options *options = &((struct server *)into)->options;
+    char *host = (char *)text, *colon = strrchr(host, ':');
+    double port;
+    if (!colon)
+        return false;
+    if (!flag_number(flag, colon + 1, &port))
+        flags_refuse(flag->name, text, "want a port from 0 to 65535");
+    options->port = (uint16_t)port;
+    *colon = '\0';
+    if (host[0] == '[' && colon > host && colon[-1] == ']') {
+        colon[-1] = '\0';
+        host++;
+    }
+    options->host = host;
+    return true;
 }
 
-_Noreturn static void list(void)
+static bool read_timeout(void *into, const struct flag *flag, const char *text)
 {
+    double seconds;
+    if (!flag_number(flag, text, &seconds))
+        return false;
+    *(uint64_t *)flag_member(into, flag) = clock_seconds_ns(seconds);
+    return true;
+}
+
+static bool read_kind(void *into, const struct flag *flag, const char *text)
+{
+    bool spin = strcmp(text, "spin") == 0;
+    *(bool *)flag_member(into, flag) = spin;
+    return spin || strcmp(text, "sleep") == 0;
+}
+
+static bool read_steer(void *into, const struct flag *flag, const char *text)
+{
+    return flag_true(into, flag, text) && strcmp(text, "cpu") == 0;
+}
+
+_Noreturn static bool list(void *into, const struct flag *flag,
+                           const char *text)
+{
+    (void)into, (void)flag, (void)text;
     printf("{\"models\":");
     model_list_json();
     printf(",\"workloads\":");
@@ -170,87 +77,155 @@ _Noreturn static void list(void)
     exit(0);
 }
 
-static void read_flag(int flag, const char *name, struct options *o,
-                      const struct workload **workload)
+static void read_model(void *into, const char *name)
 {
-    switch (flag) {
-    case WORKLOAD: *workload = read_workload(optarg); break;
-    case LISTEN: read_address(optarg, o); break;
-    case WORKERS: o->workers = number(name, optarg, 1, 32768); break;
-    case N_PROCESSES: o->processes = number(name, optarg, 1, 1024); break;
-    case BACKLOG: o->backlog = number(name, optarg, 1, 1 << 20); break;
-    case BUSY_WAIT: o->busy_wait = true; break;
-    case STEER: o->steer_cpu = read_steer(optarg); break;
-    case EXTRA: o->extra_ns = number(name, optarg, 0, 1000000); break;
-    case QUEUE: o->queue = number(name, optarg, 1, 1 << 20); break;
-    case IDLE: case HEADER: case BODY:
-        read_timeout(o, (enum timeout)(flag - IDLE), name, optarg);
-        break;
-    case BUCKETS: o->workload.buckets = number(name, optarg, 1, 1 << 20); break;
-    case DELAY_KIND: o->workload.spin = read_kind(optarg); break;
-    case REDIS: o->workload.redis = optarg; break;
-    case ROOT: o->workload.root = optarg; break;
-    case LOG: o->log_path = optarg; break;
-    case LIST: list();
-    case HELP: printf(help, workload_names(), model_names()); exit(0);
-    default: exit(2); /* getopt has named the flag */
+    struct server *server = into;
+    if (server->model)
+        flags_refuse(name, NULL, "one MODEL is enough");
+    server->model = model_find(name);
+    if (!server->model)
+        flags_refuse("MODEL", name, "want one of %s", model_names());
+    if (model_missing(server->model))
+        flags_refuse("MODEL", name, "not available here: %s",
+                     model_missing(server->model));
+}
+
+/* --- the table -------------------------------------------------------- */
+
+#define AT(member) offsetof(struct server, options.member)
+#define SECONDS "seconds from 0, which is never, to 86400"
+enum { DAY_S = 24 * 60 * 60, MANY = 1 << 20 };
+
+static const struct flag rows[] = {
+    {.help = "What it serves, and where"},
+    {"--workload", "NAME", "a workload of --list",
+     "one of --list (echo)", read_workload, 0, 0, 0},
+    {"--listen", "HOST:PORT", "HOST:PORT, such as 127.0.0.1:0",
+     "a numeric address; port 0: the kernel chooses\n"
+     "(127.0.0.1:0)", read_listen, 0, 0, 65535},
+    {"--backlog", "N", NULL,
+     "of listen(2); the kernel cuts it to somaxconn\n"
+     "(4096)",
+     flag_unsigned, AT(backlog), 1, MANY},
+    {"--log", "FILE", "a file to write",
+     "a CSV row for each finished connection",
+     flag_text, AT(log_path), 0, 0},
+
+    {.help = "How the model runs"},
+    {"--workers", "N", NULL,
+     "threads, processes or loops, where the model has\n"
+     "them (8)", flag_unsigned, AT(workers), 1, 32768},
+    {"--processes", "N", NULL,
+     "copies of the model behind one port,\n"
+     "SO_REUSEPORT (1)",
+     flag_unsigned, AT(processes), 1, 1024},
+    {"--queue", "N", NULL, "places in the queue of a pool (1024)",
+     flag_unsigned, AT(queue), 1, MANY},
+    {"--busy-wait", NULL, NULL,
+     "ask what is ready without end instead of sleeping\n"
+     "until something is: a core for less latency",
+     flag_true, AT(busy_wait), 0, 0},
+    {"--steer", "cpu", "cpu",
+     "one port, several listeners: by the packet's CPU",
+     read_steer, AT(steer_cpu), 0, 0},
+    {"--extra-ns", "N", NULL,
+     "CPU time that each request costs besides, as a\n"
+     "control: a study must find it again (0)",
+     flag_uint64, AT(extra_ns), 0, 1000000},
+
+    {.help = "How long a client may take"},
+    {"--timeout-idle", "S", SECONDS,
+     "to begin a request, or to read its answer; 0: as\n"
+     "long as it likes (0)",
+     read_timeout, AT(timeout_ns[TIMEOUT_IDLE]), 0, DAY_S},
+    {"--timeout-header", "S", SECONDS,
+     "from a request's first byte to its head's end (0)",
+     read_timeout, AT(timeout_ns[TIMEOUT_HEADER]), 0, DAY_S},
+    {"--timeout-body", "S", SECONDS, "from there to the end of its body (0)",
+     read_timeout, AT(timeout_ns[TIMEOUT_BODY]), 0, DAY_S},
+
+    {.help = "Of one workload"},
+    {"--buckets", "N", NULL, "work: locked buckets (128)",
+     flag_unsigned, AT(workload.buckets), 1, MANY},
+    {"--delay-kind", "KIND", "sleep or spin", "work: sleep or spin (sleep)",
+     read_kind, AT(workload.spin), 0, 0},
+    {"--redis", "HOST:PORT", "HOST:PORT", "http: where the guestbook is kept",
+     flag_text, AT(workload.redis), 0, 0},
+    {"--root", "DIR", "a directory", "http: directory of static files",
+     flag_text, AT(workload.root), 0, 0},
+
+    {.help = "Instead"},
+    {"--list", NULL, NULL, "models and workloads, as JSON", list, 0, 0, 0},
+};
+
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static const char *given[ROWS];
+static const struct flags flags = {
+    .rows = rows, .given = given, .count = ROWS, .operand = read_model,
+    .head = "usage: server MODEL [flags]      one way to wait for many clients",
+    .tail = "MODEL is one of --list. Standard output: a line "
+            "{\"event\":\"ready\",...};\nafter SIGTERM or SIGINT a line "
+            "{\"event\":\"stats\",...}.",
+};
+
+/* --- what goes together ----------------------------------------------- */
+
+/* A flag that would have no effect is an error: a study once measured a "pool
+ * of 512" whose library stopped at 16. */
+static void check_workload(const struct workload *workload)
+{
+    static const char *const owned[] = {"--buckets", "--delay-kind", "--redis",
+                                        "--root"};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
+        const char *value = flags_given(&flags, owned[i]);
+        if (value && !workload_takes(workload, owned[i] + strlen("--")))
+            flags_refuse(owned[i], value, "workload %s does not take it",
+                         workload->name);
     }
 }
 
-static const struct model *read_model(int argc, char **argv)
+static void check_model(const struct server *server)
 {
-    if (optind >= argc)
-        usage("MODEL is missing: want one of %s", model_names());
-    if (optind + 1 < argc)
-        usage("%s: one MODEL is enough", argv[optind + 1]);
-    const struct model *model = model_find(argv[optind]);
-    if (!model)
-        usage("MODEL %s: want one of %s", argv[optind], model_names());
-    if (model_missing(model))
-        usage("MODEL %s: not available here: %s", model->name,
-              model_missing(model));
-    return model;
+    static const struct {
+        const char *flag;
+        enum trait trait;
+        const char *why;
+    } needed[] = {
+        {"--workers", FIXED_WORKERS, "has no fixed workers"},
+        {"--queue", HAS_QUEUE, "has no queue"},
+        {"--busy-wait", BUSY_WAITS, "waits in calls that block"},
+        {"--timeout-idle", TIMES_OUT, "does not time clients out"},
+        {"--timeout-header", TIMES_OUT, "does not time clients out"},
+        {"--timeout-body", TIMES_OUT, "does not time clients out"},
+    };
+    const struct model *model = server->model;
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        const char *value = flags_given(&flags, needed[i].flag);
+        if (value && !(model->traits & needed[i].trait))
+            flags_refuse(needed[i].flag, *value ? value : NULL, "model %s %s",
+                         model->name, needed[i].why);
+    }
+    if (server->options.steer_cpu && server->options.processes == 1 &&
+        !(model->traits & OWN_LISTENERS))
+        flags_refuse("--steer", "cpu", "model %s has one listening socket,"
+                     " unless --processes is 2 or more", model->name);
 }
 
-/* A parameter that would have no effect is an error: a study once measured a
- * "pool of 512" whose library stopped at 16. */
-static void check_fit(const struct model *model,
-                      const struct workload *workload, const struct options *o,
-                      char *const given[])
+void options_read(int argc, char **argv, struct server *server)
 {
-    for (const struct option *f = flags; f->name; f++)
-        if (f->val >= BUCKETS && f->val <= ROOT && given[f->val - WORKLOAD] &&
-            !workload_takes(workload, f->name))
-            usage("--%s %s: workload %s does not take it", f->name,
-                  given[f->val - WORKLOAD], workload->name);
-    if (o->workers && !(model->traits & FIXED_WORKERS))
-        usage("--workers %u: model %s has no fixed workers", o->workers,
-              model->name);
-    if (o->queue && !(model->traits & HAS_QUEUE))
-        usage("--queue %u: model %s has no queue", o->queue, model->name);
-    if (o->busy_wait && !(model->traits & BUSY_WAITS))
-        usage("--busy-wait: model %s waits in calls that block", model->name);
-    if (o->steer_cpu && o->processes == 1 && !(model->traits & OWN_LISTENERS))
-        usage("--steer cpu: model %s has one listening socket, unless"
-              " --processes is 2 or more", model->name);
-    if (o->timed && !(model->traits & TIMES_OUT))
-        usage("--timeout-...: model %s does not time clients out", model->name);
-}
-
-void options_read(int argc, char **argv, const struct model **model,
-                  const struct workload **workload, struct options *options)
-{
+    struct options *options = &server->options;
     *options = (struct options){
         .host = "127.0.0.1", .processes = 1, .backlog = 4096,
         .workload = {.buckets = 128},
     };
-    *workload = workload_find("echo");
-    char *given[HELP - WORKLOAD + 1] = {0};
-    int flag, index = 0;
-    while ((flag = getopt_long(argc, argv, "", flags, &index)) != -1) {
-        read_flag(flag, flags[index].name, options, workload);
-        given[flag - WORKLOAD] = optarg;
-    }
-    *model = read_model(argc, argv);
-    check_fit(*model, *workload, options, given);
+    server->workload = workload_find("echo");
+    flags_read(&flags, server, argc, argv);
+    if (!server->model)
+        flags_refuse("MODEL is missing", NULL, "want one of %s",
+                     model_names());
+    for (int kind = 0; kind < TIMEOUTS; kind++)
+        options->timed |= options->timeout_ns[kind] > 0;
+    check_workload(server->workload);
+    check_model(server);
 }

@@ -4,11 +4,11 @@
  *     --processes N: N listening sockets on one port, N children that run the
  *                    model; the parent waits and prints for all
  */
+#include <err.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -106,7 +106,7 @@ static int server_run_processes(struct server *server, const int *listen_fds)
         server->listen_fd = server->listen_fds[0];
         pid_t pid = children_fork(server->listen_fd);
         if (pid < 0)
-            net_die("fork");
+            err(1, "fork");
         if (pid == 0)
             server_run_child(server, i, server->listen_fds + each,
                              (processes - i - 1) * each);
@@ -135,7 +135,7 @@ static int *server_listen_all(struct server *server)
     unsigned n = server->options.processes * server_listeners(server);
     int *fds = malloc(n * sizeof *fds);
     if (!fds)
-        net_die("malloc");
+        err(1, "malloc");
     for (unsigned i = 0; i < n; i++) {
         fds[i] = net_listen(&server->options, n > 1);
         if (i == 0)
@@ -151,10 +151,8 @@ static void set_up_workload(const struct server *server)
     const struct workload *workload = server->workload;
     const char *wrong =
         workload->setup ? workload->setup(&server->options.workload) : NULL;
-    if (wrong) {
-        fprintf(stderr, "server: %s\n", wrong);
-        exit(2);
-    }
+    if (wrong)
+        errx(2, "%s", wrong);
 }
 
 /* A thread that did not leave in time still uses what is about to be freed,
@@ -163,7 +161,7 @@ static void leave_if_used(int status)
 {
     if (threads_gone())
         return;
-    fprintf(stderr, "server: threads are left that did not end in time\n");
+    warnx("threads are left that did not end in time");
     _exit(status);
 }
 
@@ -171,13 +169,13 @@ int main(int argc, char **argv)
 {
     struct server server = {0};
     parent_die_with(getppid());
-    options_read(argc, argv, &server.model, &server.workload, &server.options);
+    options_read(argc, argv, &server);
     net_raise_limits();
     prctl(PR_SET_TIMERSLACK, 1ul); /* sleeps end in time, not 50 us late */
     unsigned slots = server.options.processes * model_workers(&server);
     server.stats = stats_new(slots);
     if (!server.stats)
-        net_die("mmap");
+        err(1, "mmap");
     set_up_workload(&server);
     log_open(server.options.log_path);
 

@@ -1,6 +1,7 @@
 /* steer.c -- see steer.h. */
 #include "steer.h"
 
+#include <err.h>
 #include <linux/filter.h>
 #include <sys/socket.h>
 
@@ -17,5 +18,5 @@ void steer_by_cpu(int fd, unsigned count)
     struct sock_fprog program = {sizeof code / sizeof code[0], code};
     if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program,
                    sizeof program) < 0)
-        net_die("setsockopt SO_ATTACH_REUSEPORT_CBPF");
+        err(1, "setsockopt SO_ATTACH_REUSEPORT_CBPF");
 }

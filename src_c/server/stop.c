@@ -2,6 +2,7 @@
 #include "stop.h"
 
 #include <assert.h>
+#include <err.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,7 +16,6 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "net_errors.h"
 
 enum {
     GRACE_MS = 800,         /* after a signal: then what is open is cut */
@@ -48,7 +48,7 @@ static void fd_bits_allocate(struct fd_bits *set)
 {
     set->bits = calloc(fd_bits_words, sizeof *set->bits);
     if (!set->bits)
-        net_die("calloc");
+        err(1, "calloc");
 }
 
 /* `words` grows first: a handler reads up to it. */
@@ -148,14 +148,14 @@ static void catch(int signal, void (*handler)(int))
     struct sigaction action = {.sa_handler = handler};
     sigfillset(&action.sa_mask);
     if (sigaction(signal, &action, NULL) < 0)
-        net_die("sigaction");
+        err(1, "sigaction");
 }
 
 static void allocate_tables(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        net_die("getrlimit");
+        err(1, "getrlimit");
     rlim_t most = limit.rlim_max < STOP_FDS ? limit.rlim_max : STOP_FDS;
     fd_bits_words = (size_t)most / 64 + 1;
     fd_bits_allocate(&listeners);
@@ -177,7 +177,7 @@ void stop_install(int listen_fd)
     request_fd = eventfd(0, EFD_CLOEXEC);
     overdue_fd = eventfd(0, EFD_CLOEXEC);
     if (request_fd < 0 || overdue_fd < 0)
-        net_die("eventfd");
+        err(1, "eventfd");
     if (listen_fd >= 0)
         stop_watch_listener(listen_fd);
     signal(SIGPIPE, SIG_IGN);

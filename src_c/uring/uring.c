@@ -10,11 +10,11 @@ const char *uring_missing(void)
 
 #else
 
+#include <err.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -137,7 +137,7 @@ bool uring_open(struct io_uring *ring)
     pthread_mutex_unlock(&map_lock);
     if (error < 0) {
         errno = -error;
-        net_warn("io_uring_setup");
+        warn("io_uring_setup");
         return false;
     }
     io_uring_register_ring_fd(ring); /* saves a look-up a call; may fail */
@@ -151,7 +151,7 @@ static void check(int result)
                 result == -EAGAIN || result == -EBUSY || result == -EBADR;
     if (!fine) {
         errno = -result;
-        net_die("io_uring_enter");
+        err(1, "io_uring_enter");
     }
 }
 

@@ -21,7 +21,7 @@ const char *uring_missing(void);
 #include <liburing.h>
 
 /* Opens a ring that only the calling thread will use. Returns false after
- * net_warn(). */
+ * warn(3). */
 bool uring_open(struct io_uring *ring);
 void uring_close(struct io_uring *ring);
 

@@ -3,6 +3,7 @@
 
 #ifdef HAVE_URING
 
+#include <err.h>
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -83,7 +84,7 @@ bool uring_buffers_open(struct uring_buffers *buffers, struct io_uring *ring,
                     : -ENOMEM;
     if (error < 0) {
         errno = -error;
-        net_warn("io_uring_register_buf_ring");
+        warn("io_uring_register_buf_ring");
         uring_buffers_close(buffers);
         return false;
     }

@@ -21,7 +21,7 @@ struct uring_buffers {
 };
 
 /* Registers `first` buffers of `bytes` as a group, which may grow to `most`, a
- * power of two. False after net_warn(). */
+ * power of two. False after warn(3). */
 bool uring_buffers_open(struct uring_buffers *buffers, struct io_uring *ring,
                         unsigned group, unsigned bytes, unsigned first,
                         unsigned most);

@@ -4,6 +4,7 @@
 
 #ifdef HAVE_URING
 
+#include <err.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -168,7 +169,7 @@ struct uring_loop *uring_loop_new(struct server *server, unsigned index)
     struct uring_loop *loop = aligned_alloc(_Alignof(struct uring_loop),
                                             sizeof *loop);
     if (!loop) {
-        net_warn("aligned_alloc");
+        warn("aligned_alloc");
         return NULL;
     }
     memset(loop, 0, sizeof *loop);

@@ -121,12 +121,12 @@ void uring_end_round(struct uring_loop *loop);
 /* --- set-up and end --------------------------------------------------- */
 
 /* A loop for worker `index` that accepts from the server's listening socket;
- * with -1 there, clients come from another ring. NULL after net_warn(). */
+ * with -1 there, clients come from another ring. NULL after warn(3). */
 struct uring_loop *uring_loop_new(struct server *server, unsigned index);
 void uring_loop_free(struct uring_loop *loop);
 
 /* Opens the ring, which only the calling thread will use, and arms what brings
- * clients. Returns false after net_warn(). */
+ * clients. Returns false after warn(3). */
 bool uring_loop_open(struct uring_loop *loop);
 
 /* Closes the ring and what clients there are; and opens another one if it was

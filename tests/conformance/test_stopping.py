@@ -160,7 +160,11 @@ def run(*arguments: str) -> subprocess.CompletedProcess:
         (["epoll", "--delay-kind", "nap"], ["--delay-kind", "nap", "sleep or spin"]),
         (["epoll", "--root", "www"], ["--root", "www", "workload echo"]),
         (["epoll", "--buckets", "9"], ["--buckets", "9", "workload echo"]),
-        (["epoll", "--colour"], ["--colour"]),
+        (["epoll", "--colour"], ["--colour", "no such flag"]),
+        (["epoll", "--worker=3"], ["--worker=3", "--workers"]),
+        (["epoll", "--log"], ["--log", "(nothing)", "a file"]),
+        (["epoll", "--log="], ["--log", "a file"]),
+        (["epoll", "--busy-wait=5"], ["--busy-wait 5", "takes no value"]),
     ],
 )
 def test_bad_usage_names_flag_value_and_what_is_allowed(arguments, told):
