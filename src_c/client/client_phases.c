@@ -14,10 +14,12 @@ static void begin_warmup(struct client_thread *t, uint64_t at_ns)
 {
     const struct plan *plan = t->plan;
     uint64_t from = at_ns + clock_seconds_ns(plan->warmup_s);
-    uint64_t to = plan->requests ? UINT64_MAX
-                                 : from + clock_seconds_ns(plan->duration_s);
+    uint64_t to = plan->requests || plan->response_times > 0
+                      ? UINT64_MAX : from + clock_seconds_ns(plan->duration_s);
     struct record *r = t->targets[0].record;
     record_begin(r, r->start_ns, from, to);
+    t->cold_answers = r->completed;
+    t->cold_response_ns = r->completed_ns;
 }
 
 /* Arrivals in proportion to the thread's share of active users. */
@@ -127,6 +129,34 @@ static void settle(struct client_thread *t, uint64_t now_ns)
         begin_warmup(t, resumed ? resumed : now_ns);
 }
 
+/* --- how long the window is ---------------------------------------------- */
+
+bool thread_awaits_end(const struct client_thread *t, uint64_t now_ns)
+{
+    const struct record *r = t->targets[0].record;
+    return t->phase == PHASE_LOADING && t->plan->response_times > 0
+           && !plan_is_sliced(t->plan) && now_ns >= r->from_ns
+           && r->to_ns == UINT64_MAX;
+}
+
+static void say_warmed(struct client_thread *t)
+{
+    const struct record *r = t->targets[0].record;
+    if (!t->said_warmed)
+        shared_warmed(t->shared, t->plan, r->completed - t->cold_answers,
+                      r->completed_ns - t->cold_response_ns, r->from_ns);
+    t->said_warmed = true;
+}
+
+/* --response-times: the warm-up of all threads says how long theirs take. */
+static void await_end(struct client_thread *t)
+{
+    say_warmed(t);
+    uint64_t to = atomic_load(&t->shared->to_ns);
+    if (to)
+        t->targets[0].record->to_ns = to;
+}
+
 /* --- the load ends ------------------------------------------------------- */
 
 /* CPU time of the window, apart from that of connecting and warming up. */
@@ -149,6 +179,8 @@ void thread_end(struct client_thread *t, enum stop_reason why)
         say_asked_once(t, false);
         say_resumed(t);
     }
+    if (t->plan->response_times > 0 && !plan_is_sliced(t->plan))
+        say_warmed(t);
     for (unsigned i = 0; i < t->plan->target_count; i++)
         t->targets[i].record->end = why;
     t->phase = PHASE_OVER;
@@ -170,6 +202,8 @@ static void end_load(struct client_thread *t, uint64_t now_ns)
     struct record *r = target->record;
     if (thread_is_settling(t))
         settle(t, now_ns);
+    if (thread_awaits_end(t, now_ns))
+        await_end(t);
     if (now_ns >= r->from_ns && now_ns < r->to_ns)
         thread_measure(t, true);
     if (target->active_count && target->live_count == 0)

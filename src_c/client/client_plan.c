@@ -192,6 +192,15 @@ static const struct flag rows[] = {
     {"--duration", "S", "0.001 to 86400 seconds",
      "measure for S seconds (1, without --requests)",
      flag_double, AT(duration_s), 0.001, 86400},
+    {"--response-times", "N", "0 to 10^6",
+     "measure beyond --duration until N mean response\n"
+     "times were measured, of each target (0); how long\n"
+     "that is follows from the warm-up, with --slice from\n"
+     "the rounds counted so far",
+     flag_double, AT(response_times), 0, 1e6},
+    {"--duration-max", "S", "--duration to 86400 seconds",
+     "but no longer than that (10 times --duration)",
+     flag_double, AT(duration_max_s), 0.001, 86400},
     {"--warmup", "S", "0 to 3600 seconds",
      "before that (0.1; 0 with --requests)",
      flag_double, AT(warmup_s), 0, 3600},
@@ -330,6 +339,8 @@ static void check_conflicts(const struct plan *plan)
                  "allowed is one of the two");
     if (plan->requests && open)
         conflict("--requests", "--rate", "use --duration");
+    if (plan->requests && plan->response_times > 0)
+        conflict("--requests", "--response-times", "use --duration");
     if (plan->think.mean_ns > 0 && open)
         conflict("--think", "--rate", closed);
     if (plan->byte_rate > 0 && open)
@@ -432,6 +443,9 @@ static void check_ranges(const struct plan *plan)
     if (plan->path[0] != '/' || strpbrk(plan->path, " \r\n"))
         flags_refuse("--path", plan->path,
                      "allowed is a path that begins with / and has no spaces");
+    if (plan->duration_max_s >= 0 && plan->duration_max_s < plan->duration_s)
+        flags_refuse("--duration-max", value_of("--duration-max"),
+                     "allowed is --duration, %g, or more", plan->duration_s);
     check_sources(plan);
 }
 
@@ -461,6 +475,8 @@ static void fill_in(struct plan *plan)
 {
     if (plan->duration_s < 0)
         plan->duration_s = 1;
+    if (plan->duration_max_s < 0)
+        plan->duration_max_s = 10 * plan->duration_s;
     if (plan->warmup_s < 0)
         plan->warmup_s = plan->requests ? 0 : 0.1;
     if (plan->drain_s < 0)
@@ -484,6 +500,7 @@ void plan_parse(struct plan *plan, int argc, char **argv)
     *plan = (struct plan){
         .connections = 1, .path = "/", .seed = 1, .threads = 1, .processes = 1,
         .duration_s = -1, .warmup_s = -1, .drain_s = -1,
+        .duration_max_s = -1,
         .timeout_s = 10, .connect_timeout_s = 5, .spin_ns = 100000,
         .lead_in_ns = UINT64_MAX,
         .engine = &engine_epoll,

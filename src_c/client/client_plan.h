@@ -36,6 +36,8 @@ struct plan {
     uint64_t requests;                     /* per user; 0: until duration_s */
     uint64_t requests_per_connection;      /* 0: no limit */
     double duration_s, warmup_s, drain_s;
+    double response_times;                 /* to count at least; 0: no matter */
+    double duration_max_s;                 /* to reach them */
     double settle_s;                       /* 0: warm up at once */
     double timeout_s, connect_timeout_s;
     uint64_t seed;

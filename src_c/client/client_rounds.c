@@ -175,11 +175,30 @@ static void begin_round(struct rounds *r, uint64_t now_ns)
     shuffle(r);
 }
 
+/* --response-times were counted of each target that is left. */
+static bool is_enough(const struct rounds *r)
+{
+    double wanted = r->plan->response_times;
+    for (unsigned i = 0; wanted > 0 && i < r->plan->target_count; i++) {
+        const struct target_sums *sums = &r->shared->sums[i];
+        double seconds_ns = (double)sums->seconds_ns;
+        double mean_ns = (double)sums->response_ns / (double)sums->requests;
+        if (sums->ended == ENDED_NOT
+            && (!sums->requests || seconds_ns < wanted * mean_ns))
+            return false;
+    }
+    return true;
+}
+
 /* Rounds are whole, so the last one may end a little later. */
 static bool is_over(const struct rounds *r, uint64_t now_ns)
 {
-    return r->counted
-           && now_ns >= r->since_ns + clock_seconds_ns(r->plan->duration_s);
+    const struct plan *plan = r->plan;
+    uint64_t least = r->since_ns + clock_seconds_ns(plan->duration_s);
+    uint64_t most = r->since_ns + clock_seconds_ns(plan->duration_max_s);
+    if (!r->counted || now_ns < least)
+        return false;
+    return now_ns >= most || is_enough(r);
 }
 
 /* The next target in the order that is left; false: the round is complete. */
@@ -311,6 +330,7 @@ static void add_to_sums(struct rounds *r, const struct slice_sum *sum)
     sums->slices_ns += whole_ns;
     sums->lead_in_requests += sum->parts.lead_in_requests;
     sums->requests += sum->parts.requests;
+    sums->response_ns += sum->parts.response_ns;
     sums->client_cpu_ns += sum->parts.cpu_ns;
     sums->server_cpu_ns += sum->server_cpu_ns;
     sums->rest_cpu_ns += r->rest_cpu_ns;

@@ -62,6 +62,33 @@ void shared_asked_once(struct shared *shared, bool late)
         set_once(&shared->asked_once_ns);
 }
 
+/* In the closed loop without think times users / rate, as Little's law has it:
+ * that also counts requests which the warm-up was too short to see answered. */
+static double mean_response_ns(const struct shared *shared,
+                               const struct plan *plan, double answers)
+{
+    if (plan_is_timed(plan))
+        return (double)atomic_load(&shared->warm_response_ns) / answers;
+    return (double)plan->active * plan->warmup_s * NS_PER_S / answers;
+}
+
+void shared_warmed(struct shared *shared, const struct plan *plan,
+                   uint64_t answers, uint64_t response_ns, uint64_t from_ns)
+{
+    uint64_t least = clock_seconds_ns(plan->duration_s);
+    uint64_t most = clock_seconds_ns(plan->duration_max_s);
+    atomic_fetch_add(&shared->warm_answers, answers);
+    atomic_fetch_add(&shared->warm_response_ns, response_ns);
+    if (atomic_fetch_add(&shared->warmed, 1) + 1 < shared->threads)
+        return;
+    double all = (double)atomic_load(&shared->warm_answers);
+    double wanted = all > 0 ? plan->response_times
+                              * mean_response_ns(shared, plan, all)
+                            : (double)most;
+    uint64_t width = wanted < (double)most ? (uint64_t)wanted : most;
+    atomic_store(&shared->to_ns, from_ns + (width > least ? width : least));
+}
+
 void shared_resumed(struct shared *shared)
 {
     if (atomic_fetch_add(&shared->resumed, 1) + 1 == shared->threads)

@@ -47,6 +47,7 @@ struct target_sums {
     uint64_t warmup_ns, seconds_ns;        /* counted parts of slices */
     uint64_t slices_ns, all_slices_ns;     /* whole ones; with warm-up */
     uint64_t lead_in_requests, requests;
+    uint64_t response_ns;                  /* of these requests, in all */
     uint64_t client_cpu_ns;                /* whole slices */
     int64_t server_cpu_ns, rest_cpu_ns;
 };
@@ -73,6 +74,10 @@ struct shared {
     atomic_ullong asked_once_ns;              /* users go on; 0 before */
     atomic_uint resumed;                   /* threads whose users all go on */
     atomic_ullong resumed_ns;                /* the warm-up begins; 0 before */
+    atomic_uint warmed;                    /* threads whose warm-up is over */
+    atomic_ullong warm_answers, warm_response_ns;      /* theirs, in all */
+    atomic_ullong to_ns;                   /* of the window, if they decide;
+                                              0 before */
     uint64_t began_ns;                     /* of connecting */
     unsigned threads;
     unsigned targets;
@@ -113,5 +118,11 @@ void shared_asked_once(struct shared *shared, bool late);
 
 /* The users of a thread all go on. The last to say so starts the warm-up. */
 void shared_resumed(struct shared *shared);
+
+/* --response-times, without slices: the warm-up of a thread is over, and had so
+ * many answers, which took so long in all. The last to say so knows how long a
+ * window holds enough of them that began at from_ns. */
+void shared_warmed(struct shared *shared, const struct plan *plan,
+                   uint64_t answers, uint64_t response_ns, uint64_t from_ns);
 
 #endif

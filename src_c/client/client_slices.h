@@ -20,6 +20,16 @@
  *     the CPU clock of a server that rests is exact (client_watch.h). CPU per
  *     request is server_cpu_ns / (lead_in_requests + requests).
  *
+ * Rounds go on until --duration is over and each target that is left has had
+ * --response-times of its own counted (seconds / mean response), but not beyond
+ * --duration-max.
+ *
+ * Response times have a sum per slice and a histogram per run. A quantile of a
+ * slice would be another quantity: of 2000 answers in 20 ms only 20 lie beyond
+ * the p99, and its median over rounds leaves out all that strikes fewer than
+ * half of them, which is what a tail is. So the p99 of two targets is compared
+ * by run, not by round.
+ *
  * Columns of --slices FILE, a row per slice, written a round at a time:
  *     round             from 0 on, warm-up included
  *     counted           1, or 0 for rounds of the warm-up, which totals and

@@ -306,7 +306,8 @@ static uint64_t patience_ns(const struct client_thread *t, uint64_t now_ns)
         || due <= now_ns || due - now_ns <= spin)
         return 0;
     uint64_t until = earlier(due - spin, now_ns + NAP_NS);
-    if (t->phase == PHASE_WAITING || thread_is_settling(t))
+    if (t->phase == PHASE_WAITING || thread_is_settling(t)
+        || thread_awaits_end(t, now_ns))
         until = now_ns + NS_PER_MS;
     else if (t->phase == PHASE_LOADING)
         until = earlier(until, next_edge_ns(t->current, now_ns));

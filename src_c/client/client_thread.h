@@ -59,7 +59,8 @@ struct client_thread {
     uint64_t connected_ns;                 /* the last one that succeeded */
     uint32_t answered;                     /* users who had an answer */
     bool asking_once;                      /* ... and rest until all had one */
-    bool said_asked_once, said_resumed;    /* see client_shared.h */
+    bool said_asked_once, said_resumed, said_warmed;  /* client_shared.h */
+    uint64_t cold_answers, cold_response_ns;   /* before the warm-up */
 
     uint32_t next_connect, next_scan;
     struct pace connects;
@@ -110,6 +111,9 @@ void thread_change_phase(struct client_thread *t, uint64_t now_ns);
 
 /* Loading, but the warm-up has not begun: see --settle. */
 bool thread_is_settling(const struct client_thread *t);
+
+/* The window is open, but nobody knows yet when it will close. */
+bool thread_awaits_end(const struct client_thread *t, uint64_t now_ns);
 
 /* The open loop has an arrival left that falls into the load. */
 bool thread_has_arrivals(const struct client_thread *t);

@@ -64,6 +64,7 @@ void record_answer(struct record *r, struct row *row, uint64_t intended_ns,
     slice->requests++;
     raise_to(&slice->max_response_ns, response_ns);
     r->completed++;
+    r->completed_ns += response_ns;
     r->last_answer_ns = now_ns;
     row->requests++;
     row->response_sum_ns += response_ns;

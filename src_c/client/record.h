@@ -58,6 +58,7 @@ struct record {
     uint64_t start_ns, from_ns, to_ns;     /* of the load; of the window */
     uint64_t end_ns, last_answer_ns;
     uint64_t sent, completed, arrivals, window_arrivals;
+    uint64_t completed_ns;                 /* response times of all completed */
     uint64_t bytes_sent, bytes_received;
     uint64_t window_requests, window_bytes;
     uint64_t reconnects;

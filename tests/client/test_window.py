@@ -1,0 +1,97 @@
+"""How long the load generator counts: a duration, or so many response times."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.client.harness import Seen, client, echo, serving
+
+DELAY_S = 0.02
+
+
+def slow(connection: socket.socket, seen: Seen) -> None:
+    """Answer everything with itself, after a while."""
+    while data := connection.recv(65536):
+        time.sleep(DELAY_S)
+        connection.sendall(seen.count(data))
+
+
+def held(result: dict) -> float:
+    """Return how many mean response times a window held."""
+    return result["window"]["seconds"] / (result["response"]["mean_ns"] / 1e9)
+
+
+@pytest.mark.parametrize(
+    "more", [[], ["--threads", 2], ["--processes", 2], ["--rate", 40], ["--think", 5]]
+)
+def test_a_window_holds_as_many_response_times_as_asked(
+    client_program: Path, engine: list[str], more: list[object]
+) -> None:
+    flags = ["--connections", 4, "--duration", 0.1, "--warmup", 0.2, *more, *engine]
+    with serving(slow) as seen:
+        result = client(client_program, seen.port, *flags, "--response-times", 20)
+    assert result["window"]["seconds"] >= 20 * DELAY_S * 0.8
+    assert held(result) == pytest.approx(20, rel=0.4)
+    assert result["stop"] == "duration"
+
+
+@pytest.mark.parametrize("wanted", [0, 3])
+def test_a_window_is_no_shorter_than_its_duration(
+    client_program: Path, wanted: int
+) -> None:
+    flags = ["--duration", 0.2, "--warmup", 0.1, "--response-times", wanted]
+    with serving(slow) as seen:
+        result = client(client_program, seen.port, *flags)
+    assert result["window"]["seconds"] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("more", "most"), [([], 0.5), (["--duration-max", 0.1], 0.1)])
+def test_a_window_is_not_prolonged_without_end(
+    client_program: Path, more: list[object], most: float
+) -> None:
+    flags = ["--duration", 0.05, "--warmup", 0.1, "--response-times", 100, *more]
+    with serving(slow) as seen:
+        result = client(client_program, seen.port, *flags)
+    assert result["window"]["seconds"] == pytest.approx(most)
+
+
+def test_rounds_go_on_until_the_slowest_target_has_enough(client_program: Path) -> None:
+    flags = ["--connections", 2, "--duration", 0.1, "--warmup", 0.05]
+    flags += ["--response-times", 20, "--slice", "30ms"]
+    with serving(slow) as first, serving(echo) as second:
+        ports = [f"127.0.0.1:{seen.port}" for seen in (first, second)]
+        command = [client_program, *ports, *map(str, flags)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    result = json.loads(done.stdout)
+    slowest, fastest = result["targets"]
+    assert 20 <= held(slowest) < 40
+    assert slowest["slices"]["counted"] == fastest["slices"]["counted"]
+
+
+def test_rounds_do_not_go_on_for_ever(client_program: Path) -> None:
+    flags = ["--duration", 0.1, "--response-times", 1000, "--slice", "30ms"]
+    flags += ["--duration-max", 0.3]
+    with serving(slow) as seen:
+        result = client(client_program, seen.port, *flags)["targets"][0]
+    assert 0.2 < result["window"]["seconds"] < 0.6
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--requests", 5, "--response-times", 50],
+        ["--duration", 1, "--duration-max", 0.5],
+        ["--response-times", -1],
+    ],
+)
+def test_windows_that_cannot_be(client_program: Path, flags: list[object]) -> None:
+    command = [client_program, "127.0.0.1:1", *map(str, flags)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    assert done.returncode == 2
+    assert flags[-2] in done.stderr
