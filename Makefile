@@ -44,6 +44,7 @@ SERVER_DIRS := server common blocking reactor uring coroutine http redis \
 	models workloads
 CLIENT_DIRS := client common
 FLOOR_DIRS  := floor common
+EXTERNAL_DIRS := external common
 # A C test is linked with the program whose part it tests.
 CLIENT_TESTS := test_hist test_pace test_user test_watch
 
@@ -53,13 +54,15 @@ objects = $(1:%.c=$(BUILD)/obj/%.o)
 server_srcs := $(call sources_in,$(SERVER_DIRS))
 client_srcs := $(call sources_in,$(CLIENT_DIRS))
 floor_srcs := $(call sources_in,$(FLOOR_DIRS))
+external_srcs := $(call sources_in,$(EXTERNAL_DIRS))
 c_tests := $(patsubst src_c/%.c,$(BUILD)/%,$(wildcard src_c/tests/*.c))
 client_tests := $(filter $(CLIENT_TESTS:%=$(BUILD)/tests/%),$(c_tests))
 server_tests := $(filter-out $(client_tests),$(c_tests))
 lessons := $(patsubst src_c/%.c,$(BUILD)/%,$(filter-out \
 	$(if $(URING),,%/uring.c),$(wildcard src_c/lessons/*.c)))
 programs := $(if $(server_srcs),$(BUILD)/server)\
-	$(if $(client_srcs),$(BUILD)/client) $(if $(floor_srcs),$(BUILD)/floor)
+	$(if $(client_srcs),$(BUILD)/client) $(if $(floor_srcs),$(BUILD)/floor) \
+	$(if $(external_srcs),$(BUILD)/external)
 -include src_c/fuzz/fuzz.mk
 
 .DEFAULT_GOAL := help
@@ -89,7 +92,7 @@ setup:  ## Python packages into .venv, system packages when allowed
 setup-test:
 	@sh tools/setup.sh test
 
-build:  ## compile build/server, client, floor and lessons
+build:  ## compile the programs of src_c and its lessons
 	@$(SELF) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(CORES)) programs
 
 programs: $(programs) $(lessons) $(BUILD)/flags.json
@@ -167,6 +170,9 @@ $(BUILD)/client: $(call objects,$(client_srcs))
 	$(link)
 
 $(BUILD)/floor: $(call objects,$(floor_srcs))
+	$(link)
+
+$(BUILD)/external: $(call objects,$(external_srcs))
 	$(link)
 
 # A lesson is one file with a main(), linked with nothing of ours.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, machine, programs, turns
+from connlab.drive import cores, machine, programs, servers, turns
 from connlab.study.turns import TRIALS_MIN
 
 #: the baseline under a second name, as a control
@@ -91,8 +91,9 @@ def make_plan(
     Parameters
     ----------
     names : sequence of str
-        Models of ``server --list``, the baseline first; ``NAME:workers=4`` gives one
-        server a setting of its own.
+        Models of ``server --list``, entries of ``servers.toml``, or command lines with
+        ``{port}``; the baseline first. ``NAME:workers=4`` gives one server a setting of
+        its own.
     workload, connections, size, rate, delay, requests_per_connection
         The load, the same for all: connections to each server, bytes of a message (or
         of the page, for http), requests/s in an open loop (in all, to the server whose
@@ -115,26 +116,25 @@ def make_plan(
         Naming what was wrong, the value that came and what is allowed.
     """
     both = both or programs.built()
-    registry = programs.registry(both)
     each = requests_per_connection
     _check(workload, connections, until, budget_s, size=size, rate=rate, each=each)
-    servers = [_server(n, workload, connections, settings, registry) for n in names]
-    if len(servers) < 2:
-        raise ValueError(f"servers: {len(servers)}; two are needed, the baseline first")
-    twice = {s.name for s in servers if [o.name for o in servers].count(s.name) > 1}
+    asked = [_server(n, workload, connections, settings, both) for n in names]
+    if len(asked) < 2:
+        raise ValueError(f"servers: {len(asked)}; two are needed, the baseline first")
+    twice = {s.name for s in asked if [o.name for o in asked].count(s.name) > 1}
     if twice:
         raise ValueError(f"servers: {', '.join(sorted(twice))} twice; once is enough")
-    first = servers[0]
-    servers.append(Server(f"{first.name} {AGAIN}", first.factors))
+    first = asked[0]
+    asked.append(Server(f"{first.name} {AGAIN}", first.factors))
     told = {"workload": workload, "connections": connections, "rate": rate}
     told |= {"requests_per_connection": requests_per_connection}
     told |= {"size": size or 64} if workload == "echo" else {}
     told |= {"delay": delay} if workload == "work" else {}
     told |= {"path": f"/{PAGE}"} if workload == "http" else {}
-    slices = turns.SLICE_S * len(servers)
+    slices = turns.SLICE_S * len(asked)
     told |= {"duration": COUNTED_SLICES * slices, "warmup": WARM_SLICES * slices}
     plan = Plan(
-        servers=tuple(servers),
+        servers=tuple(asked),
         client=told,
         page_bytes=(size or 1024) if workload == "http" else None,
         until=until,
@@ -196,16 +196,18 @@ def _server(
     workload: str,
     connections: int,
     settings: Mapping[str, int | None],
-    registry: schema.Registry,
+    both: programs.Programs,
 ) -> Server:
-    """Return a server from ``NAME`` or ``NAME:SETTING=VALUE,…``."""
+    """Return a server from ``NAME``, ``NAME:SETTING=VALUE,…`` or a command line."""
     name, _, own = text.partition(":")
-    models = {model.name: model for model in registry.models}
-    if name not in models:
-        raise ValueError(programs.unknown("server", name, models))
-    model = models[name]
+    if servers.is_command(text):
+        name, own = text, ""
+    model = servers.check(name, both)
     if not model.available:
         raise ValueError(f"server {name} cannot run here: {model.reason}")
+    allowed = (model.model_extra or {}).get("workloads")
+    if allowed and workload not in allowed:
+        raise ValueError(f"server {name}: workload {workload}; {', '.join(allowed)}")
     if connections > 1 and not model.concurrent:
         raise ValueError(f"server {name} serves one client at a time: --connections 1")
     told: dict[str, Any] = {"model": name, "workload": workload}

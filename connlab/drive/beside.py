@@ -177,7 +177,11 @@ def _outcome(
         ready=schema.Ready.model_validate(served.ready),
         stats=schema.Stats.model_validate(stats) if stats else None,
         samples=_samples(
-            served, rounds, stats or {}, others, _of_companions(outcome, rounds)
+            served,
+            rounds,
+            trials.last_usage(served.ended) or {},
+            others,
+            _of_companions(outcome, rounds),
         ),
         exit=served.ended.exit,
         diagnostics=trials.said(served.ended),

@@ -33,7 +33,17 @@ class Slot:
 
 def grids(factors: Mapping | Sequence[Mapping]) -> tuple[Mapping[str, Sequence], ...]:
     """Return the grids of a sweep, whether it names one or several."""
-    return (factors,) if isinstance(factors, Mapping) else tuple(factors)
+    several = (factors,) if isinstance(factors, Mapping) else factors
+    return tuple(with_models(grid) for grid in several)
+
+
+def with_models(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings in which a `server` is called a `model`.
+
+    A server may be a model, an entry of ``servers.toml`` or a command line; in trials
+    all of them stand in the column `model`.
+    """
+    return {"model" if k == "server" else k: v for k, v in settings.items()}
 
 
 def varied(factors: Mapping | Sequence[Mapping]) -> tuple[str, ...]:
@@ -62,7 +72,8 @@ def cells(
     """
     if not grids(factors):
         raise ValueError("factors: no grid; name one at least")
-    base = {"workload": "echo", "duration": duration, "warmup": warmup} | dict(fixed)
+    fixed = with_models(fixed)
+    base = {"workload": "echo", "duration": duration, "warmup": warmup} | fixed
     joined = {}
     for grid in grids(factors):
         _check_grid(grid, fixed)

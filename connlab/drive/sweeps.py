@@ -31,6 +31,7 @@ from connlab.drive import (
     machine,
     plan,
     recorded,
+    servers,
     stopping,
     store,
     timelines,
@@ -398,7 +399,7 @@ def _trials(
             started_at=started_at,
             seconds=outcome.seconds,
             environment=work.environment,
-            binaries=work.binaries,
+            binaries=work.binaries_of(work.models[factors["model"]]),
             commands=_commands(factors, setting, outcome),
             cores=sets.recorded() | companions.recorded(),
             server=outcome.server,
@@ -447,13 +448,12 @@ def _commands(
     factors: Mapping[str, Any], setting: running.Setting, outcome: running.Outcome
 ) -> dict[str, str]:
     """Return both command lines as one would type them, without paths."""
-    server = ["server", *flags.server_flags(factors)]
     count = outcome.turns.beside if outcome.turns else 1
     words = flags.client_flags(setting.factors, seed=setting.seed)
     if outcome.turns:
         words = turns.client_flags(side_by_side.in_turns([factors] * count, setting))
     client = ["client", *["HOST:PORT"] * count, *words]
-    return {"server": " ".join(server), "client": " ".join(client)}
+    return {"server": servers.shown_command(factors), "client": " ".join(client)}
 
 
 def _keep_histogram(work: Work, state: _State, key: str, data: bytes) -> None:

@@ -17,7 +17,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from connlab import schema
-from connlab.drive import companions, flags, interrupt, machine, samples, stall
+from connlab.drive import (
+    companions,
+    flags,
+    interrupt,
+    machine,
+    samples,
+    servers,
+    stall,
+)
 from connlab.drive.cores import Cores
 from connlab.drive.host import Ended, Host, ProgramError, Reading, describe_exit
 from connlab.drive.programs import Programs
@@ -123,7 +131,7 @@ def timeout_s(factors: Mapping[str, Any]) -> float:
 
 
 def _start_server(setting: Setting, course: _Course, host: Host) -> int | None:
-    argv = [*setting.programs.server, *flags.server_flags(setting.factors)]
+    argv = servers.argv(setting.programs, setting.factors)
     handle = host.start(argv, cores=setting.cores.server)
     try:
         course.ready = patiently(host, handle, READY_S)
@@ -213,7 +221,9 @@ def _outcome(
     stats = last_stats(server_end)
     told = samples.Report(course.client, course.started_at_s, course.reported_at_s)
     sampled = (
-        samples.summarise(course.looks, told, stats=stats, same_host=same_host)
+        samples.summarise(
+            course.looks, told, stats=last_usage(server_end), same_host=same_host
+        )
         if course.looks
         else None
     )
@@ -241,9 +251,19 @@ def _is_ready(course: _Course) -> bool:
 
 def last_stats(end: Ended | None) -> dict | None:
     """Return the statistics that a server printed when it ended, if it did."""
-    lines = [
-        line for line in (end.lines if end else ()) if line.get("event") == "stats"
-    ]
+    return _last(end, ("stats",))
+
+
+def last_usage(end: Ended | None) -> dict | None:
+    """Return what a server used over its whole life, as its last line says.
+
+    One of ours says it in its statistics, of another ``build/external`` says it.
+    """
+    return _last(end, ("stats", "usage"))
+
+
+def _last(end: Ended | None, events: tuple[str, ...]) -> dict | None:
+    lines = [line for line in (end.lines if end else ()) if line.get("event") in events]
     return lines[-1] if lines else None
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from connlab.drive import companions, flags, interrupt, trials
+from connlab.drive import companions, flags, interrupt, servers, trials
 from connlab.drive.cores import Cores
 from connlab.drive.host import Ended, Host, ProgramError, Reading
 from connlab.drive.programs import Programs
@@ -61,6 +61,11 @@ class Served:
     ready: dict
     looks: list[Reading] = field(default_factory=list)
     ended: Ended | None = None
+
+    @property
+    def pid(self) -> int:
+        """The server's own process."""
+        return self.ready.get("pid", self.handle)
 
     @property
     def failure(self) -> str | None:
@@ -151,7 +156,7 @@ def _start_servers(
     """Start all servers, noting each as soon as it is there."""
     for place, factors in enumerate(setting.servers):
         name = f"server {factors['model']}"
-        argv = [*setting.programs.server, *flags.server_flags(factors)]
+        argv = servers.argv(setting.programs, factors)
         try:
             started.append(host.start(argv, cores=setting.cores.server))
             ready = trials.patiently(host, started[-1], trials.READY_S)
@@ -169,8 +174,17 @@ def _start_servers(
 
 def _client_words(setting: Setting, served: list[Served]) -> list[str]:
     targets = [f"{each.ready['host']}:{each.ready['port']}" for each in served]
-    watched = [word for each in served for word in ("--watch", str(each.handle))]
+    watched = [word for each in served for word in ("--watch", _watched(each))]
     return [*targets, *client_flags(setting), *watched]
+
+
+def _watched(served: Served) -> str:
+    """Return the processes whose families are the server.
+
+    One that `connlab.drive.servers` starts stands below the program that was started;
+    it is named as well, so that its later children are looked for.
+    """
+    return ",".join(map(str, dict.fromkeys([served.handle, served.pid])))
 
 
 def client_flags(setting: Setting) -> list[str]:

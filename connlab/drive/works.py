@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, flags, machine, plan, stopping, turns
+from connlab.drive import cores, flags, machine, plan, servers, stopping, turns
 from connlab.drive.programs import Programs, built, registry, unknown
 from connlab.drive.reports import Estimate
 
@@ -48,10 +48,15 @@ class Work:
         return plan.key(
             factors,
             repeat=repeat,
-            binaries=self.binaries,
+            binaries=self.binaries_of(model),
             environment=self.environment,
             unavailable=None if model.available else model.reason or "",
         )
+
+    def binaries_of(self, model: schema.Model) -> dict[str, str]:
+        """Return the hashes of the programs that a trial of this server runs."""
+        own = (model.model_extra or {}).get("digest")
+        return {**self.binaries, "external": own} if own else dict(self.binaries)
 
     def level(self, cell: int) -> dict[str, Any]:
         """Return a cell's levels of the factors that vary."""
@@ -95,6 +100,7 @@ def prepare(
     if warmup < 0:
         raise ValueError(f"warmup: {warmup}; allowed: 0 seconds or more")
     together = (beside,) if isinstance(beside, str) else tuple(beside)
+    together = tuple(plan.with_models(dict.fromkeys(together)))
     _check_beside(together)
     fixed = dict(fixed or {})
     if together:
@@ -188,12 +194,23 @@ def _checked_models(
     known = registry(programs)
     models = {model.name: model for model in known.models}
     workloads = [workload.name for workload in known.workloads]
+    models |= servers.models({cell["model"] for cell in cells} - set(models))
     for cell in cells:
         if cell["model"] not in models:
             raise ValueError(unknown("model", cell["model"], models))
+        _check_workload_of(models[cell["model"]], cell["workload"])
         if workloads and cell["workload"] not in workloads:
             raise ValueError(unknown("workload", cell["workload"], workloads))
     return models
+
+
+def _check_workload_of(model: schema.Model, workload: str) -> None:
+    """Raise ValueError where an entry of ``servers.toml`` has no such workload."""
+    allowed = (model.model_extra or {}).get("workloads")
+    if allowed and workload not in allowed:
+        raise ValueError(
+            f"server {model.name}: workload {workload!r}; allowed: {', '.join(allowed)}"
+        )
 
 
 def known(work: Work, rows: Sequence[Mapping]) -> dict[str, dict]:

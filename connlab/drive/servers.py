@@ -1,0 +1,377 @@
+"""Servers that connlab did not write, run and measured like its models.
+
+    a model's name | an entry of servers.toml | a command line with {port}
+        -> what figures need to know of it (a `connlab.schema.Model`)
+        -> the words that start it
+
+A server of our own is ``build/server MODEL …``. Any other is started by
+``build/external``, which finds a free port, waits until something listens there, says
+so in the same ready line, and ends it with all its descendants. So what drives models
+drives these as well; only what our servers count themselves is missing.
+
+``servers.toml`` names what ``runtimes/`` holds. The words of an entry's command may
+have ``{port}``, ``{workers}`` (threads or processes that serve), ``{root}`` (the folder
+of files that http serves), ``{folder}`` (``runtimes/NAME``) and ``{build}``
+(``build/runtimes/NAME``, where `make runtimes` leaves what it compiles).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from connlab import schema
+from connlab.drive import flags, programs, recorded
+
+FILE = "servers.toml"
+PORT = "{port}"
+#: family of a command line of which nothing else is known
+FAMILY = "external"
+_PLACES = re.compile(r"\{(\w+)\}")
+_KNOWN_PLACES = ("port", "workers", "root", "folder", "build")
+_VERSION_TIMEOUT_S = 20
+
+
+class ServersError(ValueError):
+    """`servers.toml` says something that cannot be; a line for each such place."""
+
+
+class Need(BaseModel):
+    """Something that must be on the machine, and how to get it there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    any_of: tuple[str, ...] = Field(min_length=1)
+    """Programs (or files, where there is a slash) of which one is enough."""
+    install: str
+
+    @property
+    def there(self) -> str | None:
+        """The first of them that is there, as a path."""
+        return next((path for one in self.any_of if (path := _which(one))), None)
+
+
+class Entry(BaseModel):
+    """One server of ``servers.toml``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    label: str
+    family: str
+    language: str
+    command: str
+    workloads: tuple[Literal["echo", "http"], ...] = ("echo",)
+    build: tuple[str, ...] = ()
+    """Commands that compile it, one after the other, run in ``runtimes/NAME``."""
+    product: str = ""
+    """The file that `build` leaves; the entry is available once it is there."""
+    version: str = ""
+    needs: tuple[Need, ...] = ()
+    holds: Literal["one", "workers", "threads", "processes", "descriptors"] = (
+        "descriptors"
+    )
+    """What bounds how many clients it serves at a time, as in ``server --list``."""
+    nearest: str = "epoll"
+    """The model that waits in the same way."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its source is."""
+        return schema.project_root() / "runtimes" / self.name
+
+    @property
+    def build_folder(self) -> Path:
+        """Where `make runtimes` leaves what it compiles."""
+        return schema.project_root() / "build" / "runtimes" / self.name
+
+    @property
+    def lacks(self) -> tuple[Need, ...]:
+        """What is not on this machine."""
+        return tuple(need for need in self.needs if need.there is None)
+
+    @property
+    def reason(self) -> str | None:
+        """Why it cannot run here; None: it can."""
+        if self.lacks:
+            return "; ".join(
+                f"{' or '.join(need.any_of)} is not here ({need.install})"
+                for need in self.lacks
+            )
+        if self.product and not Path(self.fill(self.product)).exists():
+            return "not built (make runtimes)"
+        return None
+
+    def fill(self, text: str, **values: object) -> str:
+        """Return a text with its places filled; one that is not given stays."""
+        known = {"folder": self.folder, "build": self.build_folder} | values
+        found = [need.there for need in self.needs]
+        known |= {f"need{i}": path for i, path in enumerate(found, 1) if path}
+        return _PLACES.sub(lambda m: str(known.get(m[1], m[0])), text)
+
+
+def entries() -> dict[str, Entry]:
+    """Return the entries of ``servers.toml`` by name; none where there is no file.
+
+    Raises
+    ------
+    ServersError
+        Naming the entry, the key and what is allowed.
+    """
+    path = schema.project_root() / FILE
+    try:
+        stamp = path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return {}
+    return _entries(path, stamp)
+
+
+def parse(text: str) -> dict[str, Entry]:
+    """Return the entries that a text in the form of ``servers.toml`` has.
+
+    Examples
+    --------
+    >>> parse('''
+    ... [mine]
+    ... label = "mine"
+    ... family = "readiness"
+    ... language = "C"
+    ... command = "./mine --port {port}"
+    ... ''')["mine"].workloads
+    ('echo',)
+    """
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ServersError(f"{FILE}: {error}") from None
+    found, wrong = {}, []
+    for name, table in tables.items():
+        try:
+            found[name] = Entry.model_validate({**table, "name": name})
+        except (ValidationError, TypeError) as error:
+            wrong += _told(name, error)
+        else:
+            wrong += _misplaced(found[name])
+    if wrong:
+        raise ServersError("\n".join(wrong))
+    return found
+
+
+def is_command(text: str) -> bool:
+    """Whether a server is given as a command line and not by name."""
+    return PORT in text
+
+
+def is_external(name: str) -> bool:
+    """Whether a server's name stands for one that connlab did not write."""
+    return is_command(name) or name in entries()
+
+
+def model(name: str) -> schema.Model | None:
+    """Return what is known of an external server; None for any other name.
+
+    `digest` identifies what was measured (command, version, compiled file), and is part
+    of the key of its trials.
+    """
+    if is_command(name):
+        words = shlex.split(name)
+        return _model(name, label=Path(words[0]).name, digest=_of_files(name, words))
+    entry = entries().get(name)
+    if entry is None:
+        return None
+    version = version_of(entry)
+    product = [entry.fill(entry.product)] if entry.product else []
+    return _model(
+        name,
+        label=entry.label,
+        family=entry.family,
+        language=entry.language,
+        available=entry.reason is None,
+        reason=entry.reason,
+        holds=entry.holds,
+        concurrent=entry.holds != "one",
+        workers="fixed" if "{workers}" in entry.command else None,
+        nearest=entry.nearest,
+        workloads=entry.workloads,
+        version=version,
+        digest=_of_files(
+            f"{entry.command} {version}", [*product, *_sources(entry.folder)]
+        ),
+    )
+
+
+def models(names: Iterable[str]) -> dict[str, schema.Model]:
+    """Return those of `names` that are external, by name.
+
+    While a run is evaluated again nothing is asked of this machine.
+    """
+    if recorded.folder():
+        return {}
+    return {name: one for name in names if (one := model(name)) is not None}
+
+
+def known_names(both: programs.Programs) -> list[str]:
+    """Return the names that a server may have, models first."""
+    return [*(one.name for one in programs.registry(both).models), *entries()]
+
+
+def check(name: str, both: programs.Programs) -> schema.Model:
+    """Return what is known of a server by name or command line.
+
+    Raises
+    ------
+    ValueError
+        For a name that nobody has, with the nearest that somebody has; for a command
+        line that cannot be read.
+    """
+    found = {one.name: one for one in programs.registry(both).models}
+    if name in found:
+        return found[name]
+    external = model(name)
+    if external is not None:
+        return external
+    if any(c.isspace() or c == "/" for c in name):
+        raise ValueError(
+            f"server {name!r}: a command line needs {PORT}, where the port goes"
+        )
+    raise ValueError(programs.unknown("server", name, known_names(both)))
+
+
+def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
+    """Return the words that start the server of a trial with these factors."""
+    name = factors["model"]
+    if not is_external(name):
+        return [*both.server, *flags.server_flags(factors)]
+    told = ["--name", name, "--workload", str(factors.get("workload") or "echo")]
+    return [external_program(both), *told, "--", *_command(name, factors)]
+
+
+def shown_command(factors: Mapping[str, Any]) -> str:
+    """Return what one would type for the same server, without paths of ours."""
+    name = factors["model"]
+    if not is_external(name):
+        return " ".join(["server", *flags.server_flags(factors)])
+    return name if is_command(name) else entries()[name].command
+
+
+def external_program(both: programs.Programs) -> str:
+    """Return the path of ``build/external``, beside the client."""
+    beside = Path(both.client[-1]).with_name("external")
+    return str(
+        beside
+        if beside.exists()
+        else Path(programs.built().client[-1]).parent / "external"
+    )
+
+
+def version_of(entry: Entry) -> str:
+    """Return the first line that an entry's version command prints; "" for none."""
+    if not entry.version or entry.lacks:
+        return ""
+    return _first_line(tuple(shlex.split(entry.fill(entry.version))))
+
+
+# ---- the file ------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=4)
+def _entries(path: Path, _mtime_ns: int) -> dict[str, Entry]:
+    return parse(path.read_text(encoding="utf-8"))
+
+
+def _told(name: str, error: ValidationError | TypeError) -> list[str]:
+    if isinstance(error, TypeError):
+        return [f"{FILE}: {name}: want a table, [{name}]"]
+    return [_one_told(name, one) for one in error.errors()]
+
+
+def _one_told(name: str, error: Mapping[str, Any]) -> str:
+    key = ".".join(str(step) for step in error["loc"])
+    if error["type"] == "extra_forbidden":
+        known = Need.model_fields if "needs" in error["loc"] else Entry.model_fields
+        return f"{FILE}: {name}: {programs.unknown('key', error['loc'][-1], known)}"
+    if error["type"] == "missing":
+        return f"{FILE}: {name}: {key} is missing"
+    return f"{FILE}: {name}: {key}: {error['input']!r}; {error['msg'].lower()}"
+
+
+def _misplaced(entry: Entry) -> list[str]:
+    """Return what is wrong with the places of an entry's command."""
+    places = _PLACES.findall(entry.command)
+    allowed = (*_KNOWN_PLACES, *(f"need{i + 1}" for i in range(len(entry.needs))))
+    wrong = [
+        f"{FILE}: {entry.name}: command: {programs.unknown('place', place, allowed)}"
+        for place in places
+        if place not in allowed
+    ]
+    if "port" not in places:
+        wrong.append(f"{FILE}: {entry.name}: command has no {PORT}")
+    return wrong
+
+
+# ---- what is there ----------------------------------------------------------------
+
+
+def _which(name: str) -> str | None:
+    if "/" not in name:
+        return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    return name if os.path.exists(name) else None
+
+
+def _model(name: str, **facts: Any) -> schema.Model:
+    plain = {"family": FAMILY, "label": name, "holds": "descriptors", "external": True}
+    return schema.Model(name=name, **(plain | facts))
+
+
+def _sources(folder: Path) -> list[str]:
+    return [str(path) for path in sorted(folder.glob("*")) if path.is_file()]
+
+
+def _of_files(text: str, paths: Iterable[str]) -> str:
+    """Return a hash of a text and of those of the paths that are files."""
+    found = hashlib.sha256(text.encode())
+    for path in map(Path, paths):
+        if path.is_file():
+            found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+@functools.lru_cache(maxsize=64)
+def _first_line(words: tuple[str, ...]) -> str:
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return next(iter((done.stdout + done.stderr).strip().splitlines()), "")
+
+
+def _command(name: str, factors: Mapping[str, Any]) -> list[str]:
+    values = {
+        "workers": factors.get("workers") or 1,
+        "root": factors.get("root") or ".",
+    }
+    if is_command(name):
+        return [
+            _PLACES.sub(lambda m: str(values.get(m[1], m[0])), word)
+            for word in shlex.split(name)
+        ]
+    entry = entries()[name]
+    return [entry.fill(word, **values) for word in shlex.split(entry.command)]

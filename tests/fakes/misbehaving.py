@@ -1,0 +1,152 @@
+"""An echo server for one kind of trouble: misbehaving.py KIND PORT.
+
+``good`` serves each client in a thread. The others do the same but for one thing, which
+the function of that name does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+
+def good(sock: socket.socket) -> None:
+    while data := sock.recv(65536):
+        sock.sendall(data)
+
+
+def wrong(sock: socket.socket) -> None:
+    """Swaps the case of the 2000th byte of a connection and of those after it."""
+    seen = 0
+    while data := sock.recv(65536):
+        keep = max(0, 2000 - seen)
+        seen += len(data)
+        sock.sendall(data[:keep] + bytes(b ^ 0x20 for b in data[keep:]))
+
+
+def short(sock: socket.socket) -> None:
+    """Takes it that one send() sends all."""
+    sock.setblocking(True)
+    while data := sock.recv(1 << 20):
+        sock.settimeout(0)
+        try:
+            sock.send(data)
+        except BlockingIOError:
+            return
+        finally:
+            sock.settimeout(None)
+
+
+def line(sock: socket.socket) -> None:
+    """Answers whole lines, and so not what has no end of a line."""
+    for text in sock.makefile("rb"):
+        sock.sendall(text)
+
+
+def hang(sock: socket.socket) -> None:
+    sock.recv(1)
+    time.sleep(1000)
+
+
+def crash(sock: socket.socket) -> None:
+    """Dies of the 200th connection in all, or of a reset."""
+    crash.count = getattr(crash, "count", 0) + 1
+    if crash.count > 200:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    good(sock)
+
+
+def chatty(sock: socket.socket) -> None:
+    while data := sock.recv(65536):
+        print("request", data[:60], flush=True)
+        sock.sendall(data)
+
+
+def leak(sock: socket.socket) -> None:
+    """Never closes a connection."""
+    leak.kept = [*getattr(leak, "kept", []), sock.dup()]
+    good(sock)
+
+
+def one(sock: socket.socket) -> None:
+    good(sock)
+
+
+def listen(port: int) -> socket.socket:
+    return socket.create_server(("127.0.0.1", port), backlog=1024)
+
+
+def serve(handle, listener: socket.socket) -> None:
+    while True:
+        sock, _ = listener.accept()
+        if handle is one:
+            with sock:
+                one(sock)
+            continue
+        threading.Thread(target=in_thread, args=(handle, sock), daemon=True).start()
+
+
+def in_thread(handle, sock: socket.socket) -> None:
+    try:
+        with sock:
+            handle(sock)
+    except OSError:
+        if handle is crash:
+            os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def daemon(port: int) -> None:
+    """Forks twice, in sessions of their own, and the first two end."""
+    for _ in range(2):
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+    serve(good, listen(port))
+
+
+def children(port: int) -> None:
+    """Has a child in a session of its own that hears no SIGTERM."""
+    if os.fork() == 0:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(1000)
+    serve(good, listen(port))
+
+
+def deaf(port: int) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    serve(good, listen(port))
+
+
+def wild(port: int) -> None:
+    """Forks and forks once the first client has come."""
+    listener = listen(port)
+    listener.accept()
+    time.sleep(0.3)
+    while True:
+        try:
+            os.fork()
+        except OSError:
+            time.sleep(0.01)
+
+
+def mute(port: int) -> None:
+    print("about to listen", port, flush=True)
+    time.sleep(1000)
+
+
+def ends(port: int) -> None:
+    print("no such database", file=sys.stderr)
+    sys.exit(3)
+
+
+if __name__ == "__main__":
+    kind, port = globals()[sys.argv[1]], int(sys.argv[2])
+    if kind in (daemon, children, deaf, wild, mute, ends):
+        kind(port)
+    else:
+        serve(kind, listen(port))

@@ -1,0 +1,192 @@
+"""connlab.drive.servers: entries, command lines, and how they are driven."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from conftest import ROOT
+
+from connlab import __main__ as command
+from connlab import drive, schema
+from connlab.drive import plan, programs, servers
+from tests.test_external import MISBEHAVING
+
+ENTRY = """
+[mine]
+label = "mine"
+family = "readiness"
+language = "C"
+command = "{build}/mine --port {port}"
+"""
+
+
+# ---- what may stand in servers.toml ---------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (ENTRY + 'labl = "x"', "mine: unknown key 'labl'; did you mean 'label'?"),
+        (ENTRY.replace('label = "mine"', ""), "mine: label is missing"),
+        (ENTRY.replace("{port}", "8080"), "mine: command has no {port}"),
+        (ENTRY.replace("{build}", "{biuld}"), "unknown place 'biuld'; did you mean"),
+        (ENTRY + 'workloads = ["ftp"]', "mine: workloads.0: 'ftp'"),
+        (ENTRY + 'needs = [{any_of = ["x"], instal = "y"}]', "did you mean 'install'"),
+        ("mine = 3", "mine: want a table"),
+        ("[mine", "servers.toml: "),
+    ],
+)
+def test_what_cannot_be_is_named_with_what_is_meant(text, said):
+    with pytest.raises(servers.ServersError) as error:
+        servers.parse(text)
+    assert said in str(error.value)
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    text = ENTRY.replace("label", "labl") + ENTRY.replace("[mine]", "[other]").replace(
+        "{port}", "1"
+    )
+    with pytest.raises(servers.ServersError) as error:
+        servers.parse(text)
+    said = str(error.value).splitlines()
+    assert any("mine" in line for line in said)
+    assert any("other" in line for line in said)
+
+
+def test_what_is_not_there_is_told_with_how_to_get_it():
+    needs = 'needs = [{any_of = ["no-such-tool"], install = "apt install tool"}]'
+    entry = servers.parse(ENTRY + needs)["mine"]
+    assert entry.reason == "no-such-tool is not here (apt install tool)"
+    assert [need.install for need in entry.lacks] == ["apt install tool"]
+
+
+def test_what_has_to_be_built_says_so_until_it_is(tmp_path):
+    product = tmp_path / "mine"
+    entry = servers.parse(ENTRY + f'product = "{product}"')["mine"]
+    assert entry.reason == "not built (make runtimes)"
+    product.touch()
+    assert entry.reason is None
+
+
+def test_the_entries_of_the_project_are_right_and_no_model_has_their_names(build_dir):
+    models = {model.name: model for model in programs.models()}
+    for name, entry in servers.entries().items():
+        assert name not in models
+        assert entry.nearest in models
+        assert entry.family in {model.family for model in models.values()}
+        assert entry.folder.is_dir()
+
+
+# ---- what is made of a name -------------------------------------------------------
+
+
+def test_a_command_line_is_taken_as_it_is(build_dir):
+    both = programs.built()
+    told = {"model": "./mine 'a b' --port {port} -j {workers}", "workers": 3}
+    words = servers.argv(both, told)
+    assert words[words.index("--") + 1 :] == [
+        *("./mine", "a b", "--port", "{port}", "-j", "3")
+    ]
+    assert servers.model(told["model"]).label == "mine"
+
+
+def test_a_model_is_started_as_ever(build_dir):
+    both = programs.built()
+    words = servers.argv(both, {"model": "epoll", "workload": "echo"})
+    assert words == [*both.server, "epoll", "--workload", "echo"]
+    assert servers.model("epoll") is None
+
+
+def test_another_file_is_another_server(tmp_path):
+    program = tmp_path / "mine"
+    line = f"{program} {{port}}"
+    digests = set()
+    for content in ("one", "two"):
+        program.write_text(content)
+        digests.add(servers.model(line).digest)
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("epol", "unknown server 'epol'; did you mean 'epoll'?"),
+        ("./mine 8080", "a command line needs {port}"),
+    ],
+)
+def test_a_server_that_nobody_knows(build_dir, name, said, capsys):
+    with pytest.raises(ValueError, match="server") as error:
+        servers.check(name, programs.built())
+    assert said in str(error.value)
+    assert command.main(["compare", "epoll", name]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_server_is_another_word_for_model_in_a_grid():
+    cells = plan.cells({"server": ["epoll", "go"]}, {}, duration=1, warmup=0)
+    assert [cell["model"] for cell in cells] == ["epoll", "go"]
+
+
+# ---- driven as a model is ---------------------------------------------------------
+
+
+def line(kind: str) -> str:
+    return f"{sys.executable} -S -E {MISBEHAVING} {kind} {{port}}"
+
+
+def swept(tmp_path, kinds, **options) -> list[dict]:
+    drive.sweep(
+        "s",
+        run="r",
+        root=tmp_path,
+        factors={"server": [line(kind) for kind in kinds]},
+        fixed={"connections": 4},
+        trials=1,
+        duration=0.3,
+        warmup=0.1,
+        progress=False,
+        **options,
+    )
+    text = (tmp_path / "r" / "s" / "trials.jsonl").read_text()
+    trials = [schema.Trial.model_validate_json(row) for row in text.splitlines()]
+    kind_of = {line(kind): kind for kind in kinds}
+    return {kind_of[trial.factors["model"]]: trial for trial in trials}
+
+
+@pytest.mark.parametrize("beside", [(), "server"])
+def test_a_sweep_measures_it_and_names_what_goes_wrong(build_dir, tmp_path, beside):
+    found = swept(tmp_path, ["good", "daemon", "ends"], beside=beside)
+    for kind in ("good", "daemon"):
+        trial = found[kind]
+        assert trial.failure is None
+        assert trial.client.window["requests"] > 0
+        samples = trial.server.samples
+        assert samples.cpu_user_s + samples.cpu_system_s > 0
+        assert samples.pss_bytes > 1 << 20
+        assert samples.context_switches_voluntary > 0
+        assert trial.server.stats is None
+        assert trial.binaries["external"]
+    assert found["ends"].failure.kind == "server-start"
+    assert "no such database" in found["ends"].failure.reason
+
+
+def test_what_is_measured_already_is_not_measured_again(build_dir, tmp_path):
+    swept(tmp_path, ["good"])
+    swept(tmp_path, ["good"])
+    text = (tmp_path / "r" / "s" / "trials.jsonl").read_text()
+    assert len(text.splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.serial
+def test_the_same_program_under_two_names_compares_alike(build_dir):
+    from connlab import compare
+
+    lesson = ROOT / "build" / "lessons" / "epoll"
+    copy = [f"{lesson} {{port}}", f"env {lesson} {{port}}"]
+    made = compare.compare(
+        compare.make_plan(copy, connections=10, until=0.02, budget_s=40),
+        show=lambda made: None,
+    )
+    assert made.ratios("cpu")[copy[1]].contains(1)

@@ -1,0 +1,172 @@
+"""build/external: a server that is not ours is started, told of, and ended whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.harness import echoes, eventually
+
+MISBEHAVING = Path(__file__).parent / "fakes" / "misbehaving.py"
+#: in the environment of a test's programs, so that whoever is left can be found
+WHOSE = "CONNLAB_TEST_EXTERNAL"
+
+
+@pytest.fixture
+def external(build_dir, monkeypatch):
+    """A way to start the program; what it started is looked for at the end."""
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    monkeypatch.setenv(WHOSE, mark)
+    started = []
+
+    def start(kind: str, *flags: str, errors=subprocess.PIPE) -> subprocess.Popen:
+        command = [sys.executable, "-S", "-E", str(MISBEHAVING), kind, "{port}"]
+        started.append(
+            subprocess.Popen(
+                [build_dir / "external", *flags, "--", *command],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                process_group=0,
+            )
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    assert eventually(lambda: not alive(mark), seconds=5), alive(mark)
+
+
+def alive(mark: str) -> list[str]:
+    """Return the command lines of processes with that mark in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"{WHOSE}={mark}".encode() in (folder / "environ").read_bytes():
+                words = (folder / "cmdline").read_bytes()
+                if words and int(folder.name) != os.getpid():
+                    found.append(words.replace(b"\0", b" ").decode())
+    return found
+
+
+def ready(process: subprocess.Popen) -> dict:
+    line = process.stdout.readline()
+    assert line, process.stderr.read()
+    return json.loads(line)
+
+
+def ended(process: subprocess.Popen) -> dict:
+    """Ask it to end; return its last line."""
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 0
+    return json.loads(out.splitlines()[-1])
+
+
+@pytest.mark.parametrize("kind", ["good", "daemon", "children"])
+def test_it_says_where_the_server_listens_and_ends_all_of_it(external, kind):
+    process = external(kind, "--name", "mine")
+    told = ready(process)
+    assert (told["event"], told["model"]) == ("ready", "mine")
+    assert 0 < told["start_s"] < 10
+    with socket.create_connection((told["host"], told["port"]), 5) as sock:
+        assert echoes(sock)
+    used = ended(process)
+    assert used["event"] == "usage"
+    assert used["cpu_user_s"] > 0
+    assert used["context_switches_voluntary"] > 0
+
+
+def test_whoever_hears_no_sigterm_is_killed_and_that_is_told(external):
+    process = external("deaf", "--grace", "1")
+    ready(process)
+    assert ended(process)["killed"] is True
+
+
+@pytest.mark.parametrize("kind", ["good", "daemon", "children", "deaf"])
+def test_killed_without_a_word_it_leaves_nobody(external, kind):
+    process = external(kind)
+    ready(process)
+    process.kill()
+    process.wait()
+
+
+def test_what_never_listens_is_given_up_with_what_it_said(external):
+    process = external("mute", "--patience", "1")
+    out, errors = process.communicate(timeout=20)
+    assert (out, process.returncode) == ("", 1)
+    assert "nothing listens on 127.0.0.1:" in errors
+    assert "about to listen" in errors
+
+
+def test_an_end_of_its_own_is_passed_on_with_what_it_said(external):
+    process = external("ends")
+    out, errors = process.communicate(timeout=20)
+    assert (out, process.returncode) == ("", 3)
+    assert "no such database" in errors
+
+
+def test_a_signal_that_ends_the_server_is_passed_on(external):
+    process = external("good")
+    os.kill(ready(process)["pid"], signal.SIGSEGV)
+    process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGSEGV
+
+
+@pytest.mark.serial
+def test_a_server_that_forks_and_forks_is_ended(external):
+    process = external("wild", "--processes", "100")
+    ready(process)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert "more than 100 processes" in errors
+
+
+def test_a_program_that_is_not_there_is_named(build_dir):
+    words = [build_dir / "external", "--", "./nothing", "{port}"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 127
+    assert "./nothing: No such file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no command"),
+        (["--"], "no command"),
+        (["--patience", "soon", "--", "x"], "--patience soon: want"),
+        (["--greace", "9", "--", "x"], "did you mean --grace?"),
+    ],
+)
+def test_bad_usage_names_what_was_wrong(build_dir, words, said):
+    done = subprocess.run(
+        [build_dir / "external", *words], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_what_a_server_prints_without_end_does_not_fill_the_memory(external):
+    errors = os.memfd_create("stderr")
+    process = external("chatty", errors=errors)
+    told = ready(process)
+    os.posix_fallocate(errors, 0, 80 << 20)
+    os.lseek(errors, 80 << 20, os.SEEK_SET)
+    with socket.create_connection((told["host"], told["port"]), 5) as sock:
+        assert echoes(sock)
+        assert eventually(lambda: os.fstat(errors).st_blocks * 512 < 10 << 20)
+        assert echoes(sock, b"the last words")
+    assert b"the last words" in os.pread(errors, 4096, os.fstat(errors).st_size - 200)
+    os.close(errors)
