@@ -111,6 +111,7 @@ def bench(flags: tuple[str, ...]) -> None:
 @click.option(
     "--requests-per-connection", type=int, help="Then connect anew; 0: never."
 )
+@click.option("--engine", help="How the client waits: epoll, uring, auto.")
 @click.option("--workers", type=int, help="Of each server that takes them.")
 @click.option("--processes", type=int, help="Of each server.")
 @click.option(
@@ -125,7 +126,7 @@ def compare(
     """Let servers take turns under one client, until their ratios are known.
 
     The first is the baseline, and takes part twice as a control. NAME:workers=4 gives
-    one server a setting of its own.
+    one server a setting of its own; lessons/NAME is the lesson of that name.
     """
     from connlab import compare as comparing
 

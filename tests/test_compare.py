@@ -10,16 +10,22 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from conftest import ROOT
 from rich.console import Console
+from scipy import stats as st
 
 from connlab import __main__ as command
-from connlab.compare import measure, screen
+from connlab import drive
+from connlab.compare import command as compare_command
+from connlab.compare import comparison, measure, screen
 from connlab.compare.plan import Plan, make_plan
+from connlab.drive import servers
 from connlab.drive import turns as sets
 from connlab.drive.host import Ended
 from connlab.study.interval import Interval
@@ -78,6 +84,38 @@ def test_time_grows_with_the_servers():
     assert three.set_s > two.set_s
 
 
+def test_with_many_servers_a_set_is_short_enough_for_four_in_a_minute():
+    names = [model.name for model in drive.models() if model.concurrent]
+    plan = make_plan(names)
+    assert 4 * plan.set_s < 60
+    each = plan.client["duration"] / len(plan.servers)
+    assert each == pytest.approx(10 * sets.SLICE_S)
+
+
+def test_a_lesson_is_started_by_its_own_command_without_flags():
+    plan = make_plan(["epoll", "lessons/poll", "pool"], workers=3)
+    epoll, lesson, pool, _again = (
+        servers.argv(plan.programs, server.factors) for server in plan.servers
+    )
+    assert [Path(word).name for word in lesson] == ["poll"]
+    assert Path(lesson[0]).parent.name == "lessons"
+    assert pool[-2:] == ["--workers", "3"]
+    assert epoll[1] == "epoll"
+
+
+@pytest.mark.parametrize(
+    ("name", "workload", "said"),
+    [
+        ("lessons/epoll", "http", "lessons/epoll: workload http; echo"),
+        ("lessons/epoll:workers=3", "echo", "a lesson takes no settings"),
+        ("lessons/epol", "echo", "lessons/epol"),
+    ],
+)
+def test_a_lesson_serves_echo_as_it_is(name, workload, said):
+    with pytest.raises(ValueError, match=said):
+        make_plan(["epoll", name], workload=workload)
+
+
 # ---- what is made of the slices --------------------------------------------------
 
 
@@ -87,6 +125,7 @@ def outcome(
     *,
     places: int,
     died: str = "",
+    takes_s: float = 0.0,
     noise: float = 0.0,
     seed: int = 0,
 ) -> sets.Outcome:
@@ -121,7 +160,7 @@ def outcome(
         ended = Ended(-9, server.name == died, (), "", {})
         served.append(sets.Served(server.factors, 0, {}, ended=ended))
         reports.append({"response": {"p50_ns": 300_000, "p99_ns": 900_000}})
-    return sets.Outcome(None, served, reports, rows, {}, 0.1)
+    return sets.Outcome(None, served, reports, rows, {}, takes_s)
 
 
 def compared(monkeypatch, rates, *, words=("epoll", "uring"), **made):
@@ -131,12 +170,11 @@ def compared(monkeypatch, rates, *, words=("epoll", "uring"), **made):
 
     def run(setting, *, host):
         time.sleep(made.get("takes_s", 0))
-        told = {k: v for k, v in made.items() if k != "takes_s"}
         places = len(setting.servers)
-        return outcome(plan, rates, places=places, seed=next(seeds), **told)
+        return outcome(plan, rates, places=places, seed=next(seeds), **made)
 
     monkeypatch.setattr(sets, "run", run)
-    return measure.compare(plan, show=lambda made: None)
+    return comparison.compare(plan, measure.sets(plan), show=lambda made: None)
 
 
 RATES = {"epoll": 1e5, "uring": 1.2e5, "epoll again": 1e5}
@@ -145,7 +183,7 @@ RATES = {"epoll": 1e5, "uring": 1.2e5, "epoll again": 1e5}
 def test_it_stops_when_every_ratio_is_narrow(monkeypatch):
     made = compared(monkeypatch, RATES, noise=0.01)
     assert made.stopped == "width"
-    assert made.n >= measure.SETS_MIN
+    assert made.n >= comparison.SETS_MIN
     assert made.widest() <= 0.01
     assert made.ratios("rate")["uring"].contains(1.2)
     assert made.ratios("cpu")["epoll again"].contains(1.0)
@@ -181,7 +219,7 @@ def test_a_baseline_that_dies_ends_it(monkeypatch):
 # ---- what is said ------------------------------------------------------------------
 
 
-def said(made: measure.Comparison) -> str:
+def said(made: comparison.Comparison) -> str:
     """Return what is printed at the end."""
     text = io.StringIO()
     screen.print_all(made, Console(file=text, width=120))
@@ -211,7 +249,24 @@ def test_the_table_says_more_and_less(monkeypatch):
 )
 def test_words_of_a_ratio(lo, hi, metric, word):
     ratio = Interval(math.sqrt(lo * hi), lo, hi, 8, 0.95, "made")
-    assert screen.word(ratio, metric) == word
+    assert comparison.word(ratio, metric) == word
+
+
+def test_a_server_is_held_against_the_one_that_it_names(monkeypatch):
+    plan = make_plan(["epoll", "poll", "lessons/poll"])
+    first, poll, lesson, again = plan.servers
+    poll = replace(poll, against=lesson.name)
+    plan = replace(plan, servers=(first, poll, lesson, again))
+    rates = {"epoll": 1e5, "poll": 9e4, "lessons/poll": 1.2e5, "epoll again": 1e5}
+    made = comparison.Comparison(plan)
+    for n in range(5):
+        gave = outcome(plan, rates, places=4, seed=n, noise=0.001)
+        made.add(measure.Set(n, tuple(s.name for s in plan.servers), gave))
+    ratios = made.ratios("rate")
+    assert ratios["poll"].value == pytest.approx(0.75, rel=0.01)
+    assert ratios["lessons/poll"].value == pytest.approx(1.2, rel=0.01)
+    made.stopped = "budget"
+    assert "poll / lessons/poll" in said(made)
 
 
 def test_a_control_that_does_not_hold_is_said(monkeypatch):
@@ -223,15 +278,40 @@ def test_a_control_that_does_not_hold_is_said(monkeypatch):
 
 def test_json_has_levels_ratios_and_words(monkeypatch):
     made = compared(monkeypatch, RATES, noise=0.01)
-    told = json.loads(json.dumps(screen.document(made)))
+    told = json.loads(json.dumps(comparison.document(made)))
     assert told["ratios"]["rate"]["uring"]["word"] == "faster"
     assert told["ratios"]["rate"]["uring"]["n"] == made.n
     assert told["levels"]["epoll"]["p99"]["value"] == pytest.approx(9e-4)
+    assert told["stopped"] == made.stopped
+    assert told["widest"] == made.widest()
+    assert told["machine"]["binaries"]
     frame = pd.concat(made.sets)
     rates = frame.loc[frame["server"] == "epoll", "rate"]
     assert told["levels"]["epoll"]["rate"]["value"] == pytest.approx(
         np.exp(np.log(rates).mean())
     )
+
+
+def test_json_has_what_every_ratio_can_be_made_of_again(monkeypatch):
+    rates = RATES | {"poll": 9e4}
+    made = compared(monkeypatch, rates, words=("epoll", "uring", "poll"), noise=0.01)
+    told = json.loads(json.dumps(comparison.document(made), allow_nan=False))
+    rows = [row for row in told["each_set"] if row["server"] == "poll"]
+    logs = [row["log_ratio_rate"] for row in rows]
+    kept = told["ratios"]["rate"]["poll"]
+    assert len(logs) == kept["n"] == made.n
+    assert math.exp(np.mean(logs)) == pytest.approx(kept["value"])
+    assert kept["simultaneous"] == 2
+    each = 1 - (1 - kept["level"]) / kept["simultaneous"]
+    reach = st.t.ppf((1 + each) / 2, len(logs) - 1) * st.sem(logs)
+    assert math.exp(np.mean(logs) + reach) == pytest.approx(kept["hi"])
+
+
+def test_json_says_none_for_a_ratio_that_nobody_knows(monkeypatch):
+    made = compared(monkeypatch, RATES, died="uring")
+    told = json.loads(json.dumps(comparison.document(made), allow_nan=False))
+    assert told["widest"] is None
+    assert told["failed"] == {"uring": "killed by SIGKILL"}
 
 
 # ---- with the real programs --------------------------------------------------------
@@ -264,6 +344,19 @@ def test_a_real_comparison_of_each_load(load):
     assert told["levels"]["poll"]["rate"]["value"] > 0
 
 
+def test_the_first_server_is_up_before_pandas_and_scipy_are_loaded():
+    code = (
+        "import sys\n"
+        "from connlab.compare import make_plan, measure\n"
+        "plan = make_plan(['epoll', 'poll'])\n"
+        "print({'pandas', 'scipy', 'numpy', 'matplotlib'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "set()", done.stderr
+
+
 @pytest.mark.serial
 def test_ctrl_c_ends_it_at_once_and_leaves_no_process():
     process = subprocess.Popen(
@@ -275,11 +368,12 @@ def test_ctrl_c_ends_it_at_once_and_leaves_no_process():
         # a shell in the background lets its children ignore it
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    time.sleep(4)
+    process.stdout.readline()  # it begins
+    time.sleep(1)
     process.send_signal(signal.SIGINT)
     began = time.monotonic()
     process.communicate(timeout=20)
     assert time.monotonic() - began < 5
-    assert process.returncode == screen.INTERRUPTED
+    assert process.returncode == compare_command.INTERRUPTED
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)

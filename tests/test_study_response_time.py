@@ -12,7 +12,6 @@ import notebook_rules as rules
 import pytest
 import study_made as made
 
-from connlab import schema
 from connlab.study import look
 from connlab.study import response_time as rt
 
@@ -240,32 +239,3 @@ def _papermill(tmp_path, folder, *more):
         text=True,
         timeout=120,
     )
-
-
-# ---- what is measured ------------------------------------------------------------
-
-
-def models(**holds: str) -> list[schema.Model]:
-    return [
-        schema.Model(name=name, family="readiness", label=name, holds=held)
-        for name, held in holds.items()
-    ]
-
-
-def test_a_model_with_fixed_workers_gets_one_for_each_client():
-    here = models(epoll="descriptors", pool="workers")
-    assert rt.grids(here, [], [1, 50]) == [
-        {"model": ["epoll"], "connections": [1, 50]},
-        {"model": ["pool"], "connections": [1], "workers": [1]},
-        {"model": ["pool"], "connections": [50], "workers": [50]},
-    ]
-
-
-def test_no_names_are_all_that_can_run_here():
-    here = models(epoll="descriptors", poll="descriptors")
-    gone = here[1].model_copy(update={"available": False})
-    assert rt.grids([here[0], gone], [], [1])[0]["model"] == ["epoll"]
-
-
-def test_a_name_that_nobody_knows_is_left_to_the_sweep_to_refuse():
-    assert rt.grids(models(epoll="descriptors"), ["epol"], [1])[0]["model"] == ["epol"]

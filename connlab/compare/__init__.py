@@ -5,10 +5,11 @@
 Fresh sets follow each other until every ratio is known to the width that was asked
 for, or the budget is spent. The first server is the baseline and takes part twice: the
 ratio of the two says what the method itself is worth today.
+
+`plan` and `measure` start at once; `comparison` and `screen` import pandas and scipy.
 """
 
-from connlab.compare.measure import Comparison, compare
+from connlab.compare.command import run
 from connlab.compare.plan import Plan, make_plan
-from connlab.compare.screen import run
 
-__all__ = ["Comparison", "Plan", "compare", "make_plan", "run"]
+__all__ = ["Plan", "make_plan", "run"]

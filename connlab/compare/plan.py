@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, machine, programs, servers, turns
-from connlab.study.turns import TRIALS_MIN
+from connlab.drive import cores, machine, programs, servers, turns, workers
 
 #: the baseline under a second name, as a control
 AGAIN = "again"
 WORKLOADS = ("echo", "work", "http")
-#: slices of each server that are counted in a set, and those before that are not
-COUNTED_SLICES, WARM_SLICES = 25, 15
+#: slices of each server before those that are counted in a set
+WARM_SLICES = 15
+#: slices of each server that are counted: with many servers fewer, so that the sets
+#: of a budget are enough for an interval
+COUNTED_SLICES, COUNTED_MIN, COUNTED_OF_ALL = 25, 10, 150
+#: the fewest sets that give an interval (`connlab.study.turns.TRIALS_MIN`)
+SETS_LEAST = 4
 #: the page that http servers are asked for
 PAGE = "page"
 _SERVER_FACTORS = (
@@ -30,10 +34,14 @@ _SERVER_FACTORS = (
 
 @dataclass(frozen=True)
 class Server:
-    """One of the servers: its name in the table, its settings for `drive`."""
+    """One of the servers: its name in the table, its settings for `drive`.
+
+    ``against`` names the server that it is held against, if not the baseline.
+    """
 
     name: str
     factors: Mapping[str, Any]
+    against: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,10 @@ class Plan:
         """The baseline's second name."""
         return f"{self.baseline} {AGAIN}"
 
+    def against(self, server: Server) -> str:
+        """Return the name of the server that one of them is held against."""
+        return server.against or self.baseline
+
     @property
     def open_loop(self) -> bool:
         """Whether requests arrive at a rate, whatever the servers do."""
@@ -67,8 +79,7 @@ class Plan:
     @property
     def set_s(self) -> float:
         """What a set is expected to take, in seconds."""
-        each = (COUNTED_SLICES + WARM_SLICES) * turns.SLICE_S
-        return turns.OVERHEAD_S + each * len(self.servers)
+        return turns.OVERHEAD_S + self.client["duration"] + self.client["warmup"]
 
 
 def make_plan(
@@ -80,6 +91,7 @@ def make_plan(
     rate: float | None = None,
     delay: str | None = None,
     requests_per_connection: int | None = None,
+    engine: str | None = None,
     until: float = 0.01,
     budget_s: float = 60.0,
     seed: int = 1,
@@ -91,14 +103,16 @@ def make_plan(
     Parameters
     ----------
     names : sequence of str
-        Models of ``server --list``, entries of ``servers.toml``, or command lines with
-        ``{port}``; the baseline first. ``NAME:workers=4`` gives one server a setting of
-        its own.
+        Models of ``server --list``, lessons (``lessons/epoll``), entries of
+        ``servers.toml``, or command lines with ``{port}``; the baseline first.
+        ``NAME:workers=4`` gives one server a setting of its own.
     workload, connections, size, rate, delay, requests_per_connection
         The load, the same for all: connections to each server, bytes of a message (or
         of the page, for http), requests/s in an open loop (in all, to the server whose
         slice it is), the delay of a work request, requests before a user hangs up and
         connects anew.
+    engine : str, optional
+        How the client waits (``client --help``).
     until : float
         The half-width of a ratio that is narrow enough: 0.01 for ±1 %.
     budget_s : float
@@ -127,12 +141,13 @@ def make_plan(
     first = asked[0]
     asked.append(Server(f"{first.name} {AGAIN}", first.factors))
     told = {"workload": workload, "connections": connections, "rate": rate}
-    told |= {"requests_per_connection": requests_per_connection}
+    told |= {"requests_per_connection": requests_per_connection, "engine": engine}
     told |= {"size": size or 64} if workload == "echo" else {}
     told |= {"delay": delay} if workload == "work" else {}
     told |= {"path": f"/{PAGE}"} if workload == "http" else {}
     slices = turns.SLICE_S * len(asked)
-    told |= {"duration": COUNTED_SLICES * slices, "warmup": WARM_SLICES * slices}
+    told |= {"duration": _counted(len(asked)) * slices}
+    told |= {"warmup": WARM_SLICES * slices}
     plan = Plan(
         servers=tuple(asked),
         client=told,
@@ -145,6 +160,11 @@ def make_plan(
     )
     _check_room(plan, connections)
     return plan
+
+
+def _counted(servers: int) -> int:
+    """Return how many slices of each server are counted in a set."""
+    return min(COUNTED_SLICES, max(COUNTED_MIN, COUNTED_OF_ALL // servers))
 
 
 def _check(
@@ -184,10 +204,10 @@ def _check_room(plan: Plan, connections: int) -> None:
             f"connections: {connections}; allowed here: 1 to {most} to each of "
             f"{count} servers (one client process may have {hard} descriptors)"
         )
-    if plan.budget_s < TRIALS_MIN * plan.set_s:
+    if plan.budget_s < SETS_LEAST * plan.set_s:
         raise ValueError(
             f"budget: {plan.budget_s:g} s; {count} servers need "
-            f"{TRIALS_MIN * plan.set_s:.0f} s at least for {TRIALS_MIN} sets"
+            f"{SETS_LEAST * plan.set_s:.0f} s at least for {SETS_LEAST} sets"
         )
 
 
@@ -210,6 +230,8 @@ def _server(
         raise ValueError(f"server {name}: workload {workload}; {', '.join(allowed)}")
     if connections > 1 and not model.concurrent:
         raise ValueError(f"server {name} serves one client at a time: --connections 1")
+    if own and servers.is_lesson(name):
+        raise ValueError(f"server {text}: a lesson takes no settings")
     told: dict[str, Any] = {"model": name, "workload": workload}
     told |= _of_model(model, connections, settings)
     told |= dict(_setting(word, text) for word in own.split(",") if word)
@@ -219,16 +241,12 @@ def _server(
 def _of_model(
     model: schema.Model, connections: int, settings: Mapping[str, int | None]
 ) -> dict[str, Any]:
-    """Return the settings for all that this model takes.
-
-    A fixed worker that holds a client to its end leaves others unserved, so there is
-    one for each connection unless the number is asked for.
-    """
+    """Return the settings for all that this model takes, and workers enough."""
     told = {name: value for name, value in settings.items() if value is not None}
     if model.workers != "fixed":
         told.pop("workers", None)
-    elif model.holds == "workers":
-        told.setdefault("workers", connections)
+    elif count := workers.needed(model, connections):
+        told.setdefault("workers", count)
     return told
 
 

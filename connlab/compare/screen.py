@@ -1,30 +1,21 @@
-"""What a comparison looks like: live while it runs, a table and JSON at the end."""
+"""What a comparison looks like: live while it runs, a table at the end."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from connlab.compare.measure import METRICS, Comparison, compare
-from connlab.compare.plan import Plan
-from connlab.study import turns
+from connlab.compare.comparison import METRICS, Comparison, word
 from connlab.study.formatting import counted, display_unit, number_text, plain
 from connlab.study.interval import Interval
 
 TITLES = {"rate": "rate", "cpu": "CPU per request", "p50": "p50", "p99": "p99"}
-#: a verdict on a ratio, said of a rate and of a cost
-_WORDS = {
-    "rate": {"more": "faster", "less": "slower"},
-    "cpu": {"more": "dearer", "less": "cheaper"},
-}
 _ENDS = {
     "width": "every ratio is known to ±{until:.3g} %",
     "budget": "the budget is spent; the widest ratio is known to ±{widest:.2g} %",
@@ -36,28 +27,14 @@ _SATURATED = 0.9
 _OTHERS = 0.1
 #: columns of a table that goes into a file
 FILE_WIDTH = 110
-#: exit status after Ctrl-C
-INTERRUPTED = 130
 
 
-def run(plan: Plan, *, as_json: bool = False) -> None:
-    """Compare, showing how it goes; print a table, or JSON and the rest on stderr."""
-    progress = Console(stderr=as_json)
-    if not progress.is_terminal:
-        progress.width = FILE_WIDTH
-    progress.print(
-        f"{len(plan.servers)} servers, about {plan.set_s:.0f} s a set, "
-        f"until ±{plan.until:.1%} or {plan.budget_s:g} s".replace("%", " %"),
-        highlight=False,
-    )
-    with shown(progress) as show:
-        made = compare(plan, show=show)
-    if as_json:
-        print(json.dumps(document(made), indent=1))
-    elif made.sets:
-        print_all(made, progress)
-    if made.stopped == "interrupted":
-        raise SystemExit(INTERRUPTED)
+def console(*, stderr: bool = False) -> Console:
+    """Return where to print: as wide as the terminal, or as a file is read."""
+    made = Console(stderr=stderr)
+    if not made.is_terminal:
+        made.width = FILE_WIDTH
+    return made
 
 
 @contextlib.contextmanager
@@ -146,26 +123,17 @@ def _ratios(made: Comparison) -> Table:
         if server.name in made.left or not made.sets:
             continue
         ratios = {metric: each[server.name] for metric, each in found.items()}
-        table.add_row(server.name, *(_number(ratio) for ratio in ratios.values()))
+        pair = f"{server.name} / {server.against}" if server.against else server.name
+        table.add_row(pair, *(_number(ratio) for ratio in ratios.values()))
         table.add_row("", *(word(ratio, metric) for metric, ratio in ratios.items()))
     return table
-
-
-def word(ratio: Interval, metric: str) -> str:
-    """Return what a ratio shows: ``faster``, ``alike``, ``cannot tell``, …"""
-    said = turns.verdict(ratio)
-    if said == "undetermined":
-        return "cannot tell"
-    terms = _WORDS.get(metric, {"more": "longer", "less": "shorter"})
-    side = next((text for key, text in terms.items() if key in said), "")
-    return f"{side}, by less than 5 %" if side and "alike" in said else side or "alike"
 
 
 def limits(made: Comparison) -> list[str]:
     """Return who kept each server from more, a line for each kind of answer."""
     if not made.sets or made.plan.open_loop:
         return []
-    busy = _busy(made)
+    busy = made.busy()
     groups: dict[str, list[str]] = {}
     for name, (server, client) in busy.items():
         if server >= _SATURATED and server >= client:
@@ -180,15 +148,6 @@ def limits(made: Comparison) -> list[str]:
         f"{kind}: {', '.join(names)} (CPU of server / client)"
         for kind, names in groups.items()
     ]
-
-
-def _busy(made: Comparison) -> dict[str, tuple[float, float]]:
-    import pandas as pd
-
-    table = pd.concat(made.sets).groupby("server")[["server_busy", "client_busy"]]
-    means = table.mean()
-    names = [s.name for s in made.plan.servers if s.name not in made.left]
-    return {name: tuple(means.loc[name]) for name in names}
 
 
 def doubts(made: Comparison) -> list[str]:
@@ -219,39 +178,3 @@ def ending(made: Comparison) -> str:
         widest=widest * 100 if math.isfinite(widest) else math.nan,
     )
     return f"{said}; {made.seconds:.0f} s".replace("±nan %", "nothing yet")
-
-
-def document(made: Comparison) -> dict[str, Any]:
-    """Return all of it as plain values, in seconds, requests/s and ratios."""
-    plan = made.plan
-    return {
-        "servers": [server.name for server in plan.servers],
-        "baseline": plan.baseline,
-        "control": plan.control,
-        "client": dict(plan.client),
-        "sets": made.n,
-        "seconds": made.seconds,
-        "until": plan.until,
-        "stopped": made.stopped,
-        "failed": made.left,
-        "levels": {
-            server.name: {
-                metric: _bounds(made.levels(server.name, metric)) for metric in METRICS
-            }
-            for server in plan.servers
-            if made.sets and server.name not in made.left
-        },
-        "ratios": {
-            metric: {
-                name: _bounds(ratio) | {"word": word(ratio, metric)}
-                for name, ratio in made.ratios(metric).items()
-            }
-            for metric in METRICS
-        },
-    }
-
-
-def _bounds(interval: Interval) -> dict[str, float | int | None]:
-    numbers = {"value": interval.value, "lo": interval.lo, "hi": interval.hi}
-    told = {k: v if math.isfinite(v) else None for k, v in numbers.items()}
-    return told | {"n": interval.n}

@@ -4,7 +4,8 @@ The few names that notebooks and commands need:
 
 - `sweep` measures a grid and keeps each trial; `estimate` says what that would cost;
 - `floor` measures what the machine's own calls cost;
-- `registry` and `models` say what the server can do;
+- `registry` and `models` say what the server can do, `all_served` makes a grid in which
+  each client has a worker;
 - `manifest` describes this machine, `doctor` says what limits it; `core_count` and
   `lower_descriptors` are what studies of limits ask for besides.
 
@@ -19,12 +20,14 @@ from connlab.drive.machine import lower_descriptors, manifest
 from connlab.drive.programs import Programs, models, registry
 from connlab.drive.reports import Estimate, SweepReport
 from connlab.drive.sweeps import estimate, sweep
+from connlab.drive.workers import all_served
 
 __all__ = [
     "Checkup",
     "Estimate",
     "Programs",
     "SweepReport",
+    "all_served",
     "core_count",
     "doctor",
     "estimate",

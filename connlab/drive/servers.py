@@ -36,6 +36,8 @@ from connlab.drive import flags, programs, recorded
 
 FILE = "servers.toml"
 PORT = "{port}"
+#: names in ``build/lessons`` begin with it
+LESSON = "lessons/"
 #: family of a command line of which nothing else is known
 FAMILY = "external"
 _PLACES = re.compile(r"\{(\w+)\}")
@@ -223,7 +225,24 @@ def models(names: Iterable[str]) -> dict[str, schema.Model]:
 
 def known_names(both: programs.Programs) -> list[str]:
     """Return the names that a server may have, models first."""
-    return [*(one.name for one in programs.registry(both).models), *entries()]
+    ours = [one.name for one in programs.registry(both).models]
+    return [*ours, *lessons(both), *entries()]
+
+
+def is_lesson(name: str) -> bool:
+    """Whether a server's name stands for one of ``build/lessons``."""
+    return name.startswith(LESSON)
+
+
+def lessons(both: programs.Programs) -> dict[str, schema.Model]:
+    """Return the lessons that are built, each as its model without settings."""
+    folder = Path(both.server[-1]).parent
+    as_it_is = {"workers": "none", "workloads": ("echo",)}
+    return {
+        name: model.model_copy(update={"name": name, **as_it_is})
+        for model in programs.registry(both).models
+        if (folder / (name := f"{LESSON}{model.name}")).is_file()
+    }
 
 
 def check(name: str, both: programs.Programs) -> schema.Model:
@@ -235,7 +254,7 @@ def check(name: str, both: programs.Programs) -> schema.Model:
         For a name that nobody has, with the nearest that somebody has; for a command
         line that cannot be read.
     """
-    found = {one.name: one for one in programs.registry(both).models}
+    found = {one.name: one for one in programs.registry(both).models} | lessons(both)
     if name in found:
         return found[name]
     external = model(name)
@@ -251,6 +270,8 @@ def check(name: str, both: programs.Programs) -> schema.Model:
 def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
     """Return the words that start the server of a trial with these factors."""
     name = factors["model"]
+    if is_lesson(name):
+        return [str(Path(both.server[-1]).parent / name)]
     if not is_external(name):
         return [*both.server, *flags.server_flags(factors)]
     told = ["--name", name, "--workload", str(factors.get("workload") or "echo")]
@@ -260,6 +281,8 @@ def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
 def shown_command(factors: Mapping[str, Any]) -> str:
     """Return what one would type for the same server, without paths of ours."""
     name = factors["model"]
+    if is_lesson(name):
+        return name
     if not is_external(name):
         return " ".join(["server", *flags.server_flags(factors)])
     return name if is_command(name) else entries()[name].command

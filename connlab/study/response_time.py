@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from connlab import schema
 from connlab.study import figures, look, reporting, tables
 from connlab.study.cells import Compared, compare_cells, summarise
 from connlab.study.claims import published
@@ -47,26 +46,6 @@ VALUES = {
     "cpu": "server_cpu_per_request_s",
 }
 """Values that the paper may name, as MODEL_KIND_CONNECTIONS, and their columns."""
-
-
-def grids(
-    models: Sequence[schema.Model], names: Sequence[str], connections: Sequence[int]
-) -> list[dict[str, list]]:
-    """Return the grids of the sweep: the models of these names, or all that are here.
-
-    A fixed worker that serves a client to its end would leave others unserved, which
-    is a question of its own (study 03): such a model gets a worker for each client.
-    """
-    known = {model.name: model for model in models if model.available}
-    chosen = list(names or known)
-    fixed = [n for n in chosen if n in known and known[n].holds == "workers"]
-    many = [name for name in chosen if name not in fixed]
-    made = [{"model": many, "connections": list(connections)}] if many else []
-    return made + [
-        {"model": fixed, "connections": [clients], "workers": [clients]}
-        for clients in connections
-        if fixed
-    ]
 
 
 def begin(frame: pd.DataFrame, *, root: str | Path = "runs") -> Results:

@@ -1,0 +1,52 @@
+"""The command: a plan in, a table or JSON out."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import time
+
+import click
+
+from connlab.compare import measure
+from connlab.compare.plan import Plan
+from connlab.drive import interrupt
+
+#: exit status after Ctrl-C
+INTERRUPTED = 130
+
+
+def run(plan: Plan, *, as_json: bool = False) -> None:
+    """Compare, showing how it goes; print a table, or JSON and the rest on stderr.
+
+    What makes ratios and tables is imported when the first set has been measured: that
+    takes seconds, for which the first server would have to wait. No program of ours
+    runs meanwhile, so that Ctrl-C may end it at once.
+    """
+    began = time.monotonic()
+    click.echo(_beginning(plan), err=as_json)
+    with contextlib.closing(measure.sets(plan)) as sets:
+        with interrupt.noted():
+            first = next(sets, None)
+        if first is None or interrupt.asked():
+            raise SystemExit(INTERRUPTED)
+        from connlab.compare import comparison, screen
+
+        console = screen.console(stderr=as_json)
+        with interrupt.noted(), screen.shown(console) as show:
+            every = itertools.chain([first], sets)
+            made = comparison.compare(plan, every, show=show, began=began)
+    if as_json:
+        print(json.dumps(comparison.document(made), indent=1, allow_nan=False))
+    else:
+        screen.print_all(made, console)
+    if made.stopped == "interrupted":
+        raise SystemExit(INTERRUPTED)
+
+
+def _beginning(plan: Plan) -> str:
+    return (
+        f"{len(plan.servers)} servers, about {plan.set_s:.0f} s a set, "
+        f"until ±{plan.until:.1%} or {plan.budget_s:g} s".replace("%", " %")
+    )

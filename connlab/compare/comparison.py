@@ -1,0 +1,316 @@
+"""What sets of servers have shown so far: levels, ratios, and when it is enough."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+import pandas as pd
+
+from connlab.compare.measure import Set
+from connlab.compare.plan import Plan
+from connlab.drive import machine, turns
+from connlab.study import turns as ratios_of_turns
+from connlab.study.interval import Interval
+
+#: what is compared, and its unit
+METRICS = {
+    "rate": "requests/s",
+    "cpu": "s",
+    "p50": "s",
+    "p99": "s",
+}
+#: a verdict on a ratio, said of a rate and of a cost
+_WORDS = {
+    "rate": {"more": "faster", "less": "slower"},
+    "cpu": {"more": "dearer", "less": "cheaper"},
+}
+_SUMMED = [
+    "lead_in_requests",
+    "requests",
+    "seconds",
+    "slice_seconds",
+    "server_cpu_ns",
+    "client_cpu_ns",
+]
+#: no look at the widths before so many sets: an early one is narrow by luck
+SETS_MIN = 5
+
+
+@dataclass
+class Comparison:
+    """What has been measured so far, and why it ended.
+
+    ``sets`` has one row for each set and server: the columns of `METRICS`, the CPU
+    time of the client per request (``client``), and the share of a core that server
+    and client used in that server's slices. ``clients`` holds what the client said
+    of itself, set by set.
+    """
+
+    plan: Plan
+    slices: list[pd.DataFrame] = field(default_factory=list)
+    sets: list[pd.DataFrame] = field(default_factory=list)
+    clients: list[dict[str, Any]] = field(default_factory=list)
+    others: list[float] = field(default_factory=list)
+    set_seconds: list[float] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    stopped: str = ""
+
+    def add(self, measured: Set) -> None:
+        """Take one more set in."""
+        outcome, names = measured.outcome, measured.names
+        self.left |= measured.left
+        self.others.append(turns.others_share(outcome.slices)[0])
+        self.set_seconds.append(outcome.seconds)
+        self.clients.append(outcome.client.get("self") or {})
+        slices = pd.DataFrame(outcome.slices).query("counted == 1")
+        slices = slices.assign(
+            trial=measured.number, server=[names[i] for i in slices["target"]]
+        )
+        self.slices.append(slices)
+        summary = _summary(slices, names, outcome.reports)
+        self.sets.append(summary.assign(trial=measured.number))
+
+    @property
+    def n(self) -> int:
+        """How many sets were measured."""
+        return len(self.sets)
+
+    @property
+    def others_share(self) -> float:
+        """How many cores were kept busy by programs that are not ours."""
+        return fmean(self.others) if self.others else 0.0
+
+    @property
+    def decisive(self) -> tuple[str, ...]:
+        """The metrics whose widths decide: in an open loop the rate is given."""
+        return ("cpu",) if self.plan.open_loop else ("rate", "cpu")
+
+    @property
+    def here(self) -> list[str]:
+        """The servers that are still there, in the order of the plan."""
+        return [s.name for s in self.plan.servers if s.name not in self.left]
+
+    def levels(self, server: str, metric: str) -> Interval:
+        """Return a metric of one server: geometric mean over sets."""
+        table = pd.concat(self.sets)
+        values = table.loc[table["server"] == server, metric].dropna()
+        return ratios_of_turns.geometric_mean(values)
+
+    def ratios(self, metric: str) -> dict[str, Interval]:
+        """Return each server's ratio to the one it is held against.
+
+        The intervals of the servers that were asked for hold all at once (Bonferroni;
+        `connlab.study.turns.ratios`); the control is a question of its own. A server
+        that left has no ratio.
+        """
+        if not self.sets:
+            return {}
+        logs = self.log_ratios(metric)
+        control = self.plan.control
+        family = [name for name in logs if name != control]
+        found = ratios_of_turns.ratios(logs[family]) if family else {}
+        return found | ratios_of_turns.ratios(logs[[control]])
+
+    def log_ratios(self, metric: str) -> pd.DataFrame:
+        """Return a row for each set and a column for each server but the baseline."""
+        if metric in ("rate", "cpu"):
+            rounds = ratios_of_turns.per_round(pd.concat(self.slices))
+        else:
+            rounds = pd.concat(self.sets).assign(round=0)
+        against = {
+            server.name: self.plan.against(server)
+            for server in self.plan.servers[1:]
+            if {server.name, self.plan.against(server)} <= set(self.here)
+        }
+        columns = {
+            name: ratios_of_turns.log_ratios(
+                rounds[rounds["server"].isin((name, base))], metric, baseline=base
+            )[name]
+            for name, base in against.items()
+        }
+        return pd.DataFrame(columns)
+
+    def widest(self) -> float:
+        """Return the widest half-width of the ratios that decide."""
+        found = [
+            ratios_of_turns.width(ratio)
+            for metric in self.decisive
+            for ratio in self.ratios(metric).values()
+        ]
+        return max(found, default=float("inf"))
+
+    def busy(self) -> dict[str, tuple[float, float]]:
+        """Return the share of a core that each server, and the client for it, used."""
+        table = pd.concat(self.sets).groupby("server")[["server_busy", "client_busy"]]
+        means = table.mean()
+        return {name: tuple(means.loc[name]) for name in self.here}
+
+    def enough(self) -> str:
+        """Return why no further set is needed: ``alone``, ``width``, ``budget``."""
+        if len(self.here) <= 2:
+            return "alone"
+        if self.n >= SETS_MIN and self.widest() <= self.plan.until:
+            return "width"
+        if self.seconds + fmean(self.set_seconds) > self.plan.budget_s:
+            return "budget"
+        return ""
+
+
+def compare(
+    plan: Plan,
+    sets: Iterable[Set],
+    *,
+    show: Callable[[Comparison], None],
+    began: float | None = None,
+) -> Comparison:
+    """Take sets in until every ratio is narrow enough or the budget is spent.
+
+    Parameters
+    ----------
+    plan : Plan
+        What `make_plan` returns.
+    sets : iterable of Set
+        What `measure.sets` returns; its end means that a signal came.
+    show : callable
+        Called after each set with what is known by then.
+    began : float, optional
+        When it began, by the monotonic clock; now, if not said.
+
+    Returns
+    -------
+    Comparison
+        `stopped` says why: ``width``, ``budget``, ``interrupted`` or ``alone``, when
+        no server but the baseline is left.
+    """
+    made = Comparison(plan)
+    began = time.monotonic() if began is None else began
+    for measured in sets:
+        made.add(measured)
+        made.seconds = time.monotonic() - began
+        show(made)
+        if said := made.enough():
+            made.stopped = said
+            return made
+    made.seconds, made.stopped = time.monotonic() - began, "interrupted"
+    return made
+
+
+def _summary(slices: pd.DataFrame, names: tuple, reports: list[dict]) -> pd.DataFrame:
+    """Return one row for each server of a set: rate, cost, quantiles, cores."""
+    sums = slices.groupby("server")[_SUMMED].sum()
+    sums["all_requests"] = sums["lead_in_requests"] + sums["requests"]
+    responses = {
+        name: report.get("response") or {}
+        for name, report in zip(names, reports, strict=True)
+    }
+    table = pd.DataFrame({"server": names}).set_index("server")
+    table["rate"] = sums["requests"] / sums["seconds"]
+    table["cpu"] = sums["server_cpu_ns"] / 1e9 / sums["all_requests"]
+    table["client"] = sums["client_cpu_ns"] / 1e9 / sums["all_requests"]
+    for quantile in ("p50", "p99"):
+        found = [responses[name].get(f"{quantile}_ns") or 0 for name in names]
+        table[quantile] = [ns / 1e9 for ns in found]
+    for side in ("server", "client"):
+        table[f"{side}_busy"] = sums[f"{side}_cpu_ns"] / 1e9 / sums["slice_seconds"]
+    return table.where(table > 0).reset_index()
+
+
+def word(ratio: Interval, metric: str) -> str:
+    """Return what a ratio shows: ``faster``, ``alike``, ``cannot tell``, …"""
+    said = ratios_of_turns.verdict(ratio)
+    if said == "undetermined":
+        return "cannot tell"
+    terms = _WORDS.get(metric, {"more": "longer", "less": "shorter"})
+    side = next((text for key, text in terms.items() if key in said), "")
+    return f"{side}, by less than 5 %" if side and "alike" in said else side or "alike"
+
+
+# ---- as JSON ------------------------------------------------------------------
+
+
+def document(made: Comparison) -> dict[str, Any]:
+    """Return all of it as plain values, in seconds, requests/s and ratios.
+
+    ``each_set`` has a row for each set and server, with the log of the server's ratio
+    to the one it is held against, so that every level and ratio can be made again.
+    """
+    plan = made.plan
+    said = {
+        "schema": 1,
+        "made_at": machine.now(),
+        "machine": machine.environment(plan.programs.digests()),
+        "cores": plan.cores.recorded(),
+        "servers": [_settings(plan, server) for server in plan.servers],
+        "baseline": plan.baseline,
+        "control": plan.control,
+        "client": dict(plan.client) | {"page_bytes": plan.page_bytes},
+        "seed": plan.seed,
+        "until": plan.until,
+        "budget_s": plan.budget_s,
+        "stopped": made.stopped,
+        "seconds": made.seconds,
+        "sets": made.n,
+        "decisive": list(made.decisive),
+        "widest": made.widest(),
+        "others_share": made.others_share,
+        "failed": made.left,
+        "units": METRICS,
+        "levels": {name: _levels(made, name) for name in made.here if made.sets},
+        "ratios": {metric: _ratios(made, metric) for metric in METRICS},
+        "each_set": _each_set(made) if made.sets else [],
+    }
+    return plain(said)
+
+
+def _settings(plan: Plan, server: Any) -> dict[str, Any]:
+    return {
+        "name": server.name,
+        "against": plan.against(server) if server is not plan.servers[0] else None,
+        "settings": {k: v for k, v in server.factors.items() if k != "command"},
+    }
+
+
+def _levels(made: Comparison, name: str) -> dict[str, dict]:
+    return {metric: bounds(made.levels(name, metric)) for metric in METRICS}
+
+
+def _ratios(made: Comparison, metric: str) -> dict[str, dict]:
+    found = made.ratios(metric)
+    together = {name for name in found if name != made.plan.control}
+    return {
+        name: bounds(ratio)
+        | {
+            "word": word(ratio, metric),
+            "simultaneous": len(together) if name in together else 1,
+        }
+        for name, ratio in found.items()
+    }
+
+
+def bounds(interval: Interval) -> dict[str, Any]:
+    """Return an interval as plain values."""
+    numbers = {"value": interval.value, "lo": interval.lo, "hi": interval.hi}
+    return numbers | {"n": interval.n, "level": interval.level}
+
+
+def _each_set(made: Comparison) -> list[dict[str, Any]]:
+    table = pd.concat(made.sets).set_index(["trial", "server"])
+    for metric in METRICS:
+        logs = made.log_ratios(metric).rename_axis(index="trial", columns="server")
+        table[f"log_ratio_{metric}"] = logs.stack()
+    return table.reset_index().rename(columns={"trial": "set"}).to_dict("records")
+
+
+def plain(value: Any) -> Any:
+    """Return a value with None for every number that JSON cannot say."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,45 @@
+"""How many workers a server gets so that none of its clients is left unserved.
+
+A fixed worker that serves a client to its end (``holds`` is ``workers``) leaves others
+waiting for as long as that client stays. What that does is a question of its own
+(study 03); where servers are compared, such a model gets a worker for each client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from connlab import schema
+
+
+def needed(model: schema.Model, connections: int) -> int | None:
+    """Return the workers that so many clients need; None where any number will do."""
+    fixed = model.workers == "fixed" and model.holds == "workers"
+    return connections if fixed else None
+
+
+def all_served(
+    models: Sequence[schema.Model], names: Sequence[str], connections: Sequence[int]
+) -> list[dict[str, list]]:
+    """Return the grids of a sweep in which every client is served.
+
+    Parameters
+    ----------
+    models : sequence of Model
+        What the server lists.
+    names : sequence of str
+        Those that take part; all that can run here, if none is named. An unknown name
+        stays, for the sweep to say so.
+    connections : sequence of int
+        Clients at once.
+    """
+    known = {model.name: model for model in models if model.available}
+    chosen = list(names or known)
+    fixed = [name for name in chosen if name in known and needed(known[name], 1)]
+    many = [name for name in chosen if name not in fixed]
+    made = [{"model": many, "connections": list(connections)}] if many else []
+    return made + [
+        {"model": fixed, "connections": [clients], "workers": [clients]}
+        for clients in connections
+        if fixed
+    ]
