@@ -69,7 +69,7 @@ programs := $(if $(server_srcs),$(BUILD)/server)\
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup setup-test build programs paper notebook evaluate render archive \
-	doctor bench test test-c test-py fuzz lint format lock clean FORCE
+	doctor runtimes bench test test-c test-py fuzz lint format lock clean FORCE
 
 help:  ## print this list
 	@echo 'connlab: measure connection handling models, print the paper.'
@@ -114,6 +114,10 @@ archive: setup  ## sources, runs/$(RUN) and its paper in one file to deposit
 doctor: setup  ## what this machine can measure, what limits it
 	@$(SELF) build
 	@$(PY) -m connlab doctor
+
+runtimes: setup  ## servers in other languages, where their tools are here
+	@$(SELF) build
+	@$(PY) -m connlab runtimes $(R)
 
 bench: setup  ## models against this machine's floor: P="--rounds 9"
 	@$(SELF) build

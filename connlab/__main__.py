@@ -4,6 +4,7 @@
     evaluate                             notebooks again, from the trials of a run
     doctor, list                         what this machine and this build can do
     compare                              which server is faster, here, in a minute
+    runtimes                             build servers in other languages
     bench                                what each model costs, against the floor
     words                                how many comparisons a run could decide
     check-paper, lint-paper              is the paper whole, is no number typed
@@ -157,6 +158,15 @@ def _seconds(flag: str, text: str) -> float:
             except ValueError:
                 break
     raise ValueError(f"--{flag}: {text}; allowed: 60s, 2min, ...")
+
+
+@cli.command()
+@click.argument("names", nargs=-1, metavar="[NAME...]")
+def runtimes(names: tuple[str, ...]) -> None:
+    """Build the servers of servers.toml that this machine has tools for."""
+    from connlab import runtimes as making
+
+    making.make(names, say=click.echo)
 
 
 @cli.command()

@@ -84,5 +84,6 @@ def _page(plan: Plan) -> Iterator[str | None]:
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="connlab-compare-") as folder:
+        Path(folder).chmod(0o755)  # for servers that run as somebody else
         Path(folder, PAGE).write_bytes(b"x" * plan.page_bytes)
         yield folder

@@ -105,6 +105,18 @@ def tree(pid: int) -> tuple[list[int], list[int]]:
     return found, family
 
 
+def descriptors(pid: int) -> int:
+    """Return how many files a process and its descendants have open."""
+    return sum(_entries(f"/proc/{one}/fd") for part in tree(pid) for one in part)
+
+
+def _entries(folder: str) -> int:
+    try:
+        return len(os.listdir(folder))
+    except OSError:
+        return 0
+
+
 def processes(pid: int) -> Processes | None:
     """Sum a process and its descendants; None when the process is gone.
 

@@ -18,6 +18,7 @@ of files that http serves), ``{folder}`` (``runtimes/NAME``) and ``{build}``
 from __future__ import annotations
 
 import functools
+import glob
 import hashlib
 import os
 import re
@@ -55,13 +56,28 @@ class Need(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     any_of: tuple[str, ...] = Field(min_length=1)
-    """Programs (or files, where there is a slash) of which one is enough."""
+    """Programs, or files (with a slash; ``*`` for any name), of which one is enough."""
     install: str
+    at_least: int | None = None
+    """The first number that ``PROGRAM --version`` has to print, or a higher one."""
 
     @property
     def there(self) -> str | None:
-        """The first of them that is there, as a path."""
-        return next((path for one in self.any_of if (path := _which(one))), None)
+        """The first of them that is there and new enough, as a path."""
+        paths = (path for one in self.any_of for path in _found(one))
+        return next((path for path in paths if self._is_new_enough(path)), None)
+
+    @property
+    def lack(self) -> str:
+        """What is missing, and how to get it."""
+        new = "" if self.at_least is None else f" {self.at_least} or later"
+        return f"{' or '.join(self.any_of)}{new} is not here ({self.install})"
+
+    def _is_new_enough(self, path: str) -> bool:
+        if self.at_least is None:
+            return True
+        number = re.search(r"\d+", _first_line((path, "--version")))
+        return number is not None and int(number[0]) >= self.at_least
 
 
 class Entry(BaseModel):
@@ -107,11 +123,8 @@ class Entry(BaseModel):
     def reason(self) -> str | None:
         """Why it cannot run here; None: it can."""
         if self.lacks:
-            return "; ".join(
-                f"{' or '.join(need.any_of)} is not here ({need.install})"
-                for need in self.lacks
-            )
-        if self.product and not Path(self.fill(self.product)).exists():
+            return "; ".join(need.lack for need in self.lacks)
+        if self.product and not glob.glob(self.fill(self.product)):
             return "not built (make runtimes)"
         return None
 
@@ -346,10 +359,12 @@ def _misplaced(entry: Entry) -> list[str]:
 # ---- what is there ----------------------------------------------------------------
 
 
-def _which(name: str) -> str | None:
-    if "/" not in name:
-        return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    return name if os.path.exists(name) else None
+def _found(name: str) -> list[str]:
+    """Return the paths of a program, also where only root looks, or of files."""
+    if "/" in name:
+        return sorted(glob.glob(name))
+    path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    return [path] if path else []
 
 
 def _model(name: str, **facts: Any) -> schema.Model:
@@ -358,7 +373,7 @@ def _model(name: str, **facts: Any) -> schema.Model:
 
 
 def _sources(folder: Path) -> list[str]:
-    return [str(path) for path in sorted(folder.glob("*")) if path.is_file()]
+    return [str(path) for path in sorted(folder.rglob("*")) if path.is_file()]
 
 
 def _of_files(text: str, paths: Iterable[str]) -> str:

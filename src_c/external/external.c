@@ -38,7 +38,7 @@ static const struct flag rows[] = {
      flag_unsigned, MEMBER(patience_s), 1, 3600},
     {"--grace", "S", NULL, "seconds from SIGTERM to SIGKILL; 2",
      flag_unsigned, MEMBER(grace_s), 1, 3600},
-    {"--processes", "N", NULL, "descendants at most, more are all killed; 20000",
+    {"--processes", "N", NULL, "descendants; if there are more, all end; 20000",
      flag_unsigned, MEMBER(processes_most), 1, 1000000},
 };
 

@@ -1,0 +1,92 @@
+"""A server by name or command line, for as long as a block of code runs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connlab.drive import procfs, programs, servers, trials
+from connlab.drive.host import Ended, LocalHost, ProgramError
+
+
+class NotServing(RuntimeError):
+    """A server that never listened; the text says how it ended and what it said."""
+
+
+@dataclass
+class Running:
+    """A server that listens; `ended` is known once the block is left."""
+
+    host: LocalHost
+    handle: int
+    ready: dict[str, Any]
+    ended: Ended | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return self.ready["host"], self.ready["port"]
+
+    @property
+    def pid(self) -> int:
+        """The server's own process, without what runs it."""
+        return self.ready["pid"]
+
+    def descriptors(self) -> int:
+        """Return how many files all its processes have open."""
+        return procfs.descriptors(self.pid)
+
+    def died(self) -> str | None:
+        """Return how it ended and what it said, if nobody had asked it to."""
+        if self.ended is None or not self.ended.early:
+            return None
+        return trials.ending(self.ended)
+
+
+@contextlib.contextmanager
+def running(
+    server: str,
+    *,
+    cores: Sequence[int] = (),
+    both: programs.Programs | None = None,
+    **factors: Any,
+) -> Iterator[Running]:
+    """Start a server, wait until it listens, end it with all that it started.
+
+    Parameters
+    ----------
+    server : str
+        A model, an entry of ``servers.toml`` or a command line with ``{port}``.
+    cores : sequence of int
+        Where it runs; anywhere if not said.
+    **factors
+        Its settings by the names of `connlab.drive.flags.FLAGS`.
+
+    Raises
+    ------
+    NotServing
+        When it does not come up.
+    """
+    both = both or programs.built()
+    host = LocalHost()
+    handle = None
+    made = None
+    try:
+        try:
+            words = servers.argv(both, {"model": server, **factors})
+            handle = host.start(words, cores=cores)
+            ready = trials.patiently(host, handle, trials.READY_S)
+        except ProgramError as error:
+            raise NotServing(str(error)) from None
+        if ready is None:
+            raise NotServing(f"not ready after {trials.READY_S:g} s")
+        made = Running(host, handle, ready)
+        yield made
+    finally:
+        if handle is not None:
+            ended = host.stop(handle, grace_s=trials.GRACE_S)
+            if made is not None:
+                made.ended = ended
+        host.close()

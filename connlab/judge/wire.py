@@ -1,0 +1,138 @@
+"""Talking to a server over plain sockets, as a stranger's client would.
+
+What came is compared with what was sent, and a `Mismatch` says both.
+"""
+
+from __future__ import annotations
+
+import random
+import select
+import socket
+import struct
+import threading
+import time
+
+#: random bytes, in which no two places look alike
+MIB = random.Random(1).randbytes(1 << 20)
+#: bytes of each side that a mismatch shows
+_SHOWN = 24
+
+
+class Mismatch(AssertionError):
+    """An answer that is not what was sent; the text says both."""
+
+
+def receive(sock: socket.socket, length: int) -> bytes:
+    """Return exactly ``length`` bytes, or fewer when the stream ended first."""
+    parts, left = [], length
+    while left > 0:
+        part = sock.recv(min(left, 1 << 16))
+        if not part:
+            break
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def receive_all(sock: socket.socket) -> bytes:
+    """Return everything up to the end of the stream."""
+    parts = []
+    while part := sock.recv(1 << 16):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def echoes(sock: socket.socket, message: bytes = b"hello") -> bool:
+    """Whether one small message comes back unchanged."""
+    sock.sendall(message)
+    return receive(sock, len(message)) == message
+
+
+def exchange(sock: socket.socket, message: bytes, chunks: list[int]) -> bytes:
+    """Send in the given chunks, none held back, while everything is read back."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sender = threading.Thread(target=_send, args=(sock, message, chunks), daemon=True)
+    sender.start()
+    try:
+        return receive_all(sock)
+    finally:
+        sender.join(1.0)
+        if sender.is_alive():  # nobody reads any more: closing wakes it
+            sock.close()
+            sender.join()
+
+
+def _send(sock: socket.socket, message: bytes, chunks: list[int]) -> None:
+    at = 0
+    try:
+        for size in chunks:
+            sock.sendall(message[at : at + size])
+            at += size
+        sock.sendall(message[at:])
+        sock.shutdown(socket.SHUT_WR)
+    except OSError:
+        return  # what came back tells
+
+
+def reset(sock: socket.socket) -> None:
+    """Close with a reset instead of an orderly end."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+def is_quiet(sock: socket.socket, seconds: float) -> bool:
+    """Whether nothing arrives for so long."""
+    return not select.select([sock], [], [], seconds)[0]
+
+
+def fill(sock: socket.socket, *, most: int = 256 << 20) -> int:
+    """Send `MIB` over and over, reading nothing, until no more fits.
+
+    Returns the bytes sent; `filling` knows which they were.
+    """
+    sock.setblocking(False)
+    stream, sent, idle = memoryview(MIB), 0, 0
+    while sent < most and idle < 10:
+        at = sent % len(MIB)
+        try:
+            sent += sock.send(stream[at : at + (1 << 16)])
+            idle = 0
+        except BlockingIOError:
+            idle += 1
+            time.sleep(0.02)
+    return sent
+
+
+def filling(sent: int) -> bytes:
+    """Return the bytes that `fill` sent."""
+    whole, rest = divmod(sent, len(MIB))
+    return MIB * whole + MIB[:rest]
+
+
+def same(sent: bytes, came: bytes) -> None:
+    """Raise `Mismatch` unless the answer is what was sent."""
+    if came == sent:
+        return
+    raise Mismatch(difference(sent, came))
+
+
+def difference(sent: bytes, came: bytes) -> str:
+    """Say where an answer leaves what was sent, with the bytes around that place."""
+    pairs = zip(sent, came, strict=False)
+    at = next(
+        (i for i, (a, b) in enumerate(pairs) if a != b), min(map(len, (sent, came)))
+    )
+    if at == len(came) < len(sent):
+        end = f"then nothing more; sent next: {shown(sent[at:])}"
+        return f"sent {len(sent)} bytes, {at} came back, {end}"
+    if at == len(sent):
+        return f"sent {len(sent)} bytes, more came back: {shown(came[at:])}"
+    return (
+        f"sent {len(sent)} bytes; from byte {at} on sent {shown(sent[at:])}, "
+        f"came {shown(came[at:])}"
+    )
+
+
+def shown(data: bytes) -> str:
+    """Return the beginning of some bytes as a reader can see it."""
+    return repr(data[:_SHOWN])[1:] + (" …" if len(data) > _SHOWN else "")

@@ -1,0 +1,3 @@
+module connlab/runtimes/go
+
+go 1.21

@@ -1,0 +1,91 @@
+"""What runtimes/ holds does what any client may expect, where its tools are here."""
+
+from __future__ import annotations
+
+import http.client
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from connlab import runtimes
+from connlab.drive import servers
+from connlab.judge import conversations
+from connlab.judge.running import running
+from connlab.judge.wire import MIB
+
+ENTRIES = servers.entries()
+ECHO = [name for name, entry in ENTRIES.items() if "echo" in entry.workloads]
+HTTP = [name for name, entry in ENTRIES.items() if "http" in entry.workloads]
+#: their build takes longer than a test suite may: those that are built are tried
+SLOW_TO_BUILD = ("tokio-current", "tokio-multi", "python-uvloop", "netty", "asio")
+#: what a server is known to do otherwise, as its community writes it
+KNOWN: dict[str, set[str]] = {}
+
+
+@pytest.fixture
+def built(build_dir, request) -> str:
+    """Return the name of a server that can run here; else skip and say why not."""
+    name = request.param
+    entry = ENTRIES[name]
+    if entry.reason and not entry.lacks and name not in SLOW_TO_BUILD:
+        runtimes.make([name])
+    if entry.reason:
+        pytest.skip(f"{name}: {entry.reason}")
+    return name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("built", ECHO, indirect=True)
+def test_an_echo_server_passes_every_conversation(built):
+    with running(built) as server:
+        heard = conversations.hold(conversations.EVERY, server.address)
+    assert len(heard) == len(conversations.EVERY)
+    failed = {one.name: one.failure for one in heard if not one.ok}
+    assert failed.keys() == KNOWN.get(built, set()), failed
+    assert not server.ended.early
+    assert server.ended.lines[-1]["killed"] is False
+
+
+@pytest.fixture
+def root():
+    """A folder that a server may read which does not run as we do."""
+    with tempfile.TemporaryDirectory(prefix="connlab-root-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "page.html").write_bytes(b"<p>a page</p>")
+        (folder / "mib").write_bytes(MIB)
+        yield folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("built", HTTP, indirect=True)
+def test_a_web_server_gives_files_and_keeps_the_connection(built, root):
+    with running(built, workload="http", root=str(root)) as server:
+        client = http.client.HTTPConnection(*server.address, timeout=10)
+        for path, status, body in [
+            ("/page.html", 200, b"<p>a page</p>"),
+            ("/nothing", 404, None),
+            ("/mib", 200, MIB),
+            *[("/page.html", 200, b"<p>a page</p>")] * 300,
+        ]:
+            client.request("GET", path)
+            answer = client.getresponse()
+            content = answer.read()
+            assert answer.status == status
+            assert body is None or content == body
+            assert not answer.will_close
+        client.close()
+    assert not server.ended.early
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_version_is_known_of_what_can_run(name):
+    if ENTRIES[name].reason:
+        pytest.skip(ENTRIES[name].reason)
+    assert any(c.isdigit() for c in servers.version_of(ENTRIES[name]))
+
+
+def test_what_is_not_in_servers_toml_is_named():
+    with pytest.raises(ValueError, match="did you mean 'node'"):
+        runtimes.make(["nodee"])
