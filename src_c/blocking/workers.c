@@ -2,6 +2,7 @@
 #include "workers.h"
 
 #include <err.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "threads.h"
@@ -31,6 +32,15 @@ static bool workers_start_one(const struct worker_start *start)
         return true;
     free(copy);
     return false;
+}
+
+void workers_take_turns(const struct server *server)
+{
+    unsigned loops = server->options.processes * model_workers(server);
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof cores, &cores) == 0 &&
+        loops > (unsigned)CPU_COUNT(&cores))
+        sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
 }
 
 void workers_warn(const struct server *server, unsigned started,

@@ -17,6 +17,15 @@ typedef void worker_work(struct server *server, unsigned worker, void *shared);
 unsigned workers_start(struct server *server, unsigned first, unsigned end,
                        worker_work *work, void *shared);
 
+/* For a worker that is a loop: where the workers outnumber the cores that they
+ * may use, makes its thread SCHED_BATCH (Linux 2.6.16, sched(7)). An event for
+ * it then does not preempt the loop that runs: that serves what it has, and the
+ * events of the others gather meanwhile, so that there are fewer switches, and
+ * more events for each call that waits. The price: it does not preempt other
+ * programs on its core either. Nothing is gained where each worker has a core,
+ * nor by workers that block with one client, which have no events to gather. */
+void workers_take_turns(const struct server *server);
+
 /* Says that `call` gave `started` workers only, for errno. */
 void workers_warn(const struct server *server, unsigned started,
                   const char *call);

@@ -35,6 +35,7 @@ static void work(struct server *server, unsigned worker, void *shared)
     own->listen_fd = server->listen_fds[worker];
     if (worker > 0) /* the first one is watched already */
         stop_watch_listener(own->listen_fd);
+    workers_take_turns(server);
     coroutine_serve(own, model_slot(server, worker));
     close(own->listen_fd);
 }

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "blocking/workers.h"
 #include "common/compat.h"
 #include "common/epoll_ns.h"
 #include "server/net.h"
@@ -73,6 +74,7 @@ void epoll_et_serve(struct loop *loop)
 {
     struct epoll_event events[EVENTS];
     stats_add(&loop->worker.server->stats->workers_started, 1);
+    workers_take_turns(loop->worker.server);
     while (!reactor_done(loop)) {
         int n = epoll_et_wait(loop, events, EVENTS);
         if (n < 0)

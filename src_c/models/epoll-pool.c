@@ -225,7 +225,7 @@ static void epoll_pool_work(struct server *server, unsigned worker,
                             void *shared)
 {
     const struct pool *pool = shared;
-    (void)server;
+    workers_take_turns(server);
     epoll_pool_serve(pool->loops[worker]);
 }
 

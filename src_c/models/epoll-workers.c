@@ -8,7 +8,8 @@
  *       share.
  * Bad:  every connection crosses from one thread to another. Shares are of
  *       connections, not of work: a worker with the busy ones lags while the
- *       others idle.
+ *       others idle. Where they share a core, each event that wakes another
+ *       loop is a switch, and a wait for fewer events: workers_take_turns().
  * Look: any thread may add to any epoll set (EPOLL_CTL_ADD), so the set itself
  *       is the hand-over, without a queue or a wake-up of our own. The loop is
  *       that of epoll-et: epoll_et_serve(). epoll-reuseport leaves the choice

@@ -59,6 +59,7 @@ static void handover_work(struct server *server, unsigned worker, void *shared)
     struct uring_loop *loop =
         uring_loop_new(&table->fed, model_slot(server, worker));
     bool open = loop && uring_loop_open(loop);
+    workers_take_turns(server);
     if (open)
         stats_add(&server->stats->workers_started, 1);
     while (open) {
@@ -215,6 +216,7 @@ static int uring_handover_run(struct server *server)
         table_await(table);
         serves = table_any(table);
     }
+    workers_take_turns(server);
     if (serves)
         accept_for_all(server, table, &ring);
     if (threads_wait())

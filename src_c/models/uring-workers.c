@@ -42,6 +42,7 @@ static void uring_work(struct server *server, unsigned worker, void *shared)
     struct uring_worker *own = (struct uring_worker *)shared + worker;
     if (worker > 0) /* the first one is watched already */
         stop_watch_listener(own->server.listen_fd);
+    workers_take_turns(server);
     own->served = uring_run(&own->server, model_slot(server, worker),
                             uring_serve) == 0;
     close(own->server.listen_fd);

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.harness import SERVER, Server, echoes, names, serving
+from tests.conformance.harness import (
+    SERVER,
+    Server,
+    echoes,
+    eventually,
+    names,
+    serving,
+)
 
 STEERED = names(steer="workers")
 
@@ -86,3 +93,27 @@ def test_steering_knows_cpus_only():
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert "--steer load: want cpu" in done.stderr
+
+
+def batch_threads(server: Server) -> int:
+    """How many threads of a server are SCHED_BATCH."""
+    threads = map(int, os.listdir(f"/proc/{server.process.pid}/task"))
+    return [os.sched_getscheduler(tid) for tid in threads].count(os.SCHED_BATCH)
+
+
+@pytest.mark.parametrize(
+    "model", sorted(set(STEERED) | {"epoll-workers", "epoll-shared", "epoll-pool"})
+)
+def test_loops_that_share_a_core_take_turns(model):
+    """And one alone on its core is preempted like any other program's thread."""
+    acceptor = model == "epoll-workers"
+    allowed = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(allowed)})
+        with serving(model, "--workers", 3) as server:
+            assert eventually(lambda: batch_threads(server) == 3 + acceptor)
+        with serving(model, "--workers", 1) as server, server.connect() as sock:
+            assert echoes(sock)
+            assert batch_threads(server) == acceptor
+    finally:
+        os.sched_setaffinity(0, allowed)
