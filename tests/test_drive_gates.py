@@ -1,4 +1,4 @@
-"""Every gate is passed by a good trial and tripped on purpose by a bad one."""
+"""Every check is passed by a good trial and tripped on purpose by a bad one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 
 import pytest
 
+from connlab import schema
 from connlab.drive import gates
 
 
@@ -76,9 +77,14 @@ def changed(trial: dict, **changes) -> dict:
     return trial
 
 
+def checked(trial: dict) -> dict:
+    """Return the verdicts of gates and findings together."""
+    return gates.judge(trial) | gates.find(trial)
+
+
 @pytest.mark.parametrize("trial", [closed(), opened()], ids=["closed", "open"])
-def test_a_good_trial_passes_every_gate_that_applies(trial):
-    verdicts = gates.judge(trial)
+def test_a_good_trial_passes_every_check_that_applies(trial):
+    verdicts = checked(trial)
     assert {name for name, gate in verdicts.items() if gate.ok is False} == set()
     loop = trial["client"]["loop"]
     only_open = {"rate", "arrivals", "answered", "lag"}
@@ -120,15 +126,83 @@ RAMP = {
         ("client", changed(closed(), client__self__cpu_share=1.06)),
         ("quiet", changed(closed(), server__samples__other_cpu_s=0.2)),
         ("quiet", changed(closed(), server__samples__steal_s=0.2)),
+        ("response_times", changed(closed(), client__window__seconds=0.4)),
     ],
 )
-def test_each_gate_is_tripped_and_no_other(gate, trial):
-    verdicts = gates.judge(trial)
+def test_each_check_is_tripped_and_no_other(gate, trial):
+    verdicts = checked(trial)
     tripped = {name for name, verdict in verdicts.items() if verdict.ok is False}
     assert tripped == {gate}
     if gate != "arrivals":
         assert verdicts[gate].value is not None
         assert verdicts[gate].threshold is not None
+
+
+def poorer(trial: dict) -> dict:
+    """Return a trial of a server that did badly, in all that a server can do badly."""
+    return changed(
+        trial,
+        timeline=RAMP,
+        client__window__throughput_rps=100.0,
+        client__response__mean_ns=900_000_000,
+        client__response__p99_ns=5_000_000_000,
+        client__self__cpu_share=1.0,
+        client__self__spin_share=0.0,
+        client__fairness={"jain": 0.01, "requests_min": 0},
+    )
+
+
+@pytest.mark.parametrize("trial", [closed(), opened()], ids=["closed", "open"])
+def test_no_gate_leaves_a_trial_out_for_what_the_server_did(trial):
+    """Left out by its outcome, a server's worst trials would make it look better."""
+    trial = poorer(trial)
+    if trial["client"]["loop"] == "open":
+        trial["client"]["window"]["unanswered"] = 9_000
+    assert not [name for name, gate in gates.judge(trial).items() if gate.ok is False]
+    found = {name for name, gate in gates.find(trial).items() if gate.ok is False}
+    assert {"client", "stationary", "response_times"} <= found
+    assert found & {"little", "rate"}
+
+
+def test_a_line_of_before_findings_reads_as_one_of_today():
+    every = {
+        name: gate.model_dump() for name, gate in checked(poorer(closed())).items()
+    }
+    old, new = closed(), closed()
+    old["gates"] = every
+    new["gates"] = {k: v for k, v in every.items() if k in gates.EXCLUDING}
+    new["findings"] = {k: v for k, v in every.items() if k in gates.FINDINGS}
+    assert schema.verdicts(old) == schema.verdicts(new)
+    rows = [schema.flatten(trial) for trial in (old, new)]
+    for column in ("excluded_by", "findings", "ok", "gates_failed"):
+        assert rows[0][column] == rows[1][column]
+    assert rows[0]["excluded_by"] is None
+    assert "client" in rows[0]["findings"]
+
+
+def in_turns(others: list[float]) -> dict:
+    """Return a good trial in turns, beside which others took so much in each round."""
+    number = list(range(len(others)))
+    bad = gates.disturbed(
+        dict(zip(number, others, strict=True)), dict.fromkeys(number, 0.4), cores=2
+    )
+    turns = {"round": number, "others": others, "disturbed": bad}
+    return closed() | {"turns": turns}
+
+
+@pytest.mark.parametrize(
+    ("others", "disturbed", "ok"),
+    [
+        ([0.1] * 10, 0, True),
+        ([0.9] * 10, 0, True),
+        ([0.1] * 6 + [1.5] * 4, 4, True),
+        ([0.1] * 4 + [1.5] * 6, 6, False),
+    ],
+)
+def test_a_set_is_left_out_where_most_rounds_were_disturbed(others, disturbed, ok):
+    trial = in_turns(others)
+    assert len(trial["turns"]["disturbed"]) == disturbed
+    assert gates.quiet(trial).ok is ok
 
 
 def test_a_trial_whose_client_did_not_count_the_unanswered_is_not_judged():

@@ -85,7 +85,7 @@ def test_a_limit_is_met_named_and_flagged(tmp_path):
     assert 900 < flat["surviving"] < 1024
 
 
-def test_an_open_loop_that_a_server_cannot_follow_does_not_pass(tmp_path):
+def test_a_rate_that_a_server_cannot_follow_is_a_finding(tmp_path):
     drive.sweep(
         "rate",
         run="r",
@@ -97,7 +97,7 @@ def test_an_open_loop_that_a_server_cannot_follow_does_not_pass(tmp_path):
         progress=False,
     )
     (row,) = _rows(tmp_path, "rate")
-    assert row["gates"]["rate"]["ok"] is False
+    assert row["findings"]["rate"]["ok"] is False
     assert row["client"]["loop"] == "open"
 
 

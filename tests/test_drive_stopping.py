@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -13,7 +14,20 @@ from connlab.drive import stopping
 
 
 def _rows(*values: float, ok: bool = True) -> list[dict]:
-    return [{"throughput_rps": value, "ok": ok} for value in values]
+    by = None if ok else "census"
+    return [{"throughput_rps": value, "excluded_by": by} for value in values]
+
+
+def _ratios(*logs: float | None) -> list[dict]:
+    """Return trials of a server in turns, with their log ratios to the baseline."""
+    return [
+        {"throughput_rps": 1.0, stopping.RATIOS: {"throughput_rps": log}}
+        for log in logs
+    ]
+
+
+def _bases(count: int) -> list[dict]:
+    return [{"throughput_rps": 1.0, stopping.RATIOS: {}}] * count
 
 
 def _rule(**changes) -> stopping.Rule:
@@ -101,10 +115,10 @@ def test_trials_that_may_not_be_used_give_no_width_and_hold_up_nobody():
 
 @pytest.mark.parametrize(
     ("failed", "again"),
-    [("quiet", True), ("stationary, quiet", True), ("census, quiet", False)],
+    [("quiet", True), ("lag, quiet", True), ("census, quiet", False)],
 )
 def test_trials_spoilt_by_noise_are_worth_another_block(failed, again):
-    spoilt = [row | {"gates_failed": failed} for row in _rows(1, 2, 3, ok=False)]
+    spoilt = [row | {"excluded_by": failed} for row in _rows(1, 2, 3, ok=False)]
     wanted = stopping.next_round([spoilt, _rows(50, 50, 50)], _rule())
     assert (wanted == (0, 1)) is again
     with_budget = stopping.next_round([spoilt, _rows(5, 5, 5)], _rule(budget_s=9.0))
@@ -159,3 +173,47 @@ def test_coverage_of_stopping_early_is_what_the_method_says():
         half = stopping.relative_half_width(values) * mean
         covered += abs(mean - 100) <= half
     assert 0.88 < covered / runs < 0.95
+
+
+# ---- ratios of servers that took turns -------------------------------------------
+
+NARROW, WIDE = (0.1, 0.101, 0.1, 0.099), (0.1, 0.3, -0.1, 0.2)
+
+
+def test_the_half_width_of_a_ratio_is_that_of_t_on_logs():
+    logs = [0.02, 0.05, -0.01, 0.03, 0.02]
+    mean, error = sum(logs) / 5, scipy.stats.sem(logs)
+    for family in (1, 12):
+        low, high = scipy.stats.t.interval(1 - 0.05 / family, 4, loc=mean, scale=error)
+        width = math.sqrt(math.exp(high) / math.exp(low)) - 1
+        assert stopping.ratio_half_width(logs, family) == pytest.approx(width)
+    assert stopping.ratio_half_width(logs[:3], 1) is None
+
+
+def test_in_turns_it_is_the_ratio_that_has_to_be_narrow():
+    """The baseline's own scatter does not matter, nor that of a server alone."""
+    rule = _rule(n_min=4, sets=((0, 1),))
+    base = [{"throughput_rps": x, stopping.RATIOS: {}} for x in (1.0, 9.0, 1.0, 9.0)]
+    assert "every target" in stopping.next_round([base, _ratios(*NARROW)], rule)
+    (width,) = stopping.widths([base, _ratios(*NARROW)], rule)
+    assert (width.cell, width.ratio, width.n) == (1, True, 4)
+
+
+@pytest.mark.parametrize("budget_s", [None, 60.0])
+def test_more_trials_go_to_whole_sets(budget_s):
+    """All cells of the set with a wide ratio, none of the other set."""
+    rule = _rule(n_min=4, budget_s=budget_s, sets=((0, 1, 2), (3, 4)))
+    rows = [_bases(4), _ratios(*NARROW), _ratios(*WIDE), _bases(4), _ratios(*NARROW)]
+    assert stopping.next_round(rows, rule) == (0, 1, 2)
+
+
+def test_three_ratios_are_not_enough_and_ask_for_a_fourth():
+    rule = _rule(sets=((0, 1),))
+    assert stopping.next_round([_bases(3), _ratios(*NARROW[:3])], rule) == (0, 1)
+
+
+def test_a_server_without_ratios_holds_up_nobody():
+    failed = [row | {"failure": "server-died"} for row in _ratios(*[None] * 4)]
+    rule = _rule(n_min=4, sets=((0, 1, 2),))
+    said = stopping.next_round([_bases(4), _ratios(*NARROW), failed], rule)
+    assert "have no interval" in said

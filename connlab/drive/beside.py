@@ -13,18 +13,18 @@ would leave some of its users unserved, a trial that counts requests or stops a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from connlab import schema
-from connlab.drive import machine, plan, trials, turns
+from connlab.drive import gates, machine, plan, room, trials, turns
 from connlab.drive.host import Host
 
 #: where select ends is a question of its own; this many it holds beside its own
 FDSETSIZE_HOLDS = 1000
-WORKERS_DEFAULT = 8
-#: connections of a set in all; more take longer to connect than to measure
-CONNECTIONS_MOST = 40_000
+#: what a set is compared with where it is not said and the set has it
+BASELINE = {"model": "epoll"}
 _KEPT = (
     "round",
     "lead_in_requests",
@@ -37,44 +37,146 @@ _KEPT = (
 _ALONE = ("requests", "stall", "byte_rate", "connect_rate", "descriptors")
 
 
-def groups(
-    slots: Sequence[plan.Slot],
+@dataclass(frozen=True)
+class Set:
+    """Cells that are to share trials, by number.
+
+    `baseline` is what the others are compared with; None where a cell is measured
+    alone.
+    """
+
+    members: tuple[int, ...]
+    baseline: int | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """The slots that are measured together, and the cell of their baseline.
+
+    `carried` is a slot of the baseline where it is not among them: it is measured once
+    more, as a ratio needs both sides in one set.
+    """
+
+    slots: tuple[plan.Slot, ...]
+    baseline: int | None = None
+    carried: plan.Slot | None = None
+
+    @property
+    def all(self) -> tuple[plan.Slot, ...]:
+        """The slots, and the carried one after them."""
+        return self.slots if self.carried is None else (*self.slots, self.carried)
+
+    def without(self, there: Collection[plan.Slot]) -> Group:
+        """Return the group of the slots that are not there, with its baseline."""
+        left = tuple(slot for slot in self.slots if slot not in there)
+        if not left or self.baseline is None:
+            return Group(left, self.baseline)
+        return Group(left, self.baseline, _carried(self.baseline, left))
+
+
+def sets(
     cells: Sequence[Mapping[str, Any]],
     models: Mapping[str, schema.Model],
     *,
     beside: Sequence[str],
-) -> list[list[plan.Slot]]:
+    baseline: Mapping[str, Any] | None = None,
+) -> tuple[Set, ...]:
+    """Return the sets that the cells of a sweep form, which differ in `beside` only.
+
+    The baseline of a set is the first cell that has the levels of `baseline`
+    (`BASELINE` where it is not said), else the first of all.
+    """
+    found: dict[str, list[int]] = {}
+    alone = []
+    for number, cell in enumerate(cells):
+        if beside and takes_turns(models[cell["model"]], cell):
+            shared = {k: v for k, v in cell.items() if k not in beside}
+            found.setdefault(plan.cell_key(shared), []).append(number)
+        else:
+            alone.append(Set((number,)))
+    wanted = (BASELINE if baseline is None else baseline).items()
+    return *alone, *(
+        Set(tuple(members), _first(members, cells, wanted))
+        for members in found.values()
+    )
+
+
+def _first(members: Sequence[int], cells: Sequence[Mapping], levels: Any) -> int:
+    having = (n for n in members if all(cells[n].get(k) == v for k, v in levels))
+    return next(having, members[0])
+
+
+def groups(
+    slots: Sequence[plan.Slot],
+    cells: Sequence[Mapping[str, Any]],
+    models: Mapping[str, schema.Model],
+    sets: Sequence[Set],
+) -> list[Group]:
     """Return the slots of a round in the order of measuring, sets together.
 
-    A set stands where the first of its slots stood.
+    A set stands where the first of its slots stood. One that the machine has no room
+    for is divided, and each part carries the baseline; so does a set of which the
+    baseline is there already.
     """
-    if not beside:
-        return [[slot] for slot in slots]
-    found: dict[str, list[plan.Slot]] = {}
+    own = {cell: whole for whole in sets for cell in whole.members}
+    together: dict[Set, list[plan.Slot]] = {}
     for slot in slots:
-        cell = cells[slot.cell]
-        shared = {k: v for k, v in cell.items() if k not in beside}
-        own = "" if takes_turns(models[cell["model"]], cell) else str(slot.cell)
-        found.setdefault(f"{plan.cell_key(shared)}/{own}", []).append(slot)
-    return [part for group in found.values() for part in _parts(group, cells)]
+        together.setdefault(own[slot.cell], []).append(slot)
+    most = room.here() if any(whole.baseline is not None for whole in sets) else None
+    found = []
+    for whole, members in together.items():
+        if whole.baseline is None:
+            found += [Group((slot,)) for slot in members]
+        else:
+            need = {
+                n: room.needed(models[cells[n]["model"]], cells[n])
+                for n in whole.members
+            }
+            found += _parts(members, whole.baseline, need, most)
+    return found
 
 
 def _parts(
-    group: Sequence[plan.Slot], cells: Sequence[Mapping[str, Any]]
-) -> list[list[plan.Slot]]:
-    """Divide a set where its connections in all are more than a set may have."""
-    each = cells[group[0].cell].get("connections") or 1
-    most = max(1, CONNECTIONS_MOST // each)
-    return [list(group[i : i + most]) for i in range(0, len(group), most)]
+    members: Sequence[plan.Slot],
+    base: int,
+    need: Mapping[int, room.Room],
+    most: room.Room,
+) -> list[Group]:
+    """Divide a set until each part has room beside the baseline."""
+    parts: list[list[plan.Slot]] = [[]]
+    used = need[base]
+    for slot in sorted(members, key=lambda slot: slot.cell != base):
+        others = any(there.cell != base for there in parts[-1])
+        if others and not most.holds(used + need[slot.cell]):
+            parts.append([])
+            used = need[base]
+        parts[-1].append(slot)
+        used += need[slot.cell] if slot.cell != base else room.Room()
+    return [Group(tuple(part), base, _carried(base, part)) for part in parts]
+
+
+def _carried(base: int, part: Sequence[plan.Slot]) -> plan.Slot | None:
+    """Return the slot of a baseline that a part has not of its own."""
+    if any(slot.cell == base for slot in part):
+        return None
+    first = part[0]
+    return plan.Slot(base, repeat=first.repeat, block=first.block, order=first.order)
 
 
 def takes_turns(model: schema.Model, cell: Mapping[str, Any]) -> bool:
-    """Whether a cell's server serves all of its users, for a time, as they come."""
+    """Whether a cell's server serves all of its users, for a time, as they come.
+
+    Without a slice it is measured alone as well.
+    """
     connections = cell.get("connections") or 1
     if not model.available or any(cell.get(name) is not None for name in _ALONE):
         return False
-    workers = (cell.get("workers") or WORKERS_DEFAULT) * (cell.get("processes") or 1)
-    tasks = _tasks() // 8
+    if cell.get("slice") is None:
+        return False
+    workers = (cell.get("workers") or room.WORKERS_DEFAULT) * (
+        cell.get("processes") or 1
+    )
+    tasks = room.tasks() // 8
     holds = {
         "one": 1,
         "workers": min(workers, tasks),
@@ -83,12 +185,6 @@ def takes_turns(model: schema.Model, cell: Mapping[str, Any]) -> bool:
         "threads": tasks,
     }
     return connections <= holds.get(model.holds or "", connections)
-
-
-def _tasks() -> int:
-    """Return how many threads and processes the system allows in all."""
-    limits = [machine.sysctl(name) for name in ("kernel.pid_max", "kernel.threads-max")]
-    return min(int(limit) for limit in limits if limit)
 
 
 def run(
@@ -129,13 +225,30 @@ def run(
             continue
         if outcome is None:
             return None
-        others = turns.others_share(
-            outcome.slices, companion_cpu_s=outcome.companion_cpu_s
-        )
+        others = _others(outcome)
         for at, place in enumerate(here):
             model = models[cells[place]["model"]]
             found[place] = _outcome(outcome, model, at, others)
     return [found[place] for place in range(len(cells))]
+
+
+@dataclass(frozen=True)
+class _Others:
+    """What others took while a set ran: cores on average, and by round."""
+
+    busy: float
+    steal: float
+    by_round: Mapping[int, float]
+    disturbed: Sequence[int]
+
+
+def _others(outcome: turns.Outcome) -> _Others:
+    spent_s = outcome.companion_cpu_s
+    busy, steal = turns.others_share(outcome.slices, companion_cpu_s=spent_s)
+    taken, seconds = turns.others_by_round(outcome.slices, companion_cpu_s=spent_s)
+    sets = outcome.setting.cores
+    cores = len({*sets.server, *sets.client})
+    return _Others(busy, steal, taken, gates.disturbed(taken, seconds, cores=cores))
 
 
 def in_turns(
@@ -143,8 +256,9 @@ def in_turns(
 ) -> turns.Setting:
     """Return the setting of a set; each server gets the time that a trial would."""
     client = dict(setting.factors)
-    for name in ("duration", "warmup"):
-        client[name] *= len(servers)
+    for name in ("duration", "warmup", "duration_max"):
+        if client.get(name) is not None:
+            client[name] *= len(servers)
     return turns.Setting(
         servers=tuple(servers),
         client=client,
@@ -166,11 +280,11 @@ def _outcome(
     outcome: turns.Outcome,
     model: schema.Model,
     place: int,
-    others: tuple[float, float],
+    others: _Others,
 ) -> trials.Outcome:
     """Return what one server of a set gave, as a trial of its own would."""
     served = outcome.served[place]
-    rounds = _rounds(outcome, place)
+    rounds = _rounds(outcome, place, others)
     stats = trials.last_stats(served.ended)
     server = schema.Server(
         model=model,
@@ -203,12 +317,14 @@ def _of_companions(outcome: turns.Outcome, rounds: schema.Turns) -> float:
     return outcome.companion_cpu_s * mine / every if every else 0.0
 
 
-def _rounds(outcome: turns.Outcome, place: int) -> schema.Turns:
+def _rounds(outcome: turns.Outcome, place: int, others: _Others) -> schema.Turns:
     rows = [r for r in outcome.slices if r["target"] == place and r["counted"]]
     return schema.Turns(
         beside=len(outcome.served),
         slice_ms=outcome.setting.slice_s * 1e3,
         lead_in_ms=outcome.setting.lead_in_s * 1e3,
+        others=[round(others.by_round.get(row["round"], 0.0), 3) for row in rows],
+        disturbed=list(others.disturbed),
         **{name: [row[name] or 0 for row in rows] for name in _KEPT},
     )
 
@@ -217,7 +333,7 @@ def _samples(
     served: turns.Served,
     rounds: schema.Turns,
     stats: Mapping[str, Any],
-    others: tuple[float, float],
+    others: _Others,
     companion_cpu_s: float,
 ) -> schema.Samples:
     """Return what was seen of one server, its CPU time in the slices that count.
@@ -236,8 +352,8 @@ def _samples(
         window_from="slices",
         cpu_user_s=spent_s * share,
         cpu_system_s=spent_s * (1 - share),
-        other_cpu_s=others[0] * window_s,
-        steal_s=others[1] * window_s,
+        other_cpu_s=others.busy * window_s,
+        steal_s=others.steal * window_s,
         companion_cpu_s=companion_cpu_s,
         pss_bytes=max(pss, default=None),
         pss_baseline_bytes=pss[0] if pss else None,

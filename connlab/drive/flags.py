@@ -18,6 +18,9 @@ OWN_DESCRIPTORS = 64
 #: how long a client waits at most for everybody's first answer
 SETTLE_S = 3.0
 
+#: windows last up to so many times their duration where ``duration_max`` is not said
+LONGER = 10
+
 #: factor -> the programs that it is told to, and the flag (without the dashes)
 FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "model": ((SERVER,), ""),
@@ -60,9 +63,15 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "engine": ((CLIENT,), "engine"),
     "spin": ((CLIENT,), "spin"),
     "duration": ((CLIENT,), "duration"),
+    "response_times": ((CLIENT,), "response-times"),
+    "duration_max": ((CLIENT,), "duration-max"),
     "warmup": ((CLIENT,), "warmup"),
     "settle": ((CLIENT,), "settle"),
 }
+
+
+#: what prolongs a window; a trial of so many requests has none
+LASTING = ("response_times", "duration_max")
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -81,7 +90,7 @@ def client_flags(factors: Mapping[str, Any], *, seed: int) -> list[str]:
     """Return the client's arguments, without the target."""
     told = dict(factors)
     if told.get("requests") is not None:
-        told["duration"] = None
+        told |= dict.fromkeys(("duration", *LASTING))
     return [*_flags(CLIENT, told), "--seed", str(seed)]
 
 

@@ -1,9 +1,41 @@
-"""Gates: what a trial must show before its figures may be used; and who bound it.
+"""What a trial is checked for: gates leave it out, findings do not; and who bound it.
 
-Each gate is a function of one trial's facts that gives a figure, a threshold and a
-verdict. A verdict of None says that the gate does not apply (an open-loop gate in a
-closed loop, a window too short to judge). A trial that does not pass is kept, flagged
-and counted.
+Each check is a function of one trial's facts that gives a figure, a threshold and a
+verdict. A verdict of None says that the check does not apply (one of the open loop in a
+closed loop, a window too short to judge).
+
+A gate asks whether the trial is what was asked for, and leaves it out of intervals if
+not; the trial is kept, and counted. No gate may look at how well the server did: to
+leave out the trials in which it starved its users would be to choose the result
+(survivorship). What depends on that is a finding: it is recorded with the trial, and
+the trial counts.
+
+    gate      fails when                                       looks at the outcome
+    census    the connections asked for, established and       no
+              surviving are not the same number
+    verified  an answer was wrong                              no
+    arrivals  open loop: the requests due differ from the      no
+              schedule by 5 sigma (paced: by 1 %)
+    lag       open loop: the client's p99 lateness is over     only to let pass what
+              0.2 ms and over 10 % of the p99 response         cannot matter
+    quiet     other programs and guests (steal) took over 5 %  no
+              of the cores; in turns: over half of the cores
+              in over half of the rounds
+
+    finding         holds when                                      or else
+    rate            open loop: answers come within 5 % of the rate  overloaded
+                    at which requests are due
+    answered        open loop: at most 0.1 % of the due requests    mean and p99.9 are
+                    have no answer                                  not known
+    little          closed loop: N = X (R + Z) within 5 %           users starve
+    stationary      the rate changes by less than 10 % over the     not steady
+                    window (or p > 0.01), warm-up was over by a
+                    fifth of it
+    client          the client had 5 % of its cores left, or the    a rate is a bound
+                    server was waited for
+    response_times  50 mean response times were counted             the window is short
+
+A finding that does not hold has ``ok`` false, as a gate that is failed.
 
 The label says what kept the throughput from being higher:
 
@@ -24,10 +56,10 @@ answered but not yet received whenever it looked (``src_c/client/client_probe.c`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from connlab.drive import timelines
-from connlab.schema import CLIENT_QUEUE, Gate, Timeline, flatten, pick
+from connlab.schema import CLIENT_QUEUE, EXCLUDING, Gate, Timeline, flatten, pick
 
 RATE = 0.05
 LITTLE = 0.05
@@ -48,12 +80,14 @@ UNANSWERED = 0.001
 #: the client may send late by so much, or by this part of the response time
 LAG_NS = 200_000
 LAG_PART = 0.10
+#: mean response times that a window shall hold
+RESPONSE_TIMES = 50.0
 
 _LIMITS = {"queue_full": "queue"}
 
 
 def judge(trial: Mapping) -> dict[str, Gate]:
-    """Return the verdicts on one trial, by the gate's name.
+    """Return the verdicts of the gates on one trial, by the gate's name.
 
     Parameters
     ----------
@@ -61,9 +95,16 @@ def judge(trial: Mapping) -> dict[str, Gate]:
         A trial's facts, as `connlab.schema.Trial` dumps them. Without a client's
         report there is nothing to judge, and the result is empty.
     """
-    if not trial.get("client"):
-        return {}
-    return {name: gate(trial) for name, gate in GATES.items()}
+    return _checked(trial, EXCLUDING)
+
+
+def find(trial: Mapping) -> dict[str, Gate]:
+    """Return the findings on one trial, by name; empty where `judge` is."""
+    return _checked(trial, FINDINGS)
+
+
+def _checked(trial: Mapping, names: Sequence[str]) -> dict[str, Gate]:
+    return {name: CHECKS[name](trial) for name in names} if trial.get("client") else {}
 
 
 def rate(trial: Mapping) -> Gate:
@@ -227,10 +268,16 @@ def lag(trial: Mapping) -> Gate:
 def quiet(trial: Mapping) -> Gate:
     """Nothing else burnt CPU time: other programs here, or other guests' (steal).
 
-    The kernel counts in ticks of 10 ms per core, which a short window must allow. A
-    set of servers that take turns is left out whole, and only where others had most
-    of the cores: what they do meets all servers of a round alike.
+    The kernel counts in ticks of 10 ms per core, which a short window must allow. What
+    others do meets all servers of a round alike, so of servers that take turns single
+    rounds are left out (`disturbed`), for the whole set, which is left out where they
+    are more than half.
     """
+    rounds = pick(trial, "turns.round")
+    if rounds and pick(trial, "turns.others"):
+        share = len(pick(trial, "turns.disturbed") or ()) / len(rounds)
+        why = f"share of {len(rounds)} rounds that were disturbed"
+        return Gate(ok=share <= 0.5, value=share, threshold=0.5, why=why)
     samples = pick(trial, "server.samples") or {}
     window_s, other = samples.get("window_s"), samples.get("other_cpu_s")
     sets = trial.get("cores") or {}
@@ -243,7 +290,40 @@ def quiet(trial: Mapping) -> Gate:
     return Gate(ok=share <= threshold, value=share, threshold=threshold)
 
 
-GATES: dict[str, Callable[[Mapping], Gate]] = {
+def response_times(trial: Mapping) -> Gate:
+    """The window held so many mean response times that its ends do not matter.
+
+    Requests in flight when it opens are counted though they began before, those in
+    flight at its end are not; a rate is off by about one response time's worth each.
+    """
+    if pick(trial, "client.stop") == "requests":
+        return Gate(ok=None, why="a burst is counted to its last answer")
+    counted = flatten(trial)["counted_response_times"]
+    if counted is None:
+        return Gate(ok=None, why="nothing was answered")
+    return Gate(ok=counted >= RESPONSE_TIMES, value=counted, threshold=RESPONSE_TIMES)
+
+
+def disturbed(
+    others: Mapping[int, float], seconds: Mapping[int, float], *, cores: int
+) -> list[int]:
+    """Return the rounds in which others took more than half of the cores.
+
+    Parameters
+    ----------
+    others, seconds : mapping of int to float
+        By round: the cores that others took on average, and its length.
+    cores : int
+        How many cores server and client could use.
+    """
+    return [
+        number
+        for number, taken in others.items()
+        if taken / cores > OTHER_SHARE_IN_TURNS + 2 * TICK_S / (seconds[number] * cores)
+    ]
+
+
+CHECKS: dict[str, Callable[[Mapping], Gate]] = {
     "census": census,
     "verified": verified,
     "rate": rate,
@@ -254,7 +334,9 @@ GATES: dict[str, Callable[[Mapping], Gate]] = {
     "stationary": stationary,
     "client": client,
     "quiet": quiet,
+    "response_times": response_times,
 }
+FINDINGS = tuple(name for name in CHECKS if name not in EXCLUDING)
 
 
 def client_share(trial: Mapping) -> float | None:

@@ -94,6 +94,12 @@ class Host(Protocol):
     ) -> Reading:
         """Look at the program, with memory when asked (which costs more)."""
 
+    def ask_to_end(self, handle: int) -> None:
+        """Send the program SIGTERM and do not wait; `stop` it soon after.
+
+        So several programs end at the same time.
+        """
+
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
         """End the program and all that it started.
 
@@ -116,6 +122,8 @@ class _Program:
     files: dict[str, int]
     pending: bytearray = field(default_factory=bytearray)
     eof: bool = False
+    asked_to_end: bool = False
+    early: bool = False
 
 
 class LocalHost:
@@ -193,20 +201,24 @@ class LocalHost:
             cost_s=time.monotonic() - start,
         )
 
+    def ask_to_end(self, handle: int) -> None:
+        """Send the program SIGTERM; see `Host.ask_to_end`."""
+        _ask_to_end(self._programs[handle])
+
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
         """End the program and all that it started; see `Host.stop`."""
         program = self._programs.pop(handle)
-        early = not _alive(program)
+        program.early |= not program.asked_to_end and not _alive(program)
         _until_ended(program, wait_s)
         if grace_s > 0:
-            _signal(program, signal.SIGTERM)
+            _ask_to_end(program)
             _until_ended(program, grace_s)
         _signal_group(handle, signal.SIGKILL)
         status = program.process.wait()
         _drain(program)
         ended = Ended(
             exit=status,
-            early=early,
+            early=program.early,
             lines=_lines_left(program),
             diagnostics=_diagnostics(program),
             files={name: _content(fd) for name, fd in program.files.items()},
@@ -283,6 +295,14 @@ def _until_ended(program: _Program, timeout_s: float) -> None:
     while _alive(program) and time.monotonic() < until and not interrupt.asked():
         _wait(program, until - time.monotonic())
         _drain(program)
+
+
+def _ask_to_end(program: _Program) -> None:
+    """Send SIGTERM, once; who had ended by then ended early."""
+    if not program.asked_to_end:
+        program.early |= not _alive(program)
+        program.asked_to_end = True
+        _signal(program, signal.SIGTERM)
 
 
 def _content(fd: int) -> bytes:

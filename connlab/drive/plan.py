@@ -57,12 +57,13 @@ def cells(
     *,
     duration: float,
     warmup: float,
+    defaults: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], ...]:
     """Return every combination of the factors' levels, each with the fixed settings.
 
     Several grids are joined: what one factor's levels do not go with (a pool has a
     size, a thread per client has none) stands in another grid. A cell that two grids
-    share is there once.
+    share is there once. What neither a factor nor `fixed` says is as `defaults` has it.
 
     Raises
     ------
@@ -73,12 +74,15 @@ def cells(
     if not grids(factors):
         raise ValueError("factors: no grid; name one at least")
     fixed = with_models(fixed)
-    base = {"workload": "echo", "duration": duration, "warmup": warmup} | fixed
+    base = {"workload": "echo", "duration": duration, "warmup": warmup}
+    base |= dict(defaults or {}) | fixed
     joined = {}
     for grid in grids(factors):
         _check_grid(grid, fixed)
         for values in itertools.product(*grid.values()):
             cell = base | dict(zip(grid, values, strict=True))
+            if cell.get("requests") is not None:
+                cell |= {name: None for name in flags.LASTING if name in cell}
             joined.setdefault(cell_key(cell), cell)
     return tuple(joined.values())
 
@@ -125,14 +129,17 @@ def key(
     binaries: Mapping[str, str],
     environment: str,
     unavailable: str | None = None,
+    carried_by: str | None = None,
 ) -> str:
     """Return the name that a trial is resumed by: a hash of all that defines it.
 
     Where a trial finds something (`PLACES`) is no part of it. Why a model is
-    `unavailable` is: once that is otherwise, the trial is another one.
+    `unavailable` is: once that is otherwise, the trial is another one. So is that of a
+    baseline which is measured once more for the set named `carried_by`.
     """
-    why = [] if unavailable is None else [unavailable]
-    return _hash([_defining(factors), repeat, dict(binaries), environment, *why])
+    more = [] if unavailable is None else [unavailable]
+    more += [] if carried_by is None else ["carried", carried_by]
+    return _hash([_defining(factors), repeat, dict(binaries), environment, *more])
 
 
 def cell_key(factors: Mapping[str, Any]) -> str:

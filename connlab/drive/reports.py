@@ -46,7 +46,8 @@ class Estimate:
 class Reached:
     """The widest interval of one target metric, over all cells.
 
-    `half_width` is relative; `factors` are those of the cell, as far as they vary.
+    `half_width` is relative, of a `ratio` to the baseline or of the metric itself;
+    `factors` are those of the cell, as far as they vary.
     """
 
     metric: str
@@ -56,11 +57,13 @@ class Reached:
     factors: dict[str, Any]
     cells_met: int
     cells: int
+    ratio: bool = False
 
     def __str__(self) -> str:
         cell = ", ".join(f"{name} {value}" for name, value in self.factors.items())
+        what = f"ratio of {self.metric}" if self.ratio else self.metric
         return (
-            f"{self.metric}: ±{self.half_width:.1%} at the widest ({cell}; n {self.n}),"
+            f"{what}: ±{self.half_width:.1%} at the widest ({cell}; n {self.n}),"
             f" target ±{self.target:.0%} met in {self.cells_met} of {self.cells} cells"
         )
 

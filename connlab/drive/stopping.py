@@ -3,13 +3,19 @@
     n_min whole blocks -> look -> block -> look -> … until each metric of each cell is
         as narrow as asked, or n_max blocks are there, or the budget is used
 
+What has to be narrow is what will be printed. Of a cell measured alone that is its own
+interval. Of servers that took turns it is the ratio of each to the baseline: its
+interval is made of the log ratios of the trials, and holds together with those of all
+other pairs of the sweep (Bonferroni), as the study prints it. More trials go to whole
+sets, those alone that have a ratio still too wide.
+
 The rule looks after whole blocks only, so that every cell has as many trials as the
 others when it is judged. Stopping as soon as an interval is narrow makes it cover
 somewhat less than it says (0.91 to 0.94 in place of 0.95, see the method); n_min keeps
 that loss small.
 
 With a budget, time beyond n_min blocks goes where intervals are widest: a round then
-holds only the cells that are furthest from their target.
+holds only the sets and cells that are furthest from their target.
 """
 
 from __future__ import annotations
@@ -23,33 +29,44 @@ from typing import Any
 
 #: relative half-widths to reach, where nothing else is asked
 TARGETS = {"throughput_rps": 0.05, "response_p99_s": 0.10}
+#: the same for the ratios of servers that take turns
+RATIO_TARGETS = {"throughput_rps": 0.05, "server_cpu_per_request_s": 0.05}
+#: trials without which a ratio has no interval; as `connlab.study.turns` has it
+RATIO_TRIALS_MIN = 4
+#: where a row keeps the log ratios to its baseline
+RATIOS = "log_ratios"
 LEVEL = 0.95
 #: n_max when only targets are given, as a multiple of n_min
 _N_MAX = 3
 #: a round of a budget takes the cells at least this near to the worst one
 _NEAR_WORST = 0.5
 #: gates that a trial may fail and the next one of its cell pass
-PASSING = {"quiet", "stationary", "lag"}
+PASSING = {"quiet", "lag"}
 _UNITS = {"h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0, "": 1.0}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """When to stop: at least `n_min` trials per cell, at most `n_max`."""
+    """When to stop: at least `n_min` trials per cell, at most `n_max`.
+
+    `sets` holds the cells that are measured together; a cell in none is alone.
+    """
 
     n_min: int
     n_max: int
     targets: Mapping[str, float]
     budget_s: float | None = None
+    sets: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
 class Width:
     """How wide the interval of one metric in one cell is.
 
-    `half_width` is relative to the mean; None where two usable trials are missing.
-    Then `hope` says whether more trials may help: they do where one was usable or the
-    machine was not quiet, they do not where a limit was met.
+    `half_width` is relative, to the mean or, of a `ratio`, to the geometric mean; None
+    where usable trials are missing (two, of a ratio `RATIO_TRIALS_MIN`). Then `hope`
+    says whether more trials may help: they do where one was usable or the machine was
+    not quiet, they do not where a limit was met.
     """
 
     cell: int
@@ -58,6 +75,7 @@ class Width:
     half_width: float | None
     target: float
     hope: bool = False
+    ratio: bool = False
 
     @property
     def met(self) -> bool:
@@ -82,12 +100,13 @@ def rule(
     targets: Mapping[str, float] | None = None,
     budget: float | str | None = None,
     metrics: Sequence[str] = (),
+    in_turns: bool = False,
 ) -> Rule:
     """Return the rule that a sweep's arguments mean.
 
     Without `max_trials`, `targets` and `budget` it is just `trials` blocks. With
-    `max_trials` alone the targets are `TARGETS`; with `targets` or `budget` alone
-    there are at most three times `trials`.
+    `max_trials` alone the targets are `TARGETS`, `in_turns` `RATIO_TARGETS`; with
+    `targets` or `budget` alone there are at most three times `trials`.
 
     Raises
     ------
@@ -101,7 +120,8 @@ def rule(
     adaptive = max_trials is not None or targets is not None or budget is not None
     if not adaptive:
         return Rule(trials, trials, {})
-    wanted = dict(TARGETS if targets is None else targets)
+    usual = RATIO_TARGETS if in_turns else TARGETS
+    wanted = dict(usual if targets is None else targets)
     for metric, width in wanted.items():
         if metrics and metric not in metrics:
             raise ValueError(f"targets: unknown metric {metric!r}")
@@ -132,14 +152,11 @@ def relative_half_width(values: Sequence[float]) -> float | None:
     """
     if len(values) < 2:
         return None
-    from scipy.special import stdtrit
-
     mean = statistics.fmean(values)
     deviation = statistics.stdev(values)
     if deviation == 0:
         return 0.0
-    t = float(stdtrit(len(values) - 1, 0.5 + LEVEL / 2))
-    half = t * deviation / math.sqrt(len(values))
+    half = _t(LEVEL, len(values) - 1) * deviation / math.sqrt(len(values))
     return half / abs(mean) if mean else math.inf
 
 
@@ -149,35 +166,69 @@ def widths(rows: Sequence[Sequence[Mapping[str, Any]]], rule: Rule) -> list[Widt
     Parameters
     ----------
     rows : sequence of sequence of mapping
-        Per cell its trials as flat rows (`connlab.schema.flatten`); only those with
-        `ok` count, and of them those that have the metric.
+        Per cell its trials as flat rows (`connlab.schema.flatten`); only those count
+        that no gate leaves out, and of them those that have the metric. A trial in
+        turns has its log ratios to the baseline under `RATIOS`; a baseline has none,
+        and no width.
     """
+    family = sum(any(row.get(RATIOS) for row in trials) for trials in rows)
     return [
-        _width(cell, metric, trials, target)
+        _width(cell, metric, trials, target, family)
         for cell, trials in enumerate(rows)
+        if not any(row.get(RATIOS) == {} for row in trials)
         for metric, target in rule.targets.items()
     ]
 
 
-def _width(cell: int, metric: str, trials: Sequence[Mapping], target: float) -> Width:
-    values = [
-        row[metric] for row in trials if row["ok"] and row.get(metric) is not None
-    ]
-    hope = len(values) == 1 or any(_spoilt(row) for row in trials)
-    width = relative_half_width(values)
-    return Width(cell, metric, len(values), width, target, hope)
+def _width(
+    cell: int, metric: str, trials: Sequence[Mapping], target: float, family: int
+) -> Width:
+    used = [row for row in trials if is_used(row)]
+    ratio = any(row.get(RATIOS) for row in trials)
+    of = [(row.get(RATIOS) or {}) if ratio else row for row in used]
+    values = [row[metric] for row in of if row.get(metric) is not None]
+    least = RATIO_TRIALS_MIN if ratio else 2
+    hope = 0 < len(values) < least or any(_spoilt(row) for row in trials)
+    width = ratio_half_width(values, family) if ratio else relative_half_width(values)
+    return Width(cell, metric, len(values), width, target, hope, ratio)
+
+
+def is_used(row: Mapping[str, Any]) -> bool:
+    """Whether no failure and no gate leaves a trial out."""
+    return not row.get("failure") and not row.get("excluded_by")
+
+
+def ratio_half_width(logs: Sequence[float], family: int) -> float | None:
+    """Return how far the bounds of a ratio lie from it: 0.05 for ±5 %.
+
+    By t on logarithms, at the level that lets all pairs of the family hold together
+    (Bonferroni); None for fewer than `RATIO_TRIALS_MIN` trials.
+    """
+    if len(logs) < RATIO_TRIALS_MIN:
+        return None
+    each = 1 - (1 - LEVEL) / max(1, family)
+    reach = _t(each, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return math.expm1(min(reach, 100.0))
+
+
+def _t(level: float, df: int) -> float:
+    """Return the quantile of Student's t for a two-sided interval."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, 0.5 + level / 2))
 
 
 def _spoilt(row: Mapping[str, Any]) -> bool:
     """Return whether a trial was spoilt by what may be over next time."""
-    failed = set((row.get("gates_failed") or "").split(", ")) - {""}
+    failed = set((row.get("excluded_by") or "").split(", ")) - {""}
     return not row.get("failure") and bool(failed) and failed <= PASSING
 
 
 def next_round(rows: Sequence[Sequence[Mapping]], rule: Rule) -> tuple[int, ...] | str:
     """Return the cells to measure next, or why no more is wanted.
 
-    Called after whole rounds only. Without a budget a round is all cells.
+    Called after whole rounds only. Without a budget a round is all cells that are
+    measured alone, if one of them is too wide, and all sets that have a ratio too wide.
     """
     counts = [len(trials) for trials in rows]
     if min(counts) < rule.n_min:
@@ -189,23 +240,34 @@ def next_round(rows: Sequence[Sequence[Mapping]], rule: Rule) -> tuple[int, ...]
     pending = [width for width in reached if width.pending]
     if not pending:
         return _all_met(reached, counts)
-    if rule.budget_s is None:
-        if min(counts) >= rule.n_max:
-            return _still_wide(pending, counts)
-        return tuple(range(len(rows)))
-    return _widest(pending, counts, rule)
-
-
-def _widest(pending: Sequence[Width], counts: Sequence[int], rule: Rule):
+    unit = _units(rule, reached, len(rows))
     need: dict[int, float] = {}
     for width in pending:
         if counts[width.cell] < rule.n_max:
-            need[width.cell] = max(width.need, need.get(width.cell, 0.0))
+            own = unit[width.cell]
+            need[own] = max(width.need, need.get(own, 0.0))
     if not need:
         return _still_wide(pending, counts)
     worst = max(need.values())
     limit = worst * _NEAR_WORST if math.isfinite(worst) else worst
-    return tuple(sorted(cell for cell, far in need.items() if far >= limit))
+    wanted = {own for own, far in need.items() if rule.budget_s is None or far >= limit}
+    return tuple(cell for cell, own in enumerate(unit) if own in wanted)
+
+
+def _units(rule: Rule, reached: Sequence[Width], cells: int) -> list[int]:
+    """Return for each cell a number that it shares with those of its round.
+
+    Those of its set; without a budget all cells alone share one, which is a block.
+    """
+    in_sets = {width.cell for width in reached if width.ratio}
+    unit = list(range(cells))
+    for members in rule.sets:
+        if in_sets & set(members):
+            for cell in members:
+                unit[cell] = -1 - members[0]
+    if rule.budget_s is None:
+        unit = [0 if own >= 0 else own for own in unit]
+    return unit
 
 
 def _all_met(reached: Sequence[Width], counts: Sequence[int]) -> str:

@@ -16,7 +16,7 @@ import gzip
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from connlab.drive import (
     interrupt,
     machine,
     plan,
+    ratios,
     recorded,
     servers,
     stopping,
@@ -93,6 +94,9 @@ def sweep(
     histograms: bool = True,
     mixed: bool = False,
     beside: str | Sequence[str] = (),
+    baseline: Mapping[str, Any] | None = None,
+    response_times: float = gates.RESPONSE_TIMES,
+    duration_max: float | None = None,
     programs: Programs | None = None,
     server_host: Host | None = None,
     client_host: Host | None = None,
@@ -121,15 +125,16 @@ def sweep(
     targets : mapping of str to float, optional
         Relative half-width of the 95 % interval to reach, per column; 5 % for
         ``throughput_rps`` and 10 % for ``response_p99_s`` if only `max_trials` or
-        `budget` is given.
+        `budget` is given. With `beside` it is that of the ratio to the baseline, and
+        5 % for ``throughput_rps`` and ``server_cpu_per_request_s``.
     duration, warmup : float
-        Seconds of each trial's measurement window, and before it.
+        Seconds of each trial's measurement window, at least, and before it.
     seed : int
         Fixes the order of the blocks and what the clients do.
     budget : float or str, optional
         Seconds, or ``"10m"``: stop then; time beyond `trials` blocks is spent on the
-        cells whose intervals are widest. Trials of earlier calls are paid from it, so
-        that the same call again measures nothing, and a larger budget goes on.
+        sets and cells whose intervals are widest. Trials of earlier calls are paid from
+        it, so that the same call again measures nothing, and a larger budget goes on.
     progress : bool
         Say what it costs, how far it is, and the report.
     root : str or Path
@@ -145,7 +150,19 @@ def sweep(
         Factors whose levels are measured side by side: the servers of all cells of a
         block that differ only in these take turns under one client, every 20 ms, so
         that their ratios do not feel what else the machine does. Settings of the
-        server only (`connlab.drive.beside` says which cells are measured alone).
+        server only (`connlab.drive.beside` says which cells are measured alone). The
+        factor ``slice`` is the length of a turn in ms; with None among its levels the
+        same cells are measured one by one as well.
+    baseline : mapping of str to level, optional
+        Which server of each set the others are compared with, as
+        ``{"model": "epoll"}``, which holds if it is not said; the set's first if none
+        has these levels. Where a machine has no room for a set at once, each part of it
+        carries the baseline.
+    response_times : float
+        Mean response times that a window holds at least: windows (of a set: its
+        rounds) are prolonged until they do. 0: as long as `duration` says.
+    duration_max : float, optional
+        But not beyond so many seconds; ten times `duration` if not said.
     programs : Programs, optional
         The two programs, if not ``build/server`` and ``build/client``.
     server_host, client_host : Host, optional
@@ -189,6 +206,9 @@ def sweep(
         histograms=histograms,
         mixed=mixed,
         beside=beside,
+        baseline=baseline,
+        response_times=response_times,
+        duration_max=duration_max,
         programs=programs,
     )
     here = LocalHost()
@@ -278,16 +298,18 @@ def _measure(
     show: telling.Show,
 ) -> None:
     """Walk the rounds; take what is there, measure what is not, keep each at once."""
-    for slots in _sets(work, state):
-        keys = [work.key(slot.cell, slot.repeat) for slot in slots]
-        rows = {key: there[key] for key in keys if key in there}
+    for group in _groups(work, state):
+        rows = {}
+        for slot in group.slots:
+            if (key := work.key(slot.cell, slot.repeat)) in there:
+                rows[slot] = there[key]
         state.resumed += len(rows)
         state.resumed_s += sum(row["seconds"] for row in rows.values())
-        todo = [(s, key) for s, key in zip(slots, keys, strict=True) if key not in rows]
-        if todo:
-            if _out_of_budget(work, state, [slot.cell for slot, _key in todo]):
+        todo = group.without(rows)
+        if todo.slots:
+            if _out_of_budget(work, state, [slot.cell for slot in todo.all]):
                 return
-            _beat(work, state, current=work.cells[todo[0][0].cell])
+            _beat(work, state, current=work.cells[todo.slots[0].cell])
             try:
                 found = _measured(work, state, todo, hosts, append)
             except store.StoreError as error:
@@ -297,8 +319,11 @@ def _measure(
                 state.reason = _interrupted(state)
                 return
             rows |= found
-        for slot, key in zip(slots, keys, strict=True):
-            _count(state, slot.cell, schema.flatten(rows[key]))
+        flat = {slot: schema.flatten(row) for slot, row in rows.items()}
+        if group.baseline is not None:
+            _compare(work, group, rows, flat, there)
+        for slot in group.slots:
+            _count(state, slot.cell, flat[slot])
         show(
             done=state.there,
             planned=state.planned,
@@ -307,10 +332,38 @@ def _measure(
         )
 
 
-def _sets(work: Work, state: _State) -> Iterator[list[plan.Slot]]:
-    """Give set after set, looking after each round whether more is wanted.
+def _compare(
+    work: Work,
+    group: side_by_side.Group,
+    rows: Mapping[plan.Slot, dict],
+    flat: Mapping[plan.Slot, dict],
+    there: Mapping[str, dict],
+) -> None:
+    """Note in the flat rows of a set their log ratios to the baseline beside them."""
+    bases = {
+        row["turns"]["set"]: row
+        for slot, row in rows.items()
+        if slot.cell == group.baseline and row.get("turns")
+    }
+    metrics = tuple(work.rule.targets) or tuple(stopping.RATIO_TARGETS)
+    for slot in group.slots:
+        if slot.cell == group.baseline:
+            flat[slot][stopping.RATIOS] = {}
+            continue
+        row = rows[slot]
+        name = (row.get("turns") or {}).get("set")
+        key = work.key(group.baseline, slot.repeat, carried_by=name)
+        base = bases.get(name) or there.get(key)
+        found = dict.fromkeys(metrics)
+        if name and base and stopping.is_used(schema.flatten(base)):
+            found = ratios.to_baseline(row, base, metrics)
+        flat[slot][stopping.RATIOS] = found
 
-    A set is one cell, or those that are measured side by side.
+
+def _groups(work: Work, state: _State) -> Iterator[side_by_side.Group]:
+    """Give group after group, looking after each round whether more is wanted.
+
+    A group is one cell, or those that are measured side by side.
     """
     number = 0
     while True:
@@ -321,9 +374,7 @@ def _sets(work: Work, state: _State) -> Iterator[list[plan.Slot]]:
         counts = [len(rows) for rows in state.rows]
         state.planned = max(_least(work), state.there + len(wanted))
         slots = plan.round_of(wanted, number=number, counts=counts, seed=work.seed)
-        yield from side_by_side.groups(
-            slots, work.cells, work.models, beside=work.beside
-        )
+        yield from side_by_side.groups(slots, work.cells, work.models, work.sets)
         number += 1
 
 
@@ -331,30 +382,31 @@ def _count(state: _State, cell: int, flat: dict) -> None:
     state.rows[cell].append(flat)
     failed = flat["failure"] is not None
     state.failed += failed
-    state.flagged += not failed and not flat["ok"]
+    state.flagged += not failed and not stopping.is_used(flat)
 
 
 def _measured(
     work: Work,
     state: _State,
-    todo: Sequence[tuple[plan.Slot, str]],
+    group: side_by_side.Group,
     hosts: tuple[Host, Host],
     append: Callable[[str], None],
-) -> dict[str, dict] | None:
-    """Measure a set and keep its trials; None when a signal came meanwhile."""
-    made = _trials(work, todo, hosts)
+) -> dict[plan.Slot, dict] | None:
+    """Measure a group and keep its trials; None when a signal came meanwhile.
+
+    The lines of a set are written at once: it is there as a whole, or not.
+    """
+    made = _trials(work, group, hosts)
     if made is None:
         return None
-    rows = {}
     for outcome, trial in made:
         if work.histograms and outcome.files.get("histogram"):
             _keep_histogram(work, state, trial.key, outcome.files["histogram"])
-        append(trial.model_dump_json(by_alias=True))
-        row = trial.model_dump(by_alias=True)
-        rows[trial.key] = row
-        state.done += 1
-        state.window_s += _measuring_s(row)
-    return rows
+    append("\n".join(trial.model_dump_json(by_alias=True) for _, trial in made))
+    rows = [trial.model_dump(by_alias=True) for _, trial in made]
+    state.done += len(group.slots)
+    state.window_s += sum(map(_measuring_s, rows))
+    return dict(zip(group.all, rows, strict=True))
 
 
 def _measuring_s(row: Mapping) -> float:
@@ -365,13 +417,14 @@ def _measuring_s(row: Mapping) -> float:
 
 
 def _trials(
-    work: Work, todo: Sequence[tuple[plan.Slot, str]], hosts: tuple[Host, Host]
+    work: Work, group: side_by_side.Group, hosts: tuple[Host, Host]
 ) -> list[tuple[running.Outcome, schema.Trial]] | None:
-    first = work.cells[todo[0][0].cell]
+    slots = group.all
+    first = work.cells[slots[0].cell]
     sets = cores.asked(first)
-    seed = plan.client_seed(work.seed, todo[0][0].repeat)
+    seed = plan.client_seed(work.seed, slots[0].repeat)
     started_at = machine.now()
-    told = _told(work, first, servers=len(todo))
+    told = _told(work, first, servers=len(slots))
     setting = running.Setting(
         factors=told,
         seed=seed,
@@ -381,15 +434,18 @@ def _trials(
         timeout_s=work.timeout,
         files=("timeline", "histogram") if work.histograms else ("timeline",),
     )
-    outcomes = _outcomes(work, [work.cells[s.cell] for s, _ in todo], setting, hosts)
+    outcomes = _outcomes(work, group, setting, hosts)
     if outcomes is None:
         return None
     made = []
-    shared = {"set": todo[0][1]}
-    for (slot, key), outcome in zip(todo, outcomes, strict=True):
+    name = work.key(slots[0].cell, slots[0].repeat)
+    for slot, outcome in zip(slots, outcomes, strict=True):
         factors = work.cells[slot.cell]
+        carried = slot is group.carried
+        shared = {"set": name, "carried": carried}
+        by = name if carried else None
         trial = schema.Trial(
-            key=key,
+            key=work.key(slot.cell, slot.repeat, carried_by=by),
             study=work.study,
             block=slot.block,
             order=slot.order,
@@ -409,7 +465,11 @@ def _trials(
             failure=outcome.failure,
         )
         facts = trial.model_dump(by_alias=True)
-        verdicts = {"gates": gates.judge(facts), "label": gates.label(facts)}
+        verdicts = {
+            "gates": gates.judge(facts),
+            "findings": gates.find(facts),
+            "label": gates.label(facts),
+        }
         made.append((outcome, trial.model_copy(update=verdicts)))
     return made
 
@@ -423,14 +483,15 @@ def _told(work: Work, cell: Mapping[str, Any], *, servers: int) -> dict[str, Any
 
 def _outcomes(
     work: Work,
-    cells: Sequence[Mapping[str, Any]],
+    group: side_by_side.Group,
     setting: running.Setting,
     hosts: tuple[Host, Host],
 ) -> list[running.Outcome] | None:
     """Run a trial, or several cells side by side; None when a signal came."""
     if not setting.model.available:
         return [running.unavailable(setting.model)]
-    if work.beside and side_by_side.takes_turns(setting.model, cells[0]):
+    if group.baseline is not None:
+        cells = [work.cells[slot.cell] for slot in group.all]
         return side_by_side.run(cells, setting, models=work.models, host=hosts[0])
     outcome = running.run(setting, server_host=hosts[0], client_host=hosts[1])
     return outcome and [outcome]
@@ -526,15 +587,16 @@ def _reached(work: Work, widths: Sequence[stopping.Width]) -> tuple[Reached, ...
                 half_width=widest.half_width,
                 n=widest.n,
                 factors=work.level(widest.cell),
+                ratio=widest.ratio,
                 cells_met=sum(width.met for width in known),
-                cells=len(work.cells),
+                cells=sum(width.metric == metric for width in widths),
             )
         )
     return tuple(found)
 
 
 def _report(work: Work, state: _State) -> SweepReport:
-    unusable = sum(not any(row["ok"] for row in rows) for rows in state.rows if rows)
+    unusable = sum(not any(map(stopping.is_used, r)) for r in state.rows if r)
     if unusable:
         state.remarks.append(
             f"{unusable} of {len(work.cells)} cells have no trial that may be used"
@@ -577,6 +639,79 @@ def _note_in_manifest(
         state.remarks.append(f"{store.MANIFEST} was not renewed: {error.strerror}")
 
 
+def _width_facts(work: Work, width: stopping.Width) -> dict[str, Any]:
+    return {
+        "factors": work.level(width.cell),
+        "metric": width.metric,
+        "of": "ratio" if width.ratio else "mean",
+        "n": width.n,
+        "half_width": width.half_width,
+        "target": width.target,
+        "met": width.met,
+    }
+
+
+def _set_facts(work: Work, state: _State, report: SweepReport) -> list[dict]:
+    """Return how wide the widest ratio of each set and metric is, and why it ended.
+
+    Also where no target was set: then of the metrics that usually have one.
+    """
+    targets = work.rule.targets or stopping.RATIO_TARGETS
+    rule = replace(work.rule, targets=targets)
+    found = []
+    for each in work.sets:
+        if each.baseline is None:
+            continue
+        for metric in targets:
+            widths = [
+                width
+                for width in stopping.widths(state.rows, rule)
+                if width.cell in each.members and width.metric == metric
+            ]
+            known = [w.half_width for w in widths if w.half_width is not None]
+            asked = bool(work.rule.targets)
+            found.append(
+                {
+                    "factors": _shared(work, each),
+                    "baseline": work.level(each.baseline),
+                    "metric": metric,
+                    "pairs": len(widths),
+                    "known": len(known),
+                    "n": min((w.n for w in widths), default=0),
+                    "half_width": max(known, default=None),
+                    "target": targets[metric] if asked else None,
+                    "met": sum(w.met for w in widths) if asked else None,
+                    "reason": _why(work, state, each, widths, report),
+                }
+            )
+    return found
+
+
+def _shared(work: Work, each: side_by_side.Set) -> dict[str, Any]:
+    """Return the levels that all cells of a set have in common."""
+    return {
+        name: level
+        for name, level in work.level(each.baseline).items()
+        if name not in work.beside
+    }
+
+
+def _why(
+    work: Work,
+    state: _State,
+    each: side_by_side.Set,
+    widths: Sequence[stopping.Width],
+    report: SweepReport,
+) -> str:
+    """Return why a set was not measured further."""
+    if work.rule.targets and widths and all(width.met for width in widths):
+        return "width"
+    if min(len(state.rows[cell]) for cell in each.members) >= work.rule.n_max:
+        return "most trials"
+    pending = any(width.pending for width in widths)
+    return report.stopped_because if pending or not report.complete else "no hope"
+
+
 def _stopping(work: Work, state: _State, report: SweepReport) -> dict[str, Any]:
     widths = stopping.widths(state.rows, work.rule)
     return {
@@ -589,17 +724,8 @@ def _stopping(work: Work, state: _State, report: SweepReport) -> dict[str, Any]:
         "flagged": report.flagged,
         "seconds": report.seconds,
         "window_share": report.window_share,
-        "widths": [
-            {
-                "factors": work.level(width.cell),
-                "metric": width.metric,
-                "n": width.n,
-                "half_width": width.half_width,
-                "target": width.target,
-                "met": width.met,
-            }
-            for width in widths
-        ],
+        "widths": [_width_facts(work, width) for width in widths],
+        "sets": _set_facts(work, state, report),
         "remarks": list(report.remarks),
     }
 

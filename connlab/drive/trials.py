@@ -124,10 +124,17 @@ def unavailable(model: schema.Model) -> Outcome:
 
 def timeout_s(factors: Mapping[str, Any]) -> float:
     """Return how long a client may take: its own time, and much time to connect."""
-    own = 120.0 if factors.get("requests") is not None else factors["duration"]
+    own = 120.0 if factors.get("requests") is not None else longest_s(factors)
     connecting = factors.get("connections", 1) / (factors.get("connect_rate") or 500)
     before = (factors.get("settle") or 0) + factors.get("warmup", 0)
     return own + before + connecting + 15
+
+
+def longest_s(factors: Mapping[str, Any]) -> float:
+    """Return how long a window may last, in seconds; see ``client --duration-max``."""
+    if not factors.get("response_times"):
+        return factors["duration"]
+    return factors.get("duration_max") or flags.LONGER * factors["duration"]
 
 
 def _start_server(setting: Setting, course: _Course, host: Host) -> int | None:

@@ -9,10 +9,11 @@ set ends; one that dies meanwhile ends its own slices, and the others go on.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -134,6 +135,8 @@ def run(setting: Setting, *, host: Host) -> Outcome | None:
         grace_s = 0 if interrupt.asked() else trials.GRACE_S
         if client is not None:
             client_end = host.stop(client, grace_s=1.0, wait_s=grace_s)
+        for handle in started if grace_s else ():
+            host.ask_to_end(handle)
         ends = [host.stop(handle, grace_s=grace_s) for handle in started]
         for server, ended in zip(served, ends, strict=False):
             server.ended = ended
@@ -153,23 +156,31 @@ def run(setting: Setting, *, host: Host) -> Outcome | None:
 def _start_servers(
     setting: Setting, host: Host, started: list[int], served: list[Served]
 ) -> None:
-    """Start all servers, noting each as soon as it is there."""
+    """Start all servers at once, then note each that is ready, in their order."""
     for place, factors in enumerate(setting.servers):
-        name = f"server {factors['model']}"
         argv = servers.argv(setting.programs, factors)
-        try:
+        with _named(place, factors):
             started.append(host.start(argv, cores=setting.cores.server))
-            ready = trials.patiently(host, started[-1], trials.READY_S)
-        except ProgramError as error:
-            said = f"{name}: {error}"
-            raise SetError(said, kind="server-start", server=place) from None
-        if interrupt.asked():
-            return
-        if ready is None or ready.get("event") != "ready":
-            said = f"{name}: not ready after {trials.READY_S:g} s"
-            raise SetError(said, kind="server-start", server=place)
-        served.append(Served(factors, started[-1], ready))
-        served[-1].looks.append(host.sample(started[-1], machine=False, memory=True))
+    for place, factors in enumerate(setting.servers):
+        with _named(place, factors):
+            ready = trials.patiently(host, started[place], trials.READY_S)
+            if interrupt.asked():
+                return
+            if ready is None or ready.get("event") != "ready":
+                raise ProgramError(f"not ready after {trials.READY_S:g} s")
+        served.append(Served(factors, started[place], ready))
+        look = host.sample(started[place], machine=False, memory=True)
+        served[-1].looks.append(look)
+
+
+@contextlib.contextmanager
+def _named(place: int, factors: Mapping[str, Any]) -> Iterator[None]:
+    """Let a program's error be that of the server at a place of the set."""
+    try:
+        yield
+    except ProgramError as error:
+        said = f"server {factors['model']}: {error}"
+        raise SetError(said, kind="server-start", server=place) from None
 
 
 def _client_words(setting: Setting, served: list[Served]) -> list[str]:
@@ -254,6 +265,30 @@ def others_share(
     width_ns = sums["slice_seconds"] * 1e9 or 1.0
     ours = sum(sums[name] for name in _OURS) + companion_cpu_s * 1e9
     return max(0.0, sums["busy_ns"] - ours) / width_ns, sums["steal_ns"] / width_ns
+
+
+def others_by_round(
+    slices: Sequence[Mapping[str, Any]], *, companion_cpu_s: float = 0.0
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Return what others took in each counted round, and its length in seconds.
+
+    In cores, with what other guests took (steal). Companions' time is spread evenly
+    over all slices.
+    """
+    whole_s = sum(row["slice_seconds"] for row in slices)
+    rounds: dict[int, list] = {}
+    for row in slices:
+        if row["counted"]:
+            rounds.setdefault(row["round"], []).append(row)
+    seconds = {n: sum(r["slice_seconds"] for r in rows) for n, rows in rounds.items()}
+    taken = {
+        n: sum(
+            others_share(rows, companion_cpu_s=companion_cpu_s * seconds[n] / whole_s)
+        )
+        for n, rows in rounds.items()
+        if seconds[n] > 0
+    }
+    return taken, seconds
 
 
 def most_connections(servers: int, *, descriptors: int | None) -> int | None:

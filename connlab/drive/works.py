@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from connlab import schema
+from connlab.drive import beside as side_by_side
 from connlab.drive import cores, flags, machine, plan, servers, stopping, turns
+from connlab.drive.gates import RESPONSE_TIMES
 from connlab.drive.programs import Programs, built, registry, unknown
 from connlab.drive.reports import Estimate
 
@@ -40,9 +42,13 @@ class Work:
     parameters: Mapping[str, Any]
     mixed: bool = False
     beside: tuple[str, ...] = ()
+    sets: tuple[side_by_side.Set, ...] = ()
 
-    def key(self, cell: int, repeat: int) -> str:
-        """Return the key of a cell's trial number `repeat`."""
+    def key(self, cell: int, repeat: int, *, carried_by: str | None = None) -> str:
+        """Return the key of a cell's trial number `repeat`.
+
+        Of a baseline that was measured once more for a set, whose name is then given.
+        """
         factors = self.cells[cell]
         model = self.models[factors["model"]]
         return plan.key(
@@ -51,12 +57,17 @@ class Work:
             binaries=self.binaries_of(model),
             environment=self.environment,
             unavailable=None if model.available else model.reason or "",
+            carried_by=carried_by,
         )
 
     def binaries_of(self, model: schema.Model) -> dict[str, str]:
         """Return the hashes of the programs that a trial of this server runs."""
         own = (model.model_extra or {}).get("digest")
         return {**self.binaries, "external": own} if own else dict(self.binaries)
+
+    def baseline(self, cell: int) -> int | None:
+        """Return the cell that a cell is compared with in its set, if it is in one."""
+        return next((s.baseline for s in self.sets if cell in s.members), None)
 
     def level(self, cell: int) -> dict[str, Any]:
         """Return a cell's levels of the factors that vary."""
@@ -82,6 +93,9 @@ def prepare(
     histograms: bool = True,
     mixed: bool = False,
     beside: str | Sequence[str] = (),
+    baseline: Mapping[str, Any] | None = None,
+    response_times: float = RESPONSE_TIMES,
+    duration_max: float | None = None,
     programs: Programs | None = None,
 ) -> Work:
     """Check the arguments of `connlab.drive.sweep` and return the work they mean.
@@ -103,9 +117,12 @@ def prepare(
     together = tuple(plan.with_models(dict.fromkeys(together)))
     _check_beside(together)
     fixed = dict(fixed or {})
+    defaults = _windows(duration, response_times, duration_max)
     if together:
-        fixed.setdefault("slice", turns.SLICE_S * 1e3)
-    cells = plan.cells(factors, fixed, duration=duration, warmup=warmup)
+        defaults["slice"] = turns.SLICE_S * 1e3
+    cells = plan.cells(
+        factors, fixed, duration=duration, warmup=warmup, defaults=defaults
+    )
     metrics = [column.name for column in schema.COLUMNS if column.dtype != "string"]
     rule = stopping.rule(
         trials=trials,
@@ -113,9 +130,13 @@ def prepare(
         targets=targets,
         budget=budget,
         metrics=metrics,
+        in_turns=bool(together),
     )
     both = programs or built()
     models = _checked_models(cells, both)
+    told = None if baseline is None else plan.with_models(baseline)
+    sets = side_by_side.sets(cells, models, beside=together, baseline=told)
+    rule = replace(rule, sets=tuple(each.members for each in sets))
     for count, shared in {(c.get("cores"), c.get("together")) for c in cells}:
         cores.asked({"cores": count, "together": shared})
     _check_descriptors(cells)
@@ -145,10 +166,28 @@ def prepare(
             "seed": seed,
             "budget": budget,
             "beside": list(together),
+            "baseline": None if baseline is None else dict(baseline),
+            "response_times": response_times,
+            "duration_max": duration_max,
         },
         mixed=mixed,
         beside=together,
+        sets=sets,
     )
+
+
+def _windows(
+    duration: float, response_times: float, duration_max: float | None
+) -> dict[str, Any]:
+    """Return the settings that prolong windows, as far as there are any."""
+    if response_times < 0:
+        raise ValueError(f"response_times: {response_times}; allowed: 0 or more")
+    if duration_max is not None and duration_max < duration:
+        raise ValueError(
+            f"duration_max: {duration_max}; allowed: {duration} (duration) up"
+        )
+    asked = {"response_times": response_times or None, "duration_max": duration_max}
+    return {name: value for name, value in asked.items() if value is not None}
 
 
 #: what servers of one set may differ in: all that their client does not see
@@ -214,13 +253,23 @@ def _check_workload_of(model: schema.Model, workload: str) -> None:
 
 
 def known(work: Work, rows: Sequence[Mapping]) -> dict[str, dict]:
-    """Return the trials on disk that this work may take as they are, by key."""
-    wanted = {
-        work.key(cell, repeat)
-        for cell in range(len(work.cells))
-        for repeat in range(work.rule.n_max)
-    }
-    return {row["key"]: row for row in rows if row.get("key") in wanted}
+    """Return the trials on disk that this work may take as they are, by key.
+
+    With them those of baselines that were measured once more for their sets.
+    """
+    wanted = {}
+    for cell in range(len(work.cells)):
+        base = work.baseline(cell)
+        for repeat in range(work.rule.n_max):
+            key = work.key(cell, repeat)
+            wanted[key] = None if base is None else (base, repeat)
+    every = {row.get("key"): row for row in rows}
+    found = {key: every[key] for key in wanted.keys() & every}
+    for key in list(found):
+        if (base := wanted[key]) is not None and (turns := found[key].get("turns")):
+            carried = work.key(*base, carried_by=turns["set"])
+            found |= {carried: every[carried]} if carried in every else {}
+    return found
 
 
 def strangers(work: Work, rows: Sequence[Mapping], manifest: Mapping) -> list[str]:

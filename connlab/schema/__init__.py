@@ -40,7 +40,7 @@ from connlab.schema.facts import (
 )
 from connlab.schema.flat import COLUMNS, flatten
 from connlab.schema.places import project_root, run_folder, study_folder
-from connlab.schema.trial_columns import FACTORS
+from connlab.schema.trial_columns import EXCLUDING, FACTORS, verdicts
 
 CLIENT_QUEUE = 0.5
 """A client is the bottleneck when more than this part of the requests wait for it."""
@@ -52,6 +52,7 @@ __all__ = [
     "CLIENT_QUEUE",
     "COLUMNS",
     "CORES_APART",
+    "EXCLUDING",
     "FACTORS",
     "SCHEMA",
     "Census",
@@ -80,4 +81,5 @@ __all__ = [
     "run_folder",
     "study_folder",
     "value_of",
+    "verdicts",
 ]

@@ -64,6 +64,16 @@ CLIENT = (
         "width of the measurement window",
     ),
     Column(
+        "counted_response_times",
+        "1",
+        "float64",
+        "client.window.seconds / client.response.mean_ns",
+        "mean response times that were counted",
+        derive=lambda t: ratio(
+            pick(t, "client.window.seconds"), _latency("response", "mean")(t)
+        ),
+    ),
+    Column(
         "window_requests",
         "count",
         "Int64",

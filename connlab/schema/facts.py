@@ -197,7 +197,10 @@ class Client(Facts):
 
 
 class Gate(Facts):
-    """One verdict on one trial. `ok` is null where the gate does not apply."""
+    """One verdict on one trial, of a gate or a finding; null where it does not apply.
+
+    A trial that a gate is failed by is left out; findings leave nothing out.
+    """
 
     ok: bool | None
     value: float | None = None
@@ -242,6 +245,8 @@ class Turns(Facts):
     set: str = ""
     beside: int
     """Servers of the set, this one among them."""
+    carried: bool = False
+    """The baseline once more, for a part of a set that had no room for all."""
     slice_ms: float
     lead_in_ms: float
     round: list[int] = []
@@ -251,6 +256,11 @@ class Turns(Facts):
     seconds: list[float] = []
     slice_seconds: list[float] = []
     server_cpu_ns: list[int] = []
+    others: list[float] = []
+    """Cores that other programs and other guests (steal) took in each round; the same
+    for all servers of the set."""
+    disturbed: list[int] = []
+    """Rounds that do not count, for no server of the set, because of `others`."""
 
 
 class Trial(Facts):
@@ -275,6 +285,7 @@ class Trial(Facts):
     timeline: Timeline | None = None
     turns: Turns | None = None
     gates: dict[str, Gate] = {}
+    findings: dict[str, Gate] = {}
     label: str | None = None
     failure: Failure | None = None
 

@@ -6,15 +6,35 @@ from collections.abc import Mapping
 
 from connlab.schema.column import Column, pick
 
+EXCLUDING = ("census", "verified", "arrivals", "lag", "quiet")
+"""Gates, which leave a trial out: they look at the machine, at the client in an open
+loop, at connections and at right answers. All else that a trial was checked for depends
+on how well the server did; it is a finding, and leaves nothing out."""
+
+
+def verdicts(trial: Mapping) -> tuple[dict[str, Mapping], dict[str, Mapping]]:
+    """Return the verdicts of a trial's gates, and its findings, each by name.
+
+    A line of before findings were told apart has all of them as gates; it is read as
+    one that is written today.
+    """
+    every = {**(trial.get("gates") or {}), **(trial.get("findings") or {})}
+    gates = {name: gate for name, gate in every.items() if name in EXCLUDING}
+    return gates, {name: gate for name, gate in every.items() if name not in gates}
+
+
+def _false(verdicts: Mapping[str, Mapping]) -> list[str]:
+    return [name for name, gate in verdicts.items() if gate.get("ok") is False]
+
 
 def _ok(trial: Mapping) -> bool:
-    gates = (trial.get("gates") or {}).values()
-    return not trial.get("failure") and all(g.get("ok") is not False for g in gates)
+    gates, findings = verdicts(trial)
+    return not trial.get("failure") and not _false({**gates, **findings})
 
 
 def _gates_failed(trial: Mapping) -> str | None:
-    gates = (trial.get("gates") or {}).items()
-    return ", ".join(name for name, g in gates if g.get("ok") is False) or None
+    gates, findings = verdicts(trial)
+    return ", ".join(_false({**gates, **findings})) or None
 
 
 def _failure(trial: Mapping) -> str | None:
@@ -97,6 +117,20 @@ FACTORS = (
     Column("engine", "", "string", "factors.engine", "how the client shall wait"),
     Column("spin", "us", "string", "factors.spin", "how long the client looks"),
     Column("duration", "s", "float64", "factors.duration", "window asked for"),
+    Column(
+        "response_times",
+        "1",
+        "float64",
+        "factors.response_times",
+        "mean response times that a window shall hold",
+    ),
+    Column(
+        "duration_max",
+        "s",
+        "float64",
+        "factors.duration_max",
+        "longest window to reach them; none: ten times the duration",
+    ),
     Column("warmup", "s", "float64", "factors.warmup", "warm-up asked for"),
     Column("settle", "s", "float64", "factors.settle", "wait for first answers"),
 )
@@ -174,11 +208,27 @@ VERDICT = (
     ),
     Column("failure_kind", "", "string", "failure.kind", "kind of the failure, if one"),
     Column(
-        "gates_failed",
+        "excluded_by",
         "",
         "string",
         "gates whose ok is false",
-        "names of the gates that the trial failed",
+        "gates that leave the trial out",
+        derive=lambda t: ", ".join(_false(verdicts(t)[0])) or None,
+    ),
+    Column(
+        "findings",
+        "",
+        "string",
+        "findings whose ok is false",
+        "what the trial shows of the server and does not leave it out",
+        derive=lambda t: ", ".join(_false(verdicts(t)[1])) or None,
+    ),
+    Column(
+        "gates_failed",
+        "",
+        "string",
+        "gates and findings whose ok is false",
+        "both of the above",
         derive=_gates_failed,
     ),
 )

@@ -27,6 +27,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--workload", default="echo")
     parser.add_argument("--connections", type=int, default=1)
     parser.add_argument("--duration", type=float, default=1)
+    parser.add_argument("--response-times", type=float, default=0)
+    parser.add_argument("--duration-max", type=float)
     parser.add_argument("--warmup", type=float, default=0.1)
     parser.add_argument("--settle", type=float, default=0)
     parser.add_argument("--requests", type=int)
