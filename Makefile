@@ -119,7 +119,7 @@ runtimes: setup  ## servers in other languages, where their tools are here
 	@$(SELF) build
 	@$(PY) -m connlab runtimes $(R)
 
-bench: setup  ## models against this machine's floor: P="--rounds 9"
+bench: setup  ## all models and the client against targets: P="--budget 9min"
 	@$(SELF) build
 	@$(PY) -m connlab bench $(P)
 

@@ -5,7 +5,7 @@
     doctor, list                         what this machine and this build can do
     compare                              which server is faster, here, in a minute
     runtimes                             build servers in other languages
-    bench                                what each model costs, against the floor
+    bench                                all models and the client, against targets
     words                                how many comparisons a run could decide
     check-paper, lint-paper              is the paper whole, is no number typed
     archive                              all of it in one file, to deposit
@@ -93,13 +93,32 @@ def doctor() -> None:
     click.echo(drive.doctor())
 
 
-@cli.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
-@click.argument("flags", nargs=-1, type=click.UNPROCESSED)
-def bench(flags: tuple[str, ...]) -> None:
-    """Measure every model against the floor of this machine (bench --help)."""
+@cli.command()
+@click.argument("models", nargs=-1)
+@click.option(
+    "--until", default="2%", show_default=True, help="Half-width of a ratio to reach."
+)
+@click.option("--budget", default="4min", show_default=True, help="For sets in turns.")
+@click.option("--seed", default=1, show_default=True, help="Of orders and arrivals.")
+@click.option("--out", type=Path, help="Directory of the JSON file (runs/bench).")
+@click.option("--lessons/--no-lessons", default=True, help="Models beside lessons.")
+@click.option("--memory/--no-memory", default=True, help="Of idle connections.")
+@click.option("--calls/--no-calls", default=True, help="System calls, by strace.")
+@click.option("--clients/--no-clients", default=True, help="The client, wrk and ab.")
+def bench(
+    models: tuple[str, ...], until: str, budget: str, out: Path | None, **asked: Any
+) -> None:
+    """Compare every model (or MODELS) and the client with what is expected of them."""
     from connlab import bench as benches
+    from connlab.schema import run_folder
 
-    raise click.exceptions.Exit(benches.main(list(flags)))
+    benches.run(
+        models,
+        until=_share("until", until),
+        budget_s=_seconds("budget", budget),
+        out=out or run_folder("bench"),
+        **asked,
+    )
 
 
 @cli.command()

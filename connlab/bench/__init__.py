@@ -1,21 +1,14 @@
-"""What waiting costs: every model against the floor of this machine, in one run.
+"""connlab.bench: how good are servers and client of this build, and is it good enough?
 
-    floor ┐
-    model ├ a round, shuffled ─▶ round ─▶ … ─▶ ratios over rounds ─▶ targets
-    model ┘
+    sets in turns  (compare) ─┐
+    idle memory, system calls ├─▶ tables ─▶ targets ─▶ runs/bench/bench-TIME.json
+    client beside wrk and ab ─┘
 
-The server has one core and the client another. The floor (``build/floor``) is what the
-same exchange of bytes costs without any way to wait: two processes that only receive
-and send, asking nobody which connections are ready. Every round measures it anew, so
-that a ratio compares neighbours in time; each window is a fresh server and a fresh
-client. Memory of connections that stay silent and system calls (under ``strace``) are
-measured apart, because each would disturb the windows; so is the load generator, beside
-wrk and ab where they are installed.
-
-``python -m connlab bench`` (``make bench``) prints the tables and leaves a JSON file
-with every window in ``runs/bench/``.
+`connlab.compare` with other defaults: all models, their lessons, http, 1000 clients,
+client and server on one core, an open loop. What would disturb the sets is measured
+apart. Each target is decided, or printed with the width that was reached.
 """
 
-from connlab.bench.command import main
+from connlab.bench.command import run
 
-__all__ = ["main"]
+__all__ = ["run"]

@@ -1,30 +1,19 @@
-"""Ratios between arms, and whether the models reach what is expected of them."""
+"""What is expected of servers and client, and whether it is so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
 
-from connlab.bench.apart import Memory
-from connlab.bench.generator import BEST, DELAYS_MS, LAG_RATE, MANY, Found
-from connlab.bench.plan import BASE, FLOOR, Arm, Plan
-from connlab.bench.windows import Window
-from connlab.study.comparing import ratio_paired
+import pandas as pd
+
+from connlab.bench.parts import BASE, DEARER, EXTRA_NS, LAG_RATE, Part
 from connlab.study.interval import Interval, t_interval
+from connlab.study.turns import TRIALS_MIN, geometric_mean, width
 
-RATE, PER_CPU = "throughput_rps", "requests_per_cpu_s"
-CLIENT_COST = "client_cpu_per_request_s"
-SERVER_COST = "server_cpu_per_request_s"
-
-#: CPU time of the client per echo request, over that of the server
-CLIENT_MOST = 0.9
-#: microseconds; 99 % of requests leave sooner after they are due
-LAG_MOST_US = 100
-#: by how much a delay may be found too short or too long
-DELAY_OFF = 0.01
-
-#: bytes of an idle connection, by model or else by family
+#: most bytes of an idle connection, by model or else by family
 IDLE_MOST = {
     "readiness": 1024,
     "completion": 1024,
@@ -35,167 +24,115 @@ IDLE_MOST = {
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A target, what was found, and whether that reaches it."""
+class Target:
+    """Something that has to lie between two bounds, and what was found."""
 
-    target: str
-    need: str
+    what: str
     found: Interval | None
-    reached: str
+    least: float = -math.inf
+    most: float = math.inf
 
+    @property
+    def need(self) -> str:
+        """The bounds as text."""
+        bounds = {"≥": self.least, "<": self.most}
+        return ", ".join(f"{k} {v:g}" for k, v in bounds.items() if math.isfinite(v))
 
-def series(windows: Iterable[Any], arm: Hashable, what: str) -> dict[int, float]:
-    """Return one figure of an arm by round, without the windows that lack it."""
-    return {
-        w.round: value
-        for w in windows
-        if w.arm == arm and not w.failure and (value := getattr(w, what)) is not None
-    }
+    @property
+    def verdict(self) -> str:
+        """``reached``, ``not reached``, or ``undecided`` with the width that is known.
 
-
-def mean(windows: Sequence[Any], arm: Hashable, what: str) -> Interval | None:
-    """Return one figure of an arm over its rounds; None where no window has it."""
-    values = list(series(windows, arm, what).values())
-    return t_interval(values) if values else None
-
-
-def ratio(
-    windows: Sequence[Any],
-    y: Hashable,
-    x: Hashable,
-    what: str,
-    *,
-    over: str | None = None,
-) -> Interval | None:
-    """Return mean / mean of two arms over the rounds that have both, or None.
-
-    The figure `what` of `y` is compared with `over` of `x`; with the same, if not said.
-    """
-    above, below = series(windows, y, what), series(windows, x, over or what)
-    rounds = sorted(above.keys() & below.keys())
-    if not rounds:
-        return None
-    return ratio_paired([above[r] for r in rounds], [below[r] for r in rounds])
-
-
-def reached(found: Interval | None, need: float, *, at_most: bool = False) -> str:
-    """Say on which side of `need` an interval lies, or that it lies across it."""
-    if found is None:
-        return "not measured"
-    if not found.determined:
-        return "undecided"
-    good, bad = found.lo >= need, found.hi < need
-    if at_most:
-        good, bad = found.hi < need, found.lo >= need
-    return "reached" if good else "not reached" if bad else "undecided"
-
-
-def within(found: Interval | None, least: float, most: float) -> str:
-    """Say whether an interval lies between two bounds, as `reached` does for one."""
-    sides = {reached(found, least), reached(found, most, at_most=True)}
-    if len(sides) == 1:
-        return sides.pop()
-    return "not reached" if "not reached" in sides else "undecided"
+        An interval decides when it lies within the bounds, or outside of them.
+        """
+        found = self.found
+        if found is None:
+            return "not measured"
+        if not found.determined:
+            return "undecided, no interval"
+        if self.least <= found.lo and found.hi < self.most:
+            return "reached"
+        if found.hi < self.least or found.lo >= self.most:
+            return "not reached"
+        return f"undecided, ±{width(found):.1%}".replace("%", " %")
 
 
 def judge(
-    plan: Plan,
-    windows: Sequence[Window],
-    memory: Sequence[Memory],
-    own: Found | None = None,
-) -> list[Verdict]:
-    """Put what was found beside what is expected."""
-    few = min(plan.connections)
-
-    def echo(model: str, count: int = few) -> Arm:
-        return Arm("echo", count, model)
-
-    def at_least(need: float, name: str, y: Arm, x: Arm, what: str = RATE) -> Verdict:
-        found = ratio(windows, y, x, what)
-        return Verdict(name, f"≥ {need:g}", found, reached(found, need))
-
-    verdicts = []
-    for n in plan.connections:
-        for model in (BASE, "epoll-et"):
-            name = f"{model} of the floor, {n} connections"
-            verdicts.append(at_least(0.85, name, echo(model, n), echo(FLOOR, n)))
-        name = f"uring of {BASE}, requests per CPU second, {n} connections"
-        both = echo("uring", n), echo(BASE, n)
-        verdicts.append(at_least(1.1, name, *both, PER_CPU))
-        verdicts.append(_client(windows, echo(BASE, n)))
-    name = f"thread of {BASE}, {few} connections"
-    verdicts.append(at_least(0.7, name, echo("thread"), echo(BASE)))
-    name = f"http of echo, {BASE}, {few} connections"
-    verdicts.append(at_least(0.6, name, Arm("http", few, BASE), echo(BASE)))
-    verdicts += [v for row in memory if (v := _idle(plan, row))]
-    return verdicts + (_generator(own) if own else [])
-
-
-def _client(windows: Sequence[Window], arm: Arm) -> Verdict:
-    here = f"{arm.connections} connections, a core each"
-    return _client_cost(windows, arm, f"client of {arm.model}, CPU per echo, {here}")
-
-
-def _client_cost(windows: Sequence[Any], arm: Hashable, name: str) -> Verdict:
-    found = ratio(windows, arm, arm, CLIENT_COST, over=SERVER_COST)
-    verdict = reached(found, CLIENT_MOST, at_most=True)
-    return Verdict(name, f"< {CLIENT_MOST}", found, verdict)
-
-
-def _generator(own: Found) -> list[Verdict]:
-    """Judge what was measured of the load generator alone."""
-
-    def under(name: str, most: float, rows: Sequence, figure: Callable) -> Verdict:
-        def judged(found: Interval) -> str:
-            return reached(found, most, at_most=True)
-
-        return _kept(name, f"< {most:g}", rows, figure, judged)
-
-    verdicts = []
-    for arm in dict.fromkeys(row.arm for row in own.cost if row.engine == BEST):
-        name = f"client of {BASE}, CPU per echo, {arm[1]} connections, on one core"
-        verdicts.append(_client_cost(own.cost, arm, name))
-    if own.lag:
-        name = f"client, p99 of lag at {LAG_RATE:,} requests/s, µs"
-        verdicts.append(under(name, LAG_MOST_US, own.lag, lambda row: row.p99_s * 1e6))
-    for n, most in MANY.items():
-        rows = [row for row in own.dialing if row.connections == n]
-        if rows:
-            name = f"client, {n:,} connections established, s"
-            verdicts.append(under(name, most, rows, lambda row: row.seconds))
-    return verdicts + ([_delay(own)] if own.delay else [])
+    parts: Mapping[str, Part],
+    memory: Mapping[str, Sequence[float]],
+    families: Mapping[str, str],
+) -> list[Target]:
+    """Return each target with what was found."""
+    per_cpu = "requests / CPU s"
+    models, http = parts["models"], parts["http"]
+    targets = []
+    for name in ("models", "many"):
+        part = parts[name]
+        cost = part.made.ratios("cpu")
+        uring = _inverse(cost.get("uring"))
+        floor = pd.Series(part.floor_cpu_s) / _each(part, "cpu")
+        again = _width_of([cost.get(part.plan.control)])
+        most = {"models": 0.7}.get(name, 1.5)
+        targets += [
+            Target(f"{name}: {per_cpu}, {BASE} / two calls", _mean(floor), least=0.85),
+            Target(f"{name}: {per_cpu}, uring / {BASE}", uring, least=1.1),
+            Target(f"{name}: CPU of {BASE} / itself, half-width, %", again, most=most),
+        ]
+    cost = models.made.ratios("cpu")
+    widths = _width_of(r for name, r in cost.items() if name != models.plan.control)
+    thread = models.made.ratios("rate").get("thread")
+    more = (_each(models, "cpu", DEARER) - _each(models, "cpu")).dropna() * 1e9
+    extra = t_interval(list(more)) if len(more) >= TRIALS_MIN else None
+    off = EXTRA_NS / 10
+    of_echo = _mean(_each(models, "cpu") / _each(http, "cpu"))
+    lag = _mean(_each(parts["open loop"], "lag_p99") * 1e6)
+    targets += [
+        Target(f"models: CPU / {BASE}, half-width, median, %", widths, most=2),
+        Target(f"models: rate, thread / {BASE}", thread, least=0.7),
+        Target(
+            f"models: {EXTRA_NS} ns more of work, ns",
+            extra,
+            EXTRA_NS - off,
+            EXTRA_NS + off,
+        ),
+        Target(f"http: {per_cpu}, http / echo, {BASE}", of_echo, least=0.6),
+        Target(f"open loop: lag at {LAG_RATE} requests/s, p99, µs", lag, most=100),
+    ]
+    for name in ("models", "many", "one core", "one core, many"):
+        client = _each(parts[name], "client") / _each(parts[name], "cpu")
+        what = f"{name}: CPU per request, client / {BASE}"
+        targets.append(Target(what, _mean(client), most=0.9))
+    return targets + [
+        Target(f"idle connection of {name}, bytes", _mean(sizes), most=most)
+        for name, sizes in memory.items()
+        if (most := IDLE_MOST.get(name) or IDLE_MOST.get(families[name]))
+    ]
 
 
-def _delay(own: Found) -> Verdict:
-    added = DELAYS_MS[1] - DELAYS_MS[0]
-    least, most = added * (1 - DELAY_OFF), added * (1 + DELAY_OFF)
-
-    def judged(found: Interval) -> str:
-        return within(found, least, most)
-
-    name = f"client, {added} ms more of served delay are, ms"
-    need = f"{least:g} to {most:g}"
-    return _kept(name, need, own.delay, lambda row: row.added_s * 1e3, judged)
+def _each(part: Part, column: str, server: str = BASE) -> pd.Series:
+    """Return a column of the sets for one server, by the number of the set."""
+    if not part.made.sets:
+        return pd.Series(dtype=float)
+    table = pd.concat(part.made.sets).set_index("trial")
+    return table.loc[table["server"] == server, column]
 
 
-def _kept(
-    name: str, need: str, rows: Sequence, figure: Callable, judged: Callable
-) -> Verdict:
-    """Judge the figures of all windows; one that failed has not reached anything."""
-    failures = [row.failure for row in rows if row.failure]
-    if failures:
-        return Verdict(name, need, None, f"not reached: {failures[0]}")
-    found = t_interval([figure(row) for row in rows])
-    return Verdict(name, need, found, judged(found))
+def _mean(values: Iterable[float]) -> Interval | None:
+    """Return the geometric mean over sets; None where there is no positive value."""
+    kept = [value for value in values if value > 0]
+    return geometric_mean(kept) if kept else None
 
 
-def _idle(plan: Plan, row: Memory) -> Verdict | None:
-    family = plan.model(row.model).family
-    most = IDLE_MOST.get(row.model) or IDLE_MOST.get(family)
-    if not most:
+def _inverse(ratio: Interval | None) -> Interval | None:
+    """Return 1 / ratio: of costs, the ratio of requests per CPU second."""
+    if ratio is None:
         return None
-    found = t_interval(row.bytes)
-    verdict = reached(found, most, at_most=True)
-    return Verdict(
-        f"{row.model}, bytes per idle connection", f"< {most}", found, verdict
-    )
+    return replace(ratio, value=1 / ratio.value, lo=1 / ratio.hi, hi=1 / ratio.lo)
+
+
+def _width_of(ratios: Iterable[Interval | None]) -> Interval | None:
+    """Return the median half-width in per cent, as a number that needs no bounds."""
+    widths = [width(ratio) * 100 for ratio in ratios if ratio and ratio.determined]
+    if not widths:
+        return None
+    value = median(widths)
+    return Interval(value, value, value, len(widths), 1.0, "median of half-widths")

@@ -47,14 +47,13 @@ class Comparison:
 
     ``sets`` has one row for each set and server: the columns of `METRICS`, the CPU
     time of the client per request (``client``), and the share of a core that server
-    and client used in that server's slices. ``clients`` holds what the client said
-    of itself, set by set.
+    and client used in that server's slices, and how late 99 % of requests left at most
+    (``lag_p99``, s).
     """
 
     plan: Plan
     slices: list[pd.DataFrame] = field(default_factory=list)
     sets: list[pd.DataFrame] = field(default_factory=list)
-    clients: list[dict[str, Any]] = field(default_factory=list)
     others: list[float] = field(default_factory=list)
     set_seconds: list[float] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
@@ -67,7 +66,6 @@ class Comparison:
         self.left |= measured.left
         self.others.append(turns.others_share(outcome.slices)[0])
         self.set_seconds.append(outcome.seconds)
-        self.clients.append(outcome.client.get("self") or {})
         slices = pd.DataFrame(outcome.slices).query("counted == 1")
         slices = slices.assign(
             trial=measured.number, server=[names[i] for i in slices["target"]]
@@ -205,17 +203,15 @@ def _summary(slices: pd.DataFrame, names: tuple, reports: list[dict]) -> pd.Data
     """Return one row for each server of a set: rate, cost, quantiles, cores."""
     sums = slices.groupby("server")[_SUMMED].sum()
     sums["all_requests"] = sums["lead_in_requests"] + sums["requests"]
-    responses = {
-        name: report.get("response") or {}
-        for name, report in zip(names, reports, strict=True)
-    }
     table = pd.DataFrame({"server": names}).set_index("server")
     table["rate"] = sums["requests"] / sums["seconds"]
     table["cpu"] = sums["server_cpu_ns"] / 1e9 / sums["all_requests"]
     table["client"] = sums["client_cpu_ns"] / 1e9 / sums["all_requests"]
     for quantile in ("p50", "p99"):
-        found = [responses[name].get(f"{quantile}_ns") or 0 for name in names]
+        found = [(r.get("response") or {}).get(f"{quantile}_ns") or 0 for r in reports]
         table[quantile] = [ns / 1e9 for ns in found]
+    lags = [(r.get("self") or {}).get("lag_p99_ns") or 0 for r in reports]
+    table["lag_p99"] = [ns / 1e9 for ns in lags]
     for side in ("server", "client"):
         table[f"{side}_busy"] = sums[f"{side}_cpu_ns"] / 1e9 / sums["slice_seconds"]
     return table.where(table > 0).reset_index()

@@ -40,7 +40,7 @@ def sets(plan: Plan) -> Iterator[Set]:
         When a program fails, or the baseline dies.
     """
     host, left = LocalHost(), set()
-    with _page(plan) as root, contextlib.closing(host):
+    with page(plan) as root, contextlib.closing(host):
         number = 0
         while True:
             here = tuple(s for s in plan.servers if s.name not in left)
@@ -78,7 +78,7 @@ def _died(plan: Plan, names: tuple, outcome: turns.Outcome) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _page(plan: Plan) -> Iterator[str | None]:
+def page(plan: Plan) -> Iterator[str | None]:
     """Make the page that http servers are asked for; None for other workloads."""
     if plan.page_bytes is None:
         yield None

@@ -84,22 +84,23 @@ def heading(made: Comparison) -> str:
 def _levels(made: Comparison) -> Table:
     units = {metric: _unit(made, metric) for metric in TITLES}
     heads = [f"{TITLES[metric]}\n{unit}" for metric, (_, unit) in units.items()]
-    table = _table("", *heads)
+    rows = table("", *heads)
     for server in made.plan.servers:
         if server.name in made.left:
-            table.add_row(server.name, made.left[server.name])
+            rows.add_row(server.name, made.left[server.name])
             continue
         values = {m: made.levels(server.name, m) for m in TITLES}
-        cells = [_number(value, units[m][0]) for m, value in values.items()]
-        table.add_row(server.name, *cells)
-    return table
+        cells = [number(value, units[m][0]) for m, value in values.items()]
+        rows.add_row(server.name, *cells)
+    return rows
 
 
-def _table(*heads: str) -> Table:
-    table = Table(box=None, pad_edge=False)
+def table(*heads: str) -> Table:
+    """Return a table with these heads and no lines."""
+    made = Table(box=None, pad_edge=False)
     for head in heads:
-        table.add_column(head, no_wrap=True)
-    return table
+        made.add_column(head, no_wrap=True)
+    return made
 
 
 def _unit(made: Comparison, metric: str) -> tuple[float, str]:
@@ -108,7 +109,8 @@ def _unit(made: Comparison, metric: str) -> tuple[float, str]:
     return display_unit(METRICS[metric], [middle])
 
 
-def _number(value: Interval, factor: float = 1.0) -> str:
+def number(value: Interval, factor: float = 1.0) -> str:
+    """Return a value with its bounds, as it is printed in a table."""
     if not math.isfinite(value.value):
         return "not measured"
     scaled = value.scaled(factor)
@@ -117,16 +119,16 @@ def _number(value: Interval, factor: float = 1.0) -> str:
 
 def _ratios(made: Comparison) -> Table:
     against = f"against {made.plan.baseline}"
-    table = _table(against, *TITLES.values())
+    rows = table(against, *TITLES.values())
     found = {metric: made.ratios(metric) for metric in TITLES}
     for server in made.plan.servers[1:]:
         if server.name in made.left or not made.sets:
             continue
         ratios = {metric: each[server.name] for metric, each in found.items()}
         pair = f"{server.name} / {server.against}" if server.against else server.name
-        table.add_row(pair, *(_number(ratio) for ratio in ratios.values()))
-        table.add_row("", *(word(ratio, metric) for metric, ratio in ratios.items()))
-    return table
+        rows.add_row(pair, *(number(ratio) for ratio in ratios.values()))
+        rows.add_row("", *(word(ratio, metric) for metric, ratio in ratios.items()))
+    return rows
 
 
 def limits(made: Comparison) -> list[str]:

@@ -72,9 +72,10 @@ _FILES = (
     ),
     (
         "`bench/bench-TIME.json`",
-        "no run: what one `make bench` found; machine, settings, and a row for each"
-        " window, memory of idle connections, count of system calls, load generator"
-        " beside others (`load_generators`), lag, known delay, dialing of many, target",
+        "no run: what one `make bench` found: comparisons, each as `connlab compare"
+        " --json` gives it, CPU time of a request of the floor beside its sets,"
+        " memory of idle connections, system calls of a request, load generator beside"
+        " others (`load_generators`), targets",
     ),
 )
 

@@ -147,6 +147,29 @@ def _measure(
     return json.loads(done.stdout)
 
 
+def echo(connections: int, *, size: int, duration: float, pair: Sequence[int]) -> float:
+    """Return the CPU time (s) of a request that is received and sent, no more.
+
+    Parameters
+    ----------
+    connections, size : int
+        Connections at once, bytes of a message.
+    duration : float
+        Seconds to measure.
+    pair : sequence of int
+        The core of the half that answers, and that of the half that asks.
+
+    Raises
+    ------
+    FileNotFoundError, RuntimeError
+        When the program is not built, or fails.
+    """
+    told = {"--what": "echo", "--connections": connections, "--size": size}
+    words = [str(word) for flag in told.items() for word in flag]
+    report = _measure(_built(), duration, pair, *words)
+    return report["echo"]["server_cpu_per_request_s"][0]
+
+
 def neighbour(duration: float = 0.2) -> float | None:
     """Return how often as long a computation takes while another core is busy.
 

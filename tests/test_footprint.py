@@ -1,0 +1,59 @@
+"""connlab.drive.footprint: memory of an idle connection, calls of a request."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from connlab import drive
+from connlab.drive import footprint, programs
+
+STRACE = """\
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 61.16    0.036421           4      8000           sendto
+ 31.79    0.018932           4      4100       100 recvfrom
+  0.00    0.000000           0         1         1 access
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.059549           5     12101       101 total
+"""
+
+
+def models(*names: str) -> list:
+    return [model for model in drive.models() if model.name in names]
+
+
+def test_strace_tables_are_read_with_and_without_errors():
+    calls = {"sendto": 8000, "recvfrom": 4100, "access": 1}
+    assert footprint.parse_strace(STRACE) == calls
+
+
+def test_calls_per_request_are_what_more_requests_add():
+    requests = (footprint.CALLS_REQUESTS[1] - footprint.CALLS_REQUESTS[0]) * 20
+    few = {"accept4": 20, "recvfrom": 800}
+    many = {"accept4": 20, "recvfrom": 800 + 2 * requests, "futex": requests // 4}
+    assert footprint.per_request(few, many) == {"recvfrom": 2.0, "futex": 0.25}
+
+
+@pytest.mark.serial
+def test_a_thread_takes_more_memory_than_a_connection(build_dir, monkeypatch):
+    monkeypatch.setattr(footprint, "REPEATS", 1)
+    monkeypatch.setattr(footprint, "IDLE", {"descriptors": 400})
+    asked = models("epoll", "thread", "iterative", "pool")
+    found = footprint.idle_memory(programs.built(), asked)
+    assert found.keys() == {"epoll", "thread"}
+    assert 50 < found["epoll"][0] < 2000
+    assert 4096 < found["thread"][0] < 64 * 1024
+
+
+@pytest.mark.serial
+def test_two_calls_make_an_echo(build_dir, monkeypatch):
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed, so no system calls were counted")
+    monkeypatch.setattr(footprint, "CALLS_REQUESTS", (5, 25))
+    found = footprint.system_calls(programs.built(), models("epoll", "prethread"))
+    assert found.keys() == {"epoll", "prethread"}
+    for calls in found.values():
+        assert calls["sendto"] == pytest.approx(1)
+        assert calls["recvfrom"] == pytest.approx(1, abs=0.2)
