@@ -69,7 +69,8 @@ programs := $(if $(server_srcs),$(BUILD)/server)\
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup setup-test build programs paper notebook evaluate render archive \
-	doctor runtimes bench test test-c test-py fuzz lint format lock clean FORCE
+	doctor runtimes bench test test-long test-c test-py fuzz lint format lock \
+	clean FORCE
 
 help:  ## print this list
 	@echo 'connlab: measure connection handling models, print the paper.'
@@ -82,8 +83,12 @@ paper: setup  ## everything from nothing: build, studies, HTML and PDF
 	@$(PY) -m connlab paper --profile $(PROFILE) $(RUN:%=--run %) \
 		$(RENDERER:%=--renderer %)
 
-test: setup-test  ## set up, build, run every test
+test: setup-test  ## set up, build, run the tests that take no minutes
 	@$(SELF) build && $(SELF) test-c && $(SELF) test-py
+
+test-long: setup-test  ## all others: sanitizers, soak, notebooks, fuzzing
+	@$(SELF) build && $(SELF) test-py MARKED=long && \
+		$(SELF) -j$(CORES) fuzz
 
 # ---- one step of it --------------------------------------------------------
 setup:  ## Python packages into .venv, system packages when allowed
@@ -126,8 +131,13 @@ bench: setup  ## all models and the client against targets: P="--budget 9min"
 test-c: $(server_tests) $(client_tests)
 	@for t in $^; do echo "  RUN $$t"; $$t || exit 1; done
 
+# Most tests wait, so that more than there are cores run at once. They share what
+# Python compiles, also where the environment forbids it to keep that.
+TESTERS ?= 6
+MARKED  ?= not long
+test-py: export PYTHONDONTWRITEBYTECODE =
 test-py:
-	@$(PY) -m pytest -n 2 $(T)
+	@$(PY) -m pytest -n $(TESTERS) --maxschedchunk 4 -m '$(MARKED)' $(T)
 
 fuzz: $(FUZZERS:%=fuzz-%)  ## fuzz the parsers, FUZZ_S=20 seconds each
 

@@ -1,8 +1,10 @@
-"""What all tests share: the built programs, and a lane of its own for timing tests.
+"""What all tests share: the built programs, and who may run beside whom.
 
-`pytest -n 2` runs two tests at once. A test marked ``serial`` measures time or fills
-the machine, so nothing may run beside it: every test holds a shared lock, a serial one
-holds it alone. That keeps one pytest session with one closing line.
+`pytest -n 6` runs six tests at once, and most of them wait more than they compute. A
+test marked ``timed`` bounds how long something takes and waits for most of it: it runs
+beside other timed tests only. One marked ``serial`` measures time or fills the machine:
+nothing runs beside it. Locks see to it, so that it stays one session of pytest with one
+closing line.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ with_reference = pytest.mark.skipif(
     not REFERENCE.is_dir(), reason="the deposit of another run has no runs/reference"
 )
 
+#: tests of a kind may run at once, in this order; no two of the last may
+KINDS = ("plain", "timed", "serial")
+
 _lane: Path | None = None
 
 
@@ -50,37 +55,50 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the lock's files when the session that made them ends."""
     if _lane and _lane.name.endswith(f"-{os.getpid()}"):
-        for suffix in (".door", ".room", ".build"):
-            _lane.with_suffix(suffix).unlink(missing_ok=True)
+        for name in ("door", "build", *KINDS):
+            _lane.with_suffix(f".{name}").unlink(missing_ok=True)
+
+
+def kind_of(item: pytest.Item) -> str:
+    """Return which of `KINDS` a test is: the strictest of its marks."""
+    marked = (kind for kind in KINDS[::-1] if item.get_closest_marker(kind))
+    return next(marked, KINDS[0])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put serial tests last, where they hold up nobody."""
-    items.sort(key=lambda item: item.get_closest_marker("serial") is not None)
+    """Put tests of a kind behind each other, and serial ones last."""
+    items.sort(key=lambda item: KINDS.index(kind_of(item)))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Let a serial test run alone; outside of the time that a test is given.
+    """Admit tests of one kind at a time; outside of the time that a test is given.
 
-    Whoever wants in passes the door. A serial test keeps the door shut while it
-    waits for the room to empty, so that it does not wait forever.
+    Whoever wants in passes the door. It stays shut while the one in it waits for tests
+    of other kinds to end, so that nobody waits forever.
     """
-    alone = item.get_closest_marker("serial") is not None
+    kind = kind_of(item)
     with contextlib.ExitStack() as stack:
-        door = stack.enter_context(_lane.with_suffix(".door").open("w"))
-        room = stack.enter_context(_lane.with_suffix(".room").open("w"))
-        fcntl.flock(door, fcntl.LOCK_EX)
-        fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        fcntl.flock(door, fcntl.LOCK_UN)
+        with _locked("door"):
+            for other in KINDS:
+                with _locked(other) if other != kind else contextlib.nullcontext():
+                    pass
+            stack.enter_context(_locked(kind, alone=kind == "serial"))
         return (yield)
+
+
+@contextlib.contextmanager
+def _locked(name: str, *, alone: bool = True) -> Iterator[None]:
+    """Hold the lock of a name for a block, waiting for it; shared, if not alone."""
+    with _lane.with_suffix(f".{name}").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
 
 
 def make(*words: str) -> None:
     """Call make in the project's folder; no two tests compile at once."""
     command = ["make", "--no-print-directory", *words]
-    with _lane.with_suffix(".build").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _locked("build"):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 

@@ -321,15 +321,19 @@ def connlab(*words: str) -> list[str]:
     return [sys.executable, "-m", "connlab", "compare", *words]
 
 
-@pytest.mark.slow
 @pytest.mark.serial
 @pytest.mark.parametrize(
     "load",
     [
         ["--workload", "echo"],
-        ["--workload", "work", "--delay", "fixed:0.1"],
-        ["--workload", "http", "--size", "2000"],
-        ["--rate", "5000"],
+        *(
+            pytest.param(load, marks=pytest.mark.long)
+            for load in (
+                ["--workload", "work", "--delay", "fixed:0.1"],
+                ["--workload", "http", "--size", "2000"],
+                ["--rate", "5000"],
+            )
+        ),
     ],
 )
 def test_a_real_comparison_of_each_load(load):

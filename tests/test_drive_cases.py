@@ -11,6 +11,7 @@ from connlab.drive import cases, models
 from connlab.drive.programs import built
 
 NAMES = [model.name for model in models() if model.available]
+ONE_OF_EACH = {model.family: model.name for model in models()}.values()
 LEAKS = "no memory leaked"
 VALGRIND = shutil.which("valgrind")
 needs_valgrind = pytest.mark.skipif(
@@ -27,7 +28,13 @@ def test_all_cases_but_leaks_hold_for(name):
 
 
 @needs_valgrind
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ONE_OF_EACH else pytest.param(name, marks=pytest.mark.long)
+        for name in NAMES
+    ],
+)
 def test_no_memory_leaks_from(name):
     answer = cases._leaks(built(), name)
     assert answer.holds, answer

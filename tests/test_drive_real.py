@@ -101,7 +101,7 @@ def test_a_rate_that_a_server_cannot_follow_is_a_finding(tmp_path):
     assert row["client"]["loop"] == "open"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_most_of_a_sweep_lies_inside_measurement_windows(tmp_path):
     """Our own overhead is what is left; a busy machine only adds to it."""
     shares = []

@@ -178,7 +178,7 @@ def test_what_is_measured_already_is_not_measured_again(build_dir, tmp_path):
     assert len(text.splitlines()) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.serial
 def test_the_same_program_under_two_names_compares_alike(build_dir):
     from connlab import compare

@@ -455,7 +455,7 @@ def render(tree: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_paper_can_be_set_from_the_deposit(unpacked: Path) -> None:
     output = unpacked / archive.PAPER
     before = (output / "index.html").read_bytes()
@@ -465,7 +465,7 @@ def test_the_paper_can_be_set_from_the_deposit(unpacked: Path) -> None:
     assert (output / "paper.pdf").read_bytes().startswith(b"%PDF-")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_setting_the_paper_of_a_committed_run_changes_nothing_in_git(
     unpacked: Path,
 ) -> None:

@@ -29,7 +29,7 @@ SUITES = [
 ]
 
 # Each runs on all cores by itself, so that bounds on time are nobody else's fault.
-pytestmark = [pytest.mark.serial, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.serial, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def build(name: str, *targets: str) -> None:
@@ -48,7 +48,7 @@ def environment(name: str) -> dict[str, str]:
 def test_servers_under(name, suite):
     build(name, "build")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", suite],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-n", "6", suite],
         cwd=ROOT,
         env=environment(name),
         capture_output=True,

@@ -99,7 +99,7 @@ def leaks(seen: Sequence[Footprint]) -> list[str]:
     return found + ([f"children +{left}"] if left > 0 else [])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(2 * SOAK_S + 120)
 def test_a_driver_holds_no_more_after_many_trials(
     build_dir: Path, tmp_path: Path

@@ -117,6 +117,7 @@ def test_nonsense_is_refused():
         stats.usl_fit([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5])
 
 
+@pytest.mark.long
 def test_coverage_of_the_bootstrap():
     """40 machines: fewer than a quarter of the intervals may miss."""
     hits = 0

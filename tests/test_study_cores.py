@@ -196,7 +196,7 @@ def test_the_notebook_keeps_the_rules():
     rules.check(NOTEBOOK, question=co.QUESTION, wants=wants)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.serial
 @pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
 def test_plain_papermill_runs_it(tmp_path):

@@ -292,7 +292,7 @@ def test_the_notebook_keeps_the_rules():
     rules.check(NOTEBOOK, question=gb.QUESTION, wants=wants)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.serial
 @pytest.mark.skipif(
     not rules.BUILT or not shutil.which("redis-server"),

@@ -434,7 +434,7 @@ def test_the_notebooks_parameters_are_those_of_the_plan():
         assert defaults[name] == list(getattr(plan, name))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.serial
 @pytest.mark.skipif(not rules.BUILT, reason="needs the programs of build/")
 def test_plain_papermill_runs_it(tmp_path):

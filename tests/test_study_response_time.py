@@ -205,10 +205,11 @@ def test_the_notebook_keeps_the_rules():
     rules.check(NOTEBOOK, question=rt.QUESTION, wants=wants)
 
 
-@pytest.mark.slow
 @pytest.mark.serial
 @pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
-@pytest.mark.parametrize("folder", [".", "notebooks"])
+@pytest.mark.parametrize(
+    "folder", [".", pytest.param("notebooks", marks=pytest.mark.long)]
+)
 def test_plain_papermill_runs_it_from_anywhere(tmp_path, folder):
     done = _papermill(tmp_path, folder, "-p", "connections", "[1,4]")
     assert done.returncode == 0, done.stderr[-2000:]
@@ -218,7 +219,7 @@ def test_plain_papermill_runs_it_from_anywhere(tmp_path, folder):
     assert said["answer"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_plain_papermill_refuses_what_it_does_not_know(tmp_path):
     done = _papermill(tmp_path, ".", "-p", "conections", "[1,4]")
     assert done.returncode != 0

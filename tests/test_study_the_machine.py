@@ -308,7 +308,7 @@ def test_the_notebook_keeps_the_rules():
     rules.check(NOTEBOOK, question=tm.QUESTION, wants={"rounds", "known_ms", "trials"})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.serial
 @pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
 def test_plain_papermill_runs_it(tmp_path):

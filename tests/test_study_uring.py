@@ -111,7 +111,7 @@ def test_the_notebook_keeps_the_rules():
     rules.check(NOTEBOOK, question=ur.QUESTION, wants={"models", "size", "baseline"})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.serial
 @pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
 def test_plain_papermill_runs_it(tmp_path):

@@ -323,7 +323,7 @@ def test_no_redis_at_all_is_503(model, root):
         assert request(server, "GET", "/")[0] == 200
 
 
-@pytest.mark.serial
+@pytest.mark.timed
 @pytest.mark.parametrize("model", MODELS)
 def test_silent_redis_is_503_in_time_and_holds_up_nobody_else(model, root):
     with upstreams.stub(upstreams.silent) as silent, web(model, root, silent) as server:
@@ -341,7 +341,7 @@ def test_silent_redis_is_503_in_time_and_holds_up_nobody_else(model, root):
     assert server.stats["errors"]["ETIMEDOUT"] == 2
 
 
-@pytest.mark.serial
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "model", names(family="readiness") + names(family="completion")
 )

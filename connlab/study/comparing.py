@@ -18,7 +18,6 @@ from typing import Literal
 
 import numpy as np
 from scipy import stats as st
-from statsmodels.stats.multitest import multipletests
 
 from connlab.study.interval import LEVEL, Interval, sample, undetermined
 from connlab.study.turns import MARGIN, geometric_mean
@@ -359,9 +358,10 @@ def _t_p_of_logs(a: np.ndarray, shift: float, side: str) -> float:
 
 
 def holm(p: Sequence[float]) -> np.ndarray:
-    """Adjust p values of a family so that any false alarm stays rare (Holm).
+    """Adjust p values of a family so that any false alarm stays rare (Holm, 1979).
 
-    Values that are not a number stay so and do not count as members.
+    The function of statsmodels collects garbage at each call: 70 ms beside a run's
+    frames. Values that are not a number stay so and do not count as members.
 
     Returns
     -------
@@ -371,7 +371,10 @@ def holm(p: Sequence[float]) -> np.ndarray:
     adjusted = np.full(p.shape, math.nan)
     known = np.isfinite(p)
     if known.any():
-        adjusted[known] = multipletests(p[known], method="holm")[1]
+        rising = np.argsort(p[known])
+        factors = np.arange(known.sum(), 0, -1)
+        worst_yet = np.maximum.accumulate(p[known][rising] * factors)
+        adjusted[np.flatnonzero(known)[rising]] = np.minimum(1, worst_yet)
     return adjusted
 
 

@@ -295,12 +295,13 @@ def eventually(condition: Callable[[], bool], *, seconds: float = PATIENCE_S) ->
     return True
 
 
-def settled(measure: Callable[[], int]) -> int:
+def settled(measure: Callable[[], int], *, for_s: float = 0.1) -> int:
     """What is measured once it stands still: some may be coming or leaving yet."""
-    before = -1
-    while before != (now := measure()):
-        before = now
-        time.sleep(0.2)
+    now, since = measure(), time.monotonic()
+    while time.monotonic() - since < for_s:
+        time.sleep(for_s / 5)
+        if now != (later := measure()):
+            now, since = later, time.monotonic()
     return now
 
 

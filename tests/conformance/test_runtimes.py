@@ -35,7 +35,7 @@ def built(build_dir, request) -> str:
     return name
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("built", ECHO, indirect=True)
 def test_an_echo_server_passes_every_conversation(built):
     with running(built) as server:
@@ -58,7 +58,7 @@ def root():
         yield folder
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("built", HTTP, indirect=True)
 def test_a_web_server_gives_files_and_keeps_the_connection(built, root):
     with running(built, workload="http", root=str(root)) as server:

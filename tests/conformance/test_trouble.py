@@ -58,7 +58,7 @@ def stopped_in(server: Server) -> float:
 
 
 @unsanitized
-@pytest.mark.serial
+@pytest.mark.timed
 # Rings accept inside the kernel, where no library can stand between.
 @pytest.mark.parametrize("model", [n for n in names() if n not in ACCEPTED_IN_KERNEL])
 def test_no_memory_for_a_while_is_counted_and_sat_out(model, faults):
@@ -76,7 +76,7 @@ def test_no_memory_for_a_while_is_counted_and_sat_out(model, faults):
 
 
 @unsanitized
-@pytest.mark.serial
+@pytest.mark.timed
 @pytest.mark.parametrize("model", [n for n in names() if n not in ACCEPTED_IN_KERNEL])
 def test_no_memory_does_not_hold_up_the_stop(model, faults):
     preexec = faults(SHORTAGE_MS=60_000)
@@ -108,7 +108,7 @@ def test_without_epoll_pwait2_it_waits_in_milliseconds(model, faults):
 
 
 @unsanitized
-@pytest.mark.serial
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "model",
     [
@@ -134,7 +134,7 @@ PROCESSES = names(family="processes")
 
 
 @unsanitized
-@pytest.mark.serial
+@pytest.mark.timed
 @pytest.mark.parametrize("model", PROCESSES)
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_child_may_take_as_long_as_it_promised(model, processes, faults):
@@ -148,7 +148,7 @@ def test_a_child_may_take_as_long_as_it_promised(model, processes, faults):
 
 
 @unsanitized
-@pytest.mark.serial
+@pytest.mark.timed
 @pytest.mark.parametrize("model", PROCESSES)
 def test_a_child_that_hangs_is_killed_in_the_end(model, faults):
     preexec = faults(SEND_MS=20_000)
@@ -159,7 +159,7 @@ def test_a_child_that_hangs_is_killed_in_the_end(model, faults):
     assert server.stats["workers_lost"] == 1
 
 
-@pytest.mark.serial
+@pytest.mark.timed
 @pytest.mark.parametrize("model", names())
 def test_who_waits_in_line_for_a_silent_redis_does_not_hold_up_the_stop(model):
     """Twenty ask over 16 links, and ask again when they are told that none answers."""
@@ -255,7 +255,7 @@ def serves(server: Server) -> bool:
 
 
 @unsanitized
-@pytest.mark.serial
+@pytest.mark.timed
 @pytest.mark.parametrize("model", names(family="completion"))
 @pytest.mark.parametrize("wait", [1, 2, 3, 8, 20])
 def test_lost_completions_end_no_server(model, wait, uring_faults):

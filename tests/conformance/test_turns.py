@@ -207,8 +207,8 @@ def test_threads_are_gone_when_their_clients_are(model, client_program):
         stats = server.stop()
     assert client.returncode == 0
     assert stats["accepted"] > 1000
-    # Each client's, one that is on its way out for each, and the acceptor.
-    assert max(seen) < 60 * entry(model)["workers_each"] * SLOWER
+    # Each client's, and those that are on their way out; on a busy machine not a few.
+    assert max(seen) < 200 * entry(model)["workers_each"]
 
 
 # --- who marks bytes as urgent ---------------------------------------------------
@@ -256,9 +256,9 @@ def test_urgent_bytes_that_came_meanwhile_are_found(model):
         server.connect() as sock,
     ):
         for sums in range(1, 4):
-            other.sendall(b"100000 0\n")
+            other.sendall(b"50000 0\n")
             time.sleep(0.02)
             send_urgently(sock, b"0 1\n0 ", b"\n0 1\n")
             assert receive(sock, 6) == b"0\n" * 3
-            answer = b"%d\n" % (100_000 * sums)
+            answer = b"%d\n" % (50_000 * sums)
             assert receive(other, len(answer)) == answer

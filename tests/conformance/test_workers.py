@@ -122,8 +122,9 @@ def answers_work(server: Server) -> bool:
 
 @pytest.mark.serial
 @pytest.mark.parametrize("model", names(family="processes"))
-def test_children_killed_at_any_moment_leave_no_lock_behind(model):
-    """200 of them, under load: each may die while it holds the lock of the one bucket.
+@pytest.mark.parametrize("kills", [40, pytest.param(200, marks=pytest.mark.long)])
+def test_children_killed_at_any_moment_leave_no_lock_behind(model, kills):
+    """Many of them, under load: each may die while it holds the lock of the one bucket.
 
     A child that waits for a lock of the dead holds its client for ever, so three
     answers in a row that do not come, each on a connection of its own, are the end of
@@ -139,7 +140,7 @@ def test_children_killed_at_any_moment_leave_no_lock_behind(model):
             client.start()
         try:
             killed = 0
-            while killed < 200:
+            while killed < kills:
                 time.sleep(random.uniform(0, 0.02))
                 for pid in living(server)[-1:]:
                     with contextlib.suppress(ProcessLookupError):
@@ -152,7 +153,7 @@ def test_children_killed_at_any_moment_leave_no_lock_behind(model):
             for client in clients:
                 client.join()
         stats = server.stop()
-    assert stats["workers_lost"] > 150
+    assert stats["workers_lost"] > 0.75 * kills
 
 
 @pytest.mark.serial
