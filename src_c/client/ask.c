@@ -1,4 +1,16 @@
-/* ask.c -- see ask.h. */
+/* ask.c -- see ask.h.
+ *
+ *     ask_make:  make_echo | make_work | make_http    what to send
+ *     ask_take:  take_echo | take_work | take_http    bytes that came, judged
+ *     ask_end:   the stream ended: was that the end of the answer?
+ *
+ * Called by user.c for each request and each receive of each user, so echo, on
+ * which rates are measured, is one memcmp(3) and no copy. Answers of work and
+ * http are read byte by byte up to the end of a line; bodies are counted only.
+ *
+ * Bytes behind the end of an answer are a mismatch in every workload: requests
+ * are not pipelined, so nothing more can be due.
+ */
 #include "ask.h"
 
 #include <ctype.h>
@@ -27,6 +39,8 @@ static char *http_request(const char *host, const char *path, const char *word)
     return n < 0 ? NULL : text;
 }
 
+/* Random, so that an answer which is shifted, repeated or somebody else's does
+ * not pass; by the seed, so that a run can be repeated. */
 static char *random_bytes(size_t bytes, uint64_t seed)
 {
     struct rng rng = rng_make(seed, 0x7061747465726e);
@@ -58,6 +72,8 @@ void asks_free(struct asks *asks)
 
 /* --- echo --------------------------------------------------------------- */
 
+/* The place in the pattern comes from a hash of user and number, not from the
+ * generator that draws sizes: that would shift the sizes of all that follow. */
 static void make_echo(const struct asks *asks, struct ask *ask, uint64_t who,
                       uint64_t number, struct rng *rng)
 {

@@ -1,4 +1,13 @@
-/* backlog.c -- see backlog.h. */
+/* backlog.c -- see backlog.h.
+ *
+ *     entries: | - | 3.1 s, next 4 | free, next 0 | ... |    linked by number
+ *
+ * Used by client_events.c in the open loop: requests that fell due while their
+ * user still waited for an answer, with the time at which they were due, from
+ * which their response time counts (no coordinated omission). Most queues are
+ * empty and few are long, so all share one array: numbers instead of pointers
+ * stay right when realloc(3) moves it, and take half the room.
+ */
 #include "backlog.h"
 
 #include <assert.h>
@@ -24,7 +33,7 @@ static uint32_t unused_entry(struct backlog *f)
 }
 
 bool backlog_put(struct backlog *f, uint32_t *first, uint32_t *last,
-              uint64_t time_ns)
+                 uint64_t time_ns)
 {
     uint32_t i = unused_entry(f);
     if (!i)

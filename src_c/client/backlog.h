@@ -20,7 +20,7 @@ struct backlog {
 
 /* False when there is no memory. */
 bool backlog_put(struct backlog *f, uint32_t *first, uint32_t *last,
-              uint64_t time_ns);
+                 uint64_t time_ns);
 
 /* When the first was due, which stays; only when `first` is not 0. */
 static inline uint64_t backlog_first_ns(const struct backlog *f, uint32_t first)

@@ -1,4 +1,16 @@
-/* client_report.c -- see client_report.h. */
+/* client_report.c -- see client_report.h.
+ *
+ *     rows    -> count_rows: census of connections, fairness
+ *     records -> merge: sums over threads, histograms added slot by slot
+ *             -> JSON on standard output, CSV files where a flag names one
+ *
+ * Called by client.c when all threads have ended: nothing changes any more and
+ * nothing is locked. CSV files are opened before the load (report_open), so a
+ * path that cannot be written is told at once and not after an hour.
+ *
+ * What has no value is null, never 0: a quantile beyond the share of requests
+ * that were answered, a rate that was not asked for.
+ */
 #include "client_report.h"
 
 #include <errno.h>

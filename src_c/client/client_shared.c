@@ -1,4 +1,12 @@
-/* client_shared.c -- see client_shared.h. */
+/* client_shared.c -- see client_shared.h.
+ *
+ *     each thread: I have connected -> count -> the last one sets start_ns
+ *
+ * A barrier without a lock, for threads and processes alike (MAP_SHARED before
+ * fork): who comes last sets a moment in the near future by compare-and-swap,
+ * and all who see it begin then. A pthread_barrier_t would stop threads that
+ * have sockets to serve meanwhile, and wait for ever for a process that died.
+ */
 #include "client_shared.h"
 
 #include <sys/mman.h>

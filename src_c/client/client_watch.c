@@ -1,4 +1,13 @@
-/* client_watch.c -- see client_watch.h. */
+/* client_watch.c -- see client_watch.h.
+ *
+ *     watch_make:    named PIDs, and their children by /proc/PID/task/TID
+ *     watch_cpu_ns:  new children -> each clock read -> ended ones kept
+ *
+ * Called by the first thread between two slices (client_rounds.c), while no
+ * request is under way: a reading costs one clock_gettime(2) for each process,
+ * and two reads of /proc for each that may have children. A child that began
+ * and ended between two readings is known only by its parent's cutime.
+ */
 #include "client_watch.h"
 
 #include <errno.h>

@@ -1,4 +1,12 @@
-/* delay.c -- see delay.h. */
+/* delay.c -- see delay.h.
+ *
+ *     delay_parse: "bimodal:5ms:4ms" -> struct delay;  delay_draw: -> ns
+ *
+ * Drawn by ask.c for each work request and by client_events.c for each pause
+ * between an answer and the next request. Times are drawn in doubles and
+ * rounded once at the end, so that their mean is that of the distribution; the
+ * server's unit, whole microseconds, is ask.c's matter.
+ */
 #include "delay.h"
 
 #include <stddef.h>

@@ -1,4 +1,11 @@
-/* user.c -- see user.h. */
+/* user.c -- see user.h.
+ *
+ * Called by client_events.c, on events that an engine reports. Functions change
+ * one user and say what that means (user_outcome); counting it, connecting anew
+ * or giving up is the caller's. A call in a state where it makes no sense is an
+ * assert where our code would be wrong, and USER_GARBLED where the server is:
+ * it may send at any time, also to a user who asked nothing.
+ */
 #include "user.h"
 
 #include <assert.h>

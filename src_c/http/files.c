@@ -1,4 +1,19 @@
-/* files.c -- see files.h. */
+/* files.c -- see files.h.
+ *
+ *     files_get -> cache_find: a fresh copy?            -> its body, locked
+ *               -> files_open -> small: cache_fill      -> its body, locked
+ *                             -> large: the descriptor, for read(2) in pieces
+ *
+ * A direct-mapped cache of 256 slots, by FNV-1a of the name: two names of one
+ * slot replace each other, which costs a read and is never wrong. An entry is
+ * used for a second and then read again; there is no stat(2) or inotify(7) per
+ * request, so a server answers with a changed file up to a second late.
+ *
+ * workloads/http.c calls this in every model, also in loops: a read of a file
+ * that is not in the page cache blocks the loop, as in any server without a
+ * pool for disk reads (epoll-offload has one). Slots are locked by
+ * pthread_rwlock_t between threads; processes have a cache each.
+ */
 #include "files.h"
 
 #include <assert.h>
@@ -23,6 +38,8 @@ static_assert(ROOT_NAME_MAX >= FILES_PATH_MAX + sizeof "index.html",
 
 /* --- one file ---------------------------------------------------------- */
 
+/* Shortage is 503, which a client may try again; a name that leads nowhere, or
+ * out of the root, is 404 alike: an answer tells nothing of what lies there. */
 static int status_of(int error)
 {
     switch (error) {
@@ -39,6 +56,8 @@ static int status_of(int error)
     }
 }
 
+/* Regular files only: a FIFO or a device has no length. It is opened first and
+ * looked at by fstat(2), so that no rename can come between. */
 static struct file files_open(const char *path)
 {
     struct file file = {.status = 404, .fd = -1, .type = http_type(path)};
@@ -72,6 +91,7 @@ struct file_slot {
 
 static struct file_slot slots[SLOTS];
 
+/* Before any thread: files_setup(). A second set-up, in tests, keeps them. */
 static void slots_init(void)
 {
     static bool done;

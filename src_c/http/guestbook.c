@@ -1,4 +1,18 @@
-/* guestbook.c -- see guestbook.h. */
+/* guestbook.c -- see guestbook.h.
+ *
+ *     GET   guestbook_read  -> Redis -> guestbook_page: read_page -> template
+ *     POST  guestbook_write -> Redis -> guestbook_written -> 303 See Other
+ *
+ * Called by workloads/http.c, which sends the commands as WANT_ASK and calls
+ * guestbook_page() or guestbook_written() each time more of the reply is there:
+ * a reply in pieces is read anew from its beginning, and the page is made once,
+ * when it is whole.
+ *
+ * The commands are pipelined: both are sent before a reply is awaited, one trip
+ * to Redis instead of two. They are no transaction (MULTI): between INCR and
+ * LRANGE another client's remark may appear, which no reader can tell. The list
+ * is cut by LTRIM with each remark, so it never holds more than a page shows.
+ */
 #include "guestbook.h"
 
 #include <fcntl.h>
@@ -43,6 +57,8 @@ void guestbook_setup(const char *root)
 
 /* --- commands --------------------------------------------------------- */
 
+/* Those that do not change are written out as RESP: $N is the length of what
+ * follows. LRANGE 0 99: as many as GUESTBOOK_REMARKS. */
 #define NEWEST \
     "*4\r\n$6\r\nLRANGE\r\n$17\r\n" REMARKS "\r\n$1\r\n0\r\n$2\r\n99\r\n"
 
@@ -66,6 +82,8 @@ static void write_commands(struct buffer *to, struct span remark)
                                      word("99")}, 4);
 }
 
+/* The remark is decoded on the stack and copied into the commands, which must
+ * live until Redis has them: the form lies in the client's receive buffer. */
 struct span guestbook_write(struct span form, int *status)
 {
     char text[GUESTBOOK_REMARK_MAX];
@@ -189,6 +207,7 @@ static void add_remarks(struct buffer *to, const struct page *page)
     }
 }
 
+/* What the holes of the template are: template_fill. */
 static bool guestbook_fill(struct buffer *to, struct span name, void *context)
 {
     const struct page *page = context;

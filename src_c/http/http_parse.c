@@ -1,4 +1,19 @@
-/* http_parse.c -- see http_parse.h. */
+/* http_parse.c -- see http_parse.h.
+ *
+ *     http_parse -> { cut_line -> read_request_line | read_header } until an
+ *                   empty line -> check_headers
+ *
+ * Called by workloads/http.c with all bytes that came and were not used yet,
+ * each time more of them are there: a head in pieces is parsed anew from its
+ * beginning, since clients send nearly all heads in one piece, and a parser
+ * that resumes would keep state for each connection. HTTP_HEAD_MAX bounds what
+ * a client that drips its head can make of that.
+ *
+ * Functions that read a part return 0, or the status to refuse with (400, 411,
+ * 413, 414, 417, 431, 501, 505); the first error ends it. Nothing here
+ * allocates, waits or depends on the locale; fuzz/fuzz_http.c feeds it any
+ * bytes, cut anywhere, and expects the same result as from all of them at once.
+ */
 #include "http_parse.h"
 
 #include <strings.h>
@@ -24,7 +39,8 @@ static bool is_token(struct span text)
     return text.length > 0;
 }
 
-/* No control character but, where allowed, the tab. */
+/* No control character but, where allowed, the tab. A CR inside a line is one:
+ * some parsers would take it for the end of the line. */
 static bool is_printable(struct span text, bool tab)
 {
     for (size_t i = 0; i < text.length; i++) {
@@ -71,6 +87,7 @@ static struct span trim(struct span text)
 
 /* --- the request line ------------------------------------------------- */
 
+/* With case (RFC 9110, 9.1): "get" is another method, which nobody has. */
 static enum http_method read_method(struct span name)
 {
     static const char *const known[] = {"PUT", "DELETE", "OPTIONS", "PATCH",
@@ -265,7 +282,8 @@ static enum http_found parse_refuse(struct http_request *request, int error)
     return HTTP_BAD;
 }
 
-/* The head has not ended yet: may it still? */
+/* The head has not ended yet: may it still? A stream that cannot become HTTP is
+ * refused at its first byte, and does not wait for a line end or a timeout. */
 static enum http_found unfinished(struct span line, size_t lines, bool full,
                                   struct http_request *request)
 {
@@ -326,6 +344,7 @@ enum http_found http_parse(struct span bytes, struct http_request *request)
 
 /* --- encoded text ----------------------------------------------------- */
 
+/* A digit's value; -1: it is none. No strtoul(), which would take "%+5". */
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -366,6 +385,9 @@ bool http_is_media_type(struct span value, const char *type)
     return is_same(trim(name), type, strlen(type));
 }
 
+/* The first of that name counts, as in application/x-www-form-urlencoded
+ * nothing says what more of them mean. Names are compared as they are sent:
+ * ours need no encoding. */
 bool http_form_field(struct span form, const char *name, struct span *value)
 {
     for (bool more = true; more;) {

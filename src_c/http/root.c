@@ -1,4 +1,14 @@
-/* root.c -- see root.h. */
+/* root.c -- see root.h.
+ *
+ *     root_open -> has_dotdot? -> openat2(2) RESOLVE_BENEATH
+ *                              -> or openat(2) O_NOFOLLOW, name by name
+ *
+ * A string check alone is not enough: a symbolic link below the root may lead
+ * out of it, and a directory may be renamed between a check and the open
+ * (TOCTOU). So the kernel walks the path from a descriptor of the root and
+ * refuses to leave it. Called by files.c only; names are decoded already. Not a
+ * chroot(2): it needs no privilege and binds nothing but these opens.
+ */
 #include "root.h"
 
 #include <errno.h>
@@ -12,6 +22,8 @@
 static int root_fd = -1;
 static bool has_openat2;
 
+/* O_NONBLOCK: the open of a FIFO does not wait for a writer. O_NOCTTY: that of
+ * a terminal does not make it ours. */
 enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
 
 /* openat2(2), Linux 5.6: EXDEV where the path would lead out of the root, by
@@ -51,6 +63,9 @@ static bool has_dotdot(const char *path)
     return false;
 }
 
+/* O_PATH (Linux 2.6.39): a place to start from, for which no read permission
+ * is needed. Opening "." tells whether openat2(2) is there: ENOSYS before Linux
+ * 5.6, EPERM under a seccomp filter that does not know it. */
 bool root_setup(const char *directory)
 {
     root_fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);

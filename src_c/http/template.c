@@ -1,4 +1,16 @@
-/* template.c -- see template.h. */
+/* template.c -- see template.h.
+ *
+ *     template_render: text up to "{{", what fill() puts there, text, ...
+ *
+ * Called by guestbook.c for each page. The template is searched each time, some
+ * hundred bytes at the speed of memmem(3); the cost of a page is in the
+ * remarks, which template_escaped() copies in runs of plain text, looking at
+ * eight bytes at once (SWAR: SIMD within a register). Where `to` is full, the
+ * rest is left out and to->full says so.
+ *
+ * A hole without an end, or whose name nobody knows, stays as it stands: a page
+ * shows the mistake to whoever wrote it, and is still sent.
+ */
 #include "template.h"
 
 static const char *find(struct span text, const char *what)
@@ -29,6 +41,8 @@ void template_render(struct buffer *to, struct span text, template_fill *fill,
     buffer_span(to, text);
 }
 
+/* The five characters that end text or a quoted attribute in HTML; NULL: any
+ * other. "&apos;" is no entity of HTML 4. */
 static const char *entity_of(char c)
 {
     switch (c) {

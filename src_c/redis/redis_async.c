@@ -1,4 +1,12 @@
-/* redis_async.c -- see redis_async.h. */
+/* redis_async.c -- see redis_async.h.
+ *
+ *     redis_async_round -> assign -> redis_request_start   -> watch() or
+ *     redis_async_ready           -> redis_request_advance -> answered()
+ *
+ * The drivers are reactor/reactor_redis.c, where watch() is that of the model's
+ * poller, and uring/uring_redis.c, where it is a poll on the ring
+ * (IORING_OP_POLL_ADD). One loop calls it, from one thread: there is no lock.
+ */
 #include "redis_async.h"
 
 #include <errno.h>

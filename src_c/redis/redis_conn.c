@@ -3,7 +3,10 @@
  *     CLOSED -> CONNECTING -> SENDING -> RECEIVING -> IDLE -> SENDING ...
  *
  * Each state has one system call that may say EAGAIN; redis_conn_advance()
- * makes it, and goes on to the next state as long as none does.
+ * makes it, and goes on to the next state as long as none does. Called by
+ * redis_pool.c only. What is in the reply is not looked at here: whoever asked
+ * says when it is whole. Limits: one address for the whole process, the first
+ * that getaddrinfo(3) finds; no TLS, no password, no database number.
  */
 #include "redis_conn.h"
 

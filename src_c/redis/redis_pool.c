@@ -1,4 +1,17 @@
-/* redis_pool.c -- see redis_pool.h. */
+/* redis_pool.c -- see redis_pool.h.
+ *
+ *     queue -> assign -> start -> advance ... -> release
+ *                          |         | broken, was reused, nothing came: retry
+ *                          +---------+----- fail
+ *
+ * Called by redis_async.c for loops, by redis_request_converse() for models
+ * whose code may block: blocking/blocking_redis.c under a mutex, and the
+ * coroutines. Pure but for the socket: no clock (deadlines come in as
+ * arguments), no waiting, so tests/test_redis_pool.c runs it with socket pairs.
+ *
+ * 16 connections are searched in order each time; a list of free ones would
+ * save nothing at this length.
+ */
 #include "redis_pool.h"
 
 #include <errno.h>

@@ -1,4 +1,12 @@
-/* resp.c -- see resp.h. */
+/* resp.c -- see resp.h.
+ *
+ *     resp_next -> read_line -> read_value -> read_string | read_array
+ *
+ * A pull parser: the caller asks for one value after the other and knows what
+ * it expects, so arrays need no recursion and no memory. Called by
+ * http/guestbook.c; fuzz/fuzz_resp.c feeds it any bytes. Of RESP 3 (HELLO 3,
+ * Redis 6) nothing is read: a server speaks RESP 2 until it is asked.
+ */
 #include "resp.h"
 
 static const struct resp more = {.kind = RESP_MORE}, bad = {.kind = RESP_BAD};
