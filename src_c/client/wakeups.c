@@ -1,9 +1,10 @@
 /* wakeups.c -- see wakeups.h. Children of entry i are 2i + 1 and 2i + 2.
  *
  * Filled by client_events.c with users who think, requests that --byte-rate
- * holds back and connections to try again; emptied by client_thread.c. The server's heap (reactor/timers.c) knows the index of each
- * timer and can cancel it; here entries are 16 bytes by value, next to each
- * other in memory, and one that is no longer wanted is dropped when it is due.
+ * holds back and connections to try again; emptied by client_thread.c. The
+ * server's heap (reactor/timers.c) knows the index of each timer and can cancel
+ * it; here entries are 16 bytes by value, next to each other in memory, and one
+ * that is no longer wanted is dropped when it is due.
  */
 #include "wakeups.h"
 
