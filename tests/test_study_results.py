@@ -237,11 +237,11 @@ def test_a_grid_explains_every_gap(frame):
 
 def test_a_grid_says_where_trials_were_left_out(tmp_path):
     trials = made.sweep(("epoll",), (10,), blocks=4)
-    trials[2]["gates"]["client"] = {"ok": False}
+    trials[2]["gates"]["quiet"] = {"ok": False}
     frame = made.load(tmp_path, trials)
     t = tables.grid(frame, "response_mean_s")
     assert t.rows[0][1].endswith("(a)")
-    assert t.notes == ("(a) some trials left out: client saturated",)
+    assert t.notes == ("(a) some trials left out: machine busy",)
 
 
 def test_one_trial_has_no_interval_in_a_table(tmp_path):

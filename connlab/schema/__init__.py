@@ -40,7 +40,7 @@ from connlab.schema.facts import (
 )
 from connlab.schema.flat import COLUMNS, flatten
 from connlab.schema.places import project_root, run_folder, study_folder
-from connlab.schema.trial_columns import EXCLUDING, FACTORS, verdicts
+from connlab.schema.trial_columns import EXCLUDING, FACTORS, excluding, verdicts
 
 CLIENT_QUEUE = 0.5
 """A client is the bottleneck when more than this part of the requests wait for it."""
@@ -75,6 +75,7 @@ __all__ = [
     "Turns",
     "Workload",
     "client_cpu_s",
+    "excluding",
     "flatten",
     "pick",
     "project_root",

@@ -37,7 +37,7 @@ def pick(trial: Mapping, path: str) -> Any:
     """Return the value at a dotted `path` of nested mappings, or None."""
     value: Any = trial
     for step in path.split("."):
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             return None
         value = value.get(step)
     return value

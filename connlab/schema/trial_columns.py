@@ -27,9 +27,13 @@ def _false(verdicts: Mapping[str, Mapping]) -> list[str]:
     return [name for name, gate in verdicts.items() if gate.get("ok") is False]
 
 
+def excluding(trial: Mapping) -> list[str]:
+    """Return the gates by which a trial is left out."""
+    return _false(verdicts(trial)[0])
+
+
 def _ok(trial: Mapping) -> bool:
-    gates, findings = verdicts(trial)
-    return not trial.get("failure") and not _false({**gates, **findings})
+    return not trial.get("failure") and not excluding(trial)
 
 
 def _gates_failed(trial: Mapping) -> str | None:

@@ -25,6 +25,7 @@ from pydantic import ValidationError
 from connlab import schema
 from connlab.study.formatting import listing
 from connlab.study.metrics import client_matters, is_bounded_by_client
+from connlab.study.turns import Rounds
 
 LIMITS = {
     "descriptors": "no descriptors left",
@@ -107,8 +108,9 @@ def load(
     DataFrame
         Columns of `connlab.schema.COLUMNS`, then `reason` (text, missing for a
         usable trial) and any factor that `COLUMNS` does not know; where servers took
-        turns, `set` (text) and `rounds` (what `connlab.schema.Turns` holds). Sorted by
-        block and order. ``attrs`` holds run, study, folder (str), registry (the
+        turns, `set` (text) and `rounds` (`connlab.study.turns.Rounds`). `carried` marks
+        the baseline where it was measured once more, for a part of a set that had no
+        room for all. Sorted by block and order. ``attrs`` holds run, study, folder (str), registry (the
         models of the server, if the manifest has them) and notes: a list of
         sentences about what is missing or was put aside.
 
@@ -135,12 +137,19 @@ def load(
         "run": run,
         "study": study,
         "folder": str(folder),
-        "registry": list(models),
+        "registry": _Shared(models),
         "notes": notes,
     }
     for note in notes:
         warnings.warn(f"{run}/{study}: {note}", RunWarning, stacklevel=2)
     return frame
+
+
+class _Shared(list):
+    """A list that copies of a frame share: pandas copies `attrs` at every step."""
+
+    def __deepcopy__(self, memo: dict) -> _Shared:
+        return self
 
 
 def load_gates(run: str, study: str, *, root: str | Path = "runs") -> pd.DataFrame:
@@ -456,7 +465,8 @@ def _accepting(frame: pd.DataFrame, accept: Sequence[str], notes) -> pd.DataFram
 def _row(trial: dict) -> dict:
     """Return a trial's columns; of one that took turns its set and its rounds too."""
     rounds = trial.get("turns")
-    told = {"set": rounds["set"], "rounds": rounds} if rounds else {}
+    told = {"set": rounds["set"], "rounds": Rounds(rounds)} if rounds else {}
+    told["carried"] = bool(rounds and rounds.get("carried"))
     return {**schema.flatten(trial), "reason": _reason(trial), **told}
 
 
@@ -472,17 +482,16 @@ def _reason(trial: dict) -> str | None:
     A limit that was met explains lost connections and users that never got a turn;
     else the gate that is likeliest to be the cause of the others.
     """
-    failure = trial.get("failure")
-    failed = [n for n, g in (trial.get("gates") or {}).items() if g.get("ok") is False]
+    failure, failed = trial.get("failure"), schema.excluding(trial)
+    if not failure and not failed:
+        return None
     limit = _limit(trial)
-    if limit and (failure or {"census", "little"} & set(failed)):
+    if limit and (failure or "census" in failed):
         return limit
     if failure:
         return FAILURES.get(failure["kind"], failure["reason"])
-    for gate in [*GATES, *failed]:
-        if gate in failed:
-            return _said_of(gate, trial)
-    return None
+    cause = next((gate for gate in GATES if gate in failed), failed[0])
+    return _said_of(cause, trial)
 
 
 def _said_of(gate: str, trial: dict) -> str:

@@ -21,7 +21,8 @@ than Bonferroni's for 2 to 22 servers and 4 to 10 trials: not worth its length.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -110,44 +111,66 @@ def of_trials(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray 
     """
     if not (_took_turns(arm) and _took_turns(base)):
         return None
-    keys = ["block", "repeat"]
-    both = arm.merge(base, on=keys, suffixes=("_arm", "_base"))
-    logs = [
-        _log_ratio(row, metric, paired=row["set_arm"] == row["set_base"])
-        for row in both.to_dict("records")
-    ]
-    return np.array([log for log in logs if math.isfinite(log)])
+    found = []
+    columns = ["block", "repeat", "set", "rounds", metric]
+    rows = list(base[columns].itertuples())
+    same_set = {row.set: row for row in rows}
+    same_block = {(row.block, row.repeat): row for row in rows}
+    for row in arm[columns].itertuples():
+        other = same_set.get(row.set) or same_block.get((row.block, row.repeat))
+        if other is not None:
+            found.append(_log_ratio(row, other, metric))
+    return np.array([log for log in found if math.isfinite(log)])
 
 
 def _took_turns(side: pd.DataFrame) -> bool:
     return "set" in side and bool(side["set"].notna().all())
 
 
-def _log_ratio(row: dict, metric: str, *, paired: bool) -> float:
+def _log_ratio(arm: Any, base: Any, metric: str) -> float:
     each = METRICS.get(metric)
-    if each is None or not paired:
-        y, x = row[f"{metric}_arm"], row[f"{metric}_base"]
+    if each is None or arm.set != base.set:
+        y, x = getattr(arm, metric), getattr(base, metric)
         return math.log(y / x) if y > 0 and x > 0 else math.nan
-    sides = [_rounds(row[f"rounds_{side}"])[each] for side in ("arm", "base")]
-    return float(np.log(sides[0] / sides[1]).median())
+    y, x = arm.rounds, base.rounds
+    _, i, j = np.intersect1d(
+        y.number, x.number, assume_unique=True, return_indices=True
+    )
+    logs = getattr(y, each)[i] - getattr(x, each)[j]
+    logs = logs[np.isfinite(logs)]
+    return float(np.median(logs)) if len(logs) else math.nan
 
 
-def _rounds(kept: dict) -> pd.DataFrame:
-    """Return rate and CPU time per request of a trial's rounds, by their number."""
-    table = pd.DataFrame({name: kept[name] for name in _KEPT})
-    made = per_round(table.assign(trial=0, server=""))
-    made["response"] = table["response_ns"] / table["requests"]
-    return made.set_index("round")
+class Rounds:
+    """What a server did in each counted round of a trial, as logarithms.
 
+    Parameters
+    ----------
+    kept : mapping
+        A trial's ``turns`` (`connlab.schema.Turns`): a list per quantity.
 
-_KEPT = (
-    "round",
-    "lead_in_requests",
-    "requests",
-    "response_ns",
-    "seconds",
-    "server_cpu_ns",
-)
+    Attributes
+    ----------
+    number : ndarray of int, shape (rounds,)
+    rate, cpu, response : ndarray of float, shape (rounds,)
+        Logarithms of requests/s, and of seconds of CPU time and of waiting per request;
+        not a number where a round has none.
+    """
+
+    def __init__(self, kept: Mapping[str, Any]) -> None:
+        def column(name: str) -> np.ndarray:
+            values = np.asarray(kept[name], dtype=float)
+            return np.where(values > 0, values, np.nan)
+
+        requests = column("requests")
+        lead_in = np.asarray(kept["lead_in_requests"], dtype=float)
+        self.number = np.asarray(kept["round"], dtype=int)
+        self.rate = np.log(requests / column("seconds"))
+        self.cpu = np.log(column("server_cpu_ns") / 1e9 / (lead_in + requests))
+        self.response = np.log(column("response_ns") / 1e9 / requests)
+
+    def __repr__(self) -> str:
+        return f"<{len(self.number)} rounds>"
 
 
 def ratios(logs: pd.DataFrame, *, level: float = LEVEL) -> dict[str, Interval]:
