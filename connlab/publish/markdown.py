@@ -90,6 +90,7 @@ def table(
     label: str | None = None,
     widths: Sequence[int] | None = None,
     align: str | None = None,
+    alone: bool = True,
 ) -> str:
     """Set a pipe table from Markdown cells.
 
@@ -103,6 +104,8 @@ def table(
         Relative widths of the columns; taken from the longest cells when missing.
     align : str, optional
         One of "l" and "r" for each column; found from the cells when missing.
+    alone : bool
+        False where the caption stands in the section, right below it.
 
     Returns
     -------
@@ -129,7 +132,11 @@ def table(
         mark = f" {{#{label}}}" if label else ""
         lines += ["", f": {caption}{mark}"]
     text = "\n".join(lines) + "\n"
-    if bare != filled and max(map(len, [*lines[:2], *map(_row, bare)])) <= _NARROW:
+    if (
+        alone
+        and bare != filled
+        and max(map(len, [*lines[:2], *map(_row, bare)])) <= _NARROW
+    ):
         return f"::: {{.narrow}}\n{text}:::\n"
     return text
 

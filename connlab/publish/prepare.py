@@ -13,6 +13,7 @@ says "not measured here" and why. Nothing is computed from measurements.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ from typing import Any
 
 import yaml
 
+from connlab import report
 from connlab.publish import (
     diagrams,
     ledger,
@@ -95,6 +97,7 @@ def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
     write_fixed(asked.includes, paper)
     if models.PIECE in asked.includes:
         models.write((run.manifest.get("registry") or {}).get("models", ()), paper)
+    write_facts(run, asked, paper, prepared)
     _stub_variables(asked.variables, run, tree, prepared)
     _stub_includes(asked.includes, run, paper, prepared)
     prepared.unused += _unused(run, asked, shown)
@@ -211,12 +214,20 @@ def write_study(study: Study, paper: Path, *, placed: set[str]) -> None:
     _write(folder / "verdicts.qmd", _bullets(verdicts, marks))
     _write(folder / "notes.qmd", _bullets(results.notes, marks))
     _write(folder / "failures.qmd", _failures(results))
-    page = notebooks.write_page(
+    notebooks.write_page(
         study.folder, paper / DATA / study.name, title=results.question
     )
     for figure in results.figures:
-        _write_figure(study, figure, paper, stamp, notebook=page)
+        if not figure.caption:  # the section has it
+            _copy_picture(study, figure, paper)
+            continue
+        _write_figure(study, figure, paper, stamp)
     for table in results.tables:
+        if not table.caption:
+            rows = [[_together(marks.markdown(cell)) for cell in r] for r in table.rows]
+            heads = [_head(c.label, c.unit) for c in table.columns]
+            _write(folder / f"{table.id}.qmd", md.table(heads, rows, alone=False))
+            continue
         kept, empty = _filled(table)
         text = md.table(
             [_head(table.columns[i].label, table.columns[i].unit) for i in kept],
@@ -294,7 +305,8 @@ def write_ledger(
 
 
 def _pieces(results: Results) -> list[str]:
-    return [piece.id for piece in (*results.figures, *results.tables)]
+    """Name what is shown as it was made; the rest has its caption in a section."""
+    return [piece.id for piece in (*results.figures, *results.tables) if piece.caption]
 
 
 def _placed(study: str, includes: Iterable[str]) -> set[str]:
@@ -326,9 +338,7 @@ def _summary(results: Results, stamp: str, marks: numbers.Marks) -> str:
     return f"{stamp}{md.callout('tip', asked, body)}"
 
 
-def _write_figure(
-    study: Study, figure: Any, paper: Path, stamp: str, *, notebook: Path | None
-) -> None:
+def _write_figure(study: Study, figure: Any, paper: Path, stamp: str) -> None:
     picture = study.folder / figure.files.get("svg", "")
     folder = paper / GENERATED / study.name
     if not picture.is_file():
@@ -336,20 +346,81 @@ def _write_figure(
         _stub_figure(folder / f"{figure.id}.qmd", figure.id, reason)
         return
     shutil.copyfile(picture, folder / picture.name)
+    shown = _links(study, figure, paper)
+    caption = _caption(study, figure.caption, paper)
+    image = f"{GENERATED}/{study.name}/{picture.name}"
+    alt = md.attribute(series.brief(figure.alt))
+    body = f'![{caption}]({image}){{#{figure.id} fig-alt="{alt}"}}'
+    links_below = md.only_html(f"::: {{.figure-links}}\n{shown}\n:::") if shown else ""
+    _write(folder / f"{figure.id}.qmd", f"{stamp}{body}\n\n{links_below}")
+
+
+def _copy_picture(study: Study, figure: Any, paper: Path) -> None:
+    """Put a picture where its section looks for it."""
+    source = study.folder / figure.files["svg"]
+    if source.is_file():
+        shutil.copyfile(source, paper / GENERATED / study.name / source.name)
+
+
+def write_facts(
+    run: Run, asked: sources.Wanted, paper: Path, prepared: Prepared
+) -> None:
+    """Write what numbers.lua looks up: numbers, claims, and links below figures."""
+    numbers_, claims, links = {}, {}, {}
+    for study in run.studies.values():
+        for where, row in report.numbers(study.folder).items():
+            if row["text"]:
+                numbers_[where] = _fact(row)
+        states = {True: "yes", False: "no", None: "open"}
+        for name, holds in report.read_claims(study.folder).items():
+            claims[name] = states[holds]
+        if study.results:
+            for figure in study.results.figures:
+                path = f"{GENERATED}/{study.name}/{Path(figure.files['svg']).name}"
+                said = asked.pictures.get(path)
+                if said:
+                    about = figure.model_copy(update=said)
+                    links[path] = _links(study, about, paper)
+    for name in (*asked.numbers, *asked.claims):
+        if name not in numbers_ and name not in claims:
+            study = name.partition("/")[0]
+            has = study in run.studies and run.studies[study].results
+            why_not = "the study gave no such number" if has else why(run, study)
+            prepared.missing.append(f"{name}: {why_not}")
+    for name in asked.pictures:
+        path = paper / name
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(path, _EMPTY)
+            prepared.missing.append(f"{name}: {why(run, path.parent.name)}")
+    facts = {"numbers": numbers_, "claims": claims, "figures": links}
+    _write(paper / GENERATED / "facts.json", json.dumps(facts, ensure_ascii=False))
+
+
+def _fact(row: dict[str, Any]) -> dict[str, str]:
+    """Return a number as text, with what stands behind it."""
+    n, level = int(row["n"]), row["level"] if row["lo"] is not None else None
+    title = numbers.hover(
+        Value(text=row["text"], n=n, level=level, method=row["method"], lo=row["lo"])
+    )
+    return {
+        "text": row["text"],
+        "short": _BEHIND_NUMBER.sub("", row["text"]),
+        "title": title,
+    }
+
+
+def _links(study: Study, figure: Any, paper: Path) -> str:
+    """Return what is offered below a figure on the page: values, picture, notebook."""
     links = []
     if figure.data:
         links = [_values(study, figure, paper)]
         links += [_offer(study, paper, figure.data, "data (CSV)")]
     links.append(_offer(study, paper, figure.files["svg"], "picture (SVG)"))
-    if notebook:
-        links.append(f"[notebook]({notebook.relative_to(paper).as_posix()})")
-    caption = _caption(study, figure.caption, paper)
-    image = f"{GENERATED}/{study.name}/{picture.name}"
-    alt = md.attribute(series.brief(figure.alt))
-    body = f'![{caption}]({image}){{#{figure.id} fig-alt="{alt}"}}'
-    shown = " · ".join(link for link in links if link)
-    links_below = md.only_html(f"::: {{.figure-links}}\n{shown}\n:::") if shown else ""
-    _write(folder / f"{figure.id}.qmd", f"{stamp}{body}\n\n{links_below}")
+    page = f"{DATA}/{study.name}/{notebooks.PAGE}"
+    if (paper / page).is_file():
+        links.append(f"[notebook]({page})")
+    return " · ".join(link for link in links if link)
 
 
 def _values(study: Study, figure: Any, paper: Path) -> str:

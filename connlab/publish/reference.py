@@ -9,7 +9,6 @@ a run that has no reference beside it.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,9 +16,10 @@ from typing import Any
 
 import yaml
 
+from connlab import report
 from connlab.publish import markdown as md
 from connlab.publish import provenance, results
-from connlab.publish.results import Results, Run, Value, Word
+from connlab.publish.results import Results, Run, Word
 
 NAME = "reference"
 CLAIMS = "claims"
@@ -115,8 +115,8 @@ def write(run: Run, other: Run | None, paper: Path) -> None:
         found = [of_study(each, CLAIMS) for each in (run, other)]
         agree = agreements(*found, paper) if all(found) else {}
         said = _counted(agree, other) if agree else ""
-        found = [of_study(each, HEADLINE) for each in (run, other)]
-        numbers = _numbers(*found, run, other) if all(found) else ""
+        folders = [each.folder / HEADLINE for each in (run, other)]
+        numbers = _numbers(*folders, run, other)
     (folder / "agreement.qmd").write_text(said or "\n", "utf-8")
     (folder / "headline.qmd").write_text(numbers or "\n", "utf-8")
 
@@ -139,24 +139,24 @@ def _counted(found: Mapping[str, str], other: Run) -> str:
 
 # ---- numbers beside each other -----------------------------------------------------
 
-_KINDS = {"mean": "mean response", "rps": "throughput"}
-_NAMED = re.compile(r"(?P<model>.+)_(?P<kind>[a-z0-9]+)_(?P<level>\d+)")
+_METRICS = {"response_mean_s": "mean response", "throughput_rps": "throughput"}
 
 
-def _numbers(here: Results, there: Results, run: Run, other: Run) -> str:
+def _numbers(here: Path, there: Path, run: Run, other: Run) -> str:
     """Set a row per model: the highest level that both runs have a number of."""
     labels = _labels(run) | _labels(other)
+    both = [_by_cell(folder) for folder in (here, there)]
     rows = []
-    for model, level in _highest(here.values.keys() & there.values.keys()).items():
-        cells = [labels.get(model, model), f"{level:,}".replace(",", "\u202f")]
-        for kind in _KINDS:
-            name = f"{model}_{kind}_{level}"
-            cells += [_text(each.values.get(name)) for each in (here, there)]
+    for model, connections in _highest(both[0].keys() & both[1].keys()).items():
+        cells = [labels.get(model, model), f"{connections:,}".replace(",", "\u202f")]
+        for metric in _METRICS:
+            where = (model, connections, metric)
+            cells += [numbers.get(where, "—") for numbers in both]
         rows.append([md.escape(cell) for cell in cells])
     if not rows:
         return ""
     heads = ["model", "connections"]
-    for said in _KINDS.values():
+    for said in _METRICS.values():
         heads += [f"{said} here", f"{said}, reference"]
     lead = "**The same numbers from the reference machine** are in @tbl-reference.\n\n"
     return lead + md.table(
@@ -171,21 +171,26 @@ def _numbers(here: Results, there: Results, run: Run, other: Run) -> str:
     )
 
 
-def _highest(names: Iterable[str]) -> dict[str, int]:
-    """Return each model's highest level among names like ``epoll_mean_100``."""
+def _by_cell(folder: Path) -> dict[tuple[str, int, str], str]:
+    """Return the numbers of a study as text, by model, connections and metric."""
+    found = {}
+    for row in report.numbers(folder).values():
+        where = row["levels"]
+        if set(where) == {"model", "connections"} and row["metric"] in _METRICS:
+            cell = str(where["model"]), int(where["connections"]), row["metric"]
+            found[cell] = row["text"] or "—"
+    return found
+
+
+def _highest(cells: Iterable[tuple[str, int, str]]) -> dict[str, int]:
+    """Return the most connections of each model."""
     found: dict[str, int] = {}
-    for match in filter(None, map(_NAMED.fullmatch, sorted(names))):
-        if match["kind"] in _KINDS:
-            level = max(found.get(match["model"], 0), int(match["level"]))
-            found[match["model"]] = level
+    for model, connections, _ in sorted(cells):
+        found[model] = max(found.get(model, 0), connections)
     return found
 
 
 def _labels(run: Run) -> dict[str, str]:
-    """Return how models are called on figures, by their part of a value's name."""
+    """Return how models are called on figures."""
     rows: Iterable[Mapping] = (run.manifest.get("registry") or {}).get("models") or ()
-    return {re.sub(r"\W", "_", str(r["name"])): str(r.get("label")) for r in rows}
-
-
-def _text(value: Value | None) -> str:
-    return value.text if value else "—"
+    return {str(r["name"]): str(r.get("label")) for r in rows}

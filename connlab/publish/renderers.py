@@ -211,6 +211,7 @@ def _pandoc(
         "--standalone",
         f"--metadata-file={WORK}/metadata.json",
         f"--defaults={WORK}/defaults.yml",
+        f"--lua-filter={THEME}/numbers.lua",
         f"--lua-filter={THEME}/embedded.lua",
         f"--lua-filter={THEME}/common.lua",
         "--citeproc",

@@ -63,8 +63,9 @@ class Figure(Fact):
 
     id: str
     files: dict[str, str]
-    caption: str
-    alt: str
+    caption: str = ""
+    """Empty where the section has it, with the alternative text."""
+    alt: str = ""
     data: str | None = None
 
 
@@ -80,7 +81,7 @@ class Table(Fact):
     """A table of cells that are already text."""
 
     id: str
-    caption: str
+    caption: str = ""
     columns: list[Column]
     rows: list[list[str]]
     notes: list[str] = Field(default_factory=list)

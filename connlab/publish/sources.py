@@ -23,6 +23,14 @@ SUPPLEMENT = "sections/_supplement.qmd"
 """What it includes stands on the page and not in print."""
 SHORTCODE = re.compile(r"(?<!\{)\{\{<\s*(\w+)\s+(.*?)\s*>\}\}(?!\})")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+NUMBER = re.compile(r"\[\]\{\.number\b([^{}]*)\}")
+CLAIM = re.compile(r"\{\.claim\s+of=\"([^\"]+)\"\}")
+PICTURE = re.compile(
+    r"!\[(?P<caption>(?:[^\[\]]|\[[^\[\]]*\])*)\]"
+    r"\((?P<path>_generated/[\w./-]+\.svg)\)\{(?P<attributes>[^{}]*)\}"
+)
+_SPAN = re.compile(r"\[([^\[\]]*)\](?:\{[^{}]*\})?")
+_ATTRIBUTE = re.compile(r"([\w-]+)=\"([^\"]*)\"")
 FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 
 
@@ -32,6 +40,12 @@ class Wanted:
 
     variables: tuple[str, ...]
     includes: tuple[str, ...]
+    numbers: tuple[str, ...] = ()
+    """Addresses of numbers (`connlab.report.address`)."""
+    claims: tuple[str, ...] = ()
+    """Claims as STUDY/NAME."""
+    pictures: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Caption and alternative text by the path of a generated picture."""
 
 
 @dataclass
@@ -55,6 +69,9 @@ def wanted(paper: Path) -> Wanted:
     """List every variable and include that the sources name, each once."""
     variables: dict[str, None] = {}
     includes: dict[str, None] = {}
+    numbers: dict[str, None] = {}
+    claims: dict[str, None] = {}
+    pictures: dict[str, dict[str, str]] = {}
     texts = [*_texts(paper, ABSTRACT), *_texts(paper, INDEX)]
     for text in texts:
         for kind, argument in _shortcodes(text):
@@ -62,7 +79,31 @@ def wanted(paper: Path) -> Wanted:
                 variables[argument] = None
             elif kind == "include":
                 includes[argument] = None
-    return Wanted(tuple(variables), tuple(includes))
+        numbers |= dict.fromkeys(map(_address, NUMBER.findall(text)))
+        claims |= dict.fromkeys(CLAIM.findall(text))
+        pictures |= {path: _said(*said) for *said, path in _pictures(text)}
+    lists = map(tuple, (variables, includes, numbers, claims))
+    return Wanted(*lists, pictures)
+
+
+def _pictures(text: str) -> Iterator[tuple[str, str, str]]:
+    """Give caption, attributes and path of each generated picture."""
+    for found in PICTURE.finditer(text):
+        yield found["caption"], found["attributes"], found["path"]
+
+
+def _said(caption: str, attributes: str) -> dict[str, str]:
+    """Return a picture's caption and alternative text, as plain text."""
+    plain = _SPAN.sub(r"\1", " ".join(caption.split()))
+    alt = dict(_ATTRIBUTE.findall(" ".join(attributes.split()))).get("fig-alt", "")
+    return {"caption": plain, "alt": alt}
+
+
+def _address(attributes: str) -> str:
+    """Return the address of a number from the attributes of its span."""
+    said = dict(_ATTRIBUTE.findall(attributes))
+    of = said.pop("of", "")
+    return " ".join([of, *sorted(f"{k}={v}" for k, v in said.items())])
 
 
 def page_only(paper: Path) -> tuple[str, ...]:

@@ -77,6 +77,7 @@ class Results:
     failures: list = field(default_factory=list)
     findings: list = field(default_factory=list)
     lines: list = field(default_factory=list)
+    claims: dict = field(default_factory=dict)
     notes: list = field(default_factory=list)
 
     def value(self, name: str, interval: Interval, unit: str = "") -> str:
@@ -172,8 +173,8 @@ class Results:
         """Give all that is printed as it stands here."""
         yield from (self.answer, *self.findings, *self.notes)
         for table in self.tables:
-            yield from table["notes"]
-            for row in table["rows"]:
+            yield from table.get("notes", ())
+            for row in table.get("rows", ()):
                 yield from row
 
     def _repr_markdown_(self) -> str:

@@ -1,0 +1,391 @@
+"""The paper's look for seaborn's figures, and the few marks that seaborn lacks.
+
+    style()                          fonts and lines of the paper
+    palette(trials)                  a colour per model, the same everywhere
+    line_ends(grid)                  names at the ends of lines, in place of a legend
+    floors(grid, lines)              floors and ceilings of study 00
+    failed(grid, trials)             a cross for each cell without a usable trial
+    hollow(grid, cells)              a white dot where the client was the bottleneck
+    forest(ratios)                   ratios, their intervals, and the band of "alike"
+
+Everything else is seaborn: ``errorbar=t95, estimator=centre`` of `connlab.intervals`
+draws the same numbers that ``cells.csv`` holds.
+"""
+
+from __future__ import annotations
+
+import colorsys
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from connlab.study import look
+from connlab.study.drawing import compact, spread
+from connlab.study.formatting import plain
+from connlab.study.interval import Interval
+from connlab.study.turns import MARGIN
+
+WIDTH = look.WIDTH
+"""Inches: the text width of the printed page."""
+
+_SVG = {"Date": None, "Creator": "connlab"}
+_PDF = {"CreationDate": None, "ModDate": None, "Creator": "connlab", "Producer": None}
+_SMALL = 7.2
+
+
+def style() -> None:
+    """Set fonts, lines and grid of the paper for all figures that follow."""
+    sns.set_theme(style="whitegrid", rc=look.RC)
+
+
+def palette(trials: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
+    """Return a colour for each model: its family's hue, darker or lighter.
+
+    Models come in the order of the registry, so the mapping also orders a legend.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`; or any frame with the column model, and family
+        where there is more than one.
+    """
+    styles = look.styles(trials)
+    shades: dict[str, list[str]] = {}
+    for name, one in styles.items():
+        shades.setdefault(one.color, []).append(name)
+    colors = {}
+    for base, names in shades.items():
+        for name, color in zip(names, _shades(base, len(names)), strict=True):
+            colors[name] = color
+    return {name: colors[name] for name in styles}
+
+
+def _shades(base: str, count: int) -> list[tuple[float, float, float]]:
+    """Return so many shades around a colour, the first the colour itself."""
+    r, g, b = mpl.colors.to_rgb(base)
+    h, lightness, s = colorsys.rgb_to_hls(r, g, b)
+    away = 0.12 * (count - 1)
+    end = (
+        max(0.3, lightness - away) if lightness > 0.55 else min(0.66, lightness + away)
+    )
+    steps = np.linspace(lightness, end, count)
+    return [colorsys.hls_to_rgb(h, float(step), s) for step in steps]
+
+
+def markers(trials: pd.DataFrame) -> dict[str, str]:
+    """Return a marker for each model; relatives have different ones."""
+    return {name: one.marker for name, one in look.styles(trials).items()}
+
+
+def labels(trials: pd.DataFrame) -> dict[str, str]:
+    """Return what each model is called on figures."""
+    return {name: one.label for name, one in look.styles(trials).items()}
+
+
+def axes_of(grid: sns.FacetGrid | Axes) -> list[Axes]:
+    """Return the axes of a grid, or of a plain figure's only axes."""
+    return list(grid.axes.flat) if isinstance(grid, sns.FacetGrid) else [grid]
+
+
+def _facets(grid: sns.FacetGrid | Axes) -> Iterator[tuple[Axes, dict[str, Any]]]:
+    """Give each axes, and the levels that its facet is about by column."""
+    if not isinstance(grid, sns.FacetGrid):
+        yield grid, {}
+        return
+    columns = [c for c in (grid._row_var, grid._col_var) if c]
+    for key, ax in grid.axes_dict.items() if columns else [((), grid.ax)]:
+        levels = key if isinstance(key, tuple) else (key,)
+        yield ax, dict(zip(columns, levels, strict=True))
+
+
+def _within(rows: pd.DataFrame, facet: Mapping[str, Any]) -> pd.DataFrame:
+    for column, level in facet.items():
+        if column in rows:
+            rows = rows[rows[column] == level]
+    return rows
+
+
+def log_x(grid: sns.FacetGrid | Axes, levels: Sequence[float]) -> None:
+    """Set a logarithmic x axis with a tick at each level that was measured."""
+    ticks = sorted({float(level) for level in levels})
+    for ax in axes_of(grid):
+        if ticks[0] > 0:
+            ax.set_xscale("log")
+            ax.set_xlim(ticks[0] / 1.4, ticks[-1] * 1.4)
+        else:
+            ax.set_xscale("symlog", linthresh=ticks[1] if len(ticks) > 1 else 1)
+        ax.set_xticks(ticks)
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: plain(v)))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        ax.tick_params(axis="x", which="minor", length=0)
+
+
+def log_y(grid: sns.FacetGrid | Axes) -> None:
+    """Set a logarithmic y axis with plain numbers at 1, 2 and 5."""
+    for ax in axes_of(grid):
+        ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:.3g}"))
+        ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> None:
+    """Write the name of each line at its right end, and take the legend away.
+
+    Names that would overlap are moved apart as little as possible.
+
+    Parameters
+    ----------
+    grid : FacetGrid
+        From ``sns.relplot(kind="line")`` with ``hue`` and ``legend="full"``.
+    names : mapping of str to str, optional
+        What is written in place of a level.
+    """
+    known = {}
+    if grid.legend is not None:
+        for handle, text in zip(
+            grid.legend.legend_handles, grid.legend.texts, strict=True
+        ):
+            known[mpl.colors.to_hex(handle.get_color())] = text.get_text()
+        grid.legend.remove()
+    for ax in axes_of(grid):
+        ends = {}
+        for line in ax.get_lines():
+            y = np.asarray(line.get_ydata(), dtype=float)
+            name = known.get(mpl.colors.to_hex(line.get_color()))
+            if name is not None and np.isfinite(y).any():
+                at = int(np.flatnonzero(np.isfinite(y))[-1])
+                ends[name] = (float(line.get_xdata()[at]), float(y[at]), line)
+        _write_ends(ax, ends, names or {})
+    _make_room(grid.figure, axes_of(grid))
+
+
+def _write_ends(ax: Axes, ends: dict, names: Mapping[str, str]) -> None:
+    ax.figure.canvas.draw()
+    to_axes = ax.transData + ax.transAxes.inverted()
+    height = ax.get_window_extent().height / ax.figure.dpi
+    gap = 1.2 * _SMALL / 72 / height
+    at = [float(to_axes.transform((x, y))[1]) for x, y, _ in ends.values()]
+    places = spread(at, gap, 0.0, 1.0) if at else []
+    for (name, (x, y, line)), place in zip(ends.items(), places, strict=True):
+        ax.annotate(
+            names.get(name, name),
+            (x, y),
+            xytext=(1.04, place),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=_SMALL,
+            color=tuple(0.75 * c for c in mpl.colors.to_rgb(line.get_color())),
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": look.FAINT, "linewidth": 0.5},
+        )
+
+
+def _make_room(figure: Figure, axes: Sequence[Axes]) -> None:
+    """Move facets apart by the widest of the names at the ends of their lines."""
+    renderer = figure.canvas.get_renderer()
+    texts = [text for ax in axes for text in ax.texts]
+    widest = max((t.get_window_extent(renderer).width for t in texts), default=0)
+    width = axes[0].get_window_extent().width
+    figure.subplots_adjust(wspace=(widest / width + 0.12) * 1.35)
+
+
+def floors(
+    grid: sns.FacetGrid | Axes,
+    lines: Mapping[str, Interval | float] | None,
+    *,
+    factor: float = 1.0,
+) -> None:
+    """Draw what study 00 measured as dashed lines, each with its name.
+
+    Parameters
+    ----------
+    lines : mapping of str to Interval or float
+        In the metric's base unit; None or empty where the run has no study 00.
+    factor : float
+        From the base unit to that of the axis.
+    """
+    for ax in axes_of(grid):
+        for name, at in (lines or {}).items():
+            value = (at.value if isinstance(at, Interval) else at) * factor
+            ax.axhline(value, color=look.QUIET, linewidth=1, linestyle=(0, (4, 2)))
+            ax.annotate(
+                name,
+                (0.01, value),
+                xycoords=("axes fraction", "data"),
+                xytext=(0, 2),
+                textcoords="offset points",
+                fontsize=_SMALL - 0.7,
+                color=look.QUIET,
+            )
+
+
+def hollow(grid: sns.FacetGrid | Axes, cells: pd.DataFrame, *, x: str) -> None:
+    """Whiten the points of cells in which the client was the bottleneck.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        As from `connlab.intervals.intervals`, in the unit of the axis.
+    x : str
+        The column on the x axis.
+    """
+    bound = cells[cells["bound"]]
+    for ax, facet in _facets(grid):
+        shown = _within(bound, facet)
+        ax.plot(shown[x], shown["value"], "o", color="white", markersize=2.4, zorder=9)
+
+
+def failed(
+    grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str, by: str = "model"
+) -> None:
+    """Mark each cell that has no usable trial with a cross at the top of its facet."""
+    colors = palette(trials) if by == "model" else {}
+    for ax, facet in _facets(grid):
+        usable = _within(trials, facet).groupby([by, x])["ok"].any()
+        lost = usable[~usable.astype(bool)].reset_index()
+        for rank, (level, rows) in enumerate(lost.groupby(by)):
+            ax.plot(
+                rows[x],
+                [0.98 - 0.04 * rank] * len(rows),
+                "x",
+                color=colors.get(str(level), look.INK),
+                transform=ax.get_xaxis_transform(),
+                markersize=5,
+                clip_on=False,
+            )
+
+
+def forest(
+    ratios: pd.DataFrame,
+    *,
+    row: str | Sequence[str] = "model",
+    hue: str | None = None,
+    names: Mapping[str, str] | None = None,
+    xlabel: str = "ratio to the baseline",
+    colors: Mapping[str, object] | None = None,
+) -> Figure:
+    """Draw ratios with their intervals on a logarithmic axis, one row each.
+
+    The grey band is where two servers count as alike. An open marker has no interval.
+
+    Parameters
+    ----------
+    ratios : DataFrame
+        As from `connlab.intervals.ratios`.
+    row : str or sequence of str
+        The columns that name a row; several are joined by a comma.
+    hue : str, optional
+        Column whose levels stand side by side within a row, each with a colour.
+    names : mapping of str to str, optional
+        What is written in place of a level of the first column.
+    xlabel : str
+        What was divided by what.
+    colors : mapping, optional
+        By level of `hue`, or of the first column of `row`.
+    """
+    columns = [row] if isinstance(row, str) else list(row)
+    table = ratios.reset_index(drop=True)
+    text = [_row_name(r, columns, names or {}) for r in table[columns].to_numpy()]
+    order = list(dict.fromkeys(text))
+    levels = list(dict.fromkeys(table[hue])) if hue else [None]
+    figure = Figure(figsize=(WIDTH, 0.5 + 0.19 * max(2, len(order)) * _thick(levels)))
+    ax = figure.add_subplot()
+    colors = colors or dict(zip(levels, sns.color_palette("colorblind"), strict=False))
+    for i, (name, line) in enumerate(zip(text, table.itertuples(), strict=True)):
+        level = getattr(line, hue) if hue else None
+        step = (levels.index(level) - (len(levels) - 1) / 2) * 0.7 / len(levels)
+        color = colors.get(level if hue else table[columns[0]][i], look.INK)
+        _ratio(ax, line, len(order) - 1 - order.index(name) - step, color)
+    ax.axvspan(1 / (1 + MARGIN), 1 + MARGIN, color=look.FAINT, alpha=0.5, zorder=0)
+    ax.axvline(1, color=look.QUIET, linewidth=0.8)
+    _ratio_axis(ax, table)
+    ax.set_yticks(range(len(order)), order[::-1])
+    ax.set_ylim(-0.6, len(order) - 0.4)
+    ax.set_xlabel(xlabel)
+    ax.grid(False, axis="y")
+    sns.despine(ax=ax, left=True)
+    if hue:
+        marks = [
+            mpl.lines.Line2D([], [], color=colors[v], marker="o", linestyle="none")
+            for v in levels
+        ]
+        said = [f"{hue.replace('_', ' ')} {v}" for v in levels]
+        ax.legend(marks, said, loc="best", fontsize=_SMALL)
+    figure.set_layout_engine("constrained")
+    return figure
+
+
+def _row_name(
+    values: Sequence, columns: Sequence[str], names: Mapping[str, str]
+) -> str:
+    first, *rest = values
+    shown = [names.get(str(first), str(first))]
+    shown += [
+        f"{plain(float(v))} {c}" if isinstance(v, int | float | np.number) else str(v)
+        for v, c in zip(rest, columns[1:], strict=True)
+    ]
+    return ", ".join(shown)
+
+
+def _thick(levels: Sequence) -> float:
+    return max(1.0, 0.55 * len(levels))
+
+
+def _ratio(ax: Axes, line, at: float, color) -> None:
+    known = np.isfinite(line.lo) and np.isfinite(line.hi)
+    if known:
+        ax.plot([line.lo, line.hi], [at, at], color=color, linewidth=1.4)
+    ax.plot(
+        [line.value],
+        [at],
+        "o",
+        color=color if known else "white",
+        markeredgecolor=color,
+        markersize=4.5,
+    )
+
+
+def _ratio_axis(ax: Axes, table: pd.DataFrame) -> None:
+    """Show all ratios, and of wide intervals what lies near them."""
+    ends = table[["value", "lo", "hi"]].to_numpy(dtype=float)
+    ends = ends[np.isfinite(ends)]
+    values = table["value"].to_numpy(dtype=float)
+    low, high = np.nanmin(values, initial=1.0), np.nanmax(values, initial=1.0)
+    low, high = max(ends.min(initial=1), low / 3), min(ends.max(initial=1), high * 3)
+    ax.set_xscale("log")
+    ax.set_xlim(min(low, 0.93) / 1.03, max(high, 1.08) * 1.03)
+    wide = high / low > 30
+    subs = (1,) if wide else (1, 2, 5) if high / low > 4 else (1, 1.2, 1.5, 2, 3, 5, 7)
+    if high / low < 1.6:
+        ax.xaxis.set_major_locator(mpl.ticker.MultipleLocator(0.1))
+    else:
+        ax.xaxis.set_major_locator(LogLocator(subs=subs))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def save(
+    drawn: sns.FacetGrid | Figure | Axes, folder: Path, name: str
+) -> dict[str, str]:
+    """Write NAME.svg and NAME.pdf; return their names by kind.
+
+    The same data give the same bytes: no date, a fixed salt for ids.
+    """
+    figure = drawn.figure if not isinstance(drawn, Figure) else drawn
+    folder.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context(look.RC):
+        figure.savefig(folder / f"{name}.pdf", metadata=_PDF, bbox_inches="tight")
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata=_SVG, bbox_inches="tight")
+    (folder / f"{name}.svg").write_text(compact(out.getvalue()))
+    return {kind: f"{name}.{kind}" for kind in ("svg", "pdf")}

@@ -1,0 +1,343 @@
+"""Intervals and ratios of trials, as tidy frames.
+
+    trials -> intervals(trials, "throughput_rps", by=["model"])   one row per cell
+           -> ratios(trials, "throughput_rps", baseline="epoll")  one row per pair
+
+One scheme for all that is printed. The trial is the unit of replication. Rates, times,
+costs and sizes are positive, so their means and bounds are made of logarithms (a
+geometric mean, Student's t) and no bound is ever negative; a quantity that may be zero
+has an arithmetic mean. Fewer than four trials give a value without bounds.
+
+A ratio is made of one log ratio per pair of trials: of the rounds in which two servers
+took turns under one client (`connlab.study.turns`), else of the trials of one block,
+else of two independent samples (Welch). All comparisons of one call are a family: their
+intervals hold at once with the level that is asked for (Bonferroni), and the verdict is
+read off the interval that is printed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats as st
+
+from connlab.study.frames import cells as count_cells
+from connlab.study.interval import LEVEL, Interval, undetermined
+from connlab.study.metrics import is_bounded_by_client
+from connlab.study.metrics import metric as metric_of
+from connlab.study.turns import MARGIN, TRIALS_MIN, of_trials
+
+CLIENT_BOUND = "client-bound"
+
+NUMBERS = ("value", "lo", "hi", "n", "level", "method")
+"""Columns of an interval in a tidy frame."""
+
+
+def interval(values: Sequence[float], *, level: float = LEVEL) -> Interval:
+    """Return the mean of trials with its bounds.
+
+    1. All values positive: the geometric mean, by Student's t on logarithms.
+    2. Else: the arithmetic mean, by Student's t.
+    3. Fewer than `TRIALS_MIN` values: the mean alone; ``note`` says why.
+
+    Parameters
+    ----------
+    values : sequence of float, shape (n,)
+        One number per trial, finite.
+    level : float
+        Confidence level.
+
+    Examples
+    --------
+    >>> i = interval([9.0, 9.2, 9.4, 9.2])
+    >>> round(i.value, 2), round(i.lo, 2), round(i.hi, 2)
+    (9.2, 8.94, 9.46)
+    """
+    x = np.asarray(values, dtype=float)
+    if not len(x):
+        return undetermined([], method="none", level=level, note="no usable trial")
+    positive = bool((x > 0).all())
+    fit = _fit(np.log(x) if positive else x)
+    method = f"t over {'logs of ' if positive else ''}trials"
+    return fit.interval(level, method=method, log=positive)
+
+
+def t95(values: Sequence[float]) -> tuple[float, float]:
+    """Return the bounds of `interval`, for ``errorbar=t95`` of seaborn."""
+    i = interval(pd.Series(values).dropna().to_numpy(dtype=float))
+    return (i.lo, i.hi) if i.determined else (i.value, i.value)
+
+
+def centre(values: Sequence[float]) -> float:
+    """Return the value of `interval`, for ``estimator=centre`` of seaborn."""
+    return interval(pd.Series(values).dropna().to_numpy(dtype=float)).value
+
+
+def intervals(
+    trials: pd.DataFrame,
+    metric: str,
+    by: str | Sequence[str],
+    *,
+    level: float = LEVEL,
+) -> pd.DataFrame:
+    """Return the interval of a metric in every cell, one row each.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`: those whose ``ok`` is true count.
+    metric : str
+        A column with one number per trial.
+    by : str or sequence of str
+        Columns that define a cell.
+    level : float
+        Confidence level of each interval.
+
+    Returns
+    -------
+    DataFrame
+        Columns `by`, metric, value, lo, hi (base unit), n (trials used), level, method,
+        trials (in all), bound (the client was the bottleneck of most of them, so the
+        server could only be better), reason (why trials were left out, if any). A cell
+        without a usable trial has no value. Sorted by `by`.
+    """
+    by = [by] if isinstance(by, str) else list(by)
+    trials = _once(trials)
+    needed = list(dict.fromkeys([*by, metric, "label"]))
+    good = trials.loc[trials["ok"] & trials[metric].notna(), needed]
+    groups = {_cell(k): g for k, g in good.groupby(by, dropna=False)}
+    rows = []
+    for counted in count_cells(trials, by).itertuples(index=False):
+        cell = tuple(counted[: len(by)])
+        used = groups.get(cell, good.iloc[:0])
+        i = interval(used[metric], level=level)
+        rows.append(
+            {
+                **dict(zip(by, cell, strict=True)),
+                "metric": metric,
+                **_numbers(i),
+                "trials": counted.trials,
+                "bound": is_bounded_by_client(metric) and client_bound(used),
+                "reason": counted.reason,
+            }
+        )
+    return pd.DataFrame(rows).sort_values(by, ignore_index=True)
+
+
+def _once(trials: pd.DataFrame) -> pd.DataFrame:
+    """Leave out the baseline where it was measured once more for a part of a set."""
+    return trials[~trials["carried"]] if "carried" in trials else trials
+
+
+def client_bound(trials: pd.DataFrame) -> bool:
+    """Whether the client was the bottleneck in most trials of a cell.
+
+    Then a rate is a lower bound of what the server can do. What a request costs the
+    server is known all the same.
+    """
+    return bool(trials["label"].eq(CLIENT_BOUND).fillna(False).mean() > 0.5)
+
+
+def ratios(
+    trials: pd.DataFrame,
+    metric: str,
+    *,
+    baseline: Hashable,
+    by: str = "model",
+    within: Sequence[str] = (),
+    level: float = LEVEL,
+    margin: float = MARGIN,
+) -> pd.DataFrame:
+    """Return the ratio of each level of `by` to the baseline, in each cell of `within`.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`.
+    metric : str
+        A column that is positive.
+    baseline : level of `by`
+        What the others are divided by.
+    within : sequence of str
+        Columns that both sides share.
+    level : float
+        With which all intervals hold at once.
+    margin : float
+        Two sides are alike when the interval lies between 1 / (1 + margin) and
+        1 + margin.
+
+    Returns
+    -------
+    DataFrame
+        Columns `within`, `by`, against (the baseline), metric, value, lo, hi, n (pairs,
+        or trials of the smaller side), level, method, p (two-sided, of this pair
+        alone), verdict: ``higher`` or ``lower`` when the interval leaves out 1,
+        ``alike`` when it holds 1 and lies within the margin, else ``undetermined``.
+        Where the client was the bottleneck only what it could not change is said.
+        Pairs of which one side has no usable trial are absent.
+    """
+    within = list(within)
+    fits = list(_pairs(trials, metric, baseline, by, within))
+    family = 1 - (1 - level) / max(1, len(fits))
+    rows = [
+        {
+            **dict(zip(within, cell, strict=True)),
+            by: side,
+            "against": baseline,
+            "metric": metric,
+            **_numbers(fit.interval(family, method=method, log=True)),
+            "level": level,
+            "p": fit.p,
+            "client": client,
+        }
+        for cell, side, fit, method, client in fits
+    ]
+    columns = [*within, by, "against", "metric", *NUMBERS, "p", "client"]
+    made = pd.DataFrame(rows, columns=columns)
+    made["verdict"] = [_verdict(row, margin) for row in rows]
+    return made.drop(columns="client")
+
+
+def _pairs(
+    trials: pd.DataFrame, metric: str, baseline: Hashable, by: str, within: list[str]
+) -> Iterator[tuple[tuple, Any, _Fit, str, str]]:
+    """Give cell, level of `by`, fit, method and whom the client limited."""
+    needed = [*within, by, metric, "block", "repeat", "label", "set", "rounds"]
+    needed = [c for c in dict.fromkeys(needed) if c in trials]
+    good = trials.loc[trials["ok"] & trials[metric].notna(), needed]
+    groups = good.groupby(within, dropna=False) if within else [((), good)]
+    limited = is_bounded_by_client(metric)
+    for cell, group in groups:
+        sides = dict(list(group.groupby(by)))
+        base = sides.pop(baseline, None)
+        if base is None:
+            continue
+        for side, arm in sides.items():
+            fit, method = log_ratio(arm, base, metric)
+            bound = (limited and client_bound(arm), limited and client_bound(base))
+            yield _cell(cell), side, fit, method, _CLIENT[bound]
+
+
+_CLIENT = {
+    (False, False): "",
+    (True, False): "limited the one",
+    (False, True): "limited the baseline",
+    (True, True): "limited both",
+}
+
+
+def log_ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[_Fit, str]:
+    """Fit log(arm / base) over trials: by rounds, else by blocks, else by Welch."""
+    logs = of_trials(arm, base, metric)
+    if logs is not None and len(logs):
+        return _fit(logs), "t over log ratios of rounds, a trial each"
+    y, x = (_logs(side, metric) for side in (arm, base))
+    keys = ["block", "repeat"]
+    both = y.merge(x, on=keys, suffixes=("_y", "_x"))
+    unique = not (y.duplicated(keys).any() or x.duplicated(keys).any())
+    if unique and len(both) >= TRIALS_MIN:
+        return _fit(both["log_y"] - both["log_x"]), "t over log ratios of blocks"
+    return _welch(y["log"], x["log"]), "Welch's t on logs of trials"
+
+
+def _logs(side: pd.DataFrame, metric: str) -> pd.DataFrame:
+    positive = side[side[metric] > 0]
+    logs = np.log(positive[metric].astype(float))
+    return positive[["block", "repeat"]].assign(log=logs)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A mean with its standard error and degrees of freedom."""
+
+    mean: float
+    error: float
+    df: float
+    n: int
+
+    @property
+    def p(self) -> float:
+        """Two-sided p of a mean of zero."""
+        if self.n < 2 or not math.isfinite(self.error):
+            return math.nan
+        if self.error == 0:
+            return 0.0 if self.mean else 1.0
+        return float(2 * st.t.sf(abs(self.mean) / self.error, self.df))
+
+    def interval(self, level: float, *, method: str, log: bool) -> Interval:
+        there = float(np.exp(self.mean)) if log else self.mean
+        if self.n < TRIALS_MIN:
+            note = f"an interval needs {TRIALS_MIN} trials"
+            return Interval(there, math.nan, math.nan, self.n, level, method, note)
+        reach = st.t.ppf((1 + level) / 2, self.df) * self.error
+        lo, hi = self.mean - reach, self.mean + reach
+        if log:
+            lo, hi = math.exp(lo), math.exp(hi)
+        return Interval(there, float(lo), float(hi), self.n, level, method)
+
+
+def _fit(x: Sequence[float]) -> _Fit:
+    a = np.asarray(x, dtype=float)
+    n = len(a)
+    error = a.std(ddof=1) / math.sqrt(n) if n > 1 else math.nan
+    return _Fit(float(a.mean()) if n else math.nan, float(error), n - 1, n)
+
+
+def _welch(y: Sequence[float], x: Sequence[float]) -> _Fit:
+    """Fit the difference of two means whose variances may differ.
+
+    Degrees of freedom by Welch and Satterthwaite (Biometrika 34, 1947).
+    """
+    b, a = _fit(y), _fit(x)
+    n = min(b.n, a.n)
+    if n < 2:
+        return _Fit(b.mean - a.mean, math.nan, math.nan, n)
+    square = b.error**2 + a.error**2
+    below = b.error**4 / b.df + a.error**4 / a.df
+    df = square**2 / below if below > 0 else b.df + a.df
+    return _Fit(b.mean - a.mean, math.sqrt(square), df, n)
+
+
+def _verdict(row: dict, margin: float) -> str:
+    lo, hi = row["lo"], row["hi"]
+    if not (math.isfinite(lo) and math.isfinite(hi)):
+        return "undetermined"
+    side = "higher" if lo > 1 else "lower" if hi < 1 else ""
+    if row["client"]:
+        return side if _stands(row, side) else "undetermined"
+    if side:
+        return side
+    return "alike" if lo > 1 / (1 + margin) and hi < 1 + margin else "undetermined"
+
+
+def _stands(row: dict, side: str) -> bool:
+    """Whether a better client could only have made a difference larger.
+
+    It finds a limited server better than it was: ahead, it stays ahead; behind, it
+    might have caught up.
+    """
+    better = {"higher": "higher", "lower": "lower"}[metric_of(row["metric"]).better]
+    worse = "lower" if better == "higher" else "higher"
+    ahead = {"limited the one": better, "limited the baseline": worse}
+    return side == ahead.get(row["client"])
+
+
+def _cell(key: Any) -> tuple:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def _numbers(i: Interval) -> dict[str, Any]:
+    method = i.method + (f"; {i.note}" if i.note else "")
+    return {
+        "value": i.value,
+        "lo": i.lo,
+        "hi": i.hi,
+        "n": i.n,
+        "level": i.level,
+        "method": method,
+    }

@@ -1,0 +1,407 @@
+"""A study's report: what its notebook hands to the paper, and how it is read back.
+
+    report = Report(trials, number=1, question="…", factors=["model", "connections"])
+    report.cells(cells)            -> cells.csv    every printed number is a row of one
+    report.ratios(pairs)           -> ratios.csv   of these two tables
+    report.figure("throughput", g) -> figures/throughput.svg, .pdf, .csv
+    report.table("tails", frame)   -> a table of text
+    report.claim("poll-scans", pairs.query("…"), "higher")
+    report.write()                 -> results.json, last and at once
+
+Captions, alternative texts and findings stand in the paper's sections, with numbers by
+their address: study, metric and the levels of the factors (`address`). A claim is the
+check behind a sentence there; where a run contradicts it, the paper says so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from connlab import figures
+from connlab.study import results
+from connlab.study.formatting import in_best_unit, number_text
+from connlab.study.interval import Interval
+from connlab.study.metrics import metric as metric_of
+
+CELLS, RATIOS = "cells.csv", "ratios.csv"
+
+_NUMBER = ("metric", "value", "lo", "hi", "n", "level", "method", "unit", "text")
+_BESIDE = ("trials", "bound", "reason", "p", "verdict", "study")
+"""Columns of the two tables that are no levels of factors."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Whether a sentence of the paper holds in this run; None: it cannot tell."""
+
+    name: str
+    holds: bool | None
+    why: str
+
+    def _repr_markdown_(self) -> str:
+        said = {True: "Holds here", False: "Does **not** hold here", None: "Undecided"}
+        return f"{said[self.holds]}: {self.name} ({self.why})"
+
+
+class Report:
+    """What one study found in one run.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`, which also says which run and study this is.
+    number : int
+        Place of the study in the paper.
+    question : str
+        The notebook's title.
+    factors : sequence of str
+        Columns that were varied.
+    root : str or Path
+        Where runs stand.
+    """
+
+    def __init__(
+        self,
+        trials: pd.DataFrame,
+        *,
+        number: int,
+        question: str,
+        factors: Sequence[str],
+        root: str | Path = "runs",
+    ) -> None:
+        self._facts = results.start(
+            trials, number=number, question=question, factors=factors, root=root
+        )
+        self._cells: list[pd.DataFrame] = []
+        self._ratios: list[pd.DataFrame] = []
+        self._figures: list[dict] = []
+        self._tables: list[dict] = []
+        self._claims: dict[str, Claim] = {}
+
+    @property
+    def folder(self) -> Path:
+        """Where all of it goes."""
+        return self._facts.folder
+
+    def cells(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Keep intervals of cells (`connlab.intervals.intervals`); return them."""
+        self._cells.append(_with_text(frame))
+        return frame
+
+    def ratios(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Keep ratios of pairs (`connlab.intervals.ratios`); return them."""
+        made = _with_text(frame.assign(unit="1"))
+        self._ratios.append(made)
+        return frame
+
+    def figure(
+        self,
+        name: str,
+        drawn: sns.FacetGrid | Figure | Axes,
+        data: pd.DataFrame | None = None,
+    ) -> None:
+        """Save a picture and the values that it shows.
+
+        The section shows it as ``_generated/STUDY/NAME.svg``.
+
+        Parameters
+        ----------
+        name : str
+            Unique within the study.
+        drawn : FacetGrid, Figure or Axes
+        data : DataFrame, optional
+            What is offered beside it as CSV and as a table of values.
+        """
+        files = figures.save(drawn, self.folder / "figures", name)
+        entry = {
+            "id": f"fig-{name}",
+            "files": {k: f"figures/{v}" for k, v in files.items()},
+        }
+        if data is not None:
+            data.to_csv(self.folder / "figures" / f"{name}.csv", index=False)
+            entry["data"] = f"figures/{name}.csv"
+        self._figures.append(entry)
+
+    def table(
+        self,
+        name: str,
+        frame: pd.DataFrame,
+        labels: Mapping[str, str] | None = None,
+    ) -> pd.DataFrame:
+        """Keep a table of text; return it to be shown.
+
+        The section includes it as ``_generated/STUDY/tbl-NAME.qmd``, its caption below.
+
+        Parameters
+        ----------
+        name : str
+            Unique within the study.
+        frame : DataFrame
+            Columns as they are to be printed; what is missing becomes a dash.
+        labels : mapping of str to str, optional
+            What columns are called, where that is not their name.
+        """
+        heads = [(labels or {}).get(c, str(c).replace("_", " ")) for c in frame]
+        text = frame.map(_cell_text)
+        self._tables.append(
+            {
+                "id": f"tbl-{name}",
+                "columns": [
+                    {"name": str(c), "label": head}
+                    for c, head in zip(frame, heads, strict=True)
+                ],
+                "rows": text.to_numpy().tolist(),
+            }
+        )
+        return text.set_axis(heads, axis=1)
+
+    def claim(
+        self,
+        name: str,
+        found: bool | pd.DataFrame | None,
+        expected: str | Sequence[str] = (),
+    ) -> Claim:
+        """Check a sentence that the paper prints; return what came out.
+
+        Parameters
+        ----------
+        name : str
+            As the section names it: ``[…]{.claim of="STUDY/NAME"}``.
+        found : bool, None or DataFrame
+            Whether it holds, or rows of `connlab.intervals.ratios`: then it holds when
+            all have an expected verdict, does not when one has another, and is
+            undecided when one is undetermined or there is none.
+        expected : str or sequence of str
+            Verdicts of `found`.
+        """
+        if isinstance(found, pd.DataFrame):
+            wanted = {expected} if isinstance(expected, str) else set(expected)
+            holds, why = _judge(found["verdict"], wanted), _seen(found)
+        else:
+            holds = None if found is None else bool(found)
+            why = "as computed above"
+        if name in self._claims:
+            raise ValueError(f"claim {name!r} is there already")
+        self._claims[name] = Claim(name, holds, why)
+        return self._claims[name]
+
+    def finding(self, text: str) -> str:
+        """Keep a sentence with numbers of this run, for the list below the summary."""
+        return self._facts.finding(text)
+
+    def lines(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Keep floors and ceilings that the figures of other studies draw."""
+        self._facts.lines = list(records)
+
+    def note(self, text: str) -> None:
+        """Keep what a reader should know of these trials."""
+        self._facts.notes.append(text)
+
+    def answer(self, text: str) -> str:
+        """Set the answer to the question, one or two sentences."""
+        self._facts.answer = text
+        return text
+
+    def write(self) -> Path:
+        """Write cells.csv, ratios.csv and results.json; return the path of the last."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name, parts in ((CELLS, self._cells), (RATIOS, self._ratios)):
+            _write_table(self.folder / name, parts, self._facts.study)
+        self._facts.figures = self._figures
+        self._facts.tables = self._tables
+        self._facts.words = _words(self._ratios)
+        self._facts.claims = {
+            c.name: {"holds": c.holds, "why": c.why} for c in self._claims.values()
+        }
+        return self._facts.write()
+
+    def _repr_markdown_(self) -> str:
+        return f"**{self._facts.answer}**"
+
+
+def _judge(verdicts: pd.Series, expected: set[str]) -> bool | None:
+    seen = set(verdicts)
+    if seen - expected - {"undetermined"}:
+        return False
+    return True if seen and seen <= expected else None
+
+
+def _seen(found: pd.DataFrame) -> str:
+    """Return the ratios that a claim rests on."""
+    texts = _with_text(found.assign(unit="1"))["text"].head(4)
+    more = f" and {len(found) - 4} more" if len(found) > 4 else ""
+    return f"ratio {', '.join(texts)}{more}" if len(found) else "not measured here"
+
+
+def _words(parts: Sequence[pd.DataFrame]) -> dict[str, dict]:
+    """Return the comparing word of each ratio, by its address."""
+    rows = (row for part in parts for row in part.to_dict("records"))
+    return {
+        address("", row["metric"], levels(row)): {"word": word(row)} for row in rows
+    }
+
+
+def word(row: Mapping[str, Any]) -> str:
+    """Return the verdict of a ratio as a reader says it.
+
+    ``faster`` or ``slower`` of rates and times, ``more`` or ``less`` of what is used,
+    ``alike``, ``undetermined``.
+    """
+    verdict = row["verdict"]
+    if verdict not in ("higher", "lower"):
+        return verdict
+    about = metric_of(row["metric"])
+    if about.unit.endswith("/s"):
+        return "faster" if verdict == "higher" else "slower"
+    if row["metric"].startswith(("response", "service", "connect")):
+        return "slower" if verdict == "higher" else "faster"
+    return "more" if verdict == "higher" else "less"
+
+
+def number(row: Mapping[str, Any], *, unit: str | None = None) -> str:
+    """Return a row's value with its interval, in the unit that reads best."""
+    i = Interval(
+        *(float(row[k]) for k in ("value", "lo", "hi")),
+        int(row["n"]),
+        float(row["level"]),
+        str(row["method"]),
+    )
+    base = metric_of(row["metric"]).unit if unit is None else unit
+    return number_text(*in_best_unit(i, base))
+
+
+def text_table(
+    cells: pd.DataFrame, *, rows: str | Sequence[str], columns: str
+) -> pd.DataFrame:
+    """Return numbers with their intervals as a table of text.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        As from `connlab.intervals.intervals` or `ratios`.
+    rows : str or sequence of str
+        Columns that name a row.
+    columns : str
+        Column whose levels stand side by side.
+
+    Returns
+    -------
+    DataFrame
+        The columns `rows`, then a column of text per level; empty where a cell has no
+        number. Each is in the unit that reads best.
+    """
+    rows = [rows] if isinstance(rows, str) else list(rows)
+    made = _with_text(cells).pivot(index=rows, columns=columns, values="text")
+    made = made[list(dict.fromkeys(cells[columns]))]
+    made.columns = [level(c) for c in made.columns]
+    return made.reset_index()
+
+
+def verdicts(pairs: pd.DataFrame) -> str:
+    """Count the verdicts of ratios in words: ``against epoll: 3 more, 2 alike``."""
+    count = pd.Series([word(row) for row in pairs.to_dict("records")]).value_counts()
+    said = ", ".join(f"{n} {verdict}" for verdict, n in count.items())
+    against = level(pairs["against"].iloc[0]) if len(pairs) else "nothing"
+    return f"against {against}: {said or 'no comparison'}"
+
+
+def _with_text(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add unit and text to a table of numbers."""
+    made = frame.copy()
+    if "unit" not in made:
+        made["unit"] = [metric_of(m).unit for m in made["metric"]]
+    made["text"] = [
+        number(row, unit=row["unit"]) if math.isfinite(row["value"]) else ""
+        for row in made.to_dict("records")
+    ]
+    return made
+
+
+def _write_table(path: Path, parts: Sequence[pd.DataFrame], study: str) -> None:
+    if not parts:
+        path.unlink(missing_ok=True)
+        return
+    whole = pd.concat(parts, ignore_index=True)
+    factors = [c for c in whole if c not in _NUMBER and c not in _BESIDE]
+    beside = [c for c in _BESIDE if c in whole]
+    whole.insert(0, "study", study)
+    twice = whole.duplicated(["metric", *factors])
+    if twice.any():
+        row = whole[twice].iloc[0]
+        raise ValueError(f"{row['metric']} stands twice for {levels(row.to_dict())}")
+    whole[["study", *factors, *_NUMBER, *beside]].to_csv(path, index=False)
+
+
+def levels(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the levels of the factors that a row of the two tables is about."""
+    return {
+        k: v
+        for k, v in row.items()
+        if k not in _NUMBER and k not in _BESIDE and not _missing(v)
+    }
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value is pd.NA or value != value
+
+
+def address(study: str, metric: str, factors: Mapping[str, Any]) -> str:
+    """Return what a number is called: ``study/metric connections=50 model=epoll``."""
+    said = [f"{k}={level(v)}" for k, v in sorted(factors.items())]
+    return " ".join([f"{study}/{metric}" if study else metric, *said])
+
+
+def level(value: Any) -> str:
+    """Return a level as an author writes it: 50, 0.5, epoll."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def numbers(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return every number of a study's folder by its address.
+
+    Returns
+    -------
+    dict
+        With metric, value, lo, hi, n, level, method, unit, text, the levels of its
+        factors and, of ratios, the verdict.
+    """
+    found = {}
+    for name in (CELLS, RATIOS):
+        path = folder / name
+        if not path.is_file():
+            continue
+        table = pd.read_csv(path, keep_default_na=True)
+        for row in table.to_dict("records"):
+            where = address(folder.name, row["metric"], levels(row))
+            kept = {k: row[k] for k in (*_NUMBER, "verdict") if k in row}
+            found[where] = {k: None if _missing(v) else v for k, v in kept.items()}
+            found[where]["levels"] = levels(row)
+    return found
+
+
+def read_claims(folder: Path) -> dict[str, bool | None]:
+    """Return whether each claim of a study's folder holds, by ``STUDY/NAME``."""
+    try:
+        text = (folder / "results.json").read_text("utf-8")
+    except FileNotFoundError:
+        return {}
+    claims = json.loads(text).get("claims") or {}
+    return {f"{folder.name}/{name}": one["holds"] for name, one in claims.items()}
+
+
+def _cell_text(value: Any) -> str:
+    if _missing(value) or value == "":
+        return "—"
+    return level(value)

@@ -1,0 +1,113 @@
+-- numbers.lua: numbers and claims of a run, wherever the text names them.
+--
+--     []{.number of="STUDY/METRIC" model="epoll" connections="50"}
+--         -> 9.2 ms [9.0, 9.4]     with against="…" a ratio; .short without bounds
+--     [A thread … more than epoll.]{.claim of="STUDY/NAME"}
+--         -> the sentence, and where this run contradicts it or cannot tell, that
+--     ![…](_generated/STUDY/NAME.svg){#fig-…}
+--         -> the figure, and below it on the page its values and its notebook
+--
+-- What they stand for lies in _generated/facts.json, which `connlab render` makes. Runs
+-- before embedded.lua, and before Quarto looks at the document.
+
+local html = FORMAT:match("html") ~= nil
+
+local function facts()
+  local file = io.open("_generated/facts.json")
+  if not file then
+    return { numbers = {}, claims = {}, figures = {} }
+  end
+  local text = file:read("a")
+  file:close()
+  return pandoc.json.decode(text, false)
+end
+
+local known = facts()
+
+local reserved = { of = true, title = true }
+
+local function address(span)
+  local levels = {}
+  for key, value in pairs(span.attributes) do
+    if not reserved[key] then
+      table.insert(levels, key .. "=" .. value)
+    end
+  end
+  table.sort(levels)
+  table.insert(levels, 1, span.attributes.of or "")
+  return table.concat(levels, " ")
+end
+
+local function missing(why)
+  local attr = pandoc.Attr("", { "missing" }, { { "title", why } })
+  return pandoc.Span({ pandoc.Str("not measured here") }, attr)
+end
+
+local function set_number(span)
+  local name = address(span)
+  local number = known.numbers[name]
+  if not number then
+    return missing("this run has no " .. name)
+  end
+  local text = span.classes:includes("short") and number.short or number.text
+  local attr = pandoc.Attr("", { "num" }, { { "title", number.title } })
+  return pandoc.Span({ pandoc.Str(text) }, attr)
+end
+
+local said = {
+  no = "(This run shows otherwise.)",
+  open = "(This run cannot tell.)",
+  missing = "(Not measured in this run.)",
+}
+
+local function set_claim(span)
+  local state = known.claims[span.attributes.of or ""] or "missing"
+  local out = pandoc.Inlines(span.content)
+  if said[state] then
+    local attr = pandoc.Attr("", { "claim-" .. state })
+    out:insert(pandoc.Space())
+    out:insert(pandoc.Span({ pandoc.Emph({ pandoc.Str(said[state]) }) }, attr))
+  end
+  return out
+end
+
+local function set_span(span)
+  if span.classes:includes("number") then
+    return set_number(span)
+  elseif span.classes:includes("claim") then
+    return set_claim(span)
+  end
+end
+
+-- ---- what is offered below a figure -----------------------------------------------
+
+local function picture_of(block)
+  if block.t ~= "Figure" and block.t ~= "Para" then
+    return nil
+  end
+  local src
+  block:walk({
+    Image = function(image)
+      src = src or image.src
+    end,
+  })
+  return src
+end
+
+local function set_blocks(blocks)
+  local out = pandoc.Blocks({})
+  for _, block in ipairs(blocks) do
+    out:insert(block)
+    local links = html and known.figures[picture_of(block) or ""]
+    if links then
+      local content = pandoc.read(links, "markdown").blocks
+      out:insert(pandoc.Div(content, pandoc.Attr("", { "figure-links" })))
+    end
+  end
+  return out
+end
+
+return {
+  { Span = set_span },
+  { Blocks = set_blocks },
+}
