@@ -6,6 +6,7 @@ from that sentence and a fixed pattern of scatter, so that tests know what must 
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -118,16 +119,27 @@ def results() -> dict:
     }
 
 
-def values(*, scale: float = 1.0) -> dict[str, dict]:
-    """Return means and rates by the names that the study of response times gives."""
-    found = {}
+def cells(*, scale: float = 1.0) -> list[dict]:
+    """Return the rows of ``cells.csv`` that the study of response times leaves."""
+    rows = []
     for model in MODELS:
         for clients in LEVELS[:-1] if model == "select" else LEVELS:
             mean = scale * milliseconds(model, clients)
-            found[f"{model}_mean_{clients}"] = value(mean)
-            rate = value(clients / mean, unit="thousand requests/s")
-            found[f"{model}_rps_{clients}"] = rate
-    return found
+            for metric, number in (
+                ("response_mean_s", value(mean)),
+                ("throughput_rps", value(clients / mean, unit="thousand requests/s")),
+            ):
+                where = {"study": STUDY, "model": model, "connections": clients}
+                rows.append({**where, "metric": metric, **number})
+    return rows
+
+
+def write_cells(study: Path, rows: list[dict]) -> None:
+    """Write ``cells.csv`` of a study's folder."""
+    with (study / "cells.csv").open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, fieldnames=list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
 
 
 def claims(verdicts: dict[str, str]) -> dict:
@@ -209,8 +221,8 @@ def write_run(
     (study / "figures").mkdir(parents=True)
     write_json(folder / "manifest.json", manifest() | {"run": name})
     found = results() | {"run": name}
-    found["values"] |= values(scale=scale)
     write_json(study / "results.json", found)
+    write_cells(study, cells(scale=scale))
     if verdicts:
         (folder / "claims").mkdir()
         write_json(folder / "claims" / "results.json", claims(verdicts))

@@ -43,7 +43,7 @@ def page(tmp_path_factory):
     made.write_json(results, content | {"values": content["values"] | made.values()})
     paper = made.copy_paper(folder)
     with (paper / "sections" / "_limits.qmd").open("a") as section:
-        section.write("\nIt is []{.number .short of="response-time/response_p50_s" model="epoll" connections="1000"}.\n")
+        section.write("\nIt is {{< var response_time.short.epoll_p50_1000 >}}.\n")
     done = publish.render(
         made.RUN, root=folder / "runs", paper=paper, renderer="embedded"
     )

@@ -121,7 +121,7 @@ def test_figures_are_vectors_in_print(paper):
 def test_a_number_shows_n_and_interval_on_hover(tmp_path):
     def ask(_, paper):
         with (paper / "sections" / "_limits.qmd").open("a") as section:
-            section.write("\nIt is []{.number .short of="response-time/response_p50_s" model="epoll" connections="1000"}.\n")
+            section.write("\nIt is {{< var response_time.short.epoll_p50_1000 >}}.\n")
 
     html = set_anew(tmp_path, ask).html.read_text("utf-8")
     assert 'title="9.62 ms [9.42, 9.81], n = 10, 95 % interval, t over' in html

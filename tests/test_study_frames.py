@@ -106,7 +106,7 @@ def test_usable_asks_for_the_metrics_that_are_needed(tmp_path):
     del trials[1]["client"]["response"]["p99_ns"]
     made.write(tmp_path, trials)
     frame = read(tmp_path)
-    assert len(frames.usable(frame)) == 3
+    assert len(frames.usable(frame)) == 2
     assert len(frames.usable(frame, "response_p99_s")) == 1
 
 
