@@ -110,7 +110,8 @@ def load(
         usable trial) and any factor that `COLUMNS` does not know; where servers took
         turns, `set` (text) and `rounds` (`connlab.study.turns.Rounds`). `carried`
         marks the baseline where it was measured once more, for a part of a set that had
-        no room for all. Sorted by block and order. ``attrs`` holds run, study, folder (str), registry (the
+        no room for all. Sorted by block and order. ``attrs`` holds run, study, folder
+        (str), registry (the
         models of the server, if the manifest has them) and notes: a list of
         sentences about what is missing or was put aside.
 
