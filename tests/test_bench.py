@@ -88,10 +88,27 @@ def test_a_model_is_held_against_its_lesson_and_lessons_against_each_other():
         (560, 580, {"least": 450, "most": 550}, "not reached"),
         (400, 600, {"least": 450, "most": 550}, "undecided, ±22.5 %"),
         (math.nan, math.nan, {"most": 1}, "undecided, no interval"),
+        (0.9, 0.92, {"least": 0.85, "doubt": "busy"}, "undecided, busy"),
     ],
 )
 def test_the_whole_interval_decides(lo, hi, bounds, verdict):
     assert Target("made", interval(lo, hi), **bounds).verdict == verdict
+
+
+def test_a_difference_that_may_be_none_is_known_to_a_width():
+    found = Interval(500, -500, 1500, 8, 0.95, "made")
+    assert Target("made", found, least=450, most=550).verdict == "undecided, ±200.0 %"
+
+
+def test_the_floor_decides_nothing_where_others_are_at_work(judged, whole):
+    whole.made.others[:] = [1.8]
+    again = targets.judge({"models": whole, **dict.fromkeys(OTHERS, whole)}, {}, {})
+    said = {target.what: target.verdict for target in again}
+    what = "models: requests / CPU s, epoll / two calls"
+    assert (judged[what].verdict, said[what]) == (
+        "reached",
+        "undecided, others kept 1.8 cores busy",
+    )
 
 
 def test_what_was_not_measured_is_said():
@@ -113,21 +130,31 @@ def part_of(costs: dict[str, list[float]], **other) -> Part:
     return found
 
 
+COST = [10e-6, 11e-6, 12e-6, 11e-6, 10e-6]
+AGAIN = [c * (1.001 if n % 2 else 0.999) for n, c in enumerate(COST)]
+OTHERS = ("many", "one core", "one core, many", "open loop", "http")
+
+
 @pytest.fixture
-def judged() -> dict[str, Target]:
-    cost = [10e-6, 11e-6, 12e-6, 11e-6, 10e-6]
-    again = [c * (1.001 if n % 2 else 0.999) for n, c in enumerate(cost)]
+def whole() -> Part:
+    cost, again = COST, AGAIN
     costs = {BASE: cost, DEARER: [c + 500e-9 for c in cost]}
     costs |= {"uring": [c / 1.25 for c in cost], "thread": [c * 2 for c in cost]}
     whole = part_of(costs | {f"{BASE} again": again}, with_floor=True)
     whole.floor_cpu_s = [c * 0.9 for c in cost]
+    return whole
+
+
+@pytest.fixture
+def judged(whole) -> dict[str, Target]:
+    cost, again = COST, AGAIN
     http = part_of({BASE: [c * 2 for c in cost], "uring": cost, f"{BASE} again": again})
-    known = dict.fromkeys(("many", "one core", "one core, many", "open loop"), whole)
+    known = dict.fromkeys(OTHERS, whole) | {"http": http}
     memory = {"epoll": [270.0] * 4, "thread": [30000.0, 30001, 29999, 30000]}
     memory |= {"stackless": [5000.0, 5001, 5002, 5001], "fork": [1e5] * 4}
     families = {"epoll": "readiness", "thread": "threads", "stackless": "coroutine"}
     families |= {"fork": "processes"}
-    found = targets.judge({"models": whole, "http": http, **known}, memory, families)
+    found = targets.judge({"models": whole, **known}, memory, families)
     return {target.what: target for target in found}
 
 
@@ -197,4 +224,4 @@ def test_a_small_run_prints_and_keeps(build_dir, tmp_path, monkeypatch, capsys):
     assert len(kept["floor_cpu_s"]["models"]) == 1
     assert kept["idle_memory"]["epoll"][0] > 0
     assert kept["load_generators"] == []
-    assert kept["targets"][0]["verdict"] == "undecided, no interval"
+    assert kept["targets"][0]["verdict"].startswith("undecided, ")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ def keep(found: dict[str, Any], *, folder: Path) -> Path:
 
 def _print(console: Console, heads: Sequence[str], rows: Iterable[Sequence]) -> None:
     table = screen.table(*heads)
+    table.columns[-1].no_wrap = False
     for row in rows:
         table.add_row(*row)
     if table.rows:
@@ -99,4 +101,6 @@ def _beside(runs: Sequence[dict]) -> Iterable[Sequence[str]]:
 
 
 def _text(found: Interval | None) -> str:
+    if found and found.lo == found.hi:
+        found = replace(found, lo=math.nan, hi=math.nan)
     return screen.number(found) if found else "–"

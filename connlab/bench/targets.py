@@ -10,17 +10,13 @@ from statistics import median
 import pandas as pd
 
 from connlab.bench.parts import BASE, DEARER, EXTRA_NS, LAG_RATE, Part
+from connlab.compare.screen import OTHERS
 from connlab.study.interval import Interval, t_interval
-from connlab.study.turns import TRIALS_MIN, geometric_mean, width
+from connlab.study.turns import TRIALS_MIN, geometric_mean, per_round, width
 
 #: most bytes of an idle connection, by model or else by family
-IDLE_MOST = {
-    "readiness": 1024,
-    "completion": 1024,
-    "coroutine": 12 * 1024,
-    "stackless": 1024,
-    "thread": 24 * 1024,
-}
+IDLE_MOST = {"thread": 24 * 1024, "coroutine": 12 * 1024, "stackless": 1024}
+IDLE_MOST |= {"readiness": 1024, "completion": 1024}
 
 
 @dataclass(frozen=True)
@@ -31,6 +27,7 @@ class Target:
     found: Interval | None
     least: float = -math.inf
     most: float = math.inf
+    doubt: str = ""
 
     @property
     def need(self) -> str:
@@ -42,18 +39,22 @@ class Target:
     def verdict(self) -> str:
         """``reached``, ``not reached``, or ``undecided`` with the width that is known.
 
-        An interval decides when it lies within the bounds, or outside of them.
+        An interval decides when it lies within the bounds, or outside of them, unless
+        there is a `doubt` about what it was measured on.
         """
         found = self.found
         if found is None:
             return "not measured"
+        if self.doubt:
+            return f"undecided, {self.doubt}"
         if not found.determined:
             return "undecided, no interval"
         if self.least <= found.lo and found.hi < self.most:
             return "reached"
         if found.hi < self.least or found.lo >= self.most:
             return "not reached"
-        return f"undecided, ±{width(found):.1%}".replace("%", " %")
+        known = width(found) if found.lo > 0 else found.relative_half_width
+        return f"undecided, ±{known:.1%}".replace("%", " %")
 
 
 def judge(
@@ -69,31 +70,25 @@ def judge(
         part = parts[name]
         cost = part.made.ratios("cpu")
         uring = _inverse(cost.get("uring"))
-        floor = pd.Series(part.floor_cpu_s) / _each(part, "cpu")
+        two = _mean(pd.Series(part.floor_cpu_s) / _each(part, "cpu"))
+        doubt = _others(part)
         again = _width_of([cost.get(part.plan.control)])
         most = {"models": 0.7}.get(name, 1.5)
         targets += [
-            Target(f"{name}: {per_cpu}, {BASE} / two calls", _mean(floor), least=0.85),
+            Target(f"{name}: {per_cpu}, {BASE} / two calls", two, 0.85, doubt=doubt),
             Target(f"{name}: {per_cpu}, uring / {BASE}", uring, least=1.1),
             Target(f"{name}: CPU of {BASE} / itself, half-width, %", again, most=most),
         ]
     cost = models.made.ratios("cpu")
     widths = _width_of(r for name, r in cost.items() if name != models.plan.control)
     thread = models.made.ratios("rate").get("thread")
-    more = (_each(models, "cpu", DEARER) - _each(models, "cpu")).dropna() * 1e9
-    extra = t_interval(list(more)) if len(more) >= TRIALS_MIN else None
-    off = EXTRA_NS / 10
+    extra, around = _extra_ns(models), (0.9 * EXTRA_NS, 1.1 * EXTRA_NS)
     of_echo = _mean(_each(models, "cpu") / _each(http, "cpu"))
     lag = _mean(_each(parts["open loop"], "lag_p99") * 1e6)
     targets += [
         Target(f"models: CPU / {BASE}, half-width, median, %", widths, most=2),
         Target(f"models: rate, thread / {BASE}", thread, least=0.7),
-        Target(
-            f"models: {EXTRA_NS} ns more of work, ns",
-            extra,
-            EXTRA_NS - off,
-            EXTRA_NS + off,
-        ),
+        Target(f"models: {EXTRA_NS} ns more of work, ns", extra, *around),
         Target(f"http: {per_cpu}, http / echo, {BASE}", of_echo, least=0.6),
         Target(f"open loop: lag at {LAG_RATE} requests/s, p99, µs", lag, most=100),
     ]
@@ -114,6 +109,22 @@ def _each(part: Part, column: str, server: str = BASE) -> pd.Series:
         return pd.Series(dtype=float)
     table = pd.concat(part.made.sets).set_index("trial")
     return table.loc[table["server"] == server, column]
+
+
+def _extra_ns(part: Part) -> Interval | None:
+    """Return what a request of `DEARER` costs more: the median over rounds, a set."""
+    if part.made.n < TRIALS_MIN:
+        return None
+    rounds = per_round(pd.concat(part.made.slices))
+    costs = rounds.set_index(["trial", "round", "server"])["cpu"].unstack()
+    more = (costs[DEARER] - costs[BASE]).groupby(level="trial").median()
+    return t_interval(list(more * 1e9))
+
+
+def _others(part: Part) -> str:
+    """Return who else was at work, where that makes halves of the floor wait."""
+    busy = part.made.others_share
+    return f"others kept {busy:.2g} cores busy" if busy > OTHERS else ""
 
 
 def _mean(values: Iterable[float]) -> Interval | None:

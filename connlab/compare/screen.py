@@ -24,7 +24,7 @@ _ENDS = {
 }
 _SATURATED = 0.9
 #: cores that others may keep busy before it is said
-_OTHERS = 0.1
+OTHERS = 0.1
 #: columns of a table that goes into a file
 FILE_WIDTH = 110
 
@@ -78,7 +78,10 @@ def heading(made: Comparison) -> str:
     what = {"echo": f"echo of {client.get('size')} bytes"}.get(client["workload"])
     if made.plan.page_bytes:
         what = f"http, a page of {made.plan.page_bytes} bytes"
-    return f"{what or client['workload']}, {load}; {made.n} fresh sets"
+    sets = f"{made.n} fresh sets"
+    if len(made.here) > 3:
+        sets += "; intervals of ratios hold all at once (95 %)"
+    return f"{what or client['workload']}, {load}; {sets}"
 
 
 def _levels(made: Comparison) -> Table:
@@ -155,7 +158,7 @@ def limits(made: Comparison) -> list[str]:
 def doubts(made: Comparison) -> list[str]:
     """Return what should make a reader doubt: other work, a control that fails."""
     said = []
-    if made.others_share > _OTHERS:
+    if made.others_share > OTHERS:
         said.append(
             f"other programs kept {made.others_share:.2g} cores busy: rates are those "
             "of a machine that is shared, ratios and CPU times stand with their "
