@@ -6,6 +6,7 @@ that the flag is left out, so that the program's own default holds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ OWN_DESCRIPTORS = 64
 SETTLE_S = 3.0
 
 #: windows last up to so many times their duration where ``duration_max`` is not said
-LONGER = 10
+LONGER = 5
 
 #: factor -> the programs that it is told to, and the flag (without the dashes)
 FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
@@ -138,6 +139,13 @@ def _flags(program: str, factors: Mapping[str, Any]) -> list[str]:
         if program in programs and flag and value is not None:
             words += [f"--{flag}", as_text(value)]
     return words
+
+
+def mean_s(delay: Any) -> float:
+    """Return the mean of a delay, in seconds: ``5`` (ms), ``uniform:250us:50us``."""
+    parts = re.findall(r"([\d.]+)(us|ms|s|)", str(delay or "0"))
+    number, unit = parts[0] if parts else ("0", "")
+    return float(number) * {"us": 1e-6, "s": 1.0}.get(unit, 1e-3)
 
 
 def as_text(value: Any) -> str:

@@ -57,7 +57,7 @@ def needed(model: schema.Model, cell: Mapping[str, Any]) -> Room:
     connections = cell.get("connections") or 1
     workers = (cell.get("workers") or WORKERS_DEFAULT) * (cell.get("processes") or 1)
     each = {"threads": connections, "processes": connections, "workers": workers}
-    tasks = each.get(model.holds or "", workers if model.workers else 1)
+    tasks = each.get(model.holds or "", workers if model.workers == "fixed" else 1)
     bytes_each = PROCESS_BYTES if model.holds == "processes" else THREAD_BYTES
     buffers = 2 * _largest_bytes(cell.get("size"))
     memory = connections * (CONNECTION_BYTES + buffers) + tasks * bytes_each

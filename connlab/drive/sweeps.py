@@ -162,7 +162,7 @@ def sweep(
         Mean response times that a window holds at least: windows (of a set: its
         rounds) are prolonged until they do. 0: as long as `duration` says.
     duration_max : float, optional
-        But not beyond so many seconds; ten times `duration` if not said.
+        But not beyond so many seconds; five times `duration` if not said.
     programs : Programs, optional
         The two programs, if not ``build/server`` and ``build/client``.
     server_host, client_host : Host, optional

@@ -10,16 +10,33 @@ from typing import Any
 
 from connlab import schema
 from connlab.drive import beside as side_by_side
-from connlab.drive import cores, flags, machine, plan, servers, stopping, turns
+from connlab.drive import (
+    cores,
+    flags,
+    machine,
+    plan,
+    room,
+    servers,
+    stopping,
+    trials,
+    turns,
+)
 from connlab.drive.gates import RESPONSE_TIMES
 from connlab.drive.programs import Programs, built, registry, unknown
 from connlab.drive.reports import Estimate
 
-#: what a trial takes beside warm-up and window, and per connection (seconds)
-_OVERHEAD_S = 0.1
-_PER_CONNECTION_S = 60e-6
-#: what a trial takes that asks for requests and not for a time
-_REQUESTS_GUESS_S = 2.0
+# What a trial takes beside warm-up and window, in seconds, as fitted to 1400 trials of
+# a quick run on two cores: programs that start and end, and connections with a thread
+# or process each. In turns the first connections cost more than further ones.
+_ALONE_S, _ALONE_PER_CONNECTION_S = 0.03, 120e-6
+_IN_SET_S, _FIRST, _FIRST_S, _PER_CONNECTION_S = 0.01, 100, 150e-6, 45e-6
+#: a client waits so long for answers which do not come (``client --drain``)
+_DRAIN_S = 0.2
+#: windows and warm-ups in turns are whole slices, which end with their last answer
+_SLICES = 1.02
+#: time of server and client for an answer, of the slower servers
+_ANSWER_S = {"http": 100e-6}
+_ANSWER_USUAL_S = 20e-6
 
 
 @dataclass(frozen=True)
@@ -303,13 +320,50 @@ def guess_s(work: Work, cell: int, took: Sequence[float]) -> float:
     """Return what a trial of a cell costs: the mean so far, or a guess."""
     if took:
         return sum(took) / len(took)
-    factors = work.cells[cell]
-    own = _REQUESTS_GUESS_S if factors.get("requests") else factors["duration"]
+    factors, model = work.cells[cell], work.models[work.cells[cell]["model"]]
+    if not model.available:
+        return 0.0
     connections = factors.get("connections") or 1
-    connecting = connections * _PER_CONNECTION_S
+    measuring = factors["warmup"] + _window_s(factors, model)
+    if work.baseline(cell) is not None:
+        first = min(connections, _FIRST) * _FIRST_S
+        connecting = first + connections * _PER_CONNECTION_S
+        return _IN_SET_S + connecting + _SLICES * measuring
+    connecting = connections * _ALONE_PER_CONNECTION_S
     if rate := factors.get("connect_rate"):
         connecting = max(connecting, connections / rate)
-    return own + factors["warmup"] + _OVERHEAD_S + connecting
+    draining = _DRAIN_S if _leaves_some_waiting(factors, model) else 0.0
+    return _ALONE_S + connecting + measuring + draining
+
+
+def _window_s(factors: Mapping[str, Any], model: schema.Model) -> float:
+    """Guess how long a window is, or a burst."""
+    users = factors.get("active") or factors.get("connections") or 1
+    answer_s = _ANSWER_S.get(factors["workload"], _ANSWER_USUAL_S)
+    requests = factors.get("requests")
+    if requests is not None:
+        delay_s = flags.mean_s(factors.get("delay"))
+        at_once = users
+        if model.workers == "fixed":
+            at_once = factors.get("workers") or room.WORKERS_DEFAULT
+        return users * requests * max(answer_s, delay_s / at_once) + delay_s
+    if factors.get("rate") is not None:
+        return factors["duration"]
+    wanted_s = (factors.get("response_times") or 0) * users * answer_s
+    return min(max(factors["duration"], wanted_s), trials.longest_s(factors))
+
+
+def _leaves_some_waiting(factors: Mapping[str, Any], model: schema.Model) -> bool:
+    """Whether some clients are unanswered at the end, as others hold all workers.
+
+    Or as the byte rate keeps requests back.
+    """
+    if factors.get("byte_rate") is not None:
+        return True
+    if model.holds not in ("one", "workers") or factors.get("requests") is not None:
+        return False
+    workers = factors.get("workers") or room.WORKERS_DEFAULT
+    return (factors.get("connections") or 1) > (1 if model.holds == "one" else workers)
 
 
 def estimated(work: Work, there: Mapping[str, dict]) -> Estimate:

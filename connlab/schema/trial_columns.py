@@ -133,7 +133,7 @@ FACTORS = (
         "s",
         "float64",
         "factors.duration_max",
-        "longest window to reach them; none: ten times the duration",
+        "longest window to reach them; none: five times the duration",
     ),
     Column("warmup", "s", "float64", "factors.warmup", "warm-up asked for"),
     Column("settle", "s", "float64", "factors.settle", "wait for first answers"),

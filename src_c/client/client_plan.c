@@ -199,7 +199,7 @@ static const struct flag rows[] = {
      "the rounds counted so far",
      flag_double, AT(response_times), 0, 1e6},
     {"--duration-max", "S", "--duration to 86400 seconds",
-     "but no longer than that (10 times --duration)",
+     "but no longer than that (5 times --duration)",
      flag_double, AT(duration_max_s), 0.001, 86400},
     {"--warmup", "S", "0 to 3600 seconds",
      "before that (0.1; 0 with --requests)",
@@ -476,7 +476,7 @@ static void fill_in(struct plan *plan)
     if (plan->duration_s < 0)
         plan->duration_s = 1;
     if (plan->duration_max_s < 0)
-        plan->duration_max_s = 10 * plan->duration_s;
+        plan->duration_max_s = 5 * plan->duration_s;
     if (plan->warmup_s < 0)
         plan->warmup_s = plan->requests ? 0 : 0.1;
     if (plan->drain_s < 0)

@@ -1,0 +1,97 @@
+"""What a sweep will cost, before anything has been measured."""
+
+from __future__ import annotations
+
+import pytest
+from drive_fakes import programs
+
+from connlab import drive
+from connlab.drive import flags, works
+
+
+def work(**changes) -> works.Work:
+    """Return the work of a sweep of the fakes."""
+    asked = {
+        "factors": {"model": ["good"], "connections": [10]},
+        "trials": 1,
+        "duration": 1.0,
+        "warmup": 0.2,
+        "programs": programs(),
+    } | changes
+    return works.prepare("s", run="r", **asked)
+
+
+def guess(**changes) -> float:
+    """Return what the first cell's trial is thought to cost, in seconds."""
+    return works.guess_s(work(**changes), 0, [])
+
+
+def at(connections: int, **more) -> dict:
+    return {"factors": {"model": ["good"], "connections": [connections]}, **more}
+
+
+def test_a_guess_holds_warm_up_and_window_and_little_else():
+    assert 1.2 < guess() < 1.4
+
+
+def test_windows_that_are_prolonged_cost_more():
+    short = guess(**at(10_000, response_times=0))
+    assert guess(**at(10_000)) > short + 1
+    assert guess(**at(10_000, duration_max=1.5)) == pytest.approx(short + 0.5)
+    assert guess(**at(10_000, fixed={"rate": 1000.0})) == short
+
+
+def test_what_was_measured_is_known_better_than_guessed():
+    assert works.guess_s(work(), 0, [3.0, 5.0]) == 4.0
+
+
+@pytest.mark.parametrize(
+    ("workers", "seconds"), [(None, 0.05), (16, 5.12), (512, 0.16)]
+)
+def test_a_burst_takes_as_long_as_its_delays_keep_the_workers_busy(workers, seconds):
+    """1024 requests of 80 ms: all at once, or 16 or 512 of them."""
+    model = "busy" if workers is None else "good"
+    made = work(factors={"model": [model]}, fixed={"workers": workers})
+    asked = {"workload": "work", "connections": 1024, "requests": 1, "delay": "80"}
+    fixed = made.models[model].model_copy(
+        update={"workers": "none" if workers is None else "fixed", "holds": None}
+    )
+    found = works._window_s(asked | {"workers": workers}, fixed)
+    assert found == pytest.approx(seconds + 0.08, rel=0.4)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("5", 0.005), ("exponential:5", 0.005), ("uniform:250us:50us", 250e-6), (None, 0)],
+)
+def test_the_mean_of_a_delay(text, seconds):
+    assert flags.mean_s(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"response_times": -1}, "response_times: -1; allowed: 0 or more"),
+        ({"duration_max": 0.5}, "duration_max: 0.5; allowed: 1.0"),
+    ],
+)
+def test_windows_that_cannot_be_are_refused(asked, words):
+    with pytest.raises(ValueError, match=words):
+        work(**asked)
+
+
+def test_windows_are_prolonged_unless_it_is_a_burst():
+    assert work().cells[0]["response_times"] == 50
+    assert "response_times" not in work(response_times=0).cells[0]
+    burst = work(fixed={"requests": 3}).cells[0]
+    assert burst["response_times"] is None
+    assert "--response-times" not in flags.client_flags(burst, seed=1)
+
+
+def test_an_estimate_is_the_sum_of_its_trials():
+    asked = {"duration": 1.0, "warmup": 0.2, "programs": programs(), "run": "r"}
+    cells = {"model": ["good", "busy"]}
+    one = drive.estimate("s", factors=cells, trials=1, **asked)
+    five = drive.estimate("s", factors=cells, trials=5, **asked)
+    assert (one.trials, five.trials) == (2, 10)
+    assert five.seconds == pytest.approx(5 * one.seconds)
