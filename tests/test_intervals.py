@@ -1,0 +1,156 @@
+"""Intervals and ratios as the paper prints them, against a second way to get them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from connlab.intervals import centre, interval, intervals, ratios, t95
+
+
+def trials(values: dict[str, list[float]], **columns) -> pd.DataFrame:
+    """Return trials of several models, in blocks."""
+    rows = [
+        {"model": model, "block": i, "repeat": 0, "throughput_rps": value}
+        for model, given in values.items()
+        for i, value in enumerate(given)
+    ]
+    frame = pd.DataFrame(rows).assign(ok=True, label="server-bound", reason=None)
+    return frame.assign(connections=10, **columns)
+
+
+def test_a_positive_quantity_has_a_geometric_mean_and_t_on_logs():
+    x = [90.0, 100.0, 130.0, 80.0, 95.0]
+    logs = np.log(x)
+    lo, hi = stats.t.interval(0.95, 4, logs.mean(), stats.sem(logs))
+    found = interval(x)
+    assert found.value == pytest.approx(stats.gmean(x))
+    assert (found.lo, found.hi) == pytest.approx((math.exp(lo), math.exp(hi)))
+    assert t95(pd.Series([*x, None])) == pytest.approx((found.lo, found.hi))
+    assert centre(pd.Series(x)) == found.value
+
+
+def test_a_quantity_that_may_be_zero_has_an_arithmetic_mean():
+    x = [0.0, 1.0, 2.0, 1.0]
+    found = interval(x)
+    assert found.value == 1.0
+    assert (found.lo, found.hi) == pytest.approx(
+        stats.t.interval(0.95, 3, 1.0, stats.sem(x))
+    )
+
+
+def test_three_trials_have_a_value_and_no_bounds():
+    found = interval([1.0, 2.0, 4.0])
+    assert found.value == pytest.approx(2.0)
+    assert not found.determined
+    assert t95([1.0, 2.0, 4.0]) == pytest.approx((2.0, 2.0))
+
+
+def test_a_cell_counts_what_may_be_used_and_says_why_the_rest_may_not():
+    frame = trials({"epoll": [10.0] * 5, "poll": [20.0] * 5})
+    frame.loc[frame["model"].eq("poll"), ["ok", "reason"]] = [False, "machine busy"]
+    frame.loc[0, ["ok", "reason"]] = [False, "machine busy"]
+    table = intervals(frame, "throughput_rps", "model").set_index("model")
+    assert table.loc["epoll", ["n", "trials"]].tolist() == [4, 5]
+    assert table.loc["poll", "n"] == 0
+    assert math.isnan(table.loc["poll", "value"])
+    assert table["reason"].tolist() == ["machine busy"] * 2
+
+
+@pytest.mark.parametrize(("limited", "bound"), [(2, False), (3, True)])
+def test_a_rate_is_a_bound_when_the_client_was_the_limit_of_most(limited, bound):
+    frame = trials({"epoll": [10.0, 11.0, 10.5, 10.2, 10.1]})
+    frame.loc[: limited - 1, "label"] = "client-bound"
+    assert intervals(frame, "throughput_rps", "model")["bound"].tolist() == [bound]
+
+
+def test_a_ratio_pairs_trials_of_a_block_and_has_t_on_logs():
+    y, x = [20.0, 22.0, 30.0, 21.0], [10.0, 10.5, 15.0, 11.0]
+    pairs = ratios(trials({"a": y, "b": x}), "throughput_rps", baseline="b")
+    logs = np.log(np.divide(y, x))
+    lo, hi = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))
+    row = pairs.iloc[0]
+    assert (row["model"], row["against"], row["n"]) == ("a", "b", 4)
+    assert row["value"] == pytest.approx(math.exp(logs.mean()))
+    assert (row["lo"], row["hi"]) == pytest.approx((math.exp(lo), math.exp(hi)))
+    assert row["p"] == pytest.approx(stats.ttest_1samp(logs, 0).pvalue)
+
+
+def test_arms_that_share_no_block_are_compared_by_welch():
+    y, x = [20.0, 22.0, 30.0, 21.0, 24.0], [10.0, 10.5, 15.0, 11.0]
+    frame = trials({"a": y, "b": x})
+    frame.loc[frame["model"].eq("b"), "block"] += 100
+    row = ratios(frame, "throughput_rps", baseline="b").iloc[0]
+    test = stats.ttest_ind(np.log(y), np.log(x), equal_var=False)
+    bounds = test.confidence_interval(0.95)
+    assert (row["lo"], row["hi"]) == pytest.approx(
+        (math.exp(bounds.low), math.exp(bounds.high))
+    )
+    assert row["p"] == pytest.approx(test.pvalue)
+
+
+def test_all_intervals_of_a_call_hold_at_once():
+    rng = np.random.default_rng(1)
+    names = ["b", *"acdefg"]
+    frame = trials({n: list(rng.lognormal(3, 0.1, 8)) for n in names})
+    one = ratios(frame[frame["model"].isin(["a", "b"])], "throughput_rps", baseline="b")
+    six = ratios(frame, "throughput_rps", baseline="b").set_index("model")
+    t = stats.t.ppf([1 - 0.025, 1 - 0.025 / 6], 7)
+    wide = math.log(six.loc["a", "hi"] / six.loc["a", "lo"])
+    narrow = math.log(one.loc[0, "hi"] / one.loc[0, "lo"])
+    assert wide / narrow == pytest.approx(t[1] / t[0])
+
+
+@pytest.mark.parametrize(
+    ("scale", "spread", "verdict"),
+    [
+        (1.2, 0.01, "higher"),
+        (0.8, 0.01, "lower"),
+        (1.0, 0.01, "alike"),
+        (1.0, 0.2, "undetermined"),
+    ],
+)
+def test_the_verdict_is_read_off_the_interval(scale, spread, verdict):
+    x = np.array([10.0, 11.0, 9.0, 10.0, 10.5, 9.5])
+    y = scale * x * np.exp(spread * np.array([1, -1, 0.5, -0.5, 0.2, -0.2]))
+    pairs = ratios(trials({"a": list(y), "b": list(x)}), "throughput_rps", baseline="b")
+    assert pairs["verdict"].tolist() == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("limited", "scale", "verdict"),
+    [
+        ("a", 1.5, "higher"),  # a better client could only widen the gap
+        ("a", 0.5, "undetermined"),  # it might have caught up
+        ("b", 0.5, "lower"),
+        ("b", 1.5, "undetermined"),
+        ("ab", 1.5, "undetermined"),
+    ],
+)
+def test_where_the_client_was_the_limit_only_what_stands_is_said(
+    limited, scale, verdict
+):
+    x = [10.0, 10.1, 9.9, 10.0]
+    frame = trials({"a": [scale * v for v in x], "b": x})
+    frame.loc[frame["model"].isin(list(limited)), "label"] = "client-bound"
+    assert ratios(frame, "throughput_rps", baseline="b")["verdict"].item() == verdict
+
+
+def test_a_pair_without_four_trials_is_undetermined():
+    pairs = ratios(
+        trials({"a": [20.0] * 3, "b": [10.0] * 3}), "throughput_rps", baseline="b"
+    )
+    assert pairs["verdict"].tolist() == ["undetermined"]
+    assert pairs["value"].tolist() == pytest.approx([2.0])
+
+
+def test_the_baseline_of_a_part_of_a_set_is_no_trial_of_its_own():
+    frame = trials({"a": [10.0] * 4, "b": [10.0] * 4})
+    more = frame[frame["model"].eq("b")].assign(throughput_rps=99.0)
+    frame = pd.concat([frame.assign(carried=False), more.assign(carried=True)])
+    table = intervals(frame, "throughput_rps", "model").set_index("model")
+    assert table.loc["b", ["n", "value"]].tolist() == [4, pytest.approx(10.0)]

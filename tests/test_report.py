@@ -1,0 +1,146 @@
+"""A report: written once, read back by address."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+import seaborn as sns
+import study_made as made
+from scipy import stats
+
+from connlab import report as reports
+from connlab.intervals import intervals, ratios
+from connlab.report import Report
+
+FACTORS = ["model", "connections"]
+
+
+@pytest.fixture
+def trials(tmp_path):
+    made.write(tmp_path, made.sweep(("epoll", "thread"), (10, 100), blocks=5))
+    return made.load(tmp_path, made.sweep(("epoll", "thread"), (10, 100), blocks=5))
+
+
+@pytest.fixture
+def report(trials, tmp_path):
+    return Report(trials, number=1, question="Q?", factors=FACTORS, root=tmp_path)
+
+
+def test_a_printed_number_is_that_of_plain_pandas(trials, report):
+    report.cells(intervals(trials, "throughput_rps", FACTORS))
+    report.answer("So it is.")
+    report.write()
+    number = reports.numbers(report.folder)[
+        "response-time/throughput_rps connections=100 model=epoll"
+    ]
+    rows = pd.read_json(report.folder / "trials.jsonl", lines=True)
+    mine = [
+        row["client"]["window"]["throughput_rps"]
+        for row in rows.to_dict("records")
+        if row["factors"]["model"] == "epoll" and row["factors"]["connections"] == 100
+    ]
+    assert number["n"] == len(mine) == 5
+    assert number["value"] == pytest.approx(stats.gmean(mine))
+    assert number["unit"] == "requests/s"
+    assert number["lo"] < number["value"] < number["hi"]
+
+
+def test_a_ratio_has_its_baseline_in_its_address(trials, report):
+    report.ratios(
+        ratios(trials, "throughput_rps", baseline="epoll", within=["connections"])
+    )
+    report.answer("So it is.")
+    report.write()
+    numbers = reports.numbers(report.folder)
+    where = "response-time/throughput_rps against=epoll connections=10 model=thread"
+    assert numbers[where]["verdict"] in {"higher", "lower", "alike", "undetermined"}
+    words = json.loads((report.folder / "results.json").read_text())["words"]
+    assert len(words) == 2
+
+
+def test_a_number_has_one_home(trials, report):
+    report.cells(intervals(trials, "throughput_rps", FACTORS))
+    report.cells(intervals(trials, "throughput_rps", FACTORS))
+    report.answer("So it is.")
+    with pytest.raises(ValueError, match="stands twice"):
+        report.write()
+
+
+def test_a_report_without_an_answer_is_not_written(report):
+    with pytest.raises(ValueError, match="answer"):
+        report.write()
+
+
+PAIRS = pd.DataFrame(
+    {"metric": "throughput_rps", "value": 1.0, "lo": 0.9, "hi": 1.1, "n": 5}
+    | {"level": 0.95, "method": "t"},
+    index=range(3),
+)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected", "holds"),
+    [
+        (["higher", "higher", "higher"], "higher", True),
+        (["higher", "undetermined", "higher"], "higher", None),
+        (["higher", "undetermined", "lower"], "higher", False),
+        (["alike", "lower", "lower"], ["alike", "lower"], True),
+        (["alike", "lower", "higher"], ["alike", "lower"], False),
+    ],
+)
+def test_a_claim_is_judged_by_all_of_its_rows(report, verdicts, expected, holds):
+    claim = report.claim("it", PAIRS.assign(verdict=verdicts), expected)
+    assert claim.holds is holds
+
+
+def test_a_claim_that_nothing_was_measured_for_is_open(report):
+    assert (
+        report.claim("it", PAIRS.assign(verdict="higher").iloc[:0], "higher").holds
+        is None
+    )
+    assert report.claim("other", None).holds is None
+    assert report.claim("third", False).holds is False
+    with pytest.raises(ValueError, match="third"):
+        report.claim("third", True)
+
+
+def test_claims_are_read_back(report):
+    report.claim("yes", True)
+    report.claim("open", None)
+    report.answer("So it is.")
+    report.write()
+    assert reports.read_claims(report.folder) == {
+        "response-time/yes": True,
+        "response-time/open": None,
+    }
+
+
+def test_a_figure_is_the_same_file_each_time(trials, report, tmp_path):
+    files = []
+    for name in ("a", "b"):
+        grid = sns.relplot(trials, x="connections", y="throughput_rps", hue="model")
+        report.figure(name, grid, trials[["model", "connections"]])
+        files.append((report.folder / "figures" / f"{name}.svg").read_bytes())
+    assert files[0] == files[1]
+    assert (report.folder / "figures" / "a.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    ("metric", "verdict", "word"),
+    [
+        ("throughput_rps", "higher", "faster"),
+        ("response_p99_s", "higher", "slower"),
+        ("server_cpu_per_request_s", "lower", "less"),
+        ("throughput_rps", "alike", "alike"),
+    ],
+)
+def test_a_verdict_in_a_word(metric, verdict, word):
+    assert reports.word({"metric": metric, "verdict": verdict}) == word
+
+
+def test_levels_are_written_as_an_author_writes_them():
+    assert reports.address("s", "m", {"b": 1000.0, "a": "x", "c": 0.5}) == (
+        "s/m a=x b=1000 c=0.5"
+    )
