@@ -56,6 +56,7 @@ def _by_round(turns: Mapping, metric: str) -> dict[int, float]:
     left_out = set(turns.get("disturbed") or ())
     for place, number in enumerate(turns["round"]):
         above, below = _OF_ROUNDS[metric](turns, place)
-        if above > 0 and below > 0 and number not in left_out:
+        answered = turns["requests"][place] > 0 and number not in left_out
+        if answered and above > 0 and below > 0:
             found[number] = above / below
     return found

@@ -154,7 +154,7 @@ class _Shared(list):
 
 
 def load_gates(run: str, study: str, *, root: str | Path = "runs") -> pd.DataFrame:
-    """Return one row per trial and gate.
+    """Return one row per trial and gate, or finding.
 
     Returns
     -------
@@ -164,7 +164,8 @@ def load_gates(run: str, study: str, *, root: str | Path = "runs") -> pd.DataFra
     rows = [
         {"key": t["key"], "gate": name, **_gate(gate)}
         for t in _read(run, study, root)[0]
-        for name, gate in (t.get("gates") or {}).items()
+        for found in schema.verdicts(t)
+        for name, gate in found.items()
     ]
     columns = ["key", "gate", "ok", "value", "threshold", "why"]
     return pd.DataFrame(rows, columns=columns).astype({"ok": "boolean"})

@@ -154,17 +154,20 @@ class Rounds:
     number : ndarray of int, shape (rounds,)
     rate, cpu, response : ndarray of float, shape (rounds,)
         Logarithms of requests/s, and of seconds of CPU time and of waiting per request;
-        not a number where a round has none.
+        not a number where a round has none, or does not count for any server of its
+        set, as others had disturbed it.
     """
 
     def __init__(self, kept: Mapping[str, Any]) -> None:
+        self.number = np.asarray(kept["round"], dtype=int)
+        counts = ~np.isin(self.number, kept.get("disturbed") or [])
+
         def column(name: str) -> np.ndarray:
             values = np.asarray(kept[name], dtype=float)
-            return np.where(values > 0, values, np.nan)
+            return np.where(counts & (values > 0), values, np.nan)
 
         requests = column("requests")
         lead_in = np.asarray(kept["lead_in_requests"], dtype=float)
-        self.number = np.asarray(kept["round"], dtype=int)
         self.rate = np.log(requests / column("seconds"))
         self.cpu = np.log(column("server_cpu_ns") / 1e9 / (lead_in + requests))
         self.response = np.log(column("response_ns") / 1e9 / requests)

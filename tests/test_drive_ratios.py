@@ -1,0 +1,76 @@
+"""What stops a sweep is the ratio that its study prints."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pandas as pd
+import pytest
+
+from connlab.drive import ratios
+from connlab.study import turns
+
+COLUMNS = ("throughput_rps", "server_cpu_per_request_s", "response_mean_s")
+
+
+def trial(seed: int, *, disturbed: tuple[int, ...] = (), rounds: int = 9) -> dict:
+    """Return a trial in turns, of rounds whose figures are drawn at random."""
+    rng = random.Random(seed)
+    kept = {
+        "set": "s",
+        "round": list(range(3, 3 + rounds)),
+        "lead_in_requests": [rng.randrange(20, 40) for _ in range(rounds)],
+        "requests": [rng.randrange(500, 900) for _ in range(rounds)],
+        "response_ns": [rng.randrange(10**8, 10**9) for _ in range(rounds)],
+        "seconds": [rng.uniform(0.018, 0.02) for _ in range(rounds)],
+        "server_cpu_ns": [rng.randrange(10**7, 10**8) for _ in range(rounds)],
+        "disturbed": list(disturbed),
+    }
+    return {"turns": kept, "client": {"response": {"n": 9, "p99_ns": seed * 1000}}}
+
+
+def printed(arm: dict, base: dict, metric: str) -> float:
+    """Return the log ratio that a study makes of two trials of one set."""
+    rows = [
+        pd.DataFrame(
+            [
+                {
+                    "block": 0,
+                    "repeat": 0,
+                    "set": "s",
+                    metric: 1.0,
+                    "rounds": turns.Rounds(side["turns"]),
+                }
+            ]
+        )
+        for side in (arm, base)
+    ]
+    (log,) = turns.of_trials(*rows, metric)
+    return log
+
+
+@pytest.mark.parametrize("metric", COLUMNS)
+@pytest.mark.parametrize("disturbed", [(), (3, 5, 6)])
+def test_a_ratio_is_the_one_that_the_study_prints(metric, disturbed):
+    arm, base = trial(1, disturbed=disturbed), trial(2, disturbed=disturbed)
+    found = ratios.to_baseline(arm, base, [metric])[metric]
+    assert found == pytest.approx(printed(arm, base, metric))
+    assert disturbed == () or found != pytest.approx(
+        printed(trial(1), trial(2), metric)
+    )
+
+
+def test_rounds_without_a_value_are_left_out():
+    arm, base = trial(1), trial(2)
+    arm["turns"]["requests"][0] = base["turns"]["server_cpu_ns"][1] = 0
+    found = ratios.to_baseline(arm, base, COLUMNS)
+    for metric in COLUMNS:
+        assert found[metric] == pytest.approx(printed(arm, base, metric))
+    arm["turns"]["requests"] = [0] * 9
+    assert ratios.to_baseline(arm, base, COLUMNS)["throughput_rps"] is None
+
+
+def test_a_quantile_has_no_rounds_and_is_compared_by_trial():
+    found = ratios.to_baseline(trial(4), trial(2), ["response_p99_s"])
+    assert found["response_p99_s"] == pytest.approx(math.log(2))
