@@ -137,7 +137,8 @@ TESTERS ?= 6
 MARKED  ?= not long
 test-py: export PYTHONDONTWRITEBYTECODE =
 test-py:
-	@$(PY) -m pytest -n $(TESTERS) --maxschedchunk 4 -m '$(MARKED)' $(T)
+	@$(PY) -m pytest -n $(TESTERS) --dist loadgroup \
+		--no-loadscope-reorder -m '$(MARKED)' $(T)
 
 fuzz: $(FUZZERS:%=fuzz-%)  ## fuzz the parsers, FUZZ_S=20 seconds each
 

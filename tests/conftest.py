@@ -36,6 +36,9 @@ with_reference = pytest.mark.skipif(
 #: tests of a kind may run at once, in this order; no two of the last may
 KINDS = ("plain", "timed", "serial")
 
+#: fixtures of a file that take seconds: a set paper, a browser, a sweep of all models
+COSTLY = frozenset({"browser", "measured", "page", "paper", "unpacked"})
+
 _lane: Path | None = None
 
 
@@ -65,9 +68,22 @@ def kind_of(item: pytest.Item) -> str:
     return next(marked, KINDS[0])
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests of a kind behind each other, and serial ones last."""
-    items.sort(key=lambda item: KINDS.index(kind_of(item)))
+    """Put tests of a kind behind each other, serial ones last, long groups first.
+
+    One process makes a costly fixture, and runs all that want it; nor do serial tests
+    of a file profit from several processes.
+    """
+    for item in items:
+        if costs_much(item) or kind_of(item) == "serial":
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=lambda item: (KINDS.index(kind_of(item)), not costs_much(item)))
+
+
+def costs_much(item: pytest.Item) -> bool:
+    """Whether a test wants a fixture that takes seconds to make."""
+    return not COSTLY.isdisjoint(item.fixturenames)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

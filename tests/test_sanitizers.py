@@ -18,6 +18,8 @@ from conftest import make
 # The harness tells sanitizers, for every program to come, how to report and to exit.
 from tests.conformance.harness import ROOT
 
+#: as make test-py runs tests
+SPREAD = ("-n6", "--dist=loadgroup", "--no-loadscope-reorder")
 BUILDS = {"asan": "address,undefined", "tsan": "thread"}
 SUITES = [
     ("asan", "tests/conformance"),
@@ -48,7 +50,7 @@ def environment(name: str) -> dict[str, str]:
 def test_servers_under(name, suite):
     build(name, "build")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-n", "6", suite],
+        [sys.executable, "-m", "pytest", "-q", "-x", *SPREAD, suite],
         cwd=ROOT,
         env=environment(name),
         capture_output=True,
