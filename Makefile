@@ -69,7 +69,7 @@ programs := $(if $(server_srcs),$(BUILD)/server)\
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup setup-test build programs paper notebook evaluate render archive \
-	doctor runtimes bench test test-long test-c test-py fuzz lint format lock \
+	doctor judge runtimes bench test test-long test-c test-py fuzz lint format lock \
 	clean FORCE
 
 help:  ## print this list
@@ -119,6 +119,10 @@ archive: setup  ## sources, runs/$(RUN) and its paper in one file to deposit
 doctor: setup  ## what this machine can measure, what limits it
 	@$(SELF) build
 	@$(PY) -m connlab doctor
+
+judge: setup  ## your own server: SERVER="./mine --port {port}"
+	@$(SELF) build
+	@$(PY) -m connlab judge '$(SERVER)'
 
 runtimes: setup  ## servers in other languages, where their tools are here
 	@$(SELF) build

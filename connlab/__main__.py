@@ -5,6 +5,7 @@
     doctor, list                         what this machine and this build can do
     compare                              which server is faster, here, in a minute
     runtimes                             build servers in other languages
+    judge                                is your own server right, how does it stand
     bench                                all models and the client, against targets
     words                                how many comparisons a run could decide
     check-paper, lint-paper              is the paper whole, is no number typed
@@ -177,6 +178,39 @@ def _seconds(flag: str, text: str) -> float:
             except ValueError:
                 break
     raise ValueError(f"--{flag}: {text}; allowed: 60s, 2min, ...")
+
+
+@cli.command()
+@click.argument("servers", nargs=-1, required=True, metavar="SERVER...")
+@click.option(
+    "--out", metavar="FOLDER", default="judged", show_default=True, help="For the page."
+)
+@click.option("--quick", is_flag=True, help="Is it right? In seconds, no turns.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def judge(servers: tuple[str, ...], out: str, quick: bool, as_json: bool) -> None:
+    """Say whether a server is right, what limits it, and how it stands.
+
+    SERVER is a command line with {port}, such as "./mine --port {port}". Exit status 0:
+    all of them are right echo servers; 1: one is not.
+    """
+    from connlab import judge as judging
+    from connlab.judge import hints, page
+
+    made = judging.judge(
+        servers, quick=quick, say=lambda text: click.echo(text, err=True)
+    )
+    paths = page.write(made, Path(out))
+    if as_json:
+        click.echo(json.dumps(made.as_json(), indent=1, allow_nan=False, default=str))
+    else:
+        for verdict in made.verdicts:
+            click.echo(f"{verdict.label}: {'right' if verdict.right else 'wrong'}")
+            for line in (*verdict.wrong, *hints.first(verdict, made)):
+                click.echo(f"  {line}")
+        click.echo(
+            f"{made.seconds:.0f} s; {', '.join(map(_from_here, paths.values()))}"
+        )
+    raise click.exceptions.Exit(0 if made.right else 1)
 
 
 @cli.command()

@@ -9,6 +9,8 @@ from conftest import ROOT
 
 from connlab import __main__ as command
 from connlab import drive, schema
+from connlab.compare import make_plan, measure
+from connlab.compare.comparison import compare
 from connlab.drive import plan, programs, servers
 from tests.test_external import MISBEHAVING
 
@@ -181,12 +183,8 @@ def test_what_is_measured_already_is_not_measured_again(build_dir, tmp_path):
 @pytest.mark.long
 @pytest.mark.serial
 def test_the_same_program_under_two_names_compares_alike(build_dir):
-    from connlab import compare
-
     lesson = ROOT / "build" / "lessons" / "epoll"
     copy = [f"{lesson} {{port}}", f"env {lesson} {{port}}"]
-    made = compare.compare(
-        compare.make_plan(copy, connections=10, until=0.02, budget_s=40),
-        show=lambda made: None,
-    )
+    asked = make_plan(copy, connections=10, until=0.02, budget_s=40)
+    made = compare(asked, measure.sets(asked), show=lambda made: None)
     assert made.ratios("cpu")[copy[1]].contains(1)

@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -172,8 +172,8 @@ def _converse(
         with _serving(server) as (process, ready):
             before = _descriptors(process.pid)
             client = _client(programs, ready, table, client_prefix)
-            sockets = _settle(lambda: _sockets(ready["port"]))
-            descriptors = _settle(lambda: _descriptors(process.pid) - before)
+            sockets = settled(lambda: open_sockets(ready["port"]))
+            descriptors = settled(lambda: _descriptors(process.pid) - before)
             process.terminate()
             out, errors = process.communicate(timeout=_WAIT_S)
         if not out:
@@ -201,7 +201,7 @@ def _client(
     )
 
 
-def _settle(measure, *, seconds: float = 2.0) -> int:
+def settled(measure: Callable[[], int], *, seconds: float = 2.0) -> int:
     """Return what is measured once it is 0, or after a while as it is."""
     until = time.monotonic() + seconds
     while (found := measure()) and time.monotonic() < until:
@@ -218,7 +218,7 @@ def _descriptors(pid: int) -> int:
     return sockets
 
 
-def _sockets(port: int) -> int:
+def open_sockets(port: int) -> int:
     """Count the server's sockets on `port` that are neither listening nor done."""
     open_ones = 0
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
@@ -322,7 +322,7 @@ def _not_asked(subject: str) -> Answer:
     return _answer("no memory leaked", subject, None, "valgrind was not run")
 
 
-def _lost(text: str) -> tuple[int, int]:
+def lost(text: str) -> tuple[int, int]:
     """Return the bytes lost in all processes, and how many processes said so."""
     lost = sum(int(n.replace(",", "")) for _kind, n in _LOST.findall(text))
     said = text.count("LEAK SUMMARY") + text.count(_NO_LEAKS)
@@ -330,9 +330,13 @@ def _lost(text: str) -> tuple[int, int]:
 
 
 def _verdict(subject: str, text: str) -> Answer:
-    lost, said = _lost(text)
-    evidence = f"{lost} bytes lost definitely, indirectly or possibly ({said} reports)"
-    return _answer("no memory leaked", subject, lost == 0 if said else None, evidence)
+    bytes_lost, said = lost(text)
+    evidence = (
+        f"{bytes_lost} bytes lost definitely, indirectly or possibly ({said} reports)"
+    )
+    return _answer(
+        "no memory leaked", subject, bytes_lost == 0 if said else None, evidence
+    )
 
 
 def _leaks(programs: Programs, name: str) -> Answer:

@@ -291,6 +291,19 @@ def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
     return [external_program(both), *told, "--", *_command(name, factors)]
 
 
+def command_line(name: str, both: programs.Programs) -> str:
+    """Return a command line with ``{port}`` that starts a server of any kind."""
+    if is_command(name):
+        return name
+    if is_lesson(name):
+        return f"{Path(both.server[-1]).parent / name} {PORT}"
+    if is_external(name):
+        words = _command(name, {})
+    else:
+        words = [*both.server, name, "--listen", f"127.0.0.1:{PORT}"]
+    return shlex.join(words)
+
+
 def shown_command(factors: Mapping[str, Any]) -> str:
     """Return what one would type for the same server, without paths of ours."""
     name = factors["model"]

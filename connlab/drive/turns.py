@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from connlab.drive import companions, flags, interrupt, servers, trials
+from connlab.drive import companions, flags, interrupt, procfs, servers, trials
 from connlab.drive.cores import Cores
 from connlab.drive.host import Ended, Host, ProgramError, Reading
 from connlab.drive.programs import Programs
@@ -193,9 +193,12 @@ def _watched(served: Served) -> str:
     """Return the processes whose families are the server.
 
     One that `connlab.drive.servers` starts stands below the program that was started;
-    it is named as well, so that its later children are looked for.
+    it is named as well, so that its later children are looked for; unless it is a
+    daemon's first process and has ended.
     """
-    return ",".join(map(str, dict.fromkeys([served.handle, served.pid])))
+    pids = dict.fromkeys([served.handle, served.pid])
+    alive = [pid for pid in pids if procfs.cpu_clock_s(pid) is not None]
+    return ",".join(map(str, alive or pids))
 
 
 def client_flags(setting: Setting) -> list[str]:

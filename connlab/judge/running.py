@@ -10,6 +10,9 @@ from typing import Any
 from connlab.drive import procfs, programs, servers, trials
 from connlab.drive.host import Ended, LocalHost, ProgramError
 
+#: a judged server with more processes is ended
+PROCESSES_MOST = 4000
+
 
 class NotServing(RuntimeError):
     """A server that never listened; the text says how it ended and what it said."""
@@ -31,8 +34,9 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """The server's own process, without what runs it."""
-        return self.ready["pid"]
+        """The server's own process; what runs it, once a daemon has left that."""
+        own = self.ready["pid"]
+        return own if procfs.cpu_clock_s(own) is not None else self.handle
 
     def descriptors(self) -> int:
         """Return how many files all its processes have open."""
@@ -43,6 +47,14 @@ class Running:
         if self.ended is None or not self.ended.early:
             return None
         return trials.ending(self.ended)
+
+
+def _bounded(words: list[str]) -> list[str]:
+    """Return the words of ``build/external`` with a bound on processes."""
+    program, *rest = words
+    if "--" not in rest:
+        return words
+    return [program, "--processes", str(PROCESSES_MOST), *rest]
 
 
 @contextlib.contextmanager
@@ -75,7 +87,7 @@ def running(
     made = None
     try:
         try:
-            words = servers.argv(both, {"model": server, **factors})
+            words = _bounded(servers.argv(both, {"model": server, **factors}))
             handle = host.start(words, cores=cores)
             ready = trials.patiently(host, handle, trials.READY_S)
         except ProgramError as error:

@@ -1,0 +1,145 @@
+"""The six questions of report 001's 24 cases, put to a server that is not ours.
+
+Tran and Rees asked them of three servers and of a client. What rests on the server's
+own statistics cannot be asked here, as nobody knows where it keeps them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import itertools
+import json
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+from connlab.drive import cases, procfs, programs
+from connlab.drive.cases import QUESTIONS, Answer
+from connlab.judge.running import NotServing, Running, running
+from connlab.judge.wire import echoes
+
+CONNECTIONS, REQUESTS, SIZES = 4, 25, "1-2000"
+_WAIT_S = 30
+#: rounds of clients that come and go, and how many in each
+_ROUNDS, _CLIENTS = 4, 250
+#: bytes a connection that a server may keep in each round, beside what it caches
+_KEPT_BYTES = 100
+_VALGRIND_S = 30
+
+
+def ask_all(server: str, *, valgrind: str | None) -> tuple[Answer, ...]:
+    """Ask the six questions of a server; with valgrind's path, of leaks as well.
+
+    Raises
+    ------
+    NotServing
+        When the server does not come up.
+    """
+    with running(server) as serving, tempfile.TemporaryDirectory() as folder:
+        before = serving.descriptors()
+        table = Path(folder, "connections.csv")
+        told, errors = _client(serving, table)
+        rows = list(csv.DictReader(table.open())) if told else []
+        port = serving.address[1]
+        sockets = cases.settled(lambda: cases.open_sockets(port))
+        left = cases.settled(lambda: max(0, serving.descriptors() - before))
+        grew = None
+        with contextlib.suppress(OSError):
+            grew = _growth(serving)
+    if told is None:
+        return tuple(_answer(question, None, errors) for question in QUESTIONS)
+    found = _of_client(told, rows)
+    found["sockets closed"] = (
+        sockets == 0 and left == 0,
+        f"{sockets} sockets, {left} descriptors left",
+    )
+    found["no memory leaked"] = _leaks(server, valgrind, grew)
+    return tuple(_answer(question, *found[question]) for question in QUESTIONS)
+
+
+def _answer(question: str, holds: bool | None, evidence: str) -> Answer:
+    return Answer(question, "server", QUESTIONS[question][0], holds, evidence)
+
+
+def _client(serving: Running, table: Path | None) -> tuple[dict | None, str]:
+    host, port = serving.address
+    words = [*programs.built().client, f"{host}:{port}", "--size", SIZES]
+    words += ["--connections", str(CONNECTIONS), "--requests", str(REQUESTS)]
+    words += ["--timeout", "3"]
+    words += ["--per-connection", str(table)] if table else []
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=_WAIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None, f"the client did not end within {_WAIT_S} s"
+    if done.returncode:
+        return None, done.stderr.strip()
+    return json.loads(done.stdout), ""
+
+
+def _of_client(told: dict, rows: list[dict]) -> dict[str, tuple[bool | None, str]]:
+    sent, came = told["bytes"]["sent"], told["bytes"]["received"]
+    asked, answered = told["requests"]["sent"], told["requests"]["completed"]
+    wrong = told["errors"]["mismatch"]
+    sizes = {row["bytes_out"] for row in rows}
+    return {
+        "varied lengths": (
+            len(sizes) > 1 and came == sent,
+            f"messages of {SIZES} bytes: {sent} bytes sent, {came} came back",
+        ),
+        "the same bytes": (
+            wrong == 0 and sent == came > 0,
+            f"{came} of {sent} bytes came back, {wrong} messages differ",
+        ),
+        "as many answers as requests": (
+            asked == answered == CONNECTIONS * REQUESTS,
+            f"{answered} answers to {asked} requests",
+        ),
+        "requests counted": (None, "the server's own count is not known here"),
+    }
+
+
+def _growth(serving: Running) -> tuple[int, int] | None:
+    """Return the least growth of memory in a round, and the clients of a round."""
+    held = []
+    for _ in range(_ROUNDS):
+        for _ in range(_CLIENTS):
+            with socket.create_connection(serving.address, _WAIT_S) as sock:
+                echoes(sock)
+        found = procfs.processes(serving.pid)
+        held.append(procfs.pss_bytes(found.closely) if found else None)
+    if None in held:
+        return None
+    grown = (after - before for before, after in itertools.pairwise(held))
+    return min(grown), _CLIENTS
+
+
+def _leaks(
+    server: str, valgrind: str | None, grew: tuple[int, int] | None
+) -> tuple[bool | None, str]:
+    if valgrind:
+        text = _under_valgrind(server, valgrind)
+        lost, reports = cases.lost(text)
+        if reports:
+            said = f"valgrind: {lost} bytes lost ({reports} reports)"
+            return lost == 0, said
+    if grew is None:
+        return None, "its memory could not be read"
+    least, clients = grew
+    said = f"{max(0, least)} bytes more at least with each {clients} clients"
+    return least < clients * _KEPT_BYTES, said
+
+
+def _under_valgrind(server: str, valgrind: str) -> str:
+    """Return what valgrind writes of all processes; "" where it cannot run it."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [valgrind, "--leak-check=full", f"--log-file={folder}/%p"]
+        try:
+            with running(f"{' '.join(words)} {server}") as serving:
+                _client(serving, None)
+        except NotServing:
+            return ""
+        return "".join(path.read_text() for path in Path(folder).iterdir())

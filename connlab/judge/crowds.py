@@ -1,0 +1,268 @@
+"""How many clients a server serves at a time, what they cost it, and what ends it.
+
+levels -> so many connections, one byte each -> who is answered?
+       -> what the server holds meanwhile    -> memory, threads, descriptors
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import select
+import socket
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from connlab.drive import machine, procfs
+from connlab.judge.running import NotServing, Running, running
+
+LEVELS = (1, 10, 100, 500, 1000, 1100, 3000, 10_000)
+#: a server with a process for each client is not driven beyond this
+PROCESSES_MOST = 2000
+#: what this process has open beside a crowd
+_OWN_DESCRIPTORS = 256
+#: a crowd is left alone once nobody was answered for so long
+_NO_PROGRESS_S = 2.0
+_CROWD_S = 20.0
+#: a SYN that finds no room is sent again after one second, and after two more
+_CONNECT_S = 3.5
+_REFUSED_MOST = 5
+_FD_SETSIZE = 1024
+
+
+@dataclass(frozen=True)
+class Level:
+    """What a crowd of a size met with."""
+
+    clients: int
+    connected: int
+    answered: int
+    errors: dict[str, int]
+    seconds: float
+    pss_bytes: int | None = None
+    threads: int | None = None
+    processes: int | None = None
+    descriptors: int | None = None
+    died: str | None = None
+
+    @property
+    def carried(self) -> bool:
+        """Whether all of them were served."""
+        return self.answered == self.clients and self.died is None
+
+
+@dataclass(frozen=True)
+class Crowds:
+    """All levels that were tried, and what they say of the server.
+
+    `limit` names what kept it from more, None where it carried all that was tried;
+    memory, threads and processes are those of an idle connection.
+    """
+
+    levels: tuple[Level, ...]
+    carried: int
+    broke: int | None
+    limit: str | None
+    memory_bytes: float | None
+    threads_each: float | None
+    processes_each: float | None
+    idle_pss_bytes: int | None
+    descriptors_limit: int | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self)
+
+
+def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
+    """Send crowds that grow, each to a fresh server, until one is not served whole."""
+    found: list[Level] = []
+    baseline = limit = None
+    for clients in _allowed(levels):
+        try:
+            with running(server) as serving:
+                baseline, limit = _before(serving), _nofile(serving.handle)
+                level = _met(serving, clients)
+        except NotServing as error:
+            level = Level(clients, 0, 0, {}, 0.0, died=str(error))
+        if serving.died():
+            level = Level(**(asdict(level) | {"died": serving.died()}))
+        found.append(level)
+        if not level.carried or _too_many_processes(level, baseline):
+            break
+    return _concluded(found, baseline, limit)
+
+
+def _allowed(levels: Sequence[int]) -> list[int]:
+    """Return the levels that this process has descriptors for; raises its limit."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return [n for n in levels if n <= hard - _OWN_DESCRIPTORS]
+
+
+def _before(serving: Running) -> Level:
+    """Return what it holds once a few clients have come and gone."""
+    _met(serving, 5)
+    time.sleep(0.1)
+    return _held(serving, Level(0, 0, 0, {}, 0.0))
+
+
+def _met(serving: Running, clients: int) -> Level:
+    began = time.monotonic()
+    errors: Counter[str] = Counter()
+    with contextlib.ExitStack() as stack:
+        socks = _connected(serving.address, clients, errors)
+        for sock in socks:
+            stack.callback(sock.close)
+        answered = _answered(socks, errors)
+        level = Level(
+            clients, len(socks), answered, dict(errors), time.monotonic() - began
+        )
+        return _held(serving, level)
+
+
+def _connected(
+    address: tuple[str, int], clients: int, errors: Counter[str]
+) -> list[socket.socket]:
+    socks = []
+    for _ in range(clients):
+        try:
+            socks.append(socket.create_connection(address, timeout=_CONNECT_S))
+        except OSError as error:
+            errors[f"connect: {_named(error)}"] += 1
+            if sum(errors.values()) > _REFUSED_MOST:
+                break
+    return socks
+
+
+def _answered(socks: Sequence[socket.socket], errors: Counter[str]) -> int:
+    """Send a byte on each and count those that send it back."""
+    poller = select.poll()
+    waiting = {}
+    for sock in socks:
+        sock.setblocking(False)
+        with contextlib.suppress(OSError):
+            sock.send(b"x")
+        poller.register(sock, select.POLLIN)
+        waiting[sock.fileno()] = sock
+    answered, until = 0, time.monotonic() + _CROWD_S
+    while waiting and time.monotonic() < until:
+        ready = poller.poll(_NO_PROGRESS_S * 1000)
+        if not ready:
+            break
+        for fd, _events in ready:
+            answered += _is_answer(waiting.pop(fd), errors)
+            poller.unregister(fd)
+    return answered
+
+
+def _is_answer(sock: socket.socket, errors: Counter[str]) -> bool:
+    try:
+        came = sock.recv(16)
+    except OSError as error:
+        errors[_named(error)] += 1
+        return False
+    if came != b"x":
+        errors["closed" if not came else "another answer"] += 1
+    return came == b"x"
+
+
+def _named(error: OSError) -> str:
+    return "no answer" if isinstance(error, TimeoutError) else error.strerror or "?"
+
+
+def _held(serving: Running, level: Level) -> Level:
+    found = procfs.processes(serving.pid)
+    if found is None:
+        return level
+    held = {
+        "pss_bytes": procfs.pss_bytes(found.closely),
+        "threads": found.threads,
+        "processes": found.processes,
+        "descriptors": serving.descriptors(),
+    }
+    return Level(**(asdict(level) | held))
+
+
+def _too_many_processes(level: Level, baseline: Level | None) -> bool:
+    more = (level.processes or 0) - (baseline.processes or 0 if baseline else 0)
+    return more >= level.clients / 2 and level.clients * 3 > PROCESSES_MOST
+
+
+def _nofile(pid: int) -> int | None:
+    for line in Path(f"/proc/{pid}/limits").read_text().splitlines():
+        if line.startswith("Max open files"):
+            soft = line.split()[3]
+            return int(soft) if soft.isdigit() else None
+    return None
+
+
+# ---- what it shows ----------------------------------------------------------------
+
+
+def _concluded(
+    levels: Sequence[Level], baseline: Level | None, limit: int | None
+) -> Crowds:
+    whole = [level for level in levels if level.carried]
+    broke = next((level for level in levels if not level.carried), None)
+    last = whole[-1] if whole else None
+
+    def each(name: str) -> float | None:
+        before = getattr(baseline, name) if baseline else None
+        held = getattr(last, name) if last else None
+        known = before is not None and held is not None
+        return max(0, held - before) / last.clients if known else None
+
+    return Crowds(
+        levels=tuple(levels),
+        carried=last.clients if last else 0,
+        broke=broke.clients if broke else None,
+        limit=_limit(broke, last, limit) if broke else None,
+        memory_bytes=each("pss_bytes"),
+        threads_each=each("threads"),
+        processes_each=each("processes"),
+        idle_pss_bytes=baseline.pss_bytes if baseline else None,
+        descriptors_limit=limit,
+    )
+
+
+def _limit(broke: Level, last: Level | None, descriptors: int | None) -> str:
+    """Name the resource that the first crowd met which was not served whole."""
+    carried = last.clients if last else 0
+    if carried < _FD_SETSIZE <= broke.clients and _near(broke.answered, _FD_SETSIZE):
+        return "FD_SETSIZE: select() cannot watch a descriptor from 1024 on"
+    if broke.died and carried < _FD_SETSIZE <= broke.clients:
+        return (
+            f"it ended ({broke.died}) between {carried} and {broke.clients} clients: "
+            "FD_SETSIZE is 1024, and FD_SET() beyond it writes over other memory"
+        )
+    if broke.died:
+        return f"it ended: {broke.died}"
+    if broke.answered == 1:
+        return "one client at a time"
+    if descriptors and (broke.descriptors or 0) >= 0.95 * descriptors:
+        return f"descriptors: it may have {descriptors}"
+    if broke.connected < broke.clients:
+        return "the listen backlog: it accepts more slowly than clients come"
+    if broke.errors:
+        what = ", ".join(f"{n} × {name}" for name, n in broke.errors.items())
+        return f"it turned clients away ({what})"
+    return f"workers: {broke.answered} clients at a time, the others wait"
+
+
+def _near(count: int, limit: int) -> bool:
+    return 0.95 * limit <= count <= limit
+
+
+def machine_limits() -> dict[str, Any]:
+    """Return the limits of this machine that a server may meet."""
+    return {
+        "descriptors": machine.limits()["descriptors"]["hard"],
+        "threads": machine.sysctl("kernel.threads-max"),
+        "somaxconn": machine.sysctl("net.core.somaxconn"),
+    }

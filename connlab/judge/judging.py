@@ -1,0 +1,253 @@
+"""All that is found out about a server, and whether it is a right one.
+
+does it listen? -> conversations -> the 24 cases -> crowds -> system calls
+    -> in turns with models -> a Verdict, with what to look at first
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from connlab import schema
+from connlab.drive import machine, programs, servers
+from connlab.drive.cases import Answer
+from connlab.drive.interrupt import asked as interrupted
+from connlab.judge import calls, cases, contest, conversations, crowds
+from connlab.judge.conversations import Heard
+from connlab.judge.running import NotServing, running
+
+#: deaths of fresh servers after which no further conversation is tried
+_DEATHS_MOST = 3
+QUICK_LEVELS = (1, 10, 100)
+#: bytes on standard output and error from which on it is said that it prints
+_CHATTY = 1500
+_SHOWN = 300
+_INTERPRETERS = ("python", "node", "java", "ruby", "perl", "sh", "bash", "env")
+
+
+@dataclass
+class Verdict:
+    """What was found out about one server.
+
+    `wrong` has a line for each thing that no echo server may do; with none it is a
+    right one. `lacks` names what it does without: serving many, isolating the slow.
+    """
+
+    server: str
+    label: str
+    wrong: list[str] = field(default_factory=list)
+    lacks: list[str] = field(default_factory=list)
+    heard: list[Heard] = field(default_factory=list)
+    answers: tuple[Answer, ...] = ()
+    crowds: crowds.Crowds | None = None
+    calls: calls.Calls | None = None
+    start_s: float | None = None
+    printed: str = ""
+    deaf: bool = False
+    chatty: bool = False
+    seconds: float = 0.0
+
+    @property
+    def right(self) -> bool:
+        """Whether it is a right echo server."""
+        return not self.wrong
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether it serves more than one client at a time."""
+        return "a second client at a time" not in self.lacks
+
+    def failed(self) -> list[Heard]:
+        """Return the conversations that went wrong."""
+        return [one for one in self.heard if not one.ok]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        told = asdict(self) | {"right": self.right}
+        told["heard"] = [asdict(one) | {"ok": one.ok} for one in self.heard]
+        return told
+
+
+@dataclass
+class Judgement:
+    """The verdicts on all servers, and what they gave in turns with each other."""
+
+    verdicts: list[Verdict]
+    contests: list[contest.Contest] = field(default_factory=list)
+    made_at: str = ""
+    seconds: float = 0.0
+
+    @property
+    def right(self) -> bool:
+        """Whether all of them are right."""
+        return all(verdict.right for verdict in self.verdicts)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        return {
+            "schema": schema.SCHEMA,
+            "made_at": self.made_at,
+            "seconds": self.seconds,
+            "right": self.right,
+            "machine": crowds.machine_limits(),
+            "servers": [verdict.as_json() for verdict in self.verdicts],
+            "contests": [asdict(one) for one in self.contests],
+        }
+
+
+def judge(
+    names: Sequence[str], *, quick: bool = False, say: Callable[[str], None] = print
+) -> Judgement:
+    """Judge servers, each by itself and then all in turns.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Command lines with ``{port}``, entries of ``servers.toml`` or models.
+    quick : bool
+        Only whether they are right, and up to a hundred clients: no turns.
+    say : callable
+        Told what is being tried.
+
+    Raises
+    ------
+    ValueError
+        For a name that nobody has, or a command line without ``{port}``.
+    """
+    began = time.monotonic()
+    both = programs.built()
+    for name in names:
+        servers.check(name, both)
+    levels = QUICK_LEVELS if quick else crowds.LEVELS
+    lines = {name: servers.command_line(name, both) for name in names}
+    verdicts = [_judged(name, line, levels, say) for name, line in lines.items()]
+    made = Judgement(verdicts, made_at=machine.now())
+    for connections in () if quick else contest.MODELS:
+        able = [v.server for v in verdicts if _fit(v, connections)]
+        if able and not interrupted():
+            say(f"in turns with models, {connections} connections")
+            made.contests.append(contest.hold(able, connections=connections))
+    made.seconds = time.monotonic() - began
+    return made
+
+
+def _fit(verdict: Verdict, connections: int) -> bool:
+    """Whether a server can be measured: it serves that many, and their bytes."""
+    answers = {one.question: one.holds for one in verdict.answers}
+    enough = verdict.crowds is not None and (
+        connections == 1 or verdict.crowds.carried >= connections
+    )
+    return enough and answers.get("the same bytes") is True
+
+
+def _judged(
+    name: str, line: str, levels: Sequence[int], say: Callable[[str], None]
+) -> Verdict:
+    began = time.monotonic()
+    verdict = Verdict(name, _label(name))
+    try:
+        say(f"{verdict.label}: conversations")
+        _converse(verdict, line)
+        if not _echoes_at_all(verdict):
+            return verdict
+        say(f"{verdict.label}: the cases of report 001")
+        verdict.answers = cases.ask_all(line, valgrind=_valgrind(line))
+        verdict.wrong += [
+            f"{one.question}: {one.evidence}"
+            for one in verdict.answers
+            if one.holds is False
+        ]
+        say(f"{verdict.label}: crowds")
+        verdict.crowds = crowds.try_all(line, levels=levels)
+        if _fit(verdict, 1):
+            say(f"{verdict.label}: system calls")
+            verdict.calls = calls.count(line)
+    except NotServing as error:
+        verdict.wrong.append(f"it does not serve: {error}")
+    finally:
+        verdict.seconds = time.monotonic() - began
+    return verdict
+
+
+def _label(name: str) -> str:
+    """Return a short name: the program's file, or the one that it interprets."""
+    if not servers.is_command(name):
+        return name
+    words = [word for word in shlex.split(name) if not word.startswith("-")]
+    program = Path(words[0])
+    if _interprets(program) and len(words) > 1:
+        program = Path(words[1])
+    taken = program.name in {model.name for model in programs.models()}
+    return f"{program.parent.name}/{program.name}" if taken else program.name
+
+
+def _interprets(program: Path) -> bool:
+    return program.name.startswith(_INTERPRETERS)
+
+
+def _echoes_at_all(verdict: Verdict) -> bool:
+    basic = {one.name: one.ok for one in verdict.heard}
+    return basic.get("every byte", False) or basic.get("one connection", False)
+
+
+def _valgrind(line: str) -> str | None:
+    """Return valgrind's path where it is here and the server is a native program."""
+    program = shutil.which(shlex.split(line)[0])
+    if program is None or Path(program).read_bytes()[:4] != b"\x7fELF":
+        return None
+    return None if _interprets(Path(program)) else shutil.which("valgrind")
+
+
+# ---- conversations -------------------------------------------------------------------
+
+
+def _converse(verdict: Verdict, line: str) -> None:
+    """Hold all conversations; a server that dies of one is started anew."""
+    left = list(conversations.EVERY)
+    for _ in range(_DEATHS_MOST + 1):
+        died = _held(verdict, line, left)
+        left = left[len(verdict.heard) - (len(conversations.EVERY) - len(left)) :]
+        if died:
+            died = " ".join(died.split())[:_SHOWN]
+            verdict.wrong.append(f"it died of {verdict.heard[-1].about}: {died}")
+        if not left or interrupted():
+            break
+    _conclude(verdict)
+
+
+def _held(verdict: Verdict, line: str, todo: Sequence) -> str | None:
+    """Hold conversations until one ends the server; return how it ended."""
+    with running(line) as serving:
+        verdict.start_s = verdict.start_s or serving.ready.get("start_s")
+        verdict.heard += conversations.hold(todo, serving.address)
+    ended = serving.ended
+    verdict.printed = verdict.printed or machine.without_paths(ended.diagnostics)[-500:]
+    usage = next((one for one in ended.lines if one.get("event") == "usage"), {})
+    verdict.chatty |= len(ended.diagnostics) >= _CHATTY
+    verdict.deaf |= bool(usage.get("killed")) and not ended.early
+    return serving.died()
+
+
+def _conclude(verdict: Verdict) -> None:
+    required = {one.name for one in conversations.REQUIRED}
+    many = {one.name for one in conversations.CONCURRENT}
+    for one in verdict.failed():
+        if one.name in required:
+            verdict.wrong.append(f"{one.about}: {one.failure}")
+    failed = {one.name for one in verdict.failed()}
+    if "idle neighbour" in failed:
+        verdict.lacks.append("a second client at a time")
+    elif failed & many:
+        verdict.lacks.append("a hundred clients at a time")
+    elif failed - required - many:
+        verdict.lacks.append("shelter of the others from a slow client")
+    if verdict.deaf:
+        verdict.lacks.append("an end on SIGTERM")
+    if verdict.chatty:
+        verdict.lacks.append("silence: it prints while it serves, which costs time")

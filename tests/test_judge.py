@@ -1,0 +1,234 @@
+"""connlab.judge: what it says of servers that misbehave on purpose, and of others."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+import pytest
+
+from connlab import __main__ as command
+from connlab.judge import (
+    calls,
+    contest,
+    conversations,
+    crowds,
+    hints,
+    judge,
+    page,
+    running,
+)
+from connlab.judge import judging as judging_module
+from connlab.judge.conversations import Heard
+from connlab.judge.wire import difference
+from tests.conformance.harness import eventually
+from tests.test_external import MISBEHAVING, WHOSE, alive
+
+pytestmark = pytest.mark.usefixtures("build_dir")
+
+
+@pytest.fixture(autouse=True)
+def nobody_left(monkeypatch):
+    """Whatever a server does, none of its processes is there after the verdict."""
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    monkeypatch.setenv(WHOSE, mark)
+    monkeypatch.setattr(conversations, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(conversations, "HURRIED_S", 0.5)
+    yield
+    assert eventually(lambda: not alive(mark), seconds=15), alive(mark)
+
+
+def line(kind: str) -> str:
+    return f"{sys.executable} -S -E {MISBEHAVING} {kind} {{port}}"
+
+
+def judged(kind: str):
+    made = judge([line(kind)], quick=True, say=lambda text: None)
+    return made.verdicts[0], made
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "good",
+        pytest.param("daemon", marks=pytest.mark.long),
+        pytest.param("children", marks=pytest.mark.long),
+    ],
+)
+def test_a_right_server_is_right(kind):
+    verdict, _ = judged(kind)
+    assert verdict.right, verdict.wrong
+    assert verdict.crowds.carried == 100
+    assert verdict.crowds.memory_bytes > 0
+    assert verdict.start_s > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "hint"),
+    [
+        ("wrong", "from byte 2000 on sent", "stream without messages"),
+        ("line", "then nothing for", "must not depend on what the bytes are"),
+        pytest.param(
+            "hang", "then nothing for", "answers nobody", marks=pytest.mark.long
+        ),
+        ("crash", "killed by SIGSEGV", "ends when it should not"),
+        pytest.param(
+            "leak", "did not close", "close the connection", marks=pytest.mark.long
+        ),
+        pytest.param(
+            "mute", "nothing listens on", "never listened", marks=pytest.mark.long
+        ),
+        ("ends", "no such database", "never listened"),
+    ],
+)
+def test_what_misbehaves_is_wrong_and_told_why(kind, said, hint):
+    verdict, made = judged(kind)
+    assert not verdict.right
+    assert any(said in wrong for wrong in verdict.wrong), verdict.wrong
+    first = hints.first(verdict, made)
+    assert any(hint in text for text in first), first
+
+
+@pytest.mark.long
+def test_what_it_does_without_does_not_make_it_wrong():
+    for kind, lacks in [("deaf", "SIGTERM"), ("chatty", "prints")]:
+        verdict, _ = judged(kind)
+        assert verdict.right, verdict.wrong
+        assert any(lacks in text for text in verdict.lacks)
+
+
+def test_one_at_a_time_is_right_and_told():
+    made = judge(["lessons/iterative"], quick=True, say=lambda text: None)
+    verdict = made.verdicts[0]
+    assert verdict.right, verdict.wrong
+    assert not verdict.concurrent
+    assert verdict.crowds.carried == 1
+    assert verdict.crowds.limit == "one client at a time"
+
+
+@pytest.mark.serial
+@pytest.mark.long
+def test_what_forks_and_forks_gets_a_verdict(monkeypatch):
+    monkeypatch.setattr(running, "PROCESSES_MOST", 100)
+    verdict, _ = judged("wild")
+    assert not verdict.right
+    assert any("more than 100 processes" in wrong for wrong in verdict.wrong)
+
+
+# ---- the page -----------------------------------------------------------------------
+
+
+def test_the_command_writes_a_page_and_says_it_by_its_status(tmp_path, capsys):
+    good = [*("judge", "lessons/epoll"), "--quick", "--out", str(tmp_path / "good")]
+    assert command.main(good) == 0
+    both = ["judge", "lessons/epoll", line("wrong"), "--quick"]
+    assert command.main([*both, "--out", str(tmp_path / "both")]) == 1
+    assert "wrong" in capsys.readouterr().out
+    for name in ("good", "both"):
+        told = json.loads((tmp_path / name / page.JSON).read_text())
+        assert told["right"] is (name == "good")
+        assert (tmp_path / name / page.PDF).read_bytes().startswith(b"%PDF")
+        html = (tmp_path / name / page.HTML).read_text()
+        assert "What to look at first" in html
+        assert "<script" not in html
+    assert html.count("<table") >= 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["./mine 8080"], "a command line needs {port}"),
+        (["epol"], "did you mean 'epoll'?"),
+    ],
+)
+def test_what_cannot_be_judged_is_one_line(words, said, capsys):
+    assert command.main(["judge", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
+    verdict = judging_module.Verdict(
+        "x {port}", "x", wrong=["it said | # <b>*hello*</b>\n- more"], heard=[]
+    )
+    text = page.markdown(judging_module.Judgement([verdict], made_at="2026-01-01"))
+    assert "<b>" not in text.replace("\\<b\\>", "")
+    assert "\n- more" not in text
+
+
+def test_at_most_three_things_come_first():
+    heard = [Heard(name, name, "no") for name in hints.HINTS]
+    verdict = judging_module.Verdict("x", "x", heard=[*heard, Heard("a", "a")])
+    made = judging_module.Judgement([verdict])
+    assert len(hints.first(verdict, made)) == 3
+
+
+def test_a_dear_server_is_told_its_calls():
+    cheap = {"value": 3.0, "lo": 2.8, "hi": 3.2, "word": "dearer"}
+    one = contest.Contest(50, 5, ratios={"x": {"cpu": cheap}})
+    verdict = judging_module.Verdict(
+        "x", "x", heard=[Heard("a", "a")], calls=calls.Calls({"futex": 4.0})
+    )
+    made = judging_module.Judgement([verdict], contests=[one])
+    assert "3.0 times" in hints.first(verdict, made)[0]
+    assert "4 futex" in hints.first(verdict, made)[0]
+
+
+# ---- what it rests on ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sent", "came", "said"),
+    [
+        (b"hello", b"hel", "sent 5 bytes, 3 came back, then nothing more"),
+        (b"hello", b"hELLO", "from byte 1 on sent 'ello', came 'ELLO'"),
+        (b"hello", b"hello!", "more came back: '!'"),
+    ],
+)
+def test_a_difference_is_told_with_its_bytes(sent, came, said):
+    assert said in difference(sent, came)
+
+
+def test_calls_are_read_from_the_table_of_strace():
+    text = """% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 60.00    0.010000           5      2001        1 recvfrom
+ 40.00    0.006000           3      2000           sendto
+  0.00    0.000000           0         9           mmap
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.016000                  4010         1 total
+"""
+    found = calls.parse(text, requests=2000)
+    assert found.per_request == {"recvfrom": 1.0, "sendto": 1.0}
+    assert calls.parse("", requests=1).missing
+
+
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [
+        ({"clients": 1100, "connected": 1100, "answered": 1020}, "FD_SETSIZE"),
+        ({"clients": 1100, "died": "killed by SIGABRT"}, "FD_SETSIZE is 1024"),
+        ({"clients": 10, "connected": 10, "answered": 1}, "one client at a time"),
+        ({"clients": 1100, "connected": 1100, "descriptors": 1024}, "descriptors"),
+        ({"clients": 1100, "connected": 1100, "answered": 8}, "workers: 8 clients"),
+        ({"clients": 1100, "connected": 300}, "backlog"),
+    ],
+)
+def test_what_broke_a_crowd_is_named(level, said):
+    whole = crowds.Level(10, 10, 10, {}, 0.1) if level["clients"] > 10 else None
+    plain = {"connected": 0, "answered": 0, "errors": {}, "seconds": 1.0}
+    broke = crowds.Level(**(plain | level))
+    levels = [one for one in (whole, broke) if one]
+    found = crowds._concluded(levels, None, 1024)
+    assert said in found.limit
+
+
+@pytest.mark.long
+@pytest.mark.serial
+def test_a_contest_has_a_ratio_for_each_server():
+    made = contest.hold(["lessons/epoll"], connections=1)
+    ratio = made.ratios["lessons/epoll"]["cpu"]
+    assert 0.5 < ratio["value"] < 2
+    assert ratio["lo"] <= ratio["value"] <= ratio["hi"]
+    assert made.levels["lessons/epoll"]["p99"]["value"] > 0
