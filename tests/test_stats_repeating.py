@@ -11,7 +11,7 @@ import pytest
 import statsmodels.formula.api as smf
 from scipy import stats as st
 
-from connlab.study import stats
+from connlab.study import interval, repeating
 
 
 def _nested(session=2.0, trial=1.0, window=3.0, sizes=(6, 5, 8), seed=1):
@@ -31,7 +31,7 @@ def test_two_levels_are_the_analysis_of_variance():
     groups = [g.x.to_numpy() for _, g in data.groupby("trial")]
     within = np.mean([g.var(ddof=1) for g in groups])
     between = np.var([g.mean() for g in groups], ddof=1) - within / 5
-    v = stats.variance_components(data, "x", nesting=["trial"], innermost="window")
+    v = repeating.variance_components(data, "x", nesting=["trial"], innermost="window")
     assert v.levels == ("window", "trial")
     assert v.components["window"] == pytest.approx(within)
     assert v.components["trial"] == pytest.approx(max(between, 0))
@@ -43,7 +43,7 @@ def test_two_levels_agree_with_reml():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit = smf.mixedlm("x ~ 1", data, groups="trial").fit(reml=True)
-    v = stats.variance_components(data, "x", nesting=["trial"], innermost="window")
+    v = repeating.variance_components(data, "x", nesting=["trial"], innermost="window")
     assert v.components["trial"] == pytest.approx(fit.cov_re.iloc[0, 0], rel=1e-3)
     assert v.components["window"] == pytest.approx(fit.scale, rel=1e-3)
 
@@ -59,7 +59,7 @@ def test_three_levels_agree_with_reml():
             re_formula="1",
             vc_formula={"trial": "0 + C(trial)"},
         ).fit(reml=True)
-    v = stats.variance_components(
+    v = repeating.variance_components(
         data, "x", nesting=["session", "trial"], innermost="window"
     )
     assert v.components["session"] == pytest.approx(fit.cov_re.iloc[0, 0], rel=0.01)
@@ -69,7 +69,7 @@ def test_three_levels_agree_with_reml():
 
 def test_components_are_unbiased_over_many_sweeps():
     found = [
-        stats.variance_components(
+        repeating.variance_components(
             _nested(seed=s), "x", nesting=["session", "trial"], innermost="window"
         ).components
         for s in range(60)
@@ -81,7 +81,7 @@ def test_components_are_unbiased_over_many_sweeps():
 
 
 def test_shares_add_up_and_nothing_is_negative():
-    v = stats.variance_components(
+    v = repeating.variance_components(
         _nested(session=0, trial=0), "x", nesting=["session", "trial"], innermost="w"
     )
     assert sum(v.shares.values()) == pytest.approx(1)
@@ -90,16 +90,16 @@ def test_shares_add_up_and_nothing_is_negative():
 
 def test_unequal_counts_enter_by_their_harmonic_mean():
     data = _nested(sizes=(1, 4, 6)).iloc[:-3]
-    v = stats.variance_components(data, "x", nesting=["trial"], innermost="window")
+    v = repeating.variance_components(data, "x", nesting=["trial"], innermost="window")
     assert v.counts["window"] == pytest.approx(st.hmean([6, 6, 6, 3]))
 
 
 def test_repetitions_are_the_cheapest_way_to_a_width():
     """Against a search over all splits of a fixed time."""
-    v = stats.VarianceComponents(
+    v = repeating.VarianceComponents(
         100, ("window", "trial"), {"window": 9, "trial": 1}, {}
     )
-    best = stats.recommended_repetitions(v, {"window": 0.1, "trial": 1.6})["window"]
+    best = repeating.recommended_repetitions(v, {"window": 0.1, "trial": 1.6})["window"]
     assert best == pytest.approx(math.sqrt(1.6 / 0.1 * 9 / 1))
     m = np.arange(1, 200)
     variance = (1 + 9 / m) * (1.6 + 0.1 * m)  # variance × cost of the mean
@@ -107,24 +107,26 @@ def test_repetitions_are_the_cheapest_way_to_a_width():
 
 
 def test_no_variance_between_trials_asks_for_one_long_trial():
-    v = stats.VarianceComponents(1, ("window", "trial"), {"window": 1, "trial": 0}, {})
+    v = repeating.VarianceComponents(
+        1, ("window", "trial"), {"window": 1, "trial": 0}, {}
+    )
     assert math.isinf(
-        stats.recommended_repetitions(v, {"window": 1, "trial": 1})["window"]
+        repeating.recommended_repetitions(v, {"window": 1, "trial": 1})["window"]
     )
 
 
 def test_trials_needed_is_the_smallest_that_does():
     pilot = [98.0, 100.0, 102.0, 97.0, 103.0]
-    n = stats.trials_needed(pilot, relative_half_width=0.01)
+    n = repeating.trials_needed(pilot, relative_half_width=0.01)
     cv = np.std(pilot, ddof=1) / 100
 
     def width(k):
         return st.t.ppf(0.975, k - 1) * cv / math.sqrt(k)
 
     assert width(n) <= 0.01 < width(n - 1)
-    assert stats.trials_needed([5.0, 5.0], relative_half_width=0.01) == 2
+    assert repeating.trials_needed([5.0, 5.0], relative_half_width=0.01) == 2
     with pytest.raises(ValueError, match="pilot"):
-        stats.trials_needed([5.0], relative_half_width=0.01)
+        repeating.trials_needed([5.0], relative_half_width=0.01)
 
 
 # ---- drift -------------------------------------------------------------------
@@ -140,7 +142,7 @@ def _sweep(slope=0.0, seed=1, blocks=8, cells=6, cv=0.02):
 
 
 def _drift(data):
-    return stats.drift(data, "x", cell=["cell"], time="t")
+    return repeating.drift(data, "x", cell=["cell"], time="t")
 
 
 def test_a_drift_is_found_with_its_size():
@@ -187,7 +189,7 @@ def test_time_stamps_order_trials_as_well():
 @pytest.mark.parametrize(("n_min", "coverage"), [(3, 0.91), (5, 0.92), (10, 0.94)])
 def test_stopping_at_a_width_costs_coverage(n_min, coverage):
     """The method states these for ±5 % at a CV of 10 %."""
-    s = stats.simulate_stopping(
+    s = repeating.simulate_stopping(
         cv=0.10, target=0.05, n_min=n_min, n_max=100, repetitions=8000
     )
     assert s.coverage == pytest.approx(coverage, abs=0.01)
@@ -200,12 +202,12 @@ def test_simulated_stopping_is_the_loop_it_stands_for():
     covered, used = 0, 0
     for row in x:
         for n in range(5, top + 1):
-            i = stats.t_interval(row[:n])
+            i = interval.t_interval(row[:n])
             if i.relative_half_width <= 0.05:
                 break
         covered += i.contains(1.0)
         used += n
-    s = stats.simulate_stopping(
+    s = repeating.simulate_stopping(
         cv=0.1, target=0.05, n_min=5, n_max=top, repetitions=reps, seed=3
     )
     assert s.coverage == pytest.approx(covered / reps)
@@ -213,8 +215,10 @@ def test_simulated_stopping_is_the_loop_it_stands_for():
 
 
 def test_a_fixed_number_of_trials_keeps_its_coverage():
-    s = stats.simulate_stopping(cv=0.1, target=0, n_min=5, n_max=5, repetitions=8000)
+    s = repeating.simulate_stopping(
+        cv=0.1, target=0, n_min=5, n_max=5, repetitions=8000
+    )
     assert s.coverage == pytest.approx(0.95, abs=0.01)
     assert s.reached == 0
     with pytest.raises(ValueError, match="n_min"):
-        stats.simulate_stopping(cv=0.1, target=0.1, n_min=5, n_max=3)
+        repeating.simulate_stopping(cv=0.1, target=0.1, n_min=5, n_max=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from connlab.study import stats
+from connlab.study import scaling
 
 N = [1, 18, 36, 72, 108, 144, 216]
 X = [64.9, 995.9, 1652.4, 1853.2, 1828.9, 1775.0, 1702.2]
@@ -13,7 +13,7 @@ X = [64.9, 995.9, 1652.4, 1853.2, 1828.9, 1775.0, 1702.2]
 
 
 def test_the_published_example():
-    fit = stats.usl_fit(N, X, resamples=2)
+    fit = scaling.usl_fit(N, X, resamples=2)
     assert fit.alpha.value == pytest.approx(0.0277285, rel=1e-4)
     assert fit.beta.value == pytest.approx(0.0001044, rel=1e-3)
     assert fit.gamma.value == pytest.approx(89.9952330, rel=1e-5)
@@ -26,7 +26,7 @@ def test_the_published_example():
 def _machine(alpha, beta, gamma=1000.0, levels=(1, 2, 4, 8, 16, 32), trials=6, seed=1):
     rng = np.random.default_rng(seed)
     n = np.repeat(levels, trials)
-    true = stats.usl_throughput(n, alpha=alpha, beta=beta, gamma=gamma)
+    true = scaling.usl_throughput(n, alpha=alpha, beta=beta, gamma=gamma)
     return (
         n,
         true * (1 + 0.02 * rng.standard_normal(len(n))),
@@ -36,7 +36,7 @@ def _machine(alpha, beta, gamma=1000.0, levels=(1, 2, 4, 8, 16, 32), trials=6, s
 
 def test_a_peak_is_found_where_there_is_one():
     n, x, _ = _machine(0.05, 0.005)
-    fit = stats.usl_fit(n, x, resamples=300)
+    fit = scaling.usl_fit(n, x, resamples=300)
     assert fit.alpha.contains(0.05)
     assert fit.beta.contains(0.005)
     assert fit.gamma.contains(1000)
@@ -46,7 +46,7 @@ def test_a_peak_is_found_where_there_is_one():
 
 def test_no_peak_is_claimed_where_none_is_shown():
     n, x, _ = _machine(0.1, 0.0)
-    fit = stats.usl_fit(n, x, resamples=300)
+    fit = scaling.usl_fit(n, x, resamples=300)
     assert fit.beta.lo == 0
     assert fit.peak is None
     assert "no peak within the measured range (1 to 32)" in fit.verdict
@@ -54,14 +54,14 @@ def test_no_peak_is_claimed_where_none_is_shown():
 
 def test_a_peak_beyond_the_range_is_no_finding():
     n, x, _ = _machine(0.02, 0.0003)
-    fit = stats.usl_fit(n, x, resamples=300)
+    fit = scaling.usl_fit(n, x, resamples=300)
     assert fit.peak is None
     assert "no peak within" in fit.verdict
 
 
 def test_what_falls_from_the_fewest_on_has_no_peak():
     n, x, _ = _machine(1.3, 0.02)
-    fit = stats.usl_fit(n, x, resamples=300)
+    fit = scaling.usl_fit(n, x, resamples=300)
     assert fit.beta.lo > 0
     assert fit.peak is None
     assert fit.verdict == (
@@ -71,12 +71,12 @@ def test_what_falls_from_the_fewest_on_has_no_peak():
 
 def test_the_measured_range_begins_at_the_fewest():
     n, x, _ = _machine(0.1, 0.0, levels=(2, 4, 8, 16, 32, 64))
-    assert "(2 to 64)" in stats.usl_fit(n, x, resamples=100).verdict
+    assert "(2 to 64)" in scaling.usl_fit(n, x, resamples=100).verdict
 
 
 def test_linear_scaling_gives_neither_queue_nor_talk():
     n, x, _ = _machine(0.0, 0.0)
-    fit = stats.usl_fit(n, x, resamples=100)
+    fit = scaling.usl_fit(n, x, resamples=100)
     assert fit.alpha.lo == 0
     assert fit.beta.lo == 0
     assert fit.gamma.value == pytest.approx(1000, rel=0.05)
@@ -85,36 +85,36 @@ def test_linear_scaling_gives_neither_queue_nor_talk():
 def test_whole_blocks_are_resampled_when_they_drift_together():
     n, x, block = _machine(0.05, 0.005)
     drift = 1 + 0.1 * np.random.default_rng(5).standard_normal(6)[block]
-    alone = stats.usl_fit(n, x * drift, resamples=200)
-    together = stats.usl_fit(n, x * drift, blocks=block, resamples=200)
+    alone = scaling.usl_fit(n, x * drift, resamples=200)
+    together = scaling.usl_fit(n, x * drift, blocks=block, resamples=200)
     assert together.alpha.half_width < alone.alpha.half_width
     assert together.beta.contains(0.005)
 
 
 def test_relative_weights_fit_small_n_better():
     n, x, _ = _machine(0.05, 0.005, seed=7)
-    near = stats.usl_fit(n, x, relative=True, resamples=50)
+    near = scaling.usl_fit(n, x, relative=True, resamples=50)
     assert near.gamma.value == pytest.approx(1000, rel=0.03)
 
 
 def test_a_fit_repeats_with_its_seed():
     n, x, _ = _machine(0.05, 0.005)
     assert (
-        stats.usl_fit(n, x, resamples=20).alpha
-        == stats.usl_fit(n, x, resamples=20).alpha
+        scaling.usl_fit(n, x, resamples=20).alpha
+        == scaling.usl_fit(n, x, resamples=20).alpha
     )
 
 
 def test_fewer_than_six_levels_are_refused():
     with pytest.raises(ValueError, match="5 different n: the fit needs 6"):
-        stats.usl_fit([1, 2, 3, 4, 5, 5], [1, 2, 3, 4, 5, 5])
+        scaling.usl_fit([1, 2, 3, 4, 5, 5], [1, 2, 3, 4, 5, 5])
 
 
 def test_nonsense_is_refused():
     with pytest.raises(ValueError, match="above 0"):
-        stats.usl_fit([0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6])
+        scaling.usl_fit([0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6])
     with pytest.raises(ValueError, match="6 values of n and 5"):
-        stats.usl_fit([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5])
+        scaling.usl_fit([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5])
 
 
 @pytest.mark.long
@@ -123,13 +123,13 @@ def test_coverage_of_the_bootstrap():
     hits = 0
     for seed in range(40):
         n, x, _ = _machine(0.05, 0.005, seed=seed)
-        hits += stats.usl_fit(n, x, resamples=120, seed=seed).beta.contains(0.005)
+        hits += scaling.usl_fit(n, x, resamples=120, seed=seed).beta.contains(0.005)
     assert hits >= 31
 
 
 def test_three_blocks_bound_nothing():
     n, x, block = _machine(0.05, 0.005, trials=3)
-    fit = stats.usl_fit(n, x, blocks=block, resamples=20)
+    fit = scaling.usl_fit(n, x, blocks=block, resamples=20)
     assert not fit.alpha.determined
     assert "3 blocks" in fit.alpha.note
     assert fit.peak is None

@@ -16,7 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as some
 from matplotlib.colors import to_rgb
 
-from connlab.study import cells, drawing, figures, frames, load, look, stats
+from connlab.study import (
+    cells,
+    drawing,
+    figures,
+    frames,
+    interval,
+    load,
+    look,
+    repeating,
+    scaling,
+)
 
 # ---- colours -------------------------------------------------------------------
 
@@ -314,15 +324,6 @@ def test_a_ratio_that_is_undetermined_is_said(frame):
     assert "undetermined" in _texts(p)
 
 
-def test_parts_of_a_whole_add_up(frame):
-    at = frame[frame.connections == 2000]
-    p = figures.stacked(
-        at, {"established": "connected", "refused": "refused"}, label="asked"
-    )
-    assert (p.data["established"] + p.data["refused"] == p.data["value"]).all()
-    assert "refused 1\u202f000" in p.alt
-
-
 def test_tails_timelines_drift_and_scaling_draw(frame):
     rows = [
         ("epoll", q, 1e-3 * k, 0.9e-3 * k, 1.1e-3 * k, 5)
@@ -339,7 +340,7 @@ def test_tails_timelines_drift_and_scaling_draw(frame):
     assert "stall" in line.alt
 
     used = frames.usable(frame)
-    d = stats.drift(
+    d = repeating.drift(
         used.assign(t=range(len(used))),
         "throughput_rps",
         cell=["model", "connections"],
@@ -348,8 +349,8 @@ def test_tails_timelines_drift_and_scaling_draw(frame):
     assert "trials in the order they ran" in figures.drifting(d, label="throughput").alt
 
     n = np.repeat([1, 2, 3, 4, 6, 8], 3)
-    x = stats.usl_throughput(n, alpha=0.1, beta=0.0, gamma=1000)
-    fit = stats.usl_fit(n, x * (1 + 0.01 * np.sin(np.arange(18))), resamples=50)
+    x = scaling.usl_throughput(n, alpha=0.1, beta=0.0, gamma=1000)
+    fit = scaling.usl_fit(n, x * (1 + 0.01 * np.sin(np.arange(18))), resamples=50)
     law = figures.scaling({"epoll": fit}, styles=look.styles(frame), x_label="workers")
     assert "no peak" in law.alt
     assert math.isclose(
@@ -359,7 +360,10 @@ def test_tails_timelines_drift_and_scaling_draw(frame):
 
 
 def test_costs_share_an_axis_and_say_their_intervals():
-    found = {"a": stats.t_interval([2e-6, 3e-6, 4e-6]), "b": stats.t_interval([1e-3])}
+    found = {
+        "a": interval.t_interval([2e-6, 3e-6, 4e-6]),
+        "b": interval.t_interval([1e-3]),
+    }
     p = figures.costs(found, {"a": "a call", "b": "a fork"})
     assert p.alt.index("a fork") < p.alt.index("a call")
     assert "a fork" in _texts(p)

@@ -6,7 +6,6 @@ import gzip
 import json
 import warnings
 
-import numpy as np
 import pandas as pd
 import pytest
 import study_made as made
@@ -198,18 +197,6 @@ def test_a_study_without_a_whole_trial_is_no_frame(tmp_path):
     made.write(tmp_path, [], tail='{"schema": 1, "ke')
     with pytest.raises(frames.RunError, match="no whole trial"):
         read(tmp_path)
-
-
-def test_gates_and_windows_have_a_row_each(tmp_path):
-    made.write(tmp_path, made.sweep(blocks=1))
-    gates = frames.load_gates("made", "response-time", root=tmp_path)
-    assert len(gates) == 2 * 12
-    assert set(gates.gate) == {"census", "little"}
-    windows = frames.load_windows("made", "response-time", root=tmp_path)
-    assert len(windows) == 11 * 12
-    first = windows[windows.key == windows.key[0]]
-    assert np.allclose(np.diff(first.start_s), 0.1)
-    assert (windows.throughput_rps == windows.requests * 10).all()
 
 
 PACKED = gzip.compress(b"lower_ns,upper_ns,count,clock\n1000,1100,7,response\n")

@@ -88,10 +88,6 @@ class Marks:
         return "".join([*out, _inner(plain, text[at:])])
 
 
-def _span(text: str, title: str) -> str:
-    return md.span(text, "num", title=title)
-
-
 def _inner(plain: Callable[[str], str], part: str) -> str:
     """Set a part of a line; what stands at its ends stays spaces."""
     before, after = re.match(r" *", part)[0], re.search(r" *$", part)[0]

@@ -12,7 +12,7 @@ shown.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -378,13 +378,6 @@ def holm(p: Sequence[float]) -> np.ndarray:
     return adjusted
 
 
-def simultaneous_level(level: float, comparisons: int) -> float:
-    """Level of each of k intervals that hold together at `level` (Bonferroni)."""
-    if comparisons < 1:
-        raise ValueError(f"comparisons is {comparisons}: at least 1")
-    return 1 - (1 - level) / comparisons
-
-
 @dataclass(frozen=True)
 class KruskalWallis:
     """Rank test over several groups."""
@@ -395,24 +388,3 @@ class KruskalWallis:
     """Share of rank variance between groups, 0 … 1."""
     groups: int
     n: int
-
-
-def kruskal_wallis(groups: Mapping[str, Sequence[float]]) -> KruskalWallis:
-    """Check by ranks, without normality, whether any group differs.
-
-    A check beside the intervals, not in their place: it says that some model
-    differs, not which nor by how much.
-
-    Parameters
-    ----------
-    groups : mapping of str to sequence of float
-        Trials of each model; at least two groups.
-    """
-    arms = [sample(v) for v in groups.values()]
-    n = sum(map(len, arms))
-    if len(arms) < 2 or min(map(len, arms)) < 1:
-        raise ValueError(f"{len(arms)} groups: at least 2, none of them empty")
-    if np.ptp(np.concatenate(arms)) == 0:
-        return KruskalWallis(0.0, 1.0, 0.0, len(arms), n)
-    h, p = st.kruskal(*arms)
-    return KruskalWallis(float(h), float(p), float(h) / (n - 1), len(arms), n)

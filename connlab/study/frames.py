@@ -1,7 +1,6 @@
 """Runs as frames: one row per trial, nothing dropped, nothing mixed silently.
 
     trials.jsonl -> one row per trial (load)
-                 -> one row per gate and trial (load_gates)
                  -> one row per window of a trial (load_windows)
 
 A trial that failed, or that a gate flagged, stays in the frame: `ok` is False
@@ -151,24 +150,6 @@ class _Shared(list):
 
     def __deepcopy__(self, memo: dict) -> _Shared:
         return self
-
-
-def load_gates(run: str, study: str, *, root: str | Path = "runs") -> pd.DataFrame:
-    """Return one row per trial and gate, or finding.
-
-    Returns
-    -------
-    DataFrame
-        Columns key, gate, ok (missing: did not apply), value, threshold, why.
-    """
-    rows = [
-        {"key": t["key"], "gate": name, **_gate(gate)}
-        for t in _read(run, study, root)[0]
-        for found in schema.verdicts(t)
-        for name, gate in found.items()
-    ]
-    columns = ["key", "gate", "ok", "value", "threshold", "why"]
-    return pd.DataFrame(rows, columns=columns).astype({"ok": "boolean"})
 
 
 def load_windows(run: str, study: str, *, root: str | Path = "runs") -> pd.DataFrame:
@@ -512,7 +493,3 @@ def _limit(trial: dict) -> str | None:
 
 
 _REFUSED = next(c for c in schema.COLUMNS if c.name == "refused_reason")
-
-
-def _gate(gate: dict) -> dict:
-    return {k: gate.get(k) for k in ("ok", "value", "threshold", "why")}

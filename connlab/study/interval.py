@@ -3,8 +3,7 @@
     trials -> t, bootstrap or order statistics -> Interval
 
 The default for a mean is t; the bootstrap stands beside it where trials are
-skewed; order statistics serve medians and quantiles. `checks` says in words
-what should make a reader doubt.
+skewed; order statistics serve medians and quantiles.
 """
 
 from __future__ import annotations
@@ -295,33 +294,3 @@ class Checks:
     outliers: int
     """Trials beyond 3 interquartile ranges of the quartiles. Kept."""
     warnings: tuple[str, ...] = ()
-
-
-def checks(x: Sequence[float]) -> Checks:
-    """Describe a sample and warn in plain words; remove nothing.
-
-    Parameters
-    ----------
-    x : sequence of float, shape (n,)
-
-    Returns
-    -------
-    Checks
-        `warnings` is empty for a sample that gives no reason for doubt.
-    """
-    a = sample(x)
-    n, mean = len(a), float(a.mean())
-    spread = n >= 3 and np.ptp(a) > 1e-12 * max(abs(mean), 1e-300)
-    cv = float(a.std(ddof=1) / abs(mean)) if n > 1 and mean else math.nan
-    p = float(st.shapiro(a).pvalue) if spread else math.nan
-    skew = float(st.skew(a, bias=False)) if spread else 0.0
-    q1, q3 = np.quantile(a, [0.25, 0.75])
-    far = int(np.sum((a < q1 - 3 * (q3 - q1)) | (a > q3 + 3 * (q3 - q1))))
-    said = []
-    if far and n >= 4:
-        said.append(f"{far} of {n} trials lie far from the others; none was removed")
-    if p < 0.01:
-        said.append(f"trials do not look normal (Shapiro–Wilk p = {p:.2g})")
-    if cv > 0.3:
-        said.append(f"trials vary by {cv:.0%} of their mean")
-    return Checks(n, cv, skew, p, far, tuple(said))

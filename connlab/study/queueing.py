@@ -1,4 +1,4 @@
-"""What queues predict: Little's law, M/M/c, M/G/c and the bounds of a pool.
+"""What queues predict of a pool of workers.
 
 A pool of c workers under random arrivals is the oldest model in this paper.
 Where a server follows it, waiting is explained by the numbers of workers and
@@ -13,93 +13,9 @@ import math
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
-class Little:
-    """Little's law on one closed-loop trial."""
-
-    population: float
-    """N that throughput and times imply: X · (R + Z)."""
-    asked: float
-    ratio: float
-    """Implied / asked: 1 when every user was in the loop all the time."""
-    ok: bool
-    tolerance: float
-
-
-def little(
-    *,
-    throughput: float,
-    response: float,
-    population: float,
-    think: float = 0.0,
-    tolerance: float = 0.05,
-) -> Little:
-    """Check N = X·(R + Z): users are either waiting or thinking.
-
-    It holds for any system in a steady state, whatever its distributions,
-    so a trial that fails it was not steady, lost users, or timed something
-    else than it says.
-
-    Parameters
-    ----------
-    throughput : float
-        X, requests per second.
-    response, think : float
-        R and Z, seconds.
-    population : float
-        N, the users there should be, above 0.
-    tolerance : float
-        Allowed distance of the ratio from 1.
-
-    References
-    ----------
-    Little, Operations Research 9 (1961).
-    """
-    if population <= 0:
-        raise ValueError(f"population is {population}: it has to be above 0")
-    implied = throughput * (response + think)
-    ratio = implied / population
-    return Little(
-        implied, population, ratio, abs(ratio - 1) <= tolerance + 1e-12, tolerance
-    )
-
-
 def busy_workers(*, throughput: float, service: float) -> float:
     """Workers that are busy on average: X·S (Little's law inside the server)."""
     return throughput * service
-
-
-def erlang_b(servers: int, load: float) -> float:
-    """Chance that all of `servers` are busy when nobody waits (Erlang B).
-
-    Parameters
-    ----------
-    servers : int
-        At least 1.
-    load : float
-        Offered load a = λ·S in Erlang, at least 0.
-    """
-    _check_pool(servers, load)
-    blocked = 1.0
-    for k in range(1, servers + 1):
-        blocked = load * blocked / (k + load * blocked)
-    return blocked
-
-
-def erlang_c(servers: int, load: float) -> float:
-    """Chance that an arrival has to wait in M/M/c (Erlang C); 1 if overloaded."""
-    _check_pool(servers, load)
-    if load >= servers:
-        return 1.0
-    b = erlang_b(servers, load)
-    return b / (1 - load / servers * (1 - b))
-
-
-def _check_pool(servers: int, load: float) -> None:
-    if servers < 1 or servers != int(servers):
-        raise ValueError(f"servers is {servers}: a whole number, at least 1")
-    if not load >= 0:
-        raise ValueError(f"load is {load}: at least 0")
 
 
 @dataclass(frozen=True)
@@ -118,54 +34,6 @@ class Queue:
     throughput: float
     """Requests per second that get through."""
     stable: bool
-
-
-def mmc(*, arrivals: float, service: float, servers: int) -> Queue:
-    """M/M/c: Poisson arrivals, exponential service, c workers, endless queue.
-
-    Parameters
-    ----------
-    arrivals : float
-        λ, requests per second.
-    service : float
-        Mean service time, seconds, above 0.
-    servers : int
-        c, at least 1.
-    """
-    return mgc(arrivals=arrivals, service=service, servers=servers, scv=1.0)
-
-
-def mgc(*, arrivals: float, service: float, servers: int, scv: float) -> Queue:
-    """M/G/c by Lee and Longton: the wait of M/M/c times (1 + C²) / 2.
-
-    Exact for one worker (Pollaczek and Khinchine) and for exponential
-    service; else an approximation that is good in heavy traffic and a few
-    per cent off elsewhere (the tests simulate it).
-
-    Parameters
-    ----------
-    arrivals, service, servers
-        As in `mmc`.
-    scv : float
-        C², squared coefficient of variation of the service time: 0 fixed,
-        1/3 uniform from 0, 1 exponential.
-
-    References
-    ----------
-    Lee & Longton, Operational Research Quarterly 10 (1959).
-    """
-    if arrivals < 0 or service <= 0 or scv < 0:
-        raise ValueError(
-            f"arrivals {arrivals}, service {service}, scv {scv}: "
-            "at least 0, above 0, at least 0"
-        )
-    load = arrivals * service
-    busy = load / servers
-    c = erlang_c(servers, load)
-    if busy >= 1:
-        return Queue(1.0, c, math.inf, math.inf, math.inf, servers / service, False)
-    wait = c * service / (servers * (1 - busy)) * (1 + scv) / 2
-    return Queue(busy, c, wait, wait + service, arrivals * wait, arrivals, True)
 
 
 def finite_source(
@@ -223,28 +91,6 @@ def finite_source(
         throughput,
         True,
     )
-
-
-def closed_bounds(
-    *, population: int, service: float, servers: int, think: float = 0.0
-) -> tuple[float, float]:
-    """Highest throughput and lowest response time of a pool in a closed loop.
-
-    N users, c workers, no other resource: X ≤ min(N / (S + Z), c / S) and
-    R ≥ max(S, N·S / c − Z). Both are reached when service times are fixed.
-
-    Returns
-    -------
-    tuple of float
-        Requests per second, seconds.
-    """
-    if population < 1 or servers < 1 or service <= 0 or think < 0:
-        raise ValueError(
-            f"population {population}, servers {servers}, service {service}, "
-            f"think {think}: at least 1, at least 1, above 0, at least 0"
-        )
-    x = min(population / (service + think), servers / service)
-    return x, max(service, population * service / servers - think)
 
 
 def best_pool(*, cores: int, wait: float, compute: float) -> float:

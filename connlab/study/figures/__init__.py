@@ -4,7 +4,6 @@
     dots       a metric per model, in a row each
     costs      named quantities on one logarithmic axis
     forest     ratios with the margin of "alike"
-    stacked    parts of a whole per model
     tails      quantiles of latency, out to the tail
     timeline   what happened while a trial ran
     drifting   trials in the order they ran
@@ -18,7 +17,7 @@ is made from them.
 from connlab.study.drawing import Picture
 from connlab.study.figures.courses import drifting, scaling, timeline
 from connlab.study.figures.curves import curves, curves_of, tails
-from connlab.study.figures.rows import costs, dots, forest, stacked
+from connlab.study.figures.rows import costs, dots, forest
 
 __all__ = [
     "Picture",
@@ -29,7 +28,6 @@ __all__ = [
     "drifting",
     "forest",
     "scaling",
-    "stacked",
     "tails",
     "timeline",
 ]

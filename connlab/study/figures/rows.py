@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from connlab.study import drawing as draw
@@ -18,7 +16,7 @@ from connlab.study.cells import interval_of, summarise
 from connlab.study.comparing import MARGIN
 from connlab.study.drawing import Picture
 from connlab.study.formatting import display_unit, number_text, plain, rounded
-from connlab.study.interval import Interval, t_interval
+from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
 
 
@@ -326,85 +324,3 @@ def _apart(ax: Axes, ticks: Sequence[float], reach: float, room: float) -> bool:
         at[i + 1] - at[i] > (wide[i] + wide[i + 1]) / 2 + 0.06
         for i in range(len(ticks) - 1)
     )
-
-
-def stacked(
-    frame: pd.DataFrame,
-    parts: Mapping[str, str],
-    *,
-    label: str,
-    by: str = "model",
-) -> Picture:
-    """Draw the means of parts that add up, a bar per model, the interval of the sum.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `connlab.study.load`, of one cell per model; every trial counts,
-        because what was refused or lost is often the point.
-    parts : mapping of str to str
-        Columns in the order of the bar, with the words for the legend.
-    label : str
-        What the whole is.
-    by
-        As in `curves`.
-    """
-    styles = look.styles(frame, by)
-    data = frame.dropna(subset=list(parts))
-    unit = metric_of(next(iter(parts))).unit
-    whole = data[list(parts)].astype(float).sum(axis=1)
-    factor, unit_text = display_unit(unit, whole)
-    rows = []
-    for name, group in data.groupby(by):
-        total = t_interval(whole[group.index] * factor)
-        means = {p: group[p].astype(float).mean() * factor for p in parts}
-        rows.append(
-            {by: str(name), **means, "value": total.value, "lo": total.lo}
-            | {"hi": total.hi, "n": total.n, "unit": unit_text}
-        )
-    table = pd.DataFrame(rows).sort_values("value", ignore_index=True)
-    with look.paper():
-        figure = _stacked_figure(table, parts, by, styles, label, unit_text)
-    said = [
-        f"{styles[r[by]].label}: "
-        + ", ".join(f"{words} {plain(r[p])}" for p, words in parts.items())
-        for _, r in table[::-1].iterrows()
-    ]
-    whole_label = label + (f" in {unit_text}" if unit_text else "")
-    alt = f"Stacked bars of {whole_label}. {'; '.join(said)}."
-    return Picture(figure, table, alt)
-
-
-def _stacked_figure(table, parts, by, styles, label, unit) -> Figure:
-    figure, (ax,) = _row_axes([styles[n].label for n in table[by]], 1)
-    draw.tidy(ax, grid="x")
-    shades = sns.color_palette("crest_r", len(parts)) if len(parts) > 2 else None
-    shades = shades or ["#33507A", "#A9C3E6"][: len(parts)]
-    left = np.zeros(len(table))
-    for shade, (part, words) in zip(shades, parts.items(), strict=True):
-        widths = table[part].to_numpy(dtype=float)
-        ax.barh(
-            range(len(table)),
-            widths,
-            left=left,
-            height=0.62,
-            color=shade,
-            edgecolor="white",
-            linewidth=0.6,
-            label=words,
-        )
-        left = left + widths
-    draw.bars(ax, range(len(table)), table, look.INK, flat=True)
-    ax.set_xlim(0, np.nanmax([*table["hi"], *table["value"]]) * 1.06 or 1)
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: plain(x)))
-    ax.set_xlabel(draw.titled(label, unit))
-    ax.legend(
-        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(parts), borderaxespad=0
-    )
-    w, h = figure.get_size_inches()
-    box = ax.get_position()
-    figure.set_size_inches(w, h + 0.2)
-    ax.set_position(
-        (box.x0, box.y0 * h / (h + 0.2), box.width, box.height * h / (h + 0.2))
-    )
-    return figure
