@@ -7,7 +7,7 @@ import json
 import pytest
 
 from connlab import drive, schema
-from connlab.drive import beside, machine, plan, room, turns, works
+from connlab.drive import beside, gates, machine, plan, room, sweeps, turns, works
 from connlab.study import load
 
 
@@ -344,3 +344,17 @@ def test_windows_hold_enough_response_times(client_program, tmp_path):
     frame = load("r", "sides", root=tmp_path)
     assert (frame["counted_response_times"] >= 20).all()
     assert frame["window_s"].max() < 10
+
+
+@pytest.mark.parametrize("taken", [0.1, 1.9])
+def test_a_sweep_says_how_many_rounds_were_disturbed(taken):
+    """Of a set once, though each of its servers names them."""
+    others = [taken] * 5
+    bad = gates.disturbed(
+        dict(enumerate(others)), dict.fromkeys(range(5), 0.4), cores=2
+    )
+    rows = [{"turns": {"others": others, "disturbed": bad}}] * 3
+    state = sweeps._State(rows=[])
+    sweeps._count_rounds(state, rows)
+    sweeps._count_rounds(state, [{"turns": None}])
+    assert (state.rounds, state.disturbed) == (5, 5 if taken > 1 else 0)

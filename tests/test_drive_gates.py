@@ -272,6 +272,13 @@ def test_a_companion_counts_where_it_takes_cores(
     assert gates.server_share(trial) == pytest.approx(server)
 
 
+def test_a_burst_holds_no_number_of_response_times():
+    burst = changed(closed(), client__stop="requests")
+    assert schema.flatten(burst)["counted_response_times"] is None
+    assert gates.response_times(burst).ok is None
+    assert schema.flatten(closed())["counted_response_times"] == pytest.approx(100)
+
+
 def test_a_burst_is_not_judged_for_drift():
     burst = changed(closed(), timeline=RAMP, client__stop="requests")
     assert gates.stationary(burst).ok is None

@@ -60,6 +60,8 @@ class _State:
     failed: int = 0
     flagged: int = 0
     window_s: float = 0.0
+    rounds: int = 0
+    disturbed: int = 0
     planned: int = 0
     reason: str = ""
     complete: bool = False
@@ -406,7 +408,16 @@ def _measured(
     rows = [trial.model_dump(by_alias=True) for _, trial in made]
     state.done += len(group.slots)
     state.window_s += sum(map(_measuring_s, rows))
+    _count_rounds(state, rows)
     return dict(zip(group.all, rows, strict=True))
+
+
+def _count_rounds(state: _State, rows: Sequence[Mapping]) -> None:
+    """Count the rounds of a set, which its servers share."""
+    turns = next((row["turns"] for row in rows if row["turns"]), None)
+    if turns:
+        state.rounds += len(turns["others"])
+        state.disturbed += len(turns["disturbed"])
 
 
 def _measuring_s(row: Mapping) -> float:
@@ -600,6 +611,11 @@ def _report(work: Work, state: _State) -> SweepReport:
     if unusable:
         state.remarks.append(
             f"{unusable} of {len(work.cells)} cells have no trial that may be used"
+        )
+    if state.disturbed:
+        state.remarks.append(
+            f"{state.disturbed} of {state.rounds} rounds were disturbed by other "
+            "programs and count for no server"
         )
     return SweepReport(
         run=work.run,

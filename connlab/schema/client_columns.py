@@ -29,6 +29,13 @@ def _latency(clock: str, stat: str) -> Callable[[Mapping], float | None]:
     return read
 
 
+def _counted_response_times(trial: Mapping) -> float | None:
+    if pick(trial, "client.stop") == "requests":
+        return None
+    mean_s = _latency("response", "mean")(trial)
+    return ratio(pick(trial, "client.window.seconds"), mean_s)
+
+
 CLIENT = (
     Column("loop", "", "string", "client.loop", "closed or open"),
     Column("stop", "", "string", "client.stop", "why the client stopped"),
@@ -68,10 +75,8 @@ CLIENT = (
         "1",
         "float64",
         "client.window.seconds / client.response.mean_ns",
-        "mean response times that were counted",
-        derive=lambda t: ratio(
-            pick(t, "client.window.seconds"), _latency("response", "mean")(t)
-        ),
+        "mean response times that were counted; none: a burst",
+        derive=_counted_response_times,
     ),
     Column(
         "window_requests",
