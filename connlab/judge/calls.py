@@ -12,7 +12,8 @@ from pathlib import Path
 from connlab.drive import programs
 from connlab.judge.running import NotServing, running
 
-REQUESTS = 2000
+#: requests of two runs, so that what starting and ending take cancels
+REQUESTS = (100, 2100)
 _WAIT_S = 30
 #: calls rarer than one in so many requests are those of starting and ending
 _RARE = 50
@@ -36,34 +37,48 @@ def count(server: str) -> Calls:
     strace = shutil.which("strace")
     if strace is None:
         return Calls({}, "strace is not here (apt install strace)")
+    try:
+        few, many = (_counted(server, strace, requests) for requests in REQUESTS)
+    except NotServing as error:
+        return Calls({}, f"not under strace: {error}")
+    if not few[1] or not many[1]:
+        return Calls({}, "under strace nobody was answered")
+    return between(few, many)
+
+
+def _counted(server: str, strace: str, requests: int) -> tuple[str, int]:
+    """Return strace's table of a run, and how many requests were answered in it."""
     with tempfile.NamedTemporaryFile("r", prefix="connlab-strace-") as table:
-        try:
-            with running(f"{strace} -f -c -I 2 -o {table.name} {server}") as serving:
-                done = _asked(serving.address)
-        except NotServing as error:
-            return Calls({}, f"not under strace: {error}")
-        if not done:
-            return Calls({}, "under strace nobody was answered")
-        return parse(Path(table.name).read_text(), requests=done)
+        # -I 2: SIGTERM ends strace too, which then writes its table.
+        with running(f"{strace} -f -c -I 2 -o {table.name} {server}") as serving:
+            done = _asked(serving.address, requests)
+        return Path(table.name).read_text(), done
 
 
-def parse(text: str, *, requests: int) -> Calls:
-    """Return calls per request from the table that ``strace -c`` writes."""
-    found = {}
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) < 5 or not words[3].isdigit() or words[-1] == "total":
-            continue
-        if (each := int(words[3]) / requests) * _RARE >= 1:
-            found[words[-1]] = round(each, 2)
-    if not found:
+def between(few: tuple[str, int], many: tuple[str, int]) -> Calls:
+    """Return calls per request from two tables of ``strace -c`` and their requests."""
+    less, more = table(few[0]), table(many[0])
+    if not more:
         return Calls({}, "strace wrote no table")
+    requests = many[1] - few[1]
+    found = {
+        name: round((calls - less.get(name, 0)) / requests, 2)
+        for name, calls in more.items()
+        if (calls - less.get(name, 0)) * _RARE >= requests
+    }
     return Calls(dict(sorted(found.items(), key=lambda one: -one[1])))
 
 
-def _asked(address: tuple[str, int]) -> int:
+def table(text: str) -> dict[str, int]:
+    """Return the counts by name that ``strace -c`` wrote."""
+    lines = [line.split() for line in text.splitlines()]
+    rows = [words for words in lines if len(words) >= 5 and words[3].isdigit()]
+    return {words[-1]: int(words[3]) for words in rows if words[-1] != "total"}
+
+
+def _asked(address: tuple[str, int], requests: int) -> int:
     host, port = address
-    words = [*programs.built().client, f"{host}:{port}", "--requests", str(REQUESTS)]
+    words = [*programs.built().client, f"{host}:{port}", "--requests", str(requests)]
     try:
         done = subprocess.run(
             words, capture_output=True, text=True, timeout=_WAIT_S, check=False

@@ -26,11 +26,14 @@ _WAIT_S = 30
 _ROUNDS, _CLIENTS = 4, 250
 #: bytes a connection that a server may keep in each round, beside what it caches
 _KEPT_BYTES = 100
-_VALGRIND_S = 30
+#: what a line is long at least that a server prints for a request
+_LINE_BYTES = 10
 
 
-def ask_all(server: str, *, valgrind: str | None) -> tuple[Answer, ...]:
+def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], bool]:
     """Ask the six questions of a server; with valgrind's path, of leaks as well.
+
+    Also returns whether it printed something for each request.
 
     Raises
     ------
@@ -48,15 +51,17 @@ def ask_all(server: str, *, valgrind: str | None) -> tuple[Answer, ...]:
         grew = None
         with contextlib.suppress(OSError):
             grew = _growth(serving)
+    prints = len(serving.ended.diagnostics) >= CONNECTIONS * REQUESTS * _LINE_BYTES
     if told is None:
-        return tuple(_answer(question, None, errors) for question in QUESTIONS)
+        return tuple(_answer(question, None, errors) for question in QUESTIONS), prints
     found = _of_client(told, rows)
     found["sockets closed"] = (
         sockets == 0 and left == 0,
         f"{sockets} sockets, {left} descriptors left",
     )
     found["no memory leaked"] = _leaks(server, valgrind, grew)
-    return tuple(_answer(question, *found[question]) for question in QUESTIONS)
+    answers = tuple(_answer(question, *found[question]) for question in QUESTIONS)
+    return answers, prints
 
 
 def _answer(question: str, holds: bool | None, evidence: str) -> Answer:

@@ -25,8 +25,6 @@ from connlab.judge.running import NotServing, running
 #: deaths of fresh servers after which no further conversation is tried
 _DEATHS_MOST = 3
 QUICK_LEVELS = (1, 10, 100)
-#: bytes on standard output and error from which on it is said that it prints
-_CHATTY = 1500
 _SHOWN = 300
 _INTERPRETERS = ("python", "node", "java", "ruby", "perl", "sh", "bash", "env")
 
@@ -50,7 +48,6 @@ class Verdict:
     start_s: float | None = None
     printed: str = ""
     deaf: bool = False
-    chatty: bool = False
     seconds: float = 0.0
 
     @property
@@ -127,6 +124,7 @@ def judge(
     levels = QUICK_LEVELS if quick else crowds.LEVELS
     lines = {name: servers.command_line(name, both) for name in names}
     verdicts = [_judged(name, line, levels, say) for name, line in lines.items()]
+    _tell_apart(verdicts)
     made = Judgement(verdicts, made_at=machine.now())
     for connections in () if quick else contest.MODELS:
         able = [v.server for v in verdicts if _fit(v, connections)]
@@ -157,7 +155,11 @@ def _judged(
         if not _echoes_at_all(verdict):
             return verdict
         say(f"{verdict.label}: the cases of report 001")
-        verdict.answers = cases.ask_all(line, valgrind=_valgrind(line))
+        verdict.answers, prints = cases.ask_all(line, valgrind=_valgrind(line))
+        if prints:
+            verdict.lacks.append(
+                "silence: it prints for each request, which costs time"
+            )
         verdict.wrong += [
             f"{one.question}: {one.evidence}"
             for one in verdict.answers
@@ -185,6 +187,14 @@ def _label(name: str) -> str:
         program = Path(words[1])
     taken = program.name in {model.name for model in programs.models()}
     return f"{program.parent.name}/{program.name}" if taken else program.name
+
+
+def _tell_apart(verdicts: Sequence[Verdict]) -> None:
+    """Give servers whose labels are alike numbers."""
+    labels = [verdict.label for verdict in verdicts]
+    for number, verdict in enumerate(verdicts, 1):
+        if labels.count(verdict.label) > 1:
+            verdict.label += f" ({number})"
 
 
 def _interprets(program: Path) -> bool:
@@ -229,7 +239,6 @@ def _held(verdict: Verdict, line: str, todo: Sequence) -> str | None:
     ended = serving.ended
     verdict.printed = verdict.printed or machine.without_paths(ended.diagnostics)[-500:]
     usage = next((one for one in ended.lines if one.get("event") == "usage"), {})
-    verdict.chatty |= len(ended.diagnostics) >= _CHATTY
     verdict.deaf |= bool(usage.get("killed")) and not ended.early
     return serving.died()
 
@@ -249,5 +258,3 @@ def _conclude(verdict: Verdict) -> None:
         verdict.lacks.append("shelter of the others from a slow client")
     if verdict.deaf:
         verdict.lacks.append("an end on SIGTERM")
-    if verdict.chatty:
-        verdict.lacks.append("silence: it prints while it serves, which costs time")

@@ -22,7 +22,7 @@ _HEADS = {
     "p99": ("p99", "s"),
 }
 _SATURATED = 0.9
-_HOLDS = {False: "no", None: "not asked"}
+_WIDTHS = (16, 10, 10, 8, 8, 22, 10)
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 50em; margin: 2em auto;
        padding: 0 1em; color: #262626; background: #fff; }
@@ -88,11 +88,11 @@ def _class(judgement: Judgement) -> str:
                 f"{ok} of {len(verdict.heard)}",
                 str(found.carried) if found else "—",
                 cost or "—",
-                hints.first(verdict, judgement)[0],
+                _plain(hints.first(verdict, judgement)[0]),
             )
         )
     heads = ("server", "is", "conversations", "clients", "CPU / epoll's", "first")
-    return _table(heads, rows)
+    return _table(heads, rows, widths=(12, 5, 9, 6, 10, 40))
 
 
 def _cpu_ratio(name: str, judgement: Judgement) -> str:
@@ -140,9 +140,11 @@ def _heard(verdict: Verdict, level: str) -> str:
         for one in verdict.answers
     ]
     good = [about for about, holds, _ in told if holds]
-    rows = [(about, _HOLDS[holds], why) for about, holds, why in told if not holds]
+    bad = [(about, why) for about, holds, why in told if holds is False]
+    unknown = [f"{about}: {why}" for about, holds, why in told if holds is None]
     text = f"{len(good)} of {len(told)} went well: {', '.join(good)}." if good else ""
-    table = _table(("what", "does it?", "because"), rows) if rows else ""
+    text += f" Not known: {'; '.join(unknown)}." if unknown else ""
+    table = _table(("what went wrong", "how"), bad, widths=(20, 60)) if bad else ""
     return "\n\n".join(
         part for part in (f"{level} What was tried", text, table) if part
     )
@@ -205,7 +207,9 @@ def _contest(one: contest.Contest, judgement: Judgement) -> str:
     control = one.ratios.get(f"{contest.BASELINE} again", {}).get("cpu")
     return (
         f"## In turns with models, {client}\n\n"
-        + _table(("server", *heads, "CPU / epoll's", "limited by"), rows)
+        + _table(
+            ("server", *heads, "CPU / epoll's", "limited by"), rows, widths=_WIDTHS
+        )
         + f"\n\nEcho of 64 bytes; servers take turns every 20 ms, in {one.sets} fresh "
         "sets; brackets hold 95 % intervals."
         + (f" The same epoll twice: {_interval(control)}." if control else "")
@@ -227,8 +231,15 @@ def _limited(one: contest.Contest, name: str) -> str:
 # ---- its pieces --------------------------------------------------------------------
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows)]
+def _table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    widths: Sequence[int] | None = None,
+) -> str:
+    """Return a table; pandoc divides a long one's width as the dashes say."""
+    dashes = ["-" * width for width in widths or [3] * len(heads)]
+    lines = [f"| {' | '.join(row)} |" for row in (heads, dashes, *rows)]
     return "\n".join(lines)
 
 
