@@ -155,11 +155,16 @@ static void check(int result)
     }
 }
 
+void uring_submit(struct io_uring *ring)
+{
+    check(io_uring_submit(ring));
+}
+
 struct io_uring_sqe *uring_entry(struct io_uring *ring)
 {
     struct io_uring_sqe *entry;
     while (!(entry = io_uring_get_sqe(ring)))
-        check(io_uring_submit(ring));
+        uring_submit(ring);
     return entry;
 }
 

@@ -31,6 +31,9 @@ enum { URING_NOBODY = 15 };
 /* The next free entry; when there is none, submits what there is first. */
 struct io_uring_sqe *uring_entry(struct io_uring *ring);
 
+/* Submits all new entries, and does not wait. */
+void uring_submit(struct io_uring *ring);
+
 /* Submits all new entries and waits up to timeout_ns (-1: for ever) for a
  * completion. Returns early after a signal. False: the kernel had no memory
  * for completions and dropped some (EBADR), nobody knows whose. */

@@ -53,6 +53,7 @@ static int64_t loop_timeout_ns(const struct uring_loop *loop)
 
 void uring_await(struct uring_loop *loop)
 {
+    loop->built_bytes = 0;
     if (uring_wait(&loop->ring, loop_timeout_ns(loop)))
         return;
     stats_error(loop->worker.server->stats, EBADR);

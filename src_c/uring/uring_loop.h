@@ -51,6 +51,7 @@ struct uring_loop {
     struct uring_redis redis;
     struct timers timers;
     struct node open, closed;    /* clients; freed at the end of the round */
+    size_t built_bytes;          /* of answers whose sends are not submitted */
     bool small_lack, large_lack; /* a receive found no buffer this round */
     bool busy;                   /* a client can go on without a completion */
     bool fed, ended;             /* another ring hands clients over; no more */
