@@ -69,8 +69,8 @@ programs := $(if $(server_srcs),$(BUILD)/server)\
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup setup-test build programs paper notebook evaluate render archive \
-	doctor judge runtimes bench test test-long test-c test-py fuzz lint format lock \
-	clean FORCE
+	doctor judge runtimes bench test test-long test-c test-py fuzz lint format \
+	format-c lock clean FORCE
 
 help:  ## print this list
 	@echo 'connlab: measure connection handling models, print the paper.'
@@ -146,14 +146,17 @@ test-py:
 
 fuzz: $(FUZZERS:%=fuzz-%)  ## fuzz the parsers, FUZZ_S=20 seconds each
 
-lint: setup  ## ruff, typed numbers, C with -Werror and 80 columns
+lint: setup  ## ruff, mypy, typed numbers, C with -Werror and 80 columns
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
-	@$(PY) -m connlab lint-paper
+	@$(PY) -m mypy && $(PY) -m connlab lint-paper
 	@$(SELF) build BUILD=build/lint CI=true
 	@! LC_ALL=C.UTF-8 grep -rnE --include=*.[ch] '^.{81,}' src_c
 
 format: setup  ## let ruff lay out the Python
 	@$(PY) -m ruff format . && $(PY) -m ruff check --fix .
+
+format-c: setup  ## let clang-format lay out the C
+	@find src_c tests -name "*.[ch]" -exec $(dir $(PY))clang-format -i {} +
 
 lock: setup  ## pin the packages of pyproject.toml anew
 	@sh tools/setup.sh lock

@@ -68,7 +68,7 @@ class Interval:
 
 
 def undetermined(
-    x: Sequence[float],
+    x: Sequence[float] | np.ndarray,
     *,
     method: str,
     level: float = LEVEL,
