@@ -175,3 +175,32 @@ os.kill(os.getpid(), 9)
 def test_statuses_have_names():
     assert describe_exit(2) == "exit 2"
     assert describe_exit(-9) == "killed by SIGKILL"
+
+
+SLOW_TO_END = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), sys.exit(0)))
+print('{"event": "ready"}', flush=True)
+while True:
+    time.sleep(60)
+"""
+
+
+def test_programs_that_are_asked_together_end_together(host):
+    handles = [host.start(_python(SLOW_TO_END)) for _ in range(3)]
+    for handle in handles:
+        assert host.ready(handle, timeout_s=10)
+    began = time.monotonic()
+    for handle in handles:
+        host.ask_to_end(handle)
+    ends = [host.stop(handle, grace_s=10) for handle in handles]
+    assert time.monotonic() - began < 2.5
+    assert [(end.exit, end.early) for end in ends] == [(0, False)] * 3
+
+
+def test_who_ended_before_it_was_asked_ended_early(host):
+    handle = host.start(_python("pass"))
+    with pytest.raises(ProgramError, match="exit 0"):
+        host.ready(handle, timeout_s=10)
+    host.ask_to_end(handle)
+    assert host.stop(handle, grace_s=1).early
