@@ -239,10 +239,19 @@ def hollow(grid: sns.FacetGrid | Axes, cells: pd.DataFrame, *, x: str) -> None:
     x : str
         The column on the x axis.
     """
-    bound = cells[cells["bound"]]
+    bound = _with_facets(cells[cells["bound"]], grid)
     for ax, facet in _facets(grid):
         shown = _within(bound, facet)
         ax.plot(shown[x], shown["value"], "o", color="white", markersize=2.4, zorder=9)
+
+
+def _with_facets(cells: pd.DataFrame, grid: sns.FacetGrid | Axes) -> pd.DataFrame:
+    """Add what the facets are about to cells, by the model that they hold."""
+    if not isinstance(grid, sns.FacetGrid) or "model" not in cells:
+        return cells
+    lacking = [c for c in (grid._row_var, grid._col_var) if c and c not in cells]
+    known = grid.data[["model", *lacking]].drop_duplicates()
+    return cells.merge(known, on="model") if lacking else cells
 
 
 def failed(

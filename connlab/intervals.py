@@ -126,7 +126,8 @@ def intervals(
                 "reason": counted.reason,
             }
         )
-    return pd.DataFrame(rows).sort_values(by, ignore_index=True)
+    columns = [*by, "metric", *NUMBERS, "trials", "bound", "reason"]
+    return pd.DataFrame(rows, columns=columns).sort_values(by, ignore_index=True)
 
 
 def _once(trials: pd.DataFrame) -> pd.DataFrame:
@@ -140,7 +141,8 @@ def client_bound(trials: pd.DataFrame) -> bool:
     Then a rate is a lower bound of what the server can do. What a request costs the
     server is known all the same.
     """
-    return bool(trials["label"].eq(CLIENT_BOUND).fillna(False).mean() > 0.5)
+    labels = trials["label"].eq(CLIENT_BOUND).fillna(False).astype(bool)
+    return bool(len(labels) and labels.mean() > 0.5)
 
 
 def ratios(

@@ -61,6 +61,13 @@ def test_a_cell_counts_what_may_be_used_and_says_why_the_rest_may_not():
     assert table["reason"].tolist() == ["machine busy"] * 2
 
 
+def test_a_cell_without_a_usable_trial_is_not_bound_and_an_empty_frame_has_no_cell():
+    frame = trials({"epoll": [10.0, 11.0], "poll": [20.0, 21.0]})
+    frame = frame.assign(ok=frame["model"] == "epoll").astype({"label": "string"})
+    assert intervals(frame, "throughput_rps", "model")["bound"].tolist() == [False] * 2
+    assert intervals(frame.iloc[:0], "throughput_rps", "model").empty
+
+
 @pytest.mark.parametrize(("limited", "bound"), [(2, False), (3, True)])
 def test_a_rate_is_a_bound_when_the_client_was_the_limit_of_most(limited, bound):
     frame = trials({"epoll": [10.0, 11.0, 10.5, 10.2, 10.1]})

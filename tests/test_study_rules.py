@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connlab.study import finding
+from connlab.study import claims, finding
 from connlab.study.finding import RuleError
 from connlab.study.rules import apply
 
@@ -557,3 +557,35 @@ def test_all_verdicts_are_seen_in_this_module():
         "does not hold",
         "not testable here",
     }
+
+
+@pytest.mark.parametrize(("kept", "verdict"), [(800, "holds"), (1000, "does not hold")])
+def test_the_share_that_is_served_counts_trials_that_lost_clients(kept, verdict):
+    """A trial that lost clients fails the census: just that is what W6 asks about."""
+    rows = [
+        {
+            "model": "poll-groups",
+            "connections": 1000,
+            "size": "16384",
+            "byte_rate": limit,
+            "block": block,
+            "repeat": block,
+            "surviving": 1000 if limit else kept + block % 2,
+            "longest_wait_s": (0.1 if limit else 0.5) + 0.001 * block,
+            "ok": bool(limit) or kept == 1000,
+            "failure": None,
+            "gates_failed": None if limit or kept == 1000 else "census, little",
+            "label": "server-bound",
+        }
+        for block in range(4)
+        for limit in (None, 1e7)
+    ]
+    frame = pd.DataFrame(rows)
+    frame["surviving"] = frame["surviving"].clip(upper=1000)
+    (claim,) = (c for c in claims.ledger() if c.id == "W6")
+    share, wait = apply(frame, claim.rule).parts
+    assert share.verdict == verdict
+    assert share.effect.value == pytest.approx(1000 / min(kept + 0.5, 1000))
+    if kept == 1000:
+        assert share.why == "shown to be alike within the margin"
+        assert wait.verdict == "holds"

@@ -38,7 +38,7 @@ _NAMED = {
     "throughput_rps": ("throughput", "requests/s", "higher"),
     "bytes_per_s": ("bytes echoed", "bytes/s", "higher"),
     "server_cpu_per_request_s": ("server CPU per request", "s", "lower"),
-    "cpu_per_byte_s": ("server CPU per byte", "s", "lower"),
+    "cpu_per_mib_s": ("server CPU per MiB", "s", "lower"),
     "server_cpu_s": ("server CPU", "s", "lower"),
     "server_cpu_share": ("server CPU share", "1", "lower"),
     "client_cpu_share": ("client CPU share", "1", "lower"),

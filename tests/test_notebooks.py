@@ -1,0 +1,99 @@
+"""Notebooks of the studies: form, what sections ask of them, small runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import notebook_rules as rules
+import pandas as pd
+import pytest
+
+SECTIONS = rules.ROOT / "paper" / "sections"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A notebook: its question, parameters it must have, and those of a small run."""
+
+    question: str
+    wants: frozenset[str]
+    few: dict[str, Any]
+
+
+STUDIES = {
+    "05-bulk": Study(
+        "How many bytes does each model move, and at what cost?",
+        frozenset({"models", "sizes", "byte_rate", "block"}),
+        {
+            "models": "[thread-pair, epoll]",
+            "connections": "[4, 8]",
+            "sizes": "[1024]",
+            "size_at": 4,
+            "block": 4,
+        },
+    ),
+}
+
+
+def code(name: str) -> str:
+    """Return the code of a notebook."""
+    notebook = json.loads((rules.ROOT / "notebooks" / f"{name}.ipynb").read_text())
+    cells = [c for c in notebook["cells"] if c["cell_type"] == "code"]
+    return "\n".join("".join(c["source"]) for c in cells)
+
+
+def made(name: str, what: str) -> set[str]:
+    """Return the names that a notebook gives to its claims, figures or tables."""
+    return set(re.findall(rf'report\.{what}\(\s*"([\w-]+)"', code(name)))
+
+
+def asked(study: str, pattern: str) -> set[str]:
+    """Return the names that the sections ask of a study."""
+    text = "".join(path.read_text() for path in sorted(SECTIONS.glob("*.qmd")))
+    return set(re.findall(pattern.format(study=study), text))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_notebook_keeps_the_rules(name):
+    study = STUDIES[name]
+    path = rules.ROOT / "notebooks" / f"{name}.ipynb"
+    rules.check(path, question=study.question, wants=study.wants)
+    assert "sys.path" not in code(name)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize(
+    ("what", "pattern"),
+    [
+        ("claim", r'\.claim of="{study}/([\w-]+)"'),
+        ("figure", r"_generated/{study}/([\w-]+)\.svg"),
+        ("table", r"_generated/{study}/tbl-([\w-]+)\.qmd"),
+    ],
+)
+def test_sections_show_what_a_notebook_makes_and_no_more(name, what, pattern):
+    assert asked(name[3:], pattern) == made(name, what)
+
+
+@pytest.mark.long
+@pytest.mark.serial
+@pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_small_run_gives_numbers_of_plain_pandas(name, tmp_path):
+    study = name[3:]
+    given = {"trials": 2, "duration": 0.1, "warmup": 0.05, "accept": "[quiet]"}
+    said = rules.run(
+        rules.ROOT / "notebooks" / f"{name}.ipynb",
+        tmp_path,
+        study,
+        **given,
+        **STUDIES[name].few,
+    )
+    assert said["answer"]
+    assert {f["id"] for f in said["figures"]} == {
+        f"fig-{f}" for f in made(name, "figure")
+    }
+    cells = pd.read_csv(tmp_path / "runs" / "t" / study / "cells.csv")
+    assert cells["n"].sum() > 0
