@@ -64,6 +64,7 @@ programs := $(if $(server_srcs),$(BUILD)/server)\
 	$(if $(client_srcs),$(BUILD)/client) $(if $(floor_srcs),$(BUILD)/floor) \
 	$(if $(external_srcs),$(BUILD)/external)
 -include src_c/fuzz/fuzz.mk
+-include src_c/winsock/winsock.mk
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
