@@ -62,6 +62,7 @@ needs_test() {
 	have wrk|wrk|a stranger's client
 	have ab|apache2-utils|a stranger's client
 	have nc|netcat-openbsd|a stranger's client
+	have wine && have x86_64-w64-mingw32-gcc|wine wine64 gcc-mingw-w64-x86-64-win32|tests of the Windows servers
 	END
 }
 

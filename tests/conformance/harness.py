@@ -26,7 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("CONNLAB_BUILD", ROOT / "build"))
-SERVER = BUILD / "server"
+SERVER = Path(os.environ.get("CONNLAB_SERVER", BUILD / "server"))
 SANITIZED = BUILD.name != "build"
 TSAN = BUILD.name == "tsan"
 #: TSan does not follow a fork

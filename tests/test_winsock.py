@@ -1,0 +1,198 @@
+"""The six models of Windows Sockets, cross-built and run under Wine.
+
+Conformance is the suite of the Linux models, told by ``CONNLAB_SERVER`` to start
+``src_c/winsock/under-wine``. Wine stands between: what it bounds (descriptors of its
+own server) and how fast it is are no properties of the models, so nothing here asks
+for either.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, make
+
+from tests.conformance.harness import Server, echoes
+
+COMPILER = "x86_64-w64-mingw32-gcc"
+UNDER_WINE = ROOT / "src_c" / "winsock" / "under-wine"
+MODELS = {"blocking", "select", "async-select", "event-select", "overlapped", "iocp"}
+
+#: of the conformance suite, without the process id, which is Windows', and rates; and
+#: without a count of descriptors where a group more, which stays, is no leak
+ECHO = (
+    "not ready_line and not thousand_who"
+    " and not (leak_nothing and (event-select or overlapped))"
+)
+STOP = "signal_ends or cannot_delay_the_stop or before_the_stop or another_address"
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        not (shutil.which(COMPILER) and shutil.which("wine")),
+        reason=f"{COMPILER} or wine is not here (make setup-test)",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def environ() -> Iterator[dict[str, str]]:
+    """Return an environment with a Windows of its own, where the server is built."""
+    make("winsock", "CI=true")
+    with tempfile.TemporaryDirectory(prefix="connlab-wine-") as prefix:
+        kept = {k: v for k, v in os.environ.items() if k != "DISPLAY"}
+        own = {"WINEPREFIX": prefix, "WINEDLLOVERRIDES": "mscoree,mshtml="}
+        yield kept | own | {"CONNLAB_SERVER": str(UNDER_WINE)}
+        for word in ("--kill", "--wait"):
+            subprocess.run(["wineserver", word], env=kept | own, check=False)
+
+
+def run(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess:
+    """Run the program to its end."""
+    command = [UNDER_WINE, *words]
+    return subprocess.run(
+        command, env=environ, capture_output=True, text=True, timeout=120
+    )
+
+
+def start(environ: dict[str, str], *words: str) -> Server:
+    """Return a server that is ready."""
+    process = subprocess.Popen(
+        [UNDER_WINE, *words],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    return Server(process, json.loads(process.stdout.readline()))
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("suite", "chosen"),
+    [
+        ("test_echo.py", ECHO),
+        ("test_stopping.py", STOP),
+        ("test_limits.py", STOP),
+    ],
+)
+def test_conformance(environ, suite, chosen):
+    run(environ, "--list")  # the first call makes Wine's folder, and takes 12 s
+    ours = ("CONNLAB_TEST_LANE", "PYTEST_")
+    kept = {k: v for k, v in environ.items() if not k.startswith(ours)}
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-k", chosen]
+    done = subprocess.run(
+        [*command, f"tests/conformance/{suite}"],
+        cwd=ROOT,
+        env=kept,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_the_list_has_the_six_models_in_the_words_of_the_other_server(environ):
+    said = json.loads(run(environ, "--list").stdout)
+    assert {model["name"] for model in said["models"]} == MODELS
+    assert all(model["available"] for model in said["models"])
+    assert [workload["name"] for workload in said["workloads"]] == ["echo"]
+    make("build")
+    linux = json.loads(subprocess.check_output([ROOT / "build" / "server", "--list"]))
+    for key in ("family", "holds", "workers", "slow_client"):
+        known = {model[key] for model in linux["models"]}
+        assert {model[key] for model in said["models"]} <= known
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], ["MODEL", "iocp"]),
+        (["epol"], ["epol", "iocp"]),
+        (["iocp", "select"], ["select", "one MODEL"]),
+        (["iocp", "--workload", "http"], ["--workload", "http", "echo"]),
+        (["iocp", "--workers", "0"], ["--workers", "0", "1 to 64"]),
+        (["iocp", "--workers"], ["--workers"]),
+        (["select", "--workers", "2"], ["--workers", "2", "select"]),
+        (["iocp", "--fd-setsize", "64"], ["--fd-setsize", "64", "iocp"]),
+        (["iocp", "--listen", "nowhere"], ["--listen", "nowhere", "HOST:PORT"]),
+        (["iocp", "--listen", "127.0.0.1:70000"], ["70000", "65535"]),
+        (["iocp", "--listen", "example:0"], ["--listen", "example", "numeric"]),
+        (["iocp", "--colour", "red"], ["--colour"]),
+    ],
+)
+def test_bad_usage_names_flag_value_and_what_is_allowed(environ, words, told):
+    done = run(environ, *words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert [word for word in told if word not in done.stderr] == []
+
+
+def test_failed_set_up_names_the_call_and_exits_1(environ):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = run(environ, "iocp", "--listen", address)
+    assert done.returncode == 1
+    assert done.stderr.startswith("server: bind: ")
+
+
+def test_a_socket_too_many_for_an_fd_set_is_refused_and_counted(environ):
+    server = start(environ, "select", "--fd-setsize", "64")
+    with ExitStack() as stack:
+        clients = [stack.enter_context(server.connect()) for _ in range(63)]
+        assert all(echoes(client) for client in clients)
+        with server.connect() as refused:
+            assert refused.recv(1) == b""
+        assert echoes(clients[0])
+    stats = server.stop()
+    assert stats["accepted"] == stats["open_max"] == 63
+    assert stats["refused"]["fd_setsize"] == stats["refused_total"] == 1
+
+
+@pytest.mark.parametrize("model", ["event-select", "overlapped"])
+def test_a_thread_waits_for_63_clients(environ, model):
+    server = start(environ, model)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(server.connect()) for _ in range(127)]
+        assert all(echoes(client) for client in clients)
+    stats = server.stop()
+    assert stats["accepted"] == 127
+    assert stats["workers_started"] == 3
+    assert stats["errors"] == {}
+
+
+def test_completions_are_shared_by_as_many_workers_as_are_asked_for(environ):
+    server = start(environ, "iocp", "--workers", "3")
+    with ExitStack() as stack:
+        clients = [stack.enter_context(server.connect()) for _ in range(20)]
+        assert all(echoes(client) for client in clients)
+    stats = server.stop()
+    assert stats["workers_started"] == len(stats["requests_per_worker"]) == 3
+    assert sum(stats["requests_per_worker"]) == stats["requests"] == 20
+
+
+def test_a_server_whose_launcher_is_killed_ends(environ):
+    server = start(environ, "iocp")
+    with server.connect() as client:
+        assert echoes(client)
+        server.process.kill()
+        assert client.recv(1) == b""
+    assert json.loads(server.process.communicate()[0])["requests"] == 1
+
+
+def test_every_source_of_the_models_opens_with_its_loop():
+    for source in Path(ROOT, "src_c", "winsock", "models").glob("*.c"):
+        opening = source.read_text().split("*/")[0]
+        assert opening.startswith(f"/* {source.name} -- ")
+        for word in ("->", "Good:", "Bad:", "Look:", "Needs:", "Try:"):
+            assert word in opening, (source.name, word)
