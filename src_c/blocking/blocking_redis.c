@@ -1,4 +1,12 @@
-/* blocking_redis.c -- see blocking_redis.h. */
+/* blocking_redis.c -- see blocking_redis.h.
+ *
+ *     take: queue, sleep until assigned -> converse in poll(2) -> give back
+ *
+ * One pool for a process, and for all its threads: with a connection for each
+ * of a thousand threads, Redis would hold a thousand. Called by
+ * blocking_converse(). A child of fork() begins with the pool of its parent,
+ * which has never opened a connection.
+ */
 #include "blocking_redis.h"
 
 #include <errno.h>

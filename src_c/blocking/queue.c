@@ -1,4 +1,12 @@
-/* queue.c -- see queue.h. A ring under a lock; takers sleep on a condition. */
+/* queue.c -- see queue.h.
+ *
+ *     acceptor: queue_put -> | | | | | -> queue_take: workers
+ *
+ * Used by pool. A bounded ring under a mutex; takers sleep on a condition
+ * variable, and each arrival wakes one of them. A queue without a lock would
+ * gain nothing here: one thread puts, and a taker that finds nothing has to
+ * sleep in the kernel anyway.
+ */
 #include "queue.h"
 
 #include <pthread.h>

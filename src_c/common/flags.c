@@ -91,8 +91,8 @@ bool flag_number(const struct flag *flag, const char *text, double *number)
            *number <= flag->max;
 }
 
-static bool read_whole(const struct flag *flag, const char *text,
-                       double *number)
+static bool whole_number(const struct flag *flag, const char *text,
+                         double *number)
 {
     return flag_number(flag, text, number) && *number == floor(*number);
 }
@@ -100,7 +100,7 @@ static bool read_whole(const struct flag *flag, const char *text,
 bool flag_unsigned(void *into, const struct flag *flag, const char *text)
 {
     double number;
-    if (!read_whole(flag, text, &number))
+    if (!whole_number(flag, text, &number))
         return false;
     *(unsigned *)flag_member(into, flag) = (unsigned)number;
     return true;
@@ -109,7 +109,7 @@ bool flag_unsigned(void *into, const struct flag *flag, const char *text)
 bool flag_uint64(void *into, const struct flag *flag, const char *text)
 {
     double number;
-    if (!read_whole(flag, text, &number))
+    if (!whole_number(flag, text, &number))
         return false;
     *(uint64_t *)flag_member(into, flag) = (uint64_t)number;
     return true;

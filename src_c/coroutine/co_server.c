@@ -1,4 +1,10 @@
-/* co_server.c -- see co_server.h. */
+/* co_server.c -- see co_server.h.
+ *
+ * What a server needs of either kind of coroutine, with stacks or without:
+ * accepting, a client's task, requests to Redis, the end of a round. Waiting is
+ * not here, because that is where the kinds differ: models/coroutine.c switches
+ * stacks, models/stackless.c returns and is called again.
+ */
 #include "co_server.h"
 
 #include <err.h>

@@ -1,4 +1,15 @@
-/* scheduler.c -- see scheduler.h. */
+/* scheduler.c -- see scheduler.h.
+ *
+ *     scheduler_wait: epoll -> task_tell -> runnable
+ *     scheduler_expire: timers -> runnable
+ *     scheduler_resume: each runnable task, until it waits again
+ *
+ * Called by the models coroutine, coroutine-workers and stackless: it knows
+ * that a task can be resumed, and nothing of stacks. Cooperative and of one
+ * thread: a task that does not wait holds up all others. Descriptors are
+ * watched edge-triggered, once; task->events keeps what was told until the task
+ * has found the socket empty.
+ */
 #include "scheduler.h"
 
 #include <err.h>
@@ -176,6 +187,7 @@ void scheduler_resume(struct scheduler *scheduler)
     }
 }
 
+/* For the end: each one then sees that the stop is overdue, and leaves. */
 void scheduler_wake_all(struct scheduler *scheduler)
 {
     struct node *open = &scheduler->open;

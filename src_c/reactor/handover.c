@@ -1,4 +1,10 @@
-/* handover.c -- see handover.h. */
+/* handover.c -- see handover.h.
+ *
+ * Used by poll-groups. write(2) of at most PIPE_BUF bytes is atomic (pipe(7)),
+ * so an arrival is never read in part, and read(2) may take several at once.
+ * The acceptor's end blocks: a loop that falls behind holds up accepting, not
+ * memory.
+ */
 #include "handover.h"
 
 #include <assert.h>

@@ -1,4 +1,13 @@
-/* reactor.c -- see reactor.h; a single client is the matter of client.c. */
+/* reactor.c -- see reactor.h; a single client is the matter of client.c.
+ *
+ *     a model's loop -> accept_clients | serve_client | serve_other
+ *                    -> run_timers -> end_round: deferred clients, Redis, frees
+ *
+ * Called by the models of the readiness family, each from the thread that runs
+ * the loop: nothing here is locked but the list of clients, which epoll-pool's
+ * loops share. Memory of a client that was closed is kept to the end of the
+ * round, because an event that was fetched in the same wait may point at it.
+ */
 #include "reactor.h"
 
 #include <err.h>
@@ -17,6 +26,7 @@ enum { ACCEPTS_A_ROUND = 64 };  /* new clients must not starve the old ones */
 
 /* --- a round ---------------------------------------------------------- */
 
+/* Asked only once a stop began; epoll-workers' acceptor may be adding one. */
 static bool any_client(const struct loop *loop)
 {
     struct client_list *list = loop->clients;
@@ -63,6 +73,7 @@ void accept_clients(struct loop *loop, struct source *listener)
     }
 }
 
+/* poll-groups: the end of the pipe says that the acceptor has ended. */
 static void take_handover(struct loop *loop, struct source *source)
 {
     struct arrival came[ACCEPTS_A_ROUND];
@@ -101,6 +112,9 @@ void run_timers(struct loop *loop)
         client_timer(loop, OWNER_OF(t, struct client, timer), now);
 }
 
+/* Clients that had their quota: their sockets are ready still, and an
+ * edge-triggered poller would not tell again. The list is taken off first: who
+ * is deferred once more waits for the next round. */
 static void run_deferred(struct loop *loop)
 {
     struct source *list = loop->deferred;

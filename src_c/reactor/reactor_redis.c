@@ -1,4 +1,10 @@
-/* reactor_redis.c -- see reactor_redis.h. */
+/* reactor_redis.c -- see reactor_redis.h.
+ *
+ * The glue between redis_async.c and a poller: a connection to Redis is one
+ * more source of the loop (SOURCE_REDIS), watched as clients are. An edge-
+ * triggered poller watches it for everything from the start, so loop_watch()
+ * does nothing there.
+ */
 #include "reactor_redis.h"
 
 #include <errno.h>
@@ -13,7 +19,7 @@ static struct source *source_of(struct loop *loop,
 }
 
 static bool reactor_redis_add(struct loop *loop, struct redis_conn *redis,
-                           struct source *source, uint8_t interest)
+                              struct source *source, uint8_t interest)
 {
     *source = (struct source){
         .fd = redis->fd, .kind = SOURCE_REDIS, .interest = interest};
@@ -45,6 +51,7 @@ static void reactor_redis_unwatch(struct redis_pool *pool,
     redis->watched = false;
 }
 
+/* The reply is whole, or there will be none: the client goes on at once. */
 static void reactor_redis_answered(struct redis_async *async,
                                    struct redis_request *request)
 {

@@ -1,4 +1,19 @@
-/* conn.c -- see conn.h. */
+/* conn.c -- see conn.h.
+ *
+ *     conn_received -> step -> call_workload -> keep_unused -> next_want
+ *     conn_sent     -> all sent: release_out -> next_want, or step again
+ *
+ * Called by every model: blocking.c, reactor/client.c, uring_client.c and the
+ * two kinds of coroutine. It makes no system call for a request, only at the
+ * ends of a connection, and takes no lock: a connection is one worker's at a
+ * time. tests/test_conn.c runs it without a socket.
+ *
+ * Where bytes lie decides who copies them. What came is handed to the workload
+ * in the model's own buffer; only a beginning that is not used yet is copied,
+ * to kept_in. An answer built in a send buffer, or an echo of kept bytes,
+ * changes hands without a copy; only an echo that has to wait is copied
+ * (conn_stash).
+ */
 #include "conn.h"
 
 #include <assert.h>
@@ -13,7 +28,7 @@
 #include "net.h"
 #include "stop.h"
 
-enum { DRAINS = 16 };
+enum { DRAINS = 16 };   /* 1 MiB: who never stops sending is cut all the same */
 
 /* Whose end deadline_ns is: one of enum timeout while it reads, or: */
 enum { TIMING_NOTHING = TIMEOUTS, TIMING_WRITE };
@@ -74,6 +89,8 @@ struct conn *conn_open(struct worker *worker, int fd,
     return conn;
 }
 
+/* Counts stand in the connection while it is served: adding to the server's, a
+ * cache line that all workers write, would cost each request of each core. */
 static void credit_worker(struct conn *conn)
 {
     const struct worker *worker = conn->worker;
@@ -143,12 +160,15 @@ void conn_free(struct conn *conn, size_t extra)
     free((char *)conn - extra);
 }
 
+/* An idle connection holds no buffer, so what is used up is freed at once. */
 static void kept_free(struct kept *kept)
 {
     free(kept->bytes);
     *kept = (struct kept){0};
 }
 
+/* The first bytes take what they need: most requests in pieces are in two. From
+ * then on a quarter more, so that a body in many pieces is copied seldom. */
 static bool kept_append(struct kept *kept, const char *bytes, size_t n)
 {
     size_t length = kept->length + n;

@@ -1,4 +1,12 @@
-/* uring_buffers.c -- see uring_buffers.h. */
+/* uring_buffers.c -- see uring_buffers.h.
+ *
+ *     provided in a ring -> the kernel takes one per receive -> returned
+ *
+ * Provided buffer rings (IORING_REGISTER_PBUF_RING, Linux 5.19): an idle client
+ * holds none. Address space for the most that there may be is reserved at once
+ * (MAP_NORESERVE), memory is used page by page as buffers are written to, and
+ * their number doubles when a receive found none (ENOBUFS).
+ */
 #include "uring_buffers.h"
 
 #ifdef HAVE_URING

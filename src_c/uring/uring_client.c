@@ -167,8 +167,8 @@ void uring_clients_free(struct uring_loop *loop)
 
 /* --- what it wants ---------------------------------------------------- */
 
-static void client_set_timer(struct uring_loop *loop,
-                             struct uring_client *client, uint64_t at_ns)
+static void uring_client_set_timer(struct uring_loop *loop,
+                                   struct uring_client *client, uint64_t at_ns)
 {
     timers_cancel(&loop->timers, &client->timer);
     if (!timers_set(&loop->timers, &client->timer, at_ns))
@@ -184,12 +184,13 @@ void uring_client_set_deadline(struct uring_loop *loop,
     uint64_t at_ns = conn_deadline_ns(&client->conn);
     bool earlier = timer_is_set(&client->timer) && client->timer.at_ns <= at_ns;
     if (at_ns != UINT64_MAX && !earlier && !client->closing)
-        client_set_timer(loop, client, at_ns);
+        uring_client_set_timer(loop, client, at_ns);
 }
 
-static void client_ask(struct uring_loop *loop, struct uring_client *client)
+static void uring_client_ask(struct uring_loop *loop,
+                             struct uring_client *client)
 {
-    client_set_timer(loop, client, clock_now_ns() + REDIS_TIMEOUT_NS);
+    uring_client_set_timer(loop, client, clock_now_ns() + REDIS_TIMEOUT_NS);
     if (!client->closing)
         redis_async_begin(&loop->redis.async, &client->redis);
 }
@@ -205,9 +206,9 @@ void uring_client_advance(struct uring_loop *loop, struct uring_client *client,
         client_arm_send(loop, client);
         return uring_client_set_deadline(loop, client);
     case WANT_SLEEP:
-        return client_set_timer(loop, client, client->conn.wake_ns);
+        return uring_client_set_timer(loop, client, client->conn.wake_ns);
     case WANT_ASK:
-        return client_ask(loop, client);
+        return uring_client_ask(loop, client);
     case WANT_CLOSE:
         return uring_client_close(loop, client);
     }

@@ -1,5 +1,17 @@
 /* uring_loop.c -- see uring_loop.h; a single client is the matter of
- * uring_client.c. */
+ * uring_client.c.
+ *
+ *     open -> { await, completions, timers, end of round } -> part -> close
+ *
+ * Called by the models uring, uring-workers and uring-handover, each ring by
+ * the thread that opened it (IORING_SETUP_SINGLE_ISSUER). There are two groups
+ * of receive buffers: small ones for multishot receives, large ones for those
+ * that are armed one by one, for clients whose messages are long (flow.h).
+ *
+ * Nothing that the kernel may still write to is freed: at the end all
+ * operations are cancelled first, and what has not completed PARTING_NS later
+ * goes with the ring, whose closing ends it.
+ */
 #include "uring_loop.h"
 
 #ifdef HAVE_URING

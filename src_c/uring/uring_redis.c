@@ -1,4 +1,10 @@
-/* uring_redis.c -- see uring_redis.h. */
+/* uring_redis.c -- see uring_redis.h.
+ *
+ * The glue between redis_async.c and a ring: readiness by a one-shot poll
+ * (IORING_OP_POLL_ADD), then the system calls of redis_conn.c. Requests to
+ * Redis are few beside those of clients, so operations of their own for
+ * connect, send and receive would save little.
+ */
 #include "uring_redis.h"
 
 #ifdef HAVE_URING
