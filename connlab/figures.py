@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import colorsys
 import io
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -214,19 +215,33 @@ def floors(
     factor : float
         From the base unit to that of the axis.
     """
+    at = {name: factor * _value(line) for name, line in (lines or {}).items()}
     for ax in axes_of(grid):
-        for name, at in (lines or {}).items():
-            value = (at.value if isinstance(at, Interval) else at) * factor
-            ax.axhline(value, color=look.QUIET, linewidth=1, linestyle=(0, (4, 2)))
+        low, high = ax.get_ylim()
+        low, high = (
+            min([low, *at.values()]),
+            max([high, *(1.08 * y for y in at.values())]),
+        )
+        ax.set_ylim(low, high)
+        above = math.inf
+        for name, y in sorted(at.items(), key=lambda line: -line[1]):
+            close = (above - y) < 0.06 * (high - low)
+            ax.axhline(y, color=look.QUIET, linewidth=1, linestyle=(0, (4, 2)))
             ax.annotate(
                 name,
-                (0.01, value),
+                (0.01, y),
                 xycoords=("axes fraction", "data"),
-                xytext=(0, 2),
+                xytext=(0, -2 if close else 2),
                 textcoords="offset points",
+                va="top" if close else "bottom",
                 fontsize=_SMALL - 0.7,
                 color=look.QUIET,
             )
+            above = y
+
+
+def _value(line: Interval | float) -> float:
+    return line.value if isinstance(line, Interval) else line
 
 
 def hollow(grid: sns.FacetGrid | Axes, cells: pd.DataFrame, *, x: str) -> None:

@@ -100,8 +100,7 @@ class Report:
 
     def ratios(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Keep ratios of pairs (`connlab.intervals.ratios`); return them."""
-        made = _with_text(frame.assign(unit="1"))
-        self._ratios.append(made)
+        self._ratios.append(_with_text(frame))
         return frame
 
     def figure(
@@ -238,7 +237,7 @@ def _judge(verdicts: pd.Series, expected: set[str]) -> bool | None:
 
 def _seen(found: pd.DataFrame) -> str:
     """Return the ratios that a claim rests on."""
-    texts = _with_text(found.assign(unit="1"))["text"].head(4)
+    texts = _with_text(found)["text"].head(4)
     more = f" and {len(found) - 4} more" if len(found) > 4 else ""
     return f"ratio {', '.join(texts)}{more}" if len(found) else "not measured here"
 
@@ -276,8 +275,12 @@ def number(row: Mapping[str, Any], *, unit: str | None = None) -> str:
         float(row["level"]),
         str(row["method"]),
     )
-    base = metric_of(row["metric"]).unit if unit is None else unit
+    base = _unit(row) if unit is None else unit
     return number_text(*in_best_unit(i, base))
+
+
+def _unit(row: Mapping[str, Any]) -> str:
+    return "1" if "against" in row else metric_of(row["metric"]).unit
 
 
 def text_table(
@@ -319,7 +322,7 @@ def _with_text(frame: pd.DataFrame) -> pd.DataFrame:
     """Add unit and text to a table of numbers."""
     made = frame.copy()
     if "unit" not in made:
-        made["unit"] = [metric_of(m).unit for m in made["metric"]]
+        made["unit"] = [_unit(row) for row in made.to_dict("records")]
     made["text"] = [
         number(row, unit=row["unit"]) if math.isfinite(row["value"]) else ""
         for row in made.to_dict("records")

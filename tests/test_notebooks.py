@@ -35,6 +35,16 @@ STUDIES = {
             "block": 4,
         },
     ),
+    "08-cores": Study(
+        "What do more workers bring on these cores?",
+        frozenset({"models", "workers", "cores", "turn", "crowd"}),
+        {
+            "models": "[epoll-pool, pool]",
+            "workers": "[1, 2]",
+            "connections": 4,
+            "crowd": 2,
+        },
+    ),
 }
 
 

@@ -144,3 +144,15 @@ def test_a_relative_root_counts_from_the_project(tmp_path, monkeypatch):
     monkeypatch.setenv("CONNLAB_HOME", str(tmp_path))
     assert schema.study_folder("n", "s") == tmp_path / "runs" / "n" / "s"
     assert schema.run_folder("n", root="/r").as_posix() == "/r/n"
+
+
+def test_no_request_has_no_busiest_worker():
+    column = next(c for c in schema.COLUMNS if c.name == "busiest_worker")
+
+    def share(counts):
+        trial = {"server": {"stats": {"requests_per_worker": counts}}}
+        return schema.value_of(column, trial)
+
+    assert share([30, 10]) == 1.5
+    assert share([0, 0]) is None
+    assert schema.value_of(column, {}) is None
