@@ -45,7 +45,8 @@ _SMALL = 7.2
 
 def style() -> None:
     """Set fonts, lines and grid of the paper for all figures that follow."""
-    sns.set_theme(style="whitegrid", rc=look.RC)
+    rc = {**look.RC, "legend.title_fontsize": 8}
+    sns.set_theme(style="whitegrid", palette="colorblind", rc=rc)
 
 
 def palette(trials: pd.DataFrame) -> dict[str, tuple[float, float, float]]:

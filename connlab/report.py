@@ -36,7 +36,7 @@ from connlab.study.metrics import metric as metric_of
 CELLS, RATIOS = "cells.csv", "ratios.csv"
 
 _NUMBER = ("metric", "value", "lo", "hi", "n", "level", "method", "unit", "text")
-_BESIDE = ("trials", "bound", "reason", "p", "verdict", "study")
+_BESIDE = ("trials", "bound", "reason", "p", "verdict", "half_width", "study")
 """Columns of the two tables that are no levels of factors."""
 
 
@@ -79,9 +79,31 @@ class Report:
         factors: Sequence[str],
         root: str | Path = "runs",
     ) -> None:
-        self._facts = results.start(
-            trials, number=number, question=question, factors=factors, root=root
+        self._begin(
+            results.start(
+                trials, number=number, question=question, factors=factors, root=root
+            )
         )
+
+    @classmethod
+    def without_trials(
+        cls,
+        study: str,
+        *,
+        run: str,
+        number: int,
+        question: str,
+        root: str | Path = "runs",
+    ) -> Report:
+        """Begin the report of a study that is not about trials of its own."""
+        made = cls.__new__(cls)
+        made._begin(
+            results.bare(study, run=run, number=number, question=question, root=root)
+        )
+        return made
+
+    def _begin(self, facts: results.Results) -> None:
+        self._facts = facts
         self._cells: list[pd.DataFrame] = []
         self._ratios: list[pd.DataFrame] = []
         self._figures: list[dict] = []

@@ -11,7 +11,7 @@ import pytest
 import statsmodels.formula.api as smf
 from scipy import stats as st
 
-from connlab.study import interval, repeating
+from connlab.study import repeating
 
 
 def _nested(session=2.0, trial=1.0, window=3.0, sizes=(6, 5, 8), seed=1):
@@ -184,41 +184,3 @@ def test_time_stamps_order_trials_as_well():
 
 
 # ---- stopping ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("n_min", "coverage"), [(3, 0.91), (5, 0.92), (10, 0.94)])
-def test_stopping_at_a_width_costs_coverage(n_min, coverage):
-    """The method states these for ±5 % at a CV of 10 %."""
-    s = repeating.simulate_stopping(
-        cv=0.10, target=0.05, n_min=n_min, n_max=100, repetitions=8000
-    )
-    assert s.coverage == pytest.approx(coverage, abs=0.01)
-
-
-def test_simulated_stopping_is_the_loop_it_stands_for():
-    """Against a plain loop over the same numbers."""
-    reps, top = 50, 30
-    x = 1 + 0.1 * np.random.default_rng(3).standard_normal((reps, top))
-    covered, used = 0, 0
-    for row in x:
-        for n in range(5, top + 1):
-            i = interval.t_interval(row[:n])
-            if i.relative_half_width <= 0.05:
-                break
-        covered += i.contains(1.0)
-        used += n
-    s = repeating.simulate_stopping(
-        cv=0.1, target=0.05, n_min=5, n_max=top, repetitions=reps, seed=3
-    )
-    assert s.coverage == pytest.approx(covered / reps)
-    assert s.mean_trials == pytest.approx(used / reps)
-
-
-def test_a_fixed_number_of_trials_keeps_its_coverage():
-    s = repeating.simulate_stopping(
-        cv=0.1, target=0, n_min=5, n_max=5, repetitions=8000
-    )
-    assert s.coverage == pytest.approx(0.95, abs=0.01)
-    assert s.reached == 0
-    with pytest.raises(ValueError, match="n_min"):
-        repeating.simulate_stopping(cv=0.1, target=0.1, n_min=5, n_max=3)
