@@ -11,6 +11,7 @@ winsock_srcs := $(wildcard src_c/winsock/*.c src_c/winsock/models/*.c)
 winsock_headers := $(wildcard src_c/winsock/*.h src_c/winsock/*/*.h) \
 	src_c/winsock/models.def
 
+.PHONY: winsock
 winsock:  ## Windows' six models, with mingw-w64: docs/windows.md
 	@$(if $(WINSOCK_HAVE),,echo '$(WINSOCK_NEEDS)'; exit 1)
 	@$(SELF) $(BUILD)/winsock/server.exe
