@@ -156,3 +156,19 @@ def test_no_request_has_no_busiest_worker():
     assert share([30, 10]) == 1.5
     assert share([0, 0]) is None
     assert schema.value_of(column, {}) is None
+
+
+@pytest.mark.parametrize(("unanswered", "known"), [(1, True), (11, False), (0, True)])
+def test_a_mean_without_those_who_waited_longest_is_none(unanswered, known):
+    """Left out, the requests that got no answer would make a server look faster."""
+    client = {
+        "connections": {"asked": 1},
+        "window": {"arrivals": 10_000, "unanswered": unanswered, "seconds": 1.0},
+        "response": {"n": 9_000, "mean_ns": 1e6, "max_ns": 9e6, "p50_ns": 8e5},
+        "service": {"n": 9_000, "mean_ns": 1e6},
+    }
+    flat = schema.flatten(_trial(client=client))
+    assert (flat["response_mean_s"] is not None) is known
+    assert (flat["response_max_s"] is not None) is known
+    assert flat["response_p50_s"] == pytest.approx(8e-4)
+    assert flat["service_mean_s"] == pytest.approx(1e-3)

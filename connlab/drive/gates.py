@@ -59,7 +59,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from connlab.drive import timelines
-from connlab.schema import CLIENT_QUEUE, EXCLUDING, Gate, Timeline, flatten, pick
+from connlab.schema import (
+    CLIENT_QUEUE,
+    EXCLUDING,
+    UNANSWERED,
+    Gate,
+    Timeline,
+    flatten,
+    pick,
+)
 
 RATE = 0.05
 LITTLE = 0.05
@@ -75,8 +83,6 @@ OTHER_SHARE_IN_TURNS = 0.5
 TICK_S = 0.01
 #: standard deviations that a count of random arrivals may be off
 ARRIVALS_SIGMA = 5.0
-#: share of arrivals without an answer, up to which the 99.9 % quantile is known
-UNANSWERED = 0.001
 #: the client may send late by so much, or by this part of the response time
 LAG_NS = 200_000
 LAG_PART = 0.10
@@ -150,8 +156,9 @@ def answered(trial: Mapping) -> Gate:
     """Open loop: of the requests that fell due, all but a few were answered.
 
     Those that were not leave no response time. They waited longer than all others, so
-    that quantiles up to 99.9 % are known as long as no more than 0.1 % are missing; the
-    mean is of the others. Trials of clients that did not count them are not judged.
+    that quantiles up to 99.9 % are known as long as no more than 0.1 % are missing, and
+    the mean is that of the others; where more are missing, there is no mean. Trials of
+    clients that did not count them are not judged.
     """
     came = pick(trial, "client.window.arrivals")
     missing = pick(trial, "client.window.unanswered")

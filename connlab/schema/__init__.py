@@ -15,7 +15,7 @@ Flat columns are in SI units without prefix (seconds, bytes, 1/s).
 
 from __future__ import annotations
 
-from connlab.schema.client_columns import client_cpu_s
+from connlab.schema.client_columns import UNANSWERED, client_cpu_s
 from connlab.schema.column import Column, pick, value_of
 from connlab.schema.facts import (
     SCHEMA,
@@ -55,6 +55,7 @@ __all__ = [
     "EXCLUDING",
     "FACTORS",
     "SCHEMA",
+    "UNANSWERED",
     "Census",
     "Client",
     "Column",

@@ -18,10 +18,31 @@ def _errors(trial: Mapping) -> int | None:
     return None if errors is None else sum(errors.values())
 
 
+UNANSWERED = 0.001
+"""Share of an open loop's requests without an answer that leaves a mean as it is."""
+
+
+def unanswered_share(trial: Mapping) -> float:
+    """Return which part of the requests due in the window were never answered.
+
+    0 in a closed loop, and where the client did not count them.
+    """
+    missing = pick(trial, "client.window.unanswered")
+    return ratio(missing, pick(trial, "client.window.arrivals")) or 0.0
+
+
 def _latency(clock: str, stat: str) -> Callable[[Mapping], float | None]:
-    """Return a reader of one statistic in seconds; nothing timed gives None."""
+    """Return a reader of one statistic in seconds; nothing timed gives None.
+
+    So do the response's moments and maximum where requests had no answer: those waited
+    longer than all that had one, and nobody knows how long. (Of quantiles the client
+    says itself which are known.)
+    """
+    unknown = clock == "response" and stat in ("mean", "sd", "max")
 
     def read(trial: Mapping) -> float | None:
+        if unknown and unanswered_share(trial) > UNANSWERED:
+            return None
         told = pick(trial, f"client.{clock}") or {}
         value = told.get(f"{stat}_ns")
         return value * 1e-9 if told.get("n") and value is not None else None
@@ -32,8 +53,9 @@ def _latency(clock: str, stat: str) -> Callable[[Mapping], float | None]:
 def _counted_response_times(trial: Mapping) -> float | None:
     if pick(trial, "client.stop") == "requests":
         return None
-    mean_s = _latency("response", "mean")(trial)
-    return ratio(pick(trial, "client.window.seconds"), mean_s)
+    mean_ns = pick(trial, "client.response.mean_ns")
+    counted = ratio(pick(trial, "client.window.seconds"), mean_ns)
+    return None if counted is None else counted * 1e9
 
 
 CLIENT = (
