@@ -24,6 +24,11 @@ class Study:
 
 
 STUDIES = {
+    "01-response-time": Study(
+        "Does response time depend on how the server waits?",
+        frozenset({"models", "connections", "baseline", "engine"}),
+        {"models": "[iterative, epoll]", "connections": "[1, 4]"},
+    ),
     "05-bulk": Study(
         "How many bytes does each model move, and at what cost?",
         frozenset({"models", "sizes", "byte_rate", "block"}),
@@ -44,6 +49,11 @@ STUDIES = {
             "connections": 4,
             "crowd": 2,
         },
+    ),
+    "10-intervals": Study(
+        "Do our intervals hold the truth as often as they say?",
+        frozenset({"repetitions", "trials", "twins"}),
+        {"repetitions": 20, "trials": "[4, 5]", "cvs": "[0.1]", "twins": 4},
     ),
 }
 
@@ -98,8 +108,7 @@ def test_a_small_run_gives_numbers_of_plain_pandas(name, tmp_path):
         rules.ROOT / "notebooks" / f"{name}.ipynb",
         tmp_path,
         study,
-        **given,
-        **STUDIES[name].few,
+        **given | STUDIES[name].few,
     )
     assert said["answer"]
     assert {f["id"] for f in said["figures"]} == {

@@ -210,14 +210,3 @@ def drift(
         "Theil–Sen",
     )
     return Drift(change, p, p < 1 - level, points)
-
-
-@dataclass(frozen=True)
-class Stopping:
-    """What "stop when the interval is narrow enough" does to coverage."""
-
-    coverage: float
-    mean_trials: float
-    reached: float
-    """Share of sweeps that met the target before `n_max`."""
-    repetitions: int

@@ -1,0 +1,66 @@
+"""Made-up sweeps of study 10: servers that share the weather of a noisy machine."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+ROUNDS = 20
+"""Rounds of a trial."""
+
+
+def log_ratios(
+    rng: np.random.Generator, sweeps: int, trials: int, *, together: bool
+) -> np.ndarray:
+    """Return what each trial says of two equal servers: one log ratio.
+
+    Weather is a drift (a random walk of 10 % over a trial) and bursts of others' work
+    (30 % in one round of twenty); each server adds 5 % of its own to each round.
+
+    Parameters
+    ----------
+    together : bool
+        Whether both took turns in the same trial, so that a round has one weather for
+        both, or each had trials of its own.
+
+    Returns
+    -------
+    ndarray, shape (sweeps, trials)
+        The median over rounds of the log ratio.
+    """
+    size = (sweeps, trials, ROUNDS)
+    sky = _weather(rng, size)
+    other = sky if together else _weather(rng, size)
+    own = 0.05 * rng.standard_normal((2, *size))
+    return np.median(sky + own[0] - other - own[1], axis=-1)
+
+
+def _weather(rng: np.random.Generator, size: tuple[int, int, int]) -> np.ndarray:
+    steps = rng.standard_normal(size) / np.sqrt(size[-1])
+    return 0.1 * np.cumsum(steps, axis=-1) + 0.3 * (rng.random(size) < 0.05)
+
+
+def holds_when_stopped(x: np.ndarray, first: int, target: float) -> np.ndarray:
+    """Return whether the interval holds 0 where a sweep stops because it is narrow.
+
+    Parameters
+    ----------
+    x : ndarray, shape (sweeps, trials)
+        Trials whose true mean is 0; the sweep ends with the last at the latest.
+    first : int
+        Trials before the first look.
+    target : float
+        Half-width to stop at.
+
+    Returns
+    -------
+    ndarray of bool, shape (sweeps,)
+    """
+    n = np.arange(1, x.shape[1] + 1)
+    mean = x.cumsum(axis=1) / n
+    df = np.maximum(n - 1, 1)
+    var = np.maximum((x**2).cumsum(axis=1) - n * mean**2, 0) / df
+    half = stats.t.ppf(0.975, df) * np.sqrt(var / n)
+    enough = ((half <= target) & (n >= first)) | (n == x.shape[1])
+    sweep, at = np.arange(len(x)), enough.argmax(axis=1)
+    return np.abs(mean[sweep, at]) <= half[sweep, at]
