@@ -7,12 +7,11 @@ import subprocess
 
 import pytest
 
-from connlab.bench.apart import serving
-from connlab.bench.plan import FLOOR
 from connlab.drive import programs
+from connlab.drive.host import serving
 
 SERVER = programs.built().server[-1]
-PROGRAM = SERVER.removesuffix("server") + FLOOR
+PROGRAM = SERVER.removesuffix("server") + "floor"
 
 ARRAYS = {
     "echo": ("throughput_rps", "requests", "server_cpu_per_request_s"),
@@ -73,7 +72,7 @@ def test_one_core_has_no_neighbour():
 
 
 def test_the_client_half_drives_a_server_and_reads_its_cpu_time():
-    with serving([SERVER, "epoll"]) as ready:
+    with serving([SERVER, "epoll"]) as (_, _, ready):
         at = f"{ready['host']}:{ready['port']}"
         told = ["--what=echo", "--duration=0.1", "--repeats=1", f"--server={at}"]
         code, out, err = floor(*told, f"--server-pid={ready['pid']}")
