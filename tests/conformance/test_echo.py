@@ -192,18 +192,25 @@ def test_a_hundred_clients_at_once(model):
 
 @pytest.mark.parametrize("model", MANY)
 def test_a_thousand_who_send_much_are_all_served(model, client_program):
-    told = ["--connections", "1000", "--size", "16384"]
-    told += ["--settle", str(5 * SLOWER), "--duration", str(0.5 * SLOWER)]
+    """Each of them as often: on a machine that is busy with others it takes longer."""
     with serving(model) as server:
-        address = f"127.0.0.1:{server.ready['port']}"
-        said = subprocess.run(
-            [client_program, address, *told], stdout=subprocess.PIPE, check=True
-        )
+        for duration in (0.5 * SLOWER, 4 * SLOWER):
+            fairness = fairness_of_a_thousand(client_program, server, duration)
+            assert fairness["users"] == 1000
+            if fairness["jain"] > 0.8:
+                break
+        else:
+            pytest.fail(f"served unevenly: {fairness}")
         stats = server.stop()
-    fairness = json.loads(said.stdout)["fairness"]
-    assert fairness["users"] == 1000
-    assert fairness["jain"] > 0.8
     assert counted(stats, errors={})
+
+
+def fairness_of_a_thousand(client_program, server, duration: float) -> dict:
+    told = ["--connections", "1000", "--size", "16384"]
+    told += ["--settle", str(5 * SLOWER), "--duration", str(duration)]
+    address = f"127.0.0.1:{server.ready['port']}"
+    command = [client_program, address, *told]
+    return json.loads(subprocess.check_output(command))["fairness"]
 
 
 @pytest.mark.parametrize("model", names())
