@@ -79,11 +79,17 @@ def _budget_s(parameters: Mapping[str, Any]) -> float:
 
 
 def plan(profile: profiles.Profile) -> dict[str, float]:
-    """Return each notebook of a profile with its expected seconds, in order."""
+    """Return each notebook of a profile with its expected seconds, in order.
+
+    What the profile says it took, else `cost_s`.
+    """
     from connlab.parameters import declared, validate
 
     cost = {}
     for stem in profile.notebooks:
+        if stem in profile.seconds:
+            cost[stem] = profile.seconds[stem]
+            continue
         path = notebook.find(stem)
         given = validate(path, profile.parameters(path))
         defaults = {p.name: p.default for p in declared(path).values()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ class Profile:
     name: str
     about: str
     notebooks: Mapping[str, Mapping[str, Any]]
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """What notebooks took where the profile was planned, for the estimate."""
 
     def parameters(self, nb: str | Path) -> dict[str, Any]:
         """Return the parameters for a notebook, none if the profile has it not."""
@@ -73,6 +75,7 @@ def load(name: str, *, directory: Path | None = None) -> Profile:
         name=name,
         about=str(data.get("about", "")),
         notebooks={stem: wanted[stem] or {} for stem in sorted(wanted)},
+        seconds={s: float(t) for s, t in (data.get("seconds") or {}).items()},
     )
 
 
