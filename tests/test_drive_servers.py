@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -188,3 +189,10 @@ def test_the_same_program_under_two_names_compares_alike(build_dir):
     asked = make_plan(copy, connections=10, until=0.02, budget_s=40)
     made = compare(asked, measure.sets(asked), show=lambda made: None)
     assert made.ratios("cpu")[copy[1]].contains(1)
+
+
+def test_the_table_that_contributing_shows_can_be_read():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (table,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (entry,) = servers.parse(table).values()
+    assert entry.nearest in {model.name for model in programs.models()}

@@ -62,6 +62,12 @@ needs_test() {
 	have wrk|wrk|a stranger's client
 	have ab|apache2-utils|a stranger's client
 	have nc|netcat-openbsd|a stranger's client
+	have strace|strace|system calls per request of a server that is judged
+	test -e /usr/include/uv.h|libuv1-dev|tests of the libuv server
+	test -e /usr/include/event2/event.h|libevent-dev|tests of the libevent server
+	test -e /usr/include/boost/asio.hpp|libboost-dev|tests of the Boost.Asio server
+	test -x /usr/sbin/nginx|nginx-light|tests of nginx
+	test -x /usr/sbin/apache2|apache2-bin|tests of Apache httpd
 	have wine && have x86_64-w64-mingw32-gcc|wine wine64 gcc-mingw-w64-x86-64-win32|tests of the Windows servers
 	END
 }

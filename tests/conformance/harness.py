@@ -12,17 +12,25 @@ import dataclasses
 import functools
 import json
 import os
-import random
 import resource
-import select
 import signal
 import socket
-import struct
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from connlab.judge.wire import (  # noqa: F401 (what tests import from here)
+    MIB,
+    echoes,
+    exchange,
+    fill,
+    filling,
+    is_quiet,
+    receive,
+    receive_all,
+    reset,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("CONNLAB_BUILD", ROOT / "build"))
@@ -41,8 +49,6 @@ ACCEPTED_IN_KERNEL = ("uring", "uring-workers", "uring-handover")
 PATIENCE_S = 20.0 if SANITIZED else 10.0
 #: what a bound on time is stretched by: a sanitizer looks at every access to memory
 SLOWER = 3 if SANITIZED else 1
-#: random bytes, in which no two places look alike
-MIB = random.Random(1).randbytes(1 << 20)
 
 os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=99")
 os.environ.setdefault("TSAN_OPTIONS", "halt_on_error=0:exitcode=99")
@@ -203,86 +209,10 @@ def counted(stats: dict, **wanted: object) -> bool:
     return not stats or {name: stats[name] for name in wanted} == wanted
 
 
-def receive(sock: socket.socket, length: int) -> bytes:
-    """Exactly ``length`` bytes, or fewer when the stream ended first."""
-    parts, left = [], length
-    while left > 0:
-        part = sock.recv(min(left, 1 << 16))
-        if not part:
-            break
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
-
-
-def receive_all(sock: socket.socket) -> bytes:
-    """Everything up to the end of the stream."""
-    parts = []
-    while part := sock.recv(1 << 16):
-        parts.append(part)
-    return b"".join(parts)
-
-
-def echoes(sock: socket.socket, message: bytes = b"hello") -> bool:
-    """Whether one small message comes back unchanged."""
-    sock.sendall(message)
-    return receive(sock, len(message)) == message
-
-
-def exchange(sock: socket.socket, message: bytes, chunks: list[int]) -> bytes:
-    """Send in the given chunks, none held back, while everything is read back."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def send() -> None:
-        at = 0
-        for size in chunks:
-            sock.sendall(message[at : at + size])
-            at += size
-        sock.sendall(message[at:])
-        sock.shutdown(socket.SHUT_WR)
-
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        return receive_all(sock)
-    finally:
-        sender.join()
-
-
-def reset(sock: socket.socket) -> None:
-    """Close with a reset instead of an orderly end."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    sock.close()
-
-
-def is_quiet(sock: socket.socket, seconds: float) -> bool:
-    """Whether nothing arrives for so long."""
-    return not select.select([sock], [], [], seconds)[0]
-
-
-def fill(sock: socket.socket, *, most: int = 256 << 20) -> int:
-    """Send `MIB` over and over, reading nothing, until no more fits.
-
-    Returns the bytes sent; `filling_returns` knows which they were.
-    """
-    sock.setblocking(False)
-    stream, sent, idle = memoryview(MIB), 0, 0
-    while sent < most and idle < 10:
-        at = sent % len(MIB)
-        try:
-            sent += sock.send(stream[at : at + (1 << 16)])
-            idle = 0
-        except BlockingIOError:
-            idle += 1
-            time.sleep(0.02)
-    return sent
-
-
 def filling_returns(sock: socket.socket, sent: int) -> bool:
     """Whether all that `fill` sent comes back, every byte as it was."""
     sock.settimeout(PATIENCE_S)
-    whole, rest = divmod(sent, len(MIB))
-    return receive(sock, sent) == MIB * whole + MIB[:rest]
+    return receive(sock, sent) == filling(sent)
 
 
 def eventually(condition: Callable[[], bool], *, seconds: float = PATIENCE_S) -> bool:

@@ -1,0 +1,63 @@
+"""docs/course.md: every command in it runs, and makes the figure that it names."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+TEXT = (ROOT / "docs" / "course.md").read_text()
+PARTS = re.split(r"^#+ (?=\d+\. |For teachers)", TEXT, flags=re.MULTILINE)[1:]
+
+
+def commands(part: str) -> list[str]:
+    """Return the lines of all shell blocks."""
+    blocks = re.findall(r"```sh\n(.*?)```", part, re.DOTALL)
+    return [line for block in blocks for line in block.splitlines()]
+
+
+def test_there_are_ten_exercises_of_one_kind():
+    exercises = PARTS[:-1]
+    assert [int(part.split(".")[0]) for part in exercises] == list(range(1, 11))
+    for part in exercises:
+        assert commands(part)
+        assert all(f"**{word}.**" in part for word in ("Predict", "Explain"))
+        assert len(re.findall(r"^Figure: `[^`]+`$", part, re.MULTILINE)) == 1
+
+
+@pytest.fixture
+def clone(tmp_path, build_dir) -> Path:
+    """A folder in which a student stands: all that the project has but its runs."""
+    for path in ROOT.iterdir():
+        if path.name not in ("runs", "judged", ".git"):
+            (tmp_path / path.name).symlink_to(path)
+    return tmp_path
+
+
+@pytest.mark.long
+@pytest.mark.serial
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.split("\n")[0][:30])
+def test_its_commands_run_and_make_the_figure(part, clone):
+    shown = re.findall(r"^Figure: `([^`]+)`$", part, re.MULTILINE)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for line in commands(part):
+        done = subprocess.run(
+            line,
+            shell=True,
+            cwd=clone,
+            env=os.environ | {"PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    for figure in shown:
+        made = clone / figure
+        assert made.exists(), sorted(p.name for p in made.parent.glob("*"))
+        assert made.stat().st_size > 0
