@@ -58,16 +58,18 @@ def cost_s(parameters: Mapping[str, Any]) -> float:
     them are crossed, so their lengths multiply to the cells of a block; more are
     varied one at a time, so they add up. Each cell is measured ``trials`` times, and
     a ``budget`` is used. What a sweep itself says before it starts is exact where this
-    is rough. A notebook without ``duration`` measures nothing.
+    is rough. A notebook without ``duration``, or with a list of ``trials``, hardly
+    measures.
     """
-    if "duration" not in parameters:
+    trials = parameters.get("trials") or 1
+    if "duration" not in parameters or isinstance(trials, list):
         return _NOTEBOOK_S
     lengths = [len(v) for v in parameters.values() if isinstance(v, list) and v]
     if not parameters.get("models", True):
         lengths.append(_ALL_MODELS)
     cells = prod(lengths) if len(lengths) <= _CROSSED else sum(lengths)
     trial = sum(float(parameters.get(k) or 0) for k in ("duration", "warmup"))
-    measured = cells * int(parameters.get("trials") or 1) * (trial + _OVERHEAD_S)
+    measured = cells * trials * (trial + _OVERHEAD_S)
     return _NOTEBOOK_S + max(measured, _budget_s(parameters))
 
 
