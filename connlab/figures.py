@@ -136,8 +136,12 @@ def log_y(grid: sns.FacetGrid | Axes) -> None:
     for ax in axes_of(grid):
         ax.set_yscale("log")
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:.3g}"))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: _tick(v)))
         ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _tick(value: float) -> str:
+    return plain(value) if value >= 1000 else f"{value:.3g}"
 
 
 def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> None:
@@ -164,7 +168,8 @@ def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> No
         for line in ax.get_lines():
             y = np.asarray(line.get_ydata(), dtype=float)
             name = known.get(mpl.colors.to_hex(line.get_color()))
-            if name is not None and np.isfinite(y).any():
+            drawn = line.get_linestyle() != "None" and np.isfinite(y).any()
+            if name is not None and drawn:
                 at = int(np.flatnonzero(np.isfinite(y))[-1])
                 ends[name] = (float(line.get_xdata()[at]), float(y[at]), line)
         _write_ends(ax, ends, names or {})
@@ -273,21 +278,43 @@ def _with_facets(cells: pd.DataFrame, grid: sns.FacetGrid | Axes) -> pd.DataFram
 def failed(
     grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str, by: str = "model"
 ) -> None:
-    """Mark each cell that has no usable trial with a cross at the top of its facet."""
+    """Mark each cell that has no usable trial with a cross at the top of its facet.
+
+    The axis grows by the room that the crosses need, a line for each level of `by`.
+    """
     colors = palette(trials) if by == "model" else {}
-    for ax, facet in _facets(grid):
-        usable = _within(trials, facet).groupby([by, x])["ok"].any()
-        lost = usable[~usable.astype(bool)].reset_index()
-        for rank, (level, rows) in enumerate(lost.groupby(by)):
+    lost = {ax: _lost(_within(trials, facet), by, x) for ax, facet in _facets(grid)}
+    _make_headroom(axes_of(grid)[0], max(len(levels) for levels in lost.values()))
+    for ax, levels in lost.items():
+        for rank, (level, places) in enumerate(levels.items()):
             ax.plot(
-                rows[x],
-                [0.98 - 0.04 * rank] * len(rows),
+                places,
+                [1 - _CROSS * (rank + 0.5)] * len(places),
                 "x",
-                color=colors.get(str(level), look.INK),
+                color=colors.get(level, look.INK),
                 transform=ax.get_xaxis_transform(),
                 markersize=5,
                 clip_on=False,
             )
+
+
+_CROSS = 0.05
+"""Height of a line of crosses, as a share of the facet's."""
+
+
+def _lost(trials: pd.DataFrame, by: str, x: str) -> dict[str, list]:
+    """Return where a level of `by` has no usable trial, by level."""
+    usable = trials.groupby([by, x])["ok"].any().astype(bool)
+    rows = usable[~usable].reset_index()
+    return {str(level): list(cells[x]) for level, cells in rows.groupby(by)}
+
+
+def _make_headroom(ax: Axes, lines: int) -> None:
+    scale = ax.yaxis.get_transform()
+    low, high = scale.transform(np.array(ax.get_ylim()))
+    share = _CROSS * lines
+    high += (high - low) * share / (1 - share)
+    ax.set_ylim(top=float(scale.inverted().transform(np.array([high]))[0]))
 
 
 def forest(

@@ -250,6 +250,37 @@ class Report:
         return f"**{self._facts.answer}**"
 
 
+def not_measured(
+    run: str,
+    study: str,
+    *,
+    number: int,
+    question: str,
+    reason: str,
+    root: str | Path = "runs",
+) -> None:
+    """Write results that say why a study has none, and end its notebook.
+
+    Parameters
+    ----------
+    run, study, number, question, root
+        As for `Report`.
+    reason : str
+        What is lacking.
+
+    Raises
+    ------
+    SystemExit
+        With status 0, which papermill takes for the notebook's regular end.
+    """
+    facts = results.bare(study, run=run, number=number, question=question, root=root)
+    facts.answer = f"Not measured here: {reason}."
+    facts.notes.append(facts.answer)
+    facts.folder.mkdir(parents=True, exist_ok=True)
+    facts.write()
+    raise SystemExit(0)
+
+
 def _judge(verdicts: pd.Series, expected: set[str]) -> bool | None:
     seen = set(verdicts)
     if seen - expected - {"undetermined"}:

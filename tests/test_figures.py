@@ -21,3 +21,29 @@ def test_a_white_dot_stands_in_the_facet_of_its_model():
         for family, ax in grid.axes_dict.items()
     }
     assert dots == {"readiness": 1, "threads": 0}
+
+
+def test_crosses_of_lost_cells_leave_the_curves_and_their_names_alone():
+    rows = [("epoll", 10), ("epoll", 20), ("poll", 10), ("poll", 20)]
+    trials = pd.DataFrame(rows, columns=["model", "x"]).assign(y=1.0, ok=True)
+    trials["family"] = "readiness"
+    trials.loc[3, "ok"] = False
+    grid = sns.relplot(
+        trials.query("ok"),
+        x="x",
+        y="y",
+        hue="model",
+        palette=figures.palette(trials),
+        kind="line",
+        marker="o",
+        legend="full",
+    )
+    before = grid.ax.get_ylim()
+    figures.failed(grid, trials, x="x")
+    assert grid.ax.get_ylim()[0] == before[0]
+    assert grid.ax.get_ylim()[1] > before[1]
+    (cross,) = [line for line in grid.ax.get_lines() if line.get_marker() == "x"]
+    assert list(cross.get_xdata()) == [20]
+    figures.line_ends(grid)
+    ends = {text.get_text(): text.xy for text in grid.ax.texts}
+    assert ends["poll"] == (10, 1.0)

@@ -31,6 +31,11 @@ STUDIES = {
         frozenset({"models", "connections", "baseline", "engine"}),
         {"models": "[iterative, epoll]", "connections": "[1, 4]"},
     ),
+    "04-guestbook": Study(
+        "Does the way to wait still matter when a database is asked?",
+        frozenset({"run", "models", "connections", "kept", "workers", "remarks"}),
+        {"models": "[thread, epoll]", "connections": "[4]", "kept": "[4]"},
+    ),
     "05-bulk": Study(
         "How many bytes does each model move, and at what cost?",
         frozenset({"models", "sizes", "byte_rate", "block"}),

@@ -12,7 +12,7 @@ from scipy import stats
 
 from connlab import report as reports
 from connlab.intervals import intervals, ratios
-from connlab.report import Report
+from connlab.report import Report, not_measured
 
 FACTORS = ["model", "connections"]
 
@@ -144,3 +144,14 @@ def test_levels_are_written_as_an_author_writes_them():
     assert reports.address("s", "m", {"b": 1000.0, "a": "x", "c": 0.5}) == (
         "s/m a=x b=1000 c=0.5"
     )
+
+
+def test_a_study_that_cannot_be_measured_says_why_and_ends(tmp_path):
+    with pytest.raises(SystemExit) as ended:
+        not_measured(
+            "made", "s", number=4, question="?", reason="no Redis", root=tmp_path
+        )
+    assert ended.value.code == 0
+    written = json.loads((tmp_path / "made" / "s" / "results.json").read_text())
+    assert "no Redis" in written["answer"]
+    assert written["figures"] == []
