@@ -372,7 +372,9 @@ def forest(
             for v in levels
         ]
         said = [f"{hue.replace('_', ' ')} {v}" for v in levels]
-        ax.legend(marks, said, loc="best", fontsize=_SMALL)
+        cols = min(4, len(levels))
+        above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": cols}
+        ax.legend(marks, said, fontsize=_SMALL, frameon=False, **above)
     figure.set_layout_engine("constrained")
     return figure
 
@@ -417,7 +419,8 @@ def _ratio_axis(ax: Axes, table: pd.DataFrame) -> None:
     ax.set_xscale("log")
     ax.set_xlim(min(low, 0.93) / 1.03, max(high, 1.08) * 1.03)
     wide = high / low > 30
-    subs = (1,) if wide else (1, 2, 5) if high / low > 4 else (1, 1.2, 1.5, 2, 3, 5, 7)
+    near = (1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
+    subs = (1,) if wide else (1, 2, 5) if high / low > 4 else near
     if high / low < 1.6:
         ax.xaxis.set_major_locator(mpl.ticker.MultipleLocator(0.1))
     else:

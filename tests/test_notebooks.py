@@ -47,6 +47,11 @@ STUDIES = {
             "block": 4,
         },
     ),
+    "07-uring": Study(
+        "Does io_uring serve more than epoll?",
+        frozenset({"models", "engine", "baseline"}),
+        {"models": "[epoll, uring, uring-poll]", "connections": "[1, 8]"},
+    ),
     "08-cores": Study(
         "What do more workers bring on these cores?",
         frozenset({"models", "workers", "cores", "turn", "crowd"}),
