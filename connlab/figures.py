@@ -124,7 +124,8 @@ def log_x(grid: sns.FacetGrid | Axes, levels: Sequence[float]) -> None:
             ax.set_xscale("log")
             ax.set_xlim(ticks[0] / 1.4, ticks[-1] * 1.4)
         else:
-            ax.set_xscale("symlog", linthresh=ticks[1] if len(ticks) > 1 else 1)
+            near = ticks[1] if len(ticks) > 1 else 1
+            ax.set_xscale("symlog", linthresh=near, linscale=0.4)
         ax.set_xticks(ticks)
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: plain(v)))
         ax.xaxis.set_minor_formatter(NullFormatter())
@@ -418,7 +419,7 @@ def _ratio_axis(ax: Axes, table: pd.DataFrame) -> None:
     low, high = max(ends.min(initial=1), low / 3), min(ends.max(initial=1), high * 3)
     ax.set_xscale("log")
     ax.set_xlim(min(low, 0.93) / 1.03, max(high, 1.08) * 1.03)
-    wide = high / low > 30
+    wide = high / low > 100
     near = (1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
     subs = (1,) if wide else (1, 2, 5) if high / low > 4 else near
     if high / low < 1.6:

@@ -41,7 +41,8 @@ NUMBERS = ("value", "lo", "hi", "n", "level", "method")
 def interval(values: Sequence[float], *, level: float = LEVEL) -> Interval:
     """Return the mean of trials with its bounds.
 
-    1. All values positive: the geometric mean, by Student's t on logarithms.
+    1. All values positive, and not all alike: the geometric mean, by Student's t on
+       logarithms.
     2. Else: the arithmetic mean, by Student's t.
     3. Fewer than `TRIALS_MIN` values: the mean alone; ``note`` says why.
 
@@ -61,7 +62,7 @@ def interval(values: Sequence[float], *, level: float = LEVEL) -> Interval:
     x = np.asarray(values, dtype=float)
     if not len(x):
         return undetermined([], method="none", level=level, note="no usable trial")
-    positive = bool((x > 0).all())
+    positive = bool((x > 0).all() and np.ptp(x) > 0)
     fit = _fit(np.log(x) if positive else x)
     method = f"t over {'logs of ' if positive else ''}trials"
     return fit.interval(level, method=method, log=positive)

@@ -47,6 +47,11 @@ STUDIES = {
             "block": 4,
         },
     ),
+    "06-idle": Study(
+        "What does a connection cost that says nothing?",
+        frozenset({"models", "idle", "active", "baseline"}),
+        {"models": "[poll, epoll]", "idle": "[0, 8]", "active": 4},
+    ),
     "07-uring": Study(
         "Does io_uring serve more than epoll?",
         frozenset({"models", "engine", "baseline"}),
