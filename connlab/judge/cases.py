@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from connlab.drive import cases, procfs, programs
+from connlab.drive import cases, programs
 from connlab.drive.cases import QUESTIONS, Answer
 from connlab.judge.running import NotServing, Running, running
 from connlab.judge.wire import echoes
@@ -114,8 +114,7 @@ def _growth(serving: Running) -> tuple[int, int] | None:
         for _ in range(_CLIENTS):
             with socket.create_connection(serving.address, _WAIT_S) as sock:
                 echoes(sock)
-        found = procfs.processes(serving.pid)
-        held.append(procfs.pss_bytes(found.closely) if found else None)
+        held.append(serving.held().pss_bytes)
     if None in held:
         return None
     grown = (after - before for before, after in itertools.pairwise(held))

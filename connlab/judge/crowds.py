@@ -13,11 +13,11 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from connlab.drive import machine, procfs
+from connlab.drive import machine
 from connlab.judge.running import NotServing, Running, running
 
 LEVELS = (1, 10, 100, 500, 1000, 1100, 3000, 10_000)
@@ -91,7 +91,7 @@ def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
         except NotServing as error:
             level = Level(clients, 0, 0, {}, 0.0, died=str(error))
         if serving.died():
-            level = Level(**(asdict(level) | {"died": serving.died()}))
+            level = replace(level, died=serving.died())
         found.append(level)
         if not level.carried or _too_many_processes(level, baseline):
             break
@@ -177,16 +177,7 @@ def _named(error: OSError) -> str:
 
 
 def _held(serving: Running, level: Level) -> Level:
-    found = procfs.processes(serving.pid)
-    if found is None:
-        return level
-    held = {
-        "pss_bytes": procfs.pss_bytes(found.closely),
-        "threads": found.threads,
-        "processes": found.processes,
-        "descriptors": serving.descriptors(),
-    }
-    return Level(**(asdict(level) | held))
+    return replace(level, **asdict(serving.held()))
 
 
 def _too_many_processes(level: Level, baseline: Level | None) -> bool:

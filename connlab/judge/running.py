@@ -18,6 +18,16 @@ class NotServing(RuntimeError):
     """A server that never listened; the text says how it ended and what it said."""
 
 
+@dataclass(frozen=True)
+class Held:
+    """What a server holds at a moment; None where nobody could look."""
+
+    pss_bytes: int | None
+    threads: int | None
+    processes: int | None
+    descriptors: int | None
+
+
 @dataclass
 class Running:
     """A server that listens; `ended` is known once the block is left."""
@@ -32,15 +42,27 @@ class Running:
         """Where it listens."""
         return self.ready["host"], self.ready["port"]
 
-    @property
-    def pid(self) -> int:
-        """The server's own process; what runs it, once a daemon has left that."""
-        own = self.ready["pid"]
-        return own if procfs.cpu_clock_s(own) is not None else self.handle
-
     def descriptors(self) -> int:
-        """Return how many files all its processes have open."""
-        return procfs.descriptors(self.pid)
+        """Return how many files are open in it, and in what runs it."""
+        return procfs.descriptors(self.handle)
+
+    def held(self) -> Held:
+        """Return what all processes of the server hold, without what runs it.
+
+        They are looked for below the program that was started, as a daemon's first
+        process is gone.
+        """
+        found = procfs.processes(self.handle)
+        if found is None:
+            return Held(None, None, None, None)
+        runs = {self.handle, *procfs.children(self.handle)}
+        own = tuple(one for one in found.closely if one[0] not in runs)
+        return Held(
+            pss_bytes=procfs.pss_bytes(own),
+            threads=found.threads - len(runs),
+            processes=found.processes - len(runs),
+            descriptors=self.descriptors(),
+        )
 
     def died(self) -> str | None:
         """Return how it ended and what it said, if nobody had asked it to."""

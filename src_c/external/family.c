@@ -2,6 +2,7 @@
 #include "family.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -54,11 +55,11 @@ static void add_all_children(struct found *found, pid_t pid)
         closedir(tasks);
 }
 
-unsigned family_walk(pid_t root, void (*visit)(pid_t pid))
+unsigned family_walk(pid_t root, void (*visit)(pid_t pid), unsigned most)
 {
     struct found found = {0};
     add_all_children(&found, root);
-    for (unsigned i = 0; i < found.count; i++) {
+    for (unsigned i = 0; i < found.count && found.count <= most; i++) {
         if (visit)
             visit(found.pids[i]);
         add_all_children(&found, found.pids[i]);
@@ -83,13 +84,15 @@ static void reap(void)
         continue;
 }
 
-void family_kill(void)
+void family_kill(pid_t group, pid_t spared)
 {
     const struct timespec ms = {.tv_nsec = 1000000};
     unsigned before = 0, now;
-    while ((now = family_walk(getpid(), stop_one)) > before)
+    kill(-group, SIGSTOP);
+    kill(spared, SIGCONT);
+    while ((now = family_walk(getpid(), stop_one, UINT_MAX)) > before)
         before = now;
-    while (family_walk(getpid(), kill_one) > 0) {
+    while (family_walk(getpid(), kill_one, UINT_MAX) > 0) {
         nanosleep(&ms, NULL);
         reap();
     }

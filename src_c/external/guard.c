@@ -130,6 +130,7 @@ static void start(struct guard *guard)
     if (guard->server == 0)
         become(guard);
     /* Whatever the server starts, the guard gets a core; where it may. */
+    setpriority(PRIO_PROCESS, 0, -20);
     sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &soon);
 }
 
@@ -175,7 +176,8 @@ static void wait_for_signal(struct guard *guard, long ns)
 static bool too_many(const struct guard *guard)
 {
     unsigned most = guard->plan->processes_most;
-    if (tasks_now() < guard->tasks + most || family_walk(getpid(), NULL) < most)
+    if (tasks_now() < guard->tasks + most ||
+        family_walk(getpid(), NULL, most) <= most)
         return false;
     fprintf(stderr, "external: more than %u processes; killed\n", most);
     return true;
@@ -266,7 +268,7 @@ static bool end_all(struct guard *guard)
     while (!nobody_left(guard) && !orphaned(guard) && clock_now_ns() < until)
         wait_for_signal(guard, LOOK_NS);
     bool killed = !guard->ended;
-    family_kill();
+    family_kill(guard->plan->group, guard->parent);
     return killed;
 }
 
