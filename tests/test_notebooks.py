@@ -31,6 +31,21 @@ STUDIES = {
         frozenset({"models", "connections", "baseline", "engine"}),
         {"models": "[iterative, epoll]", "connections": "[1, 4]"},
     ),
+    "03-pools": Study(
+        "Is a pool of threads slower than a thread for every request?",
+        frozenset({"run", "time_scale", "at_once", "pools", "delays", "sizes"}),
+        {
+            "at_once": "[32]",
+            "few": 32,
+            "pools": "[16]",
+            "delays": "[wide]",
+            "buckets": "[32]",
+            "cores": "[1]",
+            "sizes": "[1, 2, 3, 4, 6, 8]",
+            "spinning": "[1]",
+            "loads": "[0.5]",
+        },
+    ),
     "04-guestbook": Study(
         "Does the way to wait still matter when a database is asked?",
         frozenset({"run", "models", "connections", "kept", "workers", "remarks"}),

@@ -54,7 +54,7 @@ _NAMED = {
     "context_switches_per_request": ("context switches per request", "count", "lower"),
     "fairness_jain": ("Jain's fairness index", "1", "higher"),
     "busy_workers": ("busy workers", "count", "higher"),
-    "their_rate": ("answers per second", "", "higher"),
+    "throughput_scaled_rps": ("throughput, time scaled", "requests/s", "higher"),
     "longest_wait_s": ("longest wait", "s", "lower"),
     "busiest_worker": ("requests of the busiest worker / mean", "1", "lower"),
     "thread_create_s": ("creation and end of a thread", "s", "lower"),

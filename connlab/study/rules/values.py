@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from connlab.study import sizing
+from connlab.studies import pools
 from connlab.study.finding import (
     Finding,
     cell_text,
@@ -63,7 +63,7 @@ def best_pool(
     cell = select(frame, arm)
     if cell.empty:
         return unmeasured(frame, arm)
-    found = sizing.knee(cell, along=along)
+    found = pools.knee(cell, along=along)
     if found is None:
         return untestable("too few sizes of the pool, or none that is small")
     predicted = f"{number_text(found.predicted)} predicted"
@@ -76,12 +76,12 @@ def best_pool(
     ratio = found.reached
     if not ratio.determined:
         return replace(untestable(ratio.note), effect=ratio)
-    if ratio.hi < sizing.NEARLY:
+    if ratio.hi < pools.NEARLY:
         return Finding("does not hold", why, ratio)
-    if ratio.lo < sizing.NEARLY or not found.ends:
+    if ratio.lo < pools.NEARLY or not found.ends:
         open_ = "too wide to tell" if found.ends else growing
         return Finding("not testable here", f"{why}: {open_}", ratio)
-    if found.halved is not None and found.halved.lo >= sizing.NEARLY:
+    if found.halved is not None and found.halved.lo >= pools.NEARLY:
         why = f"{predicted}; {found.half} workers serve as much as the best pool"
         return Finding("does not hold", why, found.halved)
     return Finding("holds", why, ratio)

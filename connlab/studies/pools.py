@@ -1,11 +1,13 @@
-"""How large a pool is large enough: what is predicted, and what pools of it do.
+"""How large a pool of workers should be, and what queueing theory says of one.
 
     small pools: CPU time per request, its wait -> cores · (1 + wait / compute)
                                                 -> the size measured that is nearest
     all pools:   throughput                     -> the best, and that size beside it
+    users, think and service time, workers      -> M/M/c with a finite population
 
 A rule of thumb is judged by pools that were measured: one of about the size that it
 gives should serve nearly as much as the best, and one of half that size should not.
+All times in seconds, all rates per second.
 """
 
 from __future__ import annotations
@@ -15,10 +17,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from connlab.study.cells import compare_trials
+from connlab.intervals import interval, log_ratio
 from connlab.study.frames import usable
-from connlab.study.interval import Interval, t_interval
-from connlab.study.queueing import best_pool
+from connlab.study.interval import LEVEL, Interval
 
 NEARLY = 0.95
 """A pool is large enough once it reaches this share of the highest throughput."""
@@ -72,21 +73,21 @@ class Knee:
         return 1 / ABOUT <= self.nearest / self.predicted.value <= ABOUT
 
 
-def knee(frame: pd.DataFrame, *, along: str = "workers") -> Knee | None:
+def knee(trials: pd.DataFrame, *, along: str = "workers") -> Knee | None:
     """Return how large a pool should be, and what pools of about that size serve.
 
     1. Sizes whose workers are nearly all busy are small: what a request computes is
        their CPU time over their requests, both as totals of a block.
-    2. Predicted: cores · (1 + wait / compute) of each block, with Student's t over
+    2. Predicted: cores · (1 + wait / compute) of each block, with an interval over
        blocks.
     3. The best size is the one with the highest mean throughput. It is found by the
        data that others are then compared with, so its lead is a little too large.
     4. The size nearest to the prediction, and the largest of half of it at most, are
-       compared with the best: ratios of means, paired by block where blocks allow.
+       compared with the best: log ratios, by block where there are blocks enough.
 
     Parameters
     ----------
-    frame : DataFrame
+    trials : DataFrame
         As from `connlab.study.load`; trials of one pool at several sizes.
     along : str
         The column of the size.
@@ -97,13 +98,13 @@ def knee(frame: pd.DataFrame, *, along: str = "workers") -> Knee | None:
         None with fewer than three sizes, without a small one, or without two blocks
         that hold a small one.
     """
-    good = usable(frame, *_NEEDS, along)
+    good = usable(trials, *_NEEDS, along)
     means = good.groupby(along)[[RATE, "busy_workers"]].mean().sort_index()
     small = means.index[means["busy_workers"] >= BUSY * means.index]
     few = good[good[along].isin(small)]
     if len(means) < 3 or few["block"].nunique() < 2:
         return None
-    predicted = t_interval([_predicted(rows) for _, rows in few.groupby("block")])
+    predicted = interval([_predicted(rows) for _, rows in few.groupby("block")])
     rates, sizes = means[RATE], [int(n) for n in means.index]
     best = int(rates.idxmax())
     nearest = min(sizes, key=lambda n: abs(math.log(n / predicted.value)))
@@ -132,4 +133,74 @@ def _predicted(rows: pd.DataFrame) -> float:
 def _against(good: pd.DataFrame, along: str, size: int, best: int) -> Interval:
     """Return the throughput of one size over that of the best."""
     arm, base = (good[good[along] == n] for n in (size, best))
-    return compare_trials(arm, base, RATE).ratio
+    fit, method = log_ratio(arm, base, RATE)
+    return fit.interval(LEVEL, method=method, log=True)
+
+
+def best_pool(*, cores: int, wait: float, compute: float) -> float:
+    """Workers that keep `cores` busy: cores · (1 + wait / compute).
+
+    Infinite when a request computes nothing: then no core limits the pool.
+
+    References
+    ----------
+    Goetz et al., Java Concurrency in Practice (2006), section 8.2.
+    """
+    if cores < 1 or wait < 0 or compute < 0:
+        raise ValueError(
+            f"cores {cores}, wait {wait}, compute {compute}: at least 1, 0 and 0"
+        )
+    return math.inf if compute == 0 else cores * (1 + wait / compute)
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Steady state of a queue."""
+
+    utilisation: float
+    """Share of time that a worker is busy (1 at most)."""
+    response: float
+    """Mean time in the queue and in service, seconds."""
+    throughput: float
+    """Requests per second that get through."""
+
+
+def finite_source(
+    *, population: int, think: float, service: float, servers: int
+) -> Queue:
+    """M/M/c with N users who think: a closed loop around a pool, exactly.
+
+    A user thinks for an exponential time of mean Z, then asks c workers whose service
+    takes an exponential time of mean S; users who wait do not ask again. With k
+    requests in the pool the next arrives at rate (N − k)/Z and one leaves at rate
+    min(k, c)/S. For large N it becomes M/M/c at the rate N / (Z + R).
+
+    Parameters
+    ----------
+    population : int
+        N, at least 1.
+    think, service : float
+        Z and S, seconds, above 0.
+    servers : int
+        c, at least 1.
+
+    References
+    ----------
+    Kleinrock, Queueing Systems 1 (1975), chapter 3 (finite customer population).
+    """
+    if population < 1 or servers < 1 or think <= 0 or service <= 0:
+        raise ValueError(
+            f"population {population}, servers {servers}, think {think}, "
+            f"service {service}: at least 1, at least 1, above 0, above 0"
+        )
+    weights = [0.0]  # logarithms: they span hundreds of decades
+    for k in range(population):
+        up, down = (population - k) / think, min(k + 1, servers) / service
+        weights.append(weights[-1] + math.log(up / down))
+    top = max(weights)
+    shares = [math.exp(w - top) for w in weights]
+    chance = [s / sum(shares) for s in shares]
+    busy = sum(p * min(k, servers) for k, p in enumerate(chance))
+    inside = sum(p * k for k, p in enumerate(chance))
+    throughput = busy / service
+    return Queue(busy / servers, inside / throughput, throughput)
