@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from connlab.drive.servers import Entry
     from connlab.publish import Rendered
     from connlab.schema import Model, Workload
 
@@ -72,8 +73,9 @@ def build() -> None:
 @cli.command("list")
 @click.option("--json", "as_json", is_flag=True, help="As the server prints it.")
 def list_models(as_json: bool) -> None:
-    """Show the models and workloads that this build can serve."""
+    """Show the models, other servers and workloads that can be measured here."""
     from connlab import drive
+    from connlab.drive import servers
 
     registry = drive.registry()
     if as_json:
@@ -81,6 +83,9 @@ def list_models(as_json: bool) -> None:
         return
     for model in registry.models:
         click.echo(f"{model.name:16}{model.family:12}{model.label}{_not_here(model)}")
+    click.echo("\nservers of others (servers.toml):")
+    for entry in servers.entries().values():
+        click.echo(f"{entry.name:18}{entry.label}{_not_here(entry)}")
     click.echo("\nworkloads:")
     for workload in registry.workloads:
         click.echo(f"{workload.name:16}{workload.label}{_not_here(workload)}")
@@ -411,7 +416,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _not_here(row: Model | Workload) -> str:
+def _not_here(row: Model | Workload | Entry) -> str:
     return "" if row.available else f"  (not here: {row.reason})"
 
 

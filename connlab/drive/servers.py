@@ -120,6 +120,11 @@ class Entry(BaseModel):
         return tuple(need for need in self.needs if need.there is None)
 
     @property
+    def available(self) -> bool:
+        """Whether it can run here."""
+        return self.reason is None
+
+    @property
     def reason(self) -> str | None:
         """Why it cannot run here; None: it can."""
         if self.lacks:
@@ -212,7 +217,7 @@ def model(name: str) -> schema.Model | None:
         label=entry.label,
         family=entry.family,
         language=entry.language,
-        available=entry.reason is None,
+        available=entry.available,
         reason=entry.reason,
         holds=entry.holds,
         concurrent=entry.holds != "one",
