@@ -91,7 +91,7 @@ def test_authors_come_from_the_citation_file(paper):
 
 def test_numbers_and_references_agree_between_page_and_print(paper):
     texts = [text_of(paper), pdf_text(paper.pdf)]
-    for said in (r"Figure (\d+)\. Made-up response", r"Table (\d+)\. Made-up tails"):
+    for said in (r"Figure (\d+)\. Mean response", r"Table (\d+)\. Quantiles"):
         numbers = [re.search(said, t.replace("\u00a0", " ")).group(1) for t in texts]
         assert numbers[0] == numbers[1]
 
@@ -137,7 +137,7 @@ def test_a_missing_study_is_said_in_its_place(tmp_path):
     assert "Not measured here: response-time" in text
     assert "run made-up did not include the study response-time" in text
     assert "Not measured here" in pdf_text(done.pdf)
-    assert any("fig-response-time" in line for line in done.missing)
+    assert any("response-time.svg" in line for line in done.missing)
     assert publish.check(done.html.parent) == []
 
 
@@ -164,7 +164,7 @@ def test_a_stale_figure_is_stamped(tmp_path):
 
     done = set_anew(tmp_path, older)
     text = text_of(done).replace("\u00a0", " ")
-    assert re.search(r"Figure \d+. Stale. Made-up response", text)
+    assert re.search(r"Figure \d+. Stale. Mean response", text)
     assert "150 trials are newer than these results" in text
     assert "Stale" in pdf_text(done.pdf)
     assert done.stale
@@ -177,33 +177,14 @@ def test_a_study_that_no_source_shows_is_reported(tmp_path):
     assert set_anew(tmp_path, add).unused == ("sundials",)
 
 
-def test_a_piece_that_no_source_places_goes_to_the_rest(tmp_path):
+def test_a_piece_that_is_not_shown_is_reported(tmp_path):
     def add(run, _):
         path = run / made.STUDY / "results.json"
         content = json.loads(path.read_text())
         content["figures"].append(made.figure("surprise"))
         made.write_json(path, content)
 
-    done = set_anew(tmp_path, add)
-    assert done.unused == ()
-    assert "Made-up surprise against connections" in text_of(done)
-    assert publish.check(done.html.parent) == []
-
-
-def test_a_piece_that_is_not_shown_is_reported(tmp_path):
-    def leave_out(_, paper):
-        section = paper / "sections" / "_response-time.qmd"
-        include = "{{< include _generated/response-time/fig-response-time.qmd >}}"
-        text = section.read_text("utf-8").replace(include, "")
-        section.write_text(text.replace("@fig-response-time", "A figure"), "utf-8")
-        more = paper / "sections" / "_supplement.qmd"
-        text = more.read_text("utf-8").replace("@fig-response-time,", "A figure,")
-        rest = "{{< include _generated/response-time/rest.qmd >}}"
-        more.write_text(text.replace(rest, ""), "utf-8")
-
-    done = set_anew(tmp_path, leave_out)
-    assert done.unused == ("response-time/fig-response-time",)
-    assert publish.check(done.html.parent) == []
+    assert set_anew(tmp_path, add).unused == ("response-time/fig-surprise",)
 
 
 def test_failures_of_one_kind_share_a_row(tmp_path):
@@ -307,18 +288,6 @@ def test_a_paper_without_a_supplement_has_one_page(tmp_path):
     done = set_anew(tmp_path, leave_out)
     assert done.supplement is None
     assert not (done.html.parent / "supplement.html").exists()
-
-
-def test_a_caption_may_cite(tmp_path):
-    def cite(run, _):
-        path = run / made.STUDY / "results.json"
-        content = json.loads(path.read_text())
-        content["figures"][0]["caption"] = "As @gutica drew it, not @nobody."
-        made.write_json(path, content)
-
-    done = set_anew(tmp_path, cite)
-    for text in (text_of(done), pdf_text(done.pdf)):
-        assert re.search(r"As Gutica and Khoo .{1,9} drew it, not @nobody", text)
 
 
 def test_unknown_renderers_are_refused():

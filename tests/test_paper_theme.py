@@ -250,7 +250,10 @@ def test_no_picture_stands_above_the_heading_of_its_section(kind, height, tmp_pa
 
 def test_quarto_is_given_what_makes_it_set_alike():
     project = yaml.safe_load((THEME.parent / "_quarto.yml").read_text("utf-8"))
-    assert project["filters"] == [{"at": "pre-ast", "path": "_theme/common.lua"}]
+    assert project["filters"] == [
+        {"at": "pre-ast", "path": f"_theme/{name}.lua"}
+        for name in ("numbers", "common")
+    ]
     assert project["crossref"] == {"title-delim": "."}
     assert (project["date-format"], project["csl"]) == ("iso", "references.csl")
     html = project["format"]["html"]

@@ -99,7 +99,7 @@ def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
         models.write((run.manifest.get("registry") or {}).get("models", ()), paper)
     write_facts(run, asked, paper, prepared)
     _stub_variables(asked.variables, run, tree, prepared)
-    _stub_includes(asked.includes, run, paper, prepared)
+    _stub_includes(asked, run, paper, prepared)
     prepared.unused += _unused(run, asked, shown)
     (paper / VARIABLES).write_text(_yaml(tree), "utf-8")
     write_head(run, paper, tree)
@@ -366,7 +366,7 @@ def write_facts(
     run: Run, asked: sources.Wanted, paper: Path, prepared: Prepared
 ) -> None:
     """Write what numbers.lua looks up: numbers, claims, and links below figures."""
-    numbers_, claims, links = {}, {}, {}
+    numbers_, claims, links, stale = {}, {}, {}, []
     for study in run.studies.values():
         for where, row in report.numbers(study.folder).items():
             if row["text"]:
@@ -377,6 +377,7 @@ def write_facts(
         if study.results:
             for figure in study.results.figures:
                 path = f"{GENERATED}/{study.name}/{Path(figure.files['svg']).name}"
+                stale += [path] if study.stale else []
                 said = asked.pictures.get(path)
                 if said:
                     about = figure.model_copy(update=said)
@@ -393,7 +394,7 @@ def write_facts(
             path.parent.mkdir(parents=True, exist_ok=True)
             _write(path, _EMPTY)
             prepared.missing.append(f"{name}: {why(run, path.parent.name)}")
-    facts = {"numbers": numbers_, "claims": claims, "figures": links}
+    facts = {"numbers": numbers_, "claims": claims, "figures": links, "stale": stale}
     _write(paper / GENERATED / "facts.json", json.dumps(facts, ensure_ascii=False))
 
 
@@ -555,9 +556,9 @@ def _plant(tree: dict[str, Any], dotted: str, text: str) -> None:
 
 
 def _stub_includes(
-    asked: Iterable[str], run: Run, paper: Path, prepared: Prepared
+    asked: sources.Wanted, run: Run, paper: Path, prepared: Prepared
 ) -> None:
-    for include in asked:
+    for include in asked.includes:
         path = paper / include
         if path.exists() or not include.startswith(f"{GENERATED}/"):
             continue
@@ -568,6 +569,9 @@ def _stub_includes(
         prepared.missing.append(f"{name}/{label}: {reason}")
         if label.startswith("fig-"):
             _stub_figure(path, label, reason)
+        elif label in asked.captions:  # the section has it
+            cells = [[md.escape(MISSING.capitalize()), md.escape(reason)]]
+            _write(path, md.table(["", "Reason"], cells, alone=False))
         elif label.startswith("tbl-"):
             cells = [[md.escape(MISSING.capitalize()), md.escape(reason)]]
             caption = f"{MISSING.capitalize()}: {md.escape(reason)}."
@@ -607,7 +611,24 @@ def _unused(run: Run, asked: sources.Wanted, shown: set[str]) -> list[str]:
         elif study.results:
             pieces = _pieces(study.results)
             found += [f"{name}/{p}" for p in pieces if p not in shown]
+            found += [f"{name}/{p}" for p in _not_placed(study, asked)]
     return found
+
+
+def _not_placed(study: Study, asked: sources.Wanted) -> list[str]:
+    """Name the figures and tables whose captions no section has."""
+    assert study.results is not None
+    folder = f"{GENERATED}/{study.name}"
+    wanted = {*asked.pictures, *asked.includes}
+    figures = {
+        f"{folder}/{Path(f.files['svg']).name}": f.id
+        for f in study.results.figures
+        if not f.caption
+    }
+    tables = {
+        f"{folder}/{t.id}.qmd": t.id for t in study.results.tables if not t.caption
+    }
+    return [name for path, name in (figures | tables).items() if path not in wanted]
 
 
 # ---- the head of the paper ---------------------------------------------------------

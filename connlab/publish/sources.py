@@ -29,6 +29,7 @@ PICTURE = re.compile(
     r"!\[(?P<caption>(?:[^\[\]]|\[[^\[\]]*\])*)\]"
     r"\((?P<path>_generated/[\w./-]+\.svg)\)\{(?P<attributes>[^{}]*)\}"
 )
+CAPTION = re.compile(r"^: [^{}]*(?:\{[^{}#]*\}[^{}]*)*\{#(tbl-[\w-]+)", re.MULTILINE)
 _SPAN = re.compile(r"\[([^\[\]]*)\](?:\{[^{}]*\})?")
 _ATTRIBUTE = re.compile(r"([\w-]+)=\"([^\"]*)\"")
 FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
@@ -46,6 +47,8 @@ class Wanted:
     """Claims as STUDY/NAME."""
     pictures: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Caption and alternative text by the path of a generated picture."""
+    captions: frozenset[str] = frozenset()
+    """Tables whose caption stands in a section."""
 
 
 @dataclass
@@ -72,6 +75,7 @@ def wanted(paper: Path) -> Wanted:
     numbers: dict[str, None] = {}
     claims: dict[str, None] = {}
     pictures: dict[str, dict[str, str]] = {}
+    captions: set[str] = set()
     texts = [*_texts(paper, ABSTRACT), *_texts(paper, INDEX)]
     for text in texts:
         for kind, argument in _shortcodes(text):
@@ -82,8 +86,9 @@ def wanted(paper: Path) -> Wanted:
         numbers |= dict.fromkeys(map(_address, NUMBER.findall(text)))
         claims |= dict.fromkeys(CLAIM.findall(text))
         pictures |= {path: _said(*said) for *said, path in _pictures(text)}
+        captions |= set(CAPTION.findall(text))
     lists = map(tuple, (variables, includes, numbers, claims))
-    return Wanted(*lists, pictures)
+    return Wanted(*lists, pictures, frozenset(captions))
 
 
 def _pictures(text: str) -> Iterator[tuple[str, str, str]]:

@@ -15,7 +15,7 @@ local html = FORMAT:match("html") ~= nil
 local function facts()
   local file = io.open("_generated/facts.json")
   if not file then
-    return { numbers = {}, claims = {}, figures = {} }
+    return { numbers = {}, claims = {}, figures = {}, stale = {} }
   end
   local text = file:read("a")
   file:close()
@@ -23,6 +23,10 @@ local function facts()
 end
 
 local known = facts()
+local stale = {}
+for _, path in ipairs(known.stale) do
+  stale[path] = true
+end
 
 local reserved = { of = true, title = true }
 
@@ -79,6 +83,30 @@ local function set_span(span)
   end
 end
 
+-- A picture that was made from other trials than the run now holds says so.
+local function set_image(image)
+  if stale[image.src] then
+    image.caption:insert(1, pandoc.Space())
+    image.caption:insert(1, pandoc.Strong({ pandoc.Str("Stale.") }))
+    return image
+  end
+end
+
+local function set_figure(figure)
+  local path
+  figure:walk({
+    Image = function(image)
+      path = path or image.src
+    end,
+  })
+  local first = figure.caption.long[1]
+  if stale[path or ""] and first then
+    first.content:insert(1, pandoc.Space())
+    first.content:insert(1, pandoc.Strong({ pandoc.Str("Stale.") }))
+    return figure
+  end
+end
+
 -- ---- what is offered below a figure -----------------------------------------------
 
 local function picture_of(block)
@@ -108,6 +136,6 @@ local function set_blocks(blocks)
 end
 
 return {
-  { Span = set_span },
+  { Span = set_span, Image = set_image, Figure = set_figure },
   { Blocks = set_blocks },
 }
