@@ -46,6 +46,15 @@ STUDIES = {
             "loads": "[0.5]",
         },
     ),
+    "02-breaking-points": Study(
+        "Where does each model break, and on what?",
+        frozenset({"models", "ladder", "workers", "cases"}),
+        {
+            "models": "[iterative, epoll]",
+            "ladder": "[1, 4]",
+            "cases": False,
+        },
+    ),
     "04-guestbook": Study(
         "Does the way to wait still matter when a database is asked?",
         frozenset({"run", "models", "connections", "kept", "workers", "remarks"}),

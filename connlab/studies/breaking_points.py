@@ -1,5 +1,6 @@
-"""The failure atlas: how far each model was carried, where it broke, and on what.
+"""Study 02: which levels to try, how far each model was carried, on what it broke.
 
+    settings of the machine -> predicted limit per model -> levels of its ramp
     every trial -> carried or not -> per model: the highest level below which nothing
                                      broke, the level that did, symptoms of both sides
                                   -> beside the limit that was predicted
@@ -10,12 +11,72 @@ A trial that fails is the datum here, so all trials count, flagged or not.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
-from connlab.study.breaking_points_plan import Limit
 from connlab.study.frames import FAILURES, LIMITS
+
+NEAR = 0.05
+"""The ramp looks so far below and above a predicted limit."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What the machine's settings say that a model can hold; None: not known."""
+
+    connections: int | None
+    by: str
+
+
+def predicted(capacities: Sequence[Any], *, workers: int) -> dict[str, Limit]:
+    """Return the predictions of ``drive.doctor().capacities``, by model.
+
+    Models that keep a worker for a connection hold as many as there are `workers`.
+    """
+    return {
+        one.model: Limit(
+            workers if one.limited_by == "--workers" else one.connections,
+            one.limited_by,
+        )
+        for one in capacities
+    }
+
+
+def ramp(ladder: Sequence[int], limit: Limit | None) -> list[int]:
+    """Return the levels to try for one model.
+
+    The ladder as far as the prediction, closely below and above it where the ladder
+    goes beyond it, and one step further; all of the ladder without a prediction.
+    """
+    levels = sorted(set(ladder))
+    most = limit.connections if limit else None
+    if most is None or not levels or most >= levels[-1]:
+        return levels
+    near = {max(1, math.floor(most * (1 - NEAR))), math.ceil(most * (1 + NEAR))}
+    beyond = next(n for n in levels if n > most)
+    return sorted({n for n in levels if n <= most} | near | {beyond})
+
+
+def grids(
+    models: Sequence[str],
+    ladder: Sequence[int],
+    limits: Mapping[str, Limit],
+    *,
+    workers: int,
+) -> list[dict[str, list]]:
+    """Return one grid of factors per model, as `connlab.drive.sweep` takes them."""
+    made = []
+    for name in models:
+        limit = limits.get(name)
+        grid = {"model": [name], "connections": ramp(ladder, limit)}
+        if limit and limit.by == "--workers":
+            grid["workers"] = [workers]
+        made.append(grid)
+    return made
+
 
 _ERRORS = {
     "connect_refused": "refused",
@@ -52,7 +113,7 @@ def atlas(
 ) -> pd.DataFrame:
     """Return one row per model: predicted, carried up to, broke at, symptoms.
 
-    Of servers of one process; what several behind one port carry says `far`.
+    Of servers of one process, without those that several share a port.
     `carried` is the highest level below every level at which a trial broke, 0 if the
     lowest broke; `broke` is that level, missing if none did. `server` and `client` say
     what each side noticed there. `agrees` says whether the prediction lies between the

@@ -1,0 +1,117 @@
+"""Study 02: ramps, limits and symptoms, from made-up trials whose truth is known."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import study_made as made
+
+from connlab.studies import breaking_points as bp
+from connlab.studies.breaking_points import Limit, ramp
+
+LIMITS = {"select": Limit(1008, "FD_SETSIZE"), "epoll": Limit(19_984, "files")}
+
+
+def run(tmp_path, models=("select", "epoll"), connections=(100, 1000, 2000), **options):
+    trials = []
+    for t in made.sweep(models, connections, blocks=3, **options):
+        n, c = t["factors"]["connections"], t["client"]
+        held = c["connections"]["surviving"]
+        c["requests"] = {"sent": 100 * held, "completed": 100 * held}
+        c["fairness"] = {"requests_min": 90 if held == n else 0, "requests_max": 110}
+        trials.append(t)
+    return made.load(tmp_path, trials)
+
+
+# ---- the ramp ------------------------------------------------------------------
+
+
+def test_a_ramp_crosses_the_prediction_and_goes_one_step_on():
+    levels = ramp([2000, 100, 1000, 5000], Limit(1008, "x"))
+    assert levels == [100, 957, 1000, 1059, 2000]
+
+
+def test_a_ramp_without_a_reachable_prediction_is_the_ladder():
+    for limit in (None, Limit(None, "?"), Limit(5000, "x")):
+        assert ramp([100, 5000], limit) == [100, 5000]
+    assert ramp([], Limit(3, "x")) == []
+
+
+def test_one_at_a_time_breaks_at_two():
+    assert ramp([1, 100], Limit(1, "one at a time")) == [1, 2, 100]
+
+
+def test_only_fixed_crews_are_told_their_number():
+    limits = {"pool": Limit(8, "--workers"), "epoll": Limit(100, "files")}
+    grids = bp.grids(["pool", "epoll"], [10, 200], limits, workers=8)
+    assert grids[0]["workers"] == [8]
+    assert "workers" not in grids[1]
+
+
+def test_predictions_take_the_number_of_workers():
+    found = [
+        SimpleNamespace(model="pool", connections=None, limited_by="--workers"),
+        SimpleNamespace(model="epoll", connections=500, limited_by="files"),
+    ]
+    limits = bp.predicted(found, workers=16)
+    assert limits["pool"].connections == 16
+    assert limits["epoll"].connections == 500
+
+
+# ---- what broke ----------------------------------------------------------------
+
+
+def test_a_gate_that_is_no_limit_does_not_break_a_level(tmp_path):
+    frame = run(tmp_path).assign(ok=False).astype({"ok": "boolean"})
+    held = bp.carried(frame).groupby([frame.model, frame.connections]).all()
+    assert held["epoll"].all()
+    assert held["select"].to_dict() == {100: True, 1000: True, 2000: False}
+
+
+def test_those_who_are_never_served_break_a_level(tmp_path):
+    frame = run(tmp_path, models=("epoll",), connections=(100,))
+    starved = frame.assign(fairness_requests_min=0)
+    assert not bp.carried(starved).any()
+    few = starved.assign(requests_completed=starved["requests_completed"] // 10)
+    assert bp.carried(few).all()
+    assert not bp.carried(few.assign(workers=8)).any()
+
+
+def test_the_atlas_compares_prediction_and_observation(tmp_path):
+    found = bp.atlas(run(tmp_path), LIMITS).set_index("model")
+    one = found.loc["select"]
+    assert (one["carried"], one["broke"], one["agrees"]) == (1000, 2000, True)
+    assert one["server"] == "beyond FD_SETSIZE"
+    assert one["client"] == "closed"
+    assert found.loc["epoll", "agrees"] is None
+    assert found.loc["epoll", "carried"] == 2000
+
+
+def test_a_prediction_that_misses_is_said_to_miss(tmp_path):
+    low = {"select": Limit(500, "x"), "epoll": Limit(300, "x")}
+    assert list(bp.atlas(run(tmp_path), low)["agrees"]) == [False, False]
+
+
+def test_several_processes_do_not_enter_the_atlas(tmp_path):
+    frame = run(tmp_path)
+    shared = frame["connections"] > 1000
+    frame["processes"] = shared.map({True: 6, False: None}).astype("Int64")
+    found = bp.atlas(frame).set_index("model")
+    assert found.loc["select", "carried"] == 1000
+    assert found["broke"].isna().all()
+
+
+def test_a_level_above_a_broken_one_does_not_count(tmp_path):
+    frame = run(tmp_path, models=("epoll",))
+    frame.loc[frame.connections == 1000, "surviving"] = 3
+    found = bp.atlas(frame).iloc[0]
+    assert (found["carried"], found["broke"]) == (100, 1000)
+
+
+def test_a_server_that_did_not_start_is_a_symptom(tmp_path):
+    frame = run(tmp_path, models=("epoll",), connections=(100,)).assign(
+        failure="server-start: no", failure_kind="server-start", surviving=None
+    )
+    found = bp.atlas(frame.astype({"surviving": "Int64"})).iloc[0]
+    assert found["carried"] == 0
+    assert found["server"] == "server did not start"
