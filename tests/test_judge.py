@@ -91,6 +91,11 @@ def test_what_misbehaves_is_wrong_and_told_why(kind, said, hint):
     assert any(hint in text for text in first), first
 
 
+def test_threads_that_a_signal_ends_are_no_leak():
+    made = judge(["lessons/thread"], quick=True, say=lambda text: None)
+    assert made.right, made.verdicts[0].wrong
+
+
 @pytest.mark.long
 def test_what_it_does_without_does_not_make_it_wrong():
     for kind, lacks in [("deaf", "SIGTERM"), ("chatty", "prints")]:
