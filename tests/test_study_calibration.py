@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import study_made as made
 
-from connlab.study import calibration, load, stats
+from connlab.study import calibration, interval, load
 
 REPORT = {
     "event": "floor",
@@ -110,7 +110,7 @@ def test_the_clients_ceiling_is_its_rate_at_full_share(tmp_path):
 
 def test_lines_come_back_as_they_were_kept(tmp_path):
     found = calibration.floor_intervals(calibration.floors(REPORT))
-    ceiling = stats.t_interval([140e3, 141e3, 139e3])
+    ceiling = interval.t_interval([140e3, 141e3, 139e3])
     records = calibration.lines_of(found, ceiling=ceiling)
     folder = tmp_path / "made" / calibration.STUDY
     folder.mkdir(parents=True)

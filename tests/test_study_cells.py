@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import study_made as made
 
-from connlab.study import cells, load, stats
+from connlab.study import cells, comparing, interval, load
 
 BY = ["model", "connections"]
 
@@ -31,11 +31,11 @@ def test_a_cell_has_the_interval_of_its_usable_trials(frame):
     assert table[BY].values.tolist() == sorted(table[BY].values.tolist())
     row = table[(table.model == "epoll") & (table.connections == 100)].iloc[0]
     mine = frame[(frame.model == "epoll") & (frame.connections == 100)]
-    assert cells.interval_of(row) == stats.t_interval(mine.throughput_rps)
+    assert cells.interval_of(row) == interval.t_interval(mine.throughput_rps)
 
 
 @pytest.mark.parametrize(
-    ("how", "f"), [("median", stats.median_interval), ("bca", stats.bca_interval)]
+    ("how", "f"), [("median", interval.median_interval), ("bca", interval.bca_interval)]
 )
 def test_other_intervals_on_request(frame, how, f):
     table = cells.summarise(frame, "response_p99_s", by=["model"], how=how)
@@ -152,7 +152,7 @@ def test_likenesses_are_corrected_for_their_number(tmp_path):
     kept = {name for name in alike if together[name].word == "indistinguishable from"}
     assert kept < alike
     p = [c.comparison.equivalence.p for c in alone.values()]
-    adjusted = dict(zip(alone, stats.holm(p), strict=True))
+    adjusted = dict(zip(alone, comparing.holm(p), strict=True))
     assert kept == {name for name in alike if adjusted[name] < 0.05}
     assert all(together[name].word == "undetermined" for name in alike - kept)
 

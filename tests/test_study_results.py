@@ -10,7 +10,7 @@ import study_made as made
 
 from connlab.publish import prepare
 from connlab.publish import results as published
-from connlab.study import cells, figures, look, results, stats, tables
+from connlab.study import cells, figures, interval, look, results, tables
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_what_was_varied_in_a_sentence(frame):
 
 
 def test_values_are_in_the_unit_that_reads_best(begun):
-    i = stats.Interval(0.009234, 0.009034, 0.009434, 10, 0.95, "t over trials")
+    i = interval.Interval(0.009234, 0.009034, 0.009434, 10, 0.95, "t over trials")
     assert begun.value("x", i, "s") == "9.2 ms [9.0, 9.4]"
     kept = begun.values["x"]
     assert kept["value"] == pytest.approx(9.234)
@@ -65,7 +65,7 @@ def test_values_are_in_the_unit_that_reads_best(begun):
 
 
 def test_an_undetermined_value_has_null_bounds(begun):
-    i = stats.t_interval([0.5])
+    i = interval.t_interval([0.5])
     begun.value("x", i, "s")
     assert begun.values["x"]["lo"] is None
     assert begun.values["x"]["text"] == "500 ms (one trial, no interval)"
@@ -107,7 +107,7 @@ def test_the_file_is_whole_or_absent(begun, frame, tmp_path):
 
 def test_what_is_found_again_leaves_the_file_as_it_was(begun):
     begun.answer = "Because."
-    begun.value("x", stats.t_interval([1.0, 2.0, 3.0]), "s")
+    begun.value("x", interval.t_interval([1.0, 2.0, 3.0]), "s")
     path = begun.write()
     said = json.loads(path.read_text()) | {"made_at": "2001-01-01T00:00:00+00:00"}
     path.write_text(json.dumps(said))
@@ -164,7 +164,7 @@ def test_results_without_trials_name_the_commit_too(tmp_path):
     ],
 )
 def test_a_short_value_has_neither_bounds_nor_their_lack(begun, trials, whole):
-    begun.value("x", stats.t_interval(trials), "s")
+    begun.value("x", interval.t_interval(trials), "s")
     kept = published.Value.model_validate(begun.values["x"])
     assert prepare.value_text(kept).startswith(f"[{whole}]{{")
     assert prepare.value_text(kept, short=True).startswith("[500 ms]{")
@@ -172,13 +172,13 @@ def test_a_short_value_has_neither_bounds_nor_their_lack(begun, trials, whole):
 
 def test_publish_can_read_what_study_writes(begun):
     begun.answer = "Because."
-    begun.value("x", stats.t_interval([1.0, 2.0, 3.0]), "s")
+    begun.value("x", interval.t_interval([1.0, 2.0, 3.0]), "s")
     read = published.Results.model_validate_json(begun.write().read_text())
     assert read.values["x"].n == 3
 
 
 def test_numbers_of_sentences_and_cells_are_kept_with_their_n(begun, frame):
-    said = begun.value("x", stats.t_interval([1.0, 2.0, 3.0, 4.0]), "s")
+    said = begun.value("x", interval.t_interval([1.0, 2.0, 3.0, 4.0]), "s")
     begun.answer = f"It takes {said}."
     begun.table("grid", tables.grid(frame, "throughput_rps"), caption="C")
     found = json.loads(begun.write().read_text("utf-8"))["numbers"]

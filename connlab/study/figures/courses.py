@@ -102,7 +102,7 @@ def drifting(drift: Drift, *, label: str) -> Picture:
     Parameters
     ----------
     drift : Drift
-        From `connlab.study.stats.drift`.
+        From `connlab.study.repeating.drift`.
     label : str
         The metric.
     """
