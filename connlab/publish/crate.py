@@ -21,18 +21,16 @@ from typing import Any
 from urllib.parse import quote
 
 import yaml
+from rocrate.model import ContextEntity, Dataset, Entity, File
+from rocrate.rocrate import ROCrate
 
 from connlab.publish import provenance
 from connlab.publish.results import Run, Study
 
 NAME = "ro-crate-metadata.json"
-SPECIFICATION = "https://w3id.org/ro/crate/1.2"
+VERSION = "1.2"
 SOFTWARE = "connlab/__main__.py"  # a program in a crate is one of its files
-LANGUAGE = "#software-python"
-MACHINE = "#machine"
 
-Entity = dict[str, Any]
-Links = Entity | list[Entity]
 Contents = Mapping[str, bytes]
 
 
@@ -48,51 +46,35 @@ def describe(run: Run, contents: Contents, stamp: Mapping[str, Any]) -> dict[str
     stamp : mapping
         What the renderer noted of the set paper: ``renderer`` and ``files``.
     """
+    crate = ROCrate(version=VERSION)
+    crate.metadata["name"] = "What this crate holds"
     cff = yaml.safe_load(contents["CITATION.cff"])
-    authors = [_author(n, author) for n, author in enumerate(cff["authors"], 1)]
-    license_ = _license(cff["license"])
-    by = {"author": _links(authors)}
-    used = _used(run)
-    parts = _parts(run, contents)
-    alone = sorted(set(contents) - {name for names in parts.values() for name in names})
-    actions = [*_studies(run, contents), _paper(run, stamp)]
-    inside = {"hasPart": _files([*parts, *alone]), "mentions": _links(actions)}
-    about = {"conformsTo": {"@id": SPECIFICATION}, "about": {"@id": "./"}}
-    ours = {"name": cff["title"], "version": str(cff["version"]), **by}
-    graph = [
-        _entity(NAME, "CreativeWork", name="What this crate holds", **about),
-        _root(run, cff) | by | {"license": _links([license_])} | inside,
-        *(*authors, license_),
-        *used,
-        *_machine(run),
-        *(*actions, *_statuses(actions)),
-        *(_dataset(folder, names) for folder, names in parts.items()),
-        *(_file(name, data) for name, data in contents.items()),
-    ]
-    software = next(entity for entity in graph if entity["@id"] == SOFTWARE)
-    software |= {**ours, "softwareRequirements": _links(used)}
-    return {"@context": f"{SPECIFICATION}/context", "@graph": graph}
+    by = {"author": [_author(crate, n, one) for n, one in enumerate(cff["authors"], 1)]}
+    used = _used(crate, run)
+    parts = _parts(crate, run, contents)
+    machine = _machine(crate, run)
+    actions = [*_studies(crate, run, contents), _paper(crate, run, stamp)]
+    whole = {**_whole(run, cff, by["author"], machine), **by, "hasPart": parts}
+    whole |= {"license": _license(crate, cff["license"]), "mentions": actions}
+    _set(crate.root_dataset, whole)
+    about = {"name": cff["title"], "version": str(cff["version"]), **by}
+    _set(crate.get(SOFTWARE), about | {"softwareRequirements": used})
+    return crate.metadata.generate()
 
 
-def _parts(run: Run, contents: Contents) -> dict[str, list[str]]:
-    """Return the folders that something is made from or into, with their files."""
-    folders = ["src_c/", "paper/_output/", *map(_folder, run.studies.values())]
-    parts = {f: [name for name in contents if name.startswith(f)] for f in folders}
-    return {folder: names for folder, names in parts.items() if names}
+def _set(entity: Entity, properties: Mapping[str, Any]) -> None:
+    for name, value in properties.items():
+        entity[name] = value
 
 
-def _entity(identifier: str, kind: str | list[str], **properties: Any) -> Entity:
-    return {"@id": identifier, "@type": kind, **properties}
+def _add(
+    crate: ROCrate, identifier: str, kind: str | list[str], **properties: Any
+) -> Entity:
+    return crate.add(ContextEntity(crate, identifier, {"@type": kind, **properties}))
 
 
-def _links(entities: Iterable[Entity]) -> Links:
-    """Refer to entities: to one by itself, to several in a list."""
-    links = [{"@id": entity["@id"]} for entity in entities]
-    return links[0] if len(links) == 1 else links
-
-
-def _files(names: Iterable[str]) -> Links:
-    return _links({"@id": quote(name)} for name in names)
+def _links(names: Iterable[str]) -> list[dict[str, str]]:
+    return [{"@id": quote(name)} for name in names]
 
 
 def _folder(study: Study) -> str:
@@ -106,50 +88,51 @@ def _slug(name: str) -> str:
 # ---- the whole ---------------------------------------------------------------
 
 
-def _root(run: Run, cff: Mapping[str, Any]) -> Entity:
+def _whole(
+    run: Run, cff: Mapping[str, Any], authors: list[Entity], machine: Entity
+) -> dict[str, Any]:
+    """Return what the deposit is called, what it holds, and how it is cited."""
     day = provenance.date(run)
-    who = ", ".join(_author(0, author)["name"] for author in cff["authors"])
+    who = ", ".join(author["name"] for author in authors)
     cited = f"{who} ({day[:4]}). {cff['title']}, version {cff['version']}."
-    about = (
-        f"Sources, run {run.name} on {_machine_name(run)}, and the paper set from it."
-    )
-    return _entity(
-        "./",
-        "Dataset",
-        name=f"{cff['title']}: run {run.name} of {day}",
-        description=f"{cff['abstract'].strip()} {about}",
-        datePublished=day,
-        creditText=f"{cited} Run {run.name}, {day}.",
-        keywords=cff["keywords"],
-    )
+    inside = f"Sources, run {run.name} on {machine['name']}, and the paper set from it."
+    return {
+        "name": f"{cff['title']}: run {run.name} of {day}",
+        "description": f"{cff['abstract'].strip()} {inside}",
+        "datePublished": day,  # rocrate would write today's
+        "creditText": f"{cited} Run {run.name}, {day}.",
+        "keywords": cff["keywords"],
+    }
 
 
-def _author(number: int, cff: Mapping[str, Any]) -> Entity:
-    """Return a person; one who has a single name is an organization to CITATION.cff."""
+def _author(crate: ROCrate, number: int, cff: Mapping[str, Any]) -> Entity:
+    """Add a person; one who has a single name is an organization to CITATION.cff."""
     names = [cff.get("given-names"), cff.get("family-names")]
     kind = "Organization" if "name" in cff else "Person"
     name = cff.get("name") or " ".join(filter(None, names))
-    return _entity(cff.get("orcid") or f"#author-{number}", kind, name=name)
+    return _add(crate, cff.get("orcid") or f"#author-{number}", kind, name=name)
 
 
-def _license(name: str) -> Entity:
+def _license(crate: ROCrate, name: str) -> Entity:
     about = f"{name} is its SPDX identifier; the text is in LICENSE."
     url = f"https://spdx.org/licenses/{name}"
-    return _entity(url, "CreativeWork", name=name, description=about)
+    return _add(crate, url, "CreativeWork", name=name, description=about)
 
 
-def _used(run: Run) -> list[Entity]:
-    """Return what connlab ran with, in the versions that the run recorded."""
+def _used(crate: ROCrate, run: Run) -> list[Entity]:
+    """Add what connlab ran with, in the versions that the run recorded."""
     versions = {"python": "3"} | (run.manifest.get("versions") or {})
     if made_by := (run.manifest.get("compiler") or {}).get("version"):
         versions["clang" if "clang" in made_by.lower() else "gcc"] = made_by
-    return [_program(name, versions[name]) for name in _HOMES if name in versions]
+    return [
+        _program(crate, name, versions[name]) for name in _HOMES if name in versions
+    ]
 
 
-def _program(name: str, version: str) -> Entity:
+def _program(crate: ROCrate, name: str, version: str) -> Entity:
     kinds = ["SoftwareApplication", *(["ComputerLanguage"] * (name == "python"))]
     facts = {"name": name, "version": version, "url": _HOMES[name]}
-    return _entity(f"#software-{name}", kinds, **facts)
+    return _add(crate, f"#software-{name}", kinds, **facts)
 
 
 _HOMES = {
@@ -165,19 +148,19 @@ _HOMES = {
 }
 
 
-def _machine(run: Run) -> list[Entity]:
+def _machine(crate: ROCrate, run: Run) -> Entity:
     facts = [
-        _entity(f"{MACHINE}-{_slug(name)}", "PropertyValue", name=name, value=value)
-        for name, value in provenance.machine_facts(run.manifest)
+        _add(crate, f"#machine-{_slug(k)}", "PropertyValue", name=k, value=value)
+        for k, value in provenance.machine_facts(run.manifest)
     ]
-    machine = _entity(
-        MACHINE,
+    return _add(
+        crate,
+        "#machine",
         "IndividualProduct",
         name=_machine_name(run),
         description=f"The machine of the run {run.name}, as its manifest describes it.",
-        additionalProperty=_links(facts),
+        additionalProperty=facts,
     )
-    return [machine, *facts]
 
 
 def _machine_name(run: Run) -> str:
@@ -191,47 +174,39 @@ def _machine_name(run: Run) -> str:
 # ---- what made what ----------------------------------------------------------
 
 
-def _studies(run: Run, contents: Contents) -> list[Entity]:
-    studies = [s for s in run.studies.values() if _has(contents, _folder(s))]
+def _studies(crate: ROCrate, run: Run, contents: Contents) -> list[Entity]:
+    studies = [s for s in run.studies.values() if crate.get(quote(_folder(s)))]
     profiles = _profiles(studies, contents)
-    return [_study(run, s, contents, profiles.get(s.name)) for s in studies]
+    return [
+        _study(crate, run, study, contents, profiles.get(study.name))
+        for study in studies
+    ]
 
 
-def _has(contents: Contents, folder: str) -> bool:
-    return any(name.startswith(folder) for name in contents)
-
-
-def _study(run: Run, study: Study, contents: Contents, profile: str | None) -> Entity:
-    """Return how a study came about; its folder holds more than the results named."""
+def _study(
+    crate: ROCrate, run: Run, study: Study, contents: Contents, profile: str | None
+) -> Entity:
+    """Add how a study came about; its folder holds more than the results named."""
     folder = _folder(study)
-    notebook = _notebook(study, contents)
     read = ["src_c/", profile, "paper/claims.yml" if study.name == "claims" else None]
     named = re.compile(rf"{re.escape(folder)}(results\.json|trials\.jsonl|figures/.*)")
-    return _entity(
-        f"#study-{_slug(study.name)}",
-        "CreateAction",
-        name=study.results.question if study.results else study.name,
-        instrument=_links([{"@id": notebook or SOFTWARE}, {"@id": MACHINE}]),
-        object=_files(filter(None, read)),
-        result=_files([folder, *filter(named.fullmatch, contents)]),
-        **_times(run, study),
-        **_outcome(study),
-    )
-
-
-def _outcome(study: Study) -> Entity:
     status = "Completed" if study.results else "Failed"
-    error = {} if study.results else {"error": study.reason}
-    return {"actionStatus": {"@id": f"http://schema.org/{status}ActionStatus"}} | error
-
-
-def _statuses(actions: Iterable[Entity]) -> list[Entity]:
-    """Return what the actions ended with, each once."""
-    ended = {a["actionStatus"]["@id"] for a in actions if "actionStatus" in a}
-    return [
-        _entity(one, "ActionStatusType", name=one.rpartition("/")[2])
-        for one in sorted(ended)
-    ]
+    url = f"http://schema.org/{status}ActionStatus"
+    about = {
+        "name": study.results.question if study.results else study.name,
+        "actionStatus": _add(
+            crate, url, "ActionStatusType", name=f"{status}ActionStatus"
+        ),
+        **_times(run, study),
+        **({} if study.results else {"error": study.reason}),
+    }
+    return crate.add_action(
+        [crate.get(_notebook(study, contents) or SOFTWARE), crate.get("#machine")],
+        identifier=f"#study-{_slug(study.name)}",
+        object=_links(filter(None, read)),
+        result=_links([folder, *filter(named.fullmatch, contents)]),
+        properties=about,
+    )
 
 
 def _times(run: Run, study: Study) -> dict[str, str]:
@@ -247,16 +222,17 @@ def _times(run: Run, study: Study) -> dict[str, str]:
     return {name: time for name, time in times.items() if time}
 
 
-def _paper(run: Run, stamp: Mapping[str, Any]) -> Entity:
+def _paper(crate: ROCrate, run: Run, stamp: Mapping[str, Any]) -> Entity:
     printed = [f"{_folder(s)}results.json" for s in run.studies.values() if s.results]
-    return _entity(
-        "#paper",
-        "CreateAction",
-        name="Set the paper",
-        description=f"Set with {stamp['renderer']}.",
-        instrument={"@id": SOFTWARE},
-        object=_files(printed),
-        result=_files(f"paper/_output/{name}" for name in stamp["files"]),
+    return crate.add_action(
+        crate.get(SOFTWARE),
+        identifier="#paper",
+        object=_links(printed),
+        result=_links(f"paper/_output/{name}" for name in stamp["files"]),
+        properties={
+            "name": "Set the paper",
+            "description": f"Set with {stamp['renderer']}.",
+        },
     )
 
 
@@ -296,10 +272,26 @@ def _fitting(study: Study, contents: Contents) -> list[str]:
 # ---- files -------------------------------------------------------------------
 
 
-def _dataset(folder: str, names: list[str]) -> Entity:
+def _parts(crate: ROCrate, run: Run, contents: Contents) -> list[dict[str, str]]:
+    """Add all files, and as folders those that something is made from or into."""
+    for name, data in contents.items():
+        _file(crate, name, data)
+    alone = dict.fromkeys(contents)
+    folders = []
+    for folder in ("src_c/", "paper/_output/", *map(_folder, run.studies.values())):
+        names = [name for name in contents if name.startswith(folder)]
+        if names:
+            _dataset(crate, folder, names)
+            folders.append(folder)
+        for name in names:
+            del alone[name]
+    return _links([*folders, *alone])
+
+
+def _dataset(crate: ROCrate, folder: str, names: list[str]) -> None:
     kept = _FOLDERS.get(folder, "Facts of a study, and what was made of them.")
-    about = {"name": folder, "description": kept, "hasPart": _files(names)}
-    return _entity(quote(folder), "Dataset", **about)
+    about = {"name": folder, "description": kept, "hasPart": _links(names)}
+    crate.add(Dataset(crate, dest_path=folder, properties=about))
 
 
 _FOLDERS = {
@@ -308,17 +300,17 @@ _FOLDERS = {
 }
 
 
-def _file(name: str, data: bytes) -> Entity:
-    facts = {
+def _file(crate: ROCrate, name: str, data: bytes) -> None:
+    facts: dict[str, Any] = {
         "name": name,
         "encodingFormat": _format(name, data),
         "contentSize": str(len(data)),
         "sha256": hashlib.sha256(data).hexdigest(),
     }
-    if name != SOFTWARE and not re.fullmatch(r"notebooks/[^/]+\.ipynb", name):
-        return _entity(quote(name), "File", **facts)
-    language = {"programmingLanguage": {"@id": LANGUAGE}}
-    return _entity(quote(name), ["File", "SoftwareSourceCode"], **facts, **language)
+    if name == SOFTWARE or re.fullmatch(r"notebooks/[^/]+\.ipynb", name):
+        facts |= {"@type": ["File", "SoftwareSourceCode"]}
+        facts |= {"programmingLanguage": {"@id": "#software-python"}}
+    crate.add(File(crate, dest_path=name, properties=facts))
 
 
 def _format(name: str, data: bytes) -> str:
