@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import math
 import re
 from xml.etree import ElementTree
 
@@ -25,7 +24,6 @@ from connlab.study import (
     load,
     look,
     repeating,
-    scaling,
 )
 
 # ---- colours -------------------------------------------------------------------
@@ -273,16 +271,6 @@ def test_many_gaps_are_gathered_by_reason(tmp_path):
     assert sum("machine busy" in t for t in _texts(p)) == 1
 
 
-def test_dots_sort_by_the_first_metric_and_name_what_failed(frame):
-    at = frame[frame.connections == 2000]
-    p = figures.dots(at, ["throughput_rps", "response_p99_s"])
-    labels = [t.get_text() for t in p.figure.axes[0].get_yticklabels()]
-    assert labels[0] == "select"
-    assert labels[1] == "thread per connection"
-    assert "× beyond FD_SETSIZE" in _texts(p)
-    assert set(p.data.metric) == {"throughput_rps", "response_p99_s"}
-
-
 def test_a_forest_carries_words_and_the_margin(frame):
     found = cells.compare_cells(
         frame, "response_mean_s", baseline="epoll", within=["connections"]
@@ -324,7 +312,7 @@ def test_a_ratio_that_is_undetermined_is_said(frame):
     assert "undetermined" in _texts(p)
 
 
-def test_tails_timelines_drift_and_scaling_draw(frame):
+def test_tails_timelines_and_drift_draw(frame):
     rows = [
         ("epoll", q, 1e-3 * k, 0.9e-3 * k, 1.1e-3 * k, 5)
         for k, q in enumerate((0.5, 0.9, 0.99, 0.999), start=1)
@@ -347,16 +335,6 @@ def test_tails_timelines_drift_and_scaling_draw(frame):
         time="t",
     )
     assert "trials in the order they ran" in figures.drifting(d, label="throughput").alt
-
-    n = np.repeat([1, 2, 3, 4, 6, 8], 3)
-    x = scaling.usl_throughput(n, alpha=0.1, beta=0.0, gamma=1000)
-    fit = scaling.usl_fit(n, x * (1 + 0.01 * np.sin(np.arange(18))), resamples=50)
-    law = figures.scaling({"epoll": fit}, styles=look.styles(frame), x_label="workers")
-    assert "no peak" in law.alt
-    assert math.isclose(
-        law.data["fitted"].max(),
-        fit.predict([8])[0] / (1 if law.data["unit"].iloc[0] == "requests/s" else 1000),
-    )
 
 
 def test_costs_share_an_axis_and_say_their_intervals():

@@ -332,25 +332,6 @@ def _clearer_on_the_right(ax: Axes, level: float, avoid) -> bool:
     return right > left
 
 
-def bounds_x(
-    ax: Axes, lines: Mapping[str, Interval | float], factor: float = 1.0
-) -> None:
-    """Draw floors and ceilings of a lying axis as labelled lines."""
-    for label, at in lines.items():
-        where = (at.value if isinstance(at, Interval) else float(at)) * factor
-        ax.axvline(where, color=look.QUIET, linewidth=1, linestyle=(0, (4, 2)))
-        ax.annotate(
-            label,
-            (where, 1.0),
-            xycoords=("data", "axes fraction"),
-            xytext=(0, 2),
-            textcoords="offset points",
-            fontsize=SMALL,
-            color=look.QUIET,
-            ha="center",
-        )
-
-
 def places(lines: Mapping[str, Interval | float], factor: float = 1.0) -> list[float]:
     """Return where floors and ceilings lie, for the limits of an axis."""
     values = (i.value if isinstance(i, Interval) else float(i) for i in lines.values())

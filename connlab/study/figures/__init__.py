@@ -1,13 +1,11 @@
 """Figures: one function per kind, each from numbers to a `Picture`.
 
     curves     a metric against a factor, a curve per model
-    dots       a metric per model, in a row each
     costs      named quantities on one logarithmic axis
     forest     ratios with the margin of "alike"
     tails      quantiles of latency, out to the tail
     timeline   what happened while a trial ran
     drifting   trials in the order they ran
-    scaling    the scalability law with its residuals
 
 Every value has its interval; a point without one is hollow. Cells that failed are
 crosses with the reason in words. The data of a picture are its CSV, and its alt text
@@ -15,19 +13,17 @@ is made from them.
 """
 
 from connlab.study.drawing import Picture
-from connlab.study.figures.courses import drifting, scaling, timeline
+from connlab.study.figures.courses import drifting, timeline
 from connlab.study.figures.curves import curves, curves_of, tails
-from connlab.study.figures.rows import costs, dots, forest
+from connlab.study.figures.rows import costs, forest
 
 __all__ = [
     "Picture",
     "costs",
     "curves",
     "curves_of",
-    "dots",
     "drifting",
     "forest",
-    "scaling",
     "tails",
     "timeline",
 ]

@@ -1,4 +1,4 @@
-"""Courses: what happened over a trial, over a sweep, and over N with its law."""
+"""Courses: what happened over a trial, and over a sweep."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from connlab.study import look
 from connlab.study.drawing import Picture
 from connlab.study.formatting import display_unit, listing, number_text
 from connlab.study.repeating import Drift
-from connlab.study.scaling import UslFit
 
 
 def timeline(
@@ -151,79 +150,3 @@ def _trend(ax: Axes, drift: Drift) -> None:
     ax.plot(
         at, middle + drift.change.value * (at - 0.5), color=look.QUIET, linewidth=1.6
     )
-
-
-def scaling(
-    fits: Mapping[str, UslFit],
-    *,
-    styles: Mapping[str, look.Style],
-    x_label: str,
-) -> Picture:
-    """Draw trials, the fitted law and, below, what the law leaves unexplained.
-
-    Parameters
-    ----------
-    fits : mapping of str to UslFit
-        By model.
-    styles : mapping of str to Style
-    x_label : str
-        What N is: "cores", "workers".
-    """
-    parts = [f.residuals.assign(model=n) for n, f in fits.items()]
-    data = pd.concat(parts, ignore_index=True)
-    factor, unit = display_unit("requests/s", data["throughput"])
-    data = data.assign(
-        throughput=data["throughput"] * factor,
-        fitted=data["fitted"] * factor,
-        unit=unit,
-    )
-    with look.paper():
-        figure = draw.canvas(look.WIDTH, draw.TOP + 2.0 + 0.15 + 0.7 + draw.BOTTOM)
-        right = 0.3 + max(
-            draw.text_width(figure, styles[n].label, draw.LABEL_SIZE) for n in fits
-        )
-        width = look.WIDTH - draw.LEFT - right
-        low = draw.place(figure, draw.LEFT, draw.BOTTOM, width, 0.7)
-        ax = draw.place(figure, draw.LEFT, draw.BOTTOM + 0.85, width, 2.0)
-        for each in (ax, low):
-            draw.scale_x(each, data["n"], log=False)
-            draw.tidy(each)
-        draw.scale_y(ax, [*data["throughput"], *data["fitted"]], log=False)
-        ends = [
-            _law(ax, low, data[data["model"] == n], f, styles[n], factor)
-            for n, f in fits.items()
-        ]
-        draw.direct_labels(ax, ends)
-        ax.tick_params(labelbottom=False)
-        reach = max(0.05, float(data["residual"].abs().max())) * 1.15
-        low.set_ylim(-reach, reach)
-        low.axhline(0, color=look.QUIET, linewidth=1)
-        low.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:+.0%}"))
-        low.set_ylabel("residual")
-        low.set_xlabel(x_label)
-        draw.y_label(ax, "throughput", unit)
-    said = [
-        f"{styles[n].label}: {f.verdict}; "
-        f"α {number_text(f.alpha)}, β {number_text(f.beta)}, "
-        f"residuals up to {f.residuals['residual'].abs().max():.0%}."
-        for n, f in fits.items()
-    ]
-    alt = f"Throughput against {x_label} with the fitted scalability law. "
-    return Picture(figure, data, alt + " ".join(said))
-
-
-def _law(ax, low, rows, fit, style, factor):
-    n = np.linspace(rows["n"].min(), rows["n"].max(), 200)
-    ax.plot(n, fit.predict(n) * factor, color=style.color, linewidth=1.2)
-    how = {
-        "linestyle": "none",
-        "marker": style.marker,
-        "color": style.color,
-        "markersize": 4,
-        "alpha": 0.8,
-        "markeredgecolor": "white",
-        "markeredgewidth": 0.4,
-    }
-    ax.plot(rows["n"], rows["throughput"], **how)
-    low.plot(rows["n"], rows["residual"], **how)
-    return (n[-1], float(fit.predict(n[-1:])[0]) * factor, style)

@@ -1,4 +1,4 @@
-"""Rows: dots per model, ratios with the margin of "alike", parts of a whole."""
+"""Rows: ratios with the margin of "alike", parts of a whole."""
 
 from __future__ import annotations
 
@@ -12,55 +12,11 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from connlab.study import drawing as draw
 from connlab.study import look
-from connlab.study.cells import interval_of, summarise
+from connlab.study.cells import interval_of
 from connlab.study.comparing import MARGIN
 from connlab.study.drawing import Picture
 from connlab.study.formatting import display_unit, number_text, plain, rounded
 from connlab.study.interval import Interval
-from connlab.study.metrics import metric as metric_of
-
-
-def dots(
-    frame: pd.DataFrame,
-    metrics: Sequence[str],
-    *,
-    by: str = "model",
-    how: str = "mean",
-    lines: Mapping[str, Interval | float] | None = None,
-    styles: Mapping[str, look.Style] | None = None,
-) -> Picture:
-    """Draw metrics per model: a row per model, a panel per metric.
-
-    Models are sorted by the first metric, the best on top. Where nothing could be
-    measured the reason stands in the row.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `connlab.study.load`, of one cell per model.
-    metrics : sequence of str
-        One to three columns.
-    by, how
-        As in `curves`.
-    lines : mapping of str to Interval or float, optional
-        Floors and ceilings of the first metric.
-    styles : mapping of str to Style, optional
-        By the levels of `by`, where those of `connlab.study.look` do not fit.
-    """
-    tables = {m: summarise(frame, m, by=[by], how=how) for m in metrics}
-    first = tables[metrics[0]].sort_values(
-        "value", ascending=metric_of(metrics[0]).better == "higher", na_position="first"
-    )
-    names = [str(n) for n in first[by]]
-    styles = styles or look.styles(frame, by)
-    with look.paper():
-        figure, axes = _row_axes([styles[n].label for n in names], len(metrics))
-        parts = [
-            _dots_panel(ax, tables[m], m, by, names, styles, lines if not i else None)
-            for i, (ax, m) in enumerate(zip(axes, metrics, strict=True))
-        ]
-    data = pd.concat(parts, ignore_index=True)
-    return Picture(figure, data, _dots_alt(data, by, metrics, styles, names[::-1]))
 
 
 def _row_axes(labels: Sequence[str], panels: int, *, right: float = 0.15):
@@ -89,21 +45,6 @@ _MANY = 12
 def _row_height(rows: int) -> float:
     """Return the inches from row to row."""
     return 0.21 if rows <= _MANY else 0.155
-
-
-def _dots_panel(ax, table, metric, by, names, styles, lines) -> pd.DataFrame:
-    info = metric_of(metric)
-    factor, unit = display_unit(info.unit, table["value"])
-    data = draw.in_unit(table, factor)
-    ends = data[["value", "lo", "hi"]].to_numpy(dtype=float).ravel()
-    _lying_scale(ax, [*ends, *draw.places(lines or {}, factor)])
-    draw.bounds_x(ax, lines or {}, factor)
-    draw.tidy(ax, grid="x")
-    for place, name in enumerate(names):
-        row = data[data[by].astype(str) == name]
-        _dot(ax, place, row, styles[name])
-    ax.set_xlabel(draw.titled(info.label, unit))
-    return data.assign(metric=metric, unit=unit)
 
 
 def _lying_scale(ax: Axes, values: Sequence[float]) -> None:
@@ -146,24 +87,6 @@ def _dot(ax: Axes, place: int, row: pd.DataFrame, style: look.Style) -> None:
         linestyle="none",
         zorder=3,
     )
-
-
-def _dots_alt(data, by, metrics, styles, names) -> str:
-    said = []
-    for metric in metrics:
-        rows = data[data["metric"] == metric].set_index(data[by].astype(str).name)
-        unit = rows["unit"].iloc[0]
-        values = []
-        for name in names:
-            row = rows.loc[name]
-            if pd.isna(row["value"]):
-                values.append(f"{styles[name].label} not measured ({row['reason']})")
-            else:
-                text = number_text(interval_of(row), bounds=False)
-                values.append(f"{styles[name].label} {text}")
-        label = metric_of(metric).label + (f" in {unit}" if unit else "")
-        said.append(f"{draw.sentence(label)}: {', '.join(values)}.")
-    return "Dot chart with intervals. " + " ".join(said)
 
 
 def costs(
