@@ -328,7 +328,7 @@ def claims(run: str | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from connlab.study import claims as ledger
+    from connlab import claims as ledger
 
     judged = ledger.judge_all(run or _newest_run())
     table = Table("id", "claim", "published", "here", "verdict", "because")

@@ -234,6 +234,24 @@ _CLIENT = {
 }
 
 
+def ratio(
+    arm: pd.DataFrame, base: pd.DataFrame, metric: str, *, level: float = LEVEL
+) -> Interval:
+    """Return the ratio of one pair of cells, which stands for itself.
+
+    Parameters
+    ----------
+    arm, base : DataFrame
+        Trials that count, with a value of the metric each.
+    metric : str
+        A column that is positive.
+    level : float
+        Confidence level.
+    """
+    fit, method = log_ratio(arm, base, metric)
+    return fit.interval(level, method=method, log=True)
+
+
 def log_ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[_Fit, str]:
     """Fit log(arm / base) over trials: by rounds, else by blocks, else by Welch."""
     logs = of_trials(arm, base, metric)

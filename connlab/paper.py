@@ -161,7 +161,7 @@ def judge(run: str) -> str:
     The verdicts go to ``runs/NAME/claims``, from where the paper prints them. They are
     made anew only where something that they are made from has changed.
     """
-    from connlab.publish import judging
+    from connlab.claims import judging
 
     check_run(run)
     return judging.judge(run)

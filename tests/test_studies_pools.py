@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from connlab.claims import apply
 from connlab.studies import pools
-from connlab.study.rules import apply
 
 WAIT_S, COMPUTE_S = 2e-3, 20e-6
 BEST_POOL = {"rule": "best_pool", "arm": {"model": "pool"}}

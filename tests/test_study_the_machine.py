@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import study_made as made
 
-from connlab import drive
-from connlab.study import calibration, claims
+from connlab import claims, drive
+from connlab.study import calibration
 from connlab.study import the_machine as tm
 from connlab.study.frames import load_windows
 

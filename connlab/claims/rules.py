@@ -2,34 +2,41 @@
 
     trials of a study + a rule's own words -> effect, interval, verdict, reason
 
-Each rule is a small function of a frame and of what the ledger says to look at; one row
+Each rule is a small function of trials and of what the ledger says to look at; one row
 of `RULES` makes it known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
-from connlab.study.finding import Finding, RuleError, Verdict, untestable
-from connlab.study.rules.census import all_true, outlasts, survives
-from connlab.study.rules.published import published_busy, published_rates
-from connlab.study.rules.ratios import compare
-from connlab.study.rules.scatter import outweighs, steadier
-from connlab.study.rules.values import best_pool, value
+from connlab.claims.census import all_true, outlasts, survives
+from connlab.claims.finding import Finding, RuleError, Untestable, Verdict
+from connlab.claims.published import published_rates
+from connlab.claims.ratios import compare
+from connlab.claims.scatter import outweighs, steadier
+from connlab.claims.values import best_pool, value
 
 
-def every(frame: pd.DataFrame, *, parts: Sequence[Mapping[str, Any]]) -> Finding:
+def every(
+    trials: pd.DataFrame,
+    *,
+    parts: Sequence[Mapping[str, Any]],
+    printed: pd.DataFrame | None = None,
+) -> Finding:
     """Apply several rules; the claim holds when all of them hold.
 
     Parts that could not be tested keep a claim from holding whole, not from holding
-    in part. The effect shown is that of the first part that has one.
+    in part. The effect shown is that of the first part that decided: one with the
+    verdict of the whole, else one that keeps it from holding.
     """
-    found = tuple(apply(frame, part) for part in parts)
+    found = tuple(apply(trials, part, printed) for part in parts)
     if not found:
-        return untestable("no part")
+        raise Untestable("no part")
     words = {part.verdict for part in found}
     if len(words) == 1:
         verdict = found[0].verdict
@@ -37,8 +44,15 @@ def every(frame: pd.DataFrame, *, parts: Sequence[Mapping[str, Any]]) -> Finding
         verdict = "holds in part"
     else:
         verdict = "does not hold"
-    effect = next((f for f in found if f.effect is not None), found[0])
+    shown = sorted(found, key=partial(_far_from, verdict))
+    effect = next((part for part in shown if part.effect is not None), found[0])
     return Finding(verdict, _added_up(found), effect.effect, effect.unit, found)
+
+
+def _far_from(verdict: Verdict, part: Finding) -> int:
+    """Rank a part by how little it had to do with the verdict of the whole."""
+    order = (verdict, "does not hold", "not testable here", "holds in part", "holds")
+    return order.index(part.verdict)
 
 
 _IN_SUMS: dict[Verdict, str] = {
@@ -71,7 +85,6 @@ RULES: dict[str, Callable[..., Finding]] = {
     "value": value,
     "steadier": steadier,
     "outweighs": outweighs,
-    "published_busy": published_busy,
     "published_rates": published_rates,
     "best_pool": best_pool,
     "all_true": all_true,
@@ -79,8 +92,24 @@ RULES: dict[str, Callable[..., Finding]] = {
 }
 
 
-def apply(frame: pd.DataFrame, rule: Mapping[str, Any]) -> Finding:
+_WITH_PRINTED = ("compare", "every")
+"""Rules about pairs of cells, of which sections print ratios."""
+
+
+def apply(
+    trials: pd.DataFrame,
+    rule: Mapping[str, Any],
+    printed: pd.DataFrame | None = None,
+) -> Finding:
     """Apply a rule as the ledger writes it: its name under ``rule``, then its words.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`, or a published table.
+    rule : mapping
+    printed : DataFrame, optional
+        The ratios that sections print, as in ``ratios.csv``.
 
     Raises
     ------
@@ -91,7 +120,11 @@ def apply(frame: pd.DataFrame, rule: Mapping[str, Any]) -> Finding:
     name = words.pop("rule", None)
     if name not in RULES:
         raise RuleError(f"unknown rule {name!r} (known: {', '.join(RULES)})")
+    if name in _WITH_PRINTED:
+        words["printed"] = printed
     try:
-        return RULES[name](frame, **words)
+        return RULES[name](trials, **words)
+    except Untestable as cannot:
+        return cannot.finding
     except TypeError as error:
         raise RuleError(f"rule {name}: {error}") from error

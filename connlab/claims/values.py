@@ -4,53 +4,65 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from connlab.studies import pools
-from connlab.study.finding import (
+from connlab.claims.finding import (
     Finding,
-    cell_text,
-    select,
-    unmeasured,
-    untestable,
+    Untestable,
+    known,
+    limits,
+    measured,
+    usable,
 )
+from connlab.intervals import interval
+from connlab.studies import pools
 from connlab.study.formatting import number_text
-from connlab.study.frames import usable
-from connlab.study.interval import t_interval
 from connlab.study.metrics import metric as metric_of
 
 
 def value(
-    frame: pd.DataFrame,
+    trials: pd.DataFrame,
     *,
     metric: str,
     arm: Mapping[str, Any],
     at_least: float = -math.inf,
     at_most: float = math.inf,
+    times: float = 1.0,
+    unit: str | None = None,
 ) -> Finding:
-    """Say whether the mean of a cell lies between two bounds, interval and all."""
-    cell = select(frame, arm)
-    if cell.empty:
-        return unmeasured(frame, arm)
-    good = usable(cell, metric) if metric in cell else cell.iloc[:0]
-    if len(good) < 2:
-        return untestable(f"fewer than 2 usable trials of {cell_text(arm)}")
-    found = t_interval(good[metric].to_numpy())
-    unit = metric_of(metric).unit
-    if not found.determined:
-        return replace(untestable(found.note), effect=found, unit=unit)
-    if at_least <= found.lo and found.hi <= at_most:
-        return Finding("holds", "the interval lies within the bounds", found, unit)
-    if found.hi < at_least or found.lo > at_most:
-        return Finding("does not hold", "the interval lies outside", found, unit)
-    return Finding("not testable here", "the interval crosses a bound", found, unit)
+    """Say whether the mean of a cell lies between two bounds, interval and all.
+
+    Where the client was the bottleneck, one bound of the interval is left: that can
+    refute a claim as well as any.
+
+    Parameters
+    ----------
+    metric : str
+        A column of the trials, or of a published table.
+    times : float
+        What its values are multiplied by: with a mean delay a rate becomes the number
+        of busy workers (Little's law).
+    unit : str, optional
+        Of the product; by default the metric's own.
+    """
+    good = usable(trials, arm, metric)
+    effect = interval(good[metric] * times)
+    unit = metric_of(metric).unit if unit is None else unit
+    if not effect.determined:
+        raise Untestable(effect.note or "no interval", effect, unit)
+    limited = "label" in good and limits(good, metric)
+    mean = known(effect, metric, limited)
+    if mean.within(at_least, at_most):
+        return Finding("holds", "the interval lies within the bounds", effect, unit)
+    if mean.apart(at_least, at_most):
+        return Finding("does not hold", "the interval lies outside", effect, unit)
+    raise Untestable("the interval crosses a bound", effect, unit)
 
 
 def best_pool(
-    frame: pd.DataFrame, *, arm: Mapping[str, Any], along: str = "workers"
+    trials: pd.DataFrame, *, arm: Mapping[str, Any], along: str = "workers"
 ) -> Finding:
     """Say whether a pool of cores · (1 + wait / compute) workers serves as much as any.
 
@@ -60,27 +72,24 @@ def best_pool(
     unless it serves less than another even so. The effect is the throughput of that
     size over that of the best; of the half, where that is what speaks against it.
     """
-    cell = select(frame, arm)
-    if cell.empty:
-        return unmeasured(frame, arm)
-    found = pools.knee(cell, along=along)
+    found = pools.knee(measured(trials, arm), along=along)
     if found is None:
-        return untestable("too few sizes of the pool, or none that is small")
+        raise Untestable("too few sizes of the pool, or none that is small")
     predicted = f"{number_text(found.predicted)} predicted"
     growing = f"it was still growing at {found.largest}, the largest pool"
     if not found.near:
         other = "no pool of about that size was measured"
-        return untestable(f"{predicted}; {other if found.ends else growing}")
+        raise Untestable(f"{predicted}; {other if found.ends else growing}")
     best = "" if found.nearest == found.best else f"against {found.best}, "
     why = f"{predicted}; {found.nearest} workers, {best}the best pool"
     ratio = found.reached
     if not ratio.determined:
-        return replace(untestable(ratio.note), effect=ratio)
+        raise Untestable(ratio.note, ratio)
     if ratio.hi < pools.NEARLY:
         return Finding("does not hold", why, ratio)
     if ratio.lo < pools.NEARLY or not found.ends:
         open_ = "too wide to tell" if found.ends else growing
-        return Finding("not testable here", f"{why}: {open_}", ratio)
+        raise Untestable(f"{why}: {open_}", ratio)
     if found.halved is not None and found.halved.lo >= pools.NEARLY:
         why = f"{predicted}; {found.half} workers serve as much as the best pool"
         return Finding("does not hold", why, found.halved)

@@ -1,10 +1,10 @@
-"""The claims ledger: what earlier reports claim, put to the test, one by one.
+"""The entries of the ledger, and the verdict on each.
 
     paper/claims.yml + trials of a run (or published numbers) -> a verdict each
                                                   -> runs/NAME/claims/results.json
 
 An entry is data: who claims it, the claim in our words, the number as published, the
-conditions there and here, and a rule of `connlab.study.rules` over the trials of
+conditions there and here, and a rule of `connlab.claims.rules` over the trials of
 one study. Nothing in the ledger can name a verdict: it comes from the rule.
 """
 
@@ -20,8 +20,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from connlab import schema
-from connlab.study import calibration, frames, results, rules
-from connlab.study.finding import VERDICTS, Finding, Verdict, untestable
+from connlab.claims.finding import VERDICTS, Finding, Untestable, Verdict
+from connlab.claims.published import published
+from connlab.claims.rules import apply
+from connlab.report import RATIOS
+from connlab.study import calibration, frames, results
 from connlab.study.formatting import counted, listing
 from connlab.study.tables import Column, Table
 
@@ -97,76 +100,69 @@ def ledger(path: Path | None = None) -> tuple[Claim, ...]:
     return claims
 
 
-def published(name: str, folder: Path | None = None) -> pd.DataFrame:
-    """Return a published table, its repeated tests as rows.
-
-    Columns test_1, test_2 … become one row each, in ``test`` and ``value``.
-    """
-    folder = folder or schema.project_root() / "paper" / "published"
-    table = pd.read_csv(folder / name, comment="#")
-    tests = [c for c in table if c.startswith("test_")]
-    if not tests:
-        return table
-    keys = [c for c in table if c not in tests]
-    return table.melt(keys, tests, var_name="test", value_name="value")
-
-
-def judge(claim: Claim, frame: pd.DataFrame | None) -> Finding:
-    """Apply a claim's rule; `frame` is None when no study of it was run."""
+def judge(
+    claim: Claim, trials: Sequence[pd.DataFrame], printed: Sequence[pd.DataFrame] = ()
+) -> Finding:
+    """Apply a claim's rule to the trials, and the printed ratios, of its studies."""
     if claim.untestable:
-        return untestable(claim.untestable)
-    if frame is None or frame.empty:
-        return untestable(f"study {listing(claim.studies)} was not run")
-    return rules.apply(frame, claim.rule)
+        return Untestable(claim.untestable).finding
+    if not trials:
+        return Untestable(f"study {listing(claim.studies)} was not run").finding
+    return apply(_together(trials), claim.rule, _together(printed))
 
 
 def judge_all(
     run: str, *, root: str | Path = "runs", path: Path | None = None
 ) -> tuple[Judged, ...]:
     """Judge every entry of the ledger by the trials of one run."""
-    loaded: dict[str, pd.DataFrame | None] = {}
+    studies: dict[str, tuple] = {}
     judged = []
     for claim in ledger(path):
+        for name in {*claim.studies} - {*studies}:
+            studies[name] = _load(name, run, root), _printed(name, run, root)
+        found = [studies[name] for name in claim.studies]
+        trials = [each for each, _ in found]
         if claim.published:
-            frame = published(claim.published)
-        else:
-            found = [_study(name, loaded, run, root) for name in claim.studies]
-            frame = _together([each for each in found if each is not None])
-        judged.append(Judged(claim, judge(claim, frame)))
+            trials = [published(claim.published)]
+        printed = [each for _, each in found]
+        judged.append(Judged(claim, judge(claim, _there(trials), _there(printed))))
     return tuple(judged)
 
 
-def _study(name: str, loaded: dict, run: str, root) -> pd.DataFrame | None:
-    if name and name not in loaded:
-        try:
-            loaded[name] = _load(name, run, root)
-        except (FileNotFoundError, frames.RunError):
-            loaded[name] = None
-    return loaded.get(name)
+def _there(tables: Sequence[pd.DataFrame | None]) -> list[pd.DataFrame]:
+    return [table for table in tables if table is not None and not table.empty]
 
 
-def _together(found: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
-    """Return the trials of several studies as one frame; None without any."""
-    if len(found) < 2:
-        return found[0] if found else None
-    return pd.concat(found, ignore_index=True)
+def _together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
+    """Return the rows of several tables as one; None without any."""
+    if len(tables) < 2:
+        return tables[0] if tables else None
+    return pd.concat(tables, ignore_index=True)
 
 
-def _load(name: str, run: str, root) -> pd.DataFrame:
+def _printed(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
+    """Return the ratios that a study's section prints; None without any."""
+    path = schema.study_folder(run, name, root=root) / RATIOS
+    return pd.read_csv(path) if path.is_file() else None
+
+
+def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
     """Return the trials of a study, or the 24 cases, a row for each answer.
 
     Study 00 has rounds of the floor beside its trials: rows with the arm ``floor``.
+    None where it was not run.
     """
-    if name == calibration.STUDY:
-        rounds = calibration.floor_rows(calibration.load_floors(run, root=root))
+    if name == CASES:
+        path = schema.run_folder(run, root=root) / CASES / "cases.jsonl"
+        return pd.read_json(path, lines=True) if path.is_file() else None
+    try:
         trials = frames.load(run, name, root=root)
-        return pd.concat([trials, rounds], ignore_index=True)
-    if name != CASES:
-        return frames.load(run, name, root=root)
-    path = schema.run_folder(run, root=root) / CASES / "cases.jsonl"
-    if not path.exists():
-        raise FileNotFoundError(path.name)
-    return pd.read_json(path, lines=True)
+    except (FileNotFoundError, frames.RunError):
+        return None
+    if name != calibration.STUDY:
+        return trials
+    rounds = calibration.floor_rows(calibration.load_floors(run, root=root))
+    return pd.concat([trials, rounds], ignore_index=True)
 
 
 def counts(judged: Sequence[Judged]) -> dict[str, int]:

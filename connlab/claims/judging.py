@@ -21,7 +21,7 @@ from pathlib import Path
 from connlab import schema
 
 CLAIMS = "claims"
-_FACTS = (".json", ".jsonl", ".gz")
+_FACTS = (".json", ".jsonl", ".gz", ".csv")
 _LIBRARIES = ("numpy", "pandas", "pydantic", "scipy", "statsmodels")
 
 
@@ -49,7 +49,7 @@ def judge(
     now = key(folder, base / ledger)
     if _read(note) == {"key": now, "verdicts": _digest(verdicts)}:
         return json.loads(verdicts.read_text("utf-8"))["answer"]
-    from connlab.study import claims
+    from connlab import claims
 
     judged = claims.judge_all(run, root=root, path=base / ledger)
     found = claims.write(judged, run, root=root)

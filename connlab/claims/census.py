@@ -7,18 +7,19 @@ from typing import Any
 
 import pandas as pd
 
-from connlab.study.finding import (
-    Finding,
-    cell_text,
-    select,
-    unmeasured,
-    untestable,
-)
+from connlab.claims.finding import Finding, Untestable, cell_text, measured, select
 from connlab.study.formatting import listing
+
+_LEVELS = {
+    "right": "as claimed at",
+    "wrong": "otherwise at",
+    "mixed": "now so, now otherwise at",
+    "missing": "not measured at",
+}
 
 
 def survives(
-    frame: pd.DataFrame,
+    trials: pd.DataFrame,
     *,
     arm: Mapping[str, Any],
     along: str = "connections",
@@ -30,18 +31,29 @@ def survives(
     A cell passes when every trial of it kept all its connections and met no failure;
     it fails when none did. Levels that were not measured are said and left out.
     """
-    right, wrong, mixed, missing = [], [], [], []
-    for level, expected in [(n, True) for n in passes] + [(n, False) for n in fails]:
-        cell = select(frame, {**arm, along: level})
-        if cell.empty:
-            missing.append(str(level))
-            continue
-        share = float(_kept_all(cell).mean())
-        if share not in (0.0, 1.0):
-            mixed.append(str(level))
-        else:
-            (right if (share == 1.0) == expected else wrong).append(str(level))
-    return _census_finding(right, wrong, mixed, missing, along)
+    levels: dict[str, list[str]] = {name: [] for name in _LEVELS}
+    for level, passing in [(n, True) for n in passes] + [(n, False) for n in fails]:
+        cell = select(trials, {**arm, along: level})
+        levels[_outcome(cell, passing)].append(str(level))
+    said = [
+        f"{words} {listing(levels[k])}" for k, words in _LEVELS.items() if levels[k]
+    ]
+    why = f"{along}: {'; '.join(said)}"
+    seen = {name for name, found in levels.items() if found}
+    if seen == {"missing"}:
+        raise Untestable(why)
+    if "wrong" in seen and "right" not in seen:
+        return Finding("does not hold", why)
+    return Finding("holds" if seen == {"right"} else "holds in part", why)
+
+
+def _outcome(cell: pd.DataFrame, passing: bool) -> str:
+    kept = set(_kept_all(cell))
+    if not kept:
+        return "missing"
+    if len(kept) == 2:
+        return "mixed"
+    return "right" if kept == {passing} else "wrong"
 
 
 def _kept_all(cell: pd.DataFrame) -> pd.Series:
@@ -49,27 +61,8 @@ def _kept_all(cell: pd.DataFrame) -> pd.Series:
     return kept.fillna(False).astype(bool)
 
 
-def _census_finding(right, wrong, mixed, missing, along) -> Finding:
-    said = []
-    for levels, words in [
-        (right, "as claimed at"),
-        (wrong, "otherwise at"),
-        (mixed, "now so, now otherwise at"),
-        (missing, "not measured at"),
-    ]:
-        if levels:
-            said.append(f"{words} {listing(levels)}")
-    why = f"{along}: {'; '.join(said)}"
-    if not right and not wrong and not mixed:
-        return untestable(why)
-    if wrong and not right:
-        return Finding("does not hold", why)
-    whole = not (wrong or mixed or missing)
-    return Finding("holds" if whole else "holds in part", why)
-
-
 def outlasts(
-    frame: pd.DataFrame,
+    trials: pd.DataFrame,
     *,
     arm: Mapping[str, Any],
     baseline: Mapping[str, Any],
@@ -82,28 +75,25 @@ def outlasts(
     """
     most = []
     for cell in (arm, baseline):
-        trials = select(frame, cell)
-        if trials.empty:
-            return unmeasured(frame, cell)
-        whole = _kept_all(trials).groupby(trials[along]).all()
+        found = measured(trials, cell)
+        whole = _kept_all(found).groupby(found[along]).all()
         most.append(int(max(whole.index[whole], default=0)))
-    top = int(frame[along].max())
     why = f"whole up to {most[0]} {along}, against {most[1]}"
     if most[0] == most[1]:
-        why += " (the most that was tried)" if most[0] == top else ""
-        return untestable(why)
+        top = most[0] == int(trials[along].max())
+        raise Untestable(why + (" (the most that was tried)" if top else ""))
     return Finding("holds" if most[0] > most[1] else "does not hold", why)
 
 
-def all_true(frame: pd.DataFrame, *, column: str, arm: Mapping[str, Any]) -> Finding:
+def all_true(trials: pd.DataFrame, *, column: str, arm: Mapping[str, Any]) -> Finding:
     """Say whether a column of yes and no is yes in every row.
 
     A row without an answer was not asked, and keeps the claim from holding whole.
     """
-    answers = select(frame, arm)[column]
+    answers = select(trials, arm)[column]
     asked = answers.dropna().astype(bool)
     if asked.empty:
-        return untestable(f"nothing was asked: {cell_text(arm)}")
+        raise Untestable(f"nothing was asked: {cell_text(arm)}")
     silent = len(answers) - len(asked)
     why = f"{int(asked.sum())} of {len(asked)} hold"
     why += f", {silent} not asked" if silent else ""

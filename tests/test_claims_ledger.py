@@ -7,8 +7,9 @@ import pytest
 import study_made as made
 import yaml
 
-from connlab.study import claims
-from connlab.study.finding import Finding
+from connlab import claims
+from connlab.claims import Finding
+from connlab.claims.published import published
 
 CLAIM = claims.ledger()[0]
 
@@ -39,7 +40,7 @@ LEDGER = {claim.id: claim for claim in claims.ledger()}
 
 
 def test_the_ledger_quotes_the_published_rates_of_the_guestbook():
-    table = claims.published("hussain-throughput.csv").set_index("concurrency")
+    table = published("hussain-throughput.csv").set_index("concurrency")
     said = ", ".join(
         f"{name} {table.loc[20, name]} and {table.loc[1000, name]}"
         for name in ("preforked", "prethreaded", "epoll")

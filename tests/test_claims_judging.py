@@ -8,8 +8,8 @@ import pytest
 import study_made as made
 import yaml
 
-from connlab.publish import judging
-from connlab.study import claims
+from connlab import claims
+from connlab.claims import judging
 
 CLAIM = next(c for c in claims.ledger() if c.published)
 

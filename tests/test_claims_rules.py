@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connlab.study import claims, finding
-from connlab.study.finding import RuleError
-from connlab.study.rules import apply
+from connlab import claims
+from connlab.claims import RuleError, apply, finding
+from connlab.intervals import ratios
 
 
 def trials(
@@ -52,11 +52,12 @@ def compare(frame, expect, **more):
     rule = {
         "rule": "compare",
         "metric": "throughput_rps",
-        "arm": {"model": "pool", "connections": 10},
-        "baseline": {"model": "thread", "connections": 10},
+        "arm": POOL,
+        "baseline": THREAD,
         "expect": expect,
     }
-    return apply(frame, rule | more)
+    printed = more.pop("printed", None)
+    return apply(frame, rule | more, printed)
 
 
 def two(pool: float, thread: float, **more) -> pd.DataFrame:
@@ -202,11 +203,7 @@ def test_a_saturated_client_ranks_nobody_but_costs_stand():
 def saturated(frame: pd.DataFrame, model: str, *, spare: int = 0) -> pd.DataFrame:
     """Let the client be the bottleneck of a model's trials, but for some blocks."""
     bound = (frame.model == model) & (frame.block >= spare)
-    return frame.assign(
-        ok=~bound,
-        gates_failed=bound.map({True: "client", False: None}),
-        label=bound.map({True: "client-bound", False: "server-bound"}),
-    )
+    return frame.assign(label=bound.map({True: "client-bound", False: "server-bound"}))
 
 
 @pytest.mark.parametrize(
@@ -242,19 +239,54 @@ def test_the_bound_of_a_time_lies_on_the_other_side():
         assert found.verdict == verdict
 
 
-def test_few_saturated_trials_are_left_out():
+def test_few_saturated_trials_bound_nothing():
     frame = saturated(two(100, 300), "thread", spare=7)
     found = compare(frame, "less", size=[0.3, 0.4])
-    assert (found.verdict, found.effect.n) == ("holds", 7)
-
-
-def test_of_what_has_no_bound_a_saturated_client_leaves_nothing():
-    frame = saturated(two(100, 300), "thread")
-    jain = frame.rename(columns={"throughput_rps": "fairness_jain"})
-    assert compare(jain, "less", metric="fairness_jain").effect is None
-    cost = frame.rename(columns={"throughput_rps": "server_cpu_per_request_s"})
-    found = compare(cost, "less", metric="server_cpu_per_request_s", size=[0.3, 0.4])
     assert (found.verdict, found.effect.n) == ("holds", 10)
+
+
+def test_what_a_client_does_not_change_stands():
+    frame = saturated(two(100, 300), "thread")
+    for metric in ("fairness_jain", "server_cpu_per_request_s"):
+        other = frame.rename(columns={"throughput_rps": metric})
+        found = compare(other, "less", metric=metric, size=[0.3, 0.4])
+        assert (found.verdict, found.effect.n) == ("holds", 10)
+
+
+@pytest.mark.parametrize(
+    ("pool", "cv", "more", "verdict"),
+    [
+        (200, 0.01, {}, "holds"),
+        (200, 0.05, {}, "holds in part"),
+        (200, 0.05, {"size_matters": True}, "not testable here"),
+        (300, 0.05, {"size_matters": True}, "does not hold"),
+    ],
+)
+def test_a_size_is_met_by_the_whole_interval(pool, cv, more, verdict):
+    """An interval that only touches the size is too wide to say that it is met."""
+    found = compare(two(pool, 100, cv=cv, n=6), "more", size=[1.95, 2.05], **more)
+    assert found.verdict == verdict
+
+
+def test_a_pair_has_the_interval_that_its_section_prints():
+    trials = two(100, 300)
+    more = trials[trials.model == "thread"].assign(model="fork")
+    section = ratios(
+        pd.concat([trials, more]), "throughput_rps", baseline="thread", by="model"
+    )
+    alone = compare(trials, "less").effect
+    here = compare(trials, "less", printed=section).effect
+    row = section.set_index("model").loc["pool"]
+    assert (here.lo, here.hi) == (row.lo, row.hi)
+    assert here.lo < alone.lo < alone.hi < here.hi
+    swapped = {"arm": THREAD, "baseline": POOL, "printed": section}
+    other = compare(trials, "more", **swapped).effect
+    assert (other.lo, other.hi) == pytest.approx((1 / row.hi, 1 / row.lo))
+    elsewhere = section.assign(metric="bytes_per_s")
+    assert compare(trials, "less", printed=elsewhere).effect == alone
+
+
+POOL, THREAD = ({"model": m, "connections": 10} for m in ("pool", "thread"))
 
 
 def survivors(**kept: tuple[int, ...]) -> pd.DataFrame:
@@ -361,6 +393,21 @@ def test_value(bounds, verdict):
     found = apply(two(100, 300, n=20), rule | bounds)
     assert found.verdict == verdict
     assert "requests/s" in found.effect_text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "verdict"),
+    [
+        ({"at_least": 50}, "holds"),
+        ({"at_most": 50}, "does not hold"),
+        ({"at_most": 500}, "not testable here"),
+        ({"at_least": 500}, "not testable here"),
+    ],
+)
+def test_the_bound_that_a_saturated_client_leaves_can_refute(bounds, verdict):
+    rule = {"rule": "value", "metric": "throughput_rps", "arm": POOL}
+    frame = saturated(two(100, 300), "pool")
+    assert apply(frame, rule | bounds).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -485,16 +532,17 @@ def test_a_cell_may_want_that_nothing_was_said():
 
 @pytest.mark.parametrize(
     ("rate", "verdict"),
-    [(7.7, "holds"), (70, "does not hold"), (7.5, "holds in part")],
+    [(7.7, "holds"), (70, "does not hold"), (7.5, "not testable here")],
 )
-def test_published_busy(rate, verdict):
+def test_a_published_rate_keeps_workers_busy(rate, verdict):
     values = rate + np.array([-0.05, 0, 0.02, 0.04, -0.01])
     frame = pd.DataFrame({"model": "pool", "value": values})
-    rule = {"rule": "published_busy", "rate": "value", "delay_s": 2.0}
-    rule |= {"arm": {"model": "pool"}, "between": [15, 17]}
+    rule = {"rule": "value", "metric": "value", "arm": {"model": "pool"}}
+    rule |= {"times": 2.0, "unit": "busy workers", "at_least": 15, "at_most": 17}
     found = apply(frame, rule)
     assert found.verdict == verdict
-    assert found.effect.value == pytest.approx(2 * values.mean())
+    assert found.effect.value == pytest.approx(2 * values.mean(), rel=1e-4)
+    assert found.effect_text.split(" [")[0].endswith("busy workers")
 
 
 CELLS = {
@@ -518,6 +566,19 @@ def test_every_adds_its_parts_up():
     assert verdict(yes, no) == verdict(yes, gone) == "holds in part"
     assert verdict(no, no) == verdict(no, gone) == "does not hold"
     assert verdict(gone) == verdict(gone, gone) == "not testable here"
+
+
+def test_every_shows_the_effect_that_decided():
+    frame = two(100, 300)
+    swapped = MORE | {"arm": {"model": "thread"}, "baseline": {"model": "pool"}}
+
+    def effect(*parts):
+        return apply(frame, {"rule": "every", "parts": list(parts)}).effect.value
+
+    assert effect(LESS, swapped) == pytest.approx(1 / 3, rel=0.02)
+    assert effect(swapped, MORE) == pytest.approx(1 / 3, rel=0.02)
+    part = swapped | {"size": [5, 6]}
+    assert effect(LESS, part, MORE) == pytest.approx(3, rel=0.02)
 
 
 def test_a_sum_of_parts_says_how_many_came_out_how_and_why():

@@ -4,75 +4,58 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats as st
 
-from connlab.study.cells import is_bound
-from connlab.study.finding import Finding, select, untestable
+from connlab.claims.finding import Finding, Range, Untestable, limits, usable
+from connlab.claims.ratios import LIMITED, Asked, judged
+from connlab.intervals import TRIALS_MIN
 from connlab.study.formatting import counted
-from connlab.study.frames import speaking
 from connlab.study.interval import LEVEL, Interval
-from connlab.study.rules.ratios import SATURATED, Asked, directed, sides_of
 
 _RESAMPLES = 2000
 
 
 def steadier(
-    frame: pd.DataFrame,
+    trials: pd.DataFrame,
     *,
     metric: str,
     arm: Mapping[str, Any],
     baseline: Mapping[str, Any],
-    seed: int = 1,
 ) -> Finding:
     """Say whether trials of one cell scatter less, relative to their mean.
 
-    The effect is the ratio of coefficients of variation, with a bootstrap interval
-    over trials.
+    The effect is the ratio of standard deviations of the logarithm, which for a
+    scatter of a few percent are coefficients of variation, with the interval of an F
+    test of two variances.
     """
-    sides, why = sides_of(frame, metric, arm, baseline)
-    if sides is None:
-        return untestable(why)
-    if any(is_bound(side, metric) for side in sides):
-        return untestable("the client was the bottleneck, whose scatter it would be")
-    y, x = (side[metric].to_numpy(dtype=float) for side in sides)
-    if min(len(y), len(x)) < 4:
-        return untestable("a scatter needs 4 trials of each cell")
-    if min(np.ptp(y), np.ptp(x)) == 0:
-        return untestable("the trials of a cell are all alike")
-    ratio = _ratio_of_scatters(y, x, seed)
-    return Finding(*directed(ratio, Asked("less"), alike=False), ratio)
+    sides = [usable(trials, cell, metric) for cell in (arm, baseline)]
+    if any(limits(side, metric) for side in sides):
+        raise Untestable("the client was the bottleneck, whose scatter it would be")
+    logs = [np.log(side[metric].to_numpy(dtype=float)) for side in sides]
+    if min(map(len, logs)) < TRIALS_MIN:
+        raise Untestable(f"a scatter needs {TRIALS_MIN} trials of each cell")
+    if min(map(np.ptp, logs)) == 0:
+        raise Untestable("the trials of a cell are all alike")
+    ratio = _ratio_of_scatters(*logs)
+    return Finding(*judged(Range(ratio.lo, ratio.hi), Asked("less"), margin=0), ratio)
 
 
-def _ratio_of_scatters(y: np.ndarray, x: np.ndarray, seed: int) -> Interval:
-    """Return the ratio of coefficients of variation with percentile bounds.
-
-    Bounds are members of the bootstrap distribution, not points between two of them as
-    in scipy: a resample of one trial again and again has no scatter, and between a
-    finite ratio and an infinite one there is no point.
-    """
-
-    def scatter(a: np.ndarray) -> np.ndarray:
-        return a.std(ddof=1, axis=-1) / a.mean(axis=-1)
-
-    def ratio(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return scatter(a) / scatter(b)
-
-    dice = np.random.default_rng(seed)
-    drawn = [dice.choice(side, size=(_RESAMPLES, len(side))) for side in (y, x)]
-    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    lo, hi = np.nanquantile(ratio(*drawn), tails, method="inverted_cdf")
+def _ratio_of_scatters(y: np.ndarray, x: np.ndarray) -> Interval:
+    """Return sd(y) / sd(x) of two normal samples, bounds by the F distribution."""
+    found = y.var(ddof=1) / x.var(ddof=1)
+    f = st.f(len(y) - 1, len(x) - 1)
+    lo, hi = (found / f.ppf(p) for p in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
     n = min(len(y), len(x))
-    found = float(ratio(y, x))
-    return Interval(found, float(lo), float(hi), n, LEVEL, "bootstrap over trials")
+    value, lo, hi = map(math.sqrt, (found, lo, hi))
+    return Interval(value, lo, hi, n, LEVEL, "F over logs of trials")
 
 
 def outweighs(
-    frame: pd.DataFrame,
+    trials: pd.DataFrame,
     *,
     metric: str,
     factor: str,
@@ -91,27 +74,25 @@ def outweighs(
     4. Where the client was the bottleneck of a cell, that cell is a bound, and of the
        ratio nothing is known, not even a bound.
     """
-    every = select(frame, arm or {})
-    if every.empty or not {factor, other} <= set(every.columns):
-        return untestable(f"not measured here: {factor} against {other}")
-    good = speaking(every, metric, [factor, other]).dropna(subset=[factor, other])
+    if not {factor, other} <= set(trials.columns):
+        raise Untestable(f"not measured here: {factor} against {other}")
+    good = usable(trials, arm or {}, metric).dropna(subset=[factor, other])
     if good[factor].nunique() < 2 or good[other].nunique() < 2:
-        return untestable(f"one level only of {factor} or {other}")
+        raise Untestable(f"one level only of {factor} or {other}")
     cells = dict(list(good.groupby([factor, other])))
     all_cells = good[factor].nunique() * good[other].nunique()
     if len(cells) < all_cells:
         without = counted(all_cells - len(cells), "cell")
-        return untestable(f"{without} of {all_cells} without a usable trial")
+        raise Untestable(f"{without} of {all_cells} without a usable trial")
     if good["block"].nunique() < 2:
-        return untestable("fewer than 2 blocks")
+        raise Untestable("fewer than 2 blocks")
     ratio = _ratio_of_squares(good, metric, factor, other, seed)
     if not ratio.determined:
-        return untestable(ratio.note or "the other factor moves nothing")
-    bound = sum(is_bound(cell, metric) for cell in cells.values())
+        raise Untestable(ratio.note or "the other factor moves nothing")
+    bound = sum(limits(cell, metric) for cell in cells.values())
     if bound:
-        why = f"{SATURATED}{bound} of {all_cells} cells"
-        return replace(untestable(why), effect=ratio)
-    return Finding(*directed(ratio, Asked("more"), alike=False), ratio)
+        raise Untestable(f"{LIMITED}{bound} of {all_cells} cells", ratio)
+    return Finding(*judged(Range(ratio.lo, ratio.hi), Asked("more"), margin=0), ratio)
 
 
 def _ratio_of_squares(

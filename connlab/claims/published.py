@@ -1,0 +1,53 @@
+"""What earlier reports print: their tables, and what these say by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from connlab import schema
+from connlab.claims.finding import Finding, Untestable, Verdict
+from connlab.intervals import interval
+
+
+def published(name: str, folder: Path | None = None) -> pd.DataFrame:
+    """Return a published table, its repeated tests as rows.
+
+    Columns test_1, test_2 … become one row each, in ``test`` and ``value``.
+    """
+    folder = folder or schema.project_root() / "paper" / "published"
+    table = pd.read_csv(folder / name, comment="#")
+    tests = [c for c in table if c.startswith("test_")]
+    if not tests:
+        return table
+    keys = [c for c in table if c not in tests]
+    return table.melt(keys, tests, var_name="test", value_name="value")
+
+
+def published_rates(
+    table: pd.DataFrame,
+    *,
+    clients: str,
+    times: Mapping[str, float],
+    at_least: int,
+    between: Sequence[float],
+) -> Finding:
+    """Say whether published times imply one rate, whatever the server and the load.
+
+    In a closed loop throughput is clients / response time. `times` maps the columns of
+    response times to seconds a unit. The effect is the mean rate over the published
+    cells; its interval treats cells as trials, for want of any.
+    """
+    rows = table[table[clients] >= at_least]
+    seconds = rows[list(times)].apply(pd.to_numeric, errors="coerce") * times
+    rates = (1 / seconds).mul(rows[clients], axis=0).stack().dropna()
+    if len(rates) < 2:
+        raise Untestable("fewer than 2 published cells")
+    inside = int(rates.between(*between).sum())
+    why = f"{inside} of {len(rates)} published cells lie between the bounds"
+    verdict: Verdict = "holds" if inside == len(rates) else "holds in part"
+    if inside == 0:
+        verdict = "does not hold"
+    return Finding(verdict, why, interval(rates), "requests/s")
