@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -137,13 +138,17 @@ def cells(*, scale: float = 1.0) -> list[dict]:
     return rows
 
 
+_LEVEL = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
+"""A factor and its level, which may have blanks: ``server=pool of 16``."""
+
+
 def ratios() -> list[dict]:
     """Return a row of ``ratios.csv`` for each ratio that the sections ask for."""
     rows = []
     for address in sources.wanted(PAPER).numbers:
-        name, *levels = address.split(" ")
+        name, _, levels = address.partition(" ")
         study, _, metric = name.partition("/")
-        where = dict(level.split("=") for level in levels)
+        where = dict(_LEVEL.findall(levels))
         if study == STUDY and "against" in where:
             about = {"study": STUDY, "metric": metric, **where}
             rows.append({**about, **value(1.2, unit=""), "verdict": "higher"})
