@@ -52,6 +52,20 @@ def test_the_ledger_quotes_the_published_rates_of_the_guestbook():
     assert LEDGER["H5"].number == f"1000 clients {most}, {said} requests/s"
 
 
+def test_passing_the_level_before_is_no_evidence_of_stopping_there():
+    rows = [
+        {"model": "thread-pair", "connections": n, "surviving": n, "failure": None}
+        for n in (1000, 2000)
+    ]
+    assert (
+        claims.apply(pd.DataFrame(rows), LEDGER["W2"].rule).verdict == "does not hold"
+    )
+
+
+def test_stability_is_asked_of_the_pool_whose_rate_is():
+    assert LEDGER["M6"].rule["arm"] == LEDGER["M5"].rule["arm"]
+
+
 # ---- claims of several studies ---------------------------------------------------
 
 
