@@ -30,6 +30,7 @@ from matplotlib.figure import Figure
 from connlab import figures
 from connlab.study import results
 from connlab.study.formatting import in_best_unit, number_text
+from connlab.study.frames import RunError
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
 
@@ -68,6 +69,11 @@ class Report:
         Columns that were varied.
     root : str or Path
         Where runs stand.
+
+    Raises
+    ------
+    RunError
+        When no trial may be used; it says why.
     """
 
     def __init__(
@@ -79,6 +85,8 @@ class Report:
         factors: Sequence[str],
         root: str | Path = "runs",
     ) -> None:
+        if not trials["ok"].any():
+            raise RunError(_nothing(trials))
         self._begin(
             results.start(
                 trials, number=number, question=question, factors=factors, root=root
@@ -279,6 +287,13 @@ def not_measured(
     facts.folder.mkdir(parents=True, exist_ok=True)
     facts.write()
     raise SystemExit(0)
+
+
+def _nothing(trials: pd.DataFrame) -> str:
+    """Say that no trial may be used, and the commonest reason."""
+    reasons = trials["reason"].value_counts()
+    why = f", {reasons.iloc[0]} of them: {reasons.index[0]}" if len(reasons) else ""
+    return f"none of {len(trials)} trials may be used{why}"
 
 
 def _judge(verdicts: pd.Series, expected: set[str]) -> bool | None:

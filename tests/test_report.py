@@ -13,6 +13,7 @@ from scipy import stats
 from connlab import report as reports
 from connlab.intervals import intervals, ratios
 from connlab.report import Report, not_measured
+from connlab.study.frames import RunError
 
 FACTORS = ["model", "connections"]
 
@@ -66,6 +67,12 @@ def test_a_number_has_one_home(trials, report):
     report.answer("So it is.")
     with pytest.raises(ValueError, match="stands twice"):
         report.write()
+
+
+def test_a_study_without_a_usable_trial_says_why(trials, tmp_path):
+    none = trials.assign(ok=False, reason="machine busy")
+    with pytest.raises(RunError, match="20 trials.*machine busy"):
+        Report(none, number=1, question="Q?", factors=FACTORS, root=tmp_path)
 
 
 def test_a_report_without_an_answer_is_not_written(report):
