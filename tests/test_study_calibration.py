@@ -1,15 +1,19 @@
-"""Calibration: floors, ceilings and controls on machines whose truth is known."""
+"""What the machine's own calls cost, read from rounds and handed to other figures."""
 
 from __future__ import annotations
 
 import json
+import stat
 
 import numpy as np
 import pandas as pd
 import pytest
 import study_made as made
 
-from connlab.study import calibration, interval, load
+from connlab import drive
+from connlab.claims import judge_all
+from connlab.study import calibration
+from connlab.study.turns import Rounds
 
 REPORT = {
     "event": "floor",
@@ -17,112 +21,107 @@ REPORT = {
         "throughput_rps": [150e3, 152e3, 148e3, 151e3, 149e3, 150e3],
         "server_cpu_per_request_s": [5.5e-6, 5.6e-6],
     },
-    "ping_pong": {"round_trip_ns": [20_000.0, 21_000.0, 19_000.0]},
-    "timer": {"resolution_ns": 1, "overshoot_p50_ns": [50_000]},
+    "ping_pong": {"round_trip_ns": [20_000.0, None, 19_000.0]},
 }
 
 
 def test_a_report_becomes_rows_in_base_units():
     rows = calibration.floors(REPORT)
-    assert len(rows) == 6 + 2 + 3 + 1
-    trip = rows[rows.name == "round_trip"]
-    assert trip.value.tolist() == pytest.approx([20e-6, 21e-6, 19e-6])
-    assert set(trip.unit) == {"s"}
+    assert rows["metric"].value_counts().to_dict() == {
+        "floor_rps": 6,
+        "floor_cpu_s": 2,
+        "round_trip_s": 2,
+    }
+    trip = rows[rows["metric"] == "round_trip_s"]
+    assert trip["value"].tolist() == pytest.approx([20e-6, 19e-6])
+    assert trip["repeat"].tolist() == [0, 2]
 
 
-def test_medians_where_repeats_allow_and_means_where_not():
-    found = calibration.floor_intervals(calibration.floors(REPORT))
-    assert "order statistics" in found["floor_rps"].method
-    assert found["floor_rps"].contains(150e3)
-    assert "t over trials" in found["round_trip"].method
-    assert not found["timer_p50"].determined
-
-
-def _arms(tmp_path, shift=1.0, cv=0.01, blocks=8):
-    rng = np.random.default_rng(3)
-    base = [made.trial(block=b, cv=cv) for b in range(blocks)]
-    twin = []
-    for b in range(blocks):
-        t = made.trial(block=b, cv=cv, seed=9, key=f"twin-{b}")
-        rate = t["client"]["window"]["throughput_rps"]
-        t["client"]["window"]["throughput_rps"] = rate * shift * (1 + 0 * rng.random())
-        twin.append(t)
-    frame = load("made", "response-time", root=made.write(tmp_path, base + twin))
-    is_twin = frame.key.str.startswith("twin")
-    return frame[~is_twin], frame[is_twin]
-
-
-def test_a_server_is_like_itself(tmp_path):
-    c = calibration.aa(*_arms(tmp_path), "throughput_rps")
-    assert c.ok
-    assert c.effect.contains(1.0)
-
-
-def test_a_server_that_differs_from_itself_is_caught(tmp_path):
-    c = calibration.aa(*_arms(tmp_path, shift=1.1), "throughput_rps")
-    assert not c.ok
-    assert "differs from itself" in c.text
-
-
-def test_a_wide_interval_proves_nothing(tmp_path):
-    c = calibration.aa(*_arms(tmp_path, cv=0.3, blocks=4), "throughput_rps")
-    assert not c.ok
-    assert "wider than" in c.text or "differs" in c.text
-
-
-def _delayed(tmp_path, known=0.005, factor=1.0):
-    base, slow = [], []
-    for b in range(6):
-        t = made.trial(connections=1, block=b, key=f"base-{b}")
-        base.append(t)
-        u = made.trial(connections=1, block=b, key=f"slow-{b}")
-        u["client"]["response"]["mean_ns"] += known * factor * 1e9
-        slow.append(u)
-    frame = load("made", "response-time", root=made.write(tmp_path, base + slow))
-    is_slow = frame.key.str.startswith("slow")
-    return frame[is_slow], frame[~is_slow]
-
-
-def test_a_known_delay_is_found_again(tmp_path):
-    c = calibration.positive_control(*_delayed(tmp_path), known=0.005)
-    assert c.ok
-    assert c.effect.value == pytest.approx(1.0, abs=1e-6)
-
-
-def test_a_delay_that_shrank_is_caught(tmp_path):
-    c = calibration.positive_control(*_delayed(tmp_path, factor=0.9), known=0.005)
-    assert not c.ok
-    assert "90" in c.text
-    with pytest.raises(ValueError, match="above 0"):
-        calibration.positive_control(*_delayed(tmp_path), known=0)
-
-
-def test_the_clients_ceiling_is_its_rate_at_full_share(tmp_path):
-    frame = load(
-        "made",
-        "response-time",
-        root=made.write(tmp_path, made.sweep(("epoll",), (100,))),
-    )
-    i = calibration.client_ceiling(frame)
-    assert i.value == pytest.approx(frame.throughput_rps.mean() / 0.8)
-    assert i.n == 5
-
-
-def test_lines_come_back_as_they_were_kept(tmp_path):
-    found = calibration.floor_intervals(calibration.floors(REPORT))
-    ceiling = interval.t_interval([140e3, 141e3, 139e3])
-    records = calibration.lines_of(found, ceiling=ceiling)
+def test_lines_go_through_results(tmp_path):
+    row = {"metric": "ceiling_rps", "value": 2e5, "lo": 1e5, "hi": 3e5}
+    row |= {"n": 5, "level": 0.95, "method": "t"}
+    other = row | {"metric": "round_trip_s", "value": 2e-5, "lo": np.nan, "hi": np.nan}
+    unused = [
+        row | {"metric": "switch_s"},
+        row | {"metric": "floor_rps", "value": np.nan},
+    ]
+    records = calibration.line_records(pd.DataFrame([row, other, *unused]))
     folder = tmp_path / "made" / calibration.STUDY
     folder.mkdir(parents=True)
     (folder / "results.json").write_text(json.dumps({"lines": records}))
     lines = calibration.lines("made", root=tmp_path)
-    assert lines["throughput_rps"]["the client's ceiling"].value == ceiling.value
-    assert lines["response_mean_s"]["loopback round trip"].lo == found["round_trip"].lo
+    assert set(lines) == {"throughput_rps", "response_mean_s"}
+    (ceiling,) = lines["throughput_rps"].values()
+    assert (ceiling.value, ceiling.lo, ceiling.n) == (2e5, 1e5, 5)
+    (trip,) = lines["response_mean_s"].values()
+    assert not trip.determined
     assert calibration.lines("none", root=tmp_path) == {}
 
 
-def test_what_was_not_measured_gives_no_line():
-    rows = calibration.floors({"event": "floor"})
-    assert isinstance(rows, pd.DataFrame)
-    assert rows.empty
-    assert calibration.lines_of(calibration.floor_intervals(rows)) == []
+def test_slices_of_turns_are_rates_and_disturbed_ones_are_left_out():
+    kept = {"round": [0, 1, 2], "disturbed": [1], "requests": [10, 20, 30]}
+    kept |= {k: [0.1] * 3 for k in ("seconds", "server_cpu_ns", "response_ns")}
+    rounds = Rounds(kept | {"lead_in_requests": [0] * 3})
+    trials = pd.DataFrame({"key": ["a", "b"], "rounds": [rounds, None]})
+    found = calibration.slices_of(trials)
+    assert found["key"].tolist() == ["a", "a"]
+    assert found["window"].tolist() == [0, 2]
+    assert found["throughput_rps"].tolist() == pytest.approx([100, 300])
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A floor that counts how often it was started."""
+    path = tmp_path / "floor"
+    report = {"thread": {"create_join_ns": [17e3]}, "switch": {"switch_ns": [1.5e3]}}
+    report |= {"echo": {"throughput_rps": [None]}}
+    text = f"#!/bin/sh\necho x >> {tmp_path}/count\necho '{json.dumps(report)}'\n"
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def floor(tmp_path, program, rounds, **options):
+    return drive.floor(
+        calibration.STUDY,
+        run="made",
+        root=tmp_path,
+        rounds=rounds,
+        command=(str(program),),
+        progress=False,
+        **options,
+    )
+
+
+def test_a_round_that_is_there_is_not_measured_again(tmp_path, program):
+    floor(tmp_path, program, 2)
+    path = tmp_path / "made" / calibration.STUDY / "floor.jsonl"
+    with path.open("a") as file:
+        file.write('{"key": "cut off')
+    floor(tmp_path, program, 3)
+    assert (tmp_path / "count").read_text().count("x") == 3
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["round"] for line in lines] == [0, 1, 2]
+    floor(tmp_path, program, 2, duration=0.2)
+    measured = calibration.load_floors("made", root=tmp_path)
+    assert set(measured["metric"]) == {"thread_create_s", "switch_s"}
+    assert len(measured) == 4
+
+
+def test_a_floor_that_fails_says_why(tmp_path, program):
+    program.write_text("#!/bin/sh\necho 'floor: socket: no' >&2\nexit 1\n")
+    with pytest.raises(RuntimeError, match="exit 1: floor: socket: no"):
+        floor(tmp_path, program, 1)
+    with pytest.raises(ValueError, match="rounds: 0"):
+        floor(tmp_path, program, 0)
+    with pytest.raises(FileNotFoundError, match="make build"):
+        floor(tmp_path, tmp_path / "nowhere", 1)
+
+
+def test_the_ledger_judges_rounds_beside_trials(tmp_path, program):
+    made.load(tmp_path, [made.trial(block=b) for b in range(2)])
+    (tmp_path / "made" / "response-time").rename(tmp_path / "made" / calibration.STUDY)
+    floor(tmp_path, program, 4)
+    found = {j.claim.id: j.finding for j in judge_all("made", root=tmp_path)}
+    assert found["L13"].verdict == "holds"
+    assert found["L13"].effect.value == pytest.approx(17e-6)

@@ -20,7 +20,6 @@ from connlab.study import (
     drawing,
     figures,
     frames,
-    interval,
     load,
     look,
     repeating,
@@ -312,7 +311,7 @@ def test_a_ratio_that_is_undetermined_is_said(frame):
     assert "undetermined" in _texts(p)
 
 
-def test_tails_timelines_and_drift_draw(frame):
+def test_tails_and_drift_draw(frame):
     rows = [
         ("epoll", q, 1e-3 * k, 0.9e-3 * k, 1.1e-3 * k, 5)
         for k, q in enumerate((0.5, 0.9, 0.99, 0.999), start=1)
@@ -322,11 +321,6 @@ def test_tails_timelines_and_drift_draw(frame):
     assert "99.9\u202f%" in _texts(tails)
     assert "99.9 % within 4 ms" in tails.alt
 
-    w = pd.DataFrame({"key": "k", "model": "epoll", "start_s": [0.0, 0.1, 0.2]})
-    w["throughput_rps"] = [100.0, 0.0, 100.0]
-    line = figures.timeline(w, events={"stall": 0.1})
-    assert "stall" in line.alt
-
     used = frames.usable(frame)
     d = repeating.drift(
         used.assign(t=range(len(used))),
@@ -335,17 +329,6 @@ def test_tails_timelines_and_drift_draw(frame):
         time="t",
     )
     assert "trials in the order they ran" in figures.drifting(d, label="throughput").alt
-
-
-def test_costs_share_an_axis_and_say_their_intervals():
-    found = {
-        "a": interval.t_interval([2e-6, 3e-6, 4e-6]),
-        "b": interval.t_interval([1e-3]),
-    }
-    p = figures.costs(found, {"a": "a call", "b": "a fork"})
-    assert p.alt.index("a fork") < p.alt.index("a call")
-    assert "a fork" in _texts(p)
-    assert p.data["n"].tolist() == [3, 1]
 
 
 def test_names_in_a_legend_stay_within_their_panel(frame):

@@ -1,10 +1,8 @@
 """Figures: one function per kind, each from numbers to a `Picture`.
 
     curves     a metric against a factor, a curve per model
-    costs      named quantities on one logarithmic axis
     forest     ratios with the margin of "alike"
     tails      quantiles of latency, out to the tail
-    timeline   what happened while a trial ran
     drifting   trials in the order they ran
 
 Every value has its interval; a point without one is hollow. Cells that failed are
@@ -13,17 +11,15 @@ is made from them.
 """
 
 from connlab.study.drawing import Picture
-from connlab.study.figures.courses import drifting, timeline
+from connlab.study.figures.courses import drifting
 from connlab.study.figures.curves import curves, curves_of, tails
-from connlab.study.figures.rows import costs, forest
+from connlab.study.figures.rows import forest
 
 __all__ = [
     "Picture",
-    "costs",
     "curves",
     "curves_of",
     "drifting",
     "forest",
     "tails",
-    "timeline",
 ]

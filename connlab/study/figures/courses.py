@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
-import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
@@ -13,86 +10,8 @@ from matplotlib.ticker import FuncFormatter
 from connlab.study import drawing as draw
 from connlab.study import look
 from connlab.study.drawing import Picture
-from connlab.study.formatting import display_unit, listing, number_text
+from connlab.study.formatting import number_text
 from connlab.study.repeating import Drift
-
-
-def timeline(
-    windows: pd.DataFrame,
-    *,
-    by: str = "model",
-    styles: Mapping[str, look.Style] | None = None,
-    events: Mapping[str, float] | None = None,
-) -> Picture:
-    """Draw requests per second while trials ran: each trial thin, their mean thick.
-
-    Parameters
-    ----------
-    windows : DataFrame
-        Columns `by`, key, start_s, throughput_rps, as from
-        `connlab.study.frames.load_windows` merged with the frame.
-    by, styles
-        As in `curves_of`.
-    events : mapping of str to float, optional
-        What happened at which second.
-    """
-    styles = styles or look.styles(windows, by)
-    factor, unit = display_unit("requests/s", windows["throughput_rps"])
-    data = windows.assign(throughput=windows["throughput_rps"] * factor, unit=unit)
-    names = [n for n in styles if (data[by].astype(str) == n).any()]
-    with look.paper():
-        figure = draw.canvas(look.WIDTH, draw.TOP + 0.2 + 1.8 + draw.BOTTOM)
-        right = 0.3 + max(
-            draw.text_width(figure, styles[n].label, draw.LABEL_SIZE) for n in names
-        )
-        ax = draw.place(
-            figure, draw.LEFT, draw.BOTTOM, look.WIDTH - draw.LEFT - right, 1.8
-        )
-        draw.scale_x(ax, data["start_s"], log=False)
-        draw.scale_y(ax, data["throughput"], log=False)
-        draw.tidy(ax)
-        ends = [_course(ax, data, by, n, styles[n]) for n in names]
-        draw.direct_labels(ax, ends)
-        _events(ax, events or {})
-        ax.set_xlabel("seconds since the client started")
-        draw.y_label(ax, "throughput", unit)
-    said = []
-    for name in names:
-        v = data.loc[data[by].astype(str) == name, "throughput"]
-        low, high = v.min(), v.max()
-        said.append(f"{styles[name].label} between {low:.3g} and {high:.3g}")
-    what = f"; marked: {listing(list(events))}" if events else ""
-    alt = f"Throughput over time in {unit}: {'; '.join(said)}{what}."
-    return Picture(figure, data.drop(columns="throughput_rps"), alt)
-
-
-def _course(ax, data, by, name, style):
-    mine = data[data[by].astype(str) == name]
-    for _, one in mine.groupby("key"):
-        ax.plot(
-            one["start_s"],
-            one["throughput"],
-            color=style.color,
-            alpha=0.25,
-            linewidth=0.7,
-        )
-    mean = mine.groupby("start_s")["throughput"].mean()
-    ax.plot(mean.index, mean, color=style.color, linewidth=1.8)
-    return (mean.index[-1], mean.iloc[-1], style)
-
-
-def _events(ax: Axes, events: Mapping[str, float]) -> None:
-    for label, at in events.items():
-        ax.axvline(at, color=look.QUIET, linewidth=1, linestyle=(0, (4, 2)))
-        ax.annotate(
-            label,
-            (at, 1.0),
-            xycoords=("data", "axes fraction"),
-            xytext=(2, 2),
-            textcoords="offset points",
-            fontsize=draw.SMALL,
-            color=look.QUIET,
-        )
 
 
 def drifting(drift: Drift, *, label: str) -> Picture:

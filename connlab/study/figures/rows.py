@@ -8,15 +8,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 
 from connlab.study import drawing as draw
 from connlab.study import look
-from connlab.study.cells import interval_of
 from connlab.study.comparing import MARGIN
 from connlab.study.drawing import Picture
-from connlab.study.formatting import display_unit, number_text, plain, rounded
-from connlab.study.interval import Interval
+from connlab.study.formatting import plain, rounded
 
 
 def _row_axes(labels: Sequence[str], panels: int, *, right: float = 0.15):
@@ -47,19 +45,6 @@ def _row_height(rows: int) -> float:
     return 0.21 if rows <= _MANY else 0.155
 
 
-def _lying_scale(ax: Axes, values: Sequence[float]) -> None:
-    """Set the x axis like `draw.scale_y` sets a y axis."""
-    v = np.asarray(values, dtype=float)
-    v = v[np.isfinite(v)]
-    if len(v) and v.min() > 0 and v.max() / v.min() >= 20:
-        ax.set_xscale("log")
-        ax.set_xlim(v.min() / 1.5, v.max() * 1.6)
-        ax.xaxis.set_minor_locator(NullLocator())
-    elif len(v):
-        ax.set_xlim(min(0.0, v.min() * 1.05), v.max() * 1.08 or 1)
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: plain(x)))
-
-
 def _dot(ax: Axes, place: int, row: pd.DataFrame, style: look.Style) -> None:
     value = float(row["value"].iloc[0])
     if not math.isfinite(value):
@@ -87,52 +72,6 @@ def _dot(ax: Axes, place: int, row: pd.DataFrame, style: look.Style) -> None:
         linestyle="none",
         zorder=3,
     )
-
-
-def costs(
-    intervals: Mapping[str, Interval], labels: Mapping[str, str], *, unit: str = "s"
-) -> Picture:
-    """Draw named quantities on one logarithmic axis, the largest on top.
-
-    Parameters
-    ----------
-    intervals : mapping of str to Interval
-        In one base unit, as from `connlab.study.calibration.floor_intervals`.
-    labels : mapping of str to str
-        What each is called.
-    unit : str
-        Their base unit.
-    """
-    ordered = sorted(intervals.items(), key=lambda item: item[1].value)
-    factor, shown = display_unit(unit, [i.value for _, i in ordered])
-    data = pd.DataFrame(
-        {
-            "name": [name for name, _ in ordered],
-            "label": [labels[name] for name, _ in ordered],
-            "value": [i.value * factor for _, i in ordered],
-            "lo": [i.lo * factor for _, i in ordered],
-            "hi": [i.hi * factor for _, i in ordered],
-            "n": [i.n for _, i in ordered],
-            "unit": shown,
-            "reason": None,
-        }
-    )
-    style = look.Style("", look.INK, "o")
-    with look.paper():
-        figure, (ax,) = _row_axes(list(data["label"]), 1)
-        _lying_scale(ax, data[["value", "lo", "hi"]].to_numpy(dtype=float).ravel())
-        draw.tidy(ax, grid="x")
-        for place in range(len(data)):
-            _dot(ax, place, data.iloc[[place]], style)
-        ax.set_xlabel(f"cost ({shown})" if shown else "cost")
-    said = [
-        f"{row.label} {number_text(interval_of({**_ANY, **row._asdict()}))}"
-        for row in data[::-1].itertuples()
-    ]
-    return Picture(figure, data, f"Costs in {shown}: {'; '.join(said)}.")
-
-
-_ANY = {"level": 0.95, "method": "", "note": ""}
 
 
 def forest(
