@@ -22,7 +22,7 @@ from connlab import schema
 
 CLAIMS = "claims"
 _FACTS = (".json", ".jsonl", ".gz", ".csv")
-_LIBRARIES = ("numpy", "pandas", "pydantic", "scipy", "statsmodels")
+_LIBRARIES = ("numpy", "pandas", "pydantic", "scipy")
 
 
 def judge(

@@ -376,15 +376,3 @@ def holm(p: Sequence[float]) -> np.ndarray:
         worst_yet = np.maximum.accumulate(p[known][rising] * factors)
         adjusted[np.flatnonzero(known)[rising]] = np.minimum(1, worst_yet)
     return adjusted
-
-
-@dataclass(frozen=True)
-class KruskalWallis:
-    """Rank test over several groups."""
-
-    h: float
-    p: float
-    epsilon_squared: float
-    """Share of rank variance between groups, 0 … 1."""
-    groups: int
-    n: int
