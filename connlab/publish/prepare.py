@@ -25,7 +25,6 @@ import yaml
 
 from connlab import report
 from connlab.publish import (
-    diagrams,
     ledger,
     models,
     notebooks,
@@ -155,35 +154,15 @@ def word_text(word: Word) -> str:
 
 
 def write_fixed(includes: Iterable[str], paper: Path) -> None:
-    """Write what the sources include and no run changes: diagrams, published tables."""
+    """Write what the sources include and no run changes: published tables."""
     for include in includes:
         path = paper / include
         folder, label = path.parent.name, path.stem
-        if folder == "diagrams" and label in _DIAGRAMS:
-            draw, caption, alt = _DIAGRAMS[label]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            picture = draw(path.with_suffix(".svg")).relative_to(paper).as_posix()
-            attributes = f'#{label} fig-alt="{md.attribute(alt)}"'
-            _write(path, f"![{caption}]({picture}){{{attributes}}}\n")
-        elif folder == published.FOLDER:
+        if folder == published.FOLDER:
             name = label.removeprefix("tbl-").removeprefix("published-")
             text = published.table(paper, name, label=label)
             if text:
                 _write(path, text)
-
-
-_DIAGRAMS = {
-    "fig-families": (
-        diagrams.families,
-        "Five ways to wait for many clients. Of four clients (circles) the filled one "
-        "speaks; the others hold a silent connection.",
-        "Five small drawings. Blocking: one client is connected to the server, three "
-        "wait. Threads: each client has a box of its own. Readiness: all clients end "
-        "in a list of the kernel, an arrow marked ready leads to one loop. Completion: "
-        "the kernel reads for the loop and says done. Coroutines: the loop holds one "
-        "routine per client.",
-    ),
-}
 
 
 # ---- one study ---------------------------------------------------------------------
