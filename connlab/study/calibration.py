@@ -42,15 +42,27 @@ class Quantity:
 
 QUANTITIES = (
     Quantity(
-        "echo.throughput_rps", "floor_rps", "one recv, one send", "requests/s", 1.0
+        "echo.throughput_rps", "floor_rps", "one recv and one send", "requests/s", 1.0
     ),
-    Quantity("echo.server_cpu_per_request_s", "floor_cpu_s", "recv and send", "s", 1.0),
+    Quantity(
+        "echo.server_cpu_per_request_s",
+        "floor_cpu_s",
+        "CPU time of recv and send",
+        "s",
+        1.0,
+    ),
     Quantity("ping_pong.round_trip_ns", "round_trip_s", "loopback round trip"),
     Quantity("switch.switch_ns", "switch_s", "context switch"),
-    Quantity("thread.create_join_ns", "thread_create_s", "thread, made and ended"),
-    Quantity("process.fork_wait_ns", "process_create_s", "process, made and ended"),
+    Quantity(
+        "thread.create_join_ns", "thread_create_s", "creation and end of a thread"
+    ),
+    Quantity(
+        "process.fork_wait_ns", "process_create_s", "creation and end of a process"
+    ),
     Quantity("timer.overshoot_p50_ns", "timer_late_p50_s", "timer late, median"),
-    Quantity("timer.overshoot_p99_ns", "timer_late_p99_s", "timer late, 99th perc."),
+    Quantity(
+        "timer.overshoot_p99_ns", "timer_late_p99_s", "timer late, 99th percentile"
+    ),
     Quantity(
         "neighbour.slowdown",
         "neighbour",
