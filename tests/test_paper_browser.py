@@ -208,8 +208,8 @@ def test_a_number_shows_n_and_interval_to_the_keyboard(opened):
     assert "n = 10" in tip.text
 
 
-def test_numbers_of_answers_findings_and_tables_tell_n(opened):
-    for place in (".callout", "main li", "table"):
+def test_numbers_of_answers_sentences_and_tables_tell_n(opened):
+    for place in (".callout", "main p", "table"):
         marks = opened.find_elements(By.CSS_SELECTOR, f"{place} .num[data-tip]")
         assert marks, place
         assert "n = 10" in marks[0].get_attribute("data-tip")

@@ -82,7 +82,7 @@ def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
     for study in run.studies.values():
         if study.results:
             tree[key(study.name)] = study_variables(study)
-            write_study(study, paper, placed=_placed(study.name, asked.includes))
+            write_study(study, paper, asked=asked)
         if study.stale:
             prepared.stale.append(f"{study.name}: {'; '.join(study.stale)}")
     tree["run"] = provenance.run_variables(run)
@@ -168,7 +168,7 @@ def write_fixed(includes: Iterable[str], paper: Path) -> None:
 # ---- one study ---------------------------------------------------------------------
 
 
-def write_study(study: Study, paper: Path, *, placed: set[str]) -> None:
+def write_study(study: Study, paper: Path, *, asked: sources.Wanted) -> None:
     """Write the pieces of one study.
 
     Parameters
@@ -177,10 +177,10 @@ def write_study(study: Study, paper: Path, *, placed: set[str]) -> None:
         One that has results.
     paper : path
         The folder with the sources.
-    placed : set of str
-        Figures and tables that the sources include by name. The others go into the
-        piece ``rest``, so that a section can show all that a study makes, known by
-        name or not.
+    asked : Wanted
+        What the sources ask for. Pieces with a caption of their own that they do not
+        include by name go into the piece ``rest``, so that a section can show all that
+        a study makes.
     """
     results = study.results
     assert results is not None
@@ -197,14 +197,17 @@ def write_study(study: Study, paper: Path, *, placed: set[str]) -> None:
         study.folder, paper / DATA / study.name, title=results.question
     )
     for figure in results.figures:
-        if not figure.caption:  # the section has it
+        if not figure.caption or _path(study, figure) in asked.pictures:
             _copy_picture(study, figure, paper)
             continue
         _write_figure(study, figure, paper, stamp)
     for table in results.tables:
-        if not table.caption:
-            rows = [[_together(marks.markdown(cell)) for cell in r] for r in table.rows]
-            heads = [_head(c.label, c.unit) for c in table.columns]
+        if not table.caption or table.id in asked.captions:
+            kept, _ = _filled(table)
+            rows = [
+                [_together(marks.markdown(row[i])) for i in kept] for row in table.rows
+            ]
+            heads = [_head(table.columns[i].label, table.columns[i].unit) for i in kept]
             _write(folder / f"{table.id}.qmd", md.table(heads, rows, alone=False))
             continue
         kept, empty = _filled(table)
@@ -219,7 +222,9 @@ def write_study(study: Study, paper: Path, *, placed: set[str]) -> None:
         )
         notes = [*table.notes, *(f"No row has an entry under “{e}”" for e in empty)]
         _write(folder / f"{table.id}.qmd", stamp + text + _notes(notes))
+    placed = _placed(study.name, asked.includes) | asked.captions
     pieces = [folder / f"{name}.qmd" for name in _pieces(results) if name not in placed]
+    pieces = [piece for piece in pieces if piece.is_file()]
     _write(folder / "rest.qmd", "\n\n".join(p.read_text("utf-8") for p in pieces))
 
 
@@ -334,6 +339,11 @@ def _write_figure(study: Study, figure: Any, paper: Path, stamp: str) -> None:
     _write(folder / f"{figure.id}.qmd", f"{stamp}{body}\n\n{links_below}")
 
 
+def _path(study: Study, figure: Any) -> str:
+    """Return where a section looks for a picture."""
+    return f"{GENERATED}/{study.name}/{Path(figure.files['svg']).name}"
+
+
 def _copy_picture(study: Study, figure: Any, paper: Path) -> None:
     """Put a picture where its section looks for it."""
     source = study.folder / figure.files["svg"]
@@ -355,7 +365,7 @@ def write_facts(
             claims[name] = states[holds]
         if study.results:
             for figure in study.results.figures:
-                path = f"{GENERATED}/{study.name}/{Path(figure.files['svg']).name}"
+                path = _path(study, figure)
                 stale += [path] if study.stale else []
                 said = asked.pictures.get(path)
                 if said:
