@@ -117,7 +117,10 @@ def _within(rows: pd.DataFrame, facet: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def log_x(grid: sns.FacetGrid | Axes, levels: Sequence[float]) -> None:
-    """Set a logarithmic x axis with a tick at each level that was measured."""
+    """Set a logarithmic x axis with ticks at levels that were measured.
+
+    Of levels too close for their names to stand side by side the larger has none.
+    """
     ticks = sorted({float(level) for level in levels})
     for ax in axes_of(grid):
         if ticks[0] > 0:
@@ -126,10 +129,29 @@ def log_x(grid: sns.FacetGrid | Axes, levels: Sequence[float]) -> None:
         else:
             near = ticks[1] if len(ticks) > 1 else 1
             ax.set_xscale("symlog", linthresh=near, linscale=0.4)
-        ax.set_xticks(ticks)
+        ax.set_xticks(_apart(ticks, inches=_inches(ax)))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: plain(v)))
         ax.xaxis.set_minor_formatter(NullFormatter())
         ax.tick_params(axis="x", which="minor", length=0)
+
+
+def _inches(ax: Axes) -> float:
+    return ax.get_position().width * ax.figure.get_size_inches()[0]
+
+
+def _apart(ticks: Sequence[float], *, inches: float) -> list[float]:
+    """Return the ticks whose names do not run into those before them."""
+    positive = [t for t in ticks if t > 0]
+    span = np.log10(positive[-1] / positive[0]) or 1.0
+    letter = 0.075 * span / inches  # of 8 points, in decades
+    kept = [t for t in ticks if t <= 0]
+    last = -np.inf
+    for tick in positive:
+        half = letter * (len(plain(tick)) + 1) / 2
+        if np.log10(tick) - half >= last:
+            kept.append(tick)
+            last = np.log10(tick) + half
+    return kept
 
 
 def log_y(grid: sns.FacetGrid | Axes) -> None:

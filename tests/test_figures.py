@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import matplotlib.pyplot as plt
 import pandas as pd
+import pytest
 import seaborn as sns
 
 from connlab import figures
@@ -47,3 +49,17 @@ def test_crosses_of_lost_cells_leave_the_curves_and_their_names_alone():
     figures.line_ends(grid)
     ends = {text.get_text(): text.xy for text in grid.ax.texts}
     assert ends["poll"] == (10, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("levels", "shown"),
+    [
+        ([1, 50, 1000], [1, 50, 1000]),
+        ([0, 900, 5000], [0, 900, 5000]),
+        ([1, 10, 100, 500, 1000, 10_000], [1, 10, 100, 10_000]),
+    ],
+)
+def test_ticks_of_close_levels_do_not_run_into_each_other(levels, shown):
+    ax = plt.subplots(figsize=(1.6, 1.5))[1]
+    figures.log_x(ax, levels)
+    assert ax.get_xticks().tolist() == shown
