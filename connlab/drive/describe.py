@@ -90,6 +90,11 @@ the reason is part of it. A sweep that is called again skips every key that is t
 and measures nothing where there are trials of another class. A line cut short by a
 crash is no fact; the next sweep cuts it off and says so.
 
+A server that connlab did not write stands in `factors.model` by its name in
+`servers.toml` or as its command line. Then `server.model` says its `language` and
+`version`, `server.stats` is null, and `binaries.external` is a hash of its command,
+version, sources and compiled file, which is part of the key.
+
 A trial that failed, or that did not pass a gate, stays; `ok` says whether it may be
 used by rule. Times end in `_ns` (integers, nanoseconds) or `_s` (seconds), sizes in
 `_bytes`.
