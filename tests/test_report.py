@@ -162,3 +162,18 @@ def test_a_study_that_cannot_be_measured_says_why_and_ends(tmp_path):
     written = json.loads((tmp_path / "made" / "s" / "results.json").read_text())
     assert "no Redis" in written["answer"]
     assert written["figures"] == []
+
+
+def test_what_is_found_again_leaves_the_files_as_they_were(trials, report):
+    report.cells(intervals(trials, "throughput_rps", FACTORS))
+    report.answer("So it is.")
+    before = report.write().read_bytes()
+    assert report.write().read_bytes() == before
+    assert not list(report.folder.glob("*.part"))
+
+
+def test_a_number_that_is_not_finite_is_no_json(trials, report):
+    none = intervals(trials.assign(nothing=float("nan")), "nothing", FACTORS)
+    report.cells(none.assign(unit="1"))
+    report.answer("So it is.")
+    json.loads(report.write().read_text(), parse_constant=pytest.fail)

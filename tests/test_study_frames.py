@@ -200,26 +200,3 @@ def test_a_study_without_a_whole_trial_is_no_frame(tmp_path):
 
 
 PACKED = gzip.compress(b"lower_ns,upper_ns,count,clock\n1000,1100,7,response\n")
-
-
-@pytest.mark.parametrize(
-    ("data", "rows"),
-    [
-        pytest.param(None, 0, id="none"),
-        pytest.param(PACKED, 1, id="whole"),
-        pytest.param(PACKED[:-9], 0, id="without its end"),
-        pytest.param(PACKED[:12], 0, id="without all but its head"),
-        pytest.param(PACKED[:-8] + bytes(8), 0, id="with a wrong sum"),
-        pytest.param(gzip.compress(b""), 0, id="of nothing"),
-        pytest.param(b"", 0, id="empty"),
-        pytest.param(b"rubbish", 0, id="rubbish"),
-    ],
-)
-def test_a_histogram_that_is_cut_off_counts_as_none(tmp_path, data, rows):
-    folder = tmp_path / "made" / "response-time" / "latency"
-    folder.mkdir(parents=True)
-    if data is not None:
-        (folder / "k.csv.gz").write_bytes(data)
-    found = frames.load_histogram("made", "response-time", "k", root=tmp_path)
-    assert list(found.columns) == ["lower_ns", "upper_ns", "count", "clock"]
-    assert len(found) == rows

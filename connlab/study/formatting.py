@@ -5,9 +5,7 @@
 
 A digit is printed when the interval's half-width is at least twice its place: a
 half-width of 0.2 carries tenths, one of 0.12 carries hundredths. Without an interval
-two digits are printed, because nobody knows more, and the text says that there is none:
-behind the words that a number stands in (`phrase`), or as the last thing in the
-brackets that hold it already (`aside`, `whose`).
+two digits are printed, because nobody knows more, and the text says that there is none.
 
 What is printed with bounds is remembered (`printed_in`): the paper says n and method of
 a number wherever it stands, and a sentence does not carry them.
@@ -126,61 +124,10 @@ def number_text(interval: Interval, unit: str = "", *, bounds: bool = True) -> s
     >>> number_text(Interval(9.234, math.nan, math.nan, 1, 0.95, "t"), "ms")
     '9.2 ms (one trial, no interval)'
     """
-    return phrase(interval, unit=unit) if bounds else _bare(interval, unit)
-
-
-def phrase(interval: Interval, words: str = "{}", *, unit: str = "") -> str:
-    """Put an estimate into words; that it has no interval is said behind them.
-
-    Parameters
-    ----------
-    interval : Interval
-        Already in `unit`.
-    words : str
-        With ``{}`` where the number belongs.
-    unit : str
-        Printed behind the number.
-
-    Examples
-    --------
-    >>> phrase(Interval(1.234, 1.2, 1.27, 5, 0.95, "t"), "{} times its rate")
-    '1.23 [1.20, 1.27] times its rate'
-    >>> phrase(Interval(1.234, math.nan, math.nan, 1, 0.95, "t"), "{} times its rate")
-    '1.2 times its rate (one trial, no interval)'
-    """
-    text = words.replace("{}", _with_bounds(interval, unit))
-    lacks = _lacking(interval)
+    if not bounds:
+        return _bare(interval, unit)
+    text, lacks = _with_bounds(interval, unit), _lacking(interval)
     return f"{text} ({lacks})" if lacks else text
-
-
-def aside(interval: Interval, words: str = "{}", *, unit: str = "") -> str:
-    """Put an estimate into words, as `phrase` does, and these into brackets.
-
-    Examples
-    --------
-    >>> aside(Interval(1.234, 1.2, 1.27, 5, 0.95, "t"), "{} times its rate")
-    '(1.23 [1.20, 1.27] times its rate)'
-    >>> aside(Interval(1.234, math.nan, math.nan, 1, 0.95, "t"), "{} times its rate")
-    '(1.2 times its rate; one trial, no interval)'
-    """
-    text = words.replace("{}", _with_bounds(interval, unit))
-    lacks = _lacking(interval)
-    return f"({text}; {lacks})" if lacks else f"({text})"
-
-
-def whose(interval: Interval, name: str, *, unit: str = "") -> str:
-    """Return an estimate and, in brackets behind it, whose it is.
-
-    Examples
-    --------
-    >>> whose(Interval(9.234, 9.02, 9.42, 10, 0.95, "t"), "epoll", unit="ms")
-    '9.2 ms [9.0, 9.4] (epoll)'
-    >>> whose(Interval(9.234, math.nan, math.nan, 1, 0.95, "t"), "epoll", unit="ms")
-    '9.2 ms (epoll; one trial, no interval)'
-    """
-    lacks = _lacking(interval)
-    about = f"{name}; {lacks}" if lacks else name
-    return f"{_with_bounds(interval, unit)} ({about})"
 
 
 def _bare(interval: Interval, unit: str) -> str:
@@ -233,21 +180,6 @@ def _lacking(interval: Interval) -> str:
     if interval.determined:
         return ""
     return "one trial, no interval" if interval.n == 1 else "no interval"
-
-
-def plus_minus(interval: Interval) -> str:
-    """Return ``9.23 ± 0.20`` for the narrow cells of a table, else with bounds.
-
-    Only intervals that lie evenly around their value are written with ±.
-    """
-    places = decimals(interval)
-    if not interval.determined:
-        return rounded(interval.value, places)
-    up, down = interval.hi - interval.value, interval.value - interval.lo
-    if abs(up - down) > 0.05 * (up + down):
-        return number_text(interval)
-    half = rounded(interval.half_width, places)
-    return _remembered(f"{rounded(interval.value, places)} ± {half}", interval)
 
 
 def plain(value: float, *, digits: int = 3) -> str:

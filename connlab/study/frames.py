@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from connlab import schema
 from connlab.study.formatting import listing
-from connlab.study.metrics import client_matters, is_bounded_by_client
+from connlab.study.metrics import client_matters
 from connlab.study.turns import Rounds
 
 LIMITS = {
@@ -173,25 +173,6 @@ def load_windows(run: str, study: str, *, root: str | Path = "runs") -> pd.DataF
     return pd.DataFrame(rows, columns=columns)
 
 
-def load_histogram(
-    run: str, study: str, key: str, *, root: str | Path = "runs"
-) -> pd.DataFrame:
-    """Return the latency histogram of one trial.
-
-    Returns
-    -------
-    DataFrame
-        Columns lower_ns, upper_ns, count, clock; empty when none was kept, or one that
-        is cut off or damaged.
-    """
-    folder = schema.study_folder(run, study, root=root) / "latency"
-    try:
-        return pd.read_csv(folder / f"{key}.csv.gz")
-    except _NO_HISTOGRAM:
-        columns = ["lower_ns", "upper_ns", "count", "clock"]
-        return pd.DataFrame(columns=columns)
-
-
 def load_manifest(run: str, *, root: str | Path = "runs") -> dict:
     """Return ``manifest.json`` of a run; an empty mapping when there is none."""
     path = schema.run_folder(run, root=root) / "manifest.json"
@@ -240,35 +221,6 @@ def failed_only(frame: pd.DataFrame, gates: Sequence[str]) -> pd.Series:
     texts = frame["gates_failed"].fillna("").astype(str)
     only = [set(text.split(", ")) <= wanted for text in texts]
     return pd.Series(only, index=frame.index, dtype=bool) & frame["failure"].isna()
-
-
-def speaking(frame: pd.DataFrame, metric: str, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the usable trials, and those that bound what a server can do.
-
-    Where a saturated client was what most trials of a cell had amiss, the few others
-    are no fair sample of it. Then all of them speak, for a metric of which a better
-    client could only have found a better value.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `load`.
-    metric : str
-        Column that the analysis reads.
-    by : sequence of str
-        Columns that define a cell; by default all trials are one.
-    """
-    good = pd.Series(False, index=frame.index)
-    good[usable(frame, metric).index] = True
-    if not is_bounded_by_client(metric):
-        return frame[good]
-    bound = failed_only(frame, ["client"]) & frame[metric].notna()
-    keys = [frame[column] for column in by] or [pd.Series(0, index=frame.index)]
-    counts = [
-        mark.astype(int).groupby(keys, dropna=False).transform("sum")
-        for mark in (bound, good)
-    ]
-    return frame[good | (bound & (counts[0] > counts[1]))]
 
 
 def cells(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:

@@ -9,8 +9,7 @@ skewed; order statistics serve medians and quantiles.
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -146,139 +145,6 @@ def t_interval(x: Sequence[float], *, level: float = LEVEL) -> Interval:
     mean = float(a.mean())
     half = st.t.ppf((1 + level) / 2, len(a) - 1) * a.std(ddof=1) / math.sqrt(len(a))
     return Interval(mean, mean - half, mean + half, len(a), level, method)
-
-
-def bca_interval(
-    x: Sequence[float],
-    *,
-    statistic: Callable = np.mean,
-    level: float = LEVEL,
-    resamples: int = 9999,
-    seed: int = 1,
-) -> Interval:
-    """Bias-corrected and accelerated bootstrap interval over trials.
-
-    For what is skewed. It follows the skew that t ignores, but with few
-    trials it is too narrow (the appendix notebook simulates by how much), so
-    it is shown beside t and does not replace it.
-
-    Parameters
-    ----------
-    x : sequence of float, shape (n,)
-        One number per trial.
-    statistic : callable
-        Takes an array and `axis`, like `numpy.mean`.
-    level, resamples, seed
-        Confidence level, bootstrap samples, seed of the resampling.
-
-    Returns
-    -------
-    Interval
-        Undetermined for n < 3. Trials that are all alike give lo = hi.
-
-    References
-    ----------
-    Efron, Better bootstrap confidence intervals, JASA 82 (1987).
-    """
-    a = sample(x)
-    method = "BCa bootstrap over trials"
-    if len(a) < 3:
-        return undetermined(
-            a, method=method, level=level, note="a bootstrap needs 3 trials"
-        )
-    value = float(statistic(a, axis=0))
-    if np.ptp(a) == 0:
-        return Interval(value, value, value, len(a), level, method)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", st.DegenerateDataWarning)
-        ci = st.bootstrap(
-            (a,),
-            statistic,
-            confidence_level=level,
-            n_resamples=resamples,
-            method="BCa",
-            vectorized=True,
-            rng=np.random.default_rng(seed),
-        ).confidence_interval
-    if not (math.isfinite(ci.low) and math.isfinite(ci.high)):
-        note = "the resamples of these trials are degenerate"
-        return undetermined(a, value=value, method=method, level=level, note=note)
-    return Interval(value, float(ci.low), float(ci.high), len(a), level, method)
-
-
-def quantile_interval(
-    x: Sequence[float], q: float, *, level: float = LEVEL
-) -> Interval:
-    """Distribution-free interval of a quantile, from two order statistics.
-
-    The number of trials below the true quantile is binomial whatever their
-    distribution, so the exact coverage of each pair of ranks is known. The
-    pair taken is the closest pair whose coverage reaches `level`; among
-    equally close pairs, the one with the most even tails.
-
-    Parameters
-    ----------
-    x : sequence of float, shape (n,)
-        One number per trial.
-    q : float
-        Which quantile, in (0, 1).
-    level : float
-        Coverage to reach at least.
-
-    Returns
-    -------
-    Interval
-        Undetermined when no pair of ranks reaches `level`: the note says how
-        many trials would (6 for a median, 299 for a 99th percentile).
-
-    References
-    ----------
-    Le Boudec, Performance Evaluation of Computer and Communication Systems
-    (2010), section 2.2; Hoefler & Belli, SC 2015.
-    """
-    a = np.sort(sample(x))
-    if not 0 < q < 1:
-        raise ValueError(f"q is {q}: a quantile lies between 0 and 1")
-    name = "median" if q == 0.5 else f"quantile {q:g}"
-    method = f"order statistics ({name})"
-    value = float(np.quantile(a, q)) if len(a) else math.nan
-    ranks = _ranks(len(a), q, level)
-    if ranks is None:
-        need = min_trials_for_quantile(q, level=level)
-        note = f"an interval of this {name} needs {need} trials"
-        return undetermined(a, value=value, method=method, level=level, note=note)
-    lo, hi = a[ranks[0] - 1], a[ranks[1] - 1]
-    return Interval(value, float(lo), float(hi), len(a), level, method)
-
-
-def median_interval(x: Sequence[float], *, level: float = LEVEL) -> Interval:
-    """Distribution-free interval of the median: `quantile_interval` at 0.5."""
-    return quantile_interval(x, 0.5, level=level)
-
-
-def min_trials_for_quantile(q: float, *, level: float = LEVEL) -> int:
-    """Fewest trials whose smallest and largest cover quantile `q`."""
-    n = 2
-    while 1 - q**n - (1 - q) ** n < level:
-        n += 1
-    return n
-
-
-def _ranks(n: int, q: float, level: float) -> tuple[int, int] | None:
-    """Closest ranks (from 1) that hold quantile `q` with chance >= `level`."""
-    if n < 2:
-        return None
-    below = st.binom.cdf(np.arange(n), n, q)  # P(at most k trials are below)
-    best = None
-    for lo in range(1, n):
-        miss_low = below[lo - 1]
-        hi = int(np.searchsorted(below, level + miss_low - 1e-12)) + 1
-        if hi > n:
-            break
-        score = (hi - lo, abs(miss_low - (1 - below[hi - 1])))
-        if best is None or score < best[0]:
-            best = (score, (lo, hi))
-    return best[1] if best else None
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,6 @@ from typing import Any
 import pandas as pd
 
 from connlab.schema import study_folder
-from connlab.study.cells import Compared
-from connlab.study.drawing import Picture
 from connlab.study.formatting import (
     in_best_unit,
     level_text,
@@ -79,61 +77,6 @@ class Results:
     lines: list = field(default_factory=list)
     claims: dict = field(default_factory=dict)
     notes: list = field(default_factory=list)
-
-    def value(self, name: str, interval: Interval, unit: str = "") -> str:
-        """Keep a number under a name; return its text with the interval.
-
-        Parameters
-        ----------
-        name : str
-            Unique; what the paper's text calls it by.
-        interval : Interval
-            In a base unit.
-        unit : str
-            The base unit: "s", "requests/s", "bytes", "1", "%".
-        """
-        if name in self.values:
-            raise ValueError(f"value {name!r} is there already")
-        self.values[name] = value_of(interval, unit)
-        return self.values[name]["text"]
-
-    def word(self, name: str, found: Compared, *, verdict: str) -> str:
-        """Keep a comparing word with its effect and rule; return the word.
-
-        Parameters
-        ----------
-        name : str
-            Unique.
-        found : Compared
-            From `connlab.study.cells.compare_cells`.
-        verdict : str
-            The comparison as a sentence that reads whatever the word is.
-        """
-        if name in self.words:
-            raise ValueError(f"word {name!r} is there already")
-        self.words[name] = {
-            "word": found.word,
-            "effect": value_of(found.comparison.ratio, "1"),
-            "verdict": verdict,
-            "rule": found.comparison.rule,
-        }
-        return found.word
-
-    def figure(self, name: str, picture: Picture, *, caption: str) -> Picture:
-        """Save a picture with its data and keep its text; return it to be shown."""
-        self._new(self.figures, f"fig-{name}")
-        files = picture.save(self.folder / "figures", name)
-        paths = {kind: f"figures/{file}" for kind, file in files.items()}
-        self.figures.append(
-            {
-                "id": f"fig-{name}",
-                "files": {kind: paths[kind] for kind in ("svg", "pdf")},
-                "caption": caption,
-                "alt": picture.alt,
-                "data": paths["csv"],
-            }
-        )
-        return picture
 
     def table(self, name: str, table: Table, *, caption: str) -> Table:
         """Keep a table; return it to be shown."""
