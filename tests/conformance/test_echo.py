@@ -190,6 +190,10 @@ def test_a_hundred_clients_at_once(model):
     assert counted(stats, open_max=100, accepted=100, requests=100)
 
 
+EVEN = 0.8 if SLOWER == 1 else 0.6
+"""Jain's index of a thousand; loops that sanitizers slow down share less evenly."""
+
+
 @pytest.mark.parametrize("model", MANY)
 def test_a_thousand_who_send_much_are_all_served(model, client_program):
     """Each of them as often: on a machine that is busy with others it takes longer."""
@@ -197,7 +201,7 @@ def test_a_thousand_who_send_much_are_all_served(model, client_program):
         for duration in (0.5 * SLOWER, 4 * SLOWER):
             fairness = fairness_of_a_thousand(client_program, server, duration)
             assert fairness["users"] == 1000
-            if fairness["jain"] > 0.8:
+            if fairness["jain"] > EVEN:
                 break
         else:
             pytest.fail(f"served unevenly: {fairness}")
