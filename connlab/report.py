@@ -114,8 +114,6 @@ class Report:
         self._facts = facts
         self._cells: list[pd.DataFrame] = []
         self._ratios: list[pd.DataFrame] = []
-        self._figures: list[dict] = []
-        self._tables: list[dict] = []
         self._claims: dict[str, Claim] = {}
 
     @property
@@ -151,6 +149,7 @@ class Report:
         data : DataFrame, optional
             What is offered beside it as CSV and as a table of values.
         """
+        self._facts.refuse_twice(self._facts.figures, f"fig-{name}")
         files = figures.save(drawn, self.folder / "figures", name)
         entry = {
             "id": f"fig-{name}",
@@ -159,7 +158,7 @@ class Report:
         if data is not None:
             data.to_csv(self.folder / "figures" / f"{name}.csv", index=False)
             entry["data"] = f"figures/{name}.csv"
-        self._figures.append(entry)
+        self._facts.figures.append(entry)
 
     def table(
         self,
@@ -180,9 +179,10 @@ class Report:
         labels : mapping of str to str, optional
             What columns are called, where that is not their name.
         """
+        self._facts.refuse_twice(self._facts.tables, f"tbl-{name}")
         heads = [(labels or {}).get(c, str(c).replace("_", " ")) for c in frame]
         text = frame.map(_cell_text)
-        self._tables.append(
+        self._facts.tables.append(
             {
                 "id": f"tbl-{name}",
                 "columns": [
@@ -246,8 +246,6 @@ class Report:
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, parts in ((CELLS, self._cells), (RATIOS, self._ratios)):
             _write_table(self.folder / name, parts, self._facts.study)
-        self._facts.figures = self._figures
-        self._facts.tables = self._tables
         self._facts.words = _words(self._ratios)
         self._facts.claims = {
             c.name: {"holds": c.holds, "why": c.why} for c in self._claims.values()

@@ -75,6 +75,17 @@ def test_a_study_without_a_usable_trial_says_why(trials, tmp_path):
         Report(none, number=1, question="Q?", factors=FACTORS, root=tmp_path)
 
 
+def test_a_name_is_given_to_one_figure_and_one_table(report):
+    table = pd.DataFrame({"a": [1]})
+    report.table("it", table)
+    with pytest.raises(ValueError, match="tbl-it"):
+        report.table("it", table)
+    grid = sns.relplot(table, x="a", y="a")
+    report.figure("it", grid)
+    with pytest.raises(ValueError, match="fig-it"):
+        report.figure("it", grid)
+
+
 def test_a_report_without_an_answer_is_not_written(report):
     with pytest.raises(ValueError, match="answer"):
         report.write()

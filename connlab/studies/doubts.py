@@ -184,8 +184,8 @@ def decisions(found: list[Study], baseline: str) -> pd.DataFrame:
                 what = metric_of(str(metric)).label
                 rows.append({"where": f"{study.name}: {cell}", "what": what, **lists})
     order = ["faster", "less", "alike", _OPEN, "slower", "more"]
-    table = pd.DataFrame(rows)
-    return table[["where", "what", *(c for c in order if c in table)]]
+    said = [word for word in order if any(word in row for row in rows)]
+    return pd.DataFrame(rows, columns=["where", "what", *said])
 
 
 def _ends(pairs: pd.DataFrame, within: list[str]) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -80,7 +80,7 @@ class Results:
 
     def table(self, name: str, table: Table, *, caption: str) -> Table:
         """Keep a table; return it to be shown."""
-        self._new(self.tables, f"tbl-{name}")
+        self.refuse_twice(self.tables, f"tbl-{name}")
         self.tables.append(
             {
                 "id": f"tbl-{name}",
@@ -97,7 +97,8 @@ class Results:
         self.findings.append(text)
         return text
 
-    def _new(self, entries: list, id_: str) -> None:
+    def refuse_twice(self, entries: list, id_: str) -> None:
+        """Raise ValueError when a figure or a table of this name is there already."""
         if any(e["id"] == id_ for e in entries):
             raise ValueError(f"{id_} is there already")
 

@@ -92,27 +92,7 @@ local function set_image(image)
   end
 end
 
-local function set_figure(figure)
-  local path
-  figure:walk({
-    Image = function(image)
-      path = path or image.src
-    end,
-  })
-  local first = figure.caption.long[1]
-  if stale[path or ""] and first then
-    first.content:insert(1, pandoc.Space())
-    first.content:insert(1, pandoc.Strong({ pandoc.Str("Stale.") }))
-    return figure
-  end
-end
-
--- ---- what is offered below a figure -----------------------------------------------
-
 local function picture_of(block)
-  if block.t ~= "Figure" and block.t ~= "Para" then
-    return nil
-  end
   local src
   block:walk({
     Image = function(image)
@@ -122,11 +102,23 @@ local function picture_of(block)
   return src
 end
 
+local function set_figure(figure)
+  local first = figure.caption.long[1]
+  if stale[picture_of(figure) or ""] and first then
+    first.content:insert(1, pandoc.Space())
+    first.content:insert(1, pandoc.Strong({ pandoc.Str("Stale.") }))
+    return figure
+  end
+end
+
+-- ---- what is offered below a figure -----------------------------------------------
+
 local function set_blocks(blocks)
   local out = pandoc.Blocks({})
   for _, block in ipairs(blocks) do
     out:insert(block)
-    local links = html and known.figures[picture_of(block) or ""]
+    local shown = block.t == "Figure" or block.t == "Para"
+    local links = html and shown and known.figures[picture_of(block) or ""]
     if links then
       local content = pandoc.read(links, "markdown").blocks
       out:insert(pandoc.Div(content, pandoc.Attr("", { "figure-links" })))
