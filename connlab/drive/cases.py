@@ -210,12 +210,18 @@ def settled(measure: Callable[[], int], *, seconds: float = 2.0) -> int:
 
 
 def _descriptors(pid: int) -> int:
-    """Count the sockets that a process holds open."""
-    sockets = 0
+    """Count the sockets that a process holds open, but for those of its own family.
+
+    A server is ready when it listens; prefork-pass makes the pair of Unix sockets
+    over which it passes descriptors a moment later.
+    """
+    held = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
-            sockets += os.readlink(link).startswith("socket:")
-    return sockets
+            held.append(os.readlink(link))
+    lines = Path("/proc/net/unix").read_text().splitlines()[1:]
+    unix = {f"socket:[{line.split()[6]}]" for line in lines}
+    return sum(one.startswith("socket:") and one not in unix for one in held)
 
 
 def open_sockets(port: int) -> int:
