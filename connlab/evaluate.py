@@ -3,6 +3,9 @@
     each study that the run holds -> the parameters of its executed notebook
         -> today's notebook with these, measuring nothing -> results, claims
 
+Study 00 comes first, as its lines stand in the figures of the others; those are made
+side by side, a notebook on each core, and last the one that reads their ratios.
+
 What is derived can be thrown away and made again, on any machine: after a change of an
 analysis or a figure, or from a run that somebody else deposited.
 """
@@ -11,8 +14,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,8 @@ from connlab import notebook, paper
 from connlab.schema import run_folder, study_folder
 
 _EXECUTED = ("notebook.ipynb", "notebook.failed.ipynb")
+_FIRST, _LAST = ("the-machine",), ("doubts",)
+_SIDE_BY_SIDE = 4  # kernels at once, at most: each takes a quarter of a GiB
 
 
 def make(
@@ -51,15 +57,46 @@ def make(
     paths = held if nb is None else [notebook.find(nb)]
     failed = {}
     with _in_place_of_this_machine(run):
-        for path in paths:
-            say(f"evaluate: {path.stem}, from runs/{run}")
-            try:
-                notebook.run(path, run=run, parameters=parameters(run, path))
-            except notebook.NotebookError as error:
-                failed[path.stem] = str(error)
-                say(f"evaluate: {error}; going on with the rest")
+        for path, error in _evaluated(run, paths):
+            said = f"{error}; going on with the rest" if error else path.stem
+            say(f"evaluate: {said}, from runs/{run}")
+            failed |= {path.stem: error} if error else {}
     say(f"evaluate: {paper.judge(run)}")
     return failed
+
+
+def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | None]]:
+    """Execute notebooks; give each with why it failed, None if it did not."""
+    tasks = [(path, run, parameters(run, path)) for path in paths]
+    for some in _in_order(tasks):
+        cores = min(len(os.sched_getaffinity(0)), _SIDE_BY_SIDE, len(some))
+        if cores < 2:
+            yield from map(_one, some)
+            continue
+        with multiprocessing.get_context("fork").Pool(cores) as pool:
+            yield from pool.imap(_one, some)
+
+
+_Task = tuple[Path, str, dict[str, Any]]
+
+
+def _in_order(tasks: Sequence[_Task]) -> list[list[_Task]]:
+    """Return the tasks in three parts, each of which reads what the earlier left."""
+
+    def place(task: _Task) -> int:
+        study = notebook.study_of(task[0])
+        return 1 - (study in _FIRST) + (study in _LAST)
+
+    return [[task for task in tasks if place(task) == part] for part in range(3)]
+
+
+def _one(task: _Task) -> tuple[Path, str | None]:
+    path, run, given = task
+    try:
+        notebook.run(path, run=run, parameters=given)
+    except notebook.NotebookError as error:
+        return path, str(error)
+    return path, None
 
 
 def executed(run: str, path: Path) -> Path | None:

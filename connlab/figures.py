@@ -186,6 +186,7 @@ def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> No
         ):
             known[mpl.colors.to_hex(handle.get_color())] = text.get_text()
         grid.legend.remove()
+    grid.figure.draw_without_rendering()
     for ax in axes_of(grid):
         ends = {}
         for line in ax.get_lines():
@@ -200,7 +201,6 @@ def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> No
 
 
 def _write_ends(ax: Axes, ends: dict, names: Mapping[str, str]) -> None:
-    ax.figure.canvas.draw()
     to_axes = ax.transData + ax.transAxes.inverted()
     height = ax.get_window_extent().height / ax.figure.dpi
     gap = 1.2 * _SMALL / 72 / height
@@ -462,9 +462,11 @@ def save(
     figure = drawn.figure if not isinstance(drawn, Figure) else drawn
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(look.RC):
-        figure.savefig(folder / f"{name}.pdf", metadata=_PDF, bbox_inches="tight")
+        figure.draw_without_rendering()
+        drawn = figure.get_tightbbox().padded(mpl.rcParams["savefig.pad_inches"])
+        figure.savefig(folder / f"{name}.pdf", metadata=_PDF, bbox_inches=drawn)
         out = io.StringIO()
-        figure.savefig(out, format="svg", metadata=_SVG, bbox_inches="tight")
+        figure.savefig(out, format="svg", metadata=_SVG, bbox_inches=drawn)
     (folder / f"{name}.svg").write_text(compact(out.getvalue()))
     return {kind: f"{name}.{kind}" for kind in ("svg", "pdf")}
 

@@ -213,6 +213,7 @@ def _pairs(
     needed = [*within, by, metric, "block", "repeat", "label", "set", "rounds"]
     needed = [c for c in dict.fromkeys(needed) if c in trials]
     good = trials.loc[trials["ok"] & trials[metric].notna(), needed]
+    good.attrs = {}  # each part of a frame would copy them
     groups = good.groupby(within, dropna=False) if within else [((), good)]
     limited = is_bounded_by_client(metric)
     for cell, group in groups:
@@ -258,18 +259,23 @@ def log_ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[_Fit,
     if logs is not None and len(logs):
         return _fit(logs), "t over log ratios of rounds, a trial each"
     y, x = (_logs(side, metric) for side in (arm, base))
-    keys = ["block", "repeat"]
-    both = y.merge(x, on=keys, suffixes=("_y", "_x"))
-    unique = not (y.duplicated(keys).any() or x.duplicated(keys).any())
+    by_block, of_base = dict(y), dict(x)
+    both = [by_block[key] - of_base[key] for key in by_block if key in of_base]
+    unique = len(by_block) == len(y) and len(of_base) == len(x)
     if unique and len(both) >= TRIALS_MIN:
-        return _fit(both["log_y"] - both["log_x"]), "t over log ratios of blocks"
-    return _welch(y["log"], x["log"]), "Welch's t on logs of trials"
+        return _fit(both), "t over log ratios of blocks"
+    return _welch(*([log for _, log in side] for side in (y, x))), _WELCH
 
 
-def _logs(side: pd.DataFrame, metric: str) -> pd.DataFrame:
-    positive = side[side[metric] > 0]
-    logs = np.log(positive[metric].astype(float))
-    return positive[["block", "repeat"]].assign(log=logs)
+_WELCH = "Welch's t on logs of trials"
+
+
+def _logs(side: pd.DataFrame, metric: str) -> list[tuple[tuple, float]]:
+    """Return block and repeat of each trial with a positive value, and its log."""
+    values = side[metric].to_numpy(dtype=float)
+    keys = zip(side["block"].to_numpy(), side["repeat"].to_numpy(), strict=True)
+    pairs = zip(keys, values, strict=True)
+    return [(key, math.log(value)) for key, value in pairs if value > 0]
 
 
 @dataclass(frozen=True)

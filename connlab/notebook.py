@@ -238,8 +238,9 @@ def _pathless(value: Any) -> Any:
     if isinstance(value, list):
         return [_pathless(item) for item in value]
     if isinstance(value, dict):
-        kept = {k: v for k, v in value.items() if k.startswith("image/")}
-        return {k: _pathless(v) for k, v in value.items()} | kept
+        return {
+            k: v if k.startswith("image/") else _pathless(v) for k, v in value.items()
+        }
     return value
 
 

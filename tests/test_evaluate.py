@@ -76,6 +76,28 @@ def test_what_a_study_was_measured_with_is_taken_from_its_notebook(
     assert evaluate.parameters("reference", path) == found
 
 
+def test_a_study_comes_after_those_that_it_reads() -> None:
+    tasks = [(path, "reference", {}) for path in notebook.every()]
+    first, between, last = evaluate._in_order(tasks)
+    assert [notebook.study_of(path) for path, *_ in first] == ["the-machine"]
+    assert [notebook.study_of(path) for path, *_ in last] == ["doubts"]
+    assert {path for path, *_ in first + between + last} == set(notebook.every())
+
+
+@pytest.mark.long
+def test_a_study_that_fails_leaves_the_others_alone(
+    project: Path, capsys: pytest.CaptureFixture
+) -> None:
+    run = project / "runs/reference"
+    shutil.copytree(REFERENCE / "cores", run / "cores")
+    (run / "cores/trials.jsonl").unlink()
+    shutil.rmtree(run / STUDY / "figures")
+    failed = evaluate.make("reference")
+    assert list(failed) == ["08-cores"]
+    assert "going on with the rest" in capsys.readouterr().out
+    assert (run / STUDY / "figures").is_dir()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -105,6 +105,19 @@ def test_a_fit_repeats_with_its_seed():
     )
 
 
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize(("alpha", "beta"), [(0.05, 0.002), (0.3, 0.0), (0.0, 0.0)])
+def test_resamples_are_fitted_as_one_fit_each_would(alpha, beta, relative):
+    n, x, _ = _machine(alpha, beta)
+    rng = np.random.default_rng(1)
+    draws = [rng.integers(len(n), size=len(n)) for _ in range(20)]
+    counts = np.array([np.bincount(i, minlength=len(n)) for i in draws])
+    start = scaling._fit(n, x, relative)
+    together = scaling._fit_again(n, x, counts, relative, start)
+    alone = [scaling._fit(n[i], x[i], relative) for i in draws]
+    assert together == pytest.approx(np.array(alone), rel=1e-4, abs=1e-6)
+
+
 def test_fewer_than_six_levels_are_refused():
     with pytest.raises(ValueError, match="5 different n: the fit needs 6"):
         scaling.usl_fit([1, 2, 3, 4, 5, 5], [1, 2, 3, 4, 5, 5])

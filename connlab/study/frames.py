@@ -14,7 +14,8 @@ import difflib
 import json
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -240,24 +241,27 @@ def cells(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         left out; missing when none was), label (the most frequent
         bottleneck among the used ones).
     """
-    grouped = frame.groupby(list(by), sort=False, dropna=False)
+    columns = [frame[column].array for column in by]
+    places = pd.Series(range(len(frame))).groupby(columns, sort=False, dropna=False)
+    used, reasons = passed(frame).to_numpy(), frame["reason"].to_numpy()
+    labels = frame["label"].to_numpy()
     rows = [
         {
             **dict(zip(by, values, strict=True)),
-            "trials": len(group),
-            "used": int(passed(group).sum()),
-            "reason": _most_frequent(group["reason"]),
-            "label": _most_frequent(group.loc[passed(group), "label"]),
+            "trials": len(at),
+            "used": int(used[at].sum()),
+            "reason": _most_frequent(reasons[at]),
+            "label": _most_frequent(labels[at][used[at]]),
         }
-        for values, group in grouped
+        for values, at in places
     ]
     table = pd.DataFrame(rows, columns=[*by, "trials", "used", "reason", "label"])
     return table.astype({"reason": "string", "label": "string"})
 
 
-def _most_frequent(values: pd.Series) -> str | None:
-    counts = values.dropna().value_counts()
-    return None if counts.empty else str(counts.index[0])
+def _most_frequent(values: Iterable) -> str | None:
+    counts = Counter(str(value) for value in values if not pd.isna(value))
+    return counts.most_common(1)[0][0] if counts else None
 
 
 # ---- reading -----------------------------------------------------------------

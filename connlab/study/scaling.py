@@ -113,17 +113,16 @@ def usl_fit(
         raise ValueError(f"{levels} different n: the fit needs {MIN_LEVELS}")
     if n.min() <= 0 or x.min() <= 0:
         raise ValueError("n and throughput have to be above 0")
-    best = _fit(n, x, relative, None)
+    best = _fit(n, x, relative)
     rng = np.random.default_rng(seed)
     draws, degrees = _resampler(n, blocks, rng)
-    boot = np.array(
-        [_fit(n[i], x[i], relative, best) for i in (draws() for _ in range(resamples))]
-    )
+    counts = [np.bincount(draws(), minlength=len(n)) for _ in range(resamples)]
+    boot = _fit_again(n, x, np.array(counts), relative, best)
     tail = float(st.norm.cdf(st.t.ppf((1 - level) / 2, max(degrees, 1))))
     return _describe(n, x, best, boot, level, tail, _too_few(n, blocks))
 
 
-def _fit(n, x, relative, start) -> np.ndarray:
+def _fit(n, x, relative) -> np.ndarray:
     """Least squares for (α, β, γ); γ is scaled inside so that steps compare."""
     scale = float(np.max(x / n))
     weight = 1 / x if relative else np.full(len(x), 1 / float(np.mean(x)))
@@ -132,10 +131,7 @@ def _fit(n, x, relative, start) -> np.ndarray:
         model = usl_throughput(n, alpha=p[0], beta=p[1], gamma=p[2] * scale)
         return (model - x) * weight
 
-    if start is None:
-        starts = [(0.01, 1e-4, 1.0), (0.3, 1e-3, 1.0), (0.0, 0.0, 1.0)]
-    else:
-        starts = [(start[0], start[1], start[2] / scale)]
+    starts = [(0.01, 1e-4, 1.0), (0.3, 1e-3, 1.0), (0.0, 0.0, 1.0)]
     bounds = ([0, 0, 1e-9], [np.inf, np.inf, np.inf])
     fits = [
         least_squares(
@@ -150,6 +146,60 @@ def _fit(n, x, relative, start) -> np.ndarray:
     ]
     p = min(fits, key=lambda f: f.cost).x
     return np.array([p[0], p[1], p[2] * scale])
+
+
+def _fit_again(n, x, counts, relative, start) -> np.ndarray:
+    """Return the fits of all resamples at once, shape (resamples, 3).
+
+    Levenberg and Marquardt's steps with the bounds of `_fit`: a parameter at its bound
+    stays there while its gradient leads out. `counts` says how often each resample
+    drew each trial.
+    """
+    gamma = start[2]
+    weight = counts * (1 / x**2 if relative else 1 / np.mean(x) ** 2)
+    p = np.tile([start[0], start[1], 1.0], (len(counts), 1))
+    lowest = np.array([0.0, 0.0, 1e-9])
+    cost, slope, curve = _squares(n, x, weight, gamma, p)
+    damping = np.full(len(p), 1e-3)
+    for _ in range(_STEPS):
+        stuck = (p <= lowest) & (slope > 0)
+        free = ~stuck[:, :, None] & ~stuck[:, None, :]
+        diagonal = curve * np.eye(3)
+        damped = np.where(free, curve + damping[:, None, None] * diagonal, 0.0)
+        damped += np.eye(3) * (stuck[:, :, None] | (diagonal == 0))
+        step = np.linalg.solve(damped, np.where(stuck, 0.0, -slope)[:, :, None])
+        tried = np.maximum(p + step[:, :, 0], lowest)
+        moved, up, bend = _squares(n, x, weight, gamma, tried)
+        better = moved < cost
+        gained = np.where(better, cost - moved, 0.0)
+        p = np.where(better[:, None], tried, p)
+        slope = np.where(better[:, None], up, slope)
+        curve = np.where(better[:, None, None], bend, curve)
+        cost = np.where(better, moved, cost)
+        damping = np.clip(np.where(better, damping / 5, damping * 5), 1e-9, 1e9)
+        if (gained <= 1e-12 * cost).all() and (better | (damping > 1e3)).all():
+            break
+    return p * [1, 1, gamma]
+
+
+_STEPS = 200
+
+
+def _squares(n, x, weight, gamma, p) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the sums of squares, half their gradients, and Gauss's approximation."""
+    a, b, g = (p[:, k, None] for k in range(3))
+    below = 1 + a * (n - 1) + b * n * (n - 1)
+    fitted = g * gamma * n / below
+    each = np.stack(
+        [-fitted * (n - 1) / below, -fitted * n * (n - 1) / below, fitted / g], axis=2
+    )
+    off = fitted - x
+    weighted = each * weight[:, :, None]
+    return (
+        (weight * off**2).sum(axis=1),
+        np.einsum("rtk,rt->rk", weighted, off),
+        np.einsum("rtk,rtl->rkl", weighted, each),
+    )
 
 
 def _too_few(n, blocks) -> str:
