@@ -22,6 +22,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from connlab import schema
+from connlab.publish import explorer
 from connlab.publish.pages import SUPPLEMENT
 from connlab.publish.renderers import PAGE, PRINT
 from connlab.publish.rendering import STAMP, digest
@@ -170,7 +171,7 @@ def check(output: str | Path = "paper/_output") -> list[str]:
     """
     folder = schema.project_root() / output
     problems = [f"{name}: {text}" for name, text in _stamp(folder)]
-    for name in (PAGE, SUPPLEMENT):
+    for name in (PAGE, SUPPLEMENT, explorer.PAGE):
         page = folder / name
         if page.is_file():
             found = check_page(page.read_text("utf-8"), folder)

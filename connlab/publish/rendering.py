@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connlab import schema
-from connlab.publish import prepare, quarto, renderers, results
+from connlab.publish import explorer, prepare, quarto, renderers, results
 
 STAMP = "render.json"
 
@@ -30,6 +30,8 @@ class Rendered:
     problems: tuple[str, ...] = field(default=())
     supplement: Path | None = None
     """What print leaves out, where it is a page of its own."""
+    explorer: Path | None = None
+    """The page on which a reader picks what is drawn."""
 
 
 def render(
@@ -89,6 +91,7 @@ def render(
         instead=chosen.instead,
         problems=tuple(problems),
         supplement=paths.get("supplement"),
+        explorer=paths["explorer"],
     )
     _stamp(rendered, run)
     return rendered
@@ -100,6 +103,7 @@ def _set(
     """Write the inputs, which name the renderer, and set the paper from them."""
     prepared = prepare.prepare(run, folder, renderer=chosen.title)
     paths, problems = renderers.set_paper(chosen, folder, prepared.variables)
+    paths["explorer"] = explorer.write(run, folder, folder / renderers.OUTPUT)
     return prepared, paths, problems
 
 
@@ -109,7 +113,7 @@ def digest(path: Path) -> str:
 
 
 def _stamp(rendered: Rendered, run: str) -> None:
-    made = (rendered.html, rendered.pdf, rendered.supplement)
+    made = (rendered.html, rendered.pdf, rendered.supplement, rendered.explorer)
     facts = {
         "run": run,
         "renderer": rendered.renderer,

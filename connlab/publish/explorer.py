@@ -1,0 +1,188 @@
+"""A page of its own on which a reader picks what is drawn.
+
+    cells.csv and ratios.csv of the run, and of the references beside it
+        -> explorer.html   study, quantity, axis, models, levels; figure, table, CSV
+
+Vega-Lite draws, and is shipped in the page: it works from a file, and asks no other
+host. What is selected stands in the address, so that a link leads to it.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib.metadata
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import matplotlib as mpl
+import pandas as pd
+
+from connlab import figures, schema
+from connlab.publish import reference
+from connlab.publish.results import Run
+from connlab.report import CELLS, RATIOS, level, levels
+from connlab.study.metrics import metric
+
+PAGE = "explorer.html"
+THEME = "_theme"
+_DIGITS = 6
+"""Significant digits of a value in the page; its interval is wider than that."""
+
+
+def write(run: Run, paper: Path, output: Path) -> Path:
+    """Write the page; return its path.
+
+    Parameters
+    ----------
+    run : Run
+        The run that the paper is set from.
+    paper : path
+        The folder with the template, its style and its script.
+    output : path
+        Where the page goes.
+    """
+    theme = paper / THEME
+    parts = {
+        "styles": (theme / "page.css").read_text("utf-8"),
+        "title": html.escape(f"The numbers of run {run.name}"),
+        "vega": vega(),
+        "data": json.dumps(content(run), separators=(",", ":")).replace("</", "<\\/"),
+        "script": (theme / "explorer.js").read_text("utf-8"),
+    }
+    template = jinja2.Template((theme / "explorer.html").read_text("utf-8"))
+    path = output / PAGE
+    path.write_text(template.render(parts), "utf-8")
+    return path
+
+
+def vega() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script, kept below ``build/``.
+
+    The package that has them takes seconds to bundle them.
+    """
+    version = importlib.metadata.version("vl-convert-python")
+    kept = schema.project_root() / "build" / f"vega-{version}.js"
+    if not kept.is_file():
+        import vl_convert
+
+        kept.parent.mkdir(exist_ok=True)
+        # No string in a script may end the element that holds it.
+        script = vl_convert.javascript_bundle().replace("</script", "<\\/script")
+        kept.write_text(script, "utf-8")
+    return kept.read_text("utf-8")
+
+
+def content(run: Run) -> dict[str, Any]:
+    """Return what the page shows: runs, models, and each study with its numbers.
+
+    Returns
+    -------
+    dict
+        ``runs``, names; ``models``, colours by name; ``studies``, each with name,
+        title, factors, quantities and rows. A row is an object with q and run
+        (indices), at (levels in the order of the factors, null where a factor plays
+        no part), value, lo, hi, n, text, and verdict or bound where it has one.
+    """
+    other = reference.beside(run)
+    runs = [one for one in (run, other) if one is not None]
+    studies = []
+    for name in dict.fromkeys(name for one in runs for name in one.studies):
+        frames = [_numbers(one.folder / name, i) for i, one in enumerate(runs)]
+        table = pd.concat([f for f in frames if not f.empty] or frames[:1])
+        if not table.empty:
+            studies.append(_study(name, _title(runs, name), table))
+    studies.sort(key=lambda study: study["title"])
+    return {
+        "runs": [one.name for one in runs],
+        "models": _colours(studies, runs),
+        "studies": studies,
+    }
+
+
+def _numbers(folder: Path, run: int) -> pd.DataFrame:
+    parts = []
+    for name in (CELLS, RATIOS):
+        path = folder / name
+        if path.is_file() and path.stat().st_size:
+            parts.append(pd.read_csv(path).assign(run=run))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _title(runs: list[Run], name: str) -> str:
+    found = [reference.of_study(run, name) for run in runs]
+    for results in filter(None, found):
+        return f"{results.number:02}  {results.question}"
+    return name
+
+
+def _study(name: str, title: str, table: pd.DataFrame) -> dict[str, Any]:
+    table = table[table["value"].notna()]
+    about = [_factors(row) for row in table.to_dict("records")]
+    factors = list(dict.fromkeys(f for one in about for f in one))
+    quantities: dict[tuple[str, str], int] = {}
+    rows = []
+    for row, at in zip(table.to_dict("records"), about, strict=True):
+        against = row.get("against")
+        key = (str(row["metric"]), "" if pd.isna(against) else level(against))
+        q = quantities.setdefault(key, len(quantities))
+        values = [level(at[f]) if f in at else None for f in factors]
+        rows.append({"q": q, "run": row["run"], "at": values, **_number(row)})
+    units = table.groupby("metric")["unit"].first().to_dict()
+    return {
+        "name": name,
+        "title": title,
+        "factors": factors,
+        "quantities": [_quantity(*key, units) for key in quantities],
+        "rows": rows,
+    }
+
+
+def _factors(row: Mapping[Any, Any]) -> dict[str, Any]:
+    return {k: v for k, v in levels(row).items() if k not in ("against", "run")}
+
+
+def _quantity(name: str, against: str, units: Mapping[str, Any]) -> dict[str, str]:
+    label = metric(name).label
+    if against:
+        return {"label": f"{label}, relative to {against}", "unit": "1", "ratio": "1"}
+    unit = units.get(name)
+    return {"label": label, "unit": "" if pd.isna(unit) else str(unit), "ratio": ""}
+
+
+def _number(row: Mapping[Any, Any]) -> dict[str, Any]:
+    made = {k: _short(row.get(k)) for k in ("value", "lo", "hi")}
+    made |= {"n": int(row["n"]) if not pd.isna(row.get("n")) else None}
+    for name in ("text", "verdict"):
+        if isinstance(row.get(name), str):
+            made[name] = row[name]
+    if row.get("bound") is True:
+        made["bound"] = True
+    return made
+
+
+def _short(value: Any) -> float | None:
+    return None if value is None or pd.isna(value) else float(f"{value:.{_DIGITS}g}")
+
+
+def _colours(studies: list[dict[str, Any]], runs: list[Run]) -> dict[str, str]:
+    models = pd.DataFrame({"model": list(_models(studies))}, dtype="object")
+    if models.empty:
+        return {}
+    known = [(run.manifest.get("registry") or {}).get("models") for run in runs]
+    models.attrs["registry"] = next(filter(None, known), ())
+    return {m: mpl.colors.to_hex(c) for m, c in figures.palette(models).items()}
+
+
+def _models(studies: list[dict[str, Any]]) -> Iterator[str]:
+    seen = set()
+    for study in studies:
+        if "model" not in study["factors"]:
+            continue
+        at = study["factors"].index("model")
+        for row in study["rows"]:
+            if row["at"][at] is not None and row["at"][at] not in seen:
+                seen.add(row["at"][at])
+                yield row["at"][at]

@@ -1,0 +1,263 @@
+// Shows the numbers that are chosen: a figure by Vega-Lite, a table, and both by a link.
+(() => {
+  "use strict";
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const form = document.querySelector("form");
+  const field = (name) => form.elements[name];
+  const part = (name) => document.querySelector(name);
+  try {
+    const theme = localStorage.getItem("theme");
+    if (theme) document.documentElement.dataset.theme = theme;
+  } catch { /* a file may not be allowed to read it */ }
+
+  // ---- what there is to choose from ----------------------------------------------
+  const words = (name) => name.replaceAll("_", " ");
+  const isNumber = (text) => text !== null && text !== "" && isFinite(text);
+  const inOrder = (levels) => {
+    const found = [...new Set(levels)].filter((level) => level !== null);
+    return found.every(isNumber) ? found.sort((a, b) => a - b) : found;
+  };
+  const fill = (select, options, chosen) => {
+    select.replaceChildren(...options.map(([value, text]) => new Option(text, value)));
+    if (options.some(([value]) => String(value) === chosen)) select.value = chosen;
+    return select.value;
+  };
+  const study = () => data.studies.find((one) => one.name === field("study").value);
+  const rowsOf = (one, q) => one.rows.filter((row) => row.q === q);
+  const levelsOf = (one, rows, factor) => {
+    const at = one.factors.indexOf(factor);
+    return at < 0 ? [] : inOrder(rows.map((row) => row.at[at]));
+  };
+
+  // ---- the selection, as the address has it ----------------------------------------
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  const address = () => {
+    const said = new URLSearchParams();
+    for (const select of form.querySelectorAll("select")) said.set(select.name, select.value);
+    for (const name of ["line", "run"]) {
+      for (const box of boxes(name)) if (!box.checked) said.append(`not-${name}`, box.value);
+    }
+    for (const name of ["logx", "logy"]) said.set(name, Number(field(name).checked));
+    return `#${said}`;
+  };
+  const boxes = (name) => [...form.querySelectorAll(`input[name="${name}"]`)];
+  const check = (place, name, options) => {
+    const off = new Set(wanted.getAll(`not-${name}`));
+    const labels = options.map(([value, colour]) => {
+      const label = document.createElement("label");
+      const box = Object.assign(document.createElement("input"), {
+        type: "checkbox", name, value, checked: !off.has(value) });
+      const dot = document.createElement("i");
+      dot.style.background = colour;
+      label.append(box, ...(colour ? [dot] : []), value);
+      return label;
+    });
+    place.replaceChildren(place.querySelector("legend"), ...labels);
+    place.hidden = options.length < 2;
+  };
+
+  // ---- from the study down: each choice narrows those below it ---------------------
+  const offer = (changed) => {
+    const keep = (name) => (changed ? field(name)?.value : wanted.get(name)) ?? null;
+    const first = data.studies.find((s) => s.factors.includes("model")) ?? data.studies[0];
+    fill(field("study"), data.studies.map((s) => [s.name, s.title]), keep("study") ?? first.name);
+    const one = study();
+    const kept = changed === "study" ? null : keep("quantity");
+    const q = Number(fill(field("quantity"), one.quantities.map((a, i) => [i, a.label]), kept));
+    const rows = rowsOf(one, q);
+    const varied = one.factors.filter((f) => levelsOf(one, rows, f).length > 0)
+      .sort((a, b) => levelsOf(one, rows, b).length - levelsOf(one, rows, a).length);
+    const numeric = varied.filter((f) => levelsOf(one, rows, f).every(isNumber));
+    const options = (names) => names.map((f) => [f, words(f)]);
+    const xs = [...numeric, ...varied.filter((f) => !numeric.includes(f))];
+    const x = fill(field("x"), options(xs), keep("x"));
+    const others = varied.filter((f) => f !== x)
+      .sort((a, b) => (b === "model") - (a === "model"));
+    const by = fill(field("by"), [...options(others), ["", "nothing"]], keep("by"));
+    offerLevels(one, rows, others.filter((f) => f !== by), keep);
+    const lines = by ? levelsOf(one, rows, by) : [];
+    part(".lines legend").textContent = words(by);
+    check(part(".lines"), "line", lines.map((name, i) => [name, colour(by, name, i)]));
+    check(part(".runs"), "run", data.runs.map((name) => [name, ""]));
+    axes(levelsOf(one, rows, x), rows, changed);
+  };
+  const offerLevels = (one, rows, factors, keep) => {
+    const kept = factors.map((f) => keep(`at-${f}`));
+    part(".levels").replaceChildren(...factors.map((factor, i) => {
+      const label = document.createElement("label");
+      const select = document.createElement("select");
+      select.name = `at-${factor}`;
+      label.append(words(factor), " ", select);
+      const levels = levelsOf(one, rows, factor);
+      const some = rows.some((row) => row.at[one.factors.indexOf(factor)] === null);
+      fill(select, [...levels.map((l) => [l, l]), ...(some ? [["", "not varied"]] : [])],
+        kept[i]);
+      return label;
+    }));
+  };
+  const axes = (levels, rows, changed) => {
+    const values = rows.map((row) => row.value).filter((v) => v !== null);
+    const numbers = levels.every(isNumber) ? levels.map(Number) : [];
+    const wide = (all) => Math.min(...all) > 0 && Math.max(...all) > 20 * Math.min(...all);
+    const said = (name, is) => (!changed && wanted.has(name) ? wanted.get(name) === "1" : is);
+    field("logx").checked = said("logx", numbers.length > 1 && wide(numbers));
+    field("logx").disabled = !(numbers.length && Math.min(...numbers) > 0);
+    field("logy").checked = said("logy", values.length > 1 && wide(values));
+    field("logy").disabled = !values.every((v) => v > 0);
+  };
+  const PLAIN = ["#2450D8", "#DB7A10", "#00A077", "#7A1575", "#262626", "#8C6D31", "#9C4A4A"];
+  const colour = (by, name, i) =>
+    (by === "model" && data.models[name]) || PLAIN[i % PLAIN.length];
+
+  // ---- the rows that are chosen ------------------------------------------------------
+  const chosen = () => {
+    const one = study(), q = Number(field("quantity").value);
+    const on = (name) => new Set(boxes(name).filter((b) => b.checked).map((b) => b.value));
+    const lines = on("line"), runs = on("run");
+    const level = (row, factor) => row.at[one.factors.indexOf(factor)] ?? "";
+    const fixed = [...form.querySelectorAll(".levels select")];
+    return rowsOf(one, q)
+      .filter((row) => fixed.every((s) => level(row, s.name.slice(3)) === s.value))
+      .map((row) => ({ ...row, x: level(row, field("x").value),
+        line: level(row, field("by").value), run: data.runs[row.run] }))
+      .filter((row) => row.x !== "" && runs.has(row.run))
+      .filter((row) => !field("by").value || lines.has(row.line));
+  };
+  // Seconds and bytes are kept in their base units; people read others.
+  const STEPS = { s: [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]],
+    bytes: [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10], ["bytes", 1]] };
+  const unitOf = (unit, rows) => {
+    const largest = Math.max(0, ...rows.map((row) => row.value));
+    const steps = STEPS[unit] ?? [[unit === "1" ? "" : unit, 1]];
+    return steps.find(([, size]) => largest >= size) ?? steps.at(-1);
+  };
+
+  // ---- figure -------------------------------------------------------------------------
+  const spec = (rows, quantity, [unit, size]) => {
+    const numeric = rows.every((row) => isNumber(row.x));
+    const values = rows.map((row) => ({ ...row, x: numeric ? Number(row.x) : row.x,
+      key: `${row.line} ${row.run}`, y: row.value / size,
+      lo: row.lo === null ? null : row.lo / size, hi: row.hi === null ? null : row.hi / size }));
+    const names = [...new Set(rows.map((row) => row.line))];
+    const by = field("by").value;
+    const log = (on) => (on ? { type: "log" } : { type: "linear", zero: !quantity.ratio });
+    const y = { type: "quantitative", scale: log(field("logy").checked),
+      title: unit ? `${quantity.label} (${unit})` : quantity.label };
+    const x = { field: "x", type: numeric ? "quantitative" : "nominal",
+      title: words(field("x").value), axis: { labelOverlap: true } };
+    if (numeric) {
+      x.scale = field("logx").checked ? { type: "log" } : { type: "linear", zero: false };
+      if (field("logx").checked) x.axis.values = inOrder(rows.map((r) => r.x)).map(Number);
+    }
+    const color = { field: "line", type: "nominal", title: words(by),
+      scale: { domain: names, range: names.map((n, i) => colour(by, n, i)) },
+      legend: names.length > 1 ? { orient: "bottom", columns: 5, symbolOpacity: 1 } : null };
+    const shapes = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"];
+    const shape = { field: "line", type: "nominal", title: words(by), legend: color.legend,
+      scale: { domain: names, range: names.map((n, i) => shapes[i % shapes.length]) } };
+    const dash = data.runs.length > 1 ? { strokeDash: { field: "run", title: "run",
+      scale: { domain: data.runs, range: [[1, 0], [5, 3]] }, legend: { orient: "bottom" } } } : {};
+    const layer = [
+      { mark: { type: "rule", strokeWidth: 2, opacity: 0.55 },
+        encoding: { y: { ...y, field: "lo" }, y2: { field: "hi" } } },
+      { mark: { type: "point", filled: true, size: 45, opacity: 1 },
+        encoding: { shape, y: { ...y, field: "y" }, tooltip: [
+          { field: "line", title: words(by) || "line" }, { field: "x", title: x.title },
+          { field: "text", title: "value" }, { field: "n" }, { field: "run" }] } }];
+    if (numeric) layer.unshift({ mark: { type: "line", strokeWidth: 1.5 },
+      encoding: { y: { ...y, field: "y" }, detail: { field: "key" }, ...dash } });
+    if (quantity.ratio) layer.unshift({ data: { values: [{}] },
+      mark: { type: "rule", color: "#767676" }, encoding: { y: { datum: 1 } } });
+    const shared = layer.map((one) => (one.data ? one
+      : { ...one, encoding: { x, color, ...one.encoding } }));
+    return { width: "container",
+      height: 340, autosize: { type: "fit-x", contains: "padding" }, data: { values },
+      layer: shared, background: "transparent",
+      config: { font: "system-ui, sans-serif", axis: { labelFontSize: 12, titleFontSize: 12,
+        gridColor: "#e4e7ec" }, legend: { labelFontSize: 12, titleFontSize: 12,
+        labelLimit: 220 }, view: { stroke: null } } };
+  };
+
+  // ---- table, CSV ----------------------------------------------------------------------
+  const columns = () => {
+    const fixed = [...form.querySelectorAll(".levels select")].map((s) => s.name.slice(3));
+    return [field("by").value, ...fixed, field("x").value].filter(Boolean);
+  };
+  const cellsOf = (row) => {
+    const one = study();
+    return columns().map((factor) => row.at[one.factors.indexOf(factor)] ?? "");
+  };
+  const element = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
+  const lineOf = (tag, cells) => {
+    const line = document.createElement("tr");
+    line.append(...cells.map((text) => element(tag, text)));
+    return line;
+  };
+  const table = (rows) => {
+    const verdicts = rows.some((row) => row.verdict);
+    const several = data.runs.length > 1;
+    const head = [...columns().map(words), ...(several ? ["run"] : []),
+      ...(verdicts ? ["verdict"] : []), "value", "n"];
+    part("thead").replaceChildren(lineOf("th", head));
+    part("tbody").replaceChildren(...rows.map((row) => lineOf("td", [...cellsOf(row),
+      ...(several ? [row.run] : []), ...(verdicts ? [row.verdict ?? ""] : []),
+      row.text ?? String(row.value), row.n ?? ""])));
+  };
+  const quoted = (text) => `"${String(text ?? "").replaceAll('"', '""')}"`;
+  const csv = (rows, quantity) => {
+    const head = ["run", ...columns(), "quantity", "unit", "value", "lo", "hi", "n", "verdict"];
+    const lines = rows.map((row) => [row.run, ...cellsOf(row), quantity.label, quantity.unit,
+      row.value, row.lo, row.hi, row.n, row.verdict]);
+    return [head, ...lines].map((line) => line.map(quoted).join(",")).join("\n") + "\n";
+  };
+
+  // ---- together ------------------------------------------------------------------------
+  let current = [], view;
+  const show = async () => {
+    const quantity = study().quantities[Number(field("quantity").value)];
+    const rows = current = chosen();
+    const unit = unitOf(quantity.unit, rows);
+    table(rows);
+    history.replaceState(null, "", address());
+    part("a.here").href = address();
+    const least = Math.min(...rows.map((row) => row.n ?? Infinity));
+    part("#caption").textContent = rows.length
+      ? `${rows.length} values of ${quantity.label}; bars are 95 % intervals`
+        + `${isFinite(least) ? `, over ${least} trials or more` : ""}.`
+      : "Nothing was measured for this choice.";
+    part("#figure").setAttribute("aria-label",
+      `${quantity.label} against ${words(field("x").value)}; the values stand in the table below`);
+    view?.finalize();
+    view = undefined;
+    part("#figure").replaceChildren();
+    if (!rows.length) return;
+    view = await vegaEmbed("#figure", spec(rows, quantity, unit),
+      { actions: false, renderer: "svg" });
+    // The table holds the same values; a reader of screens need not walk the picture.
+    for (const svg of part("#figure").querySelectorAll("svg")) svg.setAttribute("aria-hidden", "true");
+    part("#figure").dataset.drawn = field("quantity").value;
+  };
+  form.addEventListener("submit", (event) => event.preventDefault());
+  // Boxes and levels stay as they are while they are used, so that they keep the focus.
+  form.addEventListener("change", (event) => {
+    const name = event.target.name;
+    if (["study", "quantity", "x", "by"].includes(name)) {
+      for (const key of [...wanted.keys()]) wanted.delete(key);
+      for (const box of [...boxes("line"), ...boxes("run")]) {
+        if (!box.checked) wanted.append(`not-${box.name}`, box.value);
+      }
+      offer(name);
+    }
+    show();
+  });
+  part("button[name=csv]").addEventListener("click", () => {
+    const quantity = study().quantities[Number(field("quantity").value)];
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([csv(current, quantity)], { type: "text/csv" }));
+    link.download = `${field("study").value}.csv`;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
+  offer();
+  show();
+})();

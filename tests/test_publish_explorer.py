@@ -1,0 +1,151 @@
+"""The explorer holds the numbers of the run, and draws what is chosen."""
+
+import csv
+import json
+import re
+from urllib.parse import urlencode
+
+import publish_made as made
+import pytest
+from test_paper_browser import browser, show, violations  # noqa: F401
+
+from connlab.publish import explorer, results
+
+By = pytest.importorskip("selenium.webdriver.common.by").By
+WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
+Select = pytest.importorskip("selenium.webdriver.support.ui").Select
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    root = tmp_path_factory.mktemp("explored")
+    made.write_run(root)
+    made.write_run(root, name="reference", scale=2.0)
+    return results.load_run(made.RUN, root=root)
+
+
+@pytest.fixture(scope="module")
+def page(run, tmp_path_factory):
+    output = tmp_path_factory.mktemp("explorer")
+    return explorer.write(run, made.PAPER, output)
+
+
+def kept(run, name):
+    with (run.folder / made.STUDY / name).open() as table:
+        return list(csv.DictReader(table))
+
+
+def test_every_number_of_the_run_is_there_once(run):
+    (study,) = explorer.content(run)["studies"]
+    mine = [row for row in study["rows"] if row["run"] == 0]
+    known = [r for n in ("cells.csv", "ratios.csv") for r in kept(run, n) if r["value"]]
+    assert len(mine) == len(known) > 10
+    for row, want in zip(mine, known, strict=True):
+        assert row["value"] == pytest.approx(float(want["value"]), rel=1e-5)
+        at = dict(zip(study["factors"], row["at"], strict=True))
+        assert at["model"] == want["model"]
+        assert at["connections"] == want["connections"]
+        ratio = study["quantities"][row["q"]]["ratio"]
+        assert bool(ratio) == bool(want.get("against"))
+
+
+def test_the_reference_stands_beside_the_run(run):
+    made_of = explorer.content(run)
+    assert made_of["runs"] == [made.RUN, "reference"]
+    assert {row["run"] for row in made_of["studies"][0]["rows"]} == {0, 1}
+
+
+def test_a_run_without_numbers_makes_a_page(tmp_path):
+    (tmp_path / "empty").mkdir()
+    made.write_json(tmp_path / "empty" / "manifest.json", made.manifest())
+    run = results.load_run("empty", root=tmp_path)
+    page = explorer.write(run, made.PAPER, tmp_path)
+    assert '"studies":[]' in page.read_text("utf-8")
+
+
+def test_no_value_can_end_the_script_that_holds_it(run, monkeypatch):
+    monkeypatch.setattr(explorer, "_title", lambda *_: "</script><b>")
+    parts = explorer.content(run)
+    page = explorer.write(run, made.PAPER, run.folder.parent).read_text("utf-8")
+    (data,) = re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)
+    assert json.loads(data) == json.loads(json.dumps(parts))
+
+
+# ---- in a browser ------------------------------------------------------------------
+
+
+def opened(browser, page, width=1280, scheme="light", **selection):  # noqa: F811
+    browser.get("about:blank")
+    show(browser, f"{page.as_uri()}#{urlencode(selection)}", width, scheme)
+    drawn(browser)
+    return browser
+
+
+def drawn(browser):  # noqa: F811
+    WebDriverWait(browser, 20).until(
+        lambda b: b.find_elements(By.CSS_SELECTOR, "#figure svg")
+    )
+
+
+def choose(browser, name, text):  # noqa: F811
+    Select(browser.find_element(By.NAME, name)).select_by_visible_text(text)
+    drawn(browser)
+
+
+def rows(browser):  # noqa: F811
+    script = """return [...document.querySelectorAll("tbody tr")]
+        .map(line => [...line.cells].map(cell => cell.textContent))"""
+    return browser.execute_script(script)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_it_draws_without_an_error_and_fits(browser, page, width, scheme):  # noqa: F811
+    opened(browser, page, width, scheme)
+    assert browser.get_log("browser") == []
+    sent = [e["message"] for e in browser.get_log("performance")]
+    assert not [m for m in sent if '"url":"http' in m]
+    script = "return document.documentElement.scrollWidth - window.innerWidth"
+    assert browser.execute_script(script) <= 0
+    assert violations(browser) == []
+
+
+def test_the_table_holds_what_the_run_measured(browser, page, run):  # noqa: F811
+    opened(browser, page)
+    shown = [r for r in rows(browser) if made.RUN in r]
+    (study,) = explorer.content(run)["studies"]
+    known = [r for r in study["rows"] if r["q"] == 0 and r["run"] == 0]
+    assert {r[-2] for r in shown} == {r["text"] for r in known}
+
+
+def test_a_link_leads_to_its_selection(browser, page):  # noqa: F811
+    opened(browser, page)
+    box = browser.find_element(By.CSS_SELECTOR, "input[name=line][value=thread]")
+    box.click()
+    assert browser.switch_to.active_element == box
+    drawn(browser)
+    link = browser.find_element(By.CSS_SELECTOR, "a.here").get_attribute("href")
+    before = rows(browser)
+    assert not [r for r in before if "thread" in r]
+    browser.get("about:blank")
+    browser.get(link)
+    drawn(browser)
+    assert rows(browser) == before
+
+
+def test_another_axis_swaps_lines_and_levels(browser, page):  # noqa: F811
+    opened(browser, page)
+    choose(browser, "x", "model")
+    assert rows(browser)
+    labels = browser.find_element(By.CSS_SELECTOR, "#figure svg").text
+    assert "epoll" in labels
+
+
+def test_a_choice_that_nothing_was_measured_for_says_so(browser, page):  # noqa: F811
+    opened(browser, page)
+    for box in browser.find_elements(By.CSS_SELECTOR, "input[name=run]"):
+        box.click()
+    assert rows(browser) == []
+    caption = browser.find_element(By.ID, "caption").text
+    assert caption
+    assert not browser.find_elements(By.CSS_SELECTOR, "#figure svg")
