@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from connlab import schema
 from connlab.drive import programs, servers
 
 #: lines of a failed command that are shown
@@ -55,7 +56,7 @@ def _made(entry: servers.Entry) -> Made:
     for command in entry.build:
         done = subprocess.run(
             shlex.split(entry.fill(command)),
-            cwd=entry.folder,
+            cwd=entry.folder if entry.folder.is_dir() else schema.project_root(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

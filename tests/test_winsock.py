@@ -14,14 +14,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, make
 
+from connlab import drive, study
 from tests.conformance.harness import Server, echoes
 
 COMPILER = "x86_64-w64-mingw32-gcc"
@@ -46,15 +45,11 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def environ() -> Iterator[dict[str, str]]:
-    """Return an environment with a Windows of its own, where the server is built."""
+def environ() -> dict[str, str]:
+    """Return an environment in which the conformance suite starts the built server."""
     make("winsock", "CI=true")
-    with tempfile.TemporaryDirectory(prefix="connlab-wine-") as prefix:
-        kept = {k: v for k, v in os.environ.items() if k != "DISPLAY"}
-        own = {"WINEPREFIX": prefix, "WINEDLLOVERRIDES": "mscoree,mshtml="}
-        yield kept | own | {"CONNLAB_SERVER": str(UNDER_WINE)}
-        for word in ("--kill", "--wait"):
-            subprocess.run(["wineserver", word], env=kept | own, check=False)
+    kept = {k: v for k, v in os.environ.items() if k != "DISPLAY"}
+    return kept | {"CONNLAB_SERVER": str(UNDER_WINE)}
 
 
 def run(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess:
@@ -88,7 +83,6 @@ def start(environ: dict[str, str], *words: str) -> Server:
     ],
 )
 def test_conformance(environ, suite, chosen):
-    run(environ, "--list")  # the first call makes Wine's folder, and takes 12 s
     ours = ("CONNLAB_TEST_LANE", "PYTEST_")
     kept = {k: v for k, v in environ.items() if not k.startswith(ours)}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-k", chosen]
@@ -188,6 +182,35 @@ def test_a_server_whose_launcher_is_killed_ends(environ):
         server.process.kill()
         assert client.recv(1) == b""
     assert json.loads(server.process.communicate()[0])["requests"] == 1
+
+
+def test_nothing_of_it_stays(environ, tmp_path):
+    server = start(environ | {"TMPDIR": str(tmp_path)}, "async-select")
+    there = list(tmp_path.glob("*/drive_c"))
+    server.stop()
+    assert server.ready["pid"] == server.process.pid
+    assert len(there) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sweep_measures_it_with_what_it_counted(environ, tmp_path, monkeypatch):
+    drive.sweep(
+        "try",
+        run="t",
+        factors={"model": ["winsock-iocp", "winsock-select"], "connections": [4]},
+        beside="model",
+        trials=1,
+        duration=0.2,
+        root=tmp_path,
+    )
+    measured = study.load("t", "try", root=tmp_path, accept=["quiet"])
+    assert set(measured["model"]) == {"winsock-iocp", "winsock-select"}
+    assert (measured["accepted"] == 4).all()
+    assert (measured["bytes_in"] == measured["bytes_out"]).all()
+    assert (measured["server_cpu_s"] > 0).all()
+    version = subprocess.check_output(["wine", "--version"], text=True).strip()
+    facts = [json.loads(line) for line in (tmp_path / "t/try/trials.jsonl").open()]
+    assert {one["server"]["model"]["version"] for one in facts} == {version}
 
 
 def test_every_source_of_the_models_opens_with_its_loop():

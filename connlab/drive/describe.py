@@ -92,8 +92,9 @@ crash is no fact; the next sweep cuts it off and says so.
 
 A server that connlab did not write stands in `factors.model` by its name in
 `servers.toml` or as its command line. Then `server.model` says its `language` and
-`version`, `server.stats` is null, and `binaries.external` is a hash of its command,
-version, sources and compiled file, which is part of the key.
+`version`, and `binaries.external` is a hash of its command, version, sources and
+compiled file, which is part of the key. `server.stats` is null unless it counts as ours
+do.
 
 A trial that failed, or that did not pass a gate, stays; `ok` says whether it may be
 used by rule. Times end in `_ns` (integers, nanoseconds) or `_s` (seconds), sizes in

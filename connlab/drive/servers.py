@@ -7,12 +7,14 @@
 A server of our own is ``build/server MODEL …``. Any other is started by
 ``build/external``, which finds a free port, waits until something listens there, says
 so in the same ready line, and ends it with all its descendants. So what drives models
-drives these as well; only what our servers count themselves is missing.
+drives these as well; only what our servers count themselves is missing. An entry with
+``contract = true`` does all of that by itself.
 
 ``servers.toml`` names what ``runtimes/`` holds. The words of an entry's command may
 have ``{port}``, ``{workers}`` (threads or processes that serve), ``{root}`` (the folder
-of files that http serves), ``{folder}`` (``runtimes/NAME``) and ``{build}``
-(``build/runtimes/NAME``, where `make runtimes` leaves what it compiles).
+of files that http serves), ``{folder}`` (``runtimes/NAME``), ``{build}``
+(``build/runtimes/NAME``, where `make runtimes` leaves what it compiles) and
+``{project}`` (the folder of ``servers.toml``).
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ LESSON = "lessons/"
 #: family of a command line of which nothing else is known
 FAMILY = "external"
 _PLACES = re.compile(r"\{(\w+)\}")
-_KNOWN_PLACES = ("port", "workers", "root", "folder", "build")
+_KNOWN_PLACES = ("port", "workers", "root", "folder", "build", "project")
 _VERSION_TIMEOUT_S = 20
 
 
@@ -103,10 +105,14 @@ class Entry(BaseModel):
     """What bounds how many clients it serves at a time, as in ``server --list``."""
     nearest: str = "epoll"
     """The model that waits in the same way."""
+    contract: bool = False
+    """Whether it keeps the contract of ``build/server``: it finds a port itself where
+    that is 0, prints the ready and the stats line, and ends its processes on SIGTERM.
+    Then it is started as it is, without ``build/external``."""
 
     @property
     def folder(self) -> Path:
-        """Where its source is."""
+        """Where its source is, if it is in ``runtimes``."""
         return schema.project_root() / "runtimes" / self.name
 
     @property
@@ -135,7 +141,8 @@ class Entry(BaseModel):
 
     def fill(self, text: str, **values: object) -> str:
         """Return a text with its places filled; one that is not given stays."""
-        known = {"folder": self.folder, "build": self.build_folder} | values
+        known = {"folder": self.folder, "build": self.build_folder}
+        known |= {"project": schema.project_root()} | values
         found = [need.there for need in self.needs]
         known |= {f"need{i}": path for i, path in enumerate(found, 1) if path}
         return _PLACES.sub(lambda m: str(known.get(m[1], m[0])), text)
@@ -292,6 +299,8 @@ def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
         return [str(Path(both.server[-1]).parent / name)]
     if not is_external(name):
         return [*both.server, *flags.server_flags(factors)]
+    if not is_command(name) and entries()[name].contract:
+        return _command(name, factors, port=0)
     told = ["--name", name, "--workload", str(factors.get("workload") or "echo")]
     return [external_program(both), *told, "--", *_command(name, factors)]
 
@@ -419,11 +428,11 @@ def _first_line(words: tuple[str, ...]) -> str:
     return next(iter((done.stdout + done.stderr).strip().splitlines()), "")
 
 
-def _command(name: str, factors: Mapping[str, Any]) -> list[str]:
+def _command(name: str, factors: Mapping[str, Any], **places: object) -> list[str]:
     values = {
         "workers": factors.get("workers") or 1,
         "root": factors.get("root") or ".",
-    }
+    } | places
     if is_command(name):
         return [
             _PLACES.sub(lambda m: str(values.get(m[1], m[0])), word)

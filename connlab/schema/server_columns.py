@@ -272,6 +272,16 @@ SERVER = (
         "server.stats.requests",
         "requests served, as the server counted",
     ),
+    *(
+        Column(
+            f"bytes_{way}",
+            "bytes",
+            "Int64",
+            f"server.stats.bytes_{way}",
+            f"bytes that the server {done}, as it counted, over its whole life",
+        )
+        for way, done in (("in", "received"), ("out", "sent"))
+    ),
     Column(
         "workers_started",
         "count",
