@@ -25,6 +25,7 @@ import yaml
 
 from connlab import report
 from connlab.publish import (
+    guide,
     ledger,
     models,
     notebooks,
@@ -90,6 +91,7 @@ def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
     shown = _shown(run, asked.includes)
     other = reference.beside(run)
     reference.write(run, other, paper)
+    guide.write(run, other, paper)
     only = _page_only(run, asked.includes, paper)
     write_ledger(run, other, paper, shown=shown, page_only=only)
     provenance.write(run, paper, shown=shown)

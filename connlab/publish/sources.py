@@ -83,7 +83,7 @@ def wanted(paper: Path) -> Wanted:
                 variables[argument] = None
             elif kind == "include":
                 includes[argument] = None
-        numbers |= dict.fromkeys(map(_address, NUMBER.findall(text)))
+        numbers |= dict.fromkeys(map(address, NUMBER.findall(text)))
         claims |= dict.fromkeys(CLAIM.findall(text))
         pictures |= {path: _said(*said) for *said, path in _pictures(text)}
         captions |= set(CAPTION.findall(text))
@@ -104,7 +104,7 @@ def _said(caption: str, attributes: str) -> dict[str, str]:
     return {"caption": plain, "alt": alt}
 
 
-def _address(attributes: str) -> str:
+def address(attributes: str) -> str:
     """Return the address of a number from the attributes of its span."""
     said = dict(_ATTRIBUTE.findall(attributes))
     of = said.pop("of", "")

@@ -1,0 +1,282 @@
+"""The first pages: what to use when, and each finding beside the reference.
+
+    paper/guide.yml + ratios of a run  -> tbl-guide: situation -> verdicts on designs
+                                       -> fig-guide: what a design costs, by situation
+    sections/_findings.qmd + two runs  -> each finding here and there: agrees, differs
+
+Verdicts are those that the studies printed; nothing is compared anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from connlab import figures, report
+from connlab.publish import markdown as md
+from connlab.publish import numbers, provenance, sources
+from connlab.publish.results import Run, Value
+from connlab.study import look
+from connlab.study.metrics import metric
+
+FOLDER = Path("_generated") / "guide"
+SITUATIONS = "guide.yml"
+FINDINGS = Path("sections") / "_findings.qmd"
+TABLE, FIGURE = "tbl-guide", "fig-guide"
+
+BETTER, ALIKE, OPEN, WORSE = "better", "alike", "undetermined", "worse"
+_HEADS = {
+    BETTER: "better",
+    ALIKE: "alike within ±5 %",
+    OPEN: "not told apart",
+    WORSE: "worse",
+}
+_KINDS = {
+    "fork": "a process each",
+    "thread": "a thread each",
+    "poll": "poll",
+    "uring": "io_uring",
+}
+"""Designs that are drawn, one of each kind, and what readers call them."""
+
+AGREES, DIFFERS = "agrees", "differs"
+HERE_OPEN, THERE_OPEN = "cannot tell here", "the reference cannot tell"
+NOT_HERE, NOT_THERE = "not measured here", "not measured there"
+
+
+def write(run: Run, other: Run | None, paper: Path) -> None:
+    """Write the guide of a run, and its findings beside those of the reference.
+
+    Parameters
+    ----------
+    run, other : Run
+        The run that is printed; its reference, or None.
+    paper : path
+        The folder with the sources; without ``guide.yml`` nothing is written.
+    """
+    path = paper / SITUATIONS
+    if not path.is_file():
+        return
+    folder = paper / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    known = known_numbers(run)
+    entries = yaml.safe_load(path.read_text("utf-8"))
+    found = [(entry, ratios(known, entry)) for entry in entries]
+    (folder / f"{TABLE}.qmd").write_text(table(found), "utf-8")
+    drawn = draw(found, _models(run), folder)
+    (folder / f"{FIGURE}.qmd").write_text(drawn, "utf-8")
+    beside = _beside(run, other, paper, known) if other is not None else ""
+    (folder / "beside.qmd").write_text(beside or "\n", "utf-8")
+
+
+def known_numbers(run: Run) -> dict[str, dict[str, Any]]:
+    """Return every number of a run by its address."""
+    found: dict[str, dict[str, Any]] = {}
+    for study in run.studies.values():
+        found |= report.numbers(study.folder)
+    return found
+
+
+def ratios(
+    known: Mapping[str, Mapping[str, Any]], entry: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return the ratios of a situation by design, as the study ordered them."""
+    wanted = {k: str(v) for k, v in entry["levels"].items()}
+    wanted["against"] = str(entry["against"])
+    found = {}
+    for address, row in known.items():
+        levels = {k: report.level(v) for k, v in row["levels"].items()}
+        design = levels.pop(entry["by"], None)
+        begins = address.partition(" ")[0] == f"{entry['study']}/{entry['metric']}"
+        if begins and design is not None and levels == wanted:
+            found[design] = dict(row)
+    return found
+
+
+def standing(row: Mapping[str, Any]) -> str:
+    """Say where a design stands: better, alike, undetermined or worse."""
+    verdict = row.get("verdict")
+    if verdict not in ("higher", "lower"):
+        return ALIKE if verdict == "alike" else OPEN
+    return BETTER if metric(row["metric"]).better == verdict else WORSE
+
+
+# ---- the table -----------------------------------------------------------------------
+
+
+def table(found: Sequence[tuple[Mapping[str, Any], Mapping[str, dict]]]) -> str:
+    """Set a row per situation: which designs are better, alike, open and worse."""
+    rows = [[_situation(entry), *_cells(designs)] for entry, designs in found]
+    kept = [0, *(i for i in range(1, 5) if any(row[i] != "—" for row in rows))]
+    heads = ["Situation", *_HEADS.values()]
+    return md.table(
+        [heads[i] for i in kept],
+        [[row[i] for i in kept] for row in rows],
+        caption="What to use when: designs against `epoll`, or against the baseline "
+        "that the row names, with ratios where a difference is shown. "
+        "Ratios of time and of CPU time are below 1 where a design is better.",
+        label=TABLE,
+        widths=[_SHARES[i] for i in kept],
+        align="l" * len(kept),
+    )
+
+
+_SHARES = (30, 26, 16, 24, 34)
+
+
+def _situation(entry: Mapping[str, Any]) -> str:
+    return f"{md.escape(entry['situation'])} ({md.escape(entry['measured'])})"
+
+
+def _cells(designs: Mapping[str, dict]) -> list[str]:
+    """Set the designs of a situation, those with a difference with their ratio."""
+    if not designs:
+        return ["—", "—", "not measured here", "—"]
+    cells = []
+    for wanted in _HEADS:
+        rows = {n: row for n, row in designs.items() if standing(row) == wanted}
+        shown = sorted(rows, key=lambda name: rows[name]["value"])
+        said = [_design(n, rows[n], wanted in (BETTER, WORSE)) for n in shown]
+        cells.append(", ".join(said) or "—")
+    return cells
+
+
+def _design(name: str, row: Mapping[str, Any], ratio: bool) -> str:
+    said = f"`{name}`" if " " not in name else md.escape(name)
+    return f"{said} {_number(row)}" if ratio else said
+
+
+def _number(row: Mapping[str, Any]) -> str:
+    """Set a number that shows what stands behind it."""
+    level = row["level"] if row["lo"] is not None else None
+    value = Value(
+        text=row["text"],
+        n=int(row["n"]),
+        level=level,
+        method=row["method"],
+        lo=row["lo"],
+    )
+    return md.span(row["text"], "num", title=numbers.hover(value))
+
+
+# ---- the figure ----------------------------------------------------------------------
+
+
+def draw(
+    found: Sequence[tuple[Mapping[str, Any], Mapping[str, dict]]],
+    models: Sequence[Mapping[str, Any]],
+    folder: Path,
+) -> str:
+    """Draw what designs cost against epoll, a row per situation; return its source."""
+    rows = pd.DataFrame(_costs(found))
+    if rows.empty:
+        return "\n"
+    figure = figures.forest(
+        rows,
+        row="situation",
+        hue="design",
+        colors=_colors(models),
+        xlabel="cost of a request, divided by that of epoll",
+    )
+    for text in figure.axes[0].get_legend().get_texts():
+        text.set_text(_KINDS[text.get_text().removeprefix("design ")])
+    figures.save(figure, folder, "guide")
+    said = "; ".join(
+        f"{r.situation}: {r.design} {r.value:.2g}" for r in rows.itertuples()
+    )
+    alt = md.attribute(f"Forest plot: cost of a request against epoll. {said}.")
+    caption = (
+        "What a request costs a server, divided by what it costs `epoll`: CPU time, "
+        "and for the database the time between pages. Intervals of "
+        "[95 %]{.constant}; the grey band is [±5 %]{.constant}."
+    )
+    image = FOLDER / "guide.svg"
+    return f'![{caption}]({image}){{#{FIGURE} fig-alt="{alt}"}}\n'
+
+
+def _costs(
+    found: Sequence[tuple[Mapping[str, Any], Mapping[str, dict]]],
+) -> Iterator[dict[str, Any]]:
+    """Give the ratios that are drawn, of rates their inverse: more is dearer."""
+    for entry, designs in found:
+        for name in _KINDS if entry.get("figure") else ():
+            row = designs.get(name)
+            if row is None or row["value"] is None:
+                continue
+            ends = [row[k] if row[k] is not None else float("nan") for k in _ENDS]
+            if metric(row["metric"]).better == "higher":
+                ends = [1 / ends[0], 1 / ends[2], 1 / ends[1]]
+            yield {
+                "situation": entry["figure"],
+                "design": name,
+                **dict(zip(_ENDS, ends, strict=True)),
+            }
+
+
+_ENDS = ("value", "lo", "hi")
+
+
+def _colors(models: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the colour of each model's family."""
+    return {m["name"]: look.FAMILIES.get(m["family"], look.INK) for m in models}
+
+
+def _models(run: Run) -> list[Mapping[str, Any]]:
+    return list((run.manifest.get("registry") or {}).get("models") or ())
+
+
+# ---- findings, here and there --------------------------------------------------------
+
+
+def findings(paper: Path) -> list[str]:
+    """Return the address of the number of each finding, in their order."""
+    path = paper / FINDINGS
+    text = sources.COMMENT.sub("", path.read_text("utf-8")) if path.is_file() else ""
+    items = re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]
+    first = [sources.NUMBER.search(item) for item in items]
+    return [sources.address(found[1]) for found in first if found]
+
+
+def agreement(here: Mapping[str, Any] | None, there: Mapping[str, Any] | None) -> str:
+    """Say whether two runs find the same.
+
+    Of ratios the verdicts are compared, of other numbers the intervals.
+    """
+    if here is None or not here["text"]:
+        return NOT_HERE
+    if there is None or not there["text"]:
+        return NOT_THERE
+    for row, cannot in ((here, HERE_OPEN), (there, THERE_OPEN)):
+        if row["lo"] is None or row.get("verdict") == "undetermined":
+            return cannot
+    if here.get("verdict") is not None:
+        same = here["verdict"] == there.get("verdict")
+    else:
+        same = here["lo"] <= there["hi"] and there["lo"] <= here["hi"]
+    return AGREES if same else DIFFERS
+
+
+def _beside(run: Run, other: Run, paper: Path, known: Mapping[str, dict]) -> str:
+    """Set each finding's number of the run and of its reference beside each other."""
+    there, rows = known_numbers(other), []
+    for i, address in enumerate(findings(paper), 1):
+        pair = known.get(address), there.get(address)
+        texts = [_number(row) if row and row["text"] else "—" for row in pair]
+        rows.append([str(i), *texts, agreement(*pair)])
+    if not rows:
+        return ""
+    where = [f"{r.name}, {provenance.machine(r)}" for r in (run, other)]
+    return md.table(
+        ["finding", "this run", "the reference", "agreement"],
+        rows,
+        caption=f"Each finding in this run ({md.escape(where[0])}) and in the "
+        f"reference ({md.escape(where[1])}). The two agree where the verdicts on a "
+        "ratio are the same, or where the intervals of another number overlap.",
+        label="tbl-findings",
+        align="llll",
+    )

@@ -1,0 +1,133 @@
+"""The guide: where designs stand, and findings beside those of the reference."""
+
+from __future__ import annotations
+
+import pandas as pd
+import publish_made as made
+import pytest
+import yaml
+
+from connlab.publish import guide, results
+
+ENTRY = {
+    "situation": "All talk",
+    "measured": "CPU time",
+    "study": made.STUDY,
+    "metric": "server_cpu_per_request_s",
+    "by": "model",
+    "against": "epoll",
+    "levels": {"connections": 10},
+    "figure": "all talk",
+}
+
+
+def ratio(model, value, verdict, *, metric="server_cpu_per_request_s", width=1.1):
+    lo, hi = value / width, value * width
+    return {
+        "study": made.STUDY,
+        "connections": 10,
+        "model": model,
+        "against": "epoll",
+        "metric": metric,
+        "value": value,
+        "lo": lo,
+        "hi": hi,
+        "n": 8,
+        "level": 0.95,
+        "method": "t",
+        "unit": "1",
+        "text": f"{value:g} [{lo:.2f}, {hi:.2f}]",
+        "p": 0.01,
+        "verdict": verdict,
+    }
+
+
+def written(folder, *rows):
+    folder = folder / made.STUDY
+    folder.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(rows).to_csv(folder / "ratios.csv", index=False)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("metric", "verdict", "stands"),
+    [
+        ("server_cpu_per_request_s", "higher", "worse"),
+        ("server_cpu_per_request_s", "lower", "better"),
+        ("throughput_rps", "higher", "better"),
+        ("throughput_rps", "lower", "worse"),
+        ("throughput_rps", "alike", "alike"),
+        ("throughput_rps", "undetermined", "undetermined"),
+    ],
+)
+def test_a_design_stands_where_its_metric_is_better(metric, verdict, stands):
+    assert guide.standing({"metric": metric, "verdict": verdict}) == stands
+
+
+def test_only_the_levels_of_the_situation_count(tmp_path):
+    other = ratio("poll", 3, "higher") | {"connections": 1000}
+    folder = written(tmp_path, ratio("thread", 2, "higher"), other)
+    known = guide.report.numbers(folder)
+    assert set(guide.ratios(known, ENTRY)) == {"thread"}
+
+
+def test_a_column_in_which_no_design_stands_is_left_out():
+    found = {"thread": ratio("thread", 2, "higher")}
+    text = guide.table([(ENTRY, found)])
+    assert "`thread`" in text
+    assert "not told apart" not in text.splitlines()[0]
+
+
+def test_a_situation_that_was_not_measured_says_so():
+    assert "not measured here" in guide.table([(ENTRY, {})])
+
+
+def test_rates_are_drawn_as_costs():
+    rate = ratio("thread", 0.25, "lower", metric="throughput_rps")
+    (row,) = guide._costs([(ENTRY, {"thread": rate})])
+    assert row["value"] == 4
+    assert row["lo"] < 4 < row["hi"]
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "said"),
+    [
+        (("higher", 2), ("higher", 3), "agrees"),
+        (("higher", 2), ("lower", 0.5), "differs"),
+        (("undetermined", 1), ("higher", 3), "cannot tell here"),
+        (("higher", 2), ("undetermined", 1), "the reference cannot tell"),
+        (None, ("higher", 2), "not measured here"),
+        (("higher", 2), None, "not measured there"),
+    ],
+)
+def test_runs_agree_where_their_verdicts_do(here, there, said):
+    rows = [r and ratio("thread", r[1], r[0]) for r in (here, there)]
+    assert guide.agreement(*rows) == said
+
+
+def test_numbers_that_are_no_ratios_agree_where_their_intervals_meet():
+    rows = [ratio("thread", value, None) for value in (2, 2.1, 9)]
+    assert guide.agreement(rows[0], rows[1]) == "agrees"
+    assert guide.agreement(rows[0], rows[2]) == "differs"
+
+
+def test_each_finding_stands_beside_the_reference(tmp_path):
+    runs = tmp_path / "runs"
+    for name, verdict in (("mine", "undetermined"), ("reference", "higher")):
+        made.write_run(runs, name=name)
+        written(runs / name, ratio("thread", 2, verdict))
+    paper = tmp_path / "paper"
+    (paper / "sections").mkdir(parents=True)
+    (paper / "guide.yml").write_text(yaml.safe_dump([ENTRY]))
+    number = (
+        '[]{.number of="response-time/server_cpu_per_request_s" model="thread" '
+        'against="epoll" connections="10"}'
+    )
+    (paper / "sections" / "_findings.qmd").write_text(f"1. It pays {number} times.\n")
+    mine, there = (results.load_run(n, root=runs) for n in ("mine", "reference"))
+    guide.write(mine, there, paper)
+    text = (paper / guide.FOLDER / "beside.qmd").read_text()
+    assert "cannot tell here" in text
+    assert "2 [1.82, 2.20]" in text.replace("\\", "")
+    guide.write(there, None, paper)
+    assert not (paper / guide.FOLDER / "beside.qmd").read_text().strip()
