@@ -147,9 +147,9 @@ test-py:
 
 fuzz: $(FUZZERS:%=fuzz-%)  ## fuzz the parsers, FUZZ_S=20 seconds each
 
-lint: setup  ## ruff, mypy, typed numbers, C with -Werror and 80 columns
+lint: setup  ## ruff, mypy, unused code, typed numbers, C with -Werror and 80 columns
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
-	@$(PY) -m mypy && $(PY) -m connlab lint-paper
+	@$(PY) -m mypy && $(PY) tools/lint_package.py && $(PY) -m connlab lint-paper
 	@$(SELF) build BUILD=build/lint CI=true
 	@! LC_ALL=C.UTF-8 grep -rnE --include=*.[ch] '^.{81,}' src_c
 

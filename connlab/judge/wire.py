@@ -6,7 +6,6 @@ What came is compared with what was sent, and a `Mismatch` says both.
 from __future__ import annotations
 
 import random
-import select
 import socket
 import struct
 import threading
@@ -78,11 +77,6 @@ def reset(sock: socket.socket) -> None:
     """Close with a reset instead of an orderly end."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     sock.close()
-
-
-def is_quiet(sock: socket.socket, seconds: float) -> bool:
-    """Whether nothing arrives for so long."""
-    return not select.select([sock], [], [], seconds)[0]
 
 
 def fill(sock: socket.socket, *, most: int = 256 << 20) -> int:

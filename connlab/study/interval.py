@@ -145,18 +145,3 @@ def t_interval(x: Sequence[float], *, level: float = LEVEL) -> Interval:
     mean = float(a.mean())
     half = st.t.ppf((1 + level) / 2, len(a) - 1) * a.std(ddof=1) / math.sqrt(len(a))
     return Interval(mean, mean - half, mean + half, len(a), level, method)
-
-
-@dataclass(frozen=True)
-class Checks:
-    """What a reader should know of a sample before trusting its interval."""
-
-    n: int
-    cv: float
-    """Standard deviation / mean."""
-    skew: float
-    shapiro_p: float
-    """Shapiro–Wilk p; not a number for n < 3 or trials all alike."""
-    outliers: int
-    """Trials beyond 3 interquartile ranges of the quartiles. Kept."""
-    warnings: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ import functools
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import subprocess
@@ -26,7 +27,6 @@ from connlab.judge.wire import (  # noqa: F401 (what tests import from here)
     exchange,
     fill,
     filling,
-    is_quiet,
     receive,
     receive_all,
     reset,
@@ -53,6 +53,11 @@ SLOWER = 3 if SANITIZED else 1
 os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=99")
 os.environ.setdefault("TSAN_OPTIONS", "halt_on_error=0:exitcode=99")
 os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1")
+
+
+def is_quiet(sock: socket.socket, seconds: float) -> bool:
+    """Whether nothing arrives for so long."""
+    return not select.select([sock], [], [], seconds)[0]
 
 
 @functools.cache

@@ -1,0 +1,120 @@
+"""What the package may not hold: functions of tests, and the paper's sentences.
+
+    python tools/lint_package.py      exit 1, and a line for each finding
+
+A function that only tests call is code that nobody needs. A sentence that a function
+returns belongs into a notebook or a section, where an author looks for it; messages,
+errors, progress and what commands print are no such sentences (`_SAYS` names them).
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_USERS = ("connlab/**/*.py", "notebooks/*.ipynb", "tools/*", ".ci/*", "pyproject.toml")
+_SENTENCE = re.compile(r"[A-Z][^.?!]*(?:\s[^\s.?!]+){3,}.*[.?!]\s*$", re.DOTALL)
+"""A capital letter, five words or more, and a full stop."""
+
+_SAYS = {
+    "connlab/claims": "verdicts say what they rest on; the ledger prints it",
+    "connlab/drive": "progress, gates and what the machine cannot do",
+    "connlab/judge": "what `connlab judge` prints",
+    "connlab/compare": "what `connlab compare` prints",
+    "connlab/bench": "what `make bench` prints",
+    "connlab/publish": "stubs, stamps and problems of the sources",
+    "connlab/__main__.py": "what commands print",
+    "connlab/study/frames.py": "warnings about a run",
+    "connlab/study/results.py": "factors, levels and trials below each question",
+}
+"""Where sentences are messages, and what they are for."""
+
+
+def main() -> int:
+    """Print every finding; return the exit status."""
+    problems = [*unused(ROOT), *sentences(ROOT)]
+    print("\n".join(problems), end="\n" if problems else "")
+    return bool(problems)
+
+
+def unused(root: Path) -> Iterator[str]:
+    """Find public functions and classes that nothing but tests names.
+
+    A name counts as used when it stands anywhere but in its definition: in the package,
+    a notebook, a tool or the set-up. Commands are called by their decorator.
+    """
+    count: Counter[str] = Counter()
+    for pattern in _USERS:
+        for path in root.glob(pattern):
+            if path.is_file():
+                count.update(_names(path))
+    for path, node in _definitions(root):
+        called = node.decorator_list or node.name.startswith("__")
+        if not called and count[node.name] < 2:
+            yield f"{path}:{node.lineno}: nothing but tests uses {node.name}"
+
+
+def _names(path: Path) -> Iterator[str]:
+    """Give the words of a file's code: no comments, docstrings or Markdown."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        code = ("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+        text = "\n".join(code)
+    elif path.suffix != ".py":
+        yield from _WORD.findall(text)
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.alias):
+            yield node.name.rpartition(".")[2]
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+
+
+def _definitions(root: Path) -> Iterator[tuple[Path, ast.FunctionDef | ast.ClassDef]]:
+    for path in sorted(root.glob("connlab/**/*.py")):
+        body = ast.parse(path.read_text("utf-8")).body
+        methods = (m for c in body if isinstance(c, ast.ClassDef) for m in c.body)
+        for node in (*body, *methods):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                yield path.relative_to(root), node
+
+
+def sentences(root: Path) -> Iterator[str]:
+    """Find functions that return a sentence, where no such are messages."""
+    for path, node in _definitions(root):
+        if path.as_posix().startswith(tuple(_SAYS)) or node.name.startswith("_repr_"):
+            continue
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Return) and inner.value is not None:
+                yield from _sentences_of(path, node, inner.value)
+
+
+def _sentences_of(path: Path, node: ast.AST, value: ast.expr) -> Iterator[str]:
+    for part in ast.walk(value):
+        if isinstance(part, ast.JoinedStr):
+            text = "".join(
+                str(v.value) if isinstance(v, ast.Constant) else "N"
+                for v in part.values
+            )
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+            text = part.value
+        else:
+            continue
+        if _SENTENCE.match(text):
+            yield f"{path}:{part.lineno}: {node.name} returns the sentence {text!r}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
