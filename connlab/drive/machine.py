@@ -62,7 +62,7 @@ _LIMITS = {
     "address_space_bytes": resource.RLIMIT_AS,
 }
 
-_PACKAGES = ("numpy", "pandas", "pydantic", "scipy", "statsmodels", "papermill")
+_PACKAGES = ("numpy", "pandas", "pydantic", "scipy", "papermill")
 
 
 def now() -> str:
