@@ -28,6 +28,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from connlab import figures
+from connlab.schema import study_folder
 from connlab.study import results
 from connlab.study.formatting import in_best_unit, number_text
 from connlab.study.frames import RunError
@@ -90,7 +91,8 @@ class Report:
         self._begin(
             results.start(
                 trials, number=number, question=question, factors=factors, root=root
-            )
+            ),
+            Path(trials.attrs["folder"]),
         )
 
     @classmethod
@@ -106,20 +108,16 @@ class Report:
         """Begin the report of a study that is not about trials of its own."""
         made = cls.__new__(cls)
         made._begin(
-            results.bare(study, run=run, number=number, question=question, root=root)
+            results.bare(study, run=run, number=number, question=question, root=root),
+            study_folder(run, study, root=root),
         )
         return made
 
-    def _begin(self, facts: results.Results) -> None:
-        self._facts = facts
+    def _begin(self, facts: results.Results, folder: Path) -> None:
+        self._facts, self.folder = facts, folder
         self._cells: list[pd.DataFrame] = []
         self._ratios: list[pd.DataFrame] = []
         self._claims: dict[str, Claim] = {}
-
-    @property
-    def folder(self) -> Path:
-        """Where all of it goes."""
-        return self._facts.folder
 
     def cells(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Keep intervals of cells (`connlab.intervals.intervals`); return them."""
@@ -149,16 +147,15 @@ class Report:
         data : DataFrame, optional
             What is offered beside it as CSV and as a table of values.
         """
-        self._facts.refuse_twice(self._facts.figures, f"fig-{name}")
-        files = figures.save(drawn, self.folder / "figures", name)
-        entry = {
-            "id": f"fig-{name}",
-            "files": {k: f"figures/{v}" for k, v in files.items()},
-        }
+        _refuse_twice(self._facts.figures, f"fig-{name}")
+        saved = figures.save(drawn, self.folder / "figures", name)
+        values = None if data is None else f"figures/{name}.csv"
         if data is not None:
-            data.to_csv(self.folder / "figures" / f"{name}.csv", index=False)
-            entry["data"] = f"figures/{name}.csv"
-        self._facts.figures.append(entry)
+            data.to_csv(self.folder / values, index=False)
+        files = {kind: f"figures/{file}" for kind, file in saved.items()}
+        self._facts.figures.append(
+            results.Figure(id=f"fig-{name}", files=files, data=values)
+        )
 
     def table(
         self,
@@ -179,18 +176,16 @@ class Report:
         labels : mapping of str to str, optional
             What columns are called, where that is not their name.
         """
-        self._facts.refuse_twice(self._facts.tables, f"tbl-{name}")
+        _refuse_twice(self._facts.tables, f"tbl-{name}")
         heads = [(labels or {}).get(c, str(c).replace("_", " ")) for c in frame]
         text = frame.map(_cell_text)
+        columns = [
+            results.Column(name=str(c), label=head)
+            for c, head in zip(frame, heads, strict=True)
+        ]
+        rows = text.to_numpy().tolist()
         self._facts.tables.append(
-            {
-                "id": f"tbl-{name}",
-                "columns": [
-                    {"name": str(c), "label": head}
-                    for c, head in zip(frame, heads, strict=True)
-                ],
-                "rows": text.to_numpy().tolist(),
-            }
+            results.Table(id=f"tbl-{name}", columns=columns, rows=rows)
         )
         return text.set_axis(heads, axis=1)
 
@@ -226,7 +221,8 @@ class Report:
 
     def finding(self, text: str) -> str:
         """Keep a sentence with numbers of this run, for the list below the summary."""
-        return self._facts.finding(text)
+        self._facts.findings.append(text)
+        return text
 
     def lines(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Keep floors and ceilings that the figures of other studies draw."""
@@ -248,9 +244,10 @@ class Report:
             _write_table(self.folder / name, parts, self._facts.study)
         self._facts.words = _words(self._ratios)
         self._facts.claims = {
-            c.name: {"holds": c.holds, "why": c.why} for c in self._claims.values()
+            c.name: results.Claimed(holds=c.holds, why=c.why)
+            for c in self._claims.values()
         }
-        return self._facts.write()
+        return results.write(self._facts, self.folder)
 
     def _repr_markdown_(self) -> str:
         return f"**{self._facts.answer}**"
@@ -279,12 +276,18 @@ def not_measured(
     SystemExit
         With status 0, which papermill takes for the notebook's regular end.
     """
-    facts = results.bare(study, run=run, number=number, question=question, root=root)
-    facts.answer = f"Not measured here: {reason}."
-    facts.notes.append(facts.answer)
-    facts.folder.mkdir(parents=True, exist_ok=True)
-    facts.write()
+    report = Report.without_trials(
+        study, run=run, number=number, question=question, root=root
+    )
+    report.note(report.answer(f"Not measured here: {reason}."))
+    report.write()
     raise SystemExit(0)
+
+
+def _refuse_twice(entries: Sequence[results.Figure | results.Table], id_: str) -> None:
+    """Raise ValueError when a figure or a table of this name is there already."""
+    if any(entry.id == id_ for entry in entries):
+        raise ValueError(f"{id_} is there already")
 
 
 def _nothing(trials: pd.DataFrame) -> str:
@@ -308,11 +311,12 @@ def _seen(found: pd.DataFrame) -> str:
     return f"ratio {', '.join(texts)}{more}" if len(found) else "not measured here"
 
 
-def _words(parts: Sequence[pd.DataFrame]) -> dict[str, dict]:
+def _words(parts: Sequence[pd.DataFrame]) -> dict[str, results.Word]:
     """Return the comparing word of each ratio, by its address."""
     rows = (row for part in parts for row in part.to_dict("records"))
     return {
-        address("", row["metric"], levels(row)): {"word": word(row)} for row in rows
+        address("", row["metric"], levels(row)): results.Word(word=word(row))
+        for row in rows
     }
 
 
@@ -463,11 +467,11 @@ def numbers(folder: Path) -> dict[str, dict[str, Any]]:
 def read_claims(folder: Path) -> dict[str, bool | None]:
     """Return whether each claim of a study's folder holds, by ``STUDY/NAME``."""
     try:
-        text = (folder / "results.json").read_text("utf-8")
+        text = (folder / results.FILE).read_text("utf-8")
     except FileNotFoundError:
         return {}
     claims = json.loads(text).get("claims") or {}
-    return {f"{folder.name}/{name}": one["holds"] for name, one in claims.items()}
+    return {f"{folder.name}/{name}": c["holds"] for name, c in claims.items()}
 
 
 def _cell_text(value: Any) -> str:

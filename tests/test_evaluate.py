@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import REFERENCE, ROOT, with_reference
 
-from connlab import evaluate, notebook
+from connlab import evaluate, notebook, report
 from connlab.__main__ import main
 from connlab.drive import recorded
 
@@ -50,9 +50,7 @@ def test_a_study_measured_elsewhere_is_made_again_from_its_trials(
     assert evaluate.make("reference", nb="07") == {}
     again, before = results(run), results(REFERENCE)
     assert {k: again[k] for k in PRINTED} == {k: before[k] for k in PRINTED}
-    assert {k: v["text"] for k, v in again["values"].items()} == {
-        k: v["text"] for k, v in before["values"].items()
-    }
+    assert report.numbers(run / STUDY) == report.numbers(REFERENCE / STUDY) != {}
     for figure in again["figures"]:
         assert (run / STUDY / figure["files"]["svg"]).is_file()
     assert facts == (run / STUDY / "trials.jsonl").read_bytes()

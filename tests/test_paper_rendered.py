@@ -118,13 +118,10 @@ def test_figures_are_vectors_in_print(paper):
     assert len(done.stdout.splitlines()) <= 2
 
 
-def test_a_number_shows_n_and_interval_on_hover(tmp_path):
-    def ask(_, paper):
-        with (paper / "sections" / "_limits.qmd").open("a") as section:
-            section.write("\nIt is {{< var response_time.short.epoll_p50_1000 >}}.\n")
-
-    html = set_anew(tmp_path, ask).html.read_text("utf-8")
-    assert 'title="9.62 ms [9.42, 9.81], n = 10, 95 % interval, t over' in html
+def test_a_number_shows_n_and_interval_on_hover(paper):
+    pages = [p.read_text("utf-8") for p in (paper.html, paper.supplement) if p]
+    title = 'title="n = 10, 95 % interval, t over trials"'
+    assert re.search(rf"<span[^>]*{title}[^>]*>\s*9\.62", "".join(pages))
 
 
 def test_a_missing_study_is_said_in_its_place(tmp_path):
@@ -141,18 +138,18 @@ def test_a_missing_study_is_said_in_its_place(tmp_path):
     assert publish.check(done.html.parent) == []
 
 
-def test_a_missing_value_and_figure_are_said_in_their_place(tmp_path):
+def test_a_missing_value_and_table_are_said_in_their_place(tmp_path):
     def ask(run, paper):
         with (paper / "sections" / "_limits.qmd").open("a") as section:
             section.write(
-                "\nIt is {{< var response_time.values.nothing >}}, see @fig-none.\n\n"
-                "{{< include _generated/response-time/fig-none.qmd >}}\n"
+                "\nIt is {{< var response_time.nothing >}}, see @tbl-none.\n\n"
+                "{{< include _generated/response-time/tbl-none.qmd >}}\n"
             )
 
     done = set_anew(tmp_path, ask)
     text = text_of(done).replace("\xa0", " ")
-    assert re.search(r"It is not measured here, see Figure \d+", text)
-    assert "the study made no fig-none" in text_of(done)
+    assert re.search(r"It is not measured here, see Table \d+", text)
+    assert "the study made no tbl-none" in text_of(done)
     assert publish.check(done.html.parent) == []
 
 
@@ -294,17 +291,6 @@ def test_unknown_renderers_are_refused():
         renderers.choose("latex")
 
 
-def test_the_variables_are_a_tree_of_strings(tmp_path):
-    run = made.write_run(tmp_path)
-    from connlab.publish import results
-
-    study = results.load_run(made.RUN, root=run.parent).studies[made.STUDY]
-    tree = prepare.study_variables(study)
-    assert tree["trials"]["failed"] == "10"
-    assert tree["words"]["epoll_thread_1000"].startswith("[faster than]{.num .word")
-    assert tree["verdicts"]["epoll_thread_1000"] == "holds"
-
-
 def test_an_executed_notebook_becomes_a_page(tmp_path):
     import nbformat
 
@@ -374,7 +360,7 @@ def test_a_wide_table_stays_within_the_margins(tmp_path):
         content = json.loads(path.read_text())
         table = content["tables"][0]
         names = [f"model_{i}" for i in range(9)]
-        table["columns"] = [{"name": n, "label": n, "unit": "1/s"} for n in names]
+        table["columns"] = [{"name": n, "label": f"{n} (1/s)"} for n in names]
         table["rows"] = [[cell] * 9 for _ in range(4)]
         made.write_json(path, content)
 

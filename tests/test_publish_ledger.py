@@ -8,7 +8,7 @@ import publish_made as made
 import pytest
 
 from connlab.publish import ledger
-from connlab.publish.results import Results
+from connlab.study.results import Results
 
 VERDICTS = {"G1": "holds", "T1": "not testable here"}
 

@@ -9,7 +9,6 @@ import pytest
 
 from connlab import publish
 from connlab.publish import checking, prepare, reference, results
-from connlab.publish.results import Word
 
 HERE = {
     "G1": "holds",
@@ -66,13 +65,12 @@ def text_of(rendered):
 
 @pytest.mark.parametrize("claim", HERE)
 def test_two_verdicts_agree_only_if_they_are_equal(claim):
-    words = (Word(word=HERE[claim]), Word(word=THERE[claim]))
-    assert reference.agreement(*words) == AGREEMENT[claim]
+    assert reference.agreement(HERE[claim], THERE[claim]) == AGREEMENT[claim]
 
 
 def test_a_claim_that_one_run_does_not_know_was_not_tested_there():
-    assert reference.agreement(Word(word="holds"), None) == "not tested there"
-    assert reference.agreement(None, Word(word="holds")) == "not tested here"
+    assert reference.agreement("holds", None) == "not tested there"
+    assert reference.agreement(None, "holds") == "not tested here"
     assert reference.agreement(None, None) == "tested by neither"
 
 

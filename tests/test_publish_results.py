@@ -26,7 +26,7 @@ def test_a_whole_run_is_read(run):
     study = load(run).studies[made.STUDY]
     assert study.reason is None
     assert study.stale == []
-    assert study.results.values["epoll_p50_1000"].n == 10
+    assert study.results.numbers[0].n == 10
     assert study.results.figures[1].id == "fig-response-time"
 
 

@@ -1,4 +1,4 @@
-"""A figure's alt text is a sentence or two; its values stand in a table."""
+"""The page of a figure: its values in words and as a table."""
 
 from __future__ import annotations
 
@@ -12,28 +12,6 @@ DRAWN = "Line chart of time against connections."
 
 def alt(*names):
     return " ".join([DRAWN, *(f"{name}: {VALUES}." for name in names), "Lines mark x."])
-
-
-def test_a_short_text_stays():
-    text = alt("poll")
-    assert series.brief(text) == text
-
-
-def test_a_long_one_names_its_series():
-    said = series.brief(alt("poll", "epoll, edge-triggered", "select", "poll"))
-    assert said == (
-        f"{DRAWN} Series: poll; epoll, edge-triggered; select. Lines mark x."
-    )
-
-
-def test_many_series_are_counted():
-    names = [f"model {i}" for i in range(9)]
-    assert series.brief(alt(*names)) == f"{DRAWN} 9 series. Lines mark x."
-
-
-def test_one_long_sentence_stays():
-    text = "Costs: " + ", ".join(f"call {i} takes {i} µs" for i in range(40)) + "."
-    assert series.brief(text) == text
 
 
 @pytest.fixture

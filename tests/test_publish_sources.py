@@ -71,11 +71,13 @@ def test_made_files_are_not_hand_written(paper):
 
 
 def test_what_the_supplement_includes_is_for_the_page_only(paper):
-    assert sources.page_only(paper) == ()
+    assert sources.page_only(paper) == set()
     (paper / sources.SUPPLEMENT).write_text(
         "{{< include _generated/x/fig-y.qmd >}}\n<!-- {{< include no.qmd >}} -->\n"
+        "![C](_generated/x/z.svg){#fig-z fig-alt='z'}\n\n: T {#tbl-t}\n"
+        "{{< include _generated/x/fig-x.qmd >}}\n"
     )
-    assert sources.page_only(paper) == ("_generated/x/fig-y.qmd",)
+    assert sources.page_only(paper) == {"fig-y", "fig-z", "tbl-t"}
 
 
 def test_works_are_the_keys_of_the_references(paper):

@@ -40,10 +40,9 @@ def test_trials_add_up(frame):
 
 def test_lost_cells_are_listed_with_their_commonest_reason(frame):
     lost = results.failed_cells(frame, ["model", "connections"])
-    select = next(f for f in lost if f["factors"]["model"] == "select" and f["n"] == 4)
-    assert select["factors"]["connections"] == 2000
-    assert select["reason"] == "beyond FD_SETSIZE"
-    json.dumps(lost)
+    select = next(f for f in lost if f.factors["model"] == "select" and f.n == 4)
+    assert select.factors["connections"] == 2000
+    assert select.reason == "beyond FD_SETSIZE"
 
 
 def test_what_was_varied_in_a_sentence(frame):
@@ -53,11 +52,25 @@ def test_what_was_varied_in_a_sentence(frame):
     assert "4 trials per cell" in said
 
 
-def test_a_torn_file_is_replaced(begun):
+def test_a_torn_file_is_replaced(begun, tmp_path):
     begun.answer = "Because."
-    path = begun.write()
+    path = results.write(begun, tmp_path)
     path.write_text("[")
-    assert json.loads(begun.write().read_text())["answer"] == "Because."
+    assert (
+        json.loads(results.write(begun, tmp_path).read_text())["answer"] == "Because."
+    )
+
+
+def test_what_is_found_again_is_not_written_again(begun, tmp_path):
+    begun.answer = "Because."
+    path = results.write(begun, tmp_path)
+    old = json.loads(path.read_text()) | {"made_at": "2020-01-01T00:00:00+00:00"}
+    path.write_text(json.dumps(old))
+    results.write(begun, tmp_path)
+    assert json.loads(path.read_text())["made_at"].startswith("2020")
+    begun.notes.append("new")
+    results.write(begun, tmp_path)
+    assert not json.loads(path.read_text())["made_at"].startswith("2020")
 
 
 def test_results_of_another_commit_than_the_runs_are_stale(frame, tmp_path):
@@ -71,8 +84,8 @@ def test_results_of_another_commit_than_the_runs_are_stale(frame, tmp_path):
     begun = results.start(
         frame, number=1, question="Why?", factors=["model"], root=tmp_path
     )
-    begun.answer = "Because."
-    assert json.loads(begun.write().read_text())["commit"] == "a" * 40
+    begun.answer, folder = "Because.", tmp_path / "made" / "response-time"
+    assert json.loads(results.write(begun, folder).read_text())["commit"] == "a" * 40
     assert stale("a" * 40) == []
     assert stale("b" * 40) == [
         "evaluated at commit aaaaaaaaaa, the run is at bbbbbbbbbb"

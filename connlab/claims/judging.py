@@ -52,10 +52,10 @@ def judge(
     from connlab import claims
 
     judged = claims.judge_all(run, root=root, path=base / ledger)
-    found = claims.write(judged, run, root=root)
+    claims.write(judged, run, root=root)
     note.parent.mkdir(parents=True, exist_ok=True)
     note.write_text(json.dumps({"key": now, "verdicts": _digest(verdicts)}), "utf-8")
-    return found.answer
+    return claims.answer(judged)
 
 
 def key(run: Path, ledger: Path) -> str:

@@ -10,7 +10,7 @@ one study. Nothing in the ledger can name a verdict: it comes from the rule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,10 +23,9 @@ from connlab import schema
 from connlab.claims.finding import VERDICTS, Finding, Untestable, Verdict
 from connlab.claims.published import published
 from connlab.claims.rules import apply
-from connlab.report import RATIOS
-from connlab.study import calibration, frames, results
+from connlab.report import RATIOS, Report
+from connlab.study import calibration, frames
 from connlab.study.formatting import counted, listing
-from connlab.study.tables import Column, Table
 
 STUDY = "claims"
 CASES = "cases"
@@ -173,32 +172,33 @@ def counts(judged: Sequence[Judged]) -> dict[str, int]:
 
 # ---- for the paper -----------------------------------------------------------
 
-COLUMNS = (
-    Column("id", "", ""),
-    Column("says", "Claim", ""),
-    Column("number", "Published", ""),
-    Column("effect", "Found here", ""),
-    Column("verdict", "Verdict", ""),
-    Column("likeness", "Likeness", ""),
-    Column("why", "Because", ""),
-)
+LABELS = {
+    "id": "",
+    "says": "Claim",
+    "number": "Published",
+    "effect": "Found here",
+    "verdict": "Verdict",
+    "likeness": "Likeness",
+    "why": "Because",
+}
+"""What stands above each column of the table."""
 
 
-def table(judged: Sequence[Judged]) -> Table:
-    """Return the ledger as a table, in its order."""
+def table(judged: Sequence[Judged]) -> pd.DataFrame:
+    """Return the ledger as a table of text, in its order."""
     rows = [
         (
             j.claim.id,
             j.claim.says,
             j.claim.number,
-            j.finding.effect_text or "—",
+            j.finding.effect_text,
             j.finding.verdict,
             j.claim.likeness,
             j.finding.why,
         )
         for j in judged
     ]
-    return Table(COLUMNS, tuple(rows), ())
+    return pd.DataFrame(rows, columns=list(LABELS))
 
 
 def answer(judged: Sequence[Judged]) -> str:
@@ -216,32 +216,11 @@ _SAID: dict[Verdict, tuple[str, str]] = {
 """What is said of one claim with a verdict, and of several."""
 
 
-def write(
-    judged: Sequence[Judged], run: str, *, root: str | Path = "runs"
-) -> results.Results:
+def write(judged: Sequence[Judged], run: str, *, root: str | Path = "runs") -> None:
     """Write ``runs/NAME/claims/results.json``, which the paper prints."""
-    found = results.bare(STUDY, run=run, number=10, question=QUESTION, root=root)
-    found.answer = answer(judged)
-    found.table(STUDY, table(judged), caption=_CAPTION)
-    for j in judged:
-        found.words[j.claim.id] = _word(j)
-    for verdict, n in counts(judged).items():
-        found.values[verdict.replace(" ", "_")] = {"value": n, "text": str(n)}
-    found.write()
-    return found
-
-
-_CAPTION = (
-    "What earlier reports claim, and what was found here: effect with its 95 % "
-    "interval over trials, verdict, and how alike the conditions are."
-)
-
-
-def _word(j: Judged) -> Mapping[str, Any]:
-    effect = j.finding.effect
-    return {
-        "word": j.finding.verdict,
-        "effect": effect and results.value_of(effect, j.finding.unit),
-        "verdict": f"{j.claim.says} {j.finding.verdict.capitalize()}.",
-        "rule": j.finding.why,
-    }
+    report = Report.without_trials(
+        STUDY, run=run, number=10, question=QUESTION, root=root
+    )
+    report.answer(answer(judged))
+    report.table(STUDY, table(judged), LABELS)
+    report.write()

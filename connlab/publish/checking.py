@@ -17,9 +17,10 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
+
+from bs4 import BeautifulSoup, NavigableString, Tag
 
 from connlab import schema
 from connlab.publish import explorer
@@ -57,10 +58,9 @@ _ELSEWHERE = re.compile(r"^\s*(?:https?:)?//", re.IGNORECASE)
 _CSS_FETCH = re.compile(
     r"(?:@import\s+|url\(\s*)['\"]?\s*(?:https?:)?//", re.IGNORECASE
 )
-_QUIET = {"script", "style", "code", "pre", "math", "annotation", "svg"}
+_QUIET = {"script", "style", "code", "pre", "math", "annotation", "svg", "title"}
 _NAMELESS = {"link", "script", "style"}  # Quarto gives several of them one identifier
 _STYLE = re.compile(r"^\s*data:text/css([^,]*),(.*)$", re.DOTALL | re.IGNORECASE)
-_VOID = {"meta", "link", "img", "br", "hr", "input", "source", "track", "embed", "wbr"}
 
 
 @dataclass
@@ -79,63 +79,6 @@ class Page:
     title: str = ""
 
 
-class _Reader(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.page = Page()
-        self.open: list[tuple[str, dict[str, str | None]]] = []
-        self.captions: list[bool] = []
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        found = dict(attrs)
-        page = self.page
-        if tag == "html":
-            page.attributes = {k: v or "" for k, v in found.items()}
-        if found.get("id") and tag not in _NAMELESS:
-            page.ids[found["id"]] += 1
-        if tag == "a" and found.get("href"):
-            page.links.append(found["href"])
-        if tag == "img":
-            page.images.append(found)
-        if tag in ("figcaption", "caption") and self.captions:
-            self.captions[-1] = True
-        if tag == "figure":
-            self.captions.append(False)
-        for name in _FETCHING.get(tag, ()):
-            page.fetched.append(found.get(name) or "")
-            page.styles.append(style_in(found.get(name) or ""))
-        page.styles.append(found.get("style") or "")
-        if tag not in _VOID:
-            self.open.append((tag, found))
-
-    def handle_startendtag(self, tag: str, attrs: list) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in _VOID:
-            self.handle_endtag(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in [name for name, _ in self.open]:
-            return
-        while self.open:
-            name, found = self.open.pop()
-            if name == "figure" and self.captions and not self.captions.pop():
-                self.page.captionless.append(found.get("id") or "figure")
-            if name == tag:
-                return
-
-    def handle_data(self, data: str) -> None:
-        names = [name for name, _ in self.open]
-        if "style" in names:
-            self.page.styles.append(data)
-        elif names[-1:] == ["title"] and "svg" not in names:
-            self.page.title += data
-        elif not _QUIET.intersection(names):
-            self.page.text.append(data)
-            cited = any("citation" in (a.get("class") or "") for _, a in self.open)
-            if cited and names[-1] == "strong" and data.endswith("?"):
-                self.page.uncited.append(data[:-1])
-
-
 def style_in(address: str) -> str:
     """Return the style sheet that a ``data:`` address holds; empty when it is none."""
     match = _STYLE.match(address)
@@ -149,10 +92,54 @@ def style_in(address: str) -> str:
 
 def read_page(html: str) -> Page:
     """Take an HTML page apart for the checks."""
-    reader = _Reader()
-    reader.feed(html)
-    reader.close()
-    return reader.page
+    soup = BeautifulSoup(html, "html.parser")
+    named = [tag for tag in soup.find_all(id=True) if tag.name not in _NAMELESS]
+    title = soup.find(lambda tag: tag.name == "title" and not tag.find_parent("svg"))
+    fetched = [
+        tag.get(name) or ""
+        for tag in soup.find_all(list(_FETCHING))
+        for name in _FETCHING[tag.name]
+    ]
+    sheets = [sheet.get_text() for sheet in soup.find_all("style")]
+    inline = [tag["style"] for tag in soup.find_all(style=True)]
+    return Page(
+        text=list(_texts(soup)),
+        ids=Counter(tag["id"] for tag in named),
+        links=[tag["href"] for tag in soup.find_all("a", href=True) if tag["href"]],
+        images=[tag.attrs for tag in soup.find_all("img")],
+        fetched=fetched,
+        styles=[*map(style_in, fetched), *inline, *sheets],
+        captionless=list(_captionless(soup)),
+        uncited=list(_uncited(soup)),
+        attributes=soup.html.attrs if soup.html else {},
+        title=title.get_text() if title else "",
+    )
+
+
+def _texts(tag: Tag) -> Iterator[str]:
+    """Give the running text below a tag, piece by piece."""
+    for child in tag.children:
+        if isinstance(child, Tag):
+            if child.name not in _QUIET:
+                yield from _texts(child)
+        elif type(child) is NavigableString:  # no comment, no doctype
+            yield str(child)
+
+
+def _captionless(soup: BeautifulSoup) -> Iterator[str]:
+    """Name the figures without a caption of their own."""
+    for figure in soup.find_all("figure"):
+        captions = figure.find_all(["figcaption", "caption"])
+        if not any(c.find_parent("figure") is figure for c in captions):
+            yield figure.get("id") or "figure"
+
+
+def _uncited(soup: BeautifulSoup) -> Iterator[str]:
+    """Name the works that citations ask for and the references do not have."""
+    for strong in soup.select("[class*=citation] strong"):
+        said = strong.get_text()
+        if said.endswith("?"):
+            yield said[:-1]
 
 
 def check(output: str | Path = "paper/_output") -> list[str]:

@@ -20,7 +20,7 @@ import yaml
 from connlab import figures, report
 from connlab.publish import markdown as md
 from connlab.publish import numbers, provenance, sources
-from connlab.publish.results import Run, Value
+from connlab.publish.results import Run
 from connlab.study import look
 from connlab.study.metrics import metric
 
@@ -153,15 +153,7 @@ def _design(name: str, row: Mapping[str, Any], ratio: bool) -> str:
 
 def _number(row: Mapping[str, Any]) -> str:
     """Set a number that shows what stands behind it."""
-    level = row["level"] if row["lo"] is not None else None
-    value = Value(
-        text=row["text"],
-        n=int(row["n"]),
-        level=level,
-        method=row["method"],
-        lo=row["lo"],
-    )
-    return md.span(row["text"], "num", title=numbers.hover(value))
+    return md.span(row["text"], "num", title=numbers.title(row))
 
 
 # ---- the figure ----------------------------------------------------------------------

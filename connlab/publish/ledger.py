@@ -17,11 +17,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from markupsafe import Markup
+
+from connlab.publish import fragments, numbers, reference, sources
 from connlab.publish import markdown as md
-from connlab.publish import numbers, reference, sources
-from connlab.publish.results import Results, Table
+from connlab.study.results import Results, Table
 
 LABEL = "tbl-claims"
+CAPTION = (
+    "What earlier reports claim, and what was found here: effect with its 95 % "
+    "interval over trials, verdict, and how alike the conditions are."
+)
 OVERVIEW = (
     "Verdicts on what earlier reports claim, counted by report. Below, each report "
     "unfolds to its claims: what was found here with its 95 % interval over trials, "
@@ -94,7 +100,7 @@ def claims(
     found : Table
         The ledger's table, a row for each claim.
     results : Results
-        The ledger's results; its words hold the verdicts.
+        The ledger's results.
     paper : path
         The folder with the ledger.
     other : Results or None
@@ -107,9 +113,9 @@ def claims(
     if other is not None:
         heads |= _BESIDE
         agree = reference.agreements(results, other, paper)
+        there = reference.verdicts(other)
         for row in rows:
-            word = other.words.get(row["id"])
-            row["there"] = word.word if word else "—"
+            row["there"] = there.get(row["id"], "—")
             row["agreement"] = agree.get(row["id"], "—")
     first = [name for name in _ORDER if name in heads]
     names = [*first, *(name for name in heads if name not in first)]
@@ -175,49 +181,31 @@ def unfolding(these: Claims, results: Results, paper: Path) -> str:
     Below 40rem a stylesheet sets rows as cards: so each cell says its column, and roles
     keep the table a table.
     """
-    names = sources.names(paper)
-    marks = numbers.Marks(results)
-    groups = _reports(these).items()
-    out = [_unfolding(these, letter, group, names, marks) for letter, group in groups]
-    return md.raw_html("\n".join(out))
+    names, marks = sources.names(paper), numbers.Marks(results)
+    groups = []
+    for letter, group in _reports(these).items():
+        works = _works(these, group)
+        whose = names.get(works[0], works[0]) if len(works) == 1 else _OTHERS
+        of_several = names if len(works) > 1 else {}
+        rows = [
+            {"id": row["id"], "cells": _cells(these, row, marks, of_several)}
+            for row in group
+        ]
+        name = f"{letter}: {whose}" if whose else letter
+        groups.append({"name": name, "counted": _counted(group), "claims": rows})
+    page = fragments.fill("claims.html", groups=groups, heads=these.heads)
+    return md.raw_html(page.strip("\n"))
 
 
-def _unfolding(
-    these: Claims,
-    letter: str,
-    group: list[dict[str, str]],
-    names: Mapping[str, str],
-    marks: numbers.Marks,
-) -> str:
-    works = _works(these, group)
-    whose = names.get(works[0], works[0]) if len(works) == 1 else _OTHERS
-    report = html.escape(f"{letter}: {whose}" if whose else letter)
-    heads = "".join(
-        f'<th scope="col" role="columnheader">{html.escape(head or "No.")}</th>'
-        for head in these.heads.values()
-    )
-    of_several = names if len(works) > 1 else {}
-    body = "\n".join(_row(these, row, marks, of_several) for row in group)
-    region = f'role="region" tabindex="0" aria-label="{report}"'
-    return (
-        f'<details class="report">\n<summary><b>{report}</b> '
-        f"<span>{_counted(group)}</span></summary>\n"
-        f'<div class="table-wrap" {region}>\n'
-        f'<table class="claims" role="table" aria-label="{report}">\n'
-        f'<thead role="rowgroup"><tr role="row">{heads}</tr></thead>\n'
-        f'<tbody role="rowgroup">\n{body}\n</tbody></table></div></details>'
-    )
-
-
-def _row(
+def _cells(
     these: Claims,
     row: Mapping[str, str],
     marks: numbers.Marks,
     of_several: Mapping[str, str],
-) -> str:
-    claim = row["id"]
-    cells = [f'<th scope="row" role="rowheader" id="claim-{claim}">{claim}</th>']
-    for name, head in list(these.heads.items())[1:]:
+) -> list[dict[str, str]]:
+    """Return a claim's cells but the first: name and label of the column, HTML."""
+    cells = []
+    for name, label in list(these.heads.items())[1:]:
         said = marks.html(row[name])
         if name == "number":
             pieces = numbers.shortened(row[name])
@@ -226,18 +214,14 @@ def _row(
                 for piece, full in pieces
             )
         elif name == "says" and of_several:
-            work = these.sources.get(claim, "")
+            work = these.sources.get(row["id"], "")
             said += f" <small>{html.escape(of_several.get(work, work))}</small>"
-        elif name == "why" and claim in these.figures:
-            figure = these.figures[claim]
+        elif name == "why" and row["id"] in these.figures:
+            figure = these.figures[row["id"]]
             kind = "table" if figure.startswith("tbl-") else "figure"
             said += f' <a href="#{figure}">See the {kind}</a>'
-        kind = f' class="{name}" data-is="{row[name]}"' if name == "verdict" else ""
-        if said in ("", "—"):
-            kind = ' class="none"'
-        label = html.escape(head)
-        cells.append(f'<td role="cell" data-label="{label}"{kind}>{said or "—"}</td>')
-    return f'<tr role="row">{"".join(cells)}</tr>'
+        cells.append({"name": name, "label": label, "html": Markup(said)})
+    return cells
 
 
 def _reports(these: Claims) -> dict[str, list[dict[str, str]]]:
@@ -260,4 +244,4 @@ def _counted(group: list[dict[str, str]]) -> str:
         if (n := count[word])
     ]
     claims_ = "claim" if len(group) == 1 else "claims"
-    return html.escape(f"{len(group)} {claims_}: {', '.join(said)}")
+    return f"{len(group)} {claims_}: {', '.join(said)}"

@@ -1,6 +1,6 @@
 """Numbers in sentences and tables: n and method of each, on hover and focus.
 
-    results: values, effects, printed numbers -> the text of a number -> n, method
+    printed numbers of the results -> the text of a number -> n, method
         a sentence or a cell -> the same, its numbers marked
 
 A study prints its numbers itself, as text. They are found again by that text, so that
@@ -12,10 +12,11 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from connlab.publish import markdown as md
-from connlab.publish.results import Results, Value
+from connlab.study.results import Results
 
 _DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")
 """A number with decimals that is no part of a name or a version."""
@@ -23,18 +24,19 @@ _DIGITS = 4
 """Significant digits of a number that is shown as it was published."""
 
 
-def hover(value: Value) -> str:
-    """Say what stands behind a value: its text, n, level of the interval, method."""
-    level = value.level if value.lo is not None else None
-    text = [value.text] if value.lo is not None else []
-    return ", ".join([*text, *_behind(value.n, level, value.method)])
-
-
-def _behind(n: int | None, level: float | None, method: str | None) -> list[str]:
+def hover(n: int | None, level: float | None, method: str | None) -> str:
+    """Say what stands behind a number: n, level of its interval if any, method."""
     parts = [] if n is None else [f"n = {n}"]  # of trials, rounds or made-up sweeps
     if level is not None:
         parts.append(f"{100 * level:g} % interval")
-    return [*parts, method] if method else parts
+    return ", ".join([*parts, method] if method else parts)
+
+
+def title(row: Mapping[str, Any]) -> str:
+    """Say what stands behind a row of ``cells.csv`` or ``ratios.csv``, and its text."""
+    if row["lo"] is None:
+        return hover(int(row["n"]), None, row["method"])
+    return f"{row['text']}, {hover(int(row['n']), row['level'], row['method'])}"
 
 
 def as_html(text: str, title: str = "") -> str:
@@ -56,7 +58,9 @@ class Marks:
 
     def __init__(self, results: Results) -> None:
         self.behind: dict[str, str] = {}
-        for text, title in _known(results):
+        for printed in results.numbers:
+            text = printed.text
+            title = hover(printed.n, printed.level, printed.method)
             before = self.behind.get(text, "")
             if title not in before:  # alike to the last digit, from other trials
                 self.behind[text] = f"{before}; or {title}" if before else title
@@ -92,20 +96,6 @@ def _inner(plain: Callable[[str], str], part: str) -> str:
     """Set a part of a line; what stands at its ends stays spaces."""
     before, after = re.match(r" *", part)[0], re.search(r" *$", part)[0]
     return before + plain(part.strip(" ")) + after if part.strip(" ") else part
-
-
-def _known(results: Results) -> Iterator[tuple[str, str]]:
-    """Give the text of each number with bounds, and what stands behind it."""
-    effects = [word.effect for word in results.words.values() if word.effect]
-    for value in (*results.values.values(), *effects):
-        if value.lo is None or value.n is None:
-            continue
-        title = ", ".join(_behind(value.n, value.level, value.method))
-        yield value.text, title
-        if value.unit:  # as it stands under a head that has the unit
-            yield value.text.replace(f" {value.unit} [", " ["), title
-    for one in results.numbers:
-        yield one.text, ", ".join(_behind(one.n, one.level, one.method))
 
 
 def shortened(text: str) -> Iterator[tuple[str, str]]:

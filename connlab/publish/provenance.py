@@ -17,9 +17,11 @@ import yaml
 
 import connlab
 from connlab import schema
+from connlab.publish import fragments
 from connlab.publish import markdown as md
-from connlab.publish.results import Results, Run, commit
+from connlab.publish.results import Run, commit
 from connlab.publish.sources import look_up
+from connlab.study.results import FILE, Results
 
 
 @dataclass(frozen=True)
@@ -141,24 +143,13 @@ def write(run: Run, paper: Path, *, shown: set[str]) -> None:
 
 def cite(run: Run, cited: Citation) -> str:
     """Set how to cite the software, its version and the run."""
-    year = cited.year or date(run)[:4]
-    who = ", ".join(cited.authors)
-    bibtex = "\n".join(
-        [
-            "@software{connlab,",
-            f"  author  = {{{{{' and '.join(cited.authors)}}}}},",
-            f"  title   = {{{cited.title}}},",
-            f"  version = {{{cited.version}}},",
-            f"  year    = {{{year}}},",
-            f"  note    = {{Run {run.name}, {date(run)}}}",
-            "}",
-        ]
-    )
-    line = f"{who} ({year}). *{md.escape(cited.title)}*, version {cited.version}."
-    return (
-        f"Name the run as well as the software, because the numbers are the run's:\n\n"
-        f"> {line} Run `{run.name}`, {date(run)}.\n\n```bibtex\n{bibtex}\n```\n\n"
-        "`CITATION.cff` beside the sources says the same to tools.\n"
+    return fragments.fill(
+        "cite.qmd",
+        cited=cited,
+        title=md.escape(cited.title),
+        year=cited.year or date(run)[:4],
+        run=run.name,
+        date=date(run),
     )
 
 
@@ -333,7 +324,7 @@ def _links(run: Run, data: Path) -> str:
 
 
 def _results_files(run: Run) -> list[Path]:
-    return [s.folder / "results.json" for s in run.studies.values() if s.results]
+    return [s.folder / FILE for s in run.studies.values() if s.results]
 
 
 def _data(run: Run, shown: set[str]) -> str:

@@ -17,9 +17,10 @@ from typing import Any
 import yaml
 
 from connlab import report
+from connlab.publish import fragments, provenance, results
 from connlab.publish import markdown as md
-from connlab.publish import provenance, results
-from connlab.publish.results import Results, Run, Word
+from connlab.publish.results import Run
+from connlab.study.results import Results
 
 NAME = "reference"
 CLAIMS = "claims"
@@ -56,18 +57,29 @@ def of_study(run: Run | None, name: str) -> Results | None:
     return study.results if study else None
 
 
-def agreement(here: Word | None, there: Word | None) -> str:
+def verdicts(results: Results | None) -> dict[str, str]:
+    """Return the verdict on each claim, from the ledger's table."""
+    found: dict[str, str] = {}
+    for table in results.tables if results else ():
+        names = [column.name for column in table.columns]
+        if {"id", "verdict"} <= set(names):
+            rows = (dict(zip(names, row, strict=True)) for row in table.rows)
+            found |= {row["id"]: row["verdict"] for row in rows}
+    return found
+
+
+def agreement(here: str | None, there: str | None) -> str:
     """Say whether two verdicts on one claim agree.
 
     Only equal verdicts do: "holds" and "holds in part" differ. A claim that a run
     does not know counts as one that it could not test.
     """
-    tested = [word is not None and word.word != UNTESTED for word in (here, there)]
+    tested = [verdict not in (None, UNTESTED) for verdict in (here, there)]
     if not any(tested):
         return NEITHER
     if not all(tested):
         return ONLY_HERE if tested[0] else ONLY_THERE
-    return AGREES if here.word == there.word else DIFFERS  # type: ignore[union-attr]
+    return AGREES if here == there else DIFFERS
 
 
 def agreements(here: Results, there: Results, paper: Path) -> dict[str, str]:
@@ -80,12 +92,12 @@ def agreements(here: Results, there: Results, paper: Path) -> dict[str, str]:
     paper : path
         The folder with the ledger, which knows the claims that need no trials.
     """
-    entries = ledger(paper)
+    entries, other = ledger(paper), verdicts(there)
     return {
         claim: NO_TRIALS
         if entries.get(claim, {}).get("published")
-        else agreement(word, there.words.get(claim))
-        for claim, word in here.words.items()
+        else agreement(verdict, other.get(claim))
+        for claim, verdict in verdicts(here).items()
     }
 
 
@@ -124,16 +136,18 @@ def write(run: Run, other: Run | None, paper: Path) -> None:
 def _counted(found: Mapping[str, str], other: Run) -> str:
     """Count how often two runs agree, and name the claims on which they do not."""
     count = Counter(found.values())
-    both = count[AGREES] + count[DIFFERS]
-    apart = ", ".join(sorted(c for c, word in found.items() if word == DIFFERS))
-    return (
-        f"**The reference stands beside each verdict.** It is run `{other.name}` of "
-        f"{provenance.date(other)}, measured on {provenance.machine(other)}. Of "
-        f"{len(found) - count[NO_TRIALS]} claims that take trials both runs tested "
-        f"{both}: {count[AGREES]} agree and "
-        f"{count[DIFFERS]} differ{f' ({apart})' if apart else ''}. The reference "
-        f"alone tested {count[ONLY_THERE]}, this run alone {count[ONLY_HERE]}, and "
-        f"neither {count[NEITHER]}.\n"
+    return fragments.fill(
+        "agreement.qmd",
+        name=other.name,
+        date=provenance.date(other),
+        machine=provenance.machine(other),
+        claims=len(found) - count[NO_TRIALS],
+        both=count[AGREES] + count[DIFFERS],
+        agree=count[AGREES],
+        differ=sorted(claim for claim, word in found.items() if word == DIFFERS),
+        there=count[ONLY_THERE],
+        here=count[ONLY_HERE],
+        neither=count[NEITHER],
     )
 
 

@@ -1,9 +1,9 @@
 """What a run says: the facts that the paper is assembled from, checked.
 
-A study leaves ``runs/NAME/STUDY/results.json``; this module reads it into frozen
-models and computes nothing. Whatever is missing or broken becomes a reason in
-plain words, because the paper has to print that reason in the place where the
-result should stand.
+A study leaves ``runs/NAME/STUDY/results.json``, whose model is
+`connlab.study.results.Results`. Nothing is computed here. Whatever is missing or broken
+becomes a reason in plain words, because the paper has to print that reason in the place
+where the result should stand.
 """
 
 from __future__ import annotations
@@ -14,113 +14,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from connlab import schema
-
-SCHEMA = 1
-
-
-class Fact(BaseModel):
-    """A frozen record that keeps the keys which this version does not know."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
+from connlab.study.results import FILE, SCHEMA, Results
 
 
-class Value(Fact):
-    """One number with its interval, as a study printed it."""
-
-    value: float | None = None
-    lo: float | None = None
-    hi: float | None = None
-    unit: str | None = None
-    n: int | None = None
-    level: float | None = None
-    method: str | None = None
-    text: str
-
-
-class Printed(Fact):
-    """A number with bounds as a study printed it, and what stands behind it."""
-
-    text: str
-    n: int
-    level: float
-    method: str
-
-
-class Word(Fact):
-    """A comparing word with the effect that it rests on."""
-
-    word: str
-    effect: Value | None = None
-    verdict: str | None = None
-    rule: str | None = None
-
-
-class Figure(Fact):
-    """A picture, its text and the data behind it; paths relative to the study."""
-
-    id: str
-    files: dict[str, str]
-    caption: str = ""
-    """Empty where the section has it, with the alternative text."""
-    alt: str = ""
-    data: str | None = None
-
-
-class Column(Fact):
-    """Head of one table column."""
-
-    name: str
-    label: str
-    unit: str | None = None
-
-
-class Table(Fact):
-    """A table of cells that are already text."""
-
-    id: str
-    caption: str = ""
-    columns: list[Column]
-    rows: list[list[str]]
-    notes: list[str] = Field(default_factory=list)
-
-
-class Failed(Fact):
-    """A cell of the grid that gave no result, and why."""
-
-    factors: dict[str, Any] = Field(default_factory=dict)
-    n: int = 0
-    reason: str
-
-
-class Results(Fact):
-    """Everything that one study offers to the paper."""
-
-    schema_: int = Field(alias="schema")
-    study: str
-    number: int
-    question: str
-    answer: str
-    run: str | None = None
-    made_at: datetime | None = None
-    commit: str | None = None
-    machine: dict[str, Any] = Field(default_factory=dict)
-    trials: dict[str, int] = Field(default_factory=dict)
-    stopping: dict[str, Any] = Field(default_factory=dict)
-    varied: str = ""
-    values: dict[str, Value] = Field(default_factory=dict)
-    words: dict[str, Word] = Field(default_factory=dict)
-    figures: list[Figure] = Field(default_factory=list)
-    tables: list[Table] = Field(default_factory=list)
-    failures: list[Failed] = Field(default_factory=list)
-    findings: list[str] = Field(default_factory=list)
-    numbers: list[Printed] = Field(default_factory=list)
-    notes: list[str] = Field(default_factory=list)
-
-
-class Study(Fact):
+class Study(BaseModel):
     """One study of a run: its results, or the reason why there are none."""
 
     name: str
@@ -132,7 +32,7 @@ class Study(Fact):
     """Programs that its trials ran, where the run's newest study ran others."""
 
 
-class Run(Fact):
+class Run(BaseModel):
     """A run as the paper sees it: who measured where, and what came out."""
 
     name: str
@@ -179,7 +79,7 @@ def load_run(run: str, *, root: str | Path = "runs") -> Run:
     return Run(name=run, folder=folder, manifest=manifest or {}, studies=studies)
 
 
-_MARKS = ("results.json", "trials.jsonl", "failure.json")
+_MARKS = (FILE, "trials.jsonl", "failure.json")
 _NEVER = "the study left no results in this run"
 
 
@@ -189,9 +89,9 @@ def load_study(folder: Path, *, manifest: dict[str, Any]) -> Study:
     failure = _read_json(folder / "failure.json")
     if failure:
         kind = str(failure.get("reason") or failure.get("message") or "it failed")
-        if not (folder / "results.json").exists():
+        if not (folder / FILE).exists():
             return Study(name=name, folder=folder, reason=kind)
-    path = folder / "results.json"
+    path = folder / FILE
     if not path.exists():
         trials = sum(1 for _ in _trials(folder))
         reason = f"{trials} trials were run, but the study was not evaluated"
@@ -203,7 +103,9 @@ def load_study(folder: Path, *, manifest: dict[str, Any]) -> Study:
         reason = f"results.json cannot be read: {' '.join(first[:3])}"
         return Study(name=name, folder=folder, reason=reason)
     if results.schema_ != SCHEMA:
-        reason = f"results.json has schema {results.schema_}, this version reads 1"
+        reason = (
+            f"results.json has schema {results.schema_}, this version reads {SCHEMA}"
+        )
         return Study(name=name, folder=folder, reason=reason)
     trials = list(_trials(folder))
     stale = staleness(results, trials, manifest=manifest)

@@ -31,6 +31,7 @@ PICTURE = re.compile(
 )
 CAPTION = re.compile(r"^: [^{}]*(?:\{[^{}#]*\}[^{}]*)*\{#(tbl-[\w-]+)", re.MULTILINE)
 _SPAN = re.compile(r"\[([^\[\]]*)\](?:\{[^{}]*\})?")
+_LABEL = re.compile(r"(?:\A|\{)#((?:fig|tbl)-[\w-]+)")
 _ATTRIBUTE = re.compile(r"([\w-]+)=\"([^\"]*)\"")
 FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 
@@ -46,7 +47,7 @@ class Wanted:
     claims: tuple[str, ...] = ()
     """Claims as STUDY/NAME."""
     pictures: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Caption and alternative text by the path of a generated picture."""
+    """Identifier, caption and alternative text by the path of a generated picture."""
     captions: frozenset[str] = frozenset()
     """Tables whose caption stands in a section."""
 
@@ -98,10 +99,11 @@ def _pictures(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _said(caption: str, attributes: str) -> dict[str, str]:
-    """Return a picture's caption and alternative text, as plain text."""
+    """Return a picture's identifier, caption and alternative text, as plain text."""
     plain = _SPAN.sub(r"\1", " ".join(caption.split()))
     alt = dict(_ATTRIBUTE.findall(" ".join(attributes.split()))).get("fig-alt", "")
-    return {"caption": plain, "alt": alt}
+    label = _LABEL.search(attributes)
+    return {"id": label[1] if label else "", "caption": plain, "alt": alt}
 
 
 def address(attributes: str) -> str:
@@ -111,11 +113,26 @@ def address(attributes: str) -> str:
     return " ".join([of, *sorted(f"{k}={v}" for k, v in said.items())])
 
 
-def page_only(paper: Path) -> tuple[str, ...]:
-    """List what is included on the page and has no place in print."""
-    path = paper / SUPPLEMENT
-    text = COMMENT.sub("", path.read_text("utf-8")) if path.is_file() else ""
-    return tuple(name for kind, name in _shortcodes(text) if kind == "include")
+def shown(paper: Path, *names: str) -> set[str]:
+    """Return the identifiers of figures and tables that these sources show."""
+    found: set[str] = set()
+    for text in (text for name in names for text in _texts(paper, name)):
+        found |= set(_LABEL.findall(text))
+        found |= {
+            Path(arg).stem for kind, arg in _shortcodes(text) if kind == "include"
+        }
+    return found
+
+
+def page_only(paper: Path) -> set[str]:
+    """Return what the page shows and print leaves out."""
+    body = (paper / INDEX).read_text("utf-8") if (paper / INDEX).is_file() else ""
+    sections = [
+        arg
+        for kind, arg in _shortcodes(COMMENT.sub("", body))
+        if kind == "include" and arg != SUPPLEMENT
+    ]
+    return shown(paper, SUPPLEMENT) - shown(paper, *sections)
 
 
 def works(paper: Path) -> frozenset[str]:

@@ -1,128 +1,166 @@
-"""Results: what a study hands to the paper, as ``results.json``.
+"""The results of a study: the one model of ``results.json``, written and read.
 
-    value(…)  a number with interval, unit and n      word(…)   a comparing word
-    figure(…) a picture, its text and its data        table(…)  cells of text
-    finding(…) a sentence                             write()   all of it, at once
+    connlab.report.Report -> start(…) or bare(…) -> write(…) -> results.json
+    connlab.publish       <- Results              <- read       <- results.json
 
-The paper holds no typed measurement, so whatever its text needs is here, ready to be
-printed. The file is replaced as a whole: readers see the old one or the new one.
+Numbers stand in ``cells.csv`` and ``ratios.csv`` beside it. The file is replaced as a
+whole: readers see the old one or the new one.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
 
-from connlab.schema import study_folder
-from connlab.study.formatting import (
-    in_best_unit,
-    level_text,
-    listing,
-    number_text,
-    printed_in,
-    span,
-)
+from connlab.study.formatting import level_text, listing, printed_in, span
 from connlab.study.frames import cells, load_manifest, passed
-from connlab.study.interval import Interval
-from connlab.study.tables import Table
 
 SCHEMA = 1
+FILE = "results.json"
 
 
-@dataclass
-class Results:
+class Fact(BaseModel):
+    """A frozen part of the results; keys that it does not know are left out."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Printed(Fact):
+    """A number with bounds as a study printed it, and what stands behind it."""
+
+    text: str
+    n: int
+    level: float
+    method: str
+
+
+class Word(Fact):
+    """The comparing word of a ratio."""
+
+    word: str
+
+
+class Claimed(Fact):
+    """Whether a sentence of the paper holds; None: the run cannot tell."""
+
+    holds: bool | None
+    why: str = ""
+
+
+class Figure(Fact):
+    """A picture and the data behind it; paths relative to the study's folder."""
+
+    id: str
+    files: dict[str, str]
+    data: str | None = None
+
+
+class Column(Fact):
+    """Head of a column of a table."""
+
+    name: str
+    label: str
+
+
+class Table(Fact):
+    """A table whose cells are text already."""
+
+    id: str
+    columns: list[Column]
+    rows: list[list[str]]
+
+
+class Failed(Fact):
+    """A cell of the grid that lost trials: how many, and the commonest reason."""
+
+    factors: dict[str, Any] = Field(default_factory=dict)
+    n: int = 0
+    reason: str
+
+
+class Results(BaseModel):
     """What one study found in one run; filled step by step, then written.
 
     Attributes
     ----------
-    study, run, question : str
     number : int
         Place of the study in the paper.
-    folder : Path
-        Where ``results.json`` and the figures go.
     answer : str
-        One sentence, made from the data.
-    lines : list
+        One or two sentences, made from the data.
+    lines : list of dict
         Floors and ceilings for other studies (`connlab.study.calibration`).
+    numbers : list of Printed
+        What stands behind the numbers in answer, findings, notes and tables.
     commit : str or None
         Git commit that the run's manifest named when the study was evaluated; the
         paper calls results stale once the run has moved on to another.
     """
 
+    schema_: int = Field(alias="schema")
+    made_at: datetime | None = None
     study: str
-    run: str
+    run: str | None = None
     number: int
     question: str
-    folder: Path
     commit: str | None = None
-    answer: str = ""
+    answer: str
     varied: str = ""
-    machine: dict = field(default_factory=dict)
-    trials: dict = field(default_factory=dict)
-    stopping: dict = field(default_factory=dict)
-    values: dict = field(default_factory=dict)
-    words: dict = field(default_factory=dict)
-    figures: list = field(default_factory=list)
-    tables: list = field(default_factory=list)
-    failures: list = field(default_factory=list)
-    findings: list = field(default_factory=list)
-    lines: list = field(default_factory=list)
-    claims: dict = field(default_factory=dict)
-    notes: list = field(default_factory=list)
+    machine: dict[str, Any] = Field(default_factory=dict)
+    trials: dict[str, int] = Field(default_factory=dict)
+    stopping: dict[str, Any] = Field(default_factory=dict)
+    words: dict[str, Word] = Field(default_factory=dict)
+    figures: list[Figure] = Field(default_factory=list)
+    tables: list[Table] = Field(default_factory=list)
+    failures: list[Failed] = Field(default_factory=list)
+    findings: list[str] = Field(default_factory=list)
+    lines: list[dict[str, Any]] = Field(default_factory=list)
+    claims: dict[str, Claimed] = Field(default_factory=dict)
+    notes: list[str] = Field(default_factory=list)
+    numbers: list[Printed] = Field(default_factory=list)
 
-    def table(self, name: str, table: Table, *, caption: str) -> Table:
-        """Keep a table; return it to be shown."""
-        self.refuse_twice(self.tables, f"tbl-{name}")
-        self.tables.append(
-            {
-                "id": f"tbl-{name}",
-                "caption": caption,
-                "columns": [vars(c) for c in table.columns],
-                "rows": [list(row) for row in table.rows],
-                "notes": list(table.notes),
-            }
-        )
-        return table
-
-    def finding(self, text: str) -> str:
-        """Keep a sentence that the text prints as it is; return it."""
-        self.findings.append(text)
-        return text
-
-    def refuse_twice(self, entries: list, id_: str) -> None:
-        """Raise ValueError when a figure or a table of this name is there already."""
-        if any(e["id"] == id_ for e in entries):
-            raise ValueError(f"{id_} is there already")
-
-    def write(self) -> Path:
-        """Replace ``results.json``, if it says anything else; return its path."""
-        if not self.answer:
-            raise ValueError("the answer is empty: a study answers its question")
-        made = datetime.now(UTC).isoformat(timespec="seconds")
-        content = {"schema": SCHEMA, "made_at": made, **vars(self)}
-        content.pop("folder")
-        content["numbers"] = printed_in(self._texts())
-        path = self.folder / "results.json"
-        return path if _says(path, content) else write_json(path, content)
-
-    def _texts(self) -> Iterator[str]:
+    def texts(self) -> Iterator[str]:
         """Give all that is printed as it stands here."""
         yield from (self.answer, *self.findings, *self.notes)
         for table in self.tables:
-            yield from table.get("notes", ())
-            for row in table.get("rows", ()):
+            for row in table.rows:
                 yield from row
 
-    def _repr_markdown_(self) -> str:
-        return f"**{self.answer}**"
+
+def write(found: Results, folder: Path) -> Path:
+    """Replace ``results.json`` of a folder, if it says anything else; return its path.
+
+    Found again is not made again: a committed run stays as it was committed.
+
+    Raises
+    ------
+    ValueError
+        Without an answer.
+    """
+    if not found.answer:
+        raise ValueError("the answer is empty: a study answers its question")
+    found.numbers = [Printed(**known) for known in printed_in(found.texts())]
+    path = folder / FILE
+    try:
+        before = Results.model_validate_json(path.read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        before = None
+    if before and _content(before) == _content(found):
+        return path
+    made = datetime.now(UTC).isoformat(timespec="seconds")
+    return write_json(path, {"made_at": made, **_content(found)})
+
+
+def _content(found: Results) -> dict[str, Any]:
+    """Return results as JSON has them, but for the time at which they were made."""
+    made = found.model_dump(by_alias=True, exclude={"made_at"})
+    return json.loads(json.dumps(made, allow_nan=False))
 
 
 def start(
@@ -152,11 +190,12 @@ def start(
     manifest = load_manifest(about["run"], root=root)
     entry = (manifest.get("studies") or {}).get(about["study"]) or {}
     return Results(
+        schema=SCHEMA,
         study=about["study"],
         run=about["run"],
         number=number,
         question=question,
-        folder=Path(about["folder"]),
+        answer="",
         commit=commit_of(manifest),
         varied=varied(frame, factors),
         machine=machine_of(manifest),
@@ -173,33 +212,15 @@ def bare(
     """Begin the results of a study that has no trials of its own."""
     manifest = load_manifest(run, root=root)
     return Results(
+        schema=SCHEMA,
         study=study,
         run=run,
         number=number,
         question=question,
-        folder=study_folder(run, study, root=root),
+        answer="",
         commit=commit_of(manifest),
         machine=machine_of(manifest),
     )
-
-
-def value_of(interval: Interval, unit: str) -> dict[str, Any]:
-    """Return a number as results keep it: in its best unit, with its text."""
-    i, shown = in_best_unit(interval, unit)
-    return {
-        "value": _finite(i.value),
-        "lo": _finite(i.lo),
-        "hi": _finite(i.hi),
-        "unit": shown,
-        "n": i.n,
-        "level": i.level,
-        "method": i.method + (f"; {i.note}" if i.note else ""),
-        "text": number_text(i, shown),
-    }
-
-
-def _finite(x: float) -> float | None:
-    return x if math.isfinite(x) else None
 
 
 def count_trials(frame: pd.DataFrame) -> dict[str, int]:
@@ -215,7 +236,7 @@ def count_trials(frame: pd.DataFrame) -> dict[str, int]:
     }
 
 
-def failed_cells(frame: pd.DataFrame, factors: Sequence[str]) -> list[dict]:
+def failed_cells(frame: pd.DataFrame, factors: Sequence[str]) -> list[Failed]:
     """Return the cells that lost trials, with how many and the commonest reason.
 
     A factor that a cell has no level of is not among its factors.
@@ -223,11 +244,11 @@ def failed_cells(frame: pd.DataFrame, factors: Sequence[str]) -> list[dict]:
     table = cells(frame, factors)
     lost = table[table["used"] < table["trials"]].sort_values(list(factors))
     return [
-        {
-            "factors": {f: _plain_value(row[f]) for f in factors if pd.notna(row[f])},
-            "n": int(row["trials"] - row["used"]),
-            "reason": _in_full(frame, row, factors),
-        }
+        Failed(
+            factors={f: _plain_value(row[f]) for f in factors if pd.notna(row[f])},
+            n=int(row["trials"] - row["used"]),
+            reason=_in_full(frame, row, factors),
+        )
         for _, row in lost.iterrows()
     ]
 
@@ -252,7 +273,7 @@ def varied(frame: pd.DataFrame, factors: Sequence[str]) -> str:
     said = []
     for factor in factors:
         levels = sorted(frame[factor].dropna().unique())
-        shown = listing([level_text(one) for one in levels])
+        shown = listing([level_text(level) for level in levels])
         said.append(f"{factor.replace('_', ' ')} ({shown})")
     per_cell = cells(frame, factors)["trials"]
     count = span(int(per_cell.min()), int(per_cell.max()))
@@ -296,19 +317,6 @@ def stopping_of(entry: Mapping[str, Any]) -> dict[str, Any]:
         )
     keep = ("reason", "complete", "rule", "trials_per_cell", "seconds", "window_share")
     return {"text": text, **{k: facts[k] for k in keep if k in facts}}
-
-
-def _says(path: Path, content: Mapping[str, Any]) -> bool:
-    """Whether a file holds all this, at whatever time it was made.
-
-    Found again is not made again: a committed run stays as it was committed.
-    """
-    try:
-        before = json.loads(path.read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
-        return False
-    now = json.loads(json.dumps(content))
-    return isinstance(before, dict) and before | {"made_at": now["made_at"]} == now
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> Path:
