@@ -96,6 +96,18 @@ STUDIES = {
             "crowd": 2,
         },
     ),
+    "15-winsock": Study(
+        "What remains of Windows' six models in their own API?",
+        frozenset({"models", "byte_rate", "idle", "ladder"}),
+        {
+            "models": "[select, iocp]",
+            "connections": "[4]",
+            "byte_rate": 0,
+            "idle": "[0, 8]",
+            "active": 4,
+            "ladder": "[63, 64]",
+        },
+    ),
     "10-intervals": Study(
         "Do our intervals hold the truth as often as they say?",
         frozenset({"repetitions", "trials", "twins"}),

@@ -37,6 +37,7 @@ _CLOCKS = {
 _NAMED = {
     "throughput_rps": ("throughput", "requests/s", "higher"),
     "bytes_per_s": ("bytes echoed", "bytes/s", "higher"),
+    "received_per_s": ("bytes received by the server", "bytes/s", "higher"),
     "server_cpu_per_request_s": ("server CPU per request", "s", "lower"),
     "cpu_per_mib_s": ("server CPU per MiB", "s", "lower"),
     "server_cpu_s": ("server CPU", "s", "lower"),
@@ -47,6 +48,7 @@ _NAMED = {
     "pss_per_connection_bytes": ("memory per connection", "bytes", "lower"),
     "socket_memory_bytes": ("socket buffers in the kernel", "bytes", "lower"),
     "threads_max": ("threads of the server", "count", "lower"),
+    "threads": ("threads that the server started", "count", "lower"),
     "processes_max": ("processes of the server", "count", "lower"),
     "established": ("connections established", "count", "higher"),
     "surviving": ("connections surviving", "count", "higher"),

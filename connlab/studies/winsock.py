@@ -1,0 +1,103 @@
+"""Study 15: the published table of Windows' six models, beside what was measured here.
+
+paper/published/jones-models.csv -> a row per model and kind of clients
+    -> beside it the model under Wine, and its kin on Linux
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from connlab import schema
+
+ROWS = ["model", "clients"]
+CLIENTS = ("unlimited", "rate-limited")
+#: what the report calls each model of ``server.exe --list``
+IN_PRINT = {
+    "blocking": "blocking",
+    "select": "non_blocking_select",
+    "async-select": "wsa_async_select",
+    "event-select": "wsa_event_select",
+    "overlapped": "overlapped_events",
+    "iocp": "completion_port",
+}
+#: what the API lets a model hold, whatever system implements it
+BOUNDS = {
+    "winsock-blocking": "stacks of two threads a connection",
+    "winsock-select": "FD_SETSIZE, compiled with 32768",
+    "winsock-select-64": "FD_SETSIZE, 64 in the headers; one is the listener",
+    "winsock-async-select": "the window's queue: 10 000 messages",
+    "winsock-event-select": "64 events a wait; one wakes the thread",
+    "winsock-overlapped": "64 events a wait; one wakes the thread",
+    "winsock-iocp": "memory that posted receives lock",
+}
+
+
+def printed() -> pd.DataFrame:
+    """Return the published numbers as text, by model and kind of clients.
+
+    The first row of a model has clients without a limit, the second clients with a
+    limited rate; further rows, of more connections, are left out.
+    """
+    path = schema.project_root() / "paper" / "published" / "jones-models.csv"
+    table = pd.read_csv(path, comment="#", dtype=str)
+    names = {there: f"winsock-{here}" for here, there in IN_PRINT.items()}
+    table["model"] = table["model"].map(names)
+    place = table.groupby("model").cumcount()
+    table["clients"] = place.map(dict(enumerate(CLIENTS)))
+    table = table.dropna(subset=["clients"]).set_index(ROWS)
+    cpu = table["cpu_low_percent"] + " to " + table["cpu_high_percent"] + " %"
+    return pd.DataFrame(
+        {
+            "connected": table["connected"] + " of " + table["attempted"],
+            "threads": table["threads"],
+            "pss_net_bytes": table["memory_kb"] + " KB",
+            "server_cpu_share": cpu,
+            "received_per_s": table["receive_bytes_s"] + " bytes/s",
+            "bytes_per_s": table["send_bytes_s"] + " bytes/s",
+        }
+    )
+
+
+def side_by_side(
+    here: pd.DataFrame, kin: Mapping[str, str], metrics: Mapping[str, str]
+) -> pd.DataFrame:
+    """Return what print, Wine and the kin on Linux have, a row per model and clients.
+
+    Parameters
+    ----------
+    here : DataFrame
+        Text by model and clients, columns as those of `printed`.
+    kin : mapping of str to str
+        The model of Linux that waits like each of the six.
+    metrics : mapping of str to str
+        Columns to show, and what each is called.
+    """
+    there = printed()
+    index = [(model, clients) for model in kin for clients in CLIENTS]
+    on_linux = [(kin[model], clients) for model, clients in index]
+    made = pd.DataFrame(index, columns=ROWS)
+    for metric, name in metrics.items():
+        made[f"{name}, printed"] = there[metric].reindex(index).to_numpy()
+        made[f"{name}, Wine"] = here[metric].reindex(index).to_numpy()
+        made[f"{name}, Linux"] = here[metric].reindex(on_linux).to_numpy()
+    return made
+
+
+def ends(atlas: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+    """Return where each model broke, with its threads there and the bound of its API.
+
+    Parameters
+    ----------
+    atlas : DataFrame
+        As from `connlab.studies.breaking_points.atlas`.
+    trials : DataFrame
+        The trials that it is about.
+    """
+    by = trials.groupby(["model", "connections"])["threads"].max()
+    at = pd.MultiIndex.from_frame(atlas[["model", "carried"]])
+    return atlas.assign(
+        threads=by.reindex(at).to_numpy(), bound=atlas["model"].map(BOUNDS)
+    )
