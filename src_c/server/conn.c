@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "extra.h"
 #include "log.h"
 #include "net.h"
 #include "stop.h"
@@ -240,14 +241,6 @@ static enum want next_want(struct conn *conn)
     return (enum want)conn->want;
 }
 
-/* A known cost, so that a study can see whether it is found again. */
-static void spend(uint64_t ns)
-{
-    uint64_t until = clock_now_ns() + ns;
-    while (clock_now_ns() < until)
-        continue;
-}
-
 /* The workload's turn, with a buffer to build an answer in: ours from now on
  * if it did. */
 static void call_workload(struct conn *conn, struct step *s, char *buffer)
@@ -261,7 +254,7 @@ static void call_workload(struct conn *conn, struct step *s, char *buffer)
     assert(conn->after != WANT_WRITE || s->out_bytes > 0);
     conn->requests += s->requests;
     if (options_of(conn)->extra_ns)
-        spend(s->requests * options_of(conn)->extra_ns);
+        extra_spend(s->requests * options_of(conn)->extra_ns);
     conn->out = (struct span){s->out, s->out_bytes};
     if (lies_in(conn->out, buffer, CONN_CHUNK))
         conn->send_buffer = buffer;

@@ -16,6 +16,7 @@
 #include "blocking/children.h"
 #include "common/clock.h"
 #include "common/parent.h"
+#include "extra.h"
 #include "log.h"
 #include "model.h"
 #include "net.h"
@@ -177,6 +178,8 @@ int main(int argc, char **argv)
     if (!server.stats)
         err(1, "mmap");
     set_up_workload(&server);
+    if (server.options.extra_ns)
+        extra_calibrate();
     log_open(server.options.log_path);
 
     uint64_t started_ns = clock_now_ns();
