@@ -3,7 +3,7 @@
     style()                          fonts and lines of the paper
     palette(trials)                  a colour per model, the same everywhere
     line_ends(grid)                  names at the ends of lines, in place of a legend
-    floors(grid, lines)              floors and ceilings of study 00
+    floors(grid, lines)              limits of study 00, and lines for orientation
     failed(grid, trials)             a cross for each cell without a usable trial
     hollow(grid, cells)              a white dot where the client was the bottleneck
     forest(ratios)                   ratios, their intervals, and the band of "alike"
@@ -31,8 +31,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from connlab.study import look
+from connlab.study.calibration import Line
 from connlab.study.formatting import plain
-from connlab.study.interval import Interval
 from connlab.study.turns import MARGIN
 
 WIDTH = look.WIDTH
@@ -231,20 +231,24 @@ def _make_room(figure: Figure, axes: Sequence[Axes]) -> None:
 
 def floors(
     grid: sns.FacetGrid | Axes,
-    lines: Mapping[str, Interval | float] | None,
+    lines: Mapping[str, Line | float] | None,
     *,
     factor: float = 1.0,
 ) -> None:
-    """Draw what study 00 measured as dashed lines, each with its name.
+    """Draw what study 00 measured as lines, each with its name.
+
+    A limit is dashed, and its name says so; what is for orientation is dotted.
 
     Parameters
     ----------
-    lines : mapping of str to Interval or float
-        In the metric's base unit; None or empty where the run has no study 00.
+    lines : mapping of str to Line or float
+        As `connlab.study.calibration.lines` gives them for a metric, in its base unit;
+        None or empty where the run has no study 00.
     factor : float
         From the base unit to that of the axis.
     """
     at = {name: factor * _value(line) for name, line in (lines or {}).items()}
+    limits = {name for name, line in (lines or {}).items() if _is_limit(line)}
     for ax in axes_of(grid):
         low, high = ax.get_ylim()
         low, high = (
@@ -255,9 +259,10 @@ def floors(
         above = math.inf
         for name, y in sorted(at.items(), key=lambda line: -line[1]):
             close = (above - y) < 0.06 * (high - low)
-            ax.axhline(y, color=look.QUIET, linewidth=1, linestyle=(0, (4, 2)))
+            dashes = (4, 2) if name in limits else (1, 2)
+            ax.axhline(y, color=look.QUIET, linewidth=1, linestyle=(0, dashes))
             ax.annotate(
-                name,
+                f"limit: {name}" if name in limits else name,
                 (0.01, y),
                 xycoords=("axes fraction", "data"),
                 xytext=(0, -2 if close else 2),
@@ -269,8 +274,12 @@ def floors(
             above = y
 
 
-def _value(line: Interval | float) -> float:
-    return line.value if isinstance(line, Interval) else line
+def _value(line: Line | float) -> float:
+    return line.value if isinstance(line, Line) else line
+
+
+def _is_limit(line: Line | float) -> bool:
+    return isinstance(line, Line) and line.limit
 
 
 def hollow(grid: sns.FacetGrid | Axes, cells: pd.DataFrame, *, x: str) -> None:

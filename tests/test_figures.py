@@ -8,6 +8,7 @@ import pytest
 import seaborn as sns
 
 from connlab import figures
+from connlab.study.calibration import Line
 
 
 def test_a_white_dot_stands_in_the_facet_of_its_model():
@@ -23,6 +24,19 @@ def test_a_white_dot_stands_in_the_facet_of_its_model():
         for family, ax in grid.axes_dict.items()
     }
     assert dots == {"readiness": 1, "threads": 0}
+
+
+def test_a_limit_is_drawn_unlike_a_line_for_orientation():
+    grid = sns.relplot(pd.DataFrame({"n": [1, 2], "y": [1.0, 2.0]}), x="n", y="y")
+    limit, other = (Line(v, v, v, 5, 0.95, "t", limit=v > 2) for v in (3.0, 1.5))
+    figures.floors(grid, {"a ceiling": limit, "two calls": other}, factor=2)
+    first, second = grid.ax.lines
+    assert [line.get_ydata()[0] for line in (first, second)] == [6, 3]
+    assert first._dash_pattern != second._dash_pattern
+    assert [text.get_text() for text in grid.ax.texts] == [
+        "limit: a ceiling",
+        "two calls",
+    ]
 
 
 def test_crosses_of_lost_cells_leave_the_curves_and_their_names_alone():

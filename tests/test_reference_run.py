@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from conftest import REFERENCE as RUN
 from conftest import with_reference
 
 from connlab import schema
 from connlab.publish import results
+from connlab.study import calibration
 
 TRIALS = sorted(RUN.glob("*/trials.jsonl"))
 
@@ -55,3 +57,14 @@ def test_all_studies_were_evaluated_at_the_commit_of_the_run(run: results.Run) -
 def test_no_result_is_older_than_its_trials(run: results.Run) -> None:
     stale = {name: s.stale for name, s in run.studies.items() if s.stale}
     assert stale == {}
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(RUN.parent.glob("*/*/cells.csv")),
+    ids=lambda p: "/".join(p.parts[-3:]),
+)
+def test_no_point_of_a_run_is_beyond_what_figures_draw_as_a_limit(path: Path) -> None:
+    """A run of this machine (`make paper PROFILE=smoke`) is asked as well."""
+    lines = calibration.lines(path.parts[-3], root=RUN.parent)
+    assert calibration.beyond(pd.read_csv(path), lines) == []

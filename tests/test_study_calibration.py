@@ -55,7 +55,22 @@ def test_lines_go_through_results(tmp_path):
     assert (ceiling.value, ceiling.lo, ceiling.n) == (2e5, 1e5, 5)
     (trip,) = lines["response_mean_s"].values()
     assert not trip.determined
+    assert ceiling.limit
+    assert not trip.limit
     assert calibration.lines("none", root=tmp_path) == {}
+
+
+def test_a_point_is_beyond_a_limit_when_its_whole_interval_is():
+    ceiling = calibration.Line(10.0, 9.0, 11.0, 5, 0.95, "t", limit=True)
+    for_orientation = calibration.Line(1.0, 0.9, 1.1, 5, 0.95, "t")
+    found = {"throughput_rps": {"ceiling": ceiling, "two calls": for_orientation}}
+    cells = pd.DataFrame(
+        {"metric": "throughput_rps", "value": [12.0, 12.0, 10.5, 13.0]}
+    )
+    cells["lo"] = [11.5, 10.5, np.nan, np.nan]
+    assert len(calibration.beyond(cells, found)) == 2
+    assert calibration.beyond(cells.assign(metric="response_mean_s"), found) == []
+    assert calibration.beyond(cells, {}) == []
 
 
 def test_slices_of_turns_are_rates_and_disturbed_ones_are_left_out():

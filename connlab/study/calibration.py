@@ -3,10 +3,11 @@
     floor.jsonl -> load_floors -> one row per cost and round
     cells       -> line_records -> "lines" of results.json -> lines(run)
 
-No line but the client's ceiling is a limit. One recv and one send a request is what a
-server pays that makes these two calls for each request and never waits; one that finds
-many requests at once, or hands the kernel several calls in one, comes under it. A round
-trip on loopback wakes both sides from idle; while a core stays busy nobody is woken.
+No line but the client's ceiling is a limit: no server can answer more than was sent.
+The others are for orientation. One recv and one send a request is what a server pays
+that makes these two calls for each request and never waits; one that finds many
+requests at once, or hands the kernel several calls in one, comes under it. A round trip
+on loopback wakes both sides from idle; while a core stays busy nobody is woken.
 """
 
 from __future__ import annotations
@@ -72,18 +73,28 @@ QUANTITIES = (
     ),
 )
 
-LABELS = {q.metric: q.label for q in QUANTITIES} | {
-    "ceiling_rps": "the client's ceiling"
-}
+CEILING = "the client's ceiling"
+
+LABELS = {q.metric: q.label for q in QUANTITIES} | {"ceiling_rps": CEILING}
 """What each cost is called in a table."""
 
 LINES = {
     "floor_rps": ("throughput_rps", "one recv and one send a request"),
-    "ceiling_rps": ("throughput_rps", "the client's ceiling"),
+    "ceiling_rps": ("throughput_rps", CEILING),
     "round_trip_s": ("response_mean_s", "loopback round trip"),
     "floor_cpu_s": ("server_cpu_per_request_s", "one recv and one send a request"),
 }
 """Beside which metric a cost is drawn, and what the line is called there."""
+
+LIMITS = {CEILING}
+"""The lines that nobody can beat."""
+
+
+@dataclass(frozen=True)
+class Line(Interval):
+    """A line for other figures: a limit that nobody can beat, or for orientation."""
+
+    limit: bool = False
 
 
 def floors(report: Mapping[str, Any]) -> pd.DataFrame:
@@ -196,8 +207,8 @@ def _known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def lines(run: str, *, root: str | Path = "runs") -> dict[str, dict[str, Interval]]:
-    """Return the floors and ceilings that study 00 found in this run.
+def lines(run: str, *, root: str | Path = "runs") -> dict[str, dict[str, Line]]:
+    """Return the limits, and lines for orientation, that study 00 found in this run.
 
     Returns
     -------
@@ -209,10 +220,42 @@ def lines(run: str, *, root: str | Path = "runs") -> dict[str, dict[str, Interva
         records = json.loads(path.read_text(encoding="utf-8")).get("lines", ())
     except (FileNotFoundError, ValueError):
         return {}
-    found: dict[str, dict[str, Interval]] = {}
+    found: dict[str, dict[str, Line]] = {}
     for r in records:
         none = float("nan")
         lo, hi = (none if r[k] is None else r[k] for k in ("lo", "hi"))
-        i = Interval(r["value"], lo, hi, r["n"], r["level"], r["method"])
-        found.setdefault(r["metric"], {})[r["label"]] = i
+        about = (r["n"], r["level"], r["method"])
+        line = Line(r["value"], lo, hi, *about, limit=r["label"] in LIMITS)
+        found.setdefault(r["metric"], {})[r["label"]] = line
     return found
+
+
+def beyond(cells: pd.DataFrame, found: Mapping[str, Mapping[str, Line]]) -> list[str]:
+    """Return each point that lies beyond a limit, in words.
+
+    A point does where all of its interval lies above all of the limit's. A limit
+    without an interval refutes nothing.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        As from `connlab.intervals.intervals`.
+    found : mapping
+        As from `lines`; the limits are rates.
+    """
+    limits = [
+        (metric, label, line.hi)
+        for metric, by_label in found.items()
+        for label, line in by_label.items()
+        if line.limit and line.determined
+    ]
+    return [
+        f"{metric} from {least:.4g} on is beyond {label}, at most {most:.4g}"
+        for metric, label, most in limits
+        for least in _least(cells[cells["metric"] == metric])
+        if least > most
+    ]
+
+
+def _least(cells: pd.DataFrame) -> list[float]:
+    return cells["lo"].fillna(cells["value"]).dropna().tolist()
