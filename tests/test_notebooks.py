@@ -28,8 +28,8 @@ class Study:
 STUDIES = {
     "00-the-machine": Study(
         "Can this machine's numbers be trusted?",
-        frozenset({"rounds", "known_ms", "trials"}),
-        {"rounds": 2, "window": 0.01, "connections": 4},
+        frozenset({"rounds", "known_ms", "trials", "slices"}),
+        {"rounds": 2, "window": 0.01, "connections": 4, "slices": "[5, 20]"},
     ),
     "01-response-time": Study(
         "Does response time depend on how the server waits?",

@@ -80,6 +80,22 @@ def test_a_trial_gives_the_median_of_its_rounds_in_logs():
     assert math.exp(logs.loc[0, "poll"]) == pytest.approx(0.9)
 
 
+def test_the_course_of_a_ratio_is_that_of_rounds_which_both_have():
+    def trials(name: str, requests: list[int], first: int) -> pd.DataFrame:
+        kept = {"round": [first + i for i in range(3)], "requests": requests}
+        kept |= {"seconds": [0.1] * 3, "lead_in_requests": [0] * 3}
+        kept |= {"server_cpu_ns": [100] * 3, "response_ns": [100] * 3}
+        return pd.DataFrame({"set": [name], "rounds": [turns.Rounds(kept)]})
+
+    base = trials("a", [10, 10, 10], 4)
+    found = turns.course(trials("a", [5, 20, 0], 4), base, "throughput_rps")
+    assert found["round"].tolist() == [4, 5]
+    assert found["position"].tolist() == [0, 1]
+    assert found["ratio"].tolist() == pytest.approx([0.5, 2])
+    assert turns.course(trials("b", [5, 20, 0], 4), base, "throughput_rps").empty
+    assert turns.course(base.assign(set=None), base, "throughput_rps").empty
+
+
 def test_what_disturbs_a_round_leaves_the_ratio_alone():
     disturbed = np.array([1, 0.2, 3, 0.5])
     made = pd.concat(

@@ -132,13 +132,49 @@ def _log_ratio(arm: Any, base: Any, metric: str) -> float:
     if each is None or arm.set != base.set:
         y, x = getattr(arm, metric), getattr(base, metric)
         return math.log(y / x) if y > 0 and x > 0 else math.nan
-    y, x = arm.rounds, base.rounds
-    _, i, j = np.intersect1d(
+    _, logs = _by_round(arm.rounds, base.rounds, each)
+    return float(np.median(logs)) if len(logs) else math.nan
+
+
+def _by_round(y: Rounds, x: Rounds, each: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rounds in which both have a value, and the log ratio in each."""
+    number, i, j = np.intersect1d(
         y.number, x.number, assume_unique=True, return_indices=True
     )
     logs = getattr(y, each)[i] - getattr(x, each)[j]
-    logs = logs[np.isfinite(logs)]
-    return float(np.median(logs)) if len(logs) else math.nan
+    return number[np.isfinite(logs)], logs[np.isfinite(logs)]
+
+
+def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return the ratio of two servers in each round of each trial that they share.
+
+    What shows whether servers were warm when the first counted round began.
+
+    Parameters
+    ----------
+    arm, base : DataFrame
+        Trials as from `connlab.study.load`, with ``set`` and ``rounds``.
+    metric : str
+        One of `METRICS`.
+
+    Returns
+    -------
+    DataFrame
+        Columns set, round, position (0 in a trial's first counted round, 1 in its
+        last), ratio.
+    """
+    parts = []
+    if _took_turns(arm) and _took_turns(base):
+        others = dict(zip(base["set"], base["rounds"], strict=True))
+        for name, rounds in zip(arm["set"], arm["rounds"], strict=True):
+            if name in others:
+                number, logs = _by_round(rounds, others[name], METRICS[metric])
+                part = pd.DataFrame({"set": name, "round": number})
+                if len(number):
+                    position = (number - number[0]) / max(1, number[-1] - number[0])
+                    parts.append(part.assign(position=position, ratio=np.exp(logs)))
+    columns = ["set", "round", "position", "ratio"]
+    return pd.concat(parts) if parts else pd.DataFrame(columns=columns)
 
 
 class Rounds:
