@@ -113,6 +113,16 @@ STUDIES = {
         frozenset({"repetitions", "trials", "twins"}),
         {"repetitions": 20, "trials": "[4, 5]", "cvs": "[0.1]", "twins": 4},
     ),
+    "11-load": Study(
+        "How long do answers take at the load that a server has?",
+        frozenset({"models", "works", "loads", "beyond", "baseline", "task"}),
+        {
+            "models": "[thread, epoll]",
+            "connections": "[4]",
+            "loads": "[0.2, 0.5]",
+            "accept": "[quiet, lag]",
+        },
+    ),
 }
 
 

@@ -89,15 +89,16 @@ def test_a_gate_may_be_overlooked_on_request_and_that_is_said(tmp_path):
     dead = {"kind": "server-died", "reason": "server: killed"}
     trials = [
         made.trial(order=0, key="a", gates={"quiet": bad}),
-        made.trial(order=1, key="b", gates={"quiet": bad, "little": bad}),
+        made.trial(order=1, key="b", gates={"quiet": bad, "census": bad}),
         made.trial(order=2, key="c", gates={"quiet": bad}, failure=dead),
         made.trial(order=3, key="d"),
+        made.trial(order=4, key="e", gates={"quiet": bad, "little": bad}),
     ]
     made.write(tmp_path, trials)
-    with pytest.warns(frames.RunWarning, match="1 trials were used on request"):
+    with pytest.warns(frames.RunWarning, match="2 trials were used on request"):
         frame = read(tmp_path, accept=["quiet"])
-    assert frame.ok.tolist() == [True, False, False, True]
-    assert frame.reason.isna().tolist() == [True, False, False, True]
+    assert frame.ok.tolist() == [True, False, False, True, True]
+    assert frame.reason.isna().tolist() == [True, False, False, True, True]
 
 
 def test_usable_asks_for_the_metrics_that_are_needed(tmp_path):

@@ -215,12 +215,15 @@ def passed(frame: pd.DataFrame) -> pd.Series:
 
 
 def failed_only(frame: pd.DataFrame, gates: Sequence[str]) -> pd.Series:
-    """Mark the trials that failed no gates but these, and at least one of them."""
+    """Mark the trials that failed no gates but these, and at least one of them.
+
+    Findings, which leave no trial out, do not matter.
+    """
     if "gates_failed" not in frame:
         return pd.Series(False, index=frame.index)
-    wanted = set(gates)
     texts = frame["gates_failed"].fillna("").astype(str)
-    only = [set(text.split(", ")) <= wanted for text in texts]
+    failed = [set(text.split(", ")) & {*schema.EXCLUDING, *gates} for text in texts]
+    only = [bool(names) and names <= set(gates) for names in failed]
     return pd.Series(only, index=frame.index, dtype=bool) & frame["failure"].isna()
 
 

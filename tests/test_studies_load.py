@@ -1,0 +1,50 @@
+"""Study 11's formulas against queues that are simulated, and curves that are known."""
+
+import heapq
+import math
+
+import numpy as np
+import pytest
+
+from connlab.studies import load
+
+
+def simulated(rate, services, servers, rng):
+    """Return the mean wait of a queue, first come, first served."""
+    arrivals = np.cumsum(rng.exponential(1 / rate, len(services)))
+    free = [0.0] * servers
+    waited = 0.0
+    for at, service in zip(arrivals, services, strict=True):
+        start = max(at, heapq.heappop(free))
+        waited += start - at
+        heapq.heappush(free, start + service)
+    return waited / len(services)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.9])
+@pytest.mark.parametrize(("servers", "cv2"), [(1, 0.0), (1, 1.0), (4, 1.0)])
+def test_the_wait_is_that_of_a_simulated_queue(share, servers, cv2):
+    rng = np.random.default_rng(7)
+    service, n = 0.001, 200_000
+    rate = share * servers / service
+    drawn = rng.exponential(service, n) if cv2 else np.full(n, service)
+    found = simulated(rate, drawn, servers, rng)
+    said = load.waiting(rate, service, cv2=cv2, servers=servers)
+    assert said == pytest.approx(found, rel=0.12, abs=2e-6)
+
+
+def test_beyond_capacity_the_wait_has_no_end():
+    assert load.waiting(1000, 0.001) == math.inf
+    assert load.waiting(4001, 0.001, servers=4) == math.inf
+
+
+def test_the_knee_lies_where_the_latency_has_doubled():
+    assert load.knee([0.1, 0.5, 0.9], [1.0, 1.0, 4.0]) == pytest.approx(0.7)
+    assert load.knee([0.9, 0.1, 0.5], [4.0, 1.0, 1.0]) == pytest.approx(0.7)
+    assert load.knee([0.1, 0.5], [1.0, 3.0], factor=3.0) == pytest.approx(0.5)
+
+
+def test_a_curve_without_a_knee_has_none():
+    assert math.isnan(load.knee([0.1, 0.9], [1.0, 1.9]))
+    assert math.isnan(load.knee([], []))
+    assert math.isnan(load.knee([0.1], [float("nan")]))
