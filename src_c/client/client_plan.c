@@ -210,6 +210,11 @@ static const struct flag rows[] = {
      "S seconds: a server may still be starting a thread\n"
      "for each (0)",
      flag_double, AT(settle_s), 0, 3600},
+    {"--begin-at", "NS", "0 to 2^63 nanoseconds of CLOCK_MONOTONIC",
+     "when all have connected, wait for this moment: so\n"
+     "clients on several hosts begin together (0); a past\n"
+     "one changes nothing, and the window tells its edges",
+     flag_uint64, AT(begin_at_ns), 0, 9223372036854775808.0},
     {"--drain", "S", "0 to 3600 seconds",
      "after that, wait for answers that are missing\n"
      "(0.2; 1 with --rate; 5 with --slice, at the end of\n"

@@ -39,6 +39,7 @@ struct plan {
     double response_times;                 /* to count at least; 0: no matter */
     double duration_max_s;                 /* to reach them */
     double settle_s;                       /* 0: warm up at once */
+    uint64_t begin_at_ns;                  /* of the load, at the soonest */
     double timeout_s, connect_timeout_s;
     uint64_t seed;
 

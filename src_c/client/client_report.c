@@ -255,11 +255,26 @@ static void json_counts(const struct plan *plan, const struct record *sum)
     printf("}");
 }
 
-static void json_window(const struct plan *plan, const struct total *total)
+/* CLOCK_MONOTONIC of this host; a target that takes turns has many windows. */
+static void json_edges(const struct plan *plan, const struct shared *shared,
+                       const struct total *total)
+{
+    uint64_t from_ns = shared->records[0].from_ns;
+    if (plan_is_sliced(plan) || total->window_s <= 0) {
+        printf(",\"begin_ns\":null,\"end_ns\":null");
+        return;
+    }
+    printf(",\"begin_ns\":%" PRIu64 ",\"end_ns\":%" PRIu64, from_ns,
+           from_ns + (uint64_t)(total->window_s * NS_PER_S + 0.5));
+}
+
+static void json_window(const struct plan *plan, const struct shared *shared,
+                        const struct total *total)
 {
     const struct record *sum = &total->sum;
     printf(",\"window\":{\"warmup_s\":%.9g,\"seconds\":%.9f", total->warmup_s,
            total->window_s);
+    json_edges(plan, shared, total);
     printf(",\"requests\":%" PRIu64 ",\"bytes\":%" PRIu64
            ",\"arrivals\":%" PRIu64 ",\"throughput_rps\":%.3f",
            sum->window_requests, sum->window_bytes, sum->window_arrivals,
@@ -365,7 +380,7 @@ static void json_target(const struct plan *plan, const struct shared *shared,
     json_plan(plan, total->target);
     json_connections(plan, sum, &census);
     json_counts(plan, sum);
-    json_window(plan, total);
+    json_window(plan, shared, total);
     json_hist("response", &sum->response, total->unanswered);
     json_hist("service", &sum->service, 0);
     json_hist("connect", &sum->connect, 0);

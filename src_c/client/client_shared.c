@@ -47,27 +47,30 @@ struct shared *shared_make(const struct plan *plan)
         shared->records[i].timeline_rows = timeline_rows;
         shared->records[i].open_loop = plan->rate > 0;
     }
+    shared->begin_at_ns = plan->begin_at_ns;
     shared->began_ns = clock_now_ns();
     return shared;
 }
 
-static void set_once(atomic_ullong *when)
+static void set_once(atomic_ullong *when, uint64_t soonest_ns)
 {
-    unsigned long long none = 0;
-    atomic_compare_exchange_strong(when, &none, clock_now_ns() + HEAD_START_NS);
+    unsigned long long none = 0, at_ns = clock_now_ns() + HEAD_START_NS;
+    if (at_ns < soonest_ns)
+        at_ns = soonest_ns;
+    atomic_compare_exchange_strong(when, &none, at_ns);
 }
 
 void shared_ready(struct shared *shared, unsigned threads)
 {
     unsigned before = atomic_fetch_add(&shared->ready, threads);
     if (before < shared->threads && before + threads >= shared->threads)
-        set_once(&shared->start_ns);
+        set_once(&shared->start_ns, shared->begin_at_ns);
 }
 
 void shared_asked_once(struct shared *shared, bool late)
 {
     if (late || atomic_fetch_add(&shared->asked_once, 1) + 1 == shared->threads)
-        set_once(&shared->asked_once_ns);
+        set_once(&shared->asked_once_ns, 0);
 }
 
 /* In the closed loop without think times users / rate, as Little's law has it:
@@ -100,5 +103,5 @@ void shared_warmed(struct shared *shared, const struct plan *plan,
 void shared_resumed(struct shared *shared)
 {
     if (atomic_fetch_add(&shared->resumed, 1) + 1 == shared->threads)
-        set_once(&shared->resumed_ns);
+        set_once(&shared->resumed_ns, 0);
 }

@@ -79,6 +79,7 @@ struct shared {
     atomic_ullong to_ns;                   /* of the window, if they decide;
                                               0 before */
     uint64_t began_ns;                     /* of connecting */
+    uint64_t begin_at_ns;                  /* start_ns is no sooner */
     unsigned threads;
     unsigned targets;
     struct record *records;                /* one per thread and target */
@@ -108,7 +109,7 @@ static inline struct row *shared_row(const struct shared *shared,
 }
 
 /* A thread (or, for threads that died, their parent) has tried to connect all
- * its users. The last one to say so starts the load. */
+ * its users. The last one to say so starts the load, soon or at begin_at_ns. */
 void shared_ready(struct shared *shared, unsigned threads);
 
 /* The users of a thread have all been answered once, or (`late`) it has waited

@@ -95,3 +95,32 @@ def test_windows_that_cannot_be(client_program: Path, flags: list[object]) -> No
     done = subprocess.run(command, capture_output=True, text=True, timeout=10)
     assert done.returncode == 2
     assert flags[-2] in done.stderr
+
+
+def test_the_load_begins_at_a_moment_that_was_agreed(
+    client_program: Path, engine: list[str]
+) -> None:
+    agreed = time.monotonic_ns() + 400_000_000
+    flags = ["--connections", 4, "--duration", 0.1, "--warmup", 0.05, *engine]
+    with serving(echo) as seen:
+        result = client(client_program, seen.port, *flags, "--begin-at", agreed)
+        window = result["window"]
+    assert window["begin_ns"] == pytest.approx(agreed + 50_000_000, abs=1000)
+    assert window["end_ns"] == pytest.approx(agreed + 150_000_000, abs=1000)
+    assert result["self"]["dialing_s"] <= 0.4
+
+
+def test_a_moment_that_is_over_delays_nothing(client_program: Path) -> None:
+    began = time.monotonic_ns()
+    with serving(echo) as seen:
+        flags = ["--duration", 0.1, "--begin-at", began - 1_000_000_000]
+        window = client(client_program, seen.port, *flags)["window"]
+    assert began < window["begin_ns"] < window["end_ns"] <= time.monotonic_ns()
+
+
+def test_without_a_window_there_are_no_edges(client_program: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        result = client(client_program, nobody.getsockname()[1], "--duration", 0.1)
+    assert result["window"]["begin_ns"] is None
+    assert result["window"]["end_ns"] is None
