@@ -123,6 +123,16 @@ STUDIES = {
             "accept": "[quiet, lag]",
         },
     ),
+    "13-runtimes": Study(
+        "What does a runtime cost?",
+        frozenset({"servers", "connections", "load", "idle", "baseline"}),
+        {
+            "servers": "[python-selectors]",
+            "connections": "[4]",
+            "at": 4,
+            "idle": 8,
+        },
+    ),
 }
 
 

@@ -139,9 +139,12 @@ def longest_s(factors: Mapping[str, Any]) -> float:
 
 def _start_server(setting: Setting, course: _Course, host: Host) -> int | None:
     argv = servers.argv(setting.programs, setting.factors)
+    began = time.monotonic()
     handle = host.start(argv, cores=setting.cores.server)
     try:
         course.ready = patiently(host, handle, READY_S)
+        if course.ready is not None:
+            course.ready.setdefault("start_s", time.monotonic() - began)
         if course.ready is None and not interrupt.asked():
             course.failure = _failure("server-start", f"not ready after {READY_S:g} s")
         elif course.ready and course.ready.get("event") != "ready":

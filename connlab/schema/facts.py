@@ -59,6 +59,12 @@ class Ready(Facts):
     model: str
     host: str
     port: int
+    start_s: float | None = None
+    """Seconds from the start of its program until it took connections.
+
+    Of a server that connlab did not write, ``build/external`` says it; of ours it is
+    the time until the drive read this line.
+    """
     workload: str | None = None
     processes: int | None = None
     workers: int | None = None

@@ -54,6 +54,13 @@ def _refused_reason(trial: Mapping) -> str | None:
 
 SERVER = (
     Column(
+        "start_s",
+        "s",
+        "float64",
+        "server.ready.start_s",
+        "from the start of the server's program until it took connections",
+    ),
+    Column(
         "server_cpu_s",
         "s",
         "float64",

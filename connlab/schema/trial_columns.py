@@ -190,6 +190,13 @@ IDENTITY = (
     ),
     Column("family", "", "string", "server.model.family", "family of the model"),
     Column("model_label", "", "string", "server.model.label", "name for figures"),
+    Column(
+        "model_version",
+        "",
+        "string",
+        "server.model.version",
+        "what a server that connlab did not write calls its version",
+    ),
 )
 
 VERDICT = (

@@ -60,6 +60,7 @@ _NAMED = {
     "longest_wait_s": ("longest wait", "s", "lower"),
     "busiest_worker": ("requests of the busiest worker / mean", "1", "lower"),
     "thread_create_s": ("creation and end of a thread", "s", "lower"),
+    "start_s": ("start-up time", "s", "lower"),
     "switch_s": ("context switch", "s", "lower"),
 }
 
