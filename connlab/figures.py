@@ -155,9 +155,14 @@ def _apart(ticks: Sequence[float], *, inches: float) -> list[float]:
 
 
 def log_y(grid: sns.FacetGrid | Axes) -> None:
-    """Set a logarithmic y axis with plain numbers at 1, 2 and 5."""
+    """Set a logarithmic y axis with plain numbers at 1, 2 and 5.
+
+    One without a value gets the decade below 1, as it needs some.
+    """
     for ax in axes_of(grid):
         ax.set_yscale("log")
+        if not np.isfinite(ax.dataLim.intervaly).all() or ax.dataLim.y1 <= 0:
+            ax.set_ylim(0.1, 1)
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: _tick(v)))
         ax.yaxis.set_minor_formatter(NullFormatter())

@@ -105,7 +105,7 @@ def test_a_rate_that_a_server_cannot_follow_is_a_finding(tmp_path):
 def test_most_of_a_sweep_lies_inside_measurement_windows(tmp_path):
     """Our own overhead is what is left; a busy machine only adds to it."""
     shares = []
-    while len(shares) < 3 and max(shares, default=0) < 0.8:
+    while len(shares) < 6 and max(shares, default=0) < 0.8:
         report = drive.sweep(
             f"share-{len(shares)}",
             run="r",

@@ -77,3 +77,13 @@ def test_ticks_of_close_levels_do_not_run_into_each_other(levels, shown):
     ax = plt.subplots(figsize=(1.6, 1.5))[1]
     figures.log_x(ax, levels)
     assert ax.get_xticks().tolist() == shown
+
+
+def test_a_logarithmic_axis_without_a_value_can_be_drawn(tmp_path):
+    nothing = pd.DataFrame({"x": ["a", "b"], "y": [float("nan")] * 2})
+    grid = sns.catplot(nothing, x="x", y="y", kind="point")
+    figures.log_y(grid)
+    files = figures.save(grid, tmp_path, "nothing")
+    assert all(
+        (tmp_path / "nothing").with_suffix(f".{k}").stat().st_size for k in files
+    )
