@@ -164,6 +164,21 @@ def test_no_gate_leaves_a_trial_out_for_what_the_server_did(trial):
     assert found & {"little", "rate"}
 
 
+def in_slices(trial: dict, *, drain_s: float) -> dict:
+    """Return the trial as ten slices of 0.1 s, each as much longer as it drains."""
+    trial = changed(trial, client__window__seconds=10 * (0.1 + drain_s))
+    turns = {"round": list(range(10)), "slice_ms": 100.0, "lead_in_ms": 0.0}
+    return trial | {"turns": turns}
+
+
+def test_a_server_slow_to_drain_its_slices_was_asked_what_was_due():
+    """The client made every arrival; what took long was the server's queue."""
+    slow = in_slices(opened(), drain_s=0.05)
+    assert gates.arrivals(slow).ok is True
+    fewer = changed(slow, client__window__arrivals=9_000)
+    assert gates.arrivals(fewer).ok is False
+
+
 def test_a_line_of_before_findings_reads_as_one_of_today():
     every = {
         name: gate.model_dump() for name, gate in checked(poorer(closed())).items()

@@ -137,7 +137,7 @@ def _due_rps(trial: Mapping) -> float | None:
 def arrivals(trial: Mapping) -> Gate:
     """Open loop: as many requests fell due as the rate and the schedule say."""
     offered = pick(trial, "client.offered_rps")
-    window_s = pick(trial, "client.window.seconds")
+    window_s = _asking_s(trial)
     came = pick(trial, "client.window.arrivals")
     if not offered or not window_s or came is None:
         return _open_loop_only()
@@ -150,6 +150,18 @@ def arrivals(trial: Mapping) -> Gate:
     slack = ARRIVALS_SIGMA * math.sqrt(due) if random else 0.01 * due
     threshold = (slack + 1) / due
     return Gate(ok=abs(came - due) <= slack + 1, value=came / due, threshold=threshold)
+
+
+def _asking_s(trial: Mapping) -> float | None:
+    """Return for how long requests could fall due, in seconds.
+
+    A slice ends with its last answer, but nothing falls due after its edge: counted to
+    the last answer, a slow server would seem to have been asked less often.
+    """
+    turns = trial.get("turns")
+    if not turns:
+        return pick(trial, "client.window.seconds")
+    return len(turns["round"]) * (turns["slice_ms"] - turns["lead_in_ms"]) / 1e3
 
 
 def answered(trial: Mapping) -> Gate:
