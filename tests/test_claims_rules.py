@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connlab import claims
 from connlab.claims import RuleError, apply, finding
 from connlab.intervals import ratios
 
@@ -622,7 +621,7 @@ def test_all_verdicts_are_seen_in_this_module():
 
 @pytest.mark.parametrize(("kept", "verdict"), [(800, "holds"), (1000, "does not hold")])
 def test_the_share_that_is_served_counts_trials_that_lost_clients(kept, verdict):
-    """A trial that lost clients fails the census: just that is what W6 asks about."""
+    """A trial that lost clients fails the census: just that is asked about."""
     rows = [
         {
             "model": "poll-groups",
@@ -643,8 +642,15 @@ def test_the_share_that_is_served_counts_trials_that_lost_clients(kept, verdict)
     ]
     frame = pd.DataFrame(rows)
     frame["surviving"] = frame["surviving"].clip(upper=1000)
-    (claim,) = (c for c in claims.ledger() if c.id == "W6")
-    share, wait = apply(frame, claim.rule).parts
+    pair = {
+        "rule": "compare",
+        "arm": {"model": "poll-groups", "byte_rate": 1e7},
+        "baseline": {"model": "poll-groups", "byte_rate": None},
+    }
+    gates = ["census", "little", "stationary"]
+    more = pair | {"metric": "surviving", "expect": "more", "overlook": gates}
+    less = pair | {"metric": "longest_wait_s", "expect": "less"}
+    share, wait = apply(frame, {"rule": "every", "parts": [more, less]}).parts
     assert share.verdict == verdict
     assert share.effect.value == pytest.approx(1000 / min(kept + 0.5, 1000))
     if kept == 1000:

@@ -47,7 +47,7 @@ class Finding:
 
     `effect` is the number that the verdict rests on, in `unit` ("ratio" for a ratio);
     None where the verdict rests on a count of cells. `why` is one clause, fit for a
-    table.
+    table. `asked` are the ends between which a ratio counts as the claimed one.
     """
 
     verdict: Verdict
@@ -55,6 +55,7 @@ class Finding:
     effect: Interval | None = None
     unit: str = "ratio"
     parts: tuple[Finding, ...] = field(default=())
+    asked: tuple[float, float] | None = None
 
     @property
     def effect_text(self) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from connlab import schema
 
 CLAIMS = "claims"
+REREADINGS = "rereadings.yml"
 _FACTS = (".json", ".jsonl", ".gz", ".csv")
 _LIBRARIES = ("numpy", "pandas", "pydantic", "scipy")
 
@@ -51,8 +52,12 @@ def judge(
         return json.loads(verdicts.read_text("utf-8"))["answer"]
     from connlab import claims
 
-    judged = claims.judge_all(run, root=root, path=base / ledger)
-    claims.write(judged, run, root=root)
+    ours = (base / ledger).parent / REREADINGS
+    judged, read = (
+        claims.judge_all(run, root=root, path=path) if path.is_file() else ()
+        for path in (base / ledger, ours)
+    )
+    claims.write(judged, run, rereadings=read, root=root)
     note.parent.mkdir(parents=True, exist_ok=True)
     note.write_text(json.dumps({"key": now, "verdicts": _digest(verdicts)}), "utf-8")
     return claims.answer(judged)
@@ -71,7 +76,7 @@ def key(run: Path, ledger: Path) -> str:
     parts = [sys.version, *(f"{n} {importlib.metadata.version(n)}" for n in _LIBRARIES)]
     for folder, files in (
         (run, _facts(run)),
-        (ledger.parent, [ledger]),
+        (ledger.parent, [ledger, ledger.parent / REREADINGS]),
         (published, sorted(published.glob("*.csv"))),
         (code, sorted(code.rglob("*.py"))),
     ):

@@ -1,11 +1,12 @@
 """The entries of the ledger, and the verdict on each.
 
-    paper/claims.yml + trials of a run (or published numbers) -> a verdict each
-                                                  -> runs/NAME/claims/results.json
+    paper/claims.yml, rereadings.yml + trials of a run (or published numbers)
+        -> a verdict each -> runs/NAME/claims/results.json
 
-An entry is data: who claims it, the claim in our words, the number as published, the
-conditions there and here, and a rule of `connlab.claims.rules` over the trials of
-one study. Nothing in the ledger can name a verdict: it comes from the rule.
+An entry is data: who claims it, the claim in our words, a quotation, the number as
+published, the conditions there and here, and a rule of `connlab.claims.rules` over the
+trials of one study. Nothing in the ledger can name a verdict: it comes from the rule.
+What we read in a report's numbers and nobody there claims stands in ``rereadings.yml``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import pandas as pd
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from connlab import schema
+from connlab import figures, schema
+from connlab.claims import forest
 from connlab.claims.finding import VERDICTS, Finding, Untestable, Verdict
 from connlab.claims.published import published
 from connlab.claims.rules import apply
@@ -46,6 +48,8 @@ class Claim(BaseModel):
     id: str = Field(pattern=r"^[A-Z]\d+[a-z]?$")
     source: str
     says: str
+    quote: str = ""
+    line: int | None = None
     number: str = ""
     conditions: str
     here: str
@@ -216,11 +220,32 @@ _SAID: dict[Verdict, tuple[str, str]] = {
 """What is said of one claim with a verdict, and of several."""
 
 
-def write(judged: Sequence[Judged], run: str, *, root: str | Path = "runs") -> None:
-    """Write ``runs/NAME/claims/results.json``, which the paper prints."""
+def write(
+    judged: Sequence[Judged],
+    run: str,
+    *,
+    rereadings: Sequence[Judged] = (),
+    root: str | Path = "runs",
+) -> None:
+    """Write ``runs/NAME/claims/results.json``, which the paper prints.
+
+    Parameters
+    ----------
+    judged, rereadings : sequence of Judged
+        What reports claim, and what we read in their numbers.
+    run : str
+    root : path
+        Where runs stand.
+    """
     report = Report.without_trials(
         STUDY, run=run, number=10, question=QUESTION, root=root
     )
     report.answer(answer(judged))
     report.table(STUDY, table(judged), LABELS)
+    if rereadings:
+        report.table("rereadings", table(rereadings), LABELS)
+    found = forest.rows((*judged, *rereadings))
+    if len(found):
+        figures.style()
+        report.figure(forest.NAME, forest.draw(found), found)
     report.write()

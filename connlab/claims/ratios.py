@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -41,6 +42,14 @@ class Asked:
             raise RuleError(f"expect is {self.expect!r}: want more, less or alike")
         if self.size_matters and self.size is None:
             raise RuleError("size_matters is true, but there is no size")
+
+    def ends(self, margin: float) -> tuple[float, float]:
+        """Return the ends between which a ratio counts as the claimed one."""
+        if self.expect == "alike":
+            return 1 / (1 + margin), 1 + margin
+        if self.size is not None:
+            return self.size[0], self.size[1]
+        return (1.0, math.inf) if self.expect == "more" else (0.0, 1.0)
 
 
 def compare(
@@ -94,7 +103,7 @@ def compare(
     verdict, why = judged(known(effect, metric, *limited), asked, margin)
     if any(limited):
         why += f"; {LIMITED}{cell_text(arm if limited[0] else baseline)}"
-    return Finding(verdict, why, effect)
+    return Finding(verdict, why, effect, asked=asked.ends(margin))
 
 
 def as_printed(effect: Interval, metric: str, printed: pd.DataFrame | None) -> Interval:

@@ -46,7 +46,8 @@ def every(
         verdict = "does not hold"
     shown = sorted(found, key=partial(_far_from, verdict))
     effect = next((part for part in shown if part.effect is not None), found[0])
-    return Finding(verdict, _added_up(found), effect.effect, effect.unit, found)
+    said = _added_up(found)
+    return Finding(verdict, said, effect.effect, effect.unit, found, effect.asked)
 
 
 def _far_from(verdict: Verdict, part: Finding) -> int:

@@ -1,0 +1,91 @@
+"""One figure of all claims about ratios: what was claimed, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from connlab import figures
+from connlab.claims.finding import Verdict
+from connlab.study import look
+
+if TYPE_CHECKING:
+    from connlab.claims.ledger import Judged
+
+NAME = "claims-forest"
+COLORS: dict[Verdict, str] = {
+    "holds": "#00A077",
+    "holds in part": "#2450D8",
+    "does not hold": "#DB7A10",
+    "not testable here": look.QUIET,
+}
+"""Verdicts, by colours that are told apart with any common colour deficiency."""
+_LIMITS = (0.02, 50.0)
+
+
+def rows(judged: Sequence[Judged]) -> pd.DataFrame:
+    """Return a row for each claim that a ratio decided."""
+    found = []
+    for one in judged:
+        effect = one.finding.effect
+        if effect is None or one.finding.unit != "ratio" or not effect.determined:
+            continue
+        low, high = one.finding.asked or (np.nan, np.nan)
+        found.append(
+            {
+                "claim": one.claim.id,
+                "verdict": one.finding.verdict,
+                "value": effect.value,
+                "lo": effect.lo,
+                "hi": effect.hi,
+                "claimed_from": low,
+                "claimed_to": high,
+            }
+        )
+    return pd.DataFrame(found)
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Draw the claims that ratios decided.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As from `rows`.
+    """
+    figure = Figure(figsize=(figures.WIDTH, 0.7 + 0.17 * len(table)))
+    ax = figure.add_subplot()
+    for at, row in zip(range(len(table) - 1, -1, -1), table.itertuples(), strict=True):
+        color = COLORS[row.verdict]
+        if np.isfinite(row.claimed_to) or row.claimed_from > 0:
+            ends = np.clip([row.claimed_from, row.claimed_to], *_LIMITS)
+            ax.plot(ends, [at, at], color=look.FAINT, linewidth=6, zorder=1)
+        ends = np.clip([row.lo, row.hi], *_LIMITS)
+        ax.plot(ends, [at, at], color=color, linewidth=1.4, zorder=2)
+        ax.plot([row.value], [at], "o", color=color, markersize=4.5, zorder=3)
+    ax.axvline(1, color=look.QUIET, linewidth=0.8, zorder=0)
+    ax.set_xscale("log")
+    ax.set_xlim(*_LIMITS)
+    ax.set_xticks([0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50])
+    ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
+    ax.xaxis.set_minor_formatter(lambda v, _: "")
+    ax.set_yticks(range(len(table)), list(table["claim"])[::-1])
+    ax.set_ylim(-0.6, len(table) - 0.4)
+    ax.set_xlabel("ratio that decided")
+    ax.grid(False, axis="y")
+    for verdict, color in COLORS.items():
+        if verdict in set(table["verdict"]):
+            ax.plot([], [], "o-", color=color, label=verdict)
+    ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=4,
+        frameon=False,
+        fontsize=7.5,
+    )
+    figure.set_layout_engine("constrained")
+    return figure
