@@ -69,8 +69,12 @@ def studies(run: str, *, root: str | Path = "runs") -> list[Study]:
 
 
 def slowest_block(trials: pd.DataFrame) -> int:
-    """Return the block whose trials lie lowest below the medians of their cells."""
-    return int(course(trials).groupby("block")["off"].mean().idxmin())
+    """Return the block whose trials lie lowest below the medians of their cells.
+
+    -1 where no trial counts.
+    """
+    off = course(trials).groupby("block")["off"].mean()
+    return int(off.idxmin()) if len(off) else -1
 
 
 def unpaired(trials: pd.DataFrame) -> pd.DataFrame:
@@ -152,9 +156,9 @@ def course(trials: pd.DataFrame) -> pd.DataFrame:
     """
     good = trials[trials["ok"] & (trials["throughput_rps"] > 0)]
     factors = [c.name for c in schema.FACTORS if c.name in good]
-    cell = good[factors].astype("string").fillna("").agg("|".join, axis=1)
     logs = np.log(good["throughput_rps"].astype(float))
-    off = logs - logs.groupby(cell).transform("median")
+    cells = logs.groupby([good[f] for f in factors], dropna=False)
+    off = logs - cells.transform("median")
     made = pd.DataFrame({"block": good["block"], "off": off})
     return made.assign(order=range(len(made)))
 
