@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
+import shutil
 import sys
 import time
 
 import pytest
+from conftest import ROOT
 
 from connlab import __main__ as command
+from connlab.compare import comparison, measure, plan
+from connlab.drive import interrupt
 from connlab.judge import (
     calls,
     contest,
@@ -238,3 +244,19 @@ def test_a_contest_has_a_ratio_for_each_server():
     assert 0.5 < ratio["value"] < 2
     assert ratio["lo"] <= ratio["value"] <= ratio["hi"]
     assert made.levels["lessons/epoll"]["p99"]["value"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.serial
+def test_the_same_binary_under_two_names_is_no_different(tmp_path):
+    names = [tmp_path / "one", tmp_path / "other"]
+    for name in names:
+        shutil.copy(ROOT / "build" / "lessons" / "epoll", name)
+    lines = [f"{name} {{port}}" for name in names]
+    asked = plan.make_plan(lines, connections=10, until=0.02, budget_s=20.0)
+    with interrupt.noted(), contextlib.closing(measure.sets(asked)) as sets:
+        made = comparison.compare(asked, sets, show=lambda made: None)
+    ratio = comparison.document(made)["ratios"]["cpu"][lines[1]]
+    centre, reach = math.log(ratio["value"]), math.log(ratio["hi"] / ratio["lo"]) / 2
+    # 95 % intervals miss once in twenty; three of their half-widths, far more rarely
+    assert abs(centre) < max(3 * reach, math.log(1.03)), ratio
