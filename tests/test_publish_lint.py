@@ -73,6 +73,19 @@ def test_comparisons_are_typed_nowhere_beside_a_study():
     assert found("So epoll is faster.") == []
 
 
+def test_a_claim_may_compare_and_types_no_number():
+    section = "{{< include _generated/x/fig-x.qmd >}}\n\n"
+    claim = (
+        '[epoll is faster: []{.number of="x/y" model="epoll"} times]{.claim of="x/z"}'
+    )
+    assert found(section + claim) == []
+    typed = claim.replace("times", "1.2 times")
+    assert found(section + typed) == ["typed measurement '1.2 times'"]
+    assert found(f"{section}Others are slower. {claim}") == [
+        "typed comparison 'slower'"
+    ]
+
+
 def test_the_line_is_that_of_the_source():
     text = "---\na: 1 s\n---\n\n```\n2 s\n```\n\nIt took 3 s.\n"
     assert list(linting.lint_text(text, {}.get)) == [(9, "typed measurement '3 s'")]

@@ -10,10 +10,10 @@ escapes are documented in ``paper/README.md``:
     a number that somebody else published; the lint looks it up in the table
     ``paper/published/TABLE.csv`` and complains when it is not there.
 
-Sections that show a study are also searched for comparing words ("faster"), because
-those have to come from a verdict. Options of programs (``--workers``) have to be code:
-in running text their hyphens become a dash. The rules for Quarto are in
-:mod:`connlab.publish.project`.
+Sections that show a study are also searched for comparing words ("faster"): those may
+stand in a ``.claim`` only, which the study's notebook checks. Options of programs
+(``--workers``) have to be code: in running text their hyphens become a dash. The rules
+for Quarto are in :mod:`connlab.publish.project`.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ COMPARING = re.compile(
 )
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _SPAN = re.compile(r"\[((?:[^\[\]]|\\.)*)\]\{([^{}]*)\}")
+_CLAIM = re.compile(
+    r"\[((?:[^\[\]]|\[[^\[\]]*\](?:\{[^{}]*\})?)*)\]\{\.claim\b[^{}]*\}"
+)
+"""A sentence that a run may contradict; numbers stand in it as spans."""
 _SOURCE = re.compile(r'table="([^"]*)"')
 _BLANKED = (
     re.compile(r"\A---\n.*?\n---\n", re.DOTALL),
@@ -113,13 +117,14 @@ def lint_text(
         return _blank(match) if escaped else match[0]
 
     bare = _SPAN.sub(accept, bare)
+    unclaimed = _BLANKED[-1].sub(_blank, _CLAIM.sub(_blank, bare))
     bare = _BLANKED[-1].sub(_blank, bare)
     for match in MEASUREMENT.finditer(bare):
         said = " ".join(match[0].split())
         found.append((match.start(), f"typed measurement {said!r}"))
     for match in OPTION.finditer(bare):
         found.append((match.start(), f"option {match[0]!r} is not set as code"))
-    for match in COMPARING.finditer(bare) if shows_study else ():
+    for match in COMPARING.finditer(unclaimed) if shows_study else ():
         found.append((match.start(), f"typed comparison {match[0]!r}"))
     for start, problem in sorted(found):
         yield text.count("\n", 0, start) + 1, problem

@@ -1,0 +1,123 @@
+"""A study added as CONTRIBUTING.md says: notebook, results, page, one number."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import notebook_rules as rules
+import numpy as np
+import pandas as pd
+import publish_made as made
+import pytest
+
+from connlab.publish import checking
+
+NAME, QUESTION = "20-tails", "How much longer do the slowest requests take?"
+
+
+def shown(language: str, holding: str) -> str:
+    """Return the block of CONTRIBUTING.md that holds some text."""
+    text = (rules.ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    (found,) = (block for block in blocks if holding in block)
+    return found
+
+
+def cells(script: str) -> list[nbformat.NotebookNode]:
+    """Return the cells of a script, apart by ``# %%``."""
+    made_cells = []
+    for part in re.split(r"^# %%", script, flags=re.MULTILINE)[1:]:
+        kind, _, source = part.partition("\n")
+        if "markdown" in kind:
+            made_cells.append(nbformat.v4.new_markdown_cell(source.strip()))
+        else:
+            tags = {"tags": [kind.strip()]} if kind.strip() else {}
+            made_cells.append(nbformat.v4.new_code_cell(source.strip(), metadata=tags))
+    return made_cells
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory) -> Path:
+    """Return a copy of the project to which the study was added."""
+    folder = tmp_path_factory.mktemp("project")
+    paper = made.copy_paper(folder)
+    shutil.copytree(rules.ROOT / "notebooks", folder / "notebooks")
+    (folder / "build").symlink_to(rules.ROOT / "build")
+    script = shown("python", 'drive.sweep("tails"')
+    notebook = nbformat.v4.new_notebook(cells=cells(script))
+    nbformat.write(notebook, folder / "notebooks" / f"{NAME}.ipynb")
+    with (folder / "notebooks" / "profiles" / "smoke.yaml").open("a") as profile:
+        profile.write(shown("yaml", NAME))
+    section = shown("markdown", "sec-tails")
+    (paper / "sections" / "_tails.qmd").write_text(section, "utf-8")
+    index = paper / "index.qmd"
+    last = "{{< include sections/_limits.qmd >}}"
+    added = "{{< include sections/_tails.qmd >}}\n\n" + last
+    assert last in index.read_text("utf-8")
+    index.write_text(index.read_text("utf-8").replace(last, added), "utf-8")
+    return folder
+
+
+def connlab(tree: Path, *words: str) -> str:
+    """Run a command in the copy; return what it said."""
+    done = subprocess.run(
+        [sys.executable, "-m", "connlab", *words],
+        cwd=rules.ROOT,
+        env={**os.environ, "CONNLAB_HOME": str(tree)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def test_the_text_keeps_the_rules_of_notebooks_and_sections(tree):
+    rules.check(tree / "notebooks" / f"{NAME}.ipynb", question=QUESTION, wants={"run"})
+    connlab(tree, "lint-paper")
+
+
+@pytest.mark.long
+@pytest.mark.serial
+@pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
+def test_a_study_of_this_text_ends_in_a_section_with_its_number(tree):
+    connlab(tree, "notebook", "20", "--run", "t", "--profile", "smoke", *ANY)
+    connlab(tree, "render", "--run", "t")
+    text = "".join(page(tree).text)
+    said = re.search(
+        r"hundredth\s+of\s+requests\s+takes\s+([\d.\u202f]+)\s+(\w+)", text
+    )
+    assert said, text[text.rfind("The slowest hundredth of") :][:300]
+    number = said[1].replace("\u202f", "")
+    whole, _, decimals = number.partition(".")
+    zeros = 0 if decimals else len(whole) - len(whole.rstrip("0"))
+    carried = 10.0 ** (zeros - len(decimals))
+    seconds = float(number) * UNITS[said[2]]
+    assert seconds == pytest.approx(p99(tree), abs=0.51 * carried * UNITS[said[2]])
+    assert "Not measured here: tails" not in text
+
+
+UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+ANY = ("-p", "accept", "[quiet, client, lag, stationary, little]")
+"""What a busy machine fails; the number is compared, not believed."""
+
+
+def page(tree: Path) -> checking.Page:
+    html = (tree / "paper" / "_output" / "index.html").read_text("utf-8")
+    return checking.read_page(html)
+
+
+def p99(tree: Path) -> float:
+    """Return the geometric mean of epoll's 99th percentiles, by plain pandas."""
+    path = tree / "runs" / "t" / "tails" / "trials.jsonl"
+    trials = pd.DataFrame(json.loads(line) for line in path.read_text().splitlines())
+    rows = pd.json_normalize(trials.to_dict("records"))
+    rows = rows[(rows["factors.model"] == "epoll") & rows["failure"].isna()]
+    return float(np.exp(np.log(rows["client.response.p99_ns"] * 1e-9).mean()))
