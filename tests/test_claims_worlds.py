@@ -149,6 +149,35 @@ def test_one_server_outlasts_another_only_where_they_can_be_told_apart():
         assert claims.apply(pd.DataFrame(rows), part).verdict == said
 
 
+def stated(value, width=1.02):
+    """Return a printed ratio, as a study's section has it."""
+    row = {"model": "thread", "load": 0.5, "against": "epoll", "n": 8, "level": 0.95}
+    row |= {"metric": "response_p99_s", "value": value, "method": "t"}
+    return pd.DataFrame([row | {"lo": value / width, "hi": value * width}])
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        (stated(0.5), "holds"),
+        (stated(2.0), "does not hold"),
+        (stated(0.9, width=3), "not testable here"),
+        (stated(0.5).assign(load=0.7), "not testable here"),
+        (stated(0.5).assign(lo=np.nan, hi=np.nan), "not testable here"),
+        (None, "not testable here"),
+    ],
+)
+def test_a_printed_ratio_is_judged_by_its_levels(printed, said):
+    rule = {
+        "rule": "printed_ratio",
+        "metric": "response_p99_s",
+        "arm": {"model": "thread", "load": 0.5},
+        "against": "epoll",
+        "expect": "less",
+    }
+    assert claims.apply(pd.DataFrame(), rule, printed).verdict == said
+
+
 # ---- the published data ----------------------------------------------------------
 
 MAO = {

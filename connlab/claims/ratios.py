@@ -106,6 +106,51 @@ def compare(
     return Finding(verdict, why, effect, asked=asked.ends(margin))
 
 
+def printed_ratio(
+    trials: pd.DataFrame,
+    *,
+    metric: str,
+    arm: Mapping[str, Any],
+    against: str,
+    expect: Literal["more", "less", "alike"],
+    size: Sequence[float] | None = None,
+    size_matters: bool = False,
+    margin: float = MARGIN,
+    printed: pd.DataFrame | None = None,
+) -> Finding:
+    """Judge a ratio that a study prints, by the levels that it prints it for.
+
+    For studies whose cells an entry cannot name, since a level depends on the machine:
+    the rate of an open loop is a part of what the machine can serve.
+
+    Parameters
+    ----------
+    metric : str
+    arm : mapping
+        Levels of the printed ratio, with the model.
+    against : str
+        What it was divided by.
+    expect, size, size_matters, margin
+        As of `compare`.
+    printed : DataFrame, optional
+        The ratios of the studies' sections, as in ``ratios.csv``.
+    """
+    asked = Asked(expect, size, size_matters)
+    rows = pd.DataFrame() if printed is None else printed
+    for column, level in {"metric": metric, "against": against, **arm}.items():
+        found = rows[column].astype(str) if column in rows else pd.Series(dtype=str)
+        rows = rows[found == str(level)] if len(found) else rows.iloc[:0]
+    if rows.empty:
+        raise Untestable(f"not measured here: {cell_text(arm)} against {against}")
+    row = rows.iloc[0]
+    numbers = (float(row[end]) for end in ("value", "lo", "hi"))
+    effect = Interval(*numbers, int(row["n"]), float(row["level"]), str(row["method"]))
+    if not effect.determined:
+        raise Untestable("no interval", effect)
+    verdict, why = judged(Range(effect.lo, effect.hi), asked, margin)
+    return Finding(verdict, why, effect, asked=asked.ends(margin))
+
+
 def as_printed(effect: Interval, metric: str, printed: pd.DataFrame | None) -> Interval:
     """Return a ratio with the interval that a section prints of it, if one does.
 

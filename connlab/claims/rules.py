@@ -17,7 +17,7 @@ import pandas as pd
 from connlab.claims.census import all_true, outlasts, survives
 from connlab.claims.finding import Finding, RuleError, Untestable, Verdict
 from connlab.claims.published import published_rates
-from connlab.claims.ratios import compare
+from connlab.claims.ratios import compare, printed_ratio
 from connlab.claims.scatter import outweighs, steadier
 from connlab.claims.values import best_pool, value
 
@@ -81,6 +81,7 @@ def _added_up(found: Sequence[Finding]) -> str:
 
 RULES: dict[str, Callable[..., Finding]] = {
     "compare": compare,
+    "printed_ratio": printed_ratio,
     "survives": survives,
     "outlasts": outlasts,
     "value": value,
@@ -93,7 +94,7 @@ RULES: dict[str, Callable[..., Finding]] = {
 }
 
 
-_WITH_PRINTED = ("compare", "every")
+_WITH_PRINTED = ("compare", "printed_ratio", "every")
 """Rules about pairs of cells, of which sections print ratios."""
 
 
