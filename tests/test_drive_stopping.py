@@ -57,6 +57,9 @@ def test_rules_from_arguments():
     alone = stopping.rule(trials=5, targets={"throughput_rps": 0.01})
     assert alone == stopping.Rule(5, 15, {"throughput_rps": 0.01})
     assert stopping.rule(trials=5, budget="10m").budget_s == 600
+    ratios = stopping.rule(trials=5, max_trials=5, targets=0.02, in_turns=True)
+    wanted = {"throughput_rps": 0.02, "server_cpu_per_request_s": 0.02}
+    assert ratios == stopping.Rule(5, 5, wanted)
 
 
 @pytest.mark.parametrize(

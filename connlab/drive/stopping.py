@@ -97,7 +97,7 @@ def rule(
     *,
     trials: int,
     max_trials: int | None = None,
-    targets: Mapping[str, float] | None = None,
+    targets: Mapping[str, float] | float | None = None,
     budget: float | str | None = None,
     metrics: Sequence[str] = (),
     in_turns: bool = False,
@@ -106,7 +106,8 @@ def rule(
 
     Without `max_trials`, `targets` and `budget` it is just `trials` blocks. With
     `max_trials` alone the targets are `TARGETS`, `in_turns` `RATIO_TARGETS`; with
-    `targets` or `budget` alone there are at most three times `trials`.
+    `targets` or `budget` alone there are at most three times `trials`. A number as
+    `targets` is wanted of each of these metrics.
 
     Raises
     ------
@@ -121,6 +122,8 @@ def rule(
     if not adaptive:
         return Rule(trials, trials, {})
     usual = RATIO_TARGETS if in_turns else TARGETS
+    if isinstance(targets, int | float):
+        targets = dict.fromkeys(usual, float(targets))
     wanted = dict(usual if targets is None else targets)
     for metric, width in wanted.items():
         if metrics and metric not in metrics:

@@ -85,7 +85,7 @@ def sweep(
     fixed: Mapping[str, Any] | None = None,
     trials: int = 5,
     max_trials: int | None = None,
-    targets: Mapping[str, float] | None = None,
+    targets: Mapping[str, float] | float | None = None,
     duration: float = 1.0,
     warmup: float = 0.1,
     seed: int = 1,
@@ -124,11 +124,12 @@ def sweep(
     max_trials : int, optional
         Blocks at most, while a target is not met. Without `max_trials`, `targets` and
         `budget` there are just `trials` blocks.
-    targets : mapping of str to float, optional
+    targets : mapping of str to float, or float, optional
         Relative half-width of the 95 % interval to reach, per column; 5 % for
         ``throughput_rps`` and 10 % for ``response_p99_s`` if only `max_trials` or
         `budget` is given. With `beside` it is that of the ratio to the baseline, and
-        5 % for ``throughput_rps`` and ``server_cpu_per_request_s``.
+        5 % for ``throughput_rps`` and ``server_cpu_per_request_s``. A number is
+        wanted in place of these.
     duration, warmup : float
         Seconds of each trial's measurement window, at least, and before it.
     seed : int
