@@ -3,9 +3,11 @@
 import heapq
 import math
 
+import notebook_rules as rules
 import numpy as np
 import pytest
 
+from connlab import drive, study
 from connlab.studies import load
 
 
@@ -48,3 +50,34 @@ def test_a_curve_without_a_knee_has_none():
     assert math.isnan(load.knee([0.1, 0.9], [1.0, 1.9]))
     assert math.isnan(load.knee([], []))
     assert math.isnan(load.knee([0.1], [float("nan")]))
+
+
+@pytest.mark.long
+@pytest.mark.serial
+@pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
+def test_a_server_that_is_a_known_queue_is_found_to_be_one(tmp_path):
+    """M/D/1 at half of its capacity; what else runs can make a wait longer only."""
+    rate, service = 500, 0.001
+    drive.sweep(
+        "known",
+        run="r",
+        root=tmp_path,
+        factors={"model": ["epoll"], "rate": [rate]},
+        fixed={
+            "workload": "work",
+            "delay_kind": "spin",
+            "delay": "1ms",
+            "connections": 50,
+        },
+        trials=4,
+        duration=4,
+        warmup=0.2,
+        progress=False,
+    )
+    found = study.load("r", "known", root=tmp_path)
+    said = service + load.waiting(rate, service)
+    assert (found["response_mean_s"] > 0.8 * said).all()
+    quiet = found.loc[found["ok"], "response_mean_s"]
+    if len(quiet) < 2:
+        pytest.skip("other programs or a late client left too few trials to judge")
+    assert quiet.median() < 1.4 * said
