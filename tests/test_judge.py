@@ -18,6 +18,7 @@ from connlab.compare import comparison, measure, plan
 from connlab.drive import interrupt
 from connlab.judge import (
     calls,
+    cases,
     contest,
     conversations,
     crowds,
@@ -187,6 +188,20 @@ def test_a_dear_server_is_told_its_calls():
 
 
 # ---- what it rests on ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("grown", "program", "holds"),
+    [
+        (0, "mine", True),
+        (10**6, "mine", False),
+        (10**6, "python3.11", False),
+        (10**6, "java", None),
+        (0, "java", True),
+    ],
+)
+def test_memory_that_grows_is_a_leak_unless_it_may_be_collected(grown, program, holds):
+    assert cases._leaks("mine {port}", None, (grown, 250), program)[0] is holds
 
 
 @pytest.mark.parametrize(

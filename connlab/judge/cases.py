@@ -26,6 +26,9 @@ _WAIT_S = 30
 _ROUNDS, _CLIENTS = 4, 250
 #: bytes a connection that a server may keep in each round, beside what it caches
 _KEPT_BYTES = 100
+#: programs that free memory when they collect garbage, which so few clients may not
+#: make them do; CPython is none of them, as it counts references
+_COLLECT = ("java", "node", "deno", "bun", "dotnet", "ruby")
 #: what belongs to a thread that a signal ended is "possibly lost", and no fault
 _SURELY = ("definitely", "indirectly")
 #: what a line is long at least that a server prints for a request
@@ -49,8 +52,8 @@ def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], b
         rows = list(csv.DictReader(table.open())) if told else []
         port = serving.address[1]
         sockets = cases.settled(lambda: cases.open_sockets(port))
-        left = cases.settled(lambda: max(0, serving.descriptors() - before))
-        grew = None
+        left = _left(serving, before)
+        grew, program = None, serving.program()
         with contextlib.suppress(OSError):
             grew = _growth(serving)
     prints = len(serving.ended.diagnostics) >= CONNECTIONS * REQUESTS * _LINE_BYTES
@@ -61,9 +64,26 @@ def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], b
         sockets == 0 and left == 0,
         f"{sockets} sockets, {left} descriptors left",
     )
-    found["no memory leaked"] = _leaks(server, valgrind, grew)
+    found["no memory leaked"] = _leaks(server, valgrind, grew, program)
     answers = tuple(_answer(question, *found[question]) for question in QUESTIONS)
     return answers, prints
+
+
+def _left(serving: Running, before: int) -> int:
+    """Return how many descriptors stay open for clients that have gone.
+
+    A virtual machine opens some, of libraries and pollers, when it first needs them:
+    only what the same clients leave open a second time is theirs.
+    """
+
+    def more() -> int:
+        return max(0, serving.descriptors() - before)
+
+    if left := cases.settled(more):
+        before += left
+        _client(serving, None)
+        left = min(left, cases.settled(more))
+    return left
 
 
 def _answer(question: str, holds: bool | None, evidence: str) -> Answer:
@@ -124,7 +144,7 @@ def _growth(serving: Running) -> tuple[int, int] | None:
 
 
 def _leaks(
-    server: str, valgrind: str | None, grew: tuple[int, int] | None
+    server: str, valgrind: str | None, grew: tuple[int, int] | None, program: str
 ) -> tuple[bool | None, str]:
     if valgrind:
         text = _under_valgrind(server, valgrind)
@@ -136,7 +156,11 @@ def _leaks(
         return None, "its memory could not be read"
     least, clients = grew
     said = f"{max(0, least)} bytes more at least with each {clients} clients"
-    return least < clients * _KEPT_BYTES, said
+    if least < clients * _KEPT_BYTES:
+        return True, said
+    if program.startswith(_COLLECT):
+        return None, f"{said}, which {program} may free when it collects garbage"
+    return False, said
 
 
 def _under_valgrind(server: str, valgrind: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from connlab.drive import procfs, programs, servers, trials
@@ -63,6 +64,13 @@ class Running:
             processes=found.processes - len(runs),
             descriptors=self.descriptors(),
         )
+
+    def program(self) -> str:
+        """Return the name of the file that its process runs; "" where none is seen."""
+        try:
+            return Path(f"/proc/{self.ready['pid']}/exe").readlink().name
+        except OSError:
+            return ""
 
     def died(self) -> str | None:
         """Return how it ended and what it said, if nobody had asked it to."""
