@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from connlab import schema
+from connlab.schema.derived import DERIVED
 
 
 def _trial(**changes) -> dict:
@@ -172,3 +173,16 @@ def test_a_mean_without_those_who_waited_longest_is_none(unanswered, known):
     assert (flat["response_max_s"] is not None) is known
     assert flat["response_p50_s"] == pytest.approx(8e-4)
     assert flat["service_mean_s"] == pytest.approx(1e-3)
+
+
+def test_each_column_is_declared_once_and_derived_ones_are_declared():
+    names = [column.name for column in schema.COLUMNS]
+    assert len(names) == len(set(names))
+    assert set(DERIVED) <= set(names)
+    assert {column.better for column in schema.COLUMNS} <= {"higher", "lower", ""}
+    assert {c.dtype for c in schema.COLUMNS} <= {
+        "string",
+        "boolean",
+        "Int64",
+        "float64",
+    }

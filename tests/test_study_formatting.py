@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from connlab import schema
 from connlab.study import formatting as f
 from connlab.study.interval import Interval
-from connlab.study.metrics import _NAMED, metric
+from connlab.study.metrics import metric
 
 
 def made(value, half, n=10):
@@ -118,11 +117,3 @@ def test_metrics_say_name_unit_and_good_end():
     assert metric("connect_mean_s").unit == "s"
     assert metric("accepted").unit == "count"
     assert metric("new_thing").label == "new thing"
-
-
-def test_named_metrics_keep_the_unit_of_their_column():
-    """Studies may name columns that they derive; the schema names the others."""
-    units = {c.name: c.unit.replace("1/s", "requests/s") for c in schema.COLUMNS}
-    named = {name: unit for name, (_, unit, _) in _NAMED.items() if name in units}
-    assert "throughput_rps" in named
-    assert named == {name: units[name] for name in named}

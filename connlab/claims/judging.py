@@ -78,7 +78,7 @@ def key(run: Path, ledger: Path) -> str:
         (run, _facts(run)),
         (ledger.parent, [ledger, ledger.parent / REREADINGS]),
         (published, sorted(published.glob("*.csv"))),
-        (code, sorted(code.rglob("*.py"))),
+        (code, sorted([*code.rglob("*.py"), *code.rglob("*.csv")])),
     ):
         parts += [f"{p.relative_to(folder)} {_digest(p)}" for p in files]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -5,18 +5,25 @@ This package is the one word that ``connlab.drive`` (which writes) and
 
 - `places`: where the project, its runs and their studies stand;
 - `facts`: pydantic models of the lines in ``runs/NAME/STUDY/trials.jsonl``;
-- `trial_columns`, `client_columns`, `server_columns`: one `Column` per flat column:
-  name, unit, type, where its value stands in a trial, and what it means
-  (``runs/README.md`` is generated from them);
-- `flat`: `flatten`, which turns one trial into one row.
+- `columns`: ``columns.csv`` declares each flat column once: name, unit, type, where its
+  value stands in a trial, and what it means (``runs/README.md`` is made from it);
+  `flatten` turns one trial into one row;
+- `derived`: columns that take more than one fact, and which gates leave a trial out.
 
 Flat columns are in SI units without prefix (seconds, bytes, 1/s).
 """
 
 from __future__ import annotations
 
-from connlab.schema.client_columns import UNANSWERED, client_cpu_s
-from connlab.schema.column import Column, pick, value_of
+from connlab.schema.columns import COLUMNS, FACTORS, Column, flatten, value_of
+from connlab.schema.derived import (
+    EXCLUDING,
+    UNANSWERED,
+    client_cpu_s,
+    excluding,
+    pick,
+    verdicts,
+)
 from connlab.schema.facts import (
     SCHEMA,
     Census,
@@ -38,9 +45,7 @@ from connlab.schema.facts import (
     Turns,
     Workload,
 )
-from connlab.schema.flat import COLUMNS, flatten
 from connlab.schema.places import project_root, run_folder, study_folder
-from connlab.schema.trial_columns import EXCLUDING, FACTORS, excluding, verdicts
 
 CLIENT_QUEUE = 0.5
 """A client is the bottleneck when more than this part of the requests wait for it."""

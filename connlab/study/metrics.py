@@ -19,67 +19,27 @@ class Metric:
     better: Literal["lower", "higher"]
 
 
-_STATS = {
-    "mean": "mean {}",
-    "sd": "standard deviation of {}",
-    "min": "shortest {}",
-    "max": "longest {}",
-    "p50": "median {}",
-    "p90": "90th percentile of {}",
-    "p99": "99th percentile of {}",
-    "p999": "99.9th percentile of {}",
-}
-_CLOCKS = {
-    "response": "response time",
-    "service": "service time",
-    "connect": "time to connect",
-}
-_NAMED = {
-    "throughput_rps": ("throughput", "requests/s", "higher"),
-    "bytes_per_s": ("bytes echoed", "bytes/s", "higher"),
+_MADE = {
     "received_per_s": ("bytes received by the server", "bytes/s", "higher"),
-    "server_cpu_per_request_s": ("server CPU per request", "s", "lower"),
     "cpu_per_mib_s": ("server CPU per MiB", "s", "lower"),
-    "server_cpu_s": ("server CPU", "s", "lower"),
-    "server_cpu_share": ("server CPU share", "1", "lower"),
-    "client_cpu_share": ("client CPU share", "1", "lower"),
-    "pss_bytes": ("memory of the server", "bytes", "lower"),
-    "pss_net_bytes": ("memory for the clients", "bytes", "lower"),
-    "pss_per_connection_bytes": ("memory per connection", "bytes", "lower"),
-    "socket_memory_bytes": ("socket buffers in the kernel", "bytes", "lower"),
-    "threads_max": ("threads of the server", "count", "lower"),
-    "threads": ("threads that the server started", "count", "lower"),
-    "processes_max": ("processes of the server", "count", "lower"),
-    "established": ("connections established", "count", "higher"),
-    "surviving": ("connections surviving", "count", "higher"),
-    "open_max": ("connections open at once", "count", "higher"),
-    "context_switches_per_request": ("context switches per request", "count", "lower"),
-    "fairness_jain": ("Jain's fairness index", "1", "higher"),
-    "busy_workers": ("busy workers", "count", "higher"),
     "throughput_scaled_rps": ("throughput, time scaled", "requests/s", "higher"),
-    "longest_wait_s": ("longest wait", "s", "lower"),
-    "busiest_worker": ("requests of the busiest worker / mean", "1", "lower"),
     "thread_create_s": ("creation and end of a thread", "s", "lower"),
-    "start_s": ("start-up time", "s", "lower"),
     "switch_s": ("context switch", "s", "lower"),
 }
+"""What notebooks make of columns, and what study 00 measures without a server."""
+_COLUMNS = {column.name: column for column in schema.COLUMNS}
 
 
 def metric(name: str) -> Metric:
     """Return what is known of a column.
 
-    Columns without an entry here take unit and meaning from the schema; smaller
-    counts as better for them.
+    Of a column ``columns.csv`` says it; what nobody declared counts as better smaller.
     """
-    if name in _NAMED:
-        return Metric(name, *_NAMED[name])
-    clock, _, rest = name.partition("_")
-    stat = rest.removesuffix("_s")
-    if clock in _CLOCKS and stat in _STATS:
-        return Metric(name, _STATS[stat].format(_CLOCKS[clock]), "s", "lower")
-    for column in schema.COLUMNS:
-        if column.name == name:
-            return Metric(name, column.description, column.unit, "lower")
+    if name in _MADE:
+        return Metric(name, *_MADE[name])
+    if column := _COLUMNS.get(name):
+        better = "higher" if column.better == "higher" else "lower"
+        return Metric(name, column.label or column.description, column.unit, better)
     return Metric(name, name.replace("_", " "), "", "lower")
 
 

@@ -1,0 +1,88 @@
+"""Columns of a frame: each declared once, in ``columns.csv``.
+
+    columns.csv  name, unit, type, scale, path, meaning, label, better
+      -> COLUMNS, FACTORS        what `flatten` makes of a trial, one row
+      -> runs/README.md          (`connlab.drive.describe`)
+      -> connlab.study.metrics   how readers meet a column
+
+`type` is a pandas dtype that knows missing values; `unit` is ``1`` for ratios,
+``count`` for counts, empty for text and truth values. `path` is dotted and leads into
+the trial; the value there times `scale`, if any, is in `unit`. Of a column in
+`connlab.schema.derived` it is the formula in words. `label` is a name for figures and
+tables, `better` which end is good: lower where it is empty.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from connlab.schema.derived import DERIVED, pick
+
+
+@dataclass(frozen=True)
+class Column:
+    """A flat column: a line of ``columns.csv``."""
+
+    name: str
+    unit: str
+    dtype: str
+    scale: float | None
+    path: str
+    description: str
+    label: str
+    better: str
+
+
+def _declared() -> tuple[Column, ...]:
+    with Path(__file__).with_name("columns.csv").open(encoding="utf-8") as file:
+        rows = list(csv.reader(file))[1:]
+    return tuple(
+        Column(name, unit, dtype, float(scale) if scale else None, *others)
+        for name, unit, dtype, scale, *others in rows
+    )
+
+
+COLUMNS = _declared()
+FACTORS = tuple(c for c in COLUMNS if c.path.startswith("factors."))
+
+
+def value_of(column: Column, trial: Mapping) -> Any:
+    """Return the value of one column for one trial (a plain mapping)."""
+    if column.name in DERIVED:
+        return DERIVED[column.name](trial)
+    value = pick(trial, column.path)
+    return value if value is None or column.scale is None else value * column.scale
+
+
+def flatten(trial: Mapping) -> dict[str, Any]:
+    """Turn a trial, as read from its JSON line, into one flat row.
+
+    Parameters
+    ----------
+    trial : mapping
+        ``json.loads`` of a line of ``trials.jsonl``.
+
+    Returns
+    -------
+    dict
+        One entry per column of `COLUMNS`, missing values as None, then the factors
+        that `COLUMNS` does not know, under their own names.
+    """
+    row = {column.name: value_of(column, trial) for column in COLUMNS}
+    for name, value in (trial.get("factors") or {}).items():
+        row.setdefault(name, value)
+    for column in FACTORS:
+        if column.dtype == "string" and row[column.name] is not None:
+            row[column.name] = _text(row[column.name])
+    return row
+
+
+def _text(level: Any) -> str:
+    """Return a level of a factor as a flag spells it: a pair is ``MIN-MAX``."""
+    if isinstance(level, list | tuple):
+        return "-".join(map(str, level))
+    return str(level)

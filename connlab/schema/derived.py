@@ -1,0 +1,224 @@
+"""Columns of a frame that take more than one fact of a trial.
+
+    DERIVED: name of the column -> function of the trial -> its value, or None
+
+`connlab.schema.columns` declares them; their path there is this formula in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def pick(trial: Mapping, path: str) -> Any:
+    """Return the value at a dotted `path` of nested mappings, or None."""
+    value: Any = trial
+    for step in path.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(step)
+    return value
+
+
+def ratio(above: float | None, below: float | None) -> float | None:
+    """Return above / below; None where either is missing, or below is zero."""
+    return None if above is None or not below else above / below
+
+
+def total(*values: float | None) -> float | None:
+    """Return the sum of all; None where one is missing."""
+    return None if any(value is None for value in values) else sum(values)
+
+
+def product(a: float | None, b: float | None) -> float | None:
+    """Return a × b; None where either is missing."""
+    return None if a is None or b is None else a * b
+
+
+# ---- verdicts ------------------------------------------------------------------
+
+EXCLUDING = ("census", "verified", "arrivals", "lag", "quiet")
+"""Gates, which leave a trial out: they look at the machine, at the client in an open
+loop, at connections and at right answers. All else that a trial was checked for depends
+on how well the server did; it is a finding, and leaves nothing out."""
+
+
+def verdicts(trial: Mapping) -> tuple[dict[str, Mapping], dict[str, Mapping]]:
+    """Return the verdicts of a trial's gates, and its findings, each by name.
+
+    A line of before findings were told apart has all of them as gates; it is read as
+    one that is written today.
+    """
+    every = {**(trial.get("gates") or {}), **(trial.get("findings") or {})}
+    gates = {name: gate for name, gate in every.items() if name in EXCLUDING}
+    return gates, {name: gate for name, gate in every.items() if name not in gates}
+
+
+def _false(verdicts: Mapping[str, Mapping]) -> list[str]:
+    return [name for name, gate in verdicts.items() if gate.get("ok") is False]
+
+
+def excluding(trial: Mapping) -> list[str]:
+    """Return the gates by which a trial is left out."""
+    return _false(verdicts(trial)[0])
+
+
+def _ok(trial: Mapping) -> bool:
+    return not trial.get("failure") and not excluding(trial)
+
+
+def _gates_failed(trial: Mapping) -> str | None:
+    gates, findings = verdicts(trial)
+    return ", ".join(_false({**gates, **findings})) or None
+
+
+def _failure(trial: Mapping) -> str | None:
+    failure = trial.get("failure")
+    return f"{failure['kind']}: {failure['reason']}" if failure else None
+
+
+# ---- the client ----------------------------------------------------------------
+
+
+def client_cpu_s(trial: Mapping) -> float | None:
+    """Return the CPU time of the client's whole life, as it told it; else None."""
+    user, system = (pick(trial, f"client.self.cpu_{p}_s") for p in ("user", "system"))
+    return total(user, system)
+
+
+def _errors(trial: Mapping) -> int | None:
+    errors = pick(trial, "client.errors")
+    return None if errors is None else sum(errors.values())
+
+
+UNANSWERED = 0.001
+"""Share of an open loop's requests without an answer that leaves a mean as it is."""
+
+
+def unanswered_share(trial: Mapping) -> float:
+    """Return which part of the requests due in the window were never answered.
+
+    0 in a closed loop, and where the client did not count them.
+    """
+    missing = pick(trial, "client.window.unanswered")
+    return ratio(missing, pick(trial, "client.window.arrivals")) or 0.0
+
+
+def _latency(clock: str, stat: str) -> Callable[[Mapping], float | None]:
+    """Return a reader of one statistic in seconds; nothing timed gives None.
+
+    So do the response's moments and maximum where requests had no answer: those waited
+    longer than all that had one, and nobody knows how long. (Of quantiles the client
+    says itself which are known.)
+    """
+    unknown = clock == "response" and stat in ("mean", "sd", "max")
+
+    def read(trial: Mapping) -> float | None:
+        if unknown and unanswered_share(trial) > UNANSWERED:
+            return None
+        told = pick(trial, f"client.{clock}") or {}
+        value = told.get(f"{stat}_ns")
+        return value * 1e-9 if told.get("n") and value is not None else None
+
+    return read
+
+
+def _counted_response_times(trial: Mapping) -> float | None:
+    if pick(trial, "client.stop") == "requests":
+        return None
+    mean_ns = pick(trial, "client.response.mean_ns")
+    counted = ratio(pick(trial, "client.window.seconds"), mean_ns)
+    return None if counted is None else counted * 1e9
+
+
+# ---- the server ----------------------------------------------------------------
+
+
+def _server_cpu(trial: Mapping) -> float | None:
+    samples = pick(trial, "server.samples") or {}
+    return total(samples.get("cpu_user_s"), samples.get("cpu_system_s"))
+
+
+def _server_width(trial: Mapping) -> int:
+    """Return how many cores the server could keep busy at once.
+
+    A thread that only accepts answers nobody: where the server says how many workers
+    it started, it has no more than these.
+    """
+    threads = pick(trial, "server.samples.threads_max") or 0
+    each = max(1, pick(trial, "server.model.workers_each") or 0)
+    workers = (pick(trial, "server.stats.workers_started") or 0) * each or threads
+    return min(len(pick(trial, "cores.server") or []), threads, workers)
+
+
+def _served_requests(trial: Mapping) -> float:
+    """Return the requests that the server's CPU time was spent on."""
+    if turns := trial.get("turns"):
+        return sum(turns["lead_in_requests"]) + sum(turns["requests"])
+    return (pick(trial, "server.samples.window_s") or 0) * (
+        pick(trial, "client.window.throughput_rps") or 0
+    )
+
+
+def _net(trial: Mapping, name: str) -> float | None:
+    samples = pick(trial, "server.samples") or {}
+    most = samples.get(f"{name}_bytes")
+    base = samples.get(f"{name}_baseline_bytes")
+    return None if most is None or base is None else max(0, most - base)
+
+
+def _busiest_worker(trial: Mapping) -> float | None:
+    """Return the busiest worker's requests over the mean; None with no request."""
+    each = pick(trial, "server.stats.requests_per_worker") or ()
+    return ratio(max(each, default=0) * len(each), sum(each))
+
+
+def _refused_reason(trial: Mapping) -> str | None:
+    refused = pick(trial, "server.stats.refused") or {}
+    reason = max(refused, key=refused.get, default=None)
+    return reason if reason and refused[reason] else None
+
+
+DERIVED: dict[str, Callable[[Mapping], Any]] = {
+    "server_cores": lambda t: len(pick(t, "cores.server") or []) or None,
+    "client_cores": lambda t: len(pick(t, "cores.client") or []) or None,
+    "ok": _ok,
+    "failure": _failure,
+    "excluded_by": lambda t: ", ".join(_false(verdicts(t)[0])) or None,
+    "findings": lambda t: ", ".join(_false(verdicts(t)[1])) or None,
+    "gates_failed": _gates_failed,
+    "bytes_per_s": lambda t: ratio(
+        pick(t, "client.window.bytes"), pick(t, "client.window.seconds")
+    ),
+    "counted_response_times": _counted_response_times,
+    "errors_total": _errors,
+    **{
+        f"{clock}_{stat}_s": _latency(clock, stat)
+        for clock in ("response", "service", "connect")
+        for stat in ("mean", "sd", "min", "max", "p50", "p90", "p99", "p999")
+    },
+    "busy_workers": lambda t: product(
+        pick(t, "client.window.throughput_rps"), pick(t, "client.delay.mean_s")
+    ),
+    "client_cpu_s": client_cpu_s,
+    "server_cpu_s": _server_cpu,
+    "server_cpu_share": lambda t: ratio(
+        _server_cpu(t), (pick(t, "server.samples.window_s") or 0) * _server_width(t)
+    ),
+    "server_cpu_per_request_s": lambda t: ratio(_server_cpu(t), _served_requests(t)),
+    "pss_net_bytes": lambda t: _net(t, "pss"),
+    "pss_per_connection_bytes": lambda t: ratio(
+        _net(t, "pss"), pick(t, "client.connections.established")
+    ),
+    "socket_memory_bytes": lambda t: _net(t, "socket_memory"),
+    "context_switches_per_request": lambda t: ratio(
+        total(
+            pick(t, "server.samples.context_switches_voluntary"),
+            pick(t, "server.samples.context_switches_involuntary"),
+        ),
+        pick(t, "server.stats.requests"),
+    ),
+    "refused_reason": _refused_reason,
+    "busiest_worker": _busiest_worker,
+}
