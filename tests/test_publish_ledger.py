@@ -85,9 +85,13 @@ def test_the_verdict_comes_first():
         "Claim",
         "Found here",
         "Published",
-        "Likeness",
-        "Because",
     ]
+
+
+def test_a_quotation_stands_beside_its_claim_with_its_line(tmp_path):
+    (tmp_path / "claims.yml").write_text("- {id: G1, quote: it fails, line: 7}\n")
+    assert "“it fails” (line 7)" in printed(paper=tmp_path)
+    assert "“it fails” (line 7)" in page(paper=tmp_path)
 
 
 def test_the_reference_stands_behind_the_verdict():

@@ -14,7 +14,7 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from markupsafe import Markup
@@ -47,6 +47,7 @@ _SHARES = {
     "likeness": 8,
     "why": 24,
 }
+_ON_THE_PAGE = ("likeness", "why")
 _OTHER = 12
 """The share of a column that is not known here."""
 _BESIDE = {"there": "Reference", "agreement": "Agreement"}
@@ -75,6 +76,8 @@ class Claims:
         Figure or table that a claim rests on and that the paper shows, by the claim.
     page_only : frozenset of str
         Those that only the page shows.
+    quotes : dict of str to str
+        What a report says, word for word, and the line of its text, by the claim.
     """
 
     heads: dict[str, str]
@@ -82,6 +85,7 @@ class Claims:
     sources: dict[str, str]
     figures: dict[str, str]
     page_only: frozenset[str]
+    quotes: dict[str, str] = field(default_factory=dict)
 
 
 def claims(
@@ -128,28 +132,37 @@ def claims(
             c: e["figure"] for c, e in entries.items() if e.get("figure") in shown
         },
         page_only=frozenset(page_only),
+        quotes={
+            c: f"“{e['quote']}” (line {e['line']})"
+            for c, e in entries.items()
+            if e.get("quote")
+        },
     )
 
 
 def table(these: Claims, *, caption: str) -> str:
     """Set all claims as one table, for print.
 
-    Print gets no link to what only the page shows.
+    Print gets no link to what only the page shows, and neither how alike the
+    conditions are nor the reasons, which the page has.
     """
     rows = []
+    heads = {k: head for k, head in these.heads.items() if k not in _ON_THE_PAGE}
     for row in these.rows:
-        cells = {name: md.escape(_short(row[name])) for name in these.heads}
+        cells = {name: md.escape(_short(row[name])) for name in heads}
+        if row["id"] in these.quotes:
+            cells["says"] += f" {md.escape(these.quotes[row['id']])}"
         figure = these.figures.get(row["id"])
         if figure and figure not in these.page_only:
             cells["id"] = f"[{row['id']}](#{figure})"
         rows.append(list(cells.values()))
     return md.table(
-        list(these.heads.values()),
+        list(heads.values()),
         rows,
         caption=caption,
         label=LABEL,
-        widths=[_SHARES.get(name, _OTHER) for name in these.heads],
-        align="l" * len(these.heads),
+        widths=[_SHARES.get(name, _OTHER) for name in heads],
+        align="l" * len(heads),
     )
 
 
@@ -213,9 +226,10 @@ def _cells(
                 numbers.as_html(piece, full and f"{full} as published")
                 for piece, full in pieces
             )
-        elif name == "says" and of_several:
-            work = these.sources.get(row["id"], "")
-            said += f" <small>{html.escape(of_several.get(work, work))}</small>"
+        elif name == "says":
+            work = these.sources.get(row["id"], "") if of_several else ""
+            for more in (of_several.get(work, work), these.quotes.get(row["id"])):
+                said += f" <small>{html.escape(more)}</small>" if more else ""
         elif name == "why" and row["id"] in these.figures:
             figure = these.figures[row["id"]]
             kind = "table" if figure.startswith("tbl-") else "figure"

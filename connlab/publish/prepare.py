@@ -220,7 +220,7 @@ def _summary(study: Study, results: Results, marks: numbers.Marks) -> str:
         "summary.qmd",
         question=md.attribute(md.escape(results.question)),
         answer=marks.markdown(results.answer),
-        varied=f"{md.escape(results.varied)} {counts}".strip(),
+        varied=counts,
     )
 
 
