@@ -13,7 +13,6 @@ import ast
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +35,12 @@ _SAYS = {
 }
 """Where sentences are messages, and what they are for."""
 
+_KEPT = {
+    "estimate": "what a sweep would cost, for whoever plans one in a notebook",
+    "beyond": "asked of the committed run, by the test of what is committed",
+}
+"""What nothing here calls, and whom it is for."""
+
 
 def main() -> int:
     """Print every finding; return the exit status."""
@@ -47,17 +52,19 @@ def main() -> int:
 def unused(root: Path) -> Iterator[str]:
     """Find public functions and classes that nothing but tests names.
 
-    A name counts as used when it stands anywhere but in its definition: in the package,
-    a notebook, a tool or the set-up. Commands are called by their decorator.
+    A name counts as used when the package, a notebook, a tool or the set-up asks for it
+    but in an import. Commands are called by their decorator, Jupyter asks for
+    ``_repr_…``.
     """
-    count: Counter[str] = Counter()
+    used: set[str] = set()
     for pattern in _USERS:
         for path in root.glob(pattern):
             if path.is_file():
-                count.update(_names(path))
+                used.update(_names(path))
     for path, node in _definitions(root):
-        called = node.decorator_list or node.name.startswith("__")
-        if not called and count[node.name] < 2:
+        called = node.decorator_list or node.name.startswith(("__", "_repr_"))
+        called = called or node.name in _KEPT
+        if not called and node.name not in used:
             yield f"{path}:{node.lineno}: nothing but tests uses {node.name}"
 
 
@@ -71,15 +78,24 @@ def _names(path: Path) -> Iterator[str]:
     elif path.suffix != ".py":
         yield from _WORD.findall(text)
         return
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Name):
+    tree = ast.parse(text)
+    known = {node.name for node in tree.body if isinstance(node, _DEFINES)}
+    known |= {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in known:  # no local variable
             yield node.id
         elif isinstance(node, ast.Attribute):
             yield node.attr
-        elif isinstance(node, ast.alias):
-            yield node.name.rpartition(".")[2]
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+        elif isinstance(node, ast.alias) and node.asname:
             yield node.name
+
+
+_DEFINES = (ast.FunctionDef, ast.ClassDef)
 
 
 def _definitions(root: Path) -> Iterator[tuple[Path, ast.FunctionDef | ast.ClassDef]]:
