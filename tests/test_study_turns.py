@@ -92,6 +92,11 @@ def test_the_course_of_a_ratio_is_that_of_rounds_which_both_have():
     assert found["round"].tolist() == [4, 5]
     assert found["position"].tolist() == [0, 1]
     assert found["ratio"].tolist() == pytest.approx([0.5, 2])
+    more = turns.differences(trials("a", [5, 20, 30], 4), base, "throughput_rps")
+    assert more == pytest.approx([100])
+    assert not len(
+        turns.differences(trials("b", [5, 20, 0], 4), base, "throughput_rps")
+    )
     assert turns.course(trials("b", [5, 20, 0], 4), base, "throughput_rps").empty
     assert turns.course(base.assign(set=None), base, "throughput_rps").empty
 

@@ -156,7 +156,7 @@ def run(setting: Setting, *, host: Host) -> Outcome | None:
 def _start_servers(
     setting: Setting, host: Host, started: list[int], served: list[Served]
 ) -> None:
-    """Start all servers at once, then note each that is ready, in their order."""
+    """Start all servers at once, and look at each when all are ready."""
     for place, factors in enumerate(setting.servers):
         argv = servers.argv(setting.programs, factors)
         with _named(place, factors):
@@ -169,8 +169,8 @@ def _start_servers(
             if ready is None or ready.get("event") != "ready":
                 raise ProgramError(f"not ready after {trials.READY_S:g} s")
         served.append(Served(factors, started[place], ready))
-        look = host.sample(started[place], machine=False, memory=True)
-        served[-1].looks.append(look)
+    for each in served:  # now that all share what they share: a part of it is each's
+        each.looks.append(host.sample(each.handle, machine=False, memory=True))
 
 
 @contextlib.contextmanager

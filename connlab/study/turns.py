@@ -21,7 +21,7 @@ than Bonferroni's for 2 to 22 servers and 4 to 10 trials: not worth its length.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -132,17 +132,51 @@ def _log_ratio(arm: Any, base: Any, metric: str) -> float:
     if each is None or arm.set != base.set:
         y, x = getattr(arm, metric), getattr(base, metric)
         return math.log(y / x) if y > 0 and x > 0 else math.nan
-    _, logs = _by_round(arm.rounds, base.rounds, each)
-    return float(np.median(logs)) if len(logs) else math.nan
+    _, y, x = _by_round(arm.rounds, base.rounds, each)
+    return float(np.median(y - x)) if len(y) else math.nan
 
 
-def _by_round(y: Rounds, x: Rounds, each: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rounds in which both have a value, and the log ratio in each."""
+def _by_round(
+    arm: Rounds, base: Rounds, each: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rounds in which both have a value, and the logarithms of both."""
     number, i, j = np.intersect1d(
-        y.number, x.number, assume_unique=True, return_indices=True
+        arm.number, base.number, assume_unique=True, return_indices=True
     )
-    logs = getattr(y, each)[i] - getattr(x, each)[j]
-    return number[np.isfinite(logs)], logs[np.isfinite(logs)]
+    y, x = getattr(arm, each)[i], getattr(base, each)[j]
+    there = np.isfinite(y) & np.isfinite(x)
+    return number[there], y[there], x[there]
+
+
+def differences(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray:
+    """Return arm − base of each trial in which both took turns.
+
+    The median over rounds of the differences: a ratio times the mean of the baseline
+    would count what disturbed the mean.
+
+    Parameters
+    ----------
+    arm, base, metric
+        As for `course`.
+    """
+    found = [
+        float(np.median(np.exp(y) - np.exp(x)))
+        for _, (_, y, x) in _shared(arm, base, metric)
+        if len(y)
+    ]
+    return np.array(found)
+
+
+def _shared(
+    arm: pd.DataFrame, base: pd.DataFrame, metric: str
+) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    """Give each set that both are in, and what `_by_round` says of it."""
+    if not (_took_turns(arm) and _took_turns(base)):
+        return
+    others = dict(zip(base["set"], base["rounds"], strict=True))
+    for name, rounds in zip(arm["set"], arm["rounds"], strict=True):
+        if name in others:
+            yield name, _by_round(rounds, others[name], METRICS[metric])
 
 
 def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -164,15 +198,11 @@ def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
         last), ratio.
     """
     parts = []
-    if _took_turns(arm) and _took_turns(base):
-        others = dict(zip(base["set"], base["rounds"], strict=True))
-        for name, rounds in zip(arm["set"], arm["rounds"], strict=True):
-            if name in others:
-                number, logs = _by_round(rounds, others[name], METRICS[metric])
-                part = pd.DataFrame({"set": name, "round": number})
-                if len(number):
-                    position = (number - number[0]) / max(1, number[-1] - number[0])
-                    parts.append(part.assign(position=position, ratio=np.exp(logs)))
+    for name, (number, y, x) in _shared(arm, base, metric):
+        if len(number):
+            position = (number - number[0]) / max(1, number[-1] - number[0])
+            part = {"round": number, "position": position, "ratio": np.exp(y - x)}
+            parts.append(pd.DataFrame({"set": name, **part}))
     columns = ["set", "round", "position", "ratio"]
     return pd.concat(parts) if parts else pd.DataFrame(columns=columns)
 
