@@ -24,7 +24,7 @@ MODELS = {
 METRICS = ("rate", "cpu", "p50", "p99")
 #: seconds for a contest, and more for each judged server beyond the first
 BUDGET_S = {1: 14.0, CONNECTIONS: 36.0}
-_MORE_S = 8.0
+_MORE_S = 5.0
 _UNTIL = 0.02
 
 
