@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from connlab.intervals import centre, interval, intervals, ratios, t95
+from connlab.intervals import centre, client_bound, interval, intervals, ratios, t95
 
 
 def trials(values: dict[str, list[float]], **columns) -> pd.DataFrame:
@@ -73,6 +73,12 @@ def test_a_rate_is_a_bound_when_the_client_was_the_limit_of_most(limited, bound)
     frame = trials({"epoll": [10.0, 11.0, 10.5, 10.2, 10.1]})
     frame.loc[: limited - 1, "label"] = "client-bound"
     assert intervals(frame, "throughput_rps", "model")["bound"].tolist() == [bound]
+
+
+def test_half_of_the_trials_are_not_most_of_them():
+    labels = ["client-bound", "client-bound", "server-bound", "server-bound"]
+    assert not client_bound(pd.DataFrame({"label": labels}))
+    assert client_bound(pd.DataFrame({"label": labels[:3]}))
 
 
 def test_a_ratio_pairs_trials_of_a_block_and_has_t_on_logs():
