@@ -70,7 +70,7 @@ programs := $(if $(server_srcs),$(BUILD)/server)\
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup setup-test build programs paper notebook evaluate render archive \
-	doctor judge runtimes bench test test-long test-c test-py fuzz lint format \
+	doctor judge runtimes bench lab lab-down test test-long test-c test-py fuzz lint format \
 	format-c lock clean FORCE
 
 help:  ## print this list
@@ -132,6 +132,13 @@ runtimes: setup  ## servers in other languages, where their tools are here
 bench: setup  ## all models and the client against targets: P="--budget 9min"
 	@$(SELF) build
 	@$(PY) -m connlab bench $(P)
+
+lab: setup  ## hosts of network namespaces, as root: HOSTS=3
+	@$(SELF) build
+	@$(PY) -m connlab hosts lab --hosts $(or $(HOSTS),3)
+
+lab-down:  ## remove them
+	@$(PY) -m connlab hosts lab-down
 
 test-c: $(server_tests) $(client_tests)
 	@for t in $^; do echo "  RUN $$t"; $$t || exit 1; done

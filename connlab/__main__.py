@@ -6,6 +6,7 @@
     compare                              which server is faster, here, in a minute
     runtimes                             build servers in other languages
     judge                                is your own server right, how does it stand
+    hosts                                certificates, check and stand-in for a lab
     bench                                all models and the client, against targets
     words                                how many comparisons a run could decide
     check-paper, lint-paper              is the paper whole, is no number typed
@@ -31,6 +32,7 @@ import click
 
 if TYPE_CHECKING:
     from connlab.drive.servers import Entry
+    from connlab.hosts.lab import Lab
     from connlab.publish import Rendered
     from connlab.schema import Model, Workload
 
@@ -216,6 +218,88 @@ def judge(servers: tuple[str, ...], out: str, quick: bool, as_json: bool) -> Non
             f"{made.seconds:.0f} s; {', '.join(map(_from_here, paths.values()))}"
         )
     raise click.exceptions.Exit(0 if made.right else 1)
+
+
+@cli.group()
+def hosts() -> None:
+    """Server on one host, clients on others; see docs/hosts.md."""
+
+
+@hosts.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+def certificates(folder: Path) -> None:
+    """Write the certificates of a run into FOLDER.
+
+    Whoever holds one of them can run code on every host of the run.
+    """
+    from connlab.hosts import certificates as making
+
+    making.make(folder)
+    click.echo(f"{_from_here(folder)}: end after {making.DAYS} days")
+
+
+@hosts.command()
+@click.argument("roster", type=click.Path(path_type=Path, exists=True))
+def check(roster: Path) -> None:
+    """Print versions, limits, cores, calls and clocks of the hosts of a hosts.toml."""
+    from connlab.hosts import carrier, checking
+    from connlab.hosts import roster as rosters
+
+    with carrier.Engine(rosters.load(roster)) as engine:
+        found, lost = checking.every(engine)
+    for one in found:
+        click.echo(str(one))
+    for text in lost:
+        click.echo(f"problem: {text}", err=True)
+    if lost or any(one.wrong for one in found):
+        raise click.exceptions.Exit(1)
+
+
+@hosts.command()
+@click.argument("roster", type=click.Path(path_type=Path, exists=True))
+@click.argument("model", default="epoll")
+@click.option("--connections", default=50, show_default=True, help="Of all hosts.")
+@click.option("--rate", type=float, help="Requests/s in an open loop; else closed.")
+@click.option("--duration", default=1.0, show_default=True, help="Of the window, in s.")
+@click.option("--json", "as_json", is_flag=True, help="The client's report as JSON.")
+def trial(roster: Path, as_json: bool, **asked: Any) -> None:
+    """Run one trial: the server of a hosts.toml under all of its clients."""
+    from connlab.hosts import measuring
+    from connlab.hosts import roster as rosters
+
+    outcome = measuring.trial(rosters.load(roster), asked)
+    if outcome is None:
+        raise click.Abort
+    if outcome.failure:
+        raise click.ClickException(f"{outcome.failure.kind}: {outcome.failure.reason}")
+    if as_json:
+        click.echo(outcome.client.model_dump_json(by_alias=True))
+    else:
+        click.echo("\n".join(measuring.lines(outcome)))
+
+
+@hosts.command()
+@click.option(
+    "--hosts", "count", default=3, show_default=True, help="The first serves."
+)
+def lab(count: int) -> None:
+    """Make hosts of network namespaces here, as root, and their hosts.toml."""
+    made = _lab()
+    made.up(count)
+    click.echo(_from_here(made.roster))
+
+
+@hosts.command("lab-down")
+def lab_down() -> None:
+    """Remove the hosts that `lab` made."""
+    _lab().down()
+
+
+def _lab() -> Lab:
+    from connlab.hosts.lab import Lab
+    from connlab.schema import project_root
+
+    return Lab(project_root() / "build" / "lab")
 
 
 @cli.command()

@@ -41,6 +41,10 @@ class ProgramError(RuntimeError):
     """A program did not say what it must; the text is fit for a trial's reason."""
 
 
+class HostLost(RuntimeError):
+    """A host does not answer any more, or has forgotten a program; names the host."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """One look at a program and its machine. Times in seconds."""

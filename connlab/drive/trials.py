@@ -27,7 +27,14 @@ from connlab.drive import (
     stall,
 )
 from connlab.drive.cores import Cores
-from connlab.drive.host import Ended, Host, ProgramError, Reading, describe_exit
+from connlab.drive.host import (
+    Ended,
+    Host,
+    HostLost,
+    ProgramError,
+    Reading,
+    describe_exit,
+)
 from connlab.drive.programs import Programs
 
 READY_S = 10.0
@@ -102,18 +109,31 @@ def run(setting: Setting, *, server_host: Host, client_host: Host) -> Outcome | 
                 course.stall = watched.seen
             except ProgramError as error:
                 course.failure = _failure("client-failed", f"client: {error}")
+    except HostLost as error:
+        course.failure = _failure("host-lost", str(error))
     finally:
         grace_s = 0 if interrupt.asked() else GRACE_S
         if client is not None:
             wait_s = GRACE_S if course.client else 0
-            client_end = client_host.stop(client, grace_s=1.0, wait_s=wait_s)
+            client_end = _stop(course, client_host, client, 1.0, wait_s)
         if server is not None:
-            server_end = server_host.stop(server, grace_s=grace_s)
+            server_end = _stop(course, server_host, server, grace_s)
     if interrupt.asked():
         return None
     return _outcome(
         setting, course, server_end, client_end, began, server_host is client_host
     )
+
+
+def _stop(
+    course: _Course, host: Host, handle: int, grace_s: float, wait_s: float = 0
+) -> Ended | None:
+    """Stop a program; a host that is lost ends it itself."""
+    try:
+        return host.stop(handle, grace_s=grace_s, wait_s=wait_s)
+    except HostLost as error:
+        course.failure = course.failure or _failure("host-lost", str(error))
+        return None
 
 
 def unavailable(model: schema.Model) -> Outcome:

@@ -219,7 +219,7 @@ class Failure(Facts):
 
     Kinds: ``unavailable`` (the model cannot run here), ``server-start``,
     ``server-died``, ``client-failed``, ``client-hung``, ``no-connection``,
-    ``no-requests``.
+    ``no-requests``, ``host-lost`` (it did not answer any more).
     """
 
     kind: str

@@ -1,0 +1,9 @@
+"""Server on one host, clients on many: what starts, watches and ends them.
+
+roster         hosts.toml: which host does what, at which address
+certificates   TLS of one run: an authority of its own, a certificate per role
+agent          on each host: programs, a lease, an echo for its clock
+carrier        an agent as `connlab.drive.host.Host`, carried by Dask distributed
+group          several client hosts as one, with one report
+lab            hosts of network namespaces, for tests and for a look
+"""

@@ -1,0 +1,125 @@
+"""What stands on each host: its programs, a lease on them, an echo of its clock.
+
+Every call renews the lease. When nobody has called for `LEASE_S`, because the driver
+was killed, its machine lost power, or the network between is cut, the agent kills
+whatever it started. A driver whose connection closes is noticed at once: the agent is
+then collected, which does the same.
+
+Programs are started by the thread that carries all calls, and that lives as long as the
+worker: ``PR_SET_PDEATHSIG``, by which ours die with their parent, follows the thread
+that forked and not its process (prctl(2)).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import resource
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from connlab.drive import cores
+from connlab.drive.host import Ended, LocalHost, Reading
+from connlab.hosts.clock import Echo
+
+LEASE_S = 8.0
+
+
+class Agent:
+    """A `connlab.drive.host.Host` that lives where its programs do."""
+
+    def __init__(self, address: str, lease_s: float = LEASE_S) -> None:
+        self._host = LocalHost()
+        self._echo = Echo(address)
+        self._lease_s = lease_s
+        self._lock = threading.RLock()
+        self._called_s = time.monotonic()
+        self._gone = threading.Event()
+        told = (self._gone, weakref.ref(self), lease_s)  # it must not keep us alive
+        threading.Thread(target=_watch, args=told, daemon=True).start()
+
+    def __del__(self) -> None:
+        """Kill what is running: the driver is gone."""
+        self._gone.set()
+        self._host.close()
+
+    def overdue(self) -> None:
+        """Kill what is running if the lease is over."""
+        if not self._lock.acquire(blocking=False):
+            return  # a call is under way
+        try:
+            if time.monotonic() - self._called_s > self._lease_s:
+                self._host.close()
+        finally:
+            self._lock.release()
+
+    def _call(self, name: str, *given: Any, **options: Any) -> Any:
+        with self._lock:
+            try:
+                return getattr(self._host, name)(*given, **options)
+            except KeyError:
+                raise ProcessLookupError("the lease ended this program") from None
+            finally:
+                self._called_s = time.monotonic()
+
+    def introduce(self) -> dict[str, Any]:
+        """Return where the clock is asked, and what a reader must know of the host."""
+        return {
+            "port": self._echo.port,
+            "token": self._echo.token,
+            "pid": os.getpid(),
+            "kernel": platform.release(),
+            "architecture": platform.machine(),
+            "python": platform.python_version(),
+            "cores": list(cores.available()),
+            "descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        }
+
+    def digest(self, path: str) -> str | None:
+        """Return the hash of a program's file, as trials keep it; None without one."""
+        try:
+            return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+        except OSError:
+            return None
+
+    def renew(self) -> None:
+        """Renew the lease."""
+        self._called_s = time.monotonic()
+
+    def start(
+        self, argv: Sequence[str], cores: Sequence[int], files: Sequence[str]
+    ) -> int:
+        """See `connlab.drive.host.Host.start`, as for all that follow."""
+        return self._call("start", argv, cores=cores, files=files)
+
+    def ready(self, handle: int, timeout_s: float) -> dict | None:
+        return self._call("ready", handle, timeout_s=timeout_s)
+
+    def sample(self, handle: int, machine: bool, memory: bool) -> Reading:
+        return self._call("sample", handle, machine=machine, memory=memory)
+
+    def ask_to_end(self, handle: int) -> None:
+        self._call("ask_to_end", handle)
+
+    def stop(self, handle: int, grace_s: float, wait_s: float) -> Ended:
+        return self._call("stop", handle, grace_s=grace_s, wait_s=wait_s)
+
+    def pause(self, handle: int) -> None:
+        self._call("pause", handle)
+
+    def resume(self, handle: int) -> None:
+        self._call("resume", handle)
+
+
+def _watch(gone: threading.Event, agent: Any, lease_s: float) -> None:
+    while not gone.wait(lease_s / 8):
+        there = agent()
+        if there is None:
+            return
+        there.overdue()
+        del there

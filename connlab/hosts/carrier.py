@@ -1,0 +1,280 @@
+"""Agents carried by Dask distributed: a scheduler, a worker per host, an actor on each.
+
+Workers are named like the hosts of ``hosts.toml``. Dask's own housekeeping (profiles,
+system monitor, stealing) is switched off, as it would use cores that are measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import dask
+import yaml
+
+from connlab.drive.host import Ended, HostLost, ProgramError, Reading
+from connlab.hosts import certificates, clock
+from connlab.hosts.agent import LEASE_S, Agent
+from connlab.hosts.roster import Roster
+
+#: an agent looks for a program's line so long before it lets other calls in
+SLICE_S = 0.5
+#: longer than a network that fails for two seconds needs to carry a call after all
+PATIENCE_S = 6.0
+#: how long a host that was lost may take to come back before the next trial
+RETURN_S = 10.0
+
+SETTINGS: dict[str, Any] = {
+    "distributed": {
+        "worker": {
+            "profile": {"enabled": False},
+            "memory": {
+                **dict.fromkeys(("target", "spill", "pause", "terminate"), False),
+                "monitor-interval": "1h",
+            },
+            "http": {"routes": []},
+        },
+        "admin": {
+            "tick": {"interval": "1h", "limit": "1h", "cycle": "1h"},
+            "system-monitor": {"interval": "1h", "disk": False},
+        },
+        "scheduler": {
+            "work-stealing": False,
+            "active-memory-manager": {"start": False},
+            "allowed-failures": 0,
+            "worker-ttl": "30s",
+            "http": {"routes": []},
+        },
+        "client": {"heartbeat": "30s", "scheduler-info-interval": "30s"},
+        # below 11 s Dask cannot set its keep-alive probes
+        "comm": {"timeouts": {"connect": "5s", "tcp": "12s"}},
+        "diagnostics": {"nvml": False},
+    }
+}
+
+
+def write_settings(folder: Path) -> None:
+    """Write `SETTINGS` for a process that gets the folder as ``DASK_CONFIG``."""
+    (folder / "dask.yaml").write_text(yaml.safe_dump(SETTINGS))
+
+
+class Engine:
+    """The connection of a driver to the agents of a roster; a context manager."""
+
+    def __init__(self, roster: Roster, *, lease_s: float = LEASE_S) -> None:
+        dask.config.update(dask.config.config, SETTINGS)
+        from distributed import Client, Security
+
+        self.roster = roster
+        self.lease_s = lease_s
+        security = None
+        if roster.certificates:
+            folder = roster.certificates
+            security = Security(
+                tls_ca_file=str(folder / certificates.AUTHORITY),
+                tls_client_cert=str(folder / "client.pem"),
+                tls_client_key=str(folder / "client.key"),
+                require_encryption=True,
+            )
+        self._client = Client(
+            roster.scheduler, security=security, direct_to_workers=True, timeout=10
+        )
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def host(self, name: str) -> RemoteHost:
+        """Return the host of this name, with an agent on it."""
+        return RemoteHost(self, name)
+
+    def workers(self) -> list[str]:
+        """Return the names of the hosts that have a worker now."""
+        told = self._client.scheduler_info(n_workers=-1)["workers"]
+        return sorted(str(worker["name"]) for worker in told.values())
+
+    def make_agent(self, name: str, *, wait_s: float) -> Any:
+        """Return a new agent on a host; HostLost when it has no worker in time."""
+        address = self.roster.hosts[name].address
+        until = time.monotonic() + wait_s
+        while name not in self.workers():
+            if time.monotonic() > until:
+                raise HostLost(f"host {name}: no worker")
+            time.sleep(0.05)
+        future = self._client.submit(
+            *(Agent, address, self.lease_s),
+            actor=True,
+            workers=[name],
+            allow_other_workers=False,
+            retries=0,
+            pure=False,
+        )
+        try:
+            return future.result(timeout=PATIENCE_S)
+        except (OSError, RuntimeError, TimeoutError) as error:
+            raise HostLost(f"host {name}: {_told(error)}") from error
+
+    def close(self) -> None:
+        """Leave; agents end what they run."""
+        self._client.close(timeout=2)
+
+
+class RemoteHost:
+    """Programs on another host; see `connlab.drive.host.Host` for its functions.
+
+    Times in what it returns are of the driver's clock. A host that does not answer
+    raises `HostLost` at once from then on, until a program is started on it again.
+    """
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self.engine, self.name = engine, name
+        self.lost = f"host {name}: not asked yet"
+        self.facts: dict[str, Any] = {}
+        self.revive()
+
+    def revive(self) -> None:
+        """Make a new agent on a host that was lost; HostLost when it is not back."""
+        if not self.lost:
+            return
+        agent = self.engine.make_agent(self.name, wait_s=RETURN_S)
+        self._agent, self.lost = agent, ""
+        self.facts = self.call(Agent.introduce).result()
+        self.offset = self.measured_offset()
+
+    @property
+    def place(self) -> Any:
+        """Address and cores of the host."""
+        return self.engine.roster.hosts[self.name]
+
+    def call(self, method: Callable, *given: Any) -> _Pending:
+        """Begin to call a method of `Agent`; the result is asked for later."""
+        if self.lost:
+            raise HostLost(self.lost)
+        try:
+            return _Pending(self, getattr(self._agent, method.__name__)(*given))
+        except (OSError, RuntimeError) as error:
+            raise self.gone(error) from error
+
+    def gone(self, error: Exception) -> HostLost:
+        """Note that the host is lost; return what to raise."""
+        self.lost = f"host {self.name}: {_told(error)}"
+        return HostLost(self.lost)
+
+    def measured_offset(self) -> clock.Offset:
+        """Return how far the host's clock is ahead of ours."""
+        try:
+            told = self.facts
+            return clock.offset(self.place.address, told["port"], told["token"])
+        except OSError as error:
+            raise self.gone(error) from error
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cores: Sequence[int] = (),
+        files: Sequence[str] = (),
+    ) -> int:
+        """Start a program; on a host that was lost, after it has come back."""
+        self.revive()
+        cores = self.place.cores or cores
+        return self.call(Agent.start, list(argv), list(cores), list(files)).result()
+
+    def ready(self, handle: int, *, timeout_s: float) -> dict | None:
+        """Return the program's next JSON line; see `Host.ready`."""
+        return self.call(Agent.ready, handle, min(timeout_s, SLICE_S)).result()
+
+    def sample(
+        self, handle: int, *, machine: bool = True, memory: bool = False
+    ) -> Reading:
+        """Look at the program; what it costs is the whole call, so looks are rare."""
+        began = time.monotonic()
+        reading = self.call(Agent.sample, handle, machine, memory).result()
+        ahead_s = self.offset.ns / 1e9
+        return dataclasses.replace(
+            reading,
+            processes=_earlier(reading.processes, ahead_s),
+            machine=_earlier(reading.machine, ahead_s),
+            cost_s=time.monotonic() - began,
+        )
+
+    def ask_to_end(self, handle: int) -> None:
+        """Send the program SIGTERM; see `Host.ask_to_end`."""
+        self.call(Agent.ask_to_end, handle).result()
+
+    def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
+        """End the program and all that it started; see `Host.stop`."""
+        return self.stopping(handle, grace_s=grace_s, wait_s=wait_s).result()
+
+    def stopping(self, handle: int, *, grace_s: float, wait_s: float = 0) -> _Pending:
+        """Begin to `stop`."""
+        pending = self.call(Agent.stop, handle, grace_s, wait_s)
+        pending.patience_s += grace_s + wait_s
+        return pending
+
+    def pause(self, handle: int) -> None:
+        """Stop the program's group; see `Host.pause`."""
+        self.call(Agent.pause, handle).result()
+
+    def resume(self, handle: int) -> None:
+        """Continue the program's group; see `Host.resume`."""
+        self.call(Agent.resume, handle).result()
+
+
+class Server(RemoteHost):
+    """The host whose servers bind the address that ``hosts.toml`` names."""
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cores: Sequence[int] = (),
+        files: Sequence[str] = (),
+    ) -> int:
+        """Start a server of ours there."""
+        if not argv[0].endswith("/server"):
+            raise ProgramError(f"{argv[0]}: only our own servers bind an address")
+        address = self.place.address
+        where = f"[{address}]:0" if ":" in address else f"{address}:0"
+        words = [*argv, "--listen", where]
+        return super().start(words, cores=cores, files=files)
+
+
+@dataclasses.dataclass
+class _Pending:
+    """A call that is under way."""
+
+    host: RemoteHost
+    future: Any
+    patience_s: float = PATIENCE_S
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        """Return what the agent returned, or raise what it raised."""
+        try:
+            return self.future.result(timeout=timeout_s or self.patience_s)
+        except ProgramError:
+            raise
+        except ProcessLookupError as error:
+            raise HostLost(f"host {self.host.name}: {error}") from error
+        except (OSError, RuntimeError, TimeoutError) as error:
+            raise self.host.gone(error) from error
+
+    def done(self) -> bool:
+        """Whether `result` would return at once."""
+        return self.future.done()
+
+
+def _earlier(facts: Any, ahead_s: float) -> Any:
+    """Return facts of a clock that is ahead with their time on ours."""
+    if facts is None:
+        return None
+    return dataclasses.replace(facts, time_s=facts.time_s - ahead_s)
+
+
+def _told(error: BaseException) -> str:
+    return str(error).split("\n")[0] or type(error).__name__

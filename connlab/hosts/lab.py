@@ -1,0 +1,232 @@
+"""Hosts of network namespaces on this machine: a stand-in for a lab, as root.
+
+                    bridge 10.N.0.254   <- scheduler and driver
+          /               |              \\
+    veth 10.N.0.1   veth 10.N.0.2   veth 10.N.0.3
+    worker h1       worker h2       worker h3
+
+Nothing leaves the machine: no address is routed further. All have one clock and share
+the cores, so a lab shows whether the harness works and what the network stack costs,
+not what several machines can do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from connlab import schema
+from connlab.hosts import carrier, certificates
+
+#: the network 10.N.0.0/24
+NUMBER = 77
+HOSTS_MOST = 64
+PORT = 8786
+_READY_S = 60.0
+
+
+def missing() -> str | None:
+    """Return why no lab can be made here, None if one can."""
+    for tool in ("ip", "nsenter"):
+        if not shutil.which(tool):
+            return f"{tool} is not installed"
+    name = f"clprobe{os.getpid()}"
+    done = _ip("netns", "add", name, check=False)
+    if done.returncode:
+        return f"network namespaces cannot be made: {done.stderr.strip()}"
+    bridge = _ip("link", "add", name[:15], "type", "bridge", check=False)
+    _ip("link", "del", name[:15], check=False)
+    _ip("netns", "del", name, check=False)
+    return bridge.stderr.strip() if bridge.returncode else None
+
+
+class Lab:
+    """A lab whose state stands in `folder`: certificates, logs, ``hosts.toml``."""
+
+    def __init__(self, folder: Path, number: int = NUMBER) -> None:
+        self.folder, self.number = folder, number
+        self.roster = folder / "hosts.toml"
+
+    # ---- names ---------------------------------------------------------------
+
+    @property
+    def bridge(self) -> str:
+        """The bridge's interface."""
+        return f"clbr{self.number}"
+
+    def space(self, host: int) -> str:
+        """Return the name of a host's namespace."""
+        return f"connlab{self.number}-{host}"
+
+    def link(self, host: int | str) -> str:
+        """Return the interface that joins a host to the bridge."""
+        return f"clv{self.number}-{host}"
+
+    def address(self, host: int) -> str:
+        """Return the address of a host; 254 is the bridge."""
+        return f"10.{self.number}.0.{host}"
+
+    @property
+    def scheduler(self) -> str:
+        """The scheduler's address."""
+        return f"tls://{self.address(254)}:{PORT}"
+
+    # ---- up and down ---------------------------------------------------------
+
+    def up(self, hosts: int) -> None:
+        """Make networks, certificates, scheduler and workers; wait for all workers.
+
+        Raises
+        ------
+        ValueError
+            When so many hosts are not allowed.
+        RuntimeError
+            When namespaces cannot be made, or a worker does not come up.
+        """
+        if not 2 <= hosts <= HOSTS_MOST:
+            raise ValueError(f"hosts: {hosts}; allowed: 2 to {HOSTS_MOST}")
+        if reason := missing():
+            raise RuntimeError(reason)
+        self.down()
+        certificates.make(self.folder / "certificates")
+        carrier.write_settings(self.folder)
+        try:
+            self._make_networks(hosts)
+            self._write_roster(hosts)
+            self._start_scheduler()
+            for host in range(1, hosts + 1):
+                self.start_worker(host)
+            self._await_workers(hosts)
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self) -> None:
+        """Remove all of it; nothing if there is nothing."""
+        for pid in self._pids().values():
+            _end(pid)
+        for link in json.loads(_ip("-json", "link", check=False).stdout or "[]"):
+            # with its namespace it would go too, but only some time later
+            if link["ifname"].startswith(self.link("")):
+                _ip("link", "del", link["ifname"], check=False)
+        told = _ip("-json", "netns", "list", check=False).stdout
+        for space in json.loads(told or "[]"):
+            if space["name"].startswith(f"connlab{self.number}-"):
+                self._empty(space["name"])
+                _ip("netns", "del", space["name"], check=False)
+        _ip("link", "del", self.bridge, check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _empty(self, space: str) -> None:
+        for pid in _ip("netns", "pids", space, check=False).stdout.split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+    def _make_networks(self, hosts: int) -> None:
+        _ip("link", "add", self.bridge, "type", "bridge")
+        _ip("addr", "add", f"{self.address(254)}/24", "dev", self.bridge)
+        _ip("link", "set", self.bridge, "up")
+        for host in range(1, hosts + 1):
+            space, link, inner = self.space(host), self.link(host), "eth0"
+            _ip("netns", "add", space)
+            peer = ("type", "veth", "peer", "name", inner, "netns", space)
+            _ip("link", "add", link, *peer)
+            _ip("link", "set", link, "master", self.bridge, "up")
+            _ip("-n", space, "link", "set", "lo", "up")
+            _ip("-n", space, "addr", "add", f"{self.address(host)}/24", "dev", inner)
+            _ip("-n", space, "link", "set", inner, "up")
+
+    def _write_roster(self, hosts: int) -> None:
+        names = [f"h{host}" for host in range(1, hosts + 1)]
+        lines = [
+            f'scheduler = "{self.scheduler}"',
+            'certificates = "certificates"',
+            f'server = "{names[0]}"',
+            f"clients = {json.dumps(names[1:])}",
+        ]
+        for host, name in enumerate(names, 1):
+            lines += ["", f"[hosts.{name}]", f'address = "{self.address(host)}"']
+        self.roster.write_text("\n".join(lines) + "\n")
+
+    # ---- its programs --------------------------------------------------------
+
+    def _start_scheduler(self) -> None:
+        words = ["dask_scheduler", "--host", self.scheduler, "--no-dashboard"]
+        self._start("scheduler", [], words, "scheduler")
+
+    def start_worker(self, host: int) -> None:
+        """Start a host's worker, also anew."""
+        words = ["dask_worker", self.scheduler, "--name", f"h{host}"]
+        words += ["--host", f"tls://{self.address(host)}:0", "--nthreads", "1"]
+        words += ["--no-nanny", "--memory-limit", "0", "--no-dashboard"]
+        words += ["--death-timeout", "20", "--local-directory", str(self.folder)]
+        # unlike `ip netns exec` this leaves /sys, and with it the cgroup, in view
+        around = ["nsenter", f"--net=/run/netns/{self.space(host)}"]
+        self._start(f"h{host}", around, words, "worker")
+
+    def _start(self, name: str, around: list[str], words: list[str], role: str) -> None:
+        module, *flags = words
+        flags += certificates.flags(self.folder / "certificates", role)
+        command = [*around, sys.executable, "-m", f"distributed.cli.{module}", *flags]
+        path = [str(schema.project_root()), os.environ.get("PYTHONPATH", "")]
+        told = {
+            "DASK_CONFIG": str(self.folder),
+            "PYTHONPATH": ":".join(filter(None, path)),
+        }
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=os.environ | told,
+            )
+        pids = self._pids() | {name: process.pid}
+        (self.folder / "pids.json").write_text(json.dumps(pids))
+
+    def _pids(self) -> dict[str, int]:
+        try:
+            return json.loads((self.folder / "pids.json").read_text())
+        except FileNotFoundError:
+            return {}
+
+    def _await_workers(self, hosts: int) -> None:
+        from connlab.hosts import roster
+
+        until = time.monotonic() + _READY_S
+        while True:
+            try:
+                with carrier.Engine(roster.load(self.roster)) as engine:
+                    while len(engine.workers()) < hosts and time.monotonic() < until:
+                        time.sleep(0.1)
+                    there = engine.workers()
+                break
+            except OSError:
+                if time.monotonic() > until:
+                    raise RuntimeError("the scheduler does not answer") from None
+        if len(there) < hosts:
+            raise RuntimeError(f"{len(there)} of {hosts} workers came up: {there}")
+
+
+def _ip(*words: str, check: bool = True) -> subprocess.CompletedProcess:
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    if check and done.returncode:
+        raise RuntimeError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+    return done
+
+
+def _end(pid: int) -> None:
+    """Kill a process of the lab, and nobody who got its number later."""
+    with contextlib.suppress(OSError):
+        if b"distributed.cli" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)

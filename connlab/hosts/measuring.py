@@ -1,0 +1,56 @@
+"""One trial over the hosts of a roster: what ``connlab hosts trial`` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from connlab.drive import programs, trials
+from connlab.drive.cores import Cores
+from connlab.hosts.carrier import Engine, Server
+from connlab.hosts.group import HostGroup
+from connlab.hosts.roster import Roster
+
+WARMUP_S = 0.2
+
+
+def trial(
+    roster: Roster, factors: Mapping[str, Any], *, seed: int = 1
+) -> trials.Outcome | None:
+    """Run one trial; see `connlab.drive.trials.run`.
+
+    Raises
+    ------
+    HostLost
+        When a host cannot be reached before the trial begins.
+    """
+    setting = trials.Setting(
+        factors={"warmup": WARMUP_S} | dict(factors),
+        seed=seed,
+        cores=Cores((), (), shared=False),
+        programs=programs.built(),
+    )
+    with Engine(roster) as engine:
+        server = Server(engine, roster.server)
+        clients = HostGroup([engine.host(name) for name in roster.clients])
+        return trials.run(setting, server_host=server, client_host=clients)
+
+
+def lines(outcome: trials.Outcome) -> list[str]:
+    """Return throughput and latency of all, then what each client host saw."""
+    told = outcome.client.model_dump(by_alias=True)
+    found = [f"all: {_figures(told)}"]
+    for name, part in told["hosts"].items():
+        ahead, bound = part["offset_ns"] / 1e3, part["bound_ns"] / 1e3
+        clock = f"clock {ahead:+.0f} us ± {bound:.0f} us"
+        found.append(f"{name}: {_figures(part['report'])}, {clock}")
+    return found
+
+
+def _figures(report: Mapping[str, Any]) -> str:
+    p99 = report["response"]["p99_ns"]
+    slow = "unknown" if p99 is None else f"{p99 / 1e6:.3g} ms"
+    return (
+        f"{report['window']['throughput_rps']:.0f} requests/s, p99 {slow},"
+        f" {report['connections']['established']} connections"
+    )

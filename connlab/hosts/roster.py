@@ -1,0 +1,115 @@
+"""Who is who: ``hosts.toml``.
+
+scheduler = "tls://10.0.0.9:8786"
+certificates = "certificates"        # a folder, beside the file
+server = "a"
+clients = ["b", "c"]
+
+[hosts.a]
+address = "10.0.0.1"                 # of the test network; the server binds it
+cores = [0, 1]                       # all, if not given
+
+[hosts.b]
+address = "10.0.0.2"
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import tomllib
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from connlab.drive.programs import unknown
+
+
+class Place(BaseModel):
+    """One host: its address in the test network, the cores that programs may use."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    address: str
+    cores: tuple[int, ...] = ()
+
+
+class Roster(BaseModel):
+    """The content of a ``hosts.toml``; `certificates` is relative to the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    scheduler: str
+    certificates: Path | None = None
+    server: str
+    clients: tuple[str, ...]
+    hosts: dict[str, Place]
+
+    @model_validator(mode="after")
+    def _names_are_hosts(self) -> Roster:
+        for name in (self.server, *self.clients):
+            if name not in self.hosts:
+                raise ValueError(unknown("host", name, self.hosts))
+        if not self.clients or len(set(self.clients)) < len(self.clients):
+            raise ValueError(
+                f"clients {list(self.clients)}: want one or more, each once"
+            )
+        check_scheduler(self.scheduler, has_certificates=bool(self.certificates))
+        return self
+
+
+def load(path: Path) -> Roster:
+    """Read a ``hosts.toml``.
+
+    Raises
+    ------
+    ValueError
+        When it is not one; the text names the place, the value and what is allowed.
+    """
+    told = tomllib.loads(path.read_text())
+    try:
+        roster = Roster.model_validate(told)
+    except ValidationError as error:
+        raise ValueError(f"{path.name}: {_first(error)}") from None
+    if roster.certificates is None:
+        return roster
+    folder = path.parent / roster.certificates
+    return roster.model_copy(update={"certificates": folder})
+
+
+def check_scheduler(url: str, *, has_certificates: bool) -> None:
+    """Refuse a scheduler that anybody could reach, and so run code on all hosts.
+
+    Raises
+    ------
+    ValueError
+        When it listens beyond loopback and speaks no TLS, or there are no certificates.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("tls", "tcp") or not parts.hostname or not parts.port:
+        raise ValueError(f"scheduler {url!r}: want tls://ADDRESS:PORT")
+    if parts.scheme == "tls" and not has_certificates:
+        raise ValueError(f"scheduler {url!r}: TLS needs certificates = FOLDER")
+    if parts.scheme == "tcp" and not _is_loopback(parts.hostname):
+        raise ValueError(
+            f"scheduler {url!r}: without TLS whoever reaches it runs code on every"
+            " host; allowed beyond loopback is tls:// with certificates"
+        )
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def _first(error: ValidationError) -> str:
+    """Return the first thing wrong, with the nearest name of a key that is none."""
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    if first["type"] != "extra_forbidden":
+        text = first["msg"].removeprefix("Value error, ")
+        return f"{place}: {text}" if place else text
+    known = Place if first["loc"][0] == "hosts" else Roster
+    return unknown("key", first["loc"][-1], known.model_fields)

@@ -1,0 +1,272 @@
+"""Rosters, certificates, clocks, and reports of several clients as one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import socket
+import ssl
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography import x509
+
+from connlab.drive.host import Ended, HostLost, ProgramError
+from connlab.hosts import agent, certificates, clock, group, roster
+from tests.client.harness import echo, serving
+
+ROSTER = """
+scheduler = "tls://10.0.0.9:8786"
+certificates = "certificates"
+server = "a"
+clients = ["b", "c"]
+[hosts.a]
+address = "10.0.0.1"
+cores = [0, 1]
+[hosts.b]
+address = "10.0.0.2"
+[hosts.c]
+address = "10.0.0.3"
+"""
+
+
+def loaded(folder: Path, text: str) -> roster.Roster:
+    path = folder / "hosts.toml"
+    path.write_text(text)
+    return roster.load(path)
+
+
+def test_a_roster_says_who_is_who(tmp_path: Path) -> None:
+    told = loaded(tmp_path, ROSTER)
+    assert told.hosts[told.server].cores == (0, 1)
+    assert told.certificates == tmp_path / "certificates"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong", "meant"),
+    [
+        ('server = "a"', 'server = "aa"', "aa", "'a'"),
+        ("clients =", "client =", "client", "'clients'"),
+        ("cores =", "core =", "core", "'cores'"),
+        ('["b", "c"]', '["b", "b"]', "['b', 'b']", "each once"),
+    ],
+)
+def test_what_is_misspelt_is_named(
+    tmp_path: Path, old: str, new: str, wrong: str, meant: str
+) -> None:
+    with pytest.raises(ValueError, match=r"hosts\.toml") as error:
+        loaded(tmp_path, ROSTER.replace(old, new))
+    text = str(error.value)
+    assert "client" in text if wrong == "client" else wrong in text
+    assert meant in text or wrong == "client"
+
+
+@pytest.mark.parametrize(
+    "url", ["tcp://10.0.0.9:8786", "tcp://0.0.0.0:1", "10.0.0.9:1"]
+)
+def test_a_scheduler_that_anybody_reaches_is_refused(tmp_path: Path, url: str) -> None:
+    with pytest.raises(ValueError, match="tls://"):
+        loaded(tmp_path, ROSTER.replace("tls://10.0.0.9:8786", url))
+
+
+def test_tls_wants_certificates_and_loopback_does_not(tmp_path: Path) -> None:
+    bare = ROSTER.replace('certificates = "certificates"\n', "")
+    with pytest.raises(ValueError, match="certificates"):
+        loaded(tmp_path, bare)
+    alone = bare.replace("tls://10.0.0.9", "tcp://127.0.0.1")
+    assert loaded(tmp_path, alone).certificates is None
+
+
+def test_certificates_are_of_one_authority_and_keys_are_private(tmp_path: Path) -> None:
+    certificates.make(tmp_path / "one")
+    certificates.make(tmp_path / "two")
+    authority = x509.load_pem_x509_certificate((tmp_path / "one/ca.pem").read_bytes())
+    stranger = x509.load_pem_x509_certificate(
+        (tmp_path / "two/client.pem").read_bytes()
+    )
+    for role in certificates.ROLES:
+        key = tmp_path / "one" / f"{role}.key"
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        own = key.with_suffix(".pem")
+        x509.load_pem_x509_certificate(own.read_bytes()).verify_directly_issued_by(
+            authority
+        )
+        ssl.create_default_context().load_cert_chain(own, key)
+    with pytest.raises(Exception):  # noqa: B017, PT011
+        stranger.verify_directly_issued_by(authority)
+
+
+def test_a_clock_is_found_ahead_by_what_it_is() -> None:
+    echoing = clock.Echo("127.0.0.1")
+    here = clock.offset("127.0.0.1", echoing.port, echoing.token)
+    echoing = clock.Echo("127.0.0.1", lambda: time.monotonic_ns() + 50_000_000)
+    ahead = clock.offset("127.0.0.1", echoing.port, echoing.token)
+    assert abs(here.ns) <= here.bound_ns
+    assert abs(ahead.ns - 50_000_000) <= ahead.bound_ns
+    assert ahead.differs(here, 1_000_000)
+    assert not here.differs(clock.Offset(here.ns + 10, 0), 1_000_000)
+
+
+def test_a_clock_tells_strangers_nothing() -> None:
+    echoing = clock.Echo("127.0.0.1")
+    with pytest.raises(TimeoutError):
+        clock.offset("127.0.0.1", echoing.port, bytes(clock.TOKEN_BYTES))
+
+
+def gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def until(condition, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_an_agent_that_nobody_calls_ends_its_programs() -> None:
+    lonely = agent.Agent("127.0.0.1", lease_s=0.5)
+    pid = lonely.start(["/bin/sleep", "60"], [], [])
+    until(lambda: gone(pid))
+    with pytest.raises(ProcessLookupError):
+        lonely.stop(pid, 0, 0)
+
+
+def test_an_agent_that_is_called_keeps_them_and_one_collected_does_not() -> None:
+    called = agent.Agent("127.0.0.1", lease_s=2.0)
+    pid = called.start(["/bin/sleep", "60"], [], [])
+    began = time.monotonic()
+    while time.monotonic() - began < 3:
+        called.renew()
+        time.sleep(0.05)
+    assert not gone(pid)
+    del called
+    until(lambda: gone(pid))
+
+
+# ---- merging ---------------------------------------------------------------------
+
+
+def test_shares_add_up_and_seeds_differ() -> None:
+    argv = ["client", "h:1", "--connections", "50", "--rate", "100", "--seed", "7"]
+    parts = [group.divided(argv, number, 3) for number in range(3)]
+    connections = [int(words[3]) for words in parts]
+    assert sum(connections) == 50
+    assert max(connections) - min(connections) <= 1
+    assert sum(float(words[5]) for words in parts) == pytest.approx(100)
+    assert len({words[7] for words in parts}) == 3
+    with pytest.raises(ProgramError, match="fewer"):
+        group.divided(["c", "--connections", "2"], 0, 3)
+
+
+def test_merged_quantiles_are_those_of_all_answers(
+    client_program: Path, tmp_path: Path
+) -> None:
+    reports, files, counts = [], [], []
+    with serving(echo) as seen:
+        for seed in (1, 2):
+            path = tmp_path / f"{seed}.csv"
+            words = ["--connections", 3 * seed, "--duration", 0.2, "--seed", seed]
+            command = [client_program, f"127.0.0.1:{seen.port}", *words]
+            done = subprocess.run(
+                [*map(str, command), "--histogram", path],
+                capture_output=True,
+                timeout=60,
+            )
+            reports.append(json.loads(done.stdout))
+            files.append(path.read_bytes())
+    both = group.merged(reports, files)
+    for content in files:
+        for row in csv.DictReader(io.StringIO(content.decode())):
+            if row["clock"] == "response":
+                middle = (int(row["lower_ns"]) + int(row["upper_ns"])) // 2
+                counts += [middle] * int(row["count"])
+    assert both["connections"]["established"] == 9
+    assert both["fairness"]["users"] == 9
+    assert both["response"]["n"] == len(counts) == both["window"]["requests"]
+    wanted = np.quantile(counts, 0.99, method="inverted_cdf")
+    assert both["response"]["p99_ns"] == pytest.approx(wanted, rel=0.005)
+    assert both["response"]["mean_ns"] == pytest.approx(np.mean(counts), rel=0.01)
+    assert both["response"]["sd_ns"] == pytest.approx(np.std(counts), rel=0.05)
+
+
+def test_one_report_merged_is_itself(client_program: Path, tmp_path: Path) -> None:
+    path = tmp_path / "histogram.csv"
+    with serving(echo) as seen:
+        command = [client_program, f"127.0.0.1:{seen.port}", "--duration", "0.2"]
+        done = subprocess.run(
+            [*command, "--histogram", path], capture_output=True, timeout=60
+        )
+    told = json.loads(done.stdout)
+    same = group.merged([told], [path.read_bytes()])
+    for name in ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "n", "min_ns", "max_ns"):
+        assert same["response"][name] == told["response"][name]
+    assert same["fairness"]["jain"] == pytest.approx(told["fairness"]["jain"], rel=1e-5)
+
+
+def test_unanswered_requests_are_slower_than_all_others() -> None:
+    slots = {(100, 102): 98}
+    parts = [{"n": 98, "min_ns": 100, "max_ns": 101}]
+    told = group._quantiles(slots, 2, parts)
+    assert told["p50_ns"] == 101
+    assert told["p99_ns"] is None
+
+
+class Fake:
+    """A host whose agent answers from a list, or not at all."""
+
+    def __init__(self, name: str, *, answers: bool) -> None:
+        self.name, self.answers, self.lost = name, answers, ""
+        self.stopped = False
+
+    def revive(self) -> None:
+        self.lost = ""
+
+    def measured_offset(self) -> clock.Offset:
+        return clock.Offset(0, 0)
+
+    def start(self, argv, *, cores, files) -> int:
+        if not self.answers:
+            self.lost = f"host {self.name}: gone"
+            raise HostLost(self.lost)
+        return 7
+
+    def stopping(self, handle: int, *, grace_s: float, wait_s: float):
+        self.stopped = True
+        return self
+
+    def result(self) -> Ended:
+        return Ended(0, False, (), "", {})
+
+
+def test_clients_that_were_started_end_when_another_host_is_lost() -> None:
+    hosts = [Fake("b", answers=True), Fake("c", answers=False)]
+    clients = group.HostGroup(hosts)
+    with pytest.raises(HostLost, match="host c"):
+        clients.start(["client", "x:1", "--connections", "4"])
+    assert hosts[0].stopped
+
+
+def test_timelines_add_up() -> None:
+    header = "start_ms,requests,bytes,errors,max_response_ns,active\n"
+    files = [header + "0,1,64,0,500,2\n100,3,64,0,10,2\n", header + "0,4,64,1,900,3\n"]
+    told = group.added_timelines({"timeline": text.encode()} for text in files)
+    rows = list(csv.DictReader(io.StringIO(told.decode())))
+    assert [row["requests"] for row in rows] == ["5", "3"]
+    assert [row["max_response_ns"] for row in rows] == ["900", "10"]
+    assert rows[0]["active"] == "5"
+
+
+def test_an_echo_needs_no_more_than_its_address() -> None:
+    echoing = clock.Echo("127.0.0.1")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(0.3)
+        asking.sendto(b"short", ("127.0.0.1", echoing.port))
+        with pytest.raises(TimeoutError):
+            asking.recv(64)
+    assert clock.offset("127.0.0.1", echoing.port, echoing.token).bound_ns > 0
