@@ -154,17 +154,18 @@ test-py:
 
 fuzz: $(FUZZERS:%=fuzz-%)  ## fuzz the parsers, FUZZ_S=20 seconds each
 
-lint: setup  ## ruff, mypy, unused code, typed numbers, C with -Werror and 80 columns
+CLANG_FORMAT = find src_c tests -name "*.[ch]" -exec $(dir $(PY))clang-format
+lint: setup  ## ruff, mypy, unused code, typed numbers, C with -Werror, clang-format
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
 	@$(PY) -m mypy && $(PY) tools/lint_package.py && $(PY) -m connlab lint-paper
-	@$(SELF) build BUILD=build/lint CI=true
+	@$(CLANG_FORMAT) --dry-run -Werror {} + && $(SELF) build BUILD=build/lint CI=true
 	@! LC_ALL=C.UTF-8 grep -rnE --include=*.[ch] '^.{81,}' src_c
 
 format: setup  ## let ruff lay out the Python
 	@$(PY) -m ruff format . && $(PY) -m ruff check --fix .
 
 format-c: setup  ## let clang-format lay out the C
-	@find src_c tests -name "*.[ch]" -exec $(dir $(PY))clang-format -i {} +
+	@$(CLANG_FORMAT) -i {} +
 
 lock: setup  ## pin the packages of pyproject.toml anew
 	@sh tools/setup.sh lock

@@ -17,34 +17,34 @@ enum family { BLOCKING, PROCESSES, THREADS, READINESS, COMPLETION, COROUTINE };
 
 /* What a model can and cannot do; the conformance suite reads it. */
 enum trait {
-    SERIAL = 1 << 0,         /* serves one client at a time */
-    FIXED_WORKERS = 1 << 1,  /* takes --workers N */
-    WORKER_EACH = 1 << 2,    /* makes a thread or process per connection */
-    HOLDS_FDSETSIZE = 1 << 3,/* cannot watch a descriptor >= FD_SETSIZE */
-    SLOW_HURTS = 1 << 4,     /* a slow client holds up more than itself */
-    HAS_QUEUE = 1 << 5,      /* takes --queue N */
-    OWN_LISTENERS = 1 << 6,  /* each worker listens on a socket of its own */
-    TWO_EACH = 1 << 7,       /* with WORKER_EACH: makes two */
-    WORKER_GROUPS = 1 << 8,  /* makes a thread for each group of connections */
-    TIMES_OUT = 1 << 9,      /* takes --timeout-…: see conn_deadline_ns() */
-    BUSY_WAITS = 1 << 10,    /* takes --busy-wait */
-    NOTICES_RESET = 1 << 11, /* of a client while its delay passes, at once */
+    SERIAL = 1 << 0,          /* serves one client at a time */
+    FIXED_WORKERS = 1 << 1,   /* takes --workers N */
+    WORKER_EACH = 1 << 2,     /* makes a thread or process per connection */
+    HOLDS_FDSETSIZE = 1 << 3, /* cannot watch a descriptor >= FD_SETSIZE */
+    SLOW_HURTS = 1 << 4,      /* a slow client holds up more than itself */
+    HAS_QUEUE = 1 << 5,       /* takes --queue N */
+    OWN_LISTENERS = 1 << 6,   /* each worker listens on a socket of its own */
+    TWO_EACH = 1 << 7,        /* with WORKER_EACH: makes two */
+    WORKER_GROUPS = 1 << 8,   /* makes a thread for each group of connections */
+    TIMES_OUT = 1 << 9,       /* takes --timeout-…: see conn_deadline_ns() */
+    BUSY_WAITS = 1 << 10,     /* takes --busy-wait */
+    NOTICES_RESET = 1 << 11,  /* of a client while its delay passes, at once */
 };
 
 /* The flags of the command line, checked. */
 struct options {
     const char *host;
     uint16_t port;
-    unsigned workers;        /* 0: not given, the model's default */
+    unsigned workers; /* 0: not given, the model's default */
     unsigned processes;
     unsigned backlog;
     unsigned queue;
-    bool busy_wait;          /* never block in a wait: ask again at once */
-    bool steer_cpu;          /* see steer.h */
-    uint64_t extra_ns;       /* CPU time that each request costs besides */
-    const char *log_path;    /* or NULL */
-    uint64_t timeout_ns[TIMEOUTS];      /* 0: no limit */
-    bool timed;              /* there is a limit among them */
+    bool busy_wait;       /* never block in a wait: ask again at once */
+    bool steer_cpu;       /* see steer.h */
+    uint64_t extra_ns;    /* CPU time that each request costs besides */
+    const char *log_path; /* or NULL */
+    uint64_t timeout_ns[TIMEOUTS]; /* 0: no limit */
+    bool timed;                    /* there is a limit among them */
     struct workload_options workload;
 };
 
@@ -53,10 +53,10 @@ struct server {
     const struct model *model;
     const struct workload *workload;
     struct options options;
-    int listen_fd;           /* blocking, until the model sets it otherwise */
-    const int *listen_fds;   /* with OWN_LISTENERS one a worker: listen_fd, … */
-    unsigned process;        /* which of --processes this is, from 0 */
-    struct stats *stats;     /* shared by all processes of the server */
+    int listen_fd;         /* blocking, until the model sets it otherwise */
+    const int *listen_fds; /* with OWN_LISTENERS one a worker: listen_fd, … */
+    unsigned process;      /* which of --processes this is, from 0 */
+    struct stats *stats;   /* shared by all processes of the server */
 };
 
 /* What the file of a model exports, as NAME_model. */
@@ -72,7 +72,7 @@ struct model_code {
 struct model {
     const char *name;
     enum family family;
-    const char *label;       /* as printed on figures */
+    const char *label; /* as printed on figures */
     unsigned traits;
     const struct model_code *code;
 };

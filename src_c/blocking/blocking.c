@@ -32,8 +32,8 @@ static bool in_time(const struct conn *conn, short events)
  * come a tick (up to 10 ms) before the deadline. */
 static ssize_t kernel_receive(struct conn *conn, char *buffer, size_t size)
 {
-    if (conn->phase != TIMEOUT_IDLE &&
-        conn_deadline_ns(conn) != UINT64_MAX && !in_time(conn, POLLIN))
+    if (conn->phase != TIMEOUT_IDLE && conn_deadline_ns(conn) != UINT64_MAX &&
+        !in_time(conn, POLLIN))
         return -1;
     ssize_t n = recv(conn->fd, buffer, size, 0);
     if (n < 0 && errno == EAGAIN && in_time(conn, POLLIN))
@@ -94,11 +94,8 @@ void blocking_converse(struct conn *conn, char *buffer, size_t size,
             calls->sleep_until(conn, conn->wake_ns);
             want = conn_woken(conn);
             break;
-        case WANT_ASK:
-            want = calls->ask(conn);
-            break;
-        case WANT_CLOSE:
-            break;
+        case WANT_ASK: want = calls->ask(conn); break;
+        case WANT_CLOSE: break;
         }
     }
 }

@@ -15,9 +15,9 @@
  * says that conn_deadline_ns() has passed. */
 struct blocking_calls {
     ssize_t (*receive)(struct conn *conn, char *buffer, size_t size);
-    ssize_t (*send)(struct conn *conn);          /* conn_unsent() */
+    ssize_t (*send)(struct conn *conn); /* conn_unsent() */
     void (*sleep_until)(struct conn *conn, uint64_t ns);
-    enum want (*ask)(struct conn *conn);         /* one turn of WANT_ASK */
+    enum want (*ask)(struct conn *conn); /* one turn of WANT_ASK */
 };
 
 /* The ordinary ones: the thread blocks in the kernel. */

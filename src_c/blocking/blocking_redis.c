@@ -46,8 +46,8 @@ static bool take(struct waiter *self, uint64_t deadline_ns)
     redis_pool_queue(&pool, &self->request);
     assign_all();
     while (!self->request.redis && !error)
-        error = pthread_cond_clockwait(&self->assigned, &lock,
-                                       CLOCK_MONOTONIC, &until);
+        error = pthread_cond_clockwait(&self->assigned, &lock, CLOCK_MONOTONIC,
+                                       &until);
     bool assigned = self->request.redis;
     if (!assigned) /* nor shall it be from now on */
         redis_pool_release(&pool, &self->request);

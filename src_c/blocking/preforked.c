@@ -22,7 +22,7 @@
 #define PAUSE_NS (NS_PER_S / 10)
 
 struct preforked_child {
-    pid_t pid;              /* 0: there is none, until replace_ns */
+    pid_t pid; /* 0: there is none, until replace_ns */
     uint64_t started_ns, replace_ns;
 };
 
@@ -105,8 +105,8 @@ static uint64_t preforked_replace(struct preforked *p)
     uint64_t now = clock_now_ns(), next = UINT64_MAX;
     for (unsigned i = 0; i < p->count && p->missing > 0; i++) {
         struct preforked_child *child = &p->children[i];
-        if (child->pid == 0 && child->replace_ns <= now &&
-            !stop_requested() && preforked_fork(p, i))
+        if (child->pid == 0 && child->replace_ns <= now && !stop_requested() &&
+            preforked_fork(p, i))
             p->missing--;
         if (child->pid == 0 && child->replace_ns < next)
             next = child->replace_ns;

@@ -20,11 +20,11 @@ struct preforked_child;
 struct preforked {
     struct server *server;
     preforked_serve *serve;
-    void *shared;                   /* for serve() */
+    void *shared; /* for serve() */
 
     struct preforked_child *children;
     unsigned count, missing;
-    sigset_t awake;                 /* the signals' mask without SIGCHLD */
+    sigset_t awake; /* the signals' mask without SIGCHLD */
 };
 
 /* Starts model_workers() children, or as many as the system gives, and says

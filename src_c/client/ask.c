@@ -33,9 +33,9 @@ const char *ask_workload_name(enum ask_workload workload)
 static char *http_request(const char *host, const char *path, const char *word)
 {
     char *text = NULL;
-    int n = asprintf(&text,
-                     "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: %s\r\n\r\n",
-                     path, host, word);
+    int n =
+        asprintf(&text, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: %s\r\n\r\n",
+                 path, host, word);
     return n < 0 ? NULL : text;
 }
 
@@ -59,8 +59,8 @@ bool asks_make(struct asks *asks, const char *host, const char *path,
         asks->http[0] = http_request(host, path, "keep-alive");
         asks->http[1] = http_request(host, path, "close");
     }
-    return (asks->workload != ASK_ECHO || asks->pattern)
-           && (asks->workload != ASK_HTTP || (asks->http[0] && asks->http[1]));
+    return (asks->workload != ASK_ECHO || asks->pattern) &&
+           (asks->workload != ASK_HTTP || (asks->http[0] && asks->http[1]));
 }
 
 void asks_free(struct asks *asks)
@@ -78,10 +78,9 @@ static void make_echo(const struct asks *asks, struct ask *ask, uint64_t who,
                       uint64_t number, struct rng *rng)
 {
     size_t choice = asks->size_max - asks->size_min;
-    ask->out_bytes = asks->size_min
-                     + (choice ? rng_below(rng, choice + 1) : 0);
-    ask->out = asks->pattern
-               + rng_mix(who * 0x9e3779b97f4a7c15u + number) % STARTS;
+    ask->out_bytes = asks->size_min + (choice ? rng_below(rng, choice + 1) : 0);
+    ask->out =
+        asks->pattern + rng_mix(who * 0x9e3779b97f4a7c15u + number) % STARTS;
     ask->expect = ask->out;
     ask->left = ask->out_bytes;
 }
@@ -114,8 +113,7 @@ static bool line_add(struct ask *ask, char c)
 
 /* --- work --------------------------------------------------------------- */
 
-static void make_work(const struct asks *asks, struct ask *ask,
-                      struct rng *rng)
+static void make_work(const struct asks *asks, struct ask *ask, struct rng *rng)
 {
     uint64_t us = (delay_draw(&asks->delay, rng) + 500) / 1000;
     ask->least = us;
@@ -147,7 +145,7 @@ static void make_http(const struct asks *asks, struct ask *ask, bool last)
     ask->out_bytes = strlen(ask->out);
     ask->stage = HTTP_STATUS;
     ask->closes = last;
-    ask->left = UINT64_MAX;                /* until a Content-Length is seen */
+    ask->left = UINT64_MAX; /* until a Content-Length is seen */
 }
 
 static enum ask_verdict http_done(const struct ask *ask)
@@ -177,7 +175,7 @@ static enum ask_verdict http_status(struct ask *ask)
 /* The empty line: what follows depends on status and Content-Length. */
 static enum ask_verdict http_body_begins(struct ask *ask)
 {
-    if (ask->status < 200) {               /* 100 Continue and its like */
+    if (ask->status < 200) { /* 100 Continue and its like */
         ask->stage = HTTP_STATUS;
         return ASK_MORE;
     }
@@ -200,9 +198,9 @@ static enum ask_verdict http_header(struct ask *ask)
         if (strcasecmp(value, "close") == 0)
             ask->closes = true;
         else if (strcasecmp(value, "keep-alive") == 0 && ask->closes)
-            ask->closes = false;           /* HTTP/1.0 that stays open */
+            ask->closes = false; /* HTTP/1.0 that stays open */
     } else if (header_value(ask->line, "Transfer-Encoding")) {
-        return ASK_MISMATCH;               /* chunks are not spoken here */
+        return ASK_MISMATCH; /* chunks are not spoken here */
     }
     return ASK_MORE;
 }
@@ -224,9 +222,8 @@ static enum ask_verdict take_http(struct ask *ask, const char *data, size_t n)
             return http_body(ask, n - i);
         if (!line_add(ask, data[i]))
             continue;
-        enum ask_verdict verdict = ask->stage == HTTP_STATUS
-                                       ? http_status(ask)
-                                       : http_header(ask);
+        enum ask_verdict verdict =
+            ask->stage == HTTP_STATUS ? http_status(ask) : http_header(ask);
         ask->line_bytes = 0;
         if (verdict != ASK_MORE)
             return i + 1 == n ? verdict : ASK_MISMATCH;
@@ -262,5 +259,6 @@ enum ask_verdict ask_take(const struct asks *asks, struct ask *ask,
 enum ask_verdict ask_end(const struct asks *asks, const struct ask *ask)
 {
     return asks->workload == ASK_HTTP && ask->stage == HTTP_BODY_TO_END
-               ? http_done(ask) : ASK_MORE;
+               ? http_done(ask)
+               : ASK_MORE;
 }

@@ -30,33 +30,33 @@ enum ask_workload { ASK_ECHO, ASK_WORK, ASK_HTTP };
 /* How to ask: made once, then shared by all threads and never written. */
 struct asks {
     enum ask_workload workload;
-    size_t size_min, size_max;             /* echo: bytes per request */
-    struct delay delay;                    /* work */
-    uint64_t buckets;                      /* work */
-    const char *pattern;                   /* echo */
-    char *http[2];                         /* keep alive; close */
+    size_t size_min, size_max; /* echo: bytes per request */
+    struct delay delay;        /* work */
+    uint64_t buckets;          /* work */
+    const char *pattern;       /* echo */
+    char *http[2];             /* keep alive; close */
 };
 
 /* One request and what is known of its answer. */
 struct ask {
-    const char *out;                       /* the bytes to send … */
-    size_t out_bytes;                      /* … and how many */
-    const char *expect;                    /* echo: what must come next */
-    uint64_t left;                         /* echo, http: bytes to come */
-    uint64_t least;                        /* work: the least right answer */
-    int stage;                             /* http: where in the answer */
-    int status;                            /* http: 200, 404, … */
-    bool closes;                           /* the server will close after it */
+    const char *out;    /* the bytes to send … */
+    size_t out_bytes;   /* … and how many */
+    const char *expect; /* echo: what must come next */
+    uint64_t left;      /* echo, http: bytes to come */
+    uint64_t least;     /* work: the least right answer */
+    int stage;          /* http: where in the answer */
+    int status;         /* http: 200, 404, … */
+    bool closes;        /* the server will close after it */
     unsigned line_bytes;
-    char line[64];                         /* the line being received */
-    char text[40];                         /* work: the line that is sent */
+    char line[64]; /* the line being received */
+    char text[40]; /* work: the line that is sent */
 };
 
 enum ask_verdict {
-    ASK_MORE,                              /* the answer is not complete */
+    ASK_MORE, /* the answer is not complete */
     ASK_DONE,
-    ASK_STATUS,                            /* done, but http says an error */
-    ASK_MISMATCH,                          /* not the answer to this */
+    ASK_STATUS,   /* done, but http says an error */
+    ASK_MISMATCH, /* not the answer to this */
 };
 
 /* Builds pattern (unless there is one, to share) or request texts. `path` and

@@ -10,12 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct backlog_entry { uint64_t time_ns; uint32_t next; };
+struct backlog_entry {
+    uint64_t time_ns;
+    uint32_t next;
+};
 
 struct backlog {
-    struct backlog_entry *entries;            /* number 0 is never used */
-    uint32_t count, room;                  /* entries ever used; allocated */
-    uint32_t free;                         /* first of those given back */
+    struct backlog_entry *entries; /* number 0 is never used */
+    uint32_t count, room;          /* entries ever used; allocated */
+    uint32_t free;                 /* first of those given back */
 };
 
 /* False when there is no memory. */

@@ -26,7 +26,7 @@
 
 enum { MAX_THREADS = 64, MAX_PROCESSES = 64, DESCRIPTORS_PER_THREAD = 4 };
 
-static struct shared *shared;                /* for the signal handler */
+static struct shared *shared; /* for the signal handler */
 
 /* The threads look at it at least every 20 ms. */
 static void on_signal(int signal)
@@ -84,8 +84,7 @@ static bool reap(const struct plan *plan)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return true;
     if (WIFSIGNALED(status))
-        warnx("one of its processes was killed by signal %d",
-              WTERMSIG(status));
+        warnx("one of its processes was killed by signal %d", WTERMSIG(status));
     atomic_store(&shared->interrupted, INTERRUPT_NOW);
     shared_ready(shared, (unsigned)plan->threads);
     return false;
@@ -176,7 +175,7 @@ int main(int argc, char **argv)
         err(1, "mmap");
     shared->slices_file = report.slices;
     catch_signals();
-    prctl(PR_SET_TIMERSLACK, 1UL);         /* ns: wake up when asked to */
+    prctl(PR_SET_TIMERSLACK, 1UL); /* ns: wake up when asked to */
     check_descriptors(&plan);
     bool well = true;
     if (plan.processes > 1)

@@ -60,7 +60,7 @@ void thread_on_received(struct client_thread *t, struct user *user,
                         const char *data, size_t bytes, uint64_t now_ns);
 void thread_on_sent(struct client_thread *t, struct user *user, size_t bytes);
 void thread_on_error(struct client_thread *t, struct user *user, bool sending,
-                   int error);
+                     int error);
 
 /* The engine's wait is over; what it reports next waited since then. */
 void thread_on_awake(struct client_thread *t, uint64_t now_ns);

@@ -24,9 +24,9 @@
 
 enum { EVENTS = 512, BUFFER_BYTES = 65536, SENDS = 16 };
 
-struct pending {                           /* a user who wants to send … */
+struct pending { /* a user who wants to send … */
     struct user *user;
-    uint32_t generation;                         /* … on this connection */
+    uint32_t generation; /* … on this connection */
 };
 
 struct engine {
@@ -76,11 +76,11 @@ static void epoll_connect(struct engine *e, struct user *u)
     }
     user_connect(u, fd, clock_now_ns());
     int error = connect_begin(endpoints, fd);
-    struct epoll_event event = {
-        .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-        .data.u64 = epoll_tag(e, u)};
-    if ((error == 0 || error == EINPROGRESS)
-        && epoll_ctl(e->fd, EPOLL_CTL_ADD, fd, &event) < 0)
+    struct epoll_event event = {.events =
+                                    EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+                                .data.u64 = epoll_tag(e, u)};
+    if ((error == 0 || error == EINPROGRESS) &&
+        epoll_ctl(e->fd, EPOLL_CTL_ADD, fd, &event) < 0)
         error = errno;
     if (error != EINPROGRESS)
         thread_on_connected(e->thread, u, error);
@@ -92,8 +92,8 @@ static void epoll_send_now(struct engine *e, struct user *u)
     size_t bytes;
     const char *data;
     u->blocked = false;
-    while (u->generation == generation
-           && (data = user_outgoing(u, &bytes), bytes)) {
+    while (u->generation == generation &&
+           (data = user_outgoing(u, &bytes), bytes)) {
         ssize_t n = send(u->fd, data, bytes, MSG_NOSIGNAL);
         if (n >= 0) {
             thread_on_sent(e->thread, u, (size_t)n);
@@ -126,7 +126,7 @@ static void epoll_send(struct engine *e, struct user *u)
 static void epoll_drop(struct engine *e, struct user *u)
 {
     (void)e;
-    close(u->fd);                          /* which also leaves the epoll set */
+    close(u->fd); /* which also leaves the epoll set */
 }
 
 /* Reads until the socket is empty. A short read is the sign of that, unless
@@ -138,7 +138,7 @@ static void epoll_receive(struct engine *e, struct user *u, bool to_the_end)
         ssize_t n = recv(u->fd, e->buffer, sizeof e->buffer, 0);
         if (n >= 0)
             thread_on_received(e->thread, u, e->buffer, (size_t)n,
-                             clock_now_ns());
+                               clock_now_ns());
         else if (errno == EAGAIN)
             return;
         else if (errno != EINTR)
@@ -185,7 +185,12 @@ static unsigned epoll_await(struct engine *e, uint64_t timeout_ns)
 }
 
 const struct engine_kind engine_epoll = {
-    .name = "epoll", .open = epoll_open, .close = epoll_close,
-    .connect = epoll_connect, .send = epoll_send, .drop = epoll_drop,
-    .wait = epoll_await, .flush = epoll_flush,
+    .name = "epoll",
+    .open = epoll_open,
+    .close = epoll_close,
+    .connect = epoll_connect,
+    .send = epoll_send,
+    .drop = epoll_drop,
+    .wait = epoll_await,
+    .flush = epoll_flush,
 };

@@ -13,7 +13,7 @@
 #include "client_engine.h"
 #include "common/clock.h"
 
-enum { RETRIES = 10 };                     /* then a user is gone */
+enum { RETRIES = 10 }; /* then a user is gone */
 static const uint64_t FIRST_PAUSE_NS = NS_PER_MS;
 
 static void wake_at(struct client_thread *t, struct user *u, uint64_t due_ns)
@@ -42,8 +42,7 @@ static bool hold_back(struct client_thread *t, struct user *u, uint64_t now_ns)
     if (!t->meters)
         return false;
     uint64_t block = u->who / t->plan->block - t->first_block;
-    uint64_t when = meter_book(&t->meters[block], now_ns,
-                               u->ask.out_bytes);
+    uint64_t when = meter_book(&t->meters[block], now_ns, u->ask.out_bytes);
     if (when <= now_ns)
         return false;
     u->held = true;
@@ -64,9 +63,8 @@ static void ask(struct client_thread *t, struct user *u, uint64_t intended_ns,
                 uint64_t now_ns)
 {
     const struct plan *plan = t->plan;
-    bool last = is_reached(plan->requests, u->asked + 1)
-                || is_reached(plan->requests_per_connection,
-                              u->asked_here + 1);
+    bool last = is_reached(plan->requests, u->asked + 1) ||
+                is_reached(plan->requests_per_connection, u->asked_here + 1);
     struct thread_target *target = thread_target(t, u);
     user_ask(u, target->asks, last, intended_ns, now_ns, &target->rng);
     if (!hold_back(t, u, now_ns))
@@ -81,7 +79,7 @@ void thread_connect(struct client_thread *t, struct user *u)
 }
 
 void thread_begin(struct client_thread *t, struct user *u, uint64_t intended_ns,
-                uint64_t now_ns)
+                  uint64_t now_ns)
 {
     if (u->state == USER_READY) {
         ask(t, u, intended_ns, now_ns);
@@ -93,7 +91,7 @@ void thread_begin(struct client_thread *t, struct user *u, uint64_t intended_ns,
 }
 
 void thread_arrive(struct client_thread *t, struct user *u, uint64_t due_ns,
-                 uint64_t now_ns)
+                   uint64_t now_ns)
 {
     bool idle = u->state == USER_READY || (u->state == USER_AWAY && !u->wants);
     if (idle && !u->waiting && !u->wake_ns)
@@ -106,8 +104,7 @@ void thread_arrive(struct client_thread *t, struct user *u, uint64_t due_ns,
 static void begin_waiting(struct client_thread *t, struct user *u,
                           uint64_t now_ns)
 {
-    thread_begin(t, u,
-                 backlog_take(&t->backlog, &u->waiting, &u->waiting_last),
+    thread_begin(t, u, backlog_take(&t->backlog, &u->waiting, &u->waiting_last),
                  now_ns);
 }
 
@@ -146,7 +143,7 @@ static void hang_up(struct client_thread *t, struct user *u, bool for_good)
     u->held = false;
     u->wake_ns = 0;
     user_hang_up(u, for_good, clock_now_ns());
-    if (for_good && u->active) {           /* the last one takes its place */
+    if (for_good && u->active) { /* the last one takes its place */
         uint32_t last = target->live[--target->live_count];
         target->live[u->live_index] = last;
         t->users[last].live_index = u->live_index;
@@ -165,8 +162,8 @@ static void next(struct client_thread *t, struct user *u, uint64_t now_ns)
         hang_up(t, u, true);
         return;
     }
-    if (u->ask.closes
-        || is_reached(plan->requests_per_connection, u->asked_here))
+    if (u->ask.closes ||
+        is_reached(plan->requests_per_connection, u->asked_here))
         hang_up(t, u, false);
     if (t->asking_once)
         return;
@@ -252,7 +249,8 @@ static enum failure connect_failure(int error)
     switch (error) {
     case ECONNREFUSED: return FAIL_CONNECT_REFUSED;
     case ETIMEDOUT: return FAIL_CONNECT_TIMEOUT;
-    case EMFILE: case ENFILE: return FAIL_DESCRIPTORS;
+    case EMFILE:
+    case ENFILE: return FAIL_DESCRIPTORS;
     case EADDRNOTAVAIL: return FAIL_PORTS;
     default: return FAIL_CONNECT_OTHER;
     }
@@ -267,7 +265,7 @@ static void mark_tried(struct client_thread *t, struct user *u)
 void thread_on_connected(struct client_thread *t, struct user *u, int error)
 {
     mark_tried(t, u);
-    if (u->state == USER_AWAY)             /* not even a socket */
+    if (u->state == USER_AWAY) /* not even a socket */
         t->connecting--;
     if (error) {
         thread_fail(t, u, connect_failure(error));
@@ -293,21 +291,14 @@ void thread_on_received(struct client_thread *t, struct user *u,
     record_received(target->record, u->row, bytes, now_ns);
     switch (bytes ? user_receive(u, asks, data, bytes)
                   : user_end_of_stream(u, asks)) {
-    case USER_WAITS:
-        break;
+    case USER_WAITS: break;
     case USER_BAD_STATUS:
         record_failure(target->record, u->row, FAIL_STATUS, now_ns);
         answered(t, u, now_ns);
         break;
-    case USER_ANSWERED:
-        answered(t, u, now_ns);
-        break;
-    case USER_GARBLED:
-        thread_fail(t, u, FAIL_MISMATCH);
-        break;
-    case USER_CUT_OFF:
-        thread_fail(t, u, FAIL_CLOSED);
-        break;
+    case USER_ANSWERED: answered(t, u, now_ns); break;
+    case USER_GARBLED: thread_fail(t, u, FAIL_MISMATCH); break;
+    case USER_CUT_OFF: thread_fail(t, u, FAIL_CLOSED); break;
     }
 }
 

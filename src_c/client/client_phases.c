@@ -15,7 +15,8 @@ static void begin_warmup(struct client_thread *t, uint64_t at_ns)
     const struct plan *plan = t->plan;
     uint64_t from = at_ns + clock_seconds_ns(plan->warmup_s);
     uint64_t to = plan->requests || plan->response_times > 0
-                      ? UINT64_MAX : from + clock_seconds_ns(plan->duration_s);
+                      ? UINT64_MAX
+                      : from + clock_seconds_ns(plan->duration_s);
     struct record *r = t->targets[0].record;
     record_begin(r, r->start_ns, from, to);
     t->cold_answers = r->completed;
@@ -32,8 +33,7 @@ static void make_arrivals(struct client_thread *t, struct thread_target *target)
         plan->arrivals,
         plan->rate * (double)target->active_count / (double)plan->active,
         (double)t->number / (double)plan_threads(plan),
-        target->record->start_ns,
-        rng_make(plan->seed, 2 * t->number + 1));
+        target->record->start_ns, rng_make(plan->seed, 2 * t->number + 1));
 }
 
 static void begin_load(struct client_thread *t, uint64_t start_ns)
@@ -58,8 +58,8 @@ bool thread_is_settling(const struct client_thread *t)
 {
     if (plan_is_sliced(t->plan))
         return t->phase == PHASE_LOADING && t->asking_once;
-    return t->phase == PHASE_LOADING
-           && t->targets[0].record->from_ns == UINT64_MAX;
+    return t->phase == PHASE_LOADING &&
+           t->targets[0].record->from_ns == UINT64_MAX;
 }
 
 static void say_asked_once(struct client_thread *t, bool late)
@@ -134,9 +134,9 @@ static void settle(struct client_thread *t, uint64_t now_ns)
 bool thread_awaits_end(const struct client_thread *t, uint64_t now_ns)
 {
     const struct record *r = t->targets[0].record;
-    return t->phase == PHASE_LOADING && t->plan->response_times > 0
-           && !plan_is_sliced(t->plan) && now_ns >= r->from_ns
-           && r->to_ns == UINT64_MAX;
+    return t->phase == PHASE_LOADING && t->plan->response_times > 0 &&
+           !plan_is_sliced(t->plan) && now_ns >= r->from_ns &&
+           r->to_ns == UINT64_MAX;
 }
 
 static void say_warmed(struct client_thread *t)
@@ -175,7 +175,7 @@ void thread_measure(struct client_thread *t, bool on)
 void thread_end(struct client_thread *t, enum stop_reason why)
 {
     thread_measure(t, false);
-    if (t->plan->settle_s > 0) {           /* nobody shall wait for us */
+    if (t->plan->settle_s > 0) { /* nobody shall wait for us */
         say_asked_once(t, false);
         say_resumed(t);
     }
@@ -192,8 +192,8 @@ bool thread_has_arrivals(const struct client_thread *t)
 {
     const struct thread_target *target = t->current;
     uint64_t due = pace_due_ns(&target->arrivals);
-    return t->phase == PHASE_LOADING && target->arrivals.gap_ns > 0
-           && due < target->record->to_ns && due < target->edge_ns;
+    return t->phase == PHASE_LOADING && target->arrivals.gap_ns > 0 &&
+           due < target->record->to_ns && due < target->edge_ns;
 }
 
 static void end_load(struct client_thread *t, uint64_t now_ns)
@@ -220,8 +220,8 @@ static void end_load(struct client_thread *t, uint64_t now_ns)
 static bool is_drained(const struct client_thread *t, uint64_t now_ns)
 {
     uint64_t patience = clock_seconds_ns(t->plan->drain_s);
-    return (t->targets[0].in_flight == 0 && t->connecting == 0)
-           || now_ns >= t->targets[0].record->to_ns + patience;
+    return (t->targets[0].in_flight == 0 && t->connecting == 0) ||
+           now_ns >= t->targets[0].record->to_ns + patience;
 }
 
 /* A signal ends slices at an edge, so that the last one is whole; the loss of a
@@ -229,8 +229,8 @@ static bool is_drained(const struct client_thread *t, uint64_t now_ns)
 static bool is_interrupted(const struct client_thread *t)
 {
     int how = atomic_load(&t->shared->interrupted);
-    bool in_turns = plan_is_sliced(t->plan) && t->phase == PHASE_LOADING
-                    && !t->asking_once;
+    bool in_turns =
+        plan_is_sliced(t->plan) && t->phase == PHASE_LOADING && !t->asking_once;
     return how == INTERRUPT_NOW || (how && !in_turns);
 }
 
@@ -265,7 +265,6 @@ void thread_change_phase(struct client_thread *t, uint64_t now_ns)
         if (is_drained(t, now_ns))
             thread_end(t, STOP_DURATION);
         break;
-    case PHASE_OVER:
-        break;
+    case PHASE_OVER: break;
     }
 }

@@ -32,8 +32,8 @@ static bool read_size(void *into, const struct flag *flag, const char *text)
         return false;
     if (*end == '-')
         high = strtod(end + 1, &end);
-    if (*end != '\0' || low != floor(low) || high != floor(high)
-        || low < flag->min || high > flag->max || high < low)
+    if (*end != '\0' || low != floor(low) || high != floor(high) ||
+        low < flag->min || high > flag->max || high < low)
         return false;
     plan->asks.size_min = (size_t)low;
     plan->asks.size_max = (size_t)high;
@@ -62,9 +62,9 @@ static bool read_watch(void *into, const struct flag *flag, const char *text)
     plan->watch_count++;
     for (const char *end = text;; text = end + 1) {
         long pid = strtol(text, (char **)&end, 10);
-        if (end == text || pid < 1 || pid > INT32_MAX
-            || target->watched_count == MAX_WATCHED
-            || (*end != ',' && *end != '\0'))
+        if (end == text || pid < 1 || pid > INT32_MAX ||
+            target->watched_count == MAX_WATCHED ||
+            (*end != ',' && *end != '\0'))
             return false;
         target->watched[target->watched_count++] = (pid_t)pid;
         if (*end == '\0')
@@ -148,9 +148,11 @@ static void read_target(void *into, const char *word)
 /* --- the table ---------------------------------------------------------- */
 
 #define AT(member) offsetof(struct plan, member)
-#define DELAYS "MEAN, fixed:MEAN, uniform:MEAN:SPREAD, bimodal:MEAN:SPREAD " \
-               "or exponential:MEAN; SPREAD at most MEAN; ms, or with a unit"
+#define DELAYS                                                                 \
+    "MEAN, fixed:MEAN, uniform:MEAN:SPREAD, bimodal:MEAN:SPREAD "              \
+    "or exponential:MEAN; SPREAD at most MEAN; ms, or with a unit"
 
+/* clang-format off */
 static const struct flag rows[] = {
     {.help = "Who asks"},
     {"--connections", "N", NULL,
@@ -294,12 +296,16 @@ static const struct flag rows[] = {
     {"--histogram", "FILE", "a file to write", "CSV, a row per slot",
      flag_text, AT(histogram), 0, 0},
 };
+/* clang-format on */
 
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static const char *given[ROWS];
 static const struct flags flags = {
-    .rows = rows, .given = given, .count = ROWS, .operand = read_target,
+    .rows = rows,
+    .given = given,
+    .count = ROWS,
+    .operand = read_target,
     .head =
         "Usage: client HOST:PORT [HOST:PORT ...] --connections N [flags]\n\n"
         "Loads a server and prints one JSON object: what was asked, tried and\n"
@@ -314,9 +320,8 @@ static const struct flags flags = {
         "--active 100\n"
         "  client 127.0.0.1:7000 127.0.0.1:7001 --connections 50 "
         "--slice 20ms",
-    .tail =
-        "Exit status: 0 with a result (a server that fails is a result), "
-        "1 when\nnothing could be set up, 2 after a mistake in the flags.",
+    .tail = "Exit status: 0 with a result (a server that fails is a result), "
+            "1 when\nnothing could be set up, 2 after a mistake in the flags.",
 };
 
 static const char *value_of(const char *name)
@@ -340,8 +345,7 @@ static void check_conflicts(const struct plan *plan)
     const char *closed = "allowed without --rate";
     bool open = plan->rate > 0;
     if (plan->requests && plan->duration_s >= 0)
-        conflict("--requests", "--duration",
-                 "allowed is one of the two");
+        conflict("--requests", "--duration", "allowed is one of the two");
     if (plan->requests && open)
         conflict("--requests", "--rate", "use --duration");
     if (plan->requests && plan->response_times > 0)
@@ -361,13 +365,16 @@ static void check_fit(const struct plan *plan)
     static const struct {
         const char *flag;
         enum ask_workload workload;
-    } owned[] = {{"--size", ASK_ECHO}, {"--delay", ASK_WORK},
-                 {"--buckets", ASK_WORK}, {"--path", ASK_HTTP}};
+    } owned[] = {{"--size", ASK_ECHO},
+                 {"--delay", ASK_WORK},
+                 {"--buckets", ASK_WORK},
+                 {"--path", ASK_HTTP}};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
         const char *value = value_of(owned[i].flag);
         if (!value || owned[i].workload == plan->asks.workload)
             continue;
-        flags_refuse(owned[i].flag, value, "workload %s does not take it; "
+        flags_refuse(owned[i].flag, value,
+                     "workload %s does not take it; "
                      "allowed with --workload %s",
                      ask_workload_name(plan->asks.workload),
                      ask_workload_name(owned[i].workload));
@@ -469,8 +476,8 @@ static void spread_sources(struct plan *plan, struct endpoints *endpoints)
         count = least;
     endpoints->first_source = plan->sources.first_source;
     endpoints->source_count = plan->sources.source_count;
-    if (endpoints->source_count || count == 1
-        || !connect_is_loopback(endpoints))
+    if (endpoints->source_count || count == 1 ||
+        !connect_is_loopback(endpoints))
         return;
     connect_parse_sources("127.0.0.1", endpoints);
     endpoints->source_count = (uint32_t)count;
@@ -502,20 +509,28 @@ static void fill_in(struct plan *plan)
 
 void plan_parse(struct plan *plan, int argc, char **argv)
 {
-    *plan = (struct plan){
-        .connections = 1, .path = "/", .seed = 1, .threads = 1, .processes = 1,
-        .duration_s = -1, .warmup_s = -1, .drain_s = -1,
-        .duration_max_s = -1,
-        .timeout_s = 10, .connect_timeout_s = 5, .spin_ns = 100000,
-        .lead_in_ns = UINT64_MAX,
-        .engine = &engine_epoll,
-        .asks = {.size_min = 64, .size_max = 64, .buckets = 1}};
+    *plan =
+        (struct plan){.connections = 1,
+                      .path = "/",
+                      .seed = 1,
+                      .threads = 1,
+                      .processes = 1,
+                      .duration_s = -1,
+                      .warmup_s = -1,
+                      .drain_s = -1,
+                      .duration_max_s = -1,
+                      .timeout_s = 10,
+                      .connect_timeout_s = 5,
+                      .spin_ns = 100000,
+                      .lead_in_ns = UINT64_MAX,
+                      .engine = &engine_epoll,
+                      .asks = {.size_min = 64, .size_max = 64, .buckets = 1}};
     flags_read(&flags, plan, argc, argv);
     if (!plan->target_count)
         flags_refuse("HOST:PORT", NULL, "missing; see client --help");
     if (plan->lead_in_ns == UINT64_MAX)
-        plan->lead_in_ns = plan->slice_ns < 10 * NS_PER_MS
-                               ? plan->slice_ns / 10 : NS_PER_MS;
+        plan->lead_in_ns =
+            plan->slice_ns < 10 * NS_PER_MS ? plan->slice_ns / 10 : NS_PER_MS;
     check_conflicts(plan);
     check_fit(plan);
     check_slices(plan);

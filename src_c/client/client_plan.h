@@ -15,47 +15,47 @@
 enum { MAX_TARGETS = 64, MAX_WATCHED = 64 };
 
 struct plan_target {
-    const char *text;                      /* HOST:PORT as it was written */
+    const char *text; /* HOST:PORT as it was written */
     struct endpoints endpoints;
-    struct asks asks;                      /* plan.asks, and its own host */
-    pid_t watched[MAX_WATCHED];            /* processes of the server */
+    struct asks asks;           /* plan.asks, and its own host */
+    pid_t watched[MAX_WATCHED]; /* processes of the server */
     unsigned watched_count;
 };
 
 struct plan {
     struct plan_target targets[MAX_TARGETS];
     unsigned target_count;
-    struct asks asks;                      /* workload, sizes, delay, buckets */
-    const char *path;                      /* http */
-    struct endpoints sources;              /* its source addresses only */
-    unsigned watch_count;                  /* targets with a --watch */
+    struct asks asks;         /* workload, sizes, delay, buckets */
+    const char *path;         /* http */
+    struct endpoints sources; /* its source addresses only */
+    unsigned watch_count;     /* targets with a --watch */
 
-    uint64_t slice_ns, lead_in_ns;         /* slice_ns 0: no slices */
+    uint64_t slice_ns, lead_in_ns; /* slice_ns 0: no slices */
 
-    uint64_t connections, active;          /* of each target */
-    uint64_t requests;                     /* per user; 0: until duration_s */
-    uint64_t requests_per_connection;      /* 0: no limit */
+    uint64_t connections, active;     /* of each target */
+    uint64_t requests;                /* per user; 0: until duration_s */
+    uint64_t requests_per_connection; /* 0: no limit */
     double duration_s, warmup_s, drain_s;
-    double response_times;                 /* to count at least; 0: no matter */
-    double duration_max_s;                 /* to reach them */
-    double settle_s;                       /* 0: warm up at once */
-    uint64_t begin_at_ns;                  /* of the load, at the soonest */
+    double response_times; /* to count at least; 0: no matter */
+    double duration_max_s; /* to reach them */
+    double settle_s;       /* 0: warm up at once */
+    uint64_t begin_at_ns;  /* of the load, at the soonest */
     double timeout_s, connect_timeout_s;
     uint64_t seed;
 
-    double rate;                           /* per second; 0: closed loop */
+    double rate; /* per second; 0: closed loop */
     enum pace_kind arrivals;
     struct delay think;
-    double byte_rate;                      /* per block; 0: no limit */
-    uint64_t block;                        /* connections that share it */
-    double connect_rate;                   /* per second; 0: no limit */
+    double byte_rate;    /* per block; 0: no limit */
+    uint64_t block;      /* connections that share it */
+    double connect_rate; /* per second; 0: no limit */
 
     uint64_t threads, processes;
     const struct engine_kind *engine;
-    bool any_engine;                       /* epoll, if the kernel refuses it */
-    uint64_t spin_ns;                      /* UINT64_MAX: always */
+    bool any_engine;  /* epoll, if the kernel refuses it */
+    uint64_t spin_ns; /* UINT64_MAX: always */
 
-    const char *per_connection, *timeline, *histogram, *slices;  /* or NULL */
+    const char *per_connection, *timeline, *histogram, *slices; /* or NULL */
 };
 
 /* Reads the command line. Ends the process with status 0 after --help, 2 after
@@ -91,8 +91,8 @@ static inline uint32_t plan_first_user(const struct plan *plan, uint64_t thread)
 /* Whether user `who` makes requests: --active users, spread evenly. */
 static inline bool plan_is_active(const struct plan *plan, uint64_t who)
 {
-    return (who + 1) * plan->active / plan->connections
-           != who * plan->active / plan->connections;
+    return (who + 1) * plan->active / plan->connections !=
+           who * plan->active / plan->connections;
 }
 
 #endif

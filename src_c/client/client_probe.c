@@ -15,7 +15,7 @@
 #include "client_engine.h"
 #include "common/clock.h"
 
-enum { PROBED = 16 };                      /* 1 to 2 us, one thousandth */
+enum { PROBED = 16 }; /* 1 to 2 us, one thousandth */
 static const uint64_t PROBE_NS = NS_PER_MS;
 
 struct probe probe_make(uint64_t seed, unsigned thread)
@@ -42,13 +42,13 @@ void probe_look(struct client_thread *t, uint64_t now_ns)
     struct record *record = t->current->record;
     if (!t->measuring || now_ns < t->probe.due_ns || !t->current->live_count)
         return;
-    t->kind->flush(t->engine);       /* what is held back cannot wait */
+    t->kind->flush(t->engine); /* what is held back cannot wait */
     t->worked = true;
     struct pollfd fds[PROBED];
     nfds_t n = draw(t, fds);
     int ready = poll(fds, n, 0);
     t->probe.due_ns = now_ns + PROBE_NS;
-    if (ready < 0)                         /* interrupted */
+    if (ready < 0) /* interrupted */
         return;
     record->probed += n;
     record->probed_waiting += (uint64_t)ready;

@@ -9,8 +9,8 @@
 struct client_thread;
 
 struct probe {
-    struct rng rng;                      /* its own: plans stay as is */
-    uint64_t due_ns;                       /* of the next look */
+    struct rng rng;  /* its own: plans stay as is */
+    uint64_t due_ns; /* of the next look */
 };
 
 struct probe probe_make(uint64_t seed, unsigned thread);

@@ -20,14 +20,14 @@
 #include "client_rounds.h"
 #include "common/clock.h"
 
-enum { SLICES_BYTES = 1 << 16 };            /* of a round's rows, and more */
+enum { SLICES_BYTES = 1 << 16 }; /* of a round's rows, and more */
 
 /* --- what is derived from rows and records ------------------------------ */
 
-struct census {                            /* connections, counted from rows */
+struct census { /* connections, counted from rows */
     uint64_t attempted, established, surviving;
-    uint64_t refused;                      /* of those never established */
-    double sum, sum_squares;               /* of requests per active user */
+    uint64_t refused;        /* of those never established */
+    double sum, sum_squares; /* of requests per active user */
     uint64_t users, least, most, longest_wait_ns;
 };
 
@@ -39,8 +39,8 @@ static struct census count_rows(const struct plan *plan,
         const struct row *row = shared_row(shared, plan, target, i);
         c.attempted += row->attempted;
         c.established += row->established > 0;
-        c.refused += row->attempted && !row->established
-                     && row->error == FAIL_CONNECT_REFUSED;
+        c.refused += row->attempted && !row->established &&
+                     row->error == FAIL_CONNECT_REFUSED;
         c.surviving += row->established > 0 && !row->lost;
         if (row->longest_wait_ns > c.longest_wait_ns)
             c.longest_wait_ns = row->longest_wait_ns;
@@ -62,10 +62,10 @@ static struct census count_rows(const struct plan *plan,
 
 struct total {
     unsigned target;
-    struct record sum;                     /* of all threads */
-    double warmup_s;                       /* with the time to settle */
-    double window_s;                       /* really measured */
-    uint64_t unanswered;                   /* open loop: due in the window */
+    struct record sum;   /* of all threads */
+    double warmup_s;     /* with the time to settle */
+    double window_s;     /* really measured */
+    uint64_t unanswered; /* open loop: due in the window */
     enum stop_reason stop;
 };
 
@@ -79,7 +79,8 @@ static double window_seconds(const struct plan *plan,
     if (first->to_ns < to)
         to = first->to_ns;
     return first->start_ns && to > first->from_ns
-               ? (double)(to - first->from_ns) / NS_PER_S : 0;
+               ? (double)(to - first->from_ns) / NS_PER_S
+               : 0;
 }
 
 static enum stop_reason merge_stop(enum stop_reason a, enum stop_reason b)
@@ -88,7 +89,7 @@ static enum stop_reason merge_stop(enum stop_reason a, enum stop_reason b)
         return a == STOP_NONE ? b : a;
     if (a == STOP_INTERRUPTED || b == STOP_INTERRUPTED)
         return STOP_INTERRUPTED;
-    return a == STOP_SERVER_GONE ? b : a;  /* gone only if gone for all */
+    return a == STOP_SERVER_GONE ? b : a; /* gone only if gone for all */
 }
 
 /* With slices, both are sums of the target's own. */
@@ -96,14 +97,14 @@ static void set_sliced(struct total *total, const struct target_sums *sums)
 {
     total->warmup_s = (double)sums->warmup_ns / NS_PER_S;
     total->window_s = (double)sums->seconds_ns / NS_PER_S;
-    if (sums->slices == 0)                /* cut short in the warm-up */
+    if (sums->slices == 0) /* cut short in the warm-up */
         record_begin_window(&total->sum, NULL, 0);
     if (sums->ended != ENDED_NOT)
         total->stop = STOP_SERVER_GONE;
 }
 
-static struct total *merge(const struct plan *plan,
-                           const struct shared *shared, unsigned target)
+static struct total *merge(const struct plan *plan, const struct shared *shared,
+                           unsigned target)
 {
     struct total *total = calloc(1, sizeof *total);
     if (!total)
@@ -114,9 +115,8 @@ static struct total *merge(const struct plan *plan,
         record_merge(&total->sum, r);
         total->stop = merge_stop(total->stop, (enum stop_reason)r->end);
     }
-    if (plan->rate > 0)                    /* both count by the due time */
-        total->unanswered =
-            total->sum.window_arrivals - total->sum.response.n;
+    if (plan->rate > 0) /* both count by the due time */
+        total->unanswered = total->sum.window_arrivals - total->sum.response.n;
     if (plan_is_sliced(plan)) {
         set_sliced(total, &shared->sums[target]);
         return total;
@@ -163,8 +163,8 @@ static void json_hist(const char *name, const struct hist *h,
 {
     printf(",\"%s\":{\"n\":%" PRIu64, name, h->n);
     printf(",\"mean_ns\":%.0f,\"sd_ns\":%.0f", hist_mean_ns(h), hist_sd_ns(h));
-    printf(",\"min_ns\":%" PRIu64 ",\"max_ns\":%" PRIu64,
-           h->n ? h->min_ns : 0, h->max_ns);
+    printf(",\"min_ns\":%" PRIu64 ",\"max_ns\":%" PRIu64, h->n ? h->min_ns : 0,
+           h->max_ns);
     json_quantile("p50_ns", h, 0.5, unanswered);
     json_quantile("p90_ns", h, 0.9, unanswered);
     json_quantile("p99_ns", h, 0.99, unanswered);
@@ -201,15 +201,16 @@ static void json_plan(const struct plan *plan, unsigned target)
     json_text(asked->text);
     printf(",\"workload\":\"%s\",\"loop\":\"%s\"",
            ask_workload_name(plan->asks.workload), open ? "open" : "closed");
-    printf(",\"arrivals\":%s", !open ? "null"
-           : plan->arrivals == PACE_PACED ? "\"paced\"" : "\"poisson\"");
+    printf(",\"arrivals\":%s", !open                          ? "null"
+                               : plan->arrivals == PACE_PACED ? "\"paced\""
+                                                              : "\"poisson\"");
     printf(",\"seed\":%" PRIu64, plan->seed);
     json_real_or_null("offered_rps", plan->rate);
     printf(",\"size_bytes\":[%zu,%zu]", plan->asks.size_min,
            plan->asks.size_max);
     printf(",\"threads\":%" PRIu64 ",\"processes\":%" PRIu64
-           ",\"active\":%" PRIu64, plan->threads, plan->processes,
-           plan->active);
+           ",\"active\":%" PRIu64,
+           plan->threads, plan->processes, plan->active);
     printf(",\"requests_per_connection\":%" PRIu64,
            plan->requests_per_connection);
     printf(",\"think_s\":%.9g", plan->think.mean_ns / NS_PER_S);
@@ -228,8 +229,8 @@ static void json_connections(const struct plan *plan, const struct record *sum,
                              const struct census *c)
 {
     printf(",\"connections\":{\"asked\":%" PRIu64 ",\"attempted\":%" PRIu64
-           ",\"established\":%" PRIu64, plan->connections, c->attempted,
-           c->established);
+           ",\"established\":%" PRIu64,
+           plan->connections, c->attempted, c->established);
     printf(",\"refused\":%" PRIu64 ",\"failed\":%" PRIu64
            ",\"surviving\":%" PRIu64 ",\"reconnects\":%" PRIu64 "}",
            c->refused, c->attempted - c->established - c->refused, c->surviving,
@@ -244,8 +245,7 @@ static void json_counts(const struct plan *plan, const struct record *sum)
     uint64_t meant = plan->rate > 0 ? sum->arrivals : sum->sent;
     printf(",\"requests\":{\"sent\":%" PRIu64 ",\"completed\":%" PRIu64
            ",\"unanswered\":%" PRIu64 ",\"arrivals\":%" PRIu64 "}",
-           sum->sent, sum->completed, meant - sum->completed,
-           sum->arrivals);
+           sum->sent, sum->completed, meant - sum->completed, sum->arrivals);
     printf(",\"bytes\":{\"sent\":%" PRIu64 ",\"received\":%" PRIu64 "}",
            sum->bytes_sent, sum->bytes_received);
     printf(",\"errors\":{");
@@ -291,8 +291,8 @@ static void json_fairness(const struct census *c)
     printf(",\"fairness\":{\"users\":%" PRIu64 ",\"jain\":%.6f", c->users,
            per(c->sum * c->sum, users * c->sum_squares));
     printf(",\"requests_min\":%" PRIu64 ",\"requests_max\":%" PRIu64
-           ",\"longest_wait_ns\":%" PRIu64 "}", c->least, c->most,
-           c->longest_wait_ns);
+           ",\"longest_wait_ns\":%" PRIu64 "}",
+           c->least, c->most, c->longest_wait_ns);
 }
 
 static void json_spin(const struct plan *plan)
@@ -310,16 +310,17 @@ static void json_self(const struct plan *plan, const struct shared *shared,
 {
     const struct record *sum = &total->sum;
     const struct target_sums *sums = &shared->sums[total->target];
-    double seconds = (double)(plan_is_sliced(plan)
-                                  ? sums->all_slices_ns
-                                  : sum->end_ns - shared->began_ns) / NS_PER_S;
+    double seconds =
+        (double)(plan_is_sliced(plan) ? sums->all_slices_ns
+                                      : sum->end_ns - shared->began_ns) /
+        NS_PER_S;
     double all = total->window_s * (double)plan_threads(plan);
     printf(",\"self\":{\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f",
            (double)sum->cpu_user_ns / NS_PER_S,
            (double)sum->cpu_system_ns / NS_PER_S);
     printf(",\"seconds\":%.6f,\"cpu_window_s\":%.6f,\"cpu_share\":%.4f"
-           ",\"spin_share\":%.4f", seconds,
-           (double)sum->window_cpu_ns / NS_PER_S,
+           ",\"spin_share\":%.4f",
+           seconds, (double)sum->window_cpu_ns / NS_PER_S,
            per((double)sum->window_cpu_ns / NS_PER_S, all),
            per((double)sum->window_spin_ns / NS_PER_S, all));
     printf(",\"lag_n\":%" PRIu64 ",\"lag_p50_ns\":%" PRIu64
@@ -333,17 +334,20 @@ static void json_self(const struct plan *plan, const struct shared *shared,
                (double)sum->probed_waiting / (double)sum->probed);
     else
         printf(",\"waiting_share\":null");
-    printf(",\"dialing_s\":%.6f}", shared->records[0].start_ns
-           ? (double)(shared->records[0].start_ns - shared->began_ns) / NS_PER_S
-           : seconds);
+    printf(",\"dialing_s\":%.6f}",
+           shared->records[0].start_ns
+               ? (double)(shared->records[0].start_ns - shared->began_ns) /
+                     NS_PER_S
+               : seconds);
 }
 
 static const char *stop_name(enum stop_reason stop)
 {
-    static const char *const stops[] = {
-        [STOP_NONE] = "server_gone", [STOP_DURATION] = "duration",
-        [STOP_REQUESTS] = "requests", [STOP_SERVER_GONE] = "server_gone",
-        [STOP_INTERRUPTED] = "interrupted"};
+    static const char *const stops[] = {[STOP_NONE] = "server_gone",
+                                        [STOP_DURATION] = "duration",
+                                        [STOP_REQUESTS] = "requests",
+                                        [STOP_SERVER_GONE] = "server_gone",
+                                        [STOP_INTERRUPTED] = "interrupted"};
     return stops[stop];
 }
 
@@ -434,8 +438,9 @@ static void csv_connections(FILE *file, const struct plan *plan,
 {
     for (uint64_t i = 0; i < plan->connections; i++) {
         const struct row *r = shared_row(shared, plan, target, i);
-        fprintf(file, "%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64
-                ",%" PRIu64 ",%.0f,%" PRIu64 ",%s,%" PRIu64,
+        fprintf(file,
+                "%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+                ",%.0f,%" PRIu64 ",%s,%" PRIu64,
                 i, r->established, r->requests, r->bytes_in, r->bytes_out,
                 per((double)r->response_sum_ns, (double)r->requests),
                 r->session_ns, failure_name((enum failure)r->error),
@@ -470,9 +475,11 @@ static void csv_timeline(FILE *file, const struct shared *shared,
     fputs("start_ms,requests,bytes,errors,max_response_ns,active\n", file);
     for (unsigned i = 0; i < slices && i < TIMELINE_ROWS; i++) {
         struct timeline_row s = merge_timeline(shared, i);
-        fprintf(file, "%u,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-                ",%" PRIu64 "\n", i * TIMELINE_MS, s.requests, s.bytes,
-                s.errors, s.max_response_ns, s.active);
+        fprintf(file,
+                "%u,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+                "\n",
+                i * TIMELINE_MS, s.requests, s.bytes, s.errors,
+                s.max_response_ns, s.active);
     }
 }
 
@@ -511,11 +518,11 @@ const char *report_open(struct report *report, const struct plan *plan)
 {
     const char *failed = NULL;
     *report = (struct report){0};
-    (void)(open_file(&report->per_connection, plan->per_connection, &failed)
-           && open_file(&report->timeline, plan->timeline, &failed)
-           && open_file(&report->histogram, plan->histogram, &failed)
-           && open_file(&report->slices, plan->slices, &failed));
-    if (report->slices)                    /* no rows but at a round's end */
+    (void)(open_file(&report->per_connection, plan->per_connection, &failed) &&
+           open_file(&report->timeline, plan->timeline, &failed) &&
+           open_file(&report->histogram, plan->histogram, &failed) &&
+           open_file(&report->slices, plan->slices, &failed));
+    if (report->slices) /* no rows but at a round's end */
         setvbuf(report->slices, NULL, _IOFBF, SLICES_BYTES);
     return failed;
 }
@@ -529,8 +536,7 @@ static bool close_file(FILE *file)
 }
 
 static void csv_write(struct report *report, const struct plan *plan,
-                      const struct shared *shared,
-                      struct total *const totals[])
+                      const struct shared *shared, struct total *const totals[])
 {
     if (report->per_connection)
         csv_header(report->per_connection, plan,

@@ -9,7 +9,7 @@
 /* Files are opened before the load begins, so that a path that cannot be
  * written is an error of set-up, and so that a descriptor is left for them. */
 struct report {
-    FILE *per_connection, *timeline, *histogram, *slices;   /* or NULL */
+    FILE *per_connection, *timeline, *histogram, *slices; /* or NULL */
 };
 
 /* NULL, or the name of the file that cannot be written (errno says why). */

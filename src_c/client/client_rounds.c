@@ -21,19 +21,19 @@ enum { ASLEEP_LOOKS = 20, BUSY_LOOKS = 2 };
 struct rounds {
     const struct plan *plan;
     struct shared *shared;
-    FILE *file;                            /* of rows; or NULL */
-    struct rng rng;                        /* of orders */
+    FILE *file;     /* of rows; or NULL */
+    struct rng rng; /* of orders */
     unsigned order[MAX_TARGETS];
-    unsigned position;                     /* in it, of the slice that runs */
-    uint64_t number;                       /* of the round, from 0 on */
-    uint64_t start_ns, round_ns;           /* the load, this round began */
-    uint64_t since_ns;                     /* the warm-up began, or counting */
-    bool counted;                          /* the warm-up is over */
+    unsigned position;           /* in it, of the slice that runs */
+    uint64_t number;             /* of the round, from 0 on */
+    uint64_t start_ns, round_ns; /* the load, this round began */
+    uint64_t since_ns;           /* the warm-up began, or counting */
+    bool counted;                /* the warm-up is over */
     struct cores *cores;
     struct watch watches[MAX_TARGETS];
-    int64_t cpu_ns[MAX_TARGETS];           /* when its last slice ended */
-    int64_t begin_cpu_ns;                  /* when this slice began */
-    int64_t rest_cpu_ns;                   /* between these two */
+    int64_t cpu_ns[MAX_TARGETS]; /* when its last slice ended */
+    int64_t begin_cpu_ns;        /* when this slice began */
+    int64_t rest_cpu_ns;         /* between these two */
     struct cores_time begin_cores;
 };
 
@@ -71,7 +71,7 @@ struct rounds *rounds_open(const struct plan *plan, struct shared *shared)
     r->file = shared->slices_file;
     r->rng = rng_make(plan->seed, 0x726f756e6473);
     r->start_ns = r->since_ns = shared->start_ns;
-    r->position = plan->target_count;      /* no round is under way */
+    r->position = plan->target_count; /* no round is under way */
     for (unsigned i = 0; i < plan->target_count; i++)
         open_watch(r, i);
     if (r->file)
@@ -123,8 +123,8 @@ static void end_target(struct rounds *r, unsigned target, enum ended why)
 static void see_who_is_left(struct rounds *r)
 {
     for (unsigned i = 0; i < r->plan->target_count; i++)
-        if (r->shared->sums[i].ended == ENDED_NOT
-            && atomic_load(&r->shared->sums[i].live) == 0)
+        if (r->shared->sums[i].ended == ENDED_NOT &&
+            atomic_load(&r->shared->sums[i].live) == 0)
             end_target(r, i, why_nobody(r, i));
 }
 
@@ -153,7 +153,7 @@ static void shuffle(struct rounds *r)
 
 static void end_round(struct rounds *r, uint64_t now_ns)
 {
-    if (r->round_ns == 0)                  /* none has begun */
+    if (r->round_ns == 0) /* none has begun */
         return;
     if (r->counted)
         r->shared->rounds_ns += now_ns - r->round_ns;
@@ -183,8 +183,8 @@ static bool is_enough(const struct rounds *r)
         const struct target_sums *sums = &r->shared->sums[i];
         double seconds_ns = (double)sums->seconds_ns;
         double mean_ns = (double)sums->response_ns / (double)sums->requests;
-        if (sums->ended == ENDED_NOT
-            && (!sums->requests || seconds_ns < wanted * mean_ns))
+        if (sums->ended == ENDED_NOT &&
+            (!sums->requests || seconds_ns < wanted * mean_ns))
             return false;
     }
     return true;
@@ -204,8 +204,8 @@ static bool is_over(const struct rounds *r, uint64_t now_ns)
 /* The next target in the order that is left; false: the round is complete. */
 static bool find_next(struct rounds *r)
 {
-    while (r->position < r->plan->target_count
-           && r->shared->sums[r->order[r->position]].ended != ENDED_NOT)
+    while (r->position < r->plan->target_count &&
+           r->shared->sums[r->order[r->position]].ended != ENDED_NOT)
         r->position++;
     return r->position < r->plan->target_count;
 }
@@ -221,8 +221,8 @@ static void announce(struct rounds *r)
     r->begin_cpu_ns = watch_cpu_ns(&r->watches[slice->target]);
     r->rest_cpu_ns = r->begin_cpu_ns - r->cpu_ns[slice->target];
     atomic_store(&slice->drained, 0);
-    slice->begin_ns = clock_now_ns()
-                      + (r->shared->threads > 1 ? HEAD_START_NS : 0);
+    slice->begin_ns =
+        clock_now_ns() + (r->shared->threads > 1 ? HEAD_START_NS : 0);
     atomic_fetch_add(&slice->number, 1);
 }
 
@@ -235,7 +235,7 @@ static void announce_end(struct rounds *r, enum stop_reason why)
 /* --- what a slice was --------------------------------------------------- */
 
 struct slice_sum {
-    struct slice_part parts;               /* of all threads */
+    struct slice_part parts; /* of all threads */
     uint64_t begin_ns, from_ns, end_ns;
     int64_t server_cpu_ns;
     struct cores_time cores;
@@ -349,19 +349,22 @@ static void print_row(struct rounds *r, const struct slice_sum *sum)
     const struct slice_part *parts = &sum->parts;
     unsigned target = r->shared->slice.target;
     bool watched = r->plan->targets[target].watched_count > 0;
-    fprintf(r->file, "%" PRIu64 ",%d,%u,%u,%" PRIu64 ",%" PRIu64 ",%.9f"
-            ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9f", r->number, r->counted,
-            r->position, target, sum->begin_ns - r->start_ns,
-            parts->lead_in_requests,
+    fprintf(r->file,
+            "%" PRIu64 ",%d,%u,%u,%" PRIu64 ",%" PRIu64 ",%.9f"
+            ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9f",
+            r->number, r->counted, r->position, target,
+            sum->begin_ns - r->start_ns, parts->lead_in_requests,
             (double)(sum->end_ns - sum->from_ns) / NS_PER_S, parts->requests,
             parts->bytes, parts->response_ns,
             (double)(sum->end_ns - sum->begin_ns) / NS_PER_S);
     print_cpu(r->file, watched, sum->server_cpu_ns);
     print_cpu(r->file, watched, r->rest_cpu_ns);
-    fprintf(r->file, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRId64
-            ",%" PRId64 ",%" PRIu64 ",%s\n", parts->cpu_ns, parts->probed,
-            parts->waiting, sum->cores.busy_ns, sum->cores.steal_ns,
-            parts->errors, ended_name(r->shared->sums[target].ended));
+    fprintf(r->file,
+            ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRId64 ",%" PRId64
+            ",%" PRIu64 ",%s\n",
+            parts->cpu_ns, parts->probed, parts->waiting, sum->cores.busy_ns,
+            sum->cores.steal_ns, parts->errors,
+            ended_name(r->shared->sums[target].ended));
 }
 
 /* All are at rest. The time that nobody used, as a target was waited for that

@@ -37,8 +37,8 @@ struct shared *shared_make(const struct plan *plan)
     shared->threads = threads;
     shared->targets = plan->target_count;
     shared->records = map_shared(records * sizeof *shared->records);
-    shared->rows = map_shared(plan->target_count * plan->connections
-                              * sizeof *shared->rows);
+    shared->rows = map_shared(plan->target_count * plan->connections *
+                              sizeof *shared->rows);
     shared->parts = map_shared(threads * sizeof *shared->parts);
     if (!shared->records || !shared->rows || !shared->parts)
         return NULL;
@@ -93,9 +93,9 @@ void shared_warmed(struct shared *shared, const struct plan *plan,
     if (atomic_fetch_add(&shared->warmed, 1) + 1 < shared->threads)
         return;
     double all = (double)atomic_load(&shared->warm_answers);
-    double wanted = all > 0 ? plan->response_times
-                              * mean_response_ns(shared, plan, all)
-                            : (double)most;
+    double wanted =
+        all > 0 ? plan->response_times * mean_response_ns(shared, plan, all)
+                : (double)most;
     uint64_t width = wanted < (double)most ? (uint64_t)wanted : most;
     atomic_store(&shared->to_ns, from_ns + (width > least ? width : least));
 }

@@ -13,7 +13,7 @@
 #include "client_thread.h"
 #include "common/clock.h"
 
-static const uint64_t LOST_NS = 2 * NS_PER_S;    /* beyond --drain */
+static const uint64_t LOST_NS = 2 * NS_PER_S; /* beyond --drain */
 
 static uint64_t count_failures(const struct record *r)
 {
@@ -31,14 +31,17 @@ static struct slice_part take_part(const struct client_thread *t)
     const struct record *r = t->current->record;
     struct rusage usage;
     getrusage(RUSAGE_THREAD, &usage);
-    return (struct slice_part){
-        .lead_in_requests = r->completed - r->window_requests,
-        .requests = r->window_requests, .bytes = r->window_bytes,
-        .response_ns = (uint64_t)r->response.sum_ns,
-        .errors = count_failures(r), .probed = r->probed,
-        .waiting = r->probed_waiting, .cpu_ns = clock_thread_cpu_ns(),
-        .user_ns = clock_timeval_ns(usage.ru_utime),
-        .system_ns = clock_timeval_ns(usage.ru_stime)};
+    return (struct slice_part){.lead_in_requests =
+                                   r->completed - r->window_requests,
+                               .requests = r->window_requests,
+                               .bytes = r->window_bytes,
+                               .response_ns = (uint64_t)r->response.sum_ns,
+                               .errors = count_failures(r),
+                               .probed = r->probed,
+                               .waiting = r->probed_waiting,
+                               .cpu_ns = clock_thread_cpu_ns(),
+                               .user_ns = clock_timeval_ns(usage.ru_utime),
+                               .system_ns = clock_timeval_ns(usage.ru_stime)};
 }
 
 /* Leaves targets that have ended, where another thread saw it first. */
@@ -130,8 +133,8 @@ static void ask_or_drain(struct client_thread *t, uint64_t now_ns)
 /* A thread that died never comes to rest. */
 static void check_lost(struct client_thread *t, uint64_t now_ns)
 {
-    uint64_t most = t->plan->slice_ns + LOST_NS
-                    + clock_seconds_ns(t->plan->drain_s);
+    uint64_t most =
+        t->plan->slice_ns + LOST_NS + clock_seconds_ns(t->plan->drain_s);
     if (now_ns > t->shared->slice.begin_ns + most)
         atomic_store(&t->shared->interrupted, INTERRUPT_NOW);
 }
@@ -142,8 +145,7 @@ static void lead(struct client_thread *t, uint64_t now_ns)
     struct shared *shared = t->shared;
     if (!t->rounds)
         t->rounds = rounds_open(t->plan, shared);
-    if (t->slice == 0
-        || atomic_load(&shared->slice.drained) == shared->threads)
+    if (t->slice == 0 || atomic_load(&shared->slice.drained) == shared->threads)
         rounds_go_on(t->rounds);
     else
         check_lost(t, now_ns);

@@ -19,13 +19,15 @@
 #include "common/clock.h"
 
 enum {
-    CONNECTS_IN_FLIGHT = 128,                 /* few enough for any backlog */
-    CONNECTS_AT_ONCE = 8, STARTS_AT_ONCE = 32, ARRIVALS_AT_ONCE = 64,
+    CONNECTS_IN_FLIGHT = 128, /* few enough for any backlog */
+    CONNECTS_AT_ONCE = 8,
+    STARTS_AT_ONCE = 32,
+    ARRIVALS_AT_ONCE = 64,
     LONGEST_LOOK_NS = 50000,
 };
-static const uint64_t STALL_NS = NS_PER_S;       /* a backlog that is full */
-static const uint64_t REST_NS = 20000;           /* between looks for a turn */
-static const uint64_t NAP_NS = 20 * NS_PER_MS;   /* longest look away */
+static const uint64_t STALL_NS = NS_PER_S;     /* a backlog that is full */
+static const uint64_t REST_NS = 20000;         /* between looks for a turn */
+static const uint64_t NAP_NS = 20 * NS_PER_MS; /* longest look away */
 
 /* --- setting up --------------------------------------------------------- */
 
@@ -62,7 +64,9 @@ static void make_users(struct client_thread *t, unsigned i)
     for (uint32_t j = 0; j < target->count; j++) {
         struct user *u = &t->users[target->first + j];
         uint32_t who = first + j;
-        *u = (struct user){.fd = -1, .who = who, .target = i,
+        *u = (struct user){.fd = -1,
+                           .who = who,
+                           .target = i,
                            .active = plan_is_active(plan, who),
                            .row = shared_row(t->shared, plan, i, who)};
         u->row->active = u->active;
@@ -79,8 +83,8 @@ static void make_users(struct client_thread *t, unsigned i)
 static void make_targets(struct client_thread *t)
 {
     const struct plan *plan = t->plan;
-    uint32_t each = plan_first_user(plan, t->number + 1)
-                    - plan_first_user(plan, t->number);
+    uint32_t each =
+        plan_first_user(plan, t->number + 1) - plan_first_user(plan, t->number);
     t->count = each * plan->target_count;
     t->users = zeroed(t->count, sizeof *t->users);
     t->targets = zeroed(plan->target_count, sizeof *t->targets);
@@ -88,8 +92,11 @@ static void make_targets(struct client_thread *t)
     for (unsigned i = 0; i < plan->target_count; i++) {
         t->targets[i] = (struct thread_target){
             .record = shared_record(t->shared, t->number, i),
-            .asks = &plan->targets[i].asks, .first = i * each, .count = each,
-            .edge_ns = UINT64_MAX, .rng = rng_make(plan->seed, 2 * t->number)};
+            .asks = &plan->targets[i].asks,
+            .first = i * each,
+            .count = each,
+            .edge_ns = UINT64_MAX,
+            .rng = rng_make(plan->seed, 2 * t->number)};
         make_users(t, i);
     }
 }
@@ -109,8 +116,7 @@ static void make_meters(struct client_thread *t)
         uint64_t to = from + plan->block;
         uint64_t all = (to < plan->connections ? to : plan->connections) - from;
         uint64_t ours = (to < end ? to : end) - (from > first ? from : first);
-        t->meters[i] =
-            meter_make(plan->byte_rate * (double)ours / (double)all);
+        t->meters[i] = meter_make(plan->byte_rate * (double)ours / (double)all);
     }
 }
 
@@ -118,10 +124,10 @@ static void make_paces(struct client_thread *t, uint64_t now_ns)
 {
     const struct plan *plan = t->plan;
     if (plan->connect_rate > 0)
-        t->connects = pace_make(
-            PACE_PACED, plan->connect_rate / (double)plan_threads(plan),
-            (double)t->number / (double)plan_threads(plan), now_ns,
-            rng_make(plan->seed, 2 * t->number));
+        t->connects = pace_make(PACE_PACED,
+                                plan->connect_rate / (double)plan_threads(plan),
+                                (double)t->number / (double)plan_threads(plan),
+                                now_ns, rng_make(plan->seed, 2 * t->number));
 }
 
 /* --- what the clock makes due ------------------------------------------- */
@@ -130,15 +136,15 @@ static void make_paces(struct client_thread *t, uint64_t now_ns)
  * then waits all at once for its timeout, not 128 by 128. */
 static bool has_room(const struct client_thread *t, uint64_t now_ns)
 {
-    return t->connecting < CONNECTS_IN_FLIGHT
-           || now_ns > t->connected_ns + STALL_NS;
+    return t->connecting < CONNECTS_IN_FLIGHT ||
+           now_ns > t->connected_ns + STALL_NS;
 }
 
 static bool may_connect(const struct client_thread *t, uint64_t now_ns)
 {
-    return t->phase == PHASE_CONNECTING && t->next_connect < t->count
-           && has_room(t, now_ns)
-           && (t->connects.gap_ns == 0 || pace_due_ns(&t->connects) <= now_ns);
+    return t->phase == PHASE_CONNECTING && t->next_connect < t->count &&
+           has_room(t, now_ns) &&
+           (t->connects.gap_ns == 0 || pace_due_ns(&t->connects) <= now_ns);
 }
 
 /* Dials that had no room are not made up for: --connect-rate is a promise to
@@ -166,8 +172,8 @@ static void connect_some(struct client_thread *t, uint64_t now_ns)
  * are not left lying meanwhile. */
 static bool may_start(const struct client_thread *t)
 {
-    return t->phase == PHASE_LOADING && t->plan->rate == 0
-           && t->current->next_start < t->current->count;
+    return t->phase == PHASE_LOADING && t->plan->rate == 0 &&
+           t->current->next_start < t->current->count;
 }
 
 /* Starts users that have nothing pending: a user that thinks, or pauses after a
@@ -200,7 +206,8 @@ static void take_arrivals(struct client_thread *t)
             return;
         pace_next(&target->arrivals);
         uint64_t pick = t->plan->arrivals == PACE_POISSON
-                            ? rng_next(&target->rng) : target->next_arrival++;
+                            ? rng_next(&target->rng)
+                            : target->next_arrival++;
         record_lag(r, due, now);
         r->arrivals++;
         r->window_arrivals += due >= r->from_ns;
@@ -235,11 +242,11 @@ static void check_timeout(struct client_thread *t, struct user *u,
                           uint64_t now_ns)
 {
     uint64_t waited = now_ns > u->since_ns ? now_ns - u->since_ns : 0;
-    if (u->state == USER_CONNECTING
-        && waited > clock_seconds_ns(t->plan->connect_timeout_s))
+    if (u->state == USER_CONNECTING &&
+        waited > clock_seconds_ns(t->plan->connect_timeout_s))
         thread_on_connected(t, u, ETIMEDOUT);
-    else if (u->state == USER_ASKING
-             && waited > clock_seconds_ns(t->plan->timeout_s))
+    else if (u->state == USER_ASKING &&
+             waited > clock_seconds_ns(t->plan->timeout_s))
         thread_fail(t, u, FAIL_TIMEOUT);
 }
 
@@ -252,7 +259,8 @@ static void scan_timeouts(struct client_thread *t, uint64_t now_ns)
     uint32_t first = all ? 0 : t->current->first;
     uint32_t count = all ? t->count : t->current->count;
     double shortest = plan->timeout_s < plan->connect_timeout_s
-                          ? plan->timeout_s : plan->connect_timeout_s;
+                          ? plan->timeout_s
+                          : plan->connect_timeout_s;
     double elapsed = (double)(now_ns - t->scanned_ns) / NS_PER_S;
     double share = 8 * elapsed / shortest * count;
     uint32_t some = share < count ? (uint32_t)share : count;
@@ -281,8 +289,8 @@ static uint64_t due_ns(const struct client_thread *t, uint64_t now_ns)
         due = wakeup_due_ns(t->current);
     if (thread_has_arrivals(t))
         due = earlier(due, pace_due_ns(&t->current->arrivals));
-    if (t->phase == PHASE_CONNECTING && t->connects.gap_ns > 0
-        && t->next_connect < t->count && has_room(t, now_ns))
+    if (t->phase == PHASE_CONNECTING && t->connects.gap_ns > 0 &&
+        t->next_connect < t->count && has_room(t, now_ns))
         due = earlier(due, pace_due_ns(&t->connects));
     return due;
 }
@@ -292,8 +300,8 @@ static uint64_t next_edge_ns(const struct thread_target *target,
                              uint64_t now_ns)
 {
     const struct record *r = target->record;
-    uint64_t end = now_ns < target->edge_ns
-                       ? earlier(r->to_ns, target->edge_ns) : r->to_ns;
+    uint64_t end = now_ns < target->edge_ns ? earlier(r->to_ns, target->edge_ns)
+                                            : r->to_ns;
     return now_ns < r->from_ns ? earlier(end, r->from_ns) : end;
 }
 
@@ -301,13 +309,13 @@ static uint64_t next_edge_ns(const struct thread_target *target,
 static uint64_t patience_ns(const struct client_thread *t, uint64_t now_ns)
 {
     uint64_t due = due_ns(t, now_ns), spin = t->plan->spin_ns;
-    if (spin == UINT64_MAX || may_connect(t, now_ns)
-        || (may_start(t) && thread_may_ask(t->current, now_ns))
-        || due <= now_ns || due - now_ns <= spin)
+    if (spin == UINT64_MAX || may_connect(t, now_ns) ||
+        (may_start(t) && thread_may_ask(t->current, now_ns)) || due <= now_ns ||
+        due - now_ns <= spin)
         return 0;
     uint64_t until = earlier(due - spin, now_ns + NAP_NS);
-    if (t->phase == PHASE_WAITING || thread_is_settling(t)
-        || thread_awaits_end(t, now_ns))
+    if (t->phase == PHASE_WAITING || thread_is_settling(t) ||
+        thread_awaits_end(t, now_ns))
         until = now_ns + NS_PER_MS;
     else if (t->phase == PHASE_LOADING)
         until = earlier(until, next_edge_ns(t->current, now_ns));
@@ -343,7 +351,7 @@ static void loop_once(struct client_thread *t)
             t->current->live_count;
     probe_look(t, now);
     uint64_t timeout = patience_ns(t, clock_now_ns());
-    bool worked = t->worked;            /* what is queued leaves now */
+    bool worked = t->worked; /* what is queued leaves now */
     t->worked = false;
     unsigned events = t->kind->wait(t->engine, timeout);
     t->spun = timeout == 0 && events == 0 && !worked;
@@ -387,7 +395,7 @@ static void finish(struct client_thread *t)
     }
     if (t->targets[0].active_count)
         atomic_fetch_sub(&t->shared->busy, 1);
-    t->kind->close(t->engine);             /* sockets close with the process */
+    t->kind->close(t->engine); /* sockets close with the process */
     backlog_free(&t->backlog);
     free(t->meters);
     free(t->targets);
@@ -398,7 +406,8 @@ static void finish(struct client_thread *t)
 
 void thread_run(const struct plan *plan, struct shared *shared, unsigned number)
 {
-    struct client_thread thread = {.plan = plan, .shared = shared,
+    struct client_thread thread = {.plan = plan,
+                                   .shared = shared,
                                    .number = number,
                                    .timed = plan_is_timed(plan)};
     make_targets(&thread);

@@ -15,8 +15,13 @@
 #include "user.h"
 
 /* connect all users → wait for the other threads → load → drain → over */
-enum phase { PHASE_CONNECTING, PHASE_WAITING, PHASE_LOADING, PHASE_DRAINING,
-             PHASE_OVER };
+enum phase {
+    PHASE_CONNECTING,
+    PHASE_WAITING,
+    PHASE_LOADING,
+    PHASE_DRAINING,
+    PHASE_OVER
+};
 
 /* A thread's users of one target, and what concerns them alone. Times of
  * arrivals and wakeups pass only while it is the target's turn: what shift_ns
@@ -24,29 +29,29 @@ enum phase { PHASE_CONNECTING, PHASE_WAITING, PHASE_LOADING, PHASE_DRAINING,
 struct thread_target {
     struct record *record;
     const struct asks *asks;
-    uint32_t first, count;                 /* its users among the thread's */
-    uint32_t *live;                        /* active users that are not gone */
+    uint32_t first, count; /* its users among the thread's */
+    uint32_t *live;        /* active users that are not gone */
     uint32_t live_count, active_count;
-    uint32_t in_flight;                    /* requests without an answer yet */
-    uint32_t finished;                     /* users who made all requests */
-    uint32_t next_start, next_arrival;     /* users, counted from first */
+    uint32_t in_flight;                /* requests without an answer yet */
+    uint32_t finished;                 /* users who made all requests */
+    uint32_t next_start, next_arrival; /* users, counted from first */
     struct rng rng;
     struct wakeups wakeups;
     struct pace arrivals;
-    uint64_t edge_ns;                      /* nobody asks from then on; 0 while
-                                              it rests, UINT64_MAX: no slices */
+    uint64_t edge_ns; /* nobody asks from then on; 0 while
+                         it rests, UINT64_MAX: no slices */
     uint64_t shift_ns;
-    uint64_t slices;                       /* that it had */
-    uint64_t failures;                     /* told of in slices before */
-    bool counted;                          /* its warm-up is over */
-    bool given_up;                         /* it did not answer */
+    uint64_t slices;   /* that it had */
+    uint64_t failures; /* told of in slices before */
+    bool counted;      /* its warm-up is over */
+    bool given_up;     /* it did not answer */
 };
 
 struct client_thread {
     const struct plan *plan;
     struct shared *shared;
     struct thread_target *targets;
-    struct thread_target *current;         /* whose turn it is, or was */
+    struct thread_target *current; /* whose turn it is, or was */
     const struct engine_kind *kind;
     struct engine *engine;
     unsigned number;
@@ -54,35 +59,35 @@ struct client_thread {
 
     struct user *users;
     uint32_t count;
-    uint32_t tried;                        /* users whose first connect ended */
-    uint32_t connecting;                   /* connects in flight */
-    uint64_t connected_ns;                 /* the last one that succeeded */
-    uint32_t answered;                     /* users who had an answer */
-    bool asking_once;                      /* ... and rest until all had one */
-    bool said_asked_once, said_resumed, said_warmed;  /* client_shared.h */
-    uint64_t cold_answers, cold_response_ns;   /* before the warm-up */
+    uint32_t tried;        /* users whose first connect ended */
+    uint32_t connecting;   /* connects in flight */
+    uint64_t connected_ns; /* the last one that succeeded */
+    uint32_t answered;     /* users who had an answer */
+    bool asking_once;      /* ... and rest until all had one */
+    bool said_asked_once, said_resumed, said_warmed; /* client_shared.h */
+    uint64_t cold_answers, cold_response_ns;         /* before the warm-up */
 
     uint32_t next_connect, next_scan;
     struct pace connects;
-    bool connects_blocked;                 /* one is due and has no room */
-    struct backlog backlog;                /* arrivals whose user is busy */
+    bool connects_blocked;  /* one is due and has no room */
+    struct backlog backlog; /* arrivals whose user is busy */
     struct meter *meters;
     uint64_t first_block;
 
-    uint64_t awake_ns;                     /* the engine's wait ended */
-    bool timed;                            /* plan_is_timed */
+    uint64_t awake_ns; /* the engine's wait ended */
+    bool timed;        /* plan_is_timed */
     uint64_t looped_ns, scanned_ns;
     struct probe probe;
-    bool worked;                           /* since the last wait began, it
-                                              sent, opened or closed */
-    bool spun;                             /* the last round only looked, and
-                                              saw nothing */
+    bool worked; /* since the last wait began, it
+                    sent, opened or closed */
+    bool spun;   /* the last round only looked, and
+                    saw nothing */
     bool measuring;
     uint64_t cpu_at_from_ns;
-    bool in_slice;                         /* not at rest */
-    uint64_t slice;                        /* number of the last one joined */
-    struct slice_part before;              /* counters when it began */
-    struct rounds *rounds;                 /* the first thread's; or NULL */
+    bool in_slice;            /* not at rest */
+    uint64_t slice;           /* number of the last one joined */
+    struct slice_part before; /* counters when it began */
+    struct rounds *rounds;    /* the first thread's; or NULL */
 };
 
 /* Plays thread `number` of the plan to its end; a thread's body. Ends the
@@ -133,11 +138,11 @@ void thread_connect(struct client_thread *t, struct user *u);
 /* The user is to make a request that is due at intended_ns: at once, or when
  * it is connected, or when its block's byte rate lets it. */
 void thread_begin(struct client_thread *t, struct user *u, uint64_t intended_ns,
-                uint64_t now_ns);
+                  uint64_t now_ns);
 
 /* An arrival of the open loop for this user: now, or after earlier ones. */
 void thread_arrive(struct client_thread *t, struct user *u, uint64_t due_ns,
-                 uint64_t now_ns);
+                   uint64_t now_ns);
 
 /* The heap of wakeups says that it is time. */
 void thread_wake(struct client_thread *t, struct user *u);

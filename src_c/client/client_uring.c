@@ -32,10 +32,14 @@
 #include "common/clock.h"
 
 enum {
-    SQ_ENTRIES = 256, CQ_ENTRIES = 8192, SUBMIT_AT = 32,
+    SQ_ENTRIES = 256,
+    CQ_ENTRIES = 8192,
+    SUBMIT_AT = 32,
     LOOK_EVERY = 4,
-    BUFFERS = 16, BUFFER_BYTES = 65536, GROUP = 0,
-    RING_BYTES = 4096,                     /* BUFFERS entries, a whole page */
+    BUFFERS = 16,
+    BUFFER_BYTES = 65536,
+    GROUP = 0,
+    RING_BYTES = 4096, /* BUFFERS entries, a whole page */
 };
 
 /* From Linux 6.12, not yet in every liburing. */
@@ -48,9 +52,9 @@ struct engine {
     struct io_uring ring;
     struct io_uring_buf_ring *buffer_ring;
     char *buffers;
-    size_t used[BUFFERS];                  /* bytes of each that were filled */
-    bool registers;                        /* sockets, under users' numbers */
-    uint64_t now_ns;                       /* the last look at the clock */
+    size_t used[BUFFERS]; /* bytes of each that were filled */
+    bool registers;       /* sockets, under users' numbers */
+    uint64_t now_ns;      /* the last look at the clock */
 };
 
 /* --- opening ------------------------------------------------------------ */
@@ -75,9 +79,9 @@ static void set_incremental(struct io_uring_buf_reg *reg)
 /* 0 or an errno. */
 static int make_buffers(struct engine *e)
 {
-    char *map = mmap(NULL, RING_BYTES + BUFFERS * BUFFER_BYTES,
-                     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                     0);
+    char *map =
+        mmap(NULL, RING_BYTES + BUFFERS * BUFFER_BYTES, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return errno;
     e->buffer_ring = (struct io_uring_buf_ring *)map;
@@ -103,15 +107,16 @@ static void free_buffers(struct engine *e)
 static int make_ring(struct engine *e)
 {
     struct io_uring_params params = {
-        .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN
-                 | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE,
+        .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+                 IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE,
         .cq_entries = CQ_ENTRIES};
     int error = -io_uring_queue_init_params(SQ_ENTRIES, &e->ring, &params);
     if (error)
         return error;
-    io_uring_register_ring_fd(&e->ring);   /* spares a look-up per call */
-    e->registers = thread_keeps_connections(e->thread)
-        && !io_uring_register_files_sparse(&e->ring, thread_count(e->thread));
+    io_uring_register_ring_fd(&e->ring); /* spares a look-up per call */
+    e->registers =
+        thread_keeps_connections(e->thread) &&
+        !io_uring_register_files_sparse(&e->ring, thread_count(e->thread));
     error = make_buffers(e);
     if (error)
         io_uring_queue_exit(&e->ring);
@@ -159,8 +164,8 @@ static void uring_submit(struct engine *e)
 static uint64_t uring_tag(const struct engine *e, const struct user *u,
                           enum operation op)
 {
-    return (uint64_t)u->generation << 32 | (uint64_t)op << 30
-           | thread_index(e->thread, u);
+    return (uint64_t)u->generation << 32 | (uint64_t)op << 30 |
+           thread_index(e->thread, u);
 }
 
 static struct io_uring_sqe *uring_entry(struct engine *e)
@@ -275,8 +280,7 @@ static const char *take_bytes(struct engine *e, const struct io_uring_cqe *cqe,
 }
 
 static void uring_received(struct engine *e, struct user *u,
-                           uint32_t generation,
-                           const struct io_uring_cqe *cqe)
+                           uint32_t generation, const struct io_uring_cqe *cqe)
 {
     bool ours = u->generation == generation;
     if (cqe->flags & IORING_CQE_F_BUFFER) {
@@ -310,9 +314,7 @@ static void uring_dispatch(struct engine *e, const struct io_uring_cqe *cqe)
     uint32_t generation = (uint32_t)(data >> 32);
     struct user *u = thread_user(e->thread, (uint32_t)data & 0x3fffffff);
     switch ((enum operation)(data >> 30 & 3)) {
-    case OP_RECEIVE:
-        uring_received(e, u, generation, cqe);
-        break;
+    case OP_RECEIVE: uring_received(e, u, generation, cqe); break;
     case OP_CONNECT:
         if (u->generation == generation && u->state == USER_CONNECTING)
             uring_polled(e, u);
@@ -354,8 +356,13 @@ static unsigned uring_await(struct engine *e, uint64_t timeout_ns)
 }
 
 const struct engine_kind engine_uring = {
-    .name = "uring", .open = uring_open, .close = uring_close,
-    .connect = uring_connect, .send = uring_send, .drop = uring_drop,
-    .wait = uring_await, .flush = uring_flush,
+    .name = "uring",
+    .open = uring_open,
+    .close = uring_close,
+    .connect = uring_connect,
+    .send = uring_send,
+    .drop = uring_drop,
+    .wait = uring_await,
+    .flush = uring_flush,
 };
 #endif

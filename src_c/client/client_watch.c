@@ -53,7 +53,8 @@ static int64_t read_children_ns(pid_t pid, char *state)
     const char *name_end = strrchr(text, ')');
     if (!name_end || sscanf(name_end + 1,
                             " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u "
-                            "%*u %llu %llu", state, &user, &system) != 3)
+                            "%*u %llu %llu",
+                            state, &user, &system) != 3)
         return -1;
     return ticks_ns(user) + ticks_ns(system);
 }
@@ -85,8 +86,7 @@ static struct watched *watch_find(struct watch *watch, pid_t pid)
 static bool watch_grow(struct watch *watch)
 {
     unsigned capacity = watch->capacity ? 2 * watch->capacity : 16;
-    void *more = realloc(watch->processes,
-                         capacity * sizeof *watch->processes);
+    void *more = realloc(watch->processes, capacity * sizeof *watch->processes);
     if (!more)
         return false;
     watch->processes = more;
@@ -98,8 +98,8 @@ static bool watch_grow(struct watch *watch)
 static bool watch_add(struct watch *watch, pid_t pid, bool root)
 {
     struct watched process = {.pid = pid, .root = root, .parent = root};
-    if (watch_find(watch, pid) || clock_getcpuclockid(pid, &process.clock)
-        || !read_clock(process.clock, &process.cpu_ns))
+    if (watch_find(watch, pid) || clock_getcpuclockid(pid, &process.clock) ||
+        !read_clock(process.clock, &process.cpu_ns))
         return true;
     if (watch->count == watch->capacity && !watch_grow(watch))
         return false;
@@ -177,8 +177,8 @@ static void watch_update(struct watch *watch, struct watched *process,
         return;
     }
     char state = 'S';
-    int64_t children = process->parent
-                           ? read_children_ns(process->pid, &state) : -1;
+    int64_t children =
+        process->parent ? read_children_ns(process->pid, &state) : -1;
     watch->running |= state == 'R';
     if (children >= 0) {
         *waited += children - process->children_ns;
@@ -212,7 +212,9 @@ void watch_free(struct watch *watch)
 
 /* --- cores -------------------------------------------------------------- */
 
-struct cores { cpu_set_t set; };
+struct cores {
+    cpu_set_t set;
+};
 
 void cores_add(struct cores *cores, pid_t pid)
 {
@@ -241,8 +243,8 @@ static void add_core(const struct cores *cores, const char *line,
     int core;
     unsigned long long t[8];
     if (sscanf(line, "cpu%d %llu %llu %llu %llu %llu %llu %llu %llu", &core,
-               &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]) != 9
-        || core >= CPU_SETSIZE || !CPU_ISSET((size_t)core, &cores->set))
+               &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]) != 9 ||
+        core >= CPU_SETSIZE || !CPU_ISSET((size_t)core, &cores->set))
         return;
     sum->busy_ns += ticks_ns(t[0] + t[1] + t[2] + t[5] + t[6]);
     sum->steal_ns += ticks_ns(t[7]);
@@ -253,8 +255,8 @@ struct cores_time cores_read(const struct cores *cores)
     struct cores_time sum = {0};
     char line[512];
     FILE *file = fopen("/proc/stat", "re");
-    while (file && fgets(line, sizeof line, file)
-           && strncmp(line, "cpu", 3) == 0)
+    while (file && fgets(line, sizeof line, file) &&
+           strncmp(line, "cpu", 3) == 0)
         add_core(cores, line, &sum);
     if (file)
         fclose(file);

@@ -24,20 +24,20 @@
 struct watched {
     pid_t pid;
     clockid_t clock;
-    bool root;                             /* was named */
-    bool parent;                           /* may have children */
+    bool root;   /* was named */
+    bool parent; /* may have children */
     bool ended;
-    int64_t cpu_ns;                        /* the last reading */
-    int64_t children_ns;                   /* of those waited for */
+    int64_t cpu_ns;      /* the last reading */
+    int64_t children_ns; /* of those waited for */
 };
 
 struct watch {
     struct watched *processes;
     unsigned count, capacity;
-    int64_t ended_ns;                      /* of roots, and of lost children */
-    bool running;                          /* at the last reading, of those
-                                              that may have children: the main
-                                              thread did not sleep */
+    int64_t ended_ns; /* of roots, and of lost children */
+    bool running;     /* at the last reading, of those
+                         that may have children: the main
+                         thread did not sleep */
 };
 
 /* Whether there is such a process. */
@@ -53,9 +53,11 @@ int64_t watch_cpu_ns(struct watch *watch);
 
 /* Time of the cores that the client and the watched may use, since boot; both
  * in ticks of 10 ms, from /proc/stat. */
-struct cores_time { int64_t busy_ns, steal_ns; };
+struct cores_time {
+    int64_t busy_ns, steal_ns;
+};
 
-struct cores;                              /* a set of them */
+struct cores; /* a set of them */
 
 /* The cores that this process may use, and of others that were added. NULL: no
  * memory. */

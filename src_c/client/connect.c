@@ -51,7 +51,8 @@ const char *connect_parse_target(const char *text, struct endpoints *endpoints)
     char host[256];
     const char *port;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_NUMERICSERV}, *found;
+                             .ai_flags = AI_NUMERICSERV},
+                    *found;
     if (!split_target(text, host, sizeof host, &port))
         return "not of the form HOST:PORT";
     if (!is_port(port))
@@ -75,20 +76,20 @@ bool connect_parse_sources(const char *text, struct endpoints *endpoints)
         return false;
     memcpy(first, text, length);
     first[length] = '\0';
-    if (inet_pton(AF_INET, first, &low) != 1
-        || inet_pton(AF_INET, dash ? dash + 1 : first, &high) != 1
-        || ntohl(high.s_addr) < ntohl(low.s_addr))
+    if (inet_pton(AF_INET, first, &low) != 1 ||
+        inet_pton(AF_INET, dash ? dash + 1 : first, &high) != 1 ||
+        ntohl(high.s_addr) < ntohl(low.s_addr))
         return false;
     endpoints->first_source = ntohl(low.s_addr);
     endpoints->source_count = ntohl(high.s_addr) - ntohl(low.s_addr) + 1;
-    return endpoints->source_count;             /* all there are would be 0 */
+    return endpoints->source_count; /* all there are would be 0 */
 }
 
 bool connect_is_loopback(const struct endpoints *endpoints)
 {
     const struct sockaddr_in *target = (const void *)&endpoints->target;
-    return target->sin_family == AF_INET
-           && ntohl(target->sin_addr.s_addr) >> 24 == 127;
+    return target->sin_family == AF_INET &&
+           ntohl(target->sin_addr.s_addr) >> 24 == 127;
 }
 
 static int bind_source(const struct endpoints *endpoints, int fd, uint32_t who)
@@ -141,7 +142,9 @@ int connect_try_sources(const struct endpoints *endpoints,
 int connect_begin(const struct endpoints *endpoints, int fd)
 {
     return connect(fd, (const struct sockaddr *)&endpoints->target,
-                   endpoints->target_bytes) < 0 ? errno : 0;
+                   endpoints->target_bytes) < 0
+               ? errno
+               : 0;
 }
 
 static uint64_t count_open(void)
@@ -152,7 +155,7 @@ static uint64_t count_open(void)
         ;
     if (fds)
         closedir(fds);
-    return count > 3 ? count - 3 : 3;      /* ".", ".." and the directory */
+    return count > 3 ? count - 3 : 3; /* ".", ".." and the directory */
 }
 
 uint64_t connect_descriptors_left(void)

@@ -17,7 +17,7 @@
 struct endpoints {
     struct sockaddr_storage target;
     socklen_t target_bytes;
-    uint32_t first_source, source_count;   /* IPv4, host order; count 0: any */
+    uint32_t first_source, source_count; /* IPv4, host order; count 0: any */
 };
 
 /* Resolves "HOST:PORT" or "[V6]:PORT", PORT 1 to 65535. NULL, or what is wrong
@@ -30,7 +30,7 @@ bool connect_parse_sources(const char *text, struct endpoints *endpoints);
 
 /* Binds a socket to the first and to the last source and closes it. 0, or the
  * errno of the one that cannot be bound, whose address is put into `text`. */
-enum { ADDRESS_BYTES = 16 };          /* 255.255.255.255 and the end */
+enum { ADDRESS_BYTES = 16 }; /* 255.255.255.255 and the end */
 int connect_try_sources(const struct endpoints *endpoints,
                         char text[ADDRESS_BYTES]);
 

@@ -54,8 +54,8 @@ static int parse_kind(const char **text)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         size_t length = strlen(kinds[i].name);
-        if (strncmp(*text, kinds[i].name, length) == 0
-            && (*text)[length] == ':') {
+        if (strncmp(*text, kinds[i].name, length) == 0 &&
+            (*text)[length] == ':') {
             *text += length + 1;
             return (int)i;
         }
@@ -89,14 +89,9 @@ uint64_t delay_draw(const struct delay *delay, struct rng *rng)
 {
     double ns = delay->mean_ns;
     switch (delay->kind) {
-    case DELAY_FIXED:
-        break;
-    case DELAY_UNIFORM:
-        ns += (2 * rng_unit(rng) - 1) * delay->spread_ns;
-        break;
-    case DELAY_EXPONENTIAL:
-        ns = rng_exponential(rng, ns);
-        break;
+    case DELAY_FIXED: break;
+    case DELAY_UNIFORM: ns += (2 * rng_unit(rng) - 1) * delay->spread_ns; break;
+    case DELAY_EXPONENTIAL: ns = rng_exponential(rng, ns); break;
     case DELAY_BIMODAL:
         ns += rng_next(rng) >> 63 ? delay->spread_ns : -delay->spread_ns;
         break;

@@ -18,7 +18,10 @@
 #include "rng.h"
 
 enum delay_kind {
-    DELAY_FIXED, DELAY_UNIFORM, DELAY_EXPONENTIAL, DELAY_BIMODAL
+    DELAY_FIXED,
+    DELAY_UNIFORM,
+    DELAY_EXPONENTIAL,
+    DELAY_BIMODAL
 };
 
 struct delay {

@@ -97,7 +97,7 @@ uint64_t hist_quantile_missing_ns(const struct hist *h, double q,
     uint64_t rank = clamp((uint64_t)ceil(q * (double)all), 1, all);
     if (rank > h->n)
         return UINT64_MAX;
-    if (rank == 1 || rank == h->n)         /* the ends are known exactly */
+    if (rank == 1 || rank == h->n) /* the ends are known exactly */
         return rank == 1 ? h->min_ns : h->max_ns;
     uint64_t seen = 0;
     size_t slot = 0;

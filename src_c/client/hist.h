@@ -15,13 +15,13 @@
 #include <stdint.h>
 
 enum {
-    HIST_BITS = 8,                         /* slots per doubling: 2^8 */
-    HIST_TOP = 37,                         /* values below 2^37 ns = 137 s */
+    HIST_BITS = 8, /* slots per doubling: 2^8 */
+    HIST_TOP = 37, /* values below 2^37 ns = 137 s */
     HIST_SLOTS = (HIST_TOP - HIST_BITS + 1) << HIST_BITS,
 };
 
 struct hist {
-    uint64_t n, min_ns, max_ns;            /* min_ns means nothing if n == 0 */
+    uint64_t n, min_ns, max_ns; /* min_ns means nothing if n == 0 */
     unsigned __int128 sum_ns, sum_squares;
     uint64_t slots[HIST_SLOTS];
 };

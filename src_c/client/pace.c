@@ -15,8 +15,10 @@ static double gap_ns(struct pace *p)
 struct pace pace_make(enum pace_kind kind, double rate, double phase,
                       uint64_t start_ns, struct rng rng)
 {
-    struct pace p = {.kind = kind, .gap_ns = (double)NS_PER_S / rate,
-                     .start_ns = start_ns, .rng = rng};
+    struct pace p = {.kind = kind,
+                     .gap_ns = (double)NS_PER_S / rate,
+                     .start_ns = start_ns,
+                     .rng = rng};
     p.next_ns = kind == PACE_POISSON ? gap_ns(&p) : phase * p.gap_ns;
     return p;
 }

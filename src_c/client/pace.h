@@ -13,8 +13,8 @@
 #include "rng.h"
 
 enum pace_kind {
-    PACE_POISSON,          /* independent gaps, exponential: a crowd */
-    PACE_PACED,            /* equal gaps: a metronome */
+    PACE_POISSON, /* independent gaps, exponential: a crowd */
+    PACE_PACED,   /* equal gaps: a metronome */
 };
 
 struct pace {
@@ -44,8 +44,8 @@ uint64_t pace_next(struct pace *p);
 void pace_put_off(struct pace *p, uint64_t now_ns);
 
 struct meter {
-    double ns_per_byte;    /* 0: no limit */
-    uint64_t free_ns;      /* when the bytes let through so far are paid for */
+    double ns_per_byte; /* 0: no limit */
+    uint64_t free_ns;   /* when the bytes let through so far are paid for */
 };
 
 struct meter meter_make(double bytes_per_s);

@@ -46,7 +46,8 @@ static bool in_window(const struct record *r, uint64_t ns)
 struct timeline_row *record_timeline(struct record *r, uint64_t now_ns)
 {
     uint64_t i = now_ns > r->start_ns
-                     ? (now_ns - r->start_ns) / (TIMELINE_MS * NS_PER_MS) : 0;
+                     ? (now_ns - r->start_ns) / (TIMELINE_MS * NS_PER_MS)
+                     : 0;
     return &r->timeline[i < r->timeline_rows ? i : r->timeline_rows - 1];
 }
 
@@ -123,6 +124,7 @@ void record_begin_window(struct record *r, struct row *rows, uint32_t count)
 
 void record_merge(struct record *into, const struct record *from)
 {
+    /* clang-format off */
     uint64_t *const sums[] = {
         &into->sent, &into->completed, &into->arrivals,
         &into->window_arrivals, &into->bytes_sent, &into->bytes_received,
@@ -135,6 +137,7 @@ void record_merge(struct record *into, const struct record *from)
         from->window_requests, from->window_bytes, from->reconnects,
         from->cpu_user_ns, from->cpu_system_ns, from->window_cpu_ns,
         from->window_spin_ns, from->probed, from->probed_waiting};
+    /* clang-format on */
     for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
         *sums[i] += parts[i];
     for (unsigned i = 0; i < FAIL_KINDS; i++)

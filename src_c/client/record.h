@@ -25,11 +25,19 @@
 
 enum failure {
     FAIL_NONE,
-    FAIL_CONNECT_REFUSED, FAIL_CONNECT_TIMEOUT, FAIL_CONNECT_OTHER,
-    FAIL_RESET, FAIL_CLOSED, FAIL_TIMEOUT, FAIL_MISMATCH,
-    FAIL_SEND, FAIL_RECEIVE, FAIL_STATUS,
+    FAIL_CONNECT_REFUSED,
+    FAIL_CONNECT_TIMEOUT,
+    FAIL_CONNECT_OTHER,
+    FAIL_RESET,
+    FAIL_CLOSED,
+    FAIL_TIMEOUT,
+    FAIL_MISMATCH,
+    FAIL_SEND,
+    FAIL_RECEIVE,
+    FAIL_STATUS,
     /* limits of the client itself */
-    FAIL_DESCRIPTORS, FAIL_PORTS,
+    FAIL_DESCRIPTORS,
+    FAIL_PORTS,
     FAIL_KINDS
 };
 
@@ -39,42 +47,42 @@ const char *failure_name(enum failure kind);
 /* An hour; the last row takes on what comes after. */
 enum { TIMELINE_MS = 100, TIMELINE_ROWS = 36000 };
 
-struct timeline_row {                             /* 100 ms of the timeline */
+struct timeline_row { /* 100 ms of the timeline */
     uint64_t requests, bytes, errors, max_response_ns, active;
 };
 
-struct row {                               /* one connection (one user) */
+struct row { /* one connection (one user) */
     uint64_t requests, window_requests, bytes_in, bytes_out;
     uint64_t response_sum_ns, longest_wait_ns, session_ns;
-    uint32_t established;                  /* how often: more than 1 when it
-                                              reconnects */
-    uint8_t error;                         /* enum failure: the last one */
+    uint32_t established; /* how often: more than 1 when it
+                             reconnects */
+    uint8_t error;        /* enum failure: the last one */
     bool active, attempted;
-    bool lost;                             /* failed, and did not come back */
+    bool lost; /* failed, and did not come back */
 };
 
 struct record {
     bool open_loop;
-    uint64_t start_ns, from_ns, to_ns;     /* of the load; of the window */
+    uint64_t start_ns, from_ns, to_ns; /* of the load; of the window */
     uint64_t end_ns, last_answer_ns;
     uint64_t sent, completed, arrivals, window_arrivals;
-    uint64_t completed_ns;                 /* response times of all completed */
+    uint64_t completed_ns; /* response times of all completed */
     uint64_t bytes_sent, bytes_received;
     uint64_t window_requests, window_bytes;
     uint64_t reconnects;
     uint64_t failures[FAIL_KINDS];
-    uint64_t cpu_user_ns, cpu_system_ns;   /* whole life of the thread */
+    uint64_t cpu_user_ns, cpu_system_ns; /* whole life of the thread */
     uint64_t window_cpu_ns, window_spin_ns;
-    uint64_t probed, probed_waiting;       /* see client_probe.c */
-    int end;                               /* enum stop_reason */
-    const char *engine;                    /* its name */
-    struct hist response;                  /* from when a request was due */
-    struct hist service;                   /* from when it left */
-    struct hist connect;                   /* from connect(2) */
-    struct hist lag;                       /* plan_is_timed: from when something
-                                              was due until it was done; else
-                                              from when the engine woke until
-                                              the answer's turn */
+    uint64_t probed, probed_waiting; /* see client_probe.c */
+    int end;                         /* enum stop_reason */
+    const char *engine;              /* its name */
+    struct hist response;            /* from when a request was due */
+    struct hist service;             /* from when it left */
+    struct hist connect;             /* from connect(2) */
+    struct hist lag;                 /* plan_is_timed: from when something
+                                        was due until it was done; else
+                                        from when the engine woke until
+                                        the answer's turn */
     struct timeline_row *timeline;
     unsigned timeline_rows;
 };

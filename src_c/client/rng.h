@@ -10,7 +10,9 @@
 #include <math.h>
 #include <stdint.h>
 
-struct rng { uint64_t state; };
+struct rng {
+    uint64_t state;
+};
 
 static inline uint64_t rng_mix(uint64_t z)
 {

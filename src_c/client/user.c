@@ -56,7 +56,7 @@ void user_sent(struct user *u, size_t bytes)
 
 static enum user_outcome user_answered(struct user *u, enum ask_verdict verdict)
 {
-    if (u->sent < u->ask.out_bytes)        /* nobody answers half a request */
+    if (u->sent < u->ask.out_bytes) /* nobody answers half a request */
         return USER_GARBLED;
     u->state = USER_READY;
     u->failures = 0;

@@ -39,8 +39,8 @@ struct wakeup wakeups_take(struct wakeups *a)
     struct wakeup first = a->heap[0], last = a->heap[--a->count];
     size_t i = 0, child;
     while ((child = 2 * i + 1) < a->count) {
-        if (child + 1 < a->count
-            && a->heap[child + 1].due_ns < a->heap[child].due_ns)
+        if (child + 1 < a->count &&
+            a->heap[child + 1].due_ns < a->heap[child].due_ns)
             child++;
         if (last.due_ns <= a->heap[child].due_ns)
             break;

@@ -10,7 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct wakeup { uint64_t due_ns; uint32_t who; };
+struct wakeup {
+    uint64_t due_ns;
+    uint32_t who;
+};
 
 struct wakeups {
     struct wakeup *heap;

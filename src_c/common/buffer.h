@@ -10,7 +10,7 @@
 struct buffer {
     char *bytes;
     size_t length, capacity;
-    bool full;                  /* something was left out: use none of it */
+    bool full; /* something was left out: use none of it */
 };
 
 static inline void buffer_add(struct buffer *b, const void *bytes, size_t n)

@@ -52,7 +52,7 @@ _Noreturn static void refuse_unknown(const struct flags *flags,
                                      const char *word, size_t length)
 {
     const char *nearest = NULL;
-    size_t least = 4;       /* more mistakes than that are another word */
+    size_t least = 4; /* more mistakes than that are another word */
     for (size_t i = 0; i < flags->count; i++) {
         const char *name = flags->rows[i].name;
         if (!name)

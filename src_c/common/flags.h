@@ -21,13 +21,13 @@
 #include <stddef.h>
 
 struct flag {
-    const char *name;       /* "--size"; NULL: `help` is a heading */
-    const char *value;      /* what help calls its value; NULL: it takes none */
-    const char *allowed;    /* what is wanted; NULL: min to max says it */
-    const char *help;       /* lines of at most 51 columns */
+    const char *name;    /* "--size"; NULL: `help` is a heading */
+    const char *value;   /* what help calls its value; NULL: it takes none */
+    const char *allowed; /* what is wanted; NULL: min to max says it */
+    const char *help;    /* lines of at most 51 columns */
     /* Puts the value into the struct that is filled; false: not allowed. */
     bool (*read)(void *into, const struct flag *flag, const char *text);
-    size_t offset;          /* of the member, for the readers below */
+    size_t offset; /* of the member, for the readers below */
     double min, max;
 };
 
@@ -37,7 +37,7 @@ struct flags {
     const struct flag *rows;
     const char **given;
     size_t count;
-    const char *head, *tail;            /* of --help */
+    const char *head, *tail; /* of --help */
     void (*operand)(void *into, const char *text);
 };
 
@@ -49,8 +49,8 @@ void flags_read(const struct flags *flags, void *into, int argc, char **argv);
 const char *flags_given(const struct flags *flags, const char *name);
 
 /* Complains of `what` and its value (NULL: it has none), and ends with 2. */
-__attribute__((format(printf, 3, 4))) _Noreturn
-void flags_refuse(const char *what, const char *value, const char *format, ...);
+__attribute__((format(printf, 3, 4))) _Noreturn void
+flags_refuse(const char *what, const char *value, const char *format, ...);
 
 /* --- readers, by the type of the member ------------------------------- */
 

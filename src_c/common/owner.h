@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* OWNER_OF(node, struct task, place) */
-#define OWNER_OF(part, type, member) \
+#define OWNER_OF(part, type, member)                                           \
     ((type *)((char *)(part) - offsetof(type, member)))
 
 #endif

@@ -31,8 +31,7 @@ struct co_client *co_client_of(struct conn *conn)
     return OWNER_OF(conn, struct co_client, conn);
 }
 
-struct co_loop *co_loop_new(struct server *server, unsigned index,
-                            size_t extra)
+struct co_loop *co_loop_new(struct server *server, unsigned index, size_t extra)
 {
     struct co_loop *loop = calloc(1, sizeof *loop);
     if (!loop) {
@@ -95,8 +94,7 @@ void co_client_start(struct co_loop *loop, struct co_client *client,
 
 bool co_client_watch(struct co_client *client)
 {
-    return task_watch(&client->task, client->conn.fd,
-                      READY_EDGES | EPOLLET);
+    return task_watch(&client->task, client->conn.fd, READY_EDGES | EPOLLET);
 }
 
 bool co_client_drained(struct co_client *client, ssize_t n, size_t size)

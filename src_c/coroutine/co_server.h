@@ -16,16 +16,16 @@ struct co_loop {
     struct worker worker;
     struct redis_pool redis;
     struct task *redis_tasks[REDIS_CONNS]; /* that wait for a connection's fd */
-    size_t extra;             /* bytes that the model has in front of a conn */
-    uint64_t end_ns;          /* once a stop is overdue: when to leave */
-    char in[CONN_CHUNK];      /* where all clients receive */
+    size_t extra;        /* bytes that the model has in front of a conn */
+    uint64_t end_ns;     /* once a stop is overdue: when to leave */
+    char in[CONN_CHUNK]; /* where all clients receive */
 };
 
 /* The end of what a model has for a client. */
 struct co_client {
     struct task task;
     struct redis_request redis;
-    struct conn conn;         /* last: its session follows */
+    struct conn conn; /* last: its session follows */
 };
 
 struct co_loop *co_loop_of(const struct task *task);

@@ -23,13 +23,13 @@ enum {
 /* Lies at the high end of its own stack, on a page that is touched anyway. */
 struct coroutine {
     _Alignas(16) struct context context;
-    char *low;                     /* the lowest byte of the stack */
+    char *low; /* the lowest byte of the stack */
     void (*work)(void *value);
-    void *value;                   /* of the latest resume */
+    void *value; /* of the latest resume */
     bool ended;
     unsigned valgrind_id;
     struct tools tools;
-    struct coroutine *next;        /* among those that are kept */
+    struct coroutine *next; /* among those that are kept */
 };
 
 /* Of each thread that runs coroutines. A coroutine stays in the thread that
@@ -81,9 +81,9 @@ static bool stack_guard(char *low, size_t bytes)
 static struct coroutine *stack_map(void)
 {
     size_t guard = (size_t)sysconf(_SC_PAGESIZE);
-    char *low = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE,
-                     -1, 0);
+    char *low =
+        mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
     if (low == MAP_FAILED)
         return NULL;
     if (!stack_guard(low, guard)) {
@@ -136,7 +136,8 @@ struct coroutine *coroutine_new(void (*work)(void *value))
     coroutine->work = work;
     coroutine->ended = false;
     coroutine->tools = (struct tools){
-        .low = coroutine->low, .high = (char *)coroutine,
+        .low = coroutine->low,
+        .high = (char *)coroutine,
     };
     context_prepare(&coroutine->context, coroutine->low, (char *)coroutine,
                     coroutine_begin);

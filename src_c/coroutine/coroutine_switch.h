@@ -16,7 +16,7 @@
 #if defined(__x86_64__) && !defined(COROUTINE_UCONTEXT)
 
 struct context {
-    void *top;     /* of its stack: all else lies there */
+    void *top; /* of its stack: all else lies there */
 };
 
 /* rdi: where to save our stack pointer; rsi: the one to go on with. */
@@ -49,10 +49,10 @@ static void context_prepare(struct context *context, char *low, char *high,
 {
     (void)low;
     void **top = (void **)high;
-    *--top = NULL;                 /* where begin() would return to */
-    *--top = (void *)begin;        /* where the switch returns to */
+    *--top = NULL;          /* where begin() would return to */
+    *--top = (void *)begin; /* where the switch returns to */
     for (int i = 0; i < 6; i++)
-        *--top = NULL;             /* the six registers */
+        *--top = NULL; /* the six registers */
     context->top = top;
 }
 
@@ -110,7 +110,7 @@ static void context_prepare(struct context *context, char *low, char *high,
     void **top = (void **)high - SAVED;
     for (int i = 0; i < SAVED; i++)
         top[i] = NULL;
-    top[X30] = (void *)begin;      /* the link register: where ret goes */
+    top[X30] = (void *)begin; /* the link register: where ret goes */
     context->top = top;
 }
 

@@ -61,8 +61,8 @@ TOOLS_INLINE void tools_entered(struct tools *here)
 
 TOOLS_INLINE void tools_leave(struct tools *here, bool ended)
 {
-    __sanitizer_start_switch_fiber(ended ? NULL : &here->shadow,
-                                   tools_low, tools_bytes);
+    __sanitizer_start_switch_fiber(ended ? NULL : &here->shadow, tools_low,
+                                   tools_bytes);
 }
 
 TOOLS_INLINE void tools_back(struct tools *from, bool ended)

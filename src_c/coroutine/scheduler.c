@@ -126,8 +126,7 @@ bool scheduler_watch_once(struct scheduler *scheduler, int fd, bool out,
 static void scheduler_handle_event(const struct epoll_event *event)
 {
     if (event->data.u64 & 1) {
-        struct task *user =
-            *(struct task **)(uintptr_t)(event->data.u64 - 1);
+        struct task *user = *(struct task **)(uintptr_t)(event->data.u64 - 1);
         if (user)
             task_tell(user, TASK_REDIS);
         return;

@@ -27,31 +27,32 @@
 
 /* What a task can wait for. */
 enum task_event {
-    TASK_IN = 1, TASK_OUT = 2,  /* its own socket is ready */
-    TASK_END = 4,               /* a short read may not be all of it */
-    TASK_REDIS = 8,             /* its connection to Redis is ready */
-    TASK_TURN = 16,             /* it was handed a connection to Redis */
-    TASK_GONE = 32,             /* its own socket was reset */
+    TASK_IN = 1,
+    TASK_OUT = 2,   /* its own socket is ready */
+    TASK_END = 4,   /* a short read may not be all of it */
+    TASK_REDIS = 8, /* its connection to Redis is ready */
+    TASK_TURN = 16, /* it was handed a connection to Redis */
+    TASK_GONE = 32, /* its own socket was reset */
 };
 
 struct task {
     void (*resume)(struct task *task);
     struct scheduler *scheduler;
-    struct node open;           /* in scheduler->open, or ->ended */
-    struct node queue;          /* the run queue, or none */
+    struct node open;  /* in scheduler->open, or ->ended */
+    struct node queue; /* the run queue, or none */
     struct timer timer;
-    uint8_t events;             /* that came; whoever waited takes them back */
+    uint8_t events; /* that came; whoever waited takes them back */
     uint8_t awaited;
     bool runnable;
 };
 
 struct scheduler {
     int epoll_fd;
-    bool busy_wait;             /* never block: ask again at once */
+    bool busy_wait; /* never block: ask again at once */
     struct timers timers;
-    struct node open;           /* tasks; the first one accepts */
-    struct node ended;          /* to be freed once the round is over */
-    struct node runnable;       /* to be resumed in this round or the next */
+    struct node open;     /* tasks; the first one accepts */
+    struct node ended;    /* to be freed once the round is over */
+    struct node runnable; /* to be resumed in this round or the next */
 };
 
 /* Returns false after warn(3). */

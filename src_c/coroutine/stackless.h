@@ -25,31 +25,32 @@
 
 #include "scheduler.h"
 
-#define STACKLESS_BEGIN(line) switch (*(line)) { case 0:
+#define STACKLESS_BEGIN(line)                                                  \
+    switch (*(line)) {                                                         \
+    case 0:
 #define STACKLESS_END() }
 
 /* Returns, and goes on here when the function is called again. */
-#define STACKLESS_YIELD(line)                                               \
-    do {                                                                    \
-        *(line) = __LINE__;                                                 \
-        return;                                                             \
-    case __LINE__:;                                                         \
+#define STACKLESS_YIELD(line)                                                  \
+    do {                                                                       \
+        *(line) = __LINE__;                                                    \
+        return;                                                                \
+    case __LINE__:;                                                            \
     } while (0)
 
 /* As task_wait(): until one of the events came, or until deadline_ns (0: no
  * time). `came` says which; set behind the wait, it may be a local variable. */
-#define STACKLESS_AWAIT(line, task, wanted, deadline_ns, came)              \
-    do {                                                                    \
-        *(line) = __LINE__;                                                 \
-        if (!task_wait((task), (wanted), (deadline_ns))) {                  \
-            (came) = false;                                                 \
-        } else {                                                            \
-            if (!task_ready(task))                                          \
-                return;                                                     \
-            __attribute__((fallthrough));                                   \
-    case __LINE__:                                                          \
-            (came) = task_waited(task);                                     \
-        }                                                                   \
+#define STACKLESS_AWAIT(line, task, wanted, deadline_ns, came)                 \
+    do {                                                                       \
+        *(line) = __LINE__;                                                    \
+        if (!task_wait((task), (wanted), (deadline_ns))) {                     \
+            (came) = false;                                                    \
+        } else {                                                               \
+            if (!task_ready(task))                                             \
+                return;                                                        \
+            __attribute__((fallthrough));                                      \
+        case __LINE__: (came) = task_waited(task);                             \
+        }                                                                      \
     } while (0)
 
 #endif

@@ -29,6 +29,7 @@
 
 #define MEMBER(name) offsetof(struct guard_plan, name)
 
+/* clang-format off */
 static const struct flag rows[] = {
     {"--name", "NAME", NULL, "said in the ready line; CMD without it",
      flag_text, MEMBER(name), 0, 0},
@@ -41,6 +42,7 @@ static const struct flag rows[] = {
     {"--processes", "N", NULL, "descendants; if there are more, all end; 20000",
      flag_unsigned, MEMBER(processes_most), 1, 1000000},
 };
+/* clang-format on */
 
 static const char head[] =
     "usage: external [options] -- CMD ARG...   {port} becomes a free port\n";
@@ -49,11 +51,15 @@ static const char head[] =
 static struct guard_plan read_plan(int argc, char **argv)
 {
     const char *given[sizeof rows / sizeof *rows] = {0};
-    const struct flags flags = {.rows = rows, .given = given,
+    const struct flags flags = {.rows = rows,
+                                .given = given,
                                 .count = sizeof rows / sizeof *rows,
-                                .head = head, .tail = ""};
-    struct guard_plan plan = {.workload = "echo", .patience_s = 9,
-                              .grace_s = 2, .processes_most = 20000};
+                                .head = head,
+                                .tail = ""};
+    struct guard_plan plan = {.workload = "echo",
+                              .patience_s = 9,
+                              .grace_s = 2,
+                              .processes_most = 20000};
     int own = 1;
     while (own < argc && strcmp(argv[own], "--") != 0)
         own++;

@@ -35,11 +35,11 @@ enum { OUTPUT_MOST = 64 << 20, OUTPUT_KEPT = 1 << 20 };
 struct guard {
     const struct guard_plan *plan;
     pid_t parent, server;
-    in_port_t port;                        /* 0: the command names none */
-    int status;                            /* of the server, once it ended */
-    bool ended, told;                      /* told: to end */
+    in_port_t port;   /* 0: the command names none */
+    int status;       /* of the server, once it ended */
+    bool ended, told; /* told: to end */
     uint64_t started_ns;
-    unsigned tasks;                        /* of the machine, at the start */
+    unsigned tasks; /* of the machine, at the start */
 };
 
 /* --- starting ------------------------------------------------------------ */
@@ -188,10 +188,10 @@ static bool too_many(const struct guard *guard)
 static void bound_output(void)
 {
     struct stat now;
-    if (fstat(STDERR_FILENO, &now) == 0 && S_ISREG(now.st_mode)
-        && (off_t)now.st_blocks * 512 > OUTPUT_MOST)
-        fallocate(STDERR_FILENO, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  0, now.st_size - OUTPUT_KEPT);
+    if (fstat(STDERR_FILENO, &now) == 0 && S_ISREG(now.st_mode) &&
+        (off_t)now.st_blocks * 512 > OUTPUT_MOST)
+        fallocate(STDERR_FILENO, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                  now.st_size - OUTPUT_KEPT);
 }
 
 static bool listens(in_port_t port)
@@ -212,8 +212,10 @@ static bool wait_until_listening(struct guard *guard)
         if (nobody_left(guard) || guard->told)
             return false;
         if (clock_now_ns() > until) {
-            fprintf(stderr, "external: nothing listens on 127.0.0.1:%u after "
-                    "%u s\n", guard->port, guard->plan->patience_s);
+            fprintf(stderr,
+                    "external: nothing listens on 127.0.0.1:%u after "
+                    "%u s\n",
+                    guard->port, guard->plan->patience_s);
             return false;
         }
         wait_for_signal(guard, LOOK_NS);
@@ -226,7 +228,9 @@ static void print_quoted(const char *text)
     putchar('"');
     for (; *text; text++)
         printf(*text == '"' || *text == '\\' ? "\\%c"
-               : (unsigned char)*text < ' ' ? "\\u%04x" : "%c", *text);
+               : (unsigned char)*text < ' '  ? "\\u%04x"
+                                             : "%c",
+               *text);
     putchar('"');
 }
 

@@ -15,9 +15,9 @@
 #include <sys/types.h>
 
 struct guard_plan {
-    const char *name, *workload;           /* said in the ready line */
-    char **command;                        /* ends with NULL */
-    pid_t group;                           /* process group of the command */
+    const char *name, *workload; /* said in the ready line */
+    char **command;              /* ends with NULL */
+    pid_t group;                 /* process group of the command */
     unsigned patience_s, grace_s;
     unsigned processes_most;
 };

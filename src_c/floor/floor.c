@@ -36,7 +36,7 @@ static const char *const what_names[WHATS] = {
 enum { REPEATS_MAX = 1000 };
 
 static struct floor_echo echoes[REPEATS_MAX];
-static double costs[WHATS][REPEATS_MAX];  /* ns; the neighbour's a ratio */
+static double costs[WHATS][REPEATS_MAX]; /* ns; the neighbour's a ratio */
 static struct floor_overshoot sleeps[REPEATS_MAX];
 
 /* --- the command line ---------------------------------------------------- */
@@ -72,8 +72,8 @@ static bool read_server(void *into, const struct flag *flag, const char *text)
 {
     struct floor_plan *plan = into;
     const char *colon = strrchr(text, ':');
-    struct addrinfo *at, hints = {.ai_socktype = SOCK_STREAM,
-                                  .ai_flags = AI_NUMERICHOST};
+    struct addrinfo *at,
+        hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
     char host[NI_MAXHOST];
     (void)flag;
     if (!colon || (size_t)(colon - text) >= sizeof host)
@@ -95,6 +95,7 @@ _Noreturn static void read_operand(void *into, const char *word)
 }
 
 #define AT(member) offsetof(struct floor_plan, member)
+/* clang-format off */
 static const struct flag rows[] = {
     {.help = "What is measured"},
     {"--what", "WHAT,...",
@@ -121,12 +122,16 @@ static const struct flag rows[] = {
     {"--server-pid", "PID", NULL, "whose CPU time to read",
      flag_unsigned, AT(server_pid), 1, 1 << 22},
 };
+/* clang-format on */
 
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static const char *given[ROWS];
 static const struct flags flags = {
-    .rows = rows, .given = given, .count = ROWS, .operand = read_operand,
+    .rows = rows,
+    .given = given,
+    .count = ROWS,
+    .operand = read_operand,
     .head = "usage: floor [flags]      what this machine's own calls cost",
     .tail = "Prints one JSON object; each value is an array, a number per "
             "repeat.",
@@ -184,9 +189,18 @@ static double requests(unsigned i)
     return (double)echoes[i].requests;
 }
 
-static double late_median(unsigned i) { return sleeps[i].median_ns; }
-static double late_p99(unsigned i) { return sleeps[i].p99_ns; }
-static double late_max(unsigned i) { return sleeps[i].max_ns; }
+static double late_median(unsigned i)
+{
+    return sleeps[i].median_ns;
+}
+static double late_p99(unsigned i)
+{
+    return sleeps[i].p99_ns;
+}
+static double late_max(unsigned i)
+{
+    return sleeps[i].max_ns;
+}
 
 /* "name":[one number per repeat]; what is unknown (negative), or has no value
  * because nothing happened in the window, is null. */
@@ -237,7 +251,7 @@ static void print_cost(const struct floor_plan *plan, enum what what)
 {
     static const char *const keys[WHATS] = {
         [PING_PONG] = "round_trip_ns", [SWITCH] = "switch_ns",
-        [THREAD] = "create_join_ns", [PROCESS] = "fork_wait_ns",
+        [THREAD] = "create_join_ns",   [PROCESS] = "fork_wait_ns",
         [NEIGHBOUR] = "slowdown",
     };
     printf(",\"%s\":{", what == PING_PONG ? "ping_pong" : what_names[what]);
@@ -250,8 +264,8 @@ static void print_all(const struct floor_plan *plan)
     printf("{\"event\":\"floor\",\"cores\":[%d,%d],\"connections\":%u,"
            "\"size_bytes\":%u,\"duration_s\":%g,\"repeats\":%u,"
            "\"against_server\":%s",
-           plan->cores[0], plan->cores[1], plan->connections,
-           plan->size_bytes, plan->duration_s, plan->repeats,
+           plan->cores[0], plan->cores[1], plan->connections, plan->size_bytes,
+           plan->duration_s, plan->repeats,
            plan->server_bytes ? "true" : "false");
     for (enum what what = ECHO; what < WHATS; what++)
         if (!(plan->whats & 1u << what))
@@ -276,8 +290,10 @@ static void raise_limits(void)
 
 int main(int argc, char **argv)
 {
-    struct floor_plan plan = {.whats = (1u << WHATS) - 1, .connections = 50,
-                              .size_bytes = 64, .duration_s = 0.5,
+    struct floor_plan plan = {.whats = (1u << WHATS) - 1,
+                              .connections = 50,
+                              .size_bytes = 64,
+                              .duration_s = 0.5,
                               .repeats = 5};
     parent_die_with(getppid());
     default_cores(plan.cores);

@@ -14,15 +14,15 @@
 
 /* What is measured, as the command line says it. */
 struct floor_plan {
-    unsigned whats;               /* a bit for each measurement: floor.c */
+    unsigned whats; /* a bit for each measurement: floor.c */
     unsigned connections;
-    unsigned size_bytes;          /* of a message; at most FLOOR_SIZE_MAX */
-    double duration_s;            /* of one window */
+    unsigned size_bytes; /* of a message; at most FLOOR_SIZE_MAX */
+    double duration_s;   /* of one window */
     unsigned repeats;
-    int cores[2];                 /* [0]: the server half, [1]: the other */
-    struct sockaddr_storage server;   /* drive this one; family 0: none */
+    int cores[2];                   /* [0]: the server half, [1]: the other */
+    struct sockaddr_storage server; /* drive this one; family 0: none */
     socklen_t server_bytes;
-    pid_t server_pid;             /* whose CPU time to read; 0: unknown */
+    pid_t server_pid; /* whose CPU time to read; 0: unknown */
 };
 
 enum { FLOOR_SIZE_MAX = 1 << 20 };
@@ -31,7 +31,7 @@ enum { FLOOR_SIZE_MAX = 1 << 20 };
 struct floor_echo {
     double seconds;
     uint64_t requests;
-    double server_cpu_s;          /* negative: unknown */
+    double server_cpu_s; /* negative: unknown */
     double client_cpu_s;
 };
 
@@ -52,7 +52,9 @@ double floor_thread_ns(const struct floor_plan *plan);
 double floor_process_ns(const struct floor_plan *plan);
 
 /* How much later than asked a sleep of 1 ms ends. */
-struct floor_overshoot { double median_ns, p99_ns, max_ns; };
+struct floor_overshoot {
+    double median_ns, p99_ns, max_ns;
+};
 struct floor_overshoot floor_timer(const struct floor_plan *plan);
 
 /* How often as long a computation takes on cores[0] while cores[1] is busy:

@@ -52,7 +52,7 @@ static bool must_read(int fd, char *bytes, size_t n)
 /* --- there and back ---------------------------------------------------- */
 
 struct trip {
-    int out, in;         /* what we write to, and read from */
+    int out, in; /* what we write to, and read from */
     size_t size;
     char *bytes;
 };

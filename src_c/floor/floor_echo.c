@@ -124,8 +124,8 @@ static struct reading read_clocks(pid_t server)
 }
 
 /* Asks for a fifth of the window to warm up, then for the window. */
-static struct floor_echo drive(const struct floor_plan *plan,
-                               struct end *ends, pid_t server)
+static struct floor_echo drive(const struct floor_plan *plan, struct end *ends,
+                               pid_t server)
 {
     uint64_t window_ns = (uint64_t)(plan->duration_s * 1e9);
     uint64_t begin_ns = clock_now_ns() + window_ns / 5;
@@ -179,8 +179,8 @@ static _Atomic bool *shared_flag(void)
     return page;
 }
 
-static pid_t start_server_half(const struct floor_plan *plan,
-                               struct end *ends, const _Atomic bool *stop)
+static pid_t start_server_half(const struct floor_plan *plan, struct end *ends,
+                               const _Atomic bool *stop)
 {
     pid_t parent = getpid(), pid = fork();
     if (pid < 0)

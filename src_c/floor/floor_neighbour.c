@@ -16,9 +16,11 @@
 #include "floor.h"
 #include "floor_setup.h"
 
-enum { SLICE_NS = 5000000, CELLS = 2048 };  /* 16 KiB, in any L1 cache */
+enum { SLICE_NS = 5000000, CELLS = 2048 }; /* 16 KiB, in any L1 cache */
 
-struct cells { uint64_t of[CELLS]; };
+struct cells {
+    uint64_t of[CELLS];
+};
 
 struct neighbour {
     int core;

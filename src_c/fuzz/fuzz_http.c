@@ -49,8 +49,8 @@ static void compare(struct span client, struct span redis, size_t piece)
 static void check_end(struct span client, size_t cut)
 {
     struct http_request all, part;
-    struct span start = {client.bytes, cut < client.length ? cut
-                                                           : client.length};
+    struct span start = {client.bytes,
+                         cut < client.length ? cut : client.length};
     enum http_found whole = http_parse(client, &all);
     enum http_found found = http_parse(start, &part);
     if (whole == HTTP_COMPLETE) {

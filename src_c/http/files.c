@@ -44,13 +44,11 @@ static int status_of(int error)
 {
     switch (error) {
     case EACCES:
-    case EPERM:
-        return 403;
+    case EPERM: return 403;
     case EMFILE:
     case ENFILE:
     case ENOMEM:
-    case EAGAIN: /* a name on the way was being moved */
-        return 503;
+    case EAGAIN: /* a name on the way was being moved */ return 503;
     default: /* ENOENT, ENOTDIR; EXDEV, ELOOP: it leads out of the root */
         return 404;
     }

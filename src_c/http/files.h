@@ -19,7 +19,7 @@ enum {
 struct file_slot;
 
 struct file {
-    int status;             /* 200, or why not: 403, 404, 503 */
+    int status; /* 200, or why not: 403, 404, 503 */
     const char *type;
     uint64_t bytes;
     const char *body;       /* a small one's bytes, until it is released */

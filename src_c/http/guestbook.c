@@ -59,7 +59,7 @@ void guestbook_setup(const char *root)
 
 /* Those that do not change are written out as RESP: $N is the length of what
  * follows. LRANGE 0 99: as many as GUESTBOOK_REMARKS. */
-#define NEWEST \
+#define NEWEST                                                                 \
     "*4\r\n$6\r\nLRANGE\r\n$17\r\n" REMARKS "\r\n$1\r\n0\r\n$2\r\n99\r\n"
 
 static const char read_commands[] =
@@ -78,8 +78,10 @@ static struct span word(const char *text)
 static void write_commands(struct buffer *to, struct span remark)
 {
     resp_command(to, (struct span[]){word("LPUSH"), word(REMARKS), remark}, 3);
-    resp_command(to, (struct span[]){word("LTRIM"), word(REMARKS), word("0"),
-                                     word("99")}, 4);
+    resp_command(
+        to,
+        (struct span[]){word("LTRIM"), word(REMARKS), word("0"), word("99")},
+        4);
 }
 
 /* The remark is decoded on the stack and copied into the commands, which must
@@ -108,15 +110,12 @@ struct span guestbook_write(struct span form, int *status)
 static enum guestbook_result result_of(enum resp_kind kind)
 {
     switch (kind) {
-    case RESP_MORE:
-        return GUESTBOOK_INCOMPLETE;
+    case RESP_MORE: return GUESTBOOK_INCOMPLETE;
     case RESP_BAD:
     case RESP_ARRAY: /* its elements would have to be skipped */
         return GUESTBOOK_NOT_RESP;
-    case RESP_ERROR:
-        return GUESTBOOK_ERROR;
-    default:
-        return GUESTBOOK_DONE;
+    case RESP_ERROR: return GUESTBOOK_ERROR;
+    default: return GUESTBOOK_DONE;
     }
 }
 
@@ -150,8 +149,7 @@ static enum guestbook_result read_visitors(struct span reply, size_t *at,
 {
     struct resp value = resp_next(reply, at);
     enum guestbook_result result = result_of(value.kind);
-    if (value.kind == RESP_STRING &&
-        !resp_number(value.text, &value.number))
+    if (value.kind == RESP_STRING && !resp_number(value.text, &value.number))
         return GUESTBOOK_ERROR;
     bool counted = value.kind == RESP_NUMBER;
     *visitors = (uint64_t)value.number + !counted;

@@ -15,8 +15,8 @@
 #include "common/buffer.h"
 
 enum {
-    GUESTBOOK_REMARKS = 100,        /* how many are kept, newest first */
-    GUESTBOOK_REMARK_MAX = 1000,    /* bytes of one */
+    GUESTBOOK_REMARKS = 100,     /* how many are kept, newest first */
+    GUESTBOOK_REMARK_MAX = 1000, /* bytes of one */
 };
 
 /* Reads the template; once, before any fork. */
@@ -31,10 +31,10 @@ extern const struct span guestbook_read, guestbook_peek;
 struct span guestbook_write(struct span form, int *status);
 
 enum guestbook_result {
-    GUESTBOOK_INCOMPLETE,           /* more of the reply is to come */
+    GUESTBOOK_INCOMPLETE, /* more of the reply is to come */
     GUESTBOOK_DONE,
-    GUESTBOOK_ERROR,                /* -ERR, or a value of another type */
-    GUESTBOOK_NOT_RESP,             /* where it ends is unknown: hang up */
+    GUESTBOOK_ERROR,    /* -ERR, or a value of another type */
+    GUESTBOOK_NOT_RESP, /* where it ends is unknown: hang up */
 };
 
 /* Judges the reply to guestbook_write(). */

@@ -22,9 +22,9 @@
 static bool is_token_char(unsigned char c)
 {
     static const bool others[128] = {
-        ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1,
-        ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1, ['^'] = 1, ['_'] = 1,
-        ['`'] = 1, ['|'] = 1, ['~'] = 1,
+        ['!'] = 1,  ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1,
+        ['\''] = 1, ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1,
+        ['^'] = 1,  ['_'] = 1, ['`'] = 1, ['|'] = 1, ['~'] = 1,
     };
     unsigned char letter = c | 0x20;
     return (letter >= 'a' && letter <= 'z') || (c >= '0' && c <= '9') ||
@@ -74,8 +74,7 @@ static bool cut(struct span *rest, char c, struct span *before)
 
 static struct span trim(struct span text)
 {
-    while (text.length > 0 &&
-           (text.bytes[0] == ' ' || text.bytes[0] == '\t')) {
+    while (text.length > 0 && (text.bytes[0] == ' ' || text.bytes[0] == '\t')) {
         text.bytes++;
         text.length--;
     }
@@ -90,8 +89,8 @@ static struct span trim(struct span text)
 /* With case (RFC 9110, 9.1): "get" is another method, which nobody has. */
 static enum http_method read_method(struct span name)
 {
-    static const char *const known[] = {"PUT", "DELETE", "OPTIONS", "PATCH",
-                                        "TRACE", "CONNECT"};
+    static const char *const known[] = {"PUT",   "DELETE", "OPTIONS",
+                                        "PATCH", "TRACE",  "CONNECT"};
     if (span_is(name, "GET"))
         return HTTP_GET;
     if (span_is(name, "HEAD"))
@@ -153,8 +152,7 @@ static int parse_target(struct span target, struct http_request *request)
 static int read_version(struct span version, struct http_request *request)
 {
     if (version.length != 8 || memcmp(version.bytes, "HTTP/", 5) != 0 ||
-        version.bytes[6] != '.' ||
-        (unsigned)(version.bytes[5] - '0') > 9 ||
+        version.bytes[6] != '.' || (unsigned)(version.bytes[5] - '0') > 9 ||
         (unsigned)(version.bytes[7] - '0') > 9)
         return 400;
     if (version.bytes[5] != '1')

@@ -26,35 +26,37 @@
 #include "common/span.h"
 
 enum {
-    HTTP_HEAD_MAX = 8 * 1024,       /* request line and headers */
+    HTTP_HEAD_MAX = 8 * 1024, /* request line and headers */
     HTTP_BODY_MAX = 16 * 1024,
 };
 
 enum http_method {
-    HTTP_GET, HTTP_HEAD, HTTP_POST,
-    HTTP_KNOWN,         /* PUT, DELETE, ...: real, but nothing here has them */
+    HTTP_GET,
+    HTTP_HEAD,
+    HTTP_POST,
+    HTTP_KNOWN, /* PUT, DELETE, ...: real, but nothing here has them */
     HTTP_UNKNOWN,
 };
 
 struct http_request {
     enum http_method method;
-    struct span path, query;        /* as sent, still percent-encoded */
+    struct span path, query; /* as sent, still percent-encoded */
     struct span content_type;
     uint64_t body_bytes;
-    size_t head_bytes;              /* where the body begins */
+    size_t head_bytes; /* where the body begins */
     bool keep_alive;
     bool http10;
-    bool expects_continue;          /* waits for "100 Continue" */
-    int error;                      /* the status to refuse it with, or 0 */
+    bool expects_continue; /* waits for "100 Continue" */
+    int error;             /* the status to refuse it with, or 0 */
 
     /* while parsing */
     bool has_host, has_length, has_encoding, chunked, has_close;
 };
 
 enum http_found {
-    HTTP_INCOMPLETE,                /* the head ends later */
-    HTTP_COMPLETE,                  /* request->head_bytes are its head */
-    HTTP_BAD,                       /* answer request->error and close */
+    HTTP_INCOMPLETE, /* the head ends later */
+    HTTP_COMPLETE,   /* request->head_bytes are its head */
+    HTTP_BAD,        /* answer request->error and close */
 };
 
 /* Reads the head of a request. */

@@ -84,10 +84,12 @@ void http_error(struct buffer *to, int status,
                 const struct http_request *request, const char *extra)
 {
     const char *body = reason(status);
-    http_reply(to, &(struct http_reply){
-        .status = status, .type = "text/plain", .extra = extra,
-        .body_bytes = strlen(body) + 1, .keep_alive = request->keep_alive,
-        .http10 = request->http10});
+    http_reply(to, &(struct http_reply){.status = status,
+                                        .type = "text/plain",
+                                        .extra = extra,
+                                        .body_bytes = strlen(body) + 1,
+                                        .keep_alive = request->keep_alive,
+                                        .http10 = request->http10});
     if (request->method == HTTP_HEAD)
         return;
     buffer_text(to, body);
@@ -98,6 +100,7 @@ void http_error(struct buffer *to, int status,
  * Unknown endings are bytes, which no browser runs or shows. */
 const char *http_type(const char *path)
 {
+    /* clang-format off */
     static const struct {
         const char *end, *type;
     } types[] = {
@@ -110,6 +113,7 @@ const char *http_type(const char *path)
         {"gif", "image/gif"}, {"webp", "image/webp"}, {"ico", "image/x-icon"},
         {"woff2", "font/woff2"}, {"wasm", "application/wasm"},
     };
+    /* clang-format on */
     const char *dot = strrchr(path, '.');
     for (size_t i = 0; dot && i < sizeof types / sizeof types[0]; i++)
         if (strcasecmp(dot + 1, types[i].end) == 0)

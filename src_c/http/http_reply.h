@@ -5,14 +5,14 @@
 #include "common/buffer.h"
 #include "http_parse.h"
 
-enum { HTTP_REPLY_MAX = 512 };  /* no head is longer; nor an error with it */
+enum { HTTP_REPLY_MAX = 512 }; /* no head is longer; nor an error with it */
 
 struct http_reply {
     int status;
-    const char *type;           /* of the body; NULL: no body */
+    const char *type; /* of the body; NULL: no body */
     uint64_t body_bytes;
-    const char *extra;          /* whole header lines, or NULL */
-    bool keep_alive, http10;    /* as in the request */
+    const char *extra;       /* whole header lines, or NULL */
+    bool keep_alive, http10; /* as in the request */
 };
 
 /* Appends everything up to the empty line that ends the head. */

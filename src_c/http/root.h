@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-enum { ROOT_NAME_MAX = 1024 + 16 };     /* longest name, with its 0 byte */
+enum { ROOT_NAME_MAX = 1024 + 16 }; /* longest name, with its 0 byte */
 
 /* Called once, before any fork or thread. False with errno: no directory. */
 bool root_setup(const char *directory);

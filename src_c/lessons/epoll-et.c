@@ -22,7 +22,7 @@
 
 struct client {
     int fd;
-    size_t start, end;  /* of what is unsent, in: */
+    size_t start, end; /* of what is unsent, in: */
     char buffer[16384];
 };
 
@@ -39,8 +39,10 @@ static int start_listening(const char *port)
     if (bind(fd, (struct sockaddr *)&at, length) || listen(fd, SOMAXCONN))
         exit((perror("listen"), 1));
     getsockname(fd, (struct sockaddr *)&at, &length);
-    dprintf(1, "{\"event\":\"ready\",\"model\":\"lesson\","
-               "\"host\":\"127.0.0.1\",\"port\":%d}\n", ntohs(at.sin_port));
+    dprintf(1,
+            "{\"event\":\"ready\",\"model\":\"lesson\","
+            "\"host\":\"127.0.0.1\",\"port\":%d}\n",
+            ntohs(at.sin_port));
     return fd;
 }
 
@@ -55,8 +57,7 @@ static int advance(int fd, struct client *c)
         c->start = 0;
         c->end = (size_t)n;
     }
-    ssize_t n = send(fd, c->buffer + c->start, c->end - c->start,
-                     MSG_NOSIGNAL);
+    ssize_t n = send(fd, c->buffer + c->start, c->end - c->start, MSG_NOSIGNAL);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
     c->start += (size_t)n;

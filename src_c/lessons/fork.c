@@ -35,8 +35,10 @@ static int start_listening(const char *port)
     if (bind(fd, (struct sockaddr *)&at, length) || listen(fd, SOMAXCONN))
         exit((perror("listen"), 1));
     getsockname(fd, (struct sockaddr *)&at, &length);
-    dprintf(1, "{\"event\":\"ready\",\"model\":\"lesson\","
-               "\"host\":\"127.0.0.1\",\"port\":%d}\n", ntohs(at.sin_port));
+    dprintf(1,
+            "{\"event\":\"ready\",\"model\":\"lesson\","
+            "\"host\":\"127.0.0.1\",\"port\":%d}\n",
+            ntohs(at.sin_port));
     return fd;
 }
 

@@ -21,13 +21,13 @@
 #include <unistd.h>
 
 struct client {
-    size_t start, end;  /* of what is unsent, in: */
+    size_t start, end; /* of what is unsent, in: */
     char buffer[16384];
 };
 
 enum { MOST = 65536 };
-static struct pollfd fds[MOST];        /* [0] is the listening socket */
-static struct client *clients[MOST];   /* the one of fds[i] */
+static struct pollfd fds[MOST];      /* [0] is the listening socket */
+static struct client *clients[MOST]; /* the one of fds[i] */
 static nfds_t count;
 
 static int start_listening(const char *port)
@@ -41,8 +41,10 @@ static int start_listening(const char *port)
     if (bind(fd, (struct sockaddr *)&at, length) || listen(fd, SOMAXCONN))
         exit((perror("listen"), 1));
     getsockname(fd, (struct sockaddr *)&at, &length);
-    dprintf(1, "{\"event\":\"ready\",\"model\":\"lesson\","
-               "\"host\":\"127.0.0.1\",\"port\":%d}\n", ntohs(at.sin_port));
+    dprintf(1,
+            "{\"event\":\"ready\",\"model\":\"lesson\","
+            "\"host\":\"127.0.0.1\",\"port\":%d}\n",
+            ntohs(at.sin_port));
     return fd;
 }
 
@@ -57,8 +59,7 @@ static int advance(int fd, struct client *c)
         c->start = 0;
         c->end = (size_t)n;
     }
-    ssize_t n = send(fd, c->buffer + c->start, c->end - c->start,
-                     MSG_NOSIGNAL);
+    ssize_t n = send(fd, c->buffer + c->start, c->end - c->start, MSG_NOSIGNAL);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
     c->start += (size_t)n;

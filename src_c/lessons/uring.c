@@ -20,7 +20,7 @@
 
 struct client {
     int fd;
-    size_t start, end;  /* of what is unsent, in: */
+    size_t start, end; /* of what is unsent, in: */
     char buffer[16384];
 };
 
@@ -37,8 +37,10 @@ static int start_listening(const char *port)
     if (bind(fd, (struct sockaddr *)&at, length) || listen(fd, SOMAXCONN))
         exit((perror("listen"), 1));
     getsockname(fd, (struct sockaddr *)&at, &length);
-    dprintf(1, "{\"event\":\"ready\",\"model\":\"lesson\","
-               "\"host\":\"127.0.0.1\",\"port\":%d}\n", ntohs(at.sin_port));
+    dprintf(1,
+            "{\"event\":\"ready\",\"model\":\"lesson\","
+            "\"host\":\"127.0.0.1\",\"port\":%d}\n",
+            ntohs(at.sin_port));
     return fd;
 }
 
@@ -57,8 +59,8 @@ static void start_next(struct client *c)
     if (c->start == c->end)
         io_uring_prep_recv(sqe, c->fd, c->buffer, sizeof c->buffer, 0);
     else
-        io_uring_prep_send(sqe, c->fd, c->buffer + c->start,
-                           c->end - c->start, MSG_NOSIGNAL);
+        io_uring_prep_send(sqe, c->fd, c->buffer + c->start, c->end - c->start,
+                           MSG_NOSIGNAL);
     io_uring_sqe_set_data(sqe, c); /* comes back with the completion */
 }
 

@@ -33,14 +33,14 @@
 #include "server/net.h"
 
 enum {
-    CALLS_QUOTA = 16,         /* calls in a row; then others are served ... */
-    SENDS_QUOTA = 8,          /* ... or sends, without a receive in between */
+    CALLS_QUOTA = 16, /* calls in a row; then others are served ... */
+    SENDS_QUOTA = 8,  /* ... or sends, without a receive in between */
 };
 
 struct stackful_client {
     struct coroutine *coroutine;
-    uint8_t calls, sends;     /* since it was resumed; since it received */
-    struct co_client co;      /* last, with its conn and session */
+    uint8_t calls, sends; /* since it was resumed; since it received */
+    struct co_client co;  /* last, with its conn and session */
 };
 
 struct stackful_acceptor {
@@ -145,7 +145,7 @@ static void co_sleep_until(struct conn *conn, uint64_t ns)
 }
 
 static bool co_await_redis(struct redis_request *request, int fd, bool out,
-                        uint64_t deadline_ns)
+                           uint64_t deadline_ns)
 {
     struct co_client *client = co_client_of(request->conn);
     (void)fd; /* that of request->redis */
@@ -202,7 +202,7 @@ static void co_resume_client(struct task *task)
 }
 
 static void co_add_client(struct co_loop *loop, int fd,
-                       const struct sockaddr_in6 *peer)
+                          const struct sockaddr_in6 *peer)
 {
     struct coroutine *coroutine = coroutine_new(co_serve_client);
     if (!coroutine) {

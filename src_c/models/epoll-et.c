@@ -30,7 +30,7 @@ enum { EVENTS = 512 };
 
 struct epoll_et_set {
     int epoll_fd;
-    bool exclusive;     /* the listening socket is shared: epoll-shared */
+    bool exclusive; /* the listening socket is shared: epoll-shared */
 };
 
 static bool epoll_et_control(struct loop *loop, int operation,
@@ -60,14 +60,15 @@ static void epoll_et_drop(struct loop *loop, struct source *source)
 }
 
 static const struct poller epoll_et_poller = {
-    .edge = true, .add = epoll_et_add, .drop = epoll_et_drop,
+    .edge = true,
+    .add = epoll_et_add,
+    .drop = epoll_et_drop,
 };
 
 int epoll_et_wait(struct loop *loop, struct epoll_event *events, int most)
 {
     const struct epoll_et_set *set = loop->state;
-    return epoll_wait_ns(set->epoll_fd, events, most,
-                         reactor_timeout_ns(loop));
+    return epoll_wait_ns(set->epoll_fd, events, most, reactor_timeout_ns(loop));
 }
 
 void epoll_et_serve(struct loop *loop)
@@ -100,8 +101,8 @@ struct loop *epoll_et_new(struct server *server, unsigned worker)
     struct epoll_et_set *set = calloc(1, sizeof *set);
     struct loop *loop = NULL;
     if (set && (set->epoll_fd = epoll_create1(EPOLL_CLOEXEC)) >= 0) {
-        loop = loop_new(server, model_slot(server, worker), &epoll_et_poller,
-                        set);
+        loop =
+            loop_new(server, model_slot(server, worker), &epoll_et_poller, set);
         if (!loop)
             close(set->epoll_fd);
     } else {

@@ -41,7 +41,7 @@ enum { EVENTS = 512 };
 struct job {
     struct job *next;
     struct client *client;
-    bool received;          /* bytes[0 .. count); else `count` were sent */
+    bool received; /* bytes[0 .. count); else `count` were sent */
     size_t count;
     char bytes[];
 };
@@ -52,8 +52,8 @@ struct jobs {
 
 struct offload {
     struct loop *loop;
-    int done_fd;            /* wakes the loop: `done` is not empty */
-    pthread_mutex_t lock;   /* of all below */
+    int done_fd;          /* wakes the loop: `done` is not empty */
+    pthread_mutex_t lock; /* of all below */
     pthread_cond_t queued;
     struct jobs todo, done;
     bool ending;
@@ -101,9 +101,8 @@ static struct job *offload_take(struct offload *offload)
 static void offload_step(const struct job *job)
 {
     struct conn *conn = &job->client->conn;
-    enum want want = job->received
-                         ? conn_received(conn, job->bytes, job->count)
-                         : conn_sent(conn, job->count);
+    enum want want = job->received ? conn_received(conn, job->bytes, job->count)
+                                   : conn_sent(conn, job->count);
     while (want == WANT_SLEEP) {
         stop_sleep_until(conn->wake_ns);
         want = conn_woken(conn);

@@ -33,16 +33,16 @@ enum { EVENTS = 8, SWEEP_NS = 20000000 };
 struct pool {
     int epoll_fd;
     struct client_list clients;
-    _Atomic unsigned untold;    /* workers that have not seen the stop */
-    uint64_t swept_ns;          /* worker 0's: the last client_list_cut() */
+    _Atomic unsigned untold; /* workers that have not seen the stop */
+    uint64_t swept_ns;       /* worker 0's: the last client_list_cut() */
     unsigned made;
-    struct loop *loops[];       /* of each worker */
+    struct loop *loops[]; /* of each worker */
 };
 
 struct pool_worker {
     struct pool *pool;
-    int own_fd;                 /* connections to Redis, and pool->epoll_fd */
-    unsigned redis_conns;         /* how many such connections there are */
+    int own_fd;           /* connections to Redis, and pool->epoll_fd */
+    unsigned redis_conns; /* how many such connections there are */
 };
 
 static bool epoll_pool_control(struct loop *loop, int operation,
@@ -51,9 +51,9 @@ static bool epoll_pool_control(struct loop *loop, int operation,
     const struct pool_worker *self = loop->state;
     bool redis = source->kind == SOURCE_REDIS;
     bool all = redis || source->kind == SOURCE_STOP;
-    struct epoll_event event = {
-        .events = source->interest | (all ? 0u : EPOLLONESHOT),
-        .data.ptr = source};
+    struct epoll_event event = {.events = source->interest |
+                                          (all ? 0u : EPOLLONESHOT),
+                                .data.ptr = source};
     int epoll_fd = redis ? self->own_fd : self->pool->epoll_fd;
     int fd = source->fd;
     source_release(source);
@@ -84,7 +84,8 @@ static void epoll_pool_drop(struct loop *loop, struct source *source)
 }
 
 static const struct poller epoll_pool_poller = {
-    .add = epoll_pool_add, .change = epoll_pool_change,
+    .add = epoll_pool_add,
+    .change = epoll_pool_change,
     .drop = epoll_pool_drop,
 };
 
@@ -186,9 +187,8 @@ static bool pool_worker_open(struct pool_worker *self)
 {
     struct epoll_event event = {.events = EPOLLIN};
     self->own_fd = epoll_create1(EPOLL_CLOEXEC);
-    return self->own_fd >= 0 &&
-           epoll_ctl(self->own_fd, EPOLL_CTL_ADD, self->pool->epoll_fd,
-                     &event) == 0;
+    return self->own_fd >= 0 && epoll_ctl(self->own_fd, EPOLL_CTL_ADD,
+                                          self->pool->epoll_fd, &event) == 0;
 }
 
 static void pool_worker_free(struct loop *loop)
@@ -201,14 +201,14 @@ static void pool_worker_free(struct loop *loop)
 }
 
 static struct loop *pool_worker_new(struct server *server, struct pool *pool,
-                              unsigned worker)
+                                    unsigned worker)
 {
     struct pool_worker *self = calloc(1, sizeof *self);
     if (!self)
         return NULL;
     self->pool = pool;
-    struct loop *loop = loop_new(server, model_slot(server, worker),
-                                 &epoll_pool_poller, self);
+    struct loop *loop =
+        loop_new(server, model_slot(server, worker), &epoll_pool_poller, self);
     if (!loop) {
         free(self);
         return NULL;

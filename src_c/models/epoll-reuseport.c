@@ -25,13 +25,13 @@
 #include "server/stop.h"
 
 struct reuseport_worker {
-    struct server server;   /* with the worker's own listening socket */
+    struct server server; /* with the worker's own listening socket */
     struct loop *loop;
 };
 
 /* Before anybody is served, while there are descriptors for it. */
-static bool reuseport_make(struct server *server,
-                           struct reuseport_worker *own, unsigned worker)
+static bool reuseport_make(struct server *server, struct reuseport_worker *own,
+                           unsigned worker)
 {
     own->server = *server;
     own->server.listen_fd = server->listen_fds[worker];

@@ -31,9 +31,9 @@
 #include "server/net.h"
 
 struct epoll_workers {
-    int end_fd;             /* readable once the acceptor has ended */
+    int end_fd; /* readable once the acceptor has ended */
     unsigned count;
-    struct loop *loops[];   /* of each worker */
+    struct loop *loops[]; /* of each worker */
 };
 
 static void epoll_workers_work(struct server *server, unsigned worker,

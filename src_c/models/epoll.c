@@ -31,8 +31,7 @@ static bool epoll_control(struct loop *loop, int operation,
                           struct source *source)
 {
     const struct epoll_set *set = loop->state;
-    struct epoll_event event = {.events = source->interest,
-                                .data.ptr = source};
+    struct epoll_event event = {.events = source->interest, .data.ptr = source};
     return epoll_ctl(set->epoll_fd, operation, source->fd, &event) == 0;
 }
 
@@ -53,7 +52,9 @@ static void epoll_drop(struct loop *loop, struct source *source)
 }
 
 static const struct poller epoll_poller = {
-    .add = epoll_add, .change = epoll_change, .drop = epoll_drop,
+    .add = epoll_add,
+    .change = epoll_change,
+    .drop = epoll_drop,
 };
 
 static void epoll_serve(struct loop *loop)

@@ -29,10 +29,10 @@
 enum { GROUP_CLIENTS = 63 };
 
 struct group {
-    struct poll_set set;        /* first: loop->state points here */
+    struct poll_set set; /* first: loop->state points here */
     struct loop *loop;
     struct handover handover;
-    unsigned given;             /* connections, by the acceptor */
+    unsigned given; /* connections, by the acceptor */
     bool listed;
     struct group *next;
 };

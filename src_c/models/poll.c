@@ -62,7 +62,9 @@ static void poll_drop(struct loop *loop, struct source *source)
 }
 
 const struct poller poll_poller = {
-    .add = poll_add, .change = poll_change, .drop = poll_drop,
+    .add = poll_add,
+    .change = poll_change,
+    .drop = poll_drop,
 };
 
 int poll_wait(struct poll_set *set, int64_t timeout_ns)

@@ -7,7 +7,7 @@
 
 struct poll_set {
     struct pollfd *entries;
-    struct source **sources;    /* whose entry it is */
+    struct source **sources; /* whose entry it is */
     unsigned count, capacity;
 };
 

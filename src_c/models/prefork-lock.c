@@ -33,8 +33,8 @@ static void prefork_lock_serve(struct server *server, unsigned worker,
     while (!stop_requested()) {
         struct sockaddr_in6 peer;
         shared_lock(lock);
-        int fd = stop_requested() ? ACCEPT_STOPPED
-                                  : net_accept(server, &peer, 0);
+        int fd =
+            stop_requested() ? ACCEPT_STOPPED : net_accept(server, &peer, 0);
         shared_unlock(lock);
         if (fd >= 0)
             blocking_serve_fd(server, worker, fd, &peer);

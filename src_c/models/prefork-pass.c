@@ -43,7 +43,8 @@ union control {
 
 static struct msghdr pass_message(struct iovec *data, union control *control)
 {
-    return (struct msghdr){.msg_iov = data, .msg_iovlen = 1,
+    return (struct msghdr){.msg_iov = data,
+                           .msg_iovlen = 1,
                            .msg_control = control->bytes,
                            .msg_controllen = sizeof control->bytes};
 }
@@ -91,7 +92,7 @@ static void prefork_pass_serve(struct server *server, unsigned worker,
     const int *queue = shared;
     close(server->listen_fd);
     close(queue[PUT]);
-    for (int fd; ;) {
+    for (int fd;;) {
         struct sockaddr_in6 peer;
         fd = pass_take(server, queue[TAKE], &peer);
         if (fd == ACCEPT_STOPPED)

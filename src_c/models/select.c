@@ -60,7 +60,9 @@ static void select_drop(struct loop *loop, struct source *source)
 }
 
 static const struct poller select_poller = {
-    .fits = select_fits, .add = select_add, .change = select_change,
+    .fits = select_fits,
+    .add = select_add,
+    .change = select_change,
     .drop = select_drop,
 };
 

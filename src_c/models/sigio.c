@@ -36,11 +36,11 @@ enum { SIGNALS = 64 };
 
 struct sigio_set {
     int signal_fd;
-    struct source **sources;    /* by descriptor; NULL: not watched */
-    struct pollfd *entries;     /* room to look at all of them */
-    int *fresh;                 /* to be looked at without a signal */
+    struct source **sources; /* by descriptor; NULL: not watched */
+    struct pollfd *entries;  /* room to look at all of them */
+    int *fresh;              /* to be looked at without a signal */
     size_t fresh_count, capacity;
-    bool lost;                  /* a signal was lost, or could not come */
+    bool lost; /* a signal was lost, or could not come */
 };
 
 /* `array` is the address of a pointer to an array. */
@@ -166,8 +166,7 @@ static void sigio_serve_fresh(struct loop *loop)
     struct sigio_set *set = loop->state;
     size_t count = set->fresh_count;
     for (size_t i = 0; i < count; i++)
-        sigio_serve_fd(loop, set->fresh[i],
-                       READY_IN | READY_OUT | READY_DRAIN);
+        sigio_serve_fd(loop, set->fresh[i], READY_IN | READY_OUT | READY_DRAIN);
     set->fresh_count -= count;
     memmove(set->fresh, set->fresh + count, set->fresh_count * sizeof(int));
 }
@@ -225,7 +224,9 @@ static void sigio_serve(struct loop *loop)
 }
 
 static const struct poller sigio_poller = {
-    .edge = true, .add = sigio_add, .drop = sigio_drop,
+    .edge = true,
+    .add = sigio_add,
+    .drop = sigio_drop,
 };
 
 /* Blocked, they wait in the queue instead of ending the process. */

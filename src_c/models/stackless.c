@@ -28,18 +28,18 @@
 #include "server/net.h"
 
 enum {
-    CALLS_QUOTA = 16,         /* calls in a row; then others are served ... */
-    SENDS_QUOTA = 8,          /* ... at a receive, or so many calls later */
+    CALLS_QUOTA = 16, /* calls in a row; then others are served ... */
+    SENDS_QUOTA = 8,  /* ... at a receive, or so many calls later */
     ACCEPTS_QUOTA = 16,
 };
 
 /* All that outlives a wait. */
 struct stackless_client {
-    uint64_t redis_end_ns;    /* when its request to Redis has to be done */
-    uint16_t line;            /* where it stopped */
-    uint8_t calls;            /* since it was resumed */
-    uint8_t redis_next;       /* enum redis_next */
-    struct co_client co;      /* last, with its conn and session */
+    uint64_t redis_end_ns; /* when its request to Redis has to be done */
+    uint16_t line;         /* where it stopped */
+    uint8_t calls;         /* since it was resumed */
+    uint8_t redis_next;    /* enum redis_next */
+    struct co_client co;   /* last, with its conn and session */
 };
 
 static struct stackless_client *stackless_client_of(struct task *task)
@@ -147,8 +147,8 @@ static void stackless_serve_client(struct task *task)
             if (came)
                 client->redis_next = redis_request_start(redis, &co->redis);
             while (came && client->redis_next != REDIS_DONE) {
-                came = co_redis_watch(
-                    co, client->redis_next == REDIS_NEEDS_WRITE);
+                came =
+                    co_redis_watch(co, client->redis_next == REDIS_NEEDS_WRITE);
                 if (came)
                     STACKLESS_AWAIT(line, task, TASK_REDIS,
                                     client->redis_end_ns, came);

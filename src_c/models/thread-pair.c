@@ -38,12 +38,12 @@ struct outbox {
     int fd;
     size_t first, length;
     uint64_t sent;
-    int error;             /* of the writer's send, which then has left;
-                            * EAGAIN: the client read nothing for too long */
-    bool counted;          /* an error of this connection, by the reader */
-    bool ended;            /* the reader will put nothing more */
-    bool left;             /* the writer will send nothing more */
-    char *ring;            /* OUTBOX bytes */
+    int error;    /* of the writer's send, which then has left;
+                   * EAGAIN: the client read nothing for too long */
+    bool counted; /* an error of this connection, by the reader */
+    bool ended;   /* the reader will put nothing more */
+    bool left;    /* the writer will send nothing more */
+    char *ring;   /* OUTBOX bytes */
 };
 
 struct pair {
@@ -196,7 +196,7 @@ static void pair_end(struct outbox *box)
 }
 
 static void pair_read_all(struct conn *conn, struct blocking_buffers *buffers,
-                     pthread_t writer)
+                          pthread_t writer)
 {
     struct blocking_calls calls = blocking_kernel;
     struct outbox *box = pair_outbox(conn);
@@ -217,8 +217,7 @@ static void pair_read_all(struct conn *conn, struct blocking_buffers *buffers,
 static void pair_serve(struct server *server, const struct arrival *arrival)
 {
     struct blocking_buffers buffers;
-    struct worker worker = {
-        server, server->process, {.spare = buffers.out}};
+    struct worker worker = {server, server->process, {.spare = buffers.out}};
     char ring[OUTBOX]; /* not zeroed: a page not touched costs no memory */
     struct outbox box = {.fd = arrival->fd, .ring = ring};
     pthread_t writer;

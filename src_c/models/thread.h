@@ -5,8 +5,7 @@
 #include "server/net.h"
 
 /* Serves the connection to its end and closes it. */
-typedef void thread_serve(struct server *server,
-                          const struct arrival *arrival);
+typedef void thread_serve(struct server *server, const struct arrival *arrival);
 
 /* Runs serve() in a thread of its own for every connection, until a stop and
  * until all have left. */

@@ -36,11 +36,11 @@ enum { RING_NOT_YET = -1, RING_CLOSED = -2 };
 
 /* What the acceptor knows of the workers. */
 struct ring_table {
-    struct server fed;           /* the server without its listening socket */
+    struct server fed; /* the server without its listening socket */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    unsigned count, next;        /* of the worker that gets the next client */
-    int ring_fds[];              /* or RING_… */
+    unsigned count, next; /* of the worker that gets the next client */
+    int ring_fds[];       /* or RING_… */
 };
 
 /* --- a worker --------------------------------------------------------- */
@@ -145,18 +145,13 @@ static bool handover_completed(struct uring_listener *from,
     struct sockaddr_in6 peer;
     int failed = (int)(cqe->user_data >> 32), fd = ACCEPT_NONE;
     switch (uring_operation(cqe)) {
-    case URING_ACCEPT:
-        fd = uring_accepted(from, cqe, &peer);
-        break;
-    case URING_LISTENER_READY:
-        fd = uring_listener_ready(from, &peer);
-        break;
+    case URING_ACCEPT: fd = uring_accepted(from, cqe, &peer); break;
+    case URING_LISTENER_READY: fd = uring_listener_ready(from, &peer); break;
     case URING_HANDED_OVER:
         if (failed >= 0) /* that ring has just been closed */
             net_refuse(from->server, failed, REFUSED_MEMORY);
         break;
-    default:
-        break;
+    default: break;
     }
     hand_over(from, table, fd);
     return fd != ACCEPT_STOPPED;
@@ -165,8 +160,8 @@ static bool handover_completed(struct uring_listener *from,
 static void accept_for_all(struct server *server, struct ring_table *table,
                            struct io_uring *ring)
 {
-    struct uring_listener from = {
-        ring, server, URING_ACCEPT, URING_LISTENER_READY};
+    struct uring_listener from = {ring, server, URING_ACCEPT,
+                                  URING_LISTENER_READY};
     uring_accept_arm(&from);
     for (bool more = true; more;) {
         if (!uring_wait(ring, -1)) { /* it may be the accept's that was lost */
@@ -236,5 +231,6 @@ static int uring_handover_run(struct server *server)
 #endif
 
 const struct model_code uring_handover_model = {
-    .run = uring_handover_run, .missing = uring_missing,
+    .run = uring_handover_run,
+    .missing = uring_missing,
 };

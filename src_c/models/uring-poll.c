@@ -31,16 +31,16 @@
 
 /* user_data of a poll: the number of a slot, and its generation. */
 struct poll_slot {
-    struct source *source;   /* NULL: free */
-    uint32_t generation;     /* how often its poll was dropped */
+    struct source *source; /* NULL: free */
+    uint32_t generation;   /* how often its poll was dropped */
     uint32_t next_free;
 };
 
 struct uring_polls {
     struct io_uring ring;
     struct poll_slot *slots;
-    uint32_t count, capacity;   /* slots that were ever used; that there are */
-    uint32_t first_free;        /* or count */
+    uint32_t count, capacity; /* slots that were ever used; that there are */
+    uint32_t first_free;      /* or count */
 };
 
 static bool watches_changes(const struct source *source)
@@ -57,8 +57,8 @@ static void poll_arm(struct uring_polls *polls, const struct source *source)
 {
     struct io_uring_sqe *entry = uring_entry(&polls->ring);
     if (watches_changes(source))
-        io_uring_prep_poll_multishot(
-            entry, source->fd, READY_EDGES | URGENT_WAKEUP);
+        io_uring_prep_poll_multishot(entry, source->fd,
+                                     READY_EDGES | URGENT_WAKEUP);
     else
         io_uring_prep_poll_add(entry, source->fd, POLLIN);
     entry->user_data = poll_user_data(polls, source->slot);
@@ -78,8 +78,7 @@ static void poll_disarm(struct uring_polls *polls, uint32_t slot)
 static bool grow_slots(struct uring_polls *polls)
 {
     uint32_t capacity = polls->capacity ? polls->capacity * 2 : 256;
-    struct poll_slot *slots =
-        realloc(polls->slots, capacity * sizeof *slots);
+    struct poll_slot *slots = realloc(polls->slots, capacity * sizeof *slots);
     if (!slots)
         return false;
     polls->slots = slots;
@@ -145,8 +144,8 @@ static struct source *find_source(const struct uring_polls *polls,
                                   uint64_t user_data)
 {
     uint32_t slot = (uint32_t)user_data;
-    bool current = slot < polls->count &&
-                   poll_user_data(polls, slot) == user_data;
+    bool current =
+        slot < polls->count && poll_user_data(polls, slot) == user_data;
     return current ? polls->slots[slot].source : NULL;
 }
 
@@ -166,7 +165,9 @@ static void on_completion(struct loop *loop, uint64_t user_data, int result,
 }
 
 static const struct poller uring_poller = {
-    .edge = true, .add = uring_poll_add, .drop = uring_poll_drop,
+    .edge = true,
+    .add = uring_poll_add,
+    .drop = uring_poll_drop,
 };
 
 static void uring_poll_serve(struct loop *loop)
@@ -210,5 +211,6 @@ static int uring_poll_run(struct server *server)
 #endif
 
 const struct model_code uring_poll_model = {
-    .run = uring_poll_run, .missing = uring_missing,
+    .run = uring_poll_run,
+    .missing = uring_missing,
 };

@@ -32,7 +32,7 @@
 #include "server/stop.h"
 
 struct uring_worker {
-    struct server server;        /* with the worker's own listening socket */
+    struct server server; /* with the worker's own listening socket */
     bool served;
 };
 
@@ -43,8 +43,8 @@ static void uring_work(struct server *server, unsigned worker, void *shared)
     if (worker > 0) /* the first one is watched already */
         stop_watch_listener(own->server.listen_fd);
     workers_take_turns(server);
-    own->served = uring_run(&own->server, model_slot(server, worker),
-                            uring_serve) == 0;
+    own->served =
+        uring_run(&own->server, model_slot(server, worker), uring_serve) == 0;
     close(own->server.listen_fd);
 }
 
@@ -83,5 +83,6 @@ static int uring_workers_run(struct server *server)
 #endif
 
 const struct model_code uring_workers_model = {
-    .run = uring_workers_run, .missing = uring_missing,
+    .run = uring_workers_run,
+    .missing = uring_missing,
 };

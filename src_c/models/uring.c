@@ -73,5 +73,6 @@ static int uring_model_run(struct server *server)
 #endif
 
 const struct model_code uring_model = {
-    .run = uring_model_run, .missing = uring_missing,
+    .run = uring_model_run,
+    .missing = uring_missing,
 };

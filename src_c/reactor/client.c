@@ -18,7 +18,7 @@
 /* Quotas: one client that always has more to do must not starve the others. */
 enum {
     READS_A_ROUND = 4,
-    SENDS_IN_A_ROW = 8,     /* without a read between: a long answer */
+    SENDS_IN_A_ROW = 8, /* without a read between: a long answer */
 };
 
 static const size_t client_extra = offsetof(struct client, conn);
@@ -96,8 +96,8 @@ void client_add(struct loop *loop, int fd, const struct sockaddr_in6 *peer)
         return;
     }
     struct client *client = OWNER_OF(conn, struct client, conn);
-    client->source = (struct source){
-        .fd = fd, .kind = SOURCE_CLIENT, .interest = READY_IN};
+    client->source =
+        (struct source){.fd = fd, .kind = SOURCE_CLIENT, .interest = READY_IN};
     if (loop->timed) /* an event at once: client_limit() */
         client->source.interest |= READY_OUT;
     client->limit = LIMIT_NONE;
@@ -186,8 +186,8 @@ static enum want client_send(struct loop *loop, struct client *client)
 
 /* Others are served before it goes on: its answer must not lie in our receive
  * buffer meanwhile. False: memory is out, and it is closed. */
-__attribute__((noinline))
-static bool client_save_output(struct loop *loop, struct client *client)
+__attribute__((noinline)) static bool client_save_output(struct loop *loop,
+                                                         struct client *client)
 {
     if (conn_stash(&client->conn))
         return true;
@@ -212,8 +212,8 @@ static bool client_set_timer(struct loop *loop, struct client *client,
  * each request, the timer does not: one that expires too early is set anew, so
  * that a request costs no work on the heap. Returns false when it is closed. */
 __attribute__((noinline)) /* client_wait() is on the way of every request */
-static bool client_limit(struct loop *loop, struct client *client,
-                         uint8_t ready)
+static bool
+client_limit(struct loop *loop, struct client *client, uint8_t ready)
 {
     uint64_t deadline_ns = conn_deadline_ns(&client->conn);
     if (loop->shared) {
@@ -221,14 +221,13 @@ static bool client_limit(struct loop *loop, struct client *client,
         client->limit = deadline_ns | (ready == READY_OUT ? LIMIT_SEND : 0u);
         return true;
     }
-    bool early = timer_is_set(&client->timer) &&
-                 client->timer.at_ns <= deadline_ns;
+    bool early =
+        timer_is_set(&client->timer) && client->timer.at_ns <= deadline_ns;
     return early || deadline_ns == UINT64_MAX ||
            client_set_timer(loop, client, deadline_ns);
 }
 
-static void client_wait(struct loop *loop, struct client *client,
-                        uint8_t ready)
+static void client_wait(struct loop *loop, struct client *client, uint8_t ready)
 {
     if (conn_borrows(&client->conn) && !client_save_output(loop, client))
         return;
@@ -265,14 +264,10 @@ static void client_leave(struct loop *loop, struct client *client,
         return;
     switch (want) {
     case WANT_READ:
-    case WANT_WRITE:
-        return client_defer(loop, client);
-    case WANT_SLEEP:
-        return client_sleep(loop, client);
-    case WANT_ASK:
-        return client_ask(loop, client);
-    case WANT_CLOSE:
-        return client_close(loop, client);
+    case WANT_WRITE: return client_defer(loop, client);
+    case WANT_SLEEP: return client_sleep(loop, client);
+    case WANT_ASK: return client_ask(loop, client);
+    case WANT_CLOSE: return client_close(loop, client);
     }
 }
 

@@ -15,8 +15,8 @@
 #include "server/net.h"
 
 struct handover {
-    int take_fd;    /* the loop's, non-blocking: set it as loop->handover.fd */
-    int give_fd;    /* the acceptor's; closing it ends the handover */
+    int take_fd; /* the loop's, non-blocking: set it as loop->handover.fd */
+    int give_fd; /* the acceptor's; closing it ends the handover */
 };
 
 /* Returns false with errno. */

@@ -22,7 +22,7 @@
 #include "server/net.h"
 #include "server/stop.h"
 
-enum { ACCEPTS_A_ROUND = 64 };  /* new clients must not starve the old ones */
+enum { ACCEPTS_A_ROUND = 64 }; /* new clients must not starve the old ones */
 
 /* --- a round ---------------------------------------------------------- */
 
@@ -51,9 +51,8 @@ int64_t reactor_timeout_ns(const struct loop *loop)
 {
     if (loop->busy || loop->worker.server->options.busy_wait)
         return 0;
-    int64_t left = loop->timers.count
-                       ? timers_left_ns(&loop->timers, clock_now_ns())
-                       : -1;
+    int64_t left =
+        loop->timers.count ? timers_left_ns(&loop->timers, clock_now_ns()) : -1;
     if (ending(loop) && (left < 0 || left > STOP_POLL_NS))
         return STOP_POLL_NS;
     return left;
@@ -89,17 +88,12 @@ static void take_handover(struct loop *loop, struct source *source)
 void serve_other(struct loop *loop, struct source *source)
 {
     switch ((enum source_kind)source->kind) {
-    case SOURCE_STOP:
-        loop->ending = true;
-        return loop_drop(loop, source);
-    case SOURCE_HANDOVER:
-        return take_handover(loop, source);
-    case SOURCE_REDIS:
-        return reactor_redis_ready(loop, source);
+    case SOURCE_STOP: loop->ending = true; return loop_drop(loop, source);
+    case SOURCE_HANDOVER: return take_handover(loop, source);
+    case SOURCE_REDIS: return reactor_redis_ready(loop, source);
     case SOURCE_LISTENER:
     case SOURCE_CLIENT:
-    case SOURCE_CLOSED: /* by an earlier event of this round */
-        return;
+    case SOURCE_CLOSED: /* by an earlier event of this round */ return;
     }
 }
 
@@ -176,8 +170,8 @@ void loop_free(struct loop *loop)
 bool loop_add(struct loop *loop, struct source *source, int fd,
               enum source_kind kind)
 {
-    *source = (struct source){
-        .fd = fd, .kind = (uint8_t)kind, .interest = READY_IN};
+    *source =
+        (struct source){.fd = fd, .kind = (uint8_t)kind, .interest = READY_IN};
     if (loop->poller->fits && !loop->poller->fits(fd))
         errno = EMFILE;
     else if (loop->poller->add(loop, source))

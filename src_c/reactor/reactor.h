@@ -36,11 +36,11 @@
 
 enum source_kind {
     SOURCE_LISTENER,
-    SOURCE_STOP,        /* stop_fd(), or what else ends the loop */
+    SOURCE_STOP, /* stop_fd(), or what else ends the loop */
     SOURCE_CLIENT,
-    SOURCE_REDIS,       /* a connection to Redis: reactor_redis.h */
-    SOURCE_HANDOVER,    /* a pipe of connections: handover.h */
-    SOURCE_CLOSED,      /* closed in this round; its memory is still there */
+    SOURCE_REDIS,    /* a connection to Redis: reactor_redis.h */
+    SOURCE_HANDOVER, /* a pipe of connections: handover.h */
+    SOURCE_CLOSED,   /* closed in this round; its memory is still there */
 };
 
 /* A descriptor that a loop watches; embedded in what it stands for. */
@@ -76,8 +76,8 @@ struct client;
 
 /* How a model watches descriptors. */
 struct poller {
-    bool edge;   /* edge-triggered: everything is watched from the start, and
-                  * reads go on until the socket is empty */
+    bool edge; /* edge-triggered: everything is watched from the start, and
+                * reads go on until the socket is empty */
     /* Whether the descriptor can be watched at all; left out: always. */
     bool (*fits)(int fd);
     /* Returns false with errno when it cannot. */
@@ -103,27 +103,27 @@ void client_list_destroy(struct client_list *list);
 void client_list_cut(struct client_list *list, uint64_t now_ns);
 
 struct loop {
-    struct worker worker;        /* first: a client's conn.worker is its loop */
+    struct worker worker; /* first: a client's conn.worker is its loop */
     const struct poller *poller;
-    void *state;                 /* the poller's */
+    void *state; /* the poller's */
     struct timers timers;
     struct source listener, stop, handover;
-    bool fed;                    /* its clients come from another thread ... */
-    bool ending;                 /* ... which has ended */
-    bool busy;                   /* a client can go on without any event */
+    bool fed;    /* its clients come from another thread ... */
+    bool ending; /* ... which has ended */
+    bool busy;   /* a client can go on without any event */
     _Atomic unsigned closed_count;
     struct source *closed;       /* freed at the end of the round */
     struct source *deferred;     /* clients that have had their quota */
     struct client_list *clients; /* by default its own */
     struct client_list own;
-    bool shared;                 /* `clients` are served by several loops */
-    bool timed;                  /* --timeout-… was given */
+    bool shared; /* `clients` are served by several loops */
+    bool timed;  /* --timeout-… was given */
     /* Where a client's steps do not run in this thread (epoll-offload): `count`
      * bytes came and lie at `bytes` until it returns; or, with NULL, were sent,
      * and the workload has more. The client is away until client_return().
      * Returns false when memory is out. */
-    bool (*offload)(struct loop *loop, struct client *client,
-                    const char *bytes, size_t count);
+    bool (*offload)(struct loop *loop, struct client *client, const char *bytes,
+                    size_t count);
     void *offload_state;
     struct redis_async redis;
     struct source redis_sources[REDIS_CONNS];
@@ -133,10 +133,10 @@ struct loop {
 /* A client as the loop sees it. `conn` comes last: its session follows it. */
 struct client {
     struct timer timer;
-    _Atomic uint64_t limit;  /* with loop->shared: see client_list_cut() */
+    _Atomic uint64_t limit; /* with loop->shared: see client_list_cut() */
     struct node open;       /* in loop->clients */
     struct redis_request redis;
-    struct source source;   /* beside conn: both are touched by each event */
+    struct source source; /* beside conn: both are touched by each event */
     struct conn conn;
 };
 

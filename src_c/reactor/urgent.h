@@ -18,7 +18,7 @@ enum { URGENT_EVENT = POLLPRI };
 /* io_uring's multishot poll passes on the bits of the wake-up: new bytes, of
  * whatever kind, wake with POLLPRI and POLLRDBAND both. Urgent bytes wake
  * twice; then the ring asks the socket itself, which never says POLLRDBAND. */
-enum { URGENT_WAKEUP = POLLRDBAND };    /* to be polled for as well */
+enum { URGENT_WAKEUP = POLLRDBAND }; /* to be polled for as well */
 
 static inline bool urgent_in_wakeup(unsigned events)
 {

@@ -11,8 +11,7 @@
 
 #include <errno.h>
 
-void redis_async_begin(struct redis_async *async,
-                       struct redis_request *request)
+void redis_async_begin(struct redis_async *async, struct redis_request *request)
 {
     redis_pool_queue(&async->pool, request);
 }

@@ -84,7 +84,8 @@ static bool start_connecting(struct redis_conn *redis)
         redis->fd = fd;
         redis->state = REDIS_CONNECTING;
         if (connect(fd, (const struct sockaddr *)&redis_address,
-                    redis_address_bytes) == 0 || errno == EINPROGRESS)
+                    redis_address_bytes) == 0 ||
+            errno == EINPROGRESS)
             return true;
     }
     redis->error = errno;
@@ -179,15 +180,11 @@ static enum redis_next advance_receive(struct redis_conn *redis)
 enum redis_next redis_conn_advance(struct redis_conn *redis)
 {
     switch (redis->state) {
-    case REDIS_CONNECTING:
-        return advance_connect(redis);
-    case REDIS_SENDING:
-        return advance_send(redis);
-    case REDIS_RECEIVING:
-        return advance_receive(redis);
+    case REDIS_CONNECTING: return advance_connect(redis);
+    case REDIS_SENDING: return advance_send(redis);
+    case REDIS_RECEIVING: return advance_receive(redis);
     case REDIS_CLOSED:
-    case REDIS_IDLE:
-        break;
+    case REDIS_IDLE: break;
     }
     assert(!"a connection on which a request is made");
     return REDIS_BROKEN;

@@ -30,30 +30,35 @@
 enum { REDIS_REPLY_MAX = 128 * 1024 }; /* a longer reply counts as broken */
 
 enum redis_state {
-    REDIS_CLOSED,            /* 0: a zeroed connection is a closed one */
-    REDIS_CONNECTING, REDIS_SENDING, REDIS_RECEIVING,
-    REDIS_IDLE,              /* open, and no reply is due */
+    REDIS_CLOSED, /* 0: a zeroed connection is a closed one */
+    REDIS_CONNECTING,
+    REDIS_SENDING,
+    REDIS_RECEIVING,
+    REDIS_IDLE, /* open, and no reply is due */
 };
 
 struct redis_request;
 
 /* Its address leaves four bits for a tag (user_data, epoll_data). */
 struct redis_conn {
-    _Alignas(16) int fd;             /* unless closed */
+    _Alignas(16) int fd; /* unless closed */
     enum redis_state state;
-    int error;                       /* errno of what went wrong */
-    bool reused;                     /* was idle when this request began */
-    bool watched;                    /* the driver has the kernel watch fd; a
-                                      * closed one is not free before it ends */
+    int error;    /* errno of what went wrong */
+    bool reused;  /* was idle when this request began */
+    bool watched; /* the driver has the kernel watch fd; a
+                   * closed one is not free before it ends */
     struct span unsent;
-    size_t got, reply_bytes;         /* of the reply; of its buffer */
-    char *reply;                     /* belongs to the connection */
-    struct redis_request *request;   /* whose turn it is; NULL: nobody's */
+    size_t got, reply_bytes;       /* of the reply; of its buffer */
+    char *reply;                   /* belongs to the connection */
+    struct redis_request *request; /* whose turn it is; NULL: nobody's */
 };
 
 enum redis_next {
-    REDIS_NEEDS_READ, REDIS_NEEDS_WRITE, REDIS_HAS_REPLY, REDIS_BROKEN,
-    REDIS_DONE,                      /* of a request: see redis_pool.h */
+    REDIS_NEEDS_READ,
+    REDIS_NEEDS_WRITE,
+    REDIS_HAS_REPLY,
+    REDIS_BROKEN,
+    REDIS_DONE, /* of a request: see redis_pool.h */
 };
 
 /* Where Redis is: "HOST:PORT" or NULL for nowhere, to be called once before

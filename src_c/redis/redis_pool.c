@@ -47,8 +47,7 @@ static void leave_queue(struct redis_pool *pool, struct redis_request *request)
  * now, it would take that event for its own. */
 static bool is_free(const struct redis_conn *redis)
 {
-    return !redis->request &&
-           !(redis->state == REDIS_CLOSED && redis->watched);
+    return !redis->request && !(redis->state == REDIS_CLOSED && redis->watched);
 }
 
 /* The first idle one, so that few stay in use and the others may time out in
@@ -111,8 +110,8 @@ void redis_pool_close_all(struct redis_pool *pool)
 
 /* --- one request -------------------------------------------------------- */
 
-void redis_request_fail(struct redis_pool *pool,
-                        struct redis_request *request, int error)
+void redis_request_fail(struct redis_pool *pool, struct redis_request *request,
+                        int error)
 {
     stats_error(request->conn->worker->server->stats, error);
     if (request->redis)

@@ -24,7 +24,7 @@
 #include "redis_conn.h"
 #include "server/conn.h"
 
-enum { REDIS_CONNS = 16 };      /* at most, for each process or loop */
+enum { REDIS_CONNS = 16 }; /* at most, for each process or loop */
 
 /* How long a request may take from the moment it is queued, a wait for a free
  * connection and a retry included; then redis_request_fail(). */
@@ -33,20 +33,23 @@ enum { REDIS_CONNS = 16 };      /* at most, for each process or loop */
 /* One client's request; embedded in what the model has for a client. */
 struct redis_request {
     struct conn *conn;
-    struct node node;               /* in pool->queue, or in none */
-    struct redis_conn *redis;       /* that it is assigned, or NULL */
+    struct node node;         /* in pool->queue, or in none */
+    struct redis_conn *redis; /* that it is assigned, or NULL */
 };
 
 struct redis_pool {
     struct redis_conn conns[REDIS_CONNS];
-    struct node queue;              /* requests that wait for a connection */
-    unsigned waiting;               /* how many */
+    struct node queue; /* requests that wait for a connection */
+    unsigned waiting;  /* how many */
     /* Stops watching redis->fd, before it is closed; NULL: nothing to do. */
     void (*unwatch)(struct redis_pool *pool, struct redis_conn *redis);
 };
 
 /* A static pool that is not set up at run time. */
-#define REDIS_POOL_INIT(pool) {.queue = {&(pool).queue, &(pool).queue}}
+#define REDIS_POOL_INIT(pool)                                                  \
+    {                                                                          \
+        .queue = {&(pool).queue, &(pool).queue}                                \
+    }
 void redis_pool_init(struct redis_pool *pool);
 void redis_request_init(struct redis_request *request, struct conn *conn);
 
@@ -62,8 +65,7 @@ bool redis_pool_can_assign(const struct redis_pool *pool);
 
 /* The request leaves the queue, or its connection. One on which a reply may
  * still come is closed: the next request would read it. */
-void redis_pool_release(struct redis_pool *pool,
-                        struct redis_request *request);
+void redis_pool_release(struct redis_pool *pool, struct redis_request *request);
 
 /* Closes one connection; all of them. */
 void redis_pool_close(struct redis_pool *pool, struct redis_conn *redis);
@@ -80,8 +82,8 @@ enum redis_next redis_request_advance(struct redis_pool *pool,
 
 /* Counts `error` and tells conn that there is no reply, in the queue or later;
  * release it next. */
-void redis_request_fail(struct redis_pool *pool,
-                        struct redis_request *request, int error);
+void redis_request_fail(struct redis_pool *pool, struct redis_request *request,
+                        int error);
 
 /* Waits until fd is readable, or writable with `out`; false: not in time. */
 typedef bool redis_wait(struct redis_request *request, int fd, bool out,

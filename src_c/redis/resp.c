@@ -13,8 +13,7 @@ static const struct resp more = {.kind = RESP_MORE}, bad = {.kind = RESP_BAD};
 
 /* The line that begins at `at`, without its \r\n; RESP_STATUS when found. What
  * has no end after RESP_LINE_MAX is refused: a peer must not fill memory. */
-static enum resp_kind read_line(struct span bytes, size_t at,
-                                struct span *line)
+static enum resp_kind read_line(struct span bytes, size_t at, struct span *line)
 {
     size_t left = bytes.length - at;
     size_t most = left < RESP_LINE_MAX ? left : RESP_LINE_MAX;

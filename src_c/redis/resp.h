@@ -15,22 +15,26 @@
 #include "common/buffer.h"
 
 enum resp_kind {
-    RESP_MORE,          /* the bytes end before the value does */
-    RESP_BAD,           /* this is no RESP, or beyond the limits below */
-    RESP_STATUS, RESP_ERROR, RESP_NUMBER, RESP_STRING, RESP_NOTHING,
+    RESP_MORE, /* the bytes end before the value does */
+    RESP_BAD,  /* this is no RESP, or beyond the limits below */
+    RESP_STATUS,
+    RESP_ERROR,
+    RESP_NUMBER,
+    RESP_STRING,
+    RESP_NOTHING,
     RESP_ARRAY,
 };
 
 enum {
-    RESP_LINE_MAX = 1024,           /* a status, an error */
+    RESP_LINE_MAX = 1024, /* a status, an error */
     RESP_STRING_MAX = 1 << 20,
     RESP_ARRAY_MAX = 1 << 16,
 };
 
 struct resp {
     enum resp_kind kind;
-    int64_t number;                 /* RESP_NUMBER; RESP_ARRAY: its length */
-    struct span text;               /* RESP_STATUS, RESP_ERROR, RESP_STRING */
+    int64_t number;   /* RESP_NUMBER; RESP_ARRAY: its length */
+    struct span text; /* RESP_STATUS, RESP_ERROR, RESP_STRING */
 };
 
 /* Reads one value at *at and moves *at behind it (an array: behind its head).

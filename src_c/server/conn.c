@@ -29,7 +29,7 @@
 #include "net.h"
 #include "stop.h"
 
-enum { DRAINS = 16 };   /* 1 MiB: who never stops sending is cut all the same */
+enum { DRAINS = 16 }; /* 1 MiB: who never stops sending is cut all the same */
 
 /* Whose end deadline_ns is: one of enum timeout while it reads, or: */
 enum { TIMING_NOTHING = TIMEOUTS, TIMING_WRITE };
@@ -45,9 +45,9 @@ static void deadline_set(struct conn *conn, uint8_t timing)
 {
     uint64_t limit_ns = 0;
     if (timing != TIMING_NOTHING)
-        limit_ns = options_of(conn)->timeout_ns[timing == TIMING_WRITE
-                                                    ? TIMEOUT_IDLE
-                                                    : timing];
+        limit_ns =
+            options_of(conn)
+                ->timeout_ns[timing == TIMING_WRITE ? TIMEOUT_IDLE : timing];
     conn->timing = timing;
     conn->deadline_ns = limit_ns ? clock_now_ns() + limit_ns : UINT64_MAX;
 }
@@ -277,7 +277,7 @@ static enum want step(struct conn *conn, struct step *s)
         return conn_failed(conn, ENOMEM);
     if (conn->after == WANT_READ && conn->ended)
         conn->after = WANT_CLOSE;
-    conn->phase = s->in_body               ? TIMEOUT_BODY
+    conn->phase = s->in_body                 ? TIMEOUT_BODY
                   : conn->kept_in.length > 0 ? TIMEOUT_HEADER
                                              : TIMEOUT_IDLE;
     return next_want(conn);
@@ -337,8 +337,8 @@ enum want conn_sent(struct conn *conn, size_t n)
         return WANT_WRITE;
     }
     release_out(conn);
-    bool again = conn->after == WANT_WRITE ||
-                 (conn->after == WANT_READ && conn->unseen);
+    bool again =
+        conn->after == WANT_WRITE || (conn->after == WANT_READ && conn->unseen);
     return again ? step_kept(conn, &(struct step){0}) : next_want(conn);
 }
 

@@ -35,7 +35,7 @@
  * Not shared between threads. */
 struct worker {
     struct server *server;
-    unsigned index;      /* its place in requests_per_worker */
+    unsigned index; /* its place in requests_per_worker */
     struct send_buffers buffers;
 };
 
@@ -47,28 +47,28 @@ struct kept {
 
 struct conn {
     int fd;
-    uint8_t want;            /* enum want: the last one returned */
-    uint8_t after;           /* what the workload wants once `out` is sent */
-    bool ended;              /* the client will send no more */
-    bool unseen;             /* kept_in holds bytes the workload has not seen */
-    bool hang_up;            /* the reply is no RESP: close that connection */
-    uint8_t phase;           /* enum timeout: how far a request has come */
-    uint8_t timing;          /* what deadline_ns is for: TIMING_…, conn.c */
-    bool timed_out;          /* is cut, and may be about to be told so */
+    uint8_t want;   /* enum want: the last one returned */
+    uint8_t after;  /* what the workload wants once `out` is sent */
+    bool ended;     /* the client will send no more */
+    bool unseen;    /* kept_in holds bytes the workload has not seen */
+    bool hang_up;   /* the reply is no RESP: close that connection */
+    uint8_t phase;  /* enum timeout: how far a request has come */
+    uint8_t timing; /* what deadline_ns is for: TIMING_…, conn.c */
+    bool timed_out; /* is cut, and may be about to be told so */
     struct worker *worker;
-    void *session;           /* the workload's, or NULL */
-    struct span out;         /* not yet sent; lies in ... */
-    char *send_buffer;       /* ... one of the worker's, ours until then, ... */
-    char *kept_out;          /* ... memory of our own, or, if both are NULL, ...
-                              * the bytes of the last conn_received() */
-    struct kept kept_in;     /* a request's beginning */
+    void *session;       /* the workload's, or NULL */
+    struct span out;     /* not yet sent; lies in ... */
+    char *send_buffer;   /* ... one of the worker's, ours until then, ... */
+    char *kept_out;      /* ... memory of our own, or, if both are NULL, ...
+                          * the bytes of the last conn_received() */
+    struct kept kept_in; /* a request's beginning */
     uint64_t requests, bytes_in, bytes_out;
     /* What an echo does not touch: cache lines of their own. */
-    struct span ask;         /* with WANT_ASK: to be sent upstream */
-    uint64_t wake_ns;        /* with WANT_SLEEP */
-    uint64_t deadline_ns;    /* see conn_deadline_ns() */
+    struct span ask;      /* with WANT_ASK: to be sent upstream */
+    uint64_t wake_ns;     /* with WANT_SLEEP */
+    uint64_t deadline_ns; /* see conn_deadline_ns() */
     uint64_t opened_ns;
-    uint64_t credited;       /* requests that are in requests_per_worker */
+    uint64_t credited; /* requests that are in requests_per_worker */
     struct sockaddr_in6 peer;
 };
 

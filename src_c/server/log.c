@@ -30,8 +30,8 @@ void log_open(const char *path)
         "peer,port,requests,bytes_in,bytes_out,seconds\n";
     if (!path)
         return;
-    log_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
-                  0644);
+    log_fd =
+        open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
     if (log_fd < 0)
         err(1, "%s", path);
     if (write(log_fd, header, sizeof header - 1) != sizeof header - 1)

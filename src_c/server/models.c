@@ -8,7 +8,7 @@
 #include "models.def"
 #undef MODEL
 
-#define MODEL(symbol, name, family, label, traits) \
+#define MODEL(symbol, name, family, label, traits)                             \
     {name, family, label, traits, &symbol##_model},
 static const struct model models[] = {
 #include "models.def"
@@ -77,7 +77,7 @@ static const char *json_bool(bool value)
 static void model_print_json(const struct model *m)
 {
     static const char *const families[] = {
-        "blocking", "processes", "threads",
+        "blocking",  "processes",  "threads",
         "readiness", "completion", "coroutine",
     };
     const char *missing = model_missing(m);

@@ -211,19 +211,13 @@ static int net_accept_failed(struct server *server)
 {
     switch (errno) {
     case EMFILE:
-    case ENFILE:
-        break;
+    case ENFILE: break;
     case ENOBUFS:
-    case ENOMEM:
-        net_pause(server);
-        break;
+    case ENOMEM: net_pause(server); break;
     case EINVAL:
-    case EBADF:
-        net_await_stop();
-        break;
+    case EBADF: net_await_stop(); break;
     case EAGAIN:
-    case EINTR:
-        return ACCEPT_NONE;
+    case EINTR: return ACCEPT_NONE;
     default: /* ECONNABORTED and the network's errors, see accept(2) */
         stats_error(server->stats, errno);
         return ACCEPT_NONE;

@@ -27,8 +27,8 @@ uint16_t net_port(int fd);
 
 /* What net_accept() returns when there is no connection to give. */
 enum {
-    ACCEPT_NONE = -1,      /* nothing waits, or it left again, or was refused */
-    ACCEPT_STOPPED = -2,   /* the listening socket was shut: stop */
+    ACCEPT_NONE = -1,    /* nothing waits, or it left again, or was refused */
+    ACCEPT_STOPPED = -2, /* the listening socket was shut: stop */
 };
 
 /* A connection that was accepted and is to be opened by somebody else. An IPv4

@@ -96,6 +96,7 @@ static void read_model(void *into, const char *name)
 #define SECONDS "seconds from 0, which is never, to 86400"
 enum { DAY_S = 24 * 60 * 60, MANY = 1 << 20 };
 
+/* clang-format off */
 static const struct flag rows[] = {
     {.help = "What it serves, and where"},
     {"--workload", "NAME", "a workload of --list",
@@ -157,12 +158,16 @@ static const struct flag rows[] = {
     {.help = "Instead"},
     {"--list", NULL, NULL, "models and workloads, as JSON", list, 0, 0, 0},
 };
+/* clang-format on */
 
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static const char *given[ROWS];
 static const struct flags flags = {
-    .rows = rows, .given = given, .count = ROWS, .operand = read_model,
+    .rows = rows,
+    .given = given,
+    .count = ROWS,
+    .operand = read_model,
     .head = "usage: server MODEL [flags]      one way to wait for many clients",
     .tail = "MODEL is one of --list. Standard output: a line "
             "{\"event\":\"ready\",...};\nafter SIGTERM or SIGINT a line "
@@ -208,22 +213,25 @@ static void check_model(const struct server *server)
     }
     if (server->options.steer_cpu && server->options.processes == 1 &&
         !(model->traits & OWN_LISTENERS))
-        flags_refuse("--steer", "cpu", "model %s has one listening socket,"
-                     " unless --processes is 2 or more", model->name);
+        flags_refuse("--steer", "cpu",
+                     "model %s has one listening socket,"
+                     " unless --processes is 2 or more",
+                     model->name);
 }
 
 void options_read(int argc, char **argv, struct server *server)
 {
     struct options *options = &server->options;
     *options = (struct options){
-        .host = "127.0.0.1", .processes = 1, .backlog = 4096,
+        .host = "127.0.0.1",
+        .processes = 1,
+        .backlog = 4096,
         .workload = {.buckets = 128},
     };
     server->workload = workload_find("echo");
     flags_read(&flags, server, argc, argv);
     if (!server->model)
-        flags_refuse("MODEL is missing", NULL, "want one of %s",
-                     model_names());
+        flags_refuse("MODEL is missing", NULL, "want one of %s", model_names());
     for (int kind = 0; kind < TIMEOUTS; kind++)
         options->timed |= options->timeout_ns[kind] > 0;
     check_workload(server->workload);

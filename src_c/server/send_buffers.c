@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-    FREE_MOST = 64,          /* 4 MiB that a burst may leave behind */
+    FREE_MOST = 64, /* 4 MiB that a burst may leave behind */
     /* Beyond malloc's own 16, so that the beginnings of buffers, all that
      * small answers touch, do not fall into the same set of a cache. */
     STAGGER_BYTES = 3 * 64,

@@ -16,9 +16,9 @@ enum { CONN_CHUNK = 64 * 1024 };
 
 /* Not shared between threads; all zeros: none yet. */
 struct send_buffers {
-    char *spare;     /* one at hand, or NULL; may be the owner's own */
-    char *first;     /* further free ones, each holds the address of the next */
-    unsigned count;  /* how many those are: a burst is not kept for ever */
+    char *spare;    /* one at hand, or NULL; may be the owner's own */
+    char *first;    /* further free ones, each holds the address of the next */
+    unsigned count; /* how many those are: a burst is not kept for ever */
 };
 
 /* One of the list, or a new one; one more into the list, if that is not too

@@ -11,24 +11,24 @@
 
 /* Why a connection was turned away: a limit of ours, never the peer's fault. */
 enum refusal {
-    REFUSED_DESCRIPTORS,    /* EMFILE or ENFILE */
-    REFUSED_FDSETSIZE,      /* the descriptor does not fit into an fd_set */
-    REFUSED_THREADS,        /* pthread_create failed */
-    REFUSED_PROCESSES,      /* fork failed */
-    REFUSED_QUEUE_FULL,     /* the pool's queue has no place */
-    REFUSED_MEMORY,         /* none left for its state or its stack */
+    REFUSED_DESCRIPTORS, /* EMFILE or ENFILE */
+    REFUSED_FDSETSIZE,   /* the descriptor does not fit into an fd_set */
+    REFUSED_THREADS,     /* pthread_create failed */
+    REFUSED_PROCESSES,   /* fork failed */
+    REFUSED_QUEUE_FULL,  /* the pool's queue has no place */
+    REFUSED_MEMORY,      /* none left for its state or its stack */
     REFUSALS
 };
 
 /* What a client took too long for, and how far its request had come. */
 enum timeout {
-    TIMEOUT_IDLE,           /* to begin one, or to take its answer */
-    TIMEOUT_HEADER,         /* from its first byte to the end of its head */
-    TIMEOUT_BODY,           /* from there to the end of its body */
+    TIMEOUT_IDLE,   /* to begin one, or to take its answer */
+    TIMEOUT_HEADER, /* from its first byte to the end of its head */
+    TIMEOUT_BODY,   /* from there to the end of its body */
     TIMEOUTS
 };
 
-enum { STATS_ERRNOS = 134 };    /* Linux's errno values are 1 .. 133 */
+enum { STATS_ERRNOS = 134 }; /* Linux's errno values are 1 .. 133 */
 
 typedef _Atomic uint64_t counter;
 
@@ -45,9 +45,9 @@ struct stats {
     counter errors[STATS_ERRNOS];
     counter timeouts[TIMEOUTS];
     counter workers_started;
-    counter workers_lost;           /* processes that died of a fault */
-    counter upstream_opened;        /* connections made to Redis */
-    unsigned slots;                 /* length of workers */
+    counter workers_lost;    /* processes that died of a fault */
+    counter upstream_opened; /* connections made to Redis */
+    unsigned slots;          /* length of workers */
     struct stats_worker workers[];
 };
 

@@ -18,9 +18,9 @@
 #include "common/clock.h"
 
 enum {
-    GRACE_MS = 800,         /* after a signal: then what is open is cut */
-    LAST_MS = 1700,         /* after that: then children are killed ... */
-    CHILDS_LAST_MS = 1200,  /* ... and those of a child before it is itself */
+    GRACE_MS = 800,        /* after a signal: then what is open is cut */
+    LAST_MS = 1700,        /* after that: then children are killed ... */
+    CHILDS_LAST_MS = 1200, /* ... and those of a child before it is itself */
 };
 
 static _Atomic bool requested, overdue;
@@ -37,7 +37,7 @@ struct fd_bits {
 };
 
 static struct fd_bits listeners, connections;
-static size_t fd_bits_words;    /* that each of them has */
+static size_t fd_bits_words; /* that each of them has */
 
 /* Process ids of children, without gaps. */
 enum { CHILD_PLACES = 1 << 16 }; /* the kernel's default pid_max is half */

@@ -25,7 +25,7 @@ bool stop_requested(void);
 enum { STOP_POLL_NS = 5000000 };
 
 /* No descriptor of ours may be as large: a handler could not shut it. */
-enum { STOP_FDS = 1 << 20 };    /* the kernel's default fs.nr_open */
+enum { STOP_FDS = 1 << 20 }; /* the kernel's default fs.nr_open */
 
 /* True from a second after the request: drop everything. */
 bool stop_overdue(void);

@@ -21,10 +21,10 @@ enum { TALK_ROOM = 64 * 1024 };
 struct talk {
     const struct workload *workload;
     void *session;
-    char *in, *out;             /* not used yet; all answers so far */
+    char *in, *out; /* not used yet; all answers so far */
     size_t in_bytes, out_bytes, requests, sleeps, asks;
-    uint64_t wake_ns;           /* of the last sleep */
-    const char *reply;          /* what upstream says, or NULL: nothing */
+    uint64_t wake_ns;                /* of the last sleep */
+    const char *reply;               /* what upstream says, or NULL: nothing */
     size_t reply_bytes, reply_piece; /* in pieces of so many bytes; 0: whole */
     char last_ask[2048];
     bool ended, closed, hung_up;
@@ -75,14 +75,15 @@ static inline enum want talk_step(struct talk *talk, struct step *step)
 static inline enum want talk_ask(struct talk *talk, const struct step *asked)
 {
     size_t n = asked->ask_bytes < sizeof talk->last_ask - 1
-                   ? asked->ask_bytes : sizeof talk->last_ask - 1;
+                   ? asked->ask_bytes
+                   : sizeof talk->last_ask - 1;
     memcpy(talk->last_ask, asked->ask, n);
     talk->last_ask[n] = '\0';
     talk->asks++;
     size_t piece = talk->reply_piece ? talk->reply_piece : talk->reply_bytes;
     for (size_t came = 0; talk->reply && came < talk->reply_bytes;) {
-        came = talk->reply_bytes - came > piece ? came + piece
-                                                : talk->reply_bytes;
+        came =
+            talk->reply_bytes - came > piece ? came + piece : talk->reply_bytes;
         char *reply = malloc(came);
         memcpy(reply, talk->reply, came);
         struct step step = {.reply = reply, .reply_bytes = came};

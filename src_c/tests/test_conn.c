@@ -224,8 +224,9 @@ static void without_limits_nothing_has_a_deadline(void)
 /* Idle: moved by each answer. Header: from the first byte, moved by none. */
 static void what_has_begun_keeps_its_deadline(void)
 {
-    struct options limits = {.timed = true, .timeout_ns = {
-        [TIMEOUT_IDLE] = 90 * NS_PER_S, [TIMEOUT_HEADER] = 10 * NS_PER_S}};
+    struct options limits = {.timed = true,
+                             .timeout_ns = {[TIMEOUT_IDLE] = 90 * NS_PER_S,
+                                            [TIMEOUT_HEADER] = 10 * NS_PER_S}};
     server.options = limits;
     struct conn *conn = open_on("work", open("/dev/null", 0));
     uint64_t idle_ns = conn_deadline_ns(conn);

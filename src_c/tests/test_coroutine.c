@@ -84,7 +84,7 @@ static void an_overflow_ends_the_program(void)
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL); /* a sanitizer would report it */
         setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-        coroutine_trim();         /* two new stacks, side by side */
+        coroutine_trim(); /* two new stacks, side by side */
         struct coroutine *first = coroutine_new(overflow);
         struct coroutine *below = coroutine_new(overflow);
         coroutine_resume(first, below);

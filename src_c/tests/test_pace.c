@@ -28,7 +28,7 @@ static void what_was_held_up_is_not_made_up_for(void)
     pace_put_off(&p, 10 * NS_PER_MS);
     for (uint64_t i = 0; i < 1000; i++)
         assert(pace_next(&p) == (10 + i) * NS_PER_MS);
-    pace_put_off(&p, 20 * NS_PER_MS);      /* what is due later stays */
+    pace_put_off(&p, 20 * NS_PER_MS); /* what is due later stays */
     assert(pace_due_ns(&p) == 1010 * NS_PER_MS);
 }
 
@@ -112,9 +112,10 @@ static void spread_leaves_the_mean_alone(void)
 
 static void wrong_delays_are_refused(void)
 {
-    const char *const wrong[] = {"", "x", "-1", "5x", "uniform:5", "fixed:5:1",
-                                 "uniform:5:6", "normal:5:1", "fixed:",
-                                 "exponential:1:1", "nan", "5 ms"};
+    const char *const wrong[] = {
+        "",          "x",           "-1",         "5x",     "uniform:5",
+        "fixed:5:1", "uniform:5:6", "normal:5:1", "fixed:", "exponential:1:1",
+        "nan",       "5 ms"};
     struct delay d;
     for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert(!delay_parse(wrong[i], &d));
@@ -129,7 +130,7 @@ static void wakeups_come_in_order(void)
     for (uint64_t last = 0; a.count;) {
         assert(wakeups_due_ns(&a) >= last);
         last = wakeups_take(&a).due_ns;
-        if (last % 7 == 0 && last < 900)   /* grow while shrinking */
+        if (last % 7 == 0 && last < 900) /* grow while shrinking */
             assert(wakeups_add(&a, last + 50, 1));
     }
     assert(wakeups_due_ns(&a) == UINT64_MAX);
@@ -151,7 +152,7 @@ static void backlogs_share_an_array_and_keep_their_order(void)
         else if (put[k] - taken[k] < 500)
             assert(backlog_put(&f, &first[k], &last[k], put[k]++));
     }
-    assert(f.count <= 1500);               /* entries are used again */
+    assert(f.count <= 1500); /* entries are used again */
     backlog_free(&f);
 }
 

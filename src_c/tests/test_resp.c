@@ -28,6 +28,7 @@ static enum resp_kind kind_of(const char *text, size_t n, struct resp *value)
 
 static void every_kind_is_told_and_every_cut_asks_for_more(void)
 {
+    /* clang-format off */
     static const struct {
         const char *text;
         enum resp_kind kind;
@@ -41,6 +42,7 @@ static void every_kind_is_told_and_every_cut_asks_for_more(void)
         {"$-1\r\n", RESP_NOTHING, 0}, {"*-1\r\n", RESP_NOTHING, 0},
         {"*2\r\n", RESP_ARRAY, 2}, {"+\r\n", RESP_STATUS, 0},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct resp value;
         size_t length = strlen(cases[i].text);
@@ -54,10 +56,22 @@ static void every_kind_is_told_and_every_cut_asks_for_more(void)
 static void what_is_not_resp_is_bad(void)
 {
     static const char *const texts[] = {
-        "x", "HTTP/1.1 200 OK\r\n", ":\r\n", ":-\r\n", ":1a\r\n", ":+1\r\n",
-        ":9223372036854775808\r\n", ":99999999999999999999\r\n", "$-2\r\n",
-        "$1048577\r\n", "*65537\r\n", "*-2\r\n", "+a\rb", "$2\r\nabc",
-        "$2\r\nab\rc", "$ 1\r\n",
+        "x",
+        "HTTP/1.1 200 OK\r\n",
+        ":\r\n",
+        ":-\r\n",
+        ":1a\r\n",
+        ":+1\r\n",
+        ":9223372036854775808\r\n",
+        ":99999999999999999999\r\n",
+        "$-2\r\n",
+        "$1048577\r\n",
+        "*65537\r\n",
+        "*-2\r\n",
+        "+a\rb",
+        "$2\r\nabc",
+        "$2\r\nab\rc",
+        "$ 1\r\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct resp value;
@@ -125,9 +139,15 @@ static void text_is_escaped_wherever_it_holds_markup(void)
     static const struct {
         const char *text, *html;
     } cases[] = {
-        {"", ""}, {"a", "a"}, {"<", "&lt;"}, {"a<", "a&lt;"}, {"<a", "&lt;a"},
-        {"a<<b", "a&lt;&lt;b"}, {"\xc3\xa4>\xc3\xa4", "\xc3\xa4&gt;\xc3\xa4"},
-        {"=;?!", "=;?!"}, {"&amp;", "&amp;amp;"},
+        {"", ""},
+        {"a", "a"},
+        {"<", "&lt;"},
+        {"a<", "a&lt;"},
+        {"<a", "&lt;a"},
+        {"a<<b", "a&lt;&lt;b"},
+        {"\xc3\xa4>\xc3\xa4", "\xc3\xa4&gt;\xc3\xa4"},
+        {"=;?!", "=;?!"},
+        {"&amp;", "&amp;amp;"},
     };
     char room[100];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -154,18 +174,18 @@ static enum guestbook_result page(const char *reply, size_t room, char *text)
 static void the_page_shows_what_redis_said(void)
 {
     static char text[65536];
-    assert(page(":12\r\n*2\r\n$3\r\n<i>\r\n$5\r\nhello\r\n", sizeof text, text)
-           == GUESTBOOK_DONE);
+    assert(page(":12\r\n*2\r\n$3\r\n<i>\r\n$5\r\nhello\r\n", sizeof text,
+                text) == GUESTBOOK_DONE);
     assert(strstr(text, "Visits: 12<"));
     assert(strstr(text, "<li>&lt;i&gt;</li>\n<li>hello</li>\n</ul>"));
-    assert(page(":12\r\n*2\r\n$3\r\nabc\r\n", sizeof text, text)
-           == GUESTBOOK_INCOMPLETE);
+    assert(page(":12\r\n*2\r\n$3\r\nabc\r\n", sizeof text, text) ==
+           GUESTBOOK_INCOMPLETE);
     assert(page("-LOADING\r\n*0\r\n", sizeof text, text) == GUESTBOOK_ERROR);
-    assert(page(":1\r\n-WRONGTYPE x\r\n", sizeof text, text)
-           == GUESTBOOK_ERROR);
+    assert(page(":1\r\n-WRONGTYPE x\r\n", sizeof text, text) ==
+           GUESTBOOK_ERROR);
     assert(page("HTTP/1.1 400\r\n", sizeof text, text) == GUESTBOOK_NOT_RESP);
-    assert(page(":1\r\n*1\r\n*1\r\n:1\r\n", sizeof text, text)
-           == GUESTBOOK_NOT_RESP);
+    assert(page(":1\r\n*1\r\n*1\r\n:1\r\n", sizeof text, text) ==
+           GUESTBOOK_NOT_RESP);
     assert(page("+OK\r\n*0\r\n", sizeof text, text) == GUESTBOOK_ERROR);
     assert(page(":1\r\n:2\r\n", sizeof text, text) == GUESTBOOK_ERROR);
 }
@@ -174,8 +194,8 @@ static void the_page_shows_what_redis_said(void)
 static void a_look_shows_the_next_visit(void)
 {
     static char text[65536];
-    assert(memmem(guestbook_peek.bytes, guestbook_peek.length, "INCR", 4)
-           == NULL);
+    assert(memmem(guestbook_peek.bytes, guestbook_peek.length, "INCR", 4) ==
+           NULL);
     assert(page("$2\r\n12\r\n*0\r\n", sizeof text, text) == GUESTBOOK_DONE);
     assert(strstr(text, "Visits: 13<"));
     assert(page("$-1\r\n*0\r\n", sizeof text, text) == GUESTBOOK_DONE);
@@ -187,7 +207,8 @@ static void a_look_shows_the_next_visit(void)
 static void a_reply_is_whole_when_its_last_value_is(void)
 {
     static const char *const replies[] = {
-        ":1\r\n*3\r\n$1\r\na\r\n$-1\r\n$0\r\n\r\n", "-ERR\r\n*1\r\n$1\r\na\r\n",
+        ":1\r\n*3\r\n$1\r\na\r\n$-1\r\n$0\r\n\r\n",
+        "-ERR\r\n*1\r\n$1\r\na\r\n",
         "$1\r\nx\r\n-ERR\r\n",
     };
     static char text[65536], part[100];

@@ -22,8 +22,9 @@ static void agrees(struct timers *timers, uint64_t now)
 {
     struct timer *first = earliest();
     int64_t left = timers_left_ns(timers, now);
-    int64_t want = !first ? -1 : first->at_ns > now
-                                     ? (int64_t)(first->at_ns - now) : 0;
+    int64_t want = !first               ? -1
+                   : first->at_ns > now ? (int64_t)(first->at_ns - now)
+                                        : 0;
     assert(left == want);
 }
 

@@ -25,8 +25,8 @@ static void connect_pair(int ends[2])
     assert(connect(ends[0], (struct sockaddr *)&any, sizeof any) == 0);
     ends[1] = accept(listener, NULL, NULL);
     assert(ends[1] >= 0);
-    assert(setsockopt(ends[1], SOL_SOCKET, SO_OOBINLINE, &one, sizeof one)
-           == 0);
+    assert(setsockopt(ends[1], SOL_SOCKET, SO_OOBINLINE, &one, sizeof one) ==
+           0);
     close(listener);
 }
 

@@ -15,8 +15,8 @@ static struct rng rng;
 
 static struct asks asks_of(enum ask_workload workload)
 {
-    struct asks asks = {.workload = workload, .size_min = 1, .size_max = 300,
-                        .buckets = 4};
+    struct asks asks = {
+        .workload = workload, .size_min = 1, .size_max = 300, .buckets = 4};
     assert(delay_parse("2", &asks.delay));
     assert(asks_make(&asks, "host:1", "/page", 1));
     return asks;
@@ -47,12 +47,12 @@ static void echoes_are_compared_byte_by_byte(void)
         ask_make(&asks, &ask, i % 7, i, false, &rng);
         n = ask.out_bytes;
         memcpy(copy, ask.out, n);
-        copy[i % n] ^= 1;                  /* one bit anywhere is noticed */
+        copy[i % n] ^= 1; /* one bit anywhere is noticed */
         assert(feed(&asks, &ask, copy, n, 1 + i % 5) == ASK_MISMATCH);
         ask_make(&asks, &ask, i % 7, i, false, &rng);
         n = ask.out_bytes;
         memcpy(copy, ask.out, n);
-        copy[n] = 0;                       /* so is a byte too many */
+        copy[n] = 0; /* so is a byte too many */
         assert(ask_take(&asks, &ask, copy, n + 1) == ASK_MISMATCH);
     }
     asks_free(&asks);
@@ -107,8 +107,8 @@ static void check_http(const char *answer, enum ask_verdict expected,
     struct ask ask;
     for (size_t piece = 1; piece <= strlen(answer); piece++) {
         ask_make(&asks, &ask, 0, 0, false, &rng);
-        assert(strncmp(ask.out, "GET /page HTTP/1.1\r\nHost: host:1\r\n", 34)
-               == 0);
+        assert(strncmp(ask.out, "GET /page HTTP/1.1\r\nHost: host:1\r\n", 34) ==
+               0);
         assert(feed(&asks, &ask, answer, strlen(answer), piece) == expected);
         assert(expected == ASK_MISMATCH || ask.closes == closes);
     }
@@ -121,15 +121,18 @@ static void http_answers_end_where_they_say(void)
                false);
     check_http("HTTP/1.1 200 OK\ncontent-length:5\n\nhello", ASK_DONE, false);
     check_http("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n"
-               "\r\n", ASK_DONE, true);
+               "\r\n",
+               ASK_DONE, true);
     check_http("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", ASK_DONE, true);
     check_http("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n"
-               "Content-Length: 1\r\n\r\nx", ASK_DONE, false);
+               "Content-Length: 1\r\n\r\nx",
+               ASK_DONE, false);
     check_http("HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno",
                ASK_STATUS, false);
     check_http("HTTP/1.1 304 Not Modified\r\n\r\n", ASK_DONE, false);
     check_http("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"
-               "Content-Length: 1\r\n\r\nx", ASK_DONE, false);
+               "Content-Length: 1\r\n\r\nx",
+               ASK_DONE, false);
     check_http("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", ASK_MORE,
                false);
     check_http("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",

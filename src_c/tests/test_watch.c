@@ -47,7 +47,7 @@ static void await(int said)
 {
     char c;
     assert(read(said, &c, 1) == 1);
-    usleep(20000);                         /* until it sleeps */
+    usleep(20000); /* until it sleeps */
 }
 
 static void is_about(int64_t ns, int64_t expected)
@@ -70,7 +70,7 @@ static void clocks_of_the_living_are_read(void)
     assert(watch_cpu_ns(&watch) == before);
     close(go);
     waitpid(pid, NULL, 0);
-    assert(watch_cpu_ns(&watch) == before);  /* its last reading stays */
+    assert(watch_cpu_ns(&watch) == before); /* its last reading stays */
     watch_free(&watch);
     close(said);
 }
@@ -89,7 +89,7 @@ static void time_of_children_stays(bool waited)
     is_about(watch_cpu_ns(&watch) - before, BURNT_NS);
     assert(watch.count == 2);
     close(go);
-    waitpid(pid, NULL, 0);                 /* fails where SIGCHLD is ignored */
+    waitpid(pid, NULL, 0); /* fails where SIGCHLD is ignored */
     is_about(watch_cpu_ns(&watch) - before, BURNT_NS);
     is_about(watch_cpu_ns(&watch) - before, BURNT_NS);
     watch_free(&watch);

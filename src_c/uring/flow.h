@@ -25,8 +25,8 @@ enum { FLOW_FITS_FIRST = 8, FLOW_FITS_MOST = 1024 };
 
 struct flow {
     bool one_shot;
-    uint16_t fits;       /* receives in a row that needed no larger buffer */
-    uint16_t needed;     /* so many lead back to multishot; 0: the first time */
+    uint16_t fits;   /* receives in a row that needed no larger buffer */
+    uint16_t needed; /* so many lead back to multishot; 0: the first time */
 };
 
 /* From now on one-shot. Returns whether it was multishot. */

@@ -70,7 +70,7 @@ static bool new_enough(struct io_uring *ring)
     return is;
 }
 
-enum { TOO_OLD = 255 };         /* no errno */
+enum { TOO_OLD = 255 }; /* no errno */
 
 /* 0, an errno, or TOO_OLD. */
 static int try_ring(void)
@@ -102,19 +102,14 @@ static int try_ring_elsewhere(void)
 const char *uring_missing(void)
 {
     switch (try_ring_elsewhere()) {
-    case 0:
-        return NULL;
-    case TOO_OLD:
-        return "needs Linux 6.0 (multishot receive)";
-    case ENOSYS:
-        return "this kernel has no io_uring";
+    case 0: return NULL;
+    case TOO_OLD: return "needs Linux 6.0 (multishot receive)";
+    case ENOSYS: return "this kernel has no io_uring";
     case EPERM:
         return "io_uring is not allowed here"
                " (sysctl kernel.io_uring_disabled, or a seccomp filter)";
-    case ENOMEM:
-        return "no memory for a ring (ulimit -l)";
-    default:
-        return "io_uring_setup failed";
+    case ENOMEM: return "no memory for a ring (ulimit -l)";
+    default: return "io_uring_setup failed";
     }
 }
 

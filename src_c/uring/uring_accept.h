@@ -16,8 +16,8 @@
 
 struct uring_listener {
     struct io_uring *ring;
-    struct server *server;       /* accepts from its listen_fd */
-    uint64_t accept, ready;      /* user_data of the two operations */
+    struct server *server;  /* accepts from its listen_fd */
+    uint64_t accept, ready; /* user_data of the two operations */
 };
 
 void uring_accept_arm(struct uring_listener *listener);

@@ -83,13 +83,14 @@ bool uring_buffers_open(struct uring_buffers *buffers, struct io_uring *ring,
                         unsigned most)
 {
     *buffers = (struct uring_buffers){
-        .group = group, .bytes = bytes, .most = most,
+        .group = group,
+        .bytes = bytes,
+        .most = most,
     };
     buffers->memory = reserve(most * stride(buffers));
     buffers->ring = reserve(ring_bytes(buffers));
-    int error = buffers->memory && buffers->ring
-                    ? register_group(buffers, ring)
-                    : -ENOMEM;
+    int error = buffers->memory && buffers->ring ? register_group(buffers, ring)
+                                                 : -ENOMEM;
     if (error < 0) {
         errno = -error;
         warn("io_uring_register_buf_ring");

@@ -17,7 +17,7 @@ struct uring_buffers {
     struct io_uring_buf_ring *ring;
     char *memory;
     unsigned group, bytes;
-    unsigned count, most;        /* the kernel may choose from; can ever be */
+    unsigned count, most; /* the kernel may choose from; can ever be */
 };
 
 /* Registers `first` buffers of `bytes` as a group, which may grow to `most`, a

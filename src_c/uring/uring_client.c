@@ -207,10 +207,8 @@ void uring_client_advance(struct uring_loop *loop, struct uring_client *client,
         return uring_client_set_deadline(loop, client);
     case WANT_SLEEP:
         return uring_client_set_timer(loop, client, client->conn.wake_ns);
-    case WANT_ASK:
-        return uring_client_ask(loop, client);
-    case WANT_CLOSE:
-        return uring_client_close(loop, client);
+    case WANT_ASK: return uring_client_ask(loop, client);
+    case WANT_CLOSE: return uring_client_close(loop, client);
     }
 }
 
@@ -223,8 +221,7 @@ void uring_add_client(struct uring_loop *loop, int fd,
         net_refuse(loop->worker.server, fd, REFUSED_MEMORY);
         return;
     }
-    struct conn *conn =
-        conn_open(&loop->worker, fd, peer, uring_client_extra);
+    struct conn *conn = conn_open(&loop->worker, fd, peer, uring_client_extra);
     if (!conn)
         return;
     struct uring_client *client = OWNER_OF(conn, struct uring_client, conn);
@@ -324,8 +321,8 @@ void uring_received(struct uring_loop *loop, struct uring_client *client,
     bool has_buffer = cqe->flags & IORING_CQE_F_BUFFER;
     unsigned id = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
     int error = cqe->res < 0 ? -cqe->res : 0;
-    bool fatal = error != 0 && error != ENOBUFS && error != ECANCELED &&
-                 error != EINTR;
+    bool fatal =
+        error != 0 && error != ENOBUFS && error != ECANCELED && error != EINTR;
     client->receiving = cqe->flags & IORING_CQE_F_MORE;
     if (has_buffer && (client->closing || cqe->res <= 0))
         uring_buffer_return(client->source, id);
@@ -347,8 +344,8 @@ void uring_client_cancelled(struct uring_loop *loop,
                             struct uring_client *client, int result)
 {
     client->cancelling = false;
-    bool unwanted = client->closing || (client->flow.one_shot &&
-                                        client->source == &loop->small);
+    bool unwanted = client->closing ||
+                    (client->flow.one_shot && client->source == &loop->small);
     if (result < 0 && unwanted)
         client_cancel_receive(loop, client);
     if (client->closing)

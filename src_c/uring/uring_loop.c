@@ -30,9 +30,13 @@
 atomic_uint uring_messages;
 
 enum {
-    SMALL_BYTES = 32 * 1024, SMALL_FIRST = 64, SMALL_MOST = 4096,
-    LARGE_BYTES = CONN_CHUNK, LARGE_FIRST = 8, LARGE_MOST = 512,
-    PARTING_NS = 200000000,   /* overdue: how long operations may take to end */
+    SMALL_BYTES = 32 * 1024,
+    SMALL_FIRST = 64,
+    SMALL_MOST = 4096,
+    LARGE_BYTES = CONN_CHUNK,
+    LARGE_FIRST = 8,
+    LARGE_MOST = 512,
+    PARTING_NS = 200000000, /* overdue: how long operations may take to end */
 };
 
 /* --- a round ---------------------------------------------------------- */
@@ -54,9 +58,8 @@ static int64_t loop_timeout_ns(const struct uring_loop *loop)
 {
     if (loop->busy || loop->worker.server->options.busy_wait)
         return 0;
-    int64_t left = loop->timers.count
-                       ? timers_left_ns(&loop->timers, clock_now_ns())
-                       : -1;
+    int64_t left =
+        loop->timers.count ? timers_left_ns(&loop->timers, clock_now_ns()) : -1;
     bool ends = loop->parting_ns || stop_requested();
     if (ends && (left < 0 || left > STOP_POLL_NS))
         return STOP_POLL_NS;
@@ -98,13 +101,11 @@ void uring_other(struct uring_loop *loop, const struct io_uring_cqe *cqe)
         return uring_redis_completed(&loop->redis, uring_subject(cqe));
     case URING_CANCEL:
         return uring_client_cancelled(loop, uring_subject(cqe), cqe->res);
-    case URING_LISTENER_READY:
-        return loop_accept_late(loop);
+    case URING_LISTENER_READY: return loop_accept_late(loop);
     case URING_HANDED_OVER:
         atomic_load_explicit(&uring_messages, memory_order_acquire);
         return loop_take(loop, cqe->res);
-    default:
-        return;
+    default: return;
     }
 }
 
@@ -136,10 +137,8 @@ void uring_run_timers(struct uring_loop *loop)
 static void loop_answered(struct redis_async *async,
                           struct redis_request *request)
 {
-    struct uring_client *client =
-        OWNER_OF(request, struct uring_client, redis);
-    struct uring_loop *loop =
-        OWNER_OF(async, struct uring_loop, redis.async);
+    struct uring_client *client = OWNER_OF(request, struct uring_client, redis);
+    struct uring_loop *loop = OWNER_OF(async, struct uring_loop, redis.async);
     timers_cancel(&loop->timers, &client->timer);
     uring_client_advance(loop, client, (enum want)client->conn.want);
 }
@@ -179,8 +178,8 @@ void uring_end_round(struct uring_loop *loop)
 
 struct uring_loop *uring_loop_new(struct server *server, unsigned index)
 {
-    struct uring_loop *loop = aligned_alloc(_Alignof(struct uring_loop),
-                                            sizeof *loop);
+    struct uring_loop *loop =
+        aligned_alloc(_Alignof(struct uring_loop), sizeof *loop);
     if (!loop) {
         warn("aligned_alloc");
         return NULL;

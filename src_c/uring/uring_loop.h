@@ -37,17 +37,20 @@
  * what it is about. */
 enum uring_operation {
     URING_REDIS_POLL = URING_REDIS_TAG,
-    URING_RECEIVE, URING_SEND, URING_CANCEL,
-    URING_ACCEPT, URING_LISTENER_READY,
-    URING_HANDED_OVER,           /* by another ring; the result is a socket */
+    URING_RECEIVE,
+    URING_SEND,
+    URING_CANCEL,
+    URING_ACCEPT,
+    URING_LISTENER_READY,
+    URING_HANDED_OVER, /* by another ring; the result is a socket */
     URING_TAGS = URING_NOBODY,
 };
 
 struct uring_loop {
-    struct worker worker;        /* first: a client's conn.worker is its loop */
+    struct worker worker; /* first: a client's conn.worker is its loop */
     struct io_uring ring;
     struct uring_listener listener;
-    struct uring_buffers small, large;     /* of multishot, of one-shot */
+    struct uring_buffers small, large; /* of multishot, of one-shot */
     struct uring_redis redis;
     struct timers timers;
     struct node open, closed;    /* clients; freed at the end of the round */
@@ -62,16 +65,16 @@ struct uring_loop {
 /* A client as the loop sees it. `conn` comes last: its session follows it. */
 struct uring_client {
     _Alignas(16) struct timer timer;
-    struct node open;            /* in loop->open, or loop->closed */
+    struct node open; /* in loop->open, or loop->closed */
     struct redis_request redis;
     struct flow flow;
-    bool receiving, sending;     /* operations that the kernel holds */
-    bool cancelling;             /* another that ends the receive */
-    bool closing;                /* to be closed when it holds none */
-    struct uring_buffers *source;    /* of what it receives */
-    struct uring_buffers *lender;    /* of the buffer that is sent from, or
-                                      * NULL, ... */
-    unsigned buffer;                 /* ... and which one */
+    bool receiving, sending;      /* operations that the kernel holds */
+    bool cancelling;              /* another that ends the receive */
+    bool closing;                 /* to be closed when it holds none */
+    struct uring_buffers *source; /* of what it receives */
+    struct uring_buffers *lender; /* of the buffer that is sent from, or
+                                   * NULL, ... */
+    unsigned buffer;              /* ... and which one */
     struct conn conn;
 };
 

@@ -33,8 +33,7 @@ static bool uring_redis_watch(struct redis_async *async,
 static void uring_redis_unwatch(struct redis_pool *pool,
                                 struct redis_conn *conn)
 {
-    struct uring_redis *redis =
-        OWNER_OF(pool, struct uring_redis, async.pool);
+    struct uring_redis *redis = OWNER_OF(pool, struct uring_redis, async.pool);
     struct io_uring_sqe *entry = uring_entry(redis->ring);
     io_uring_prep_poll_remove(entry, user_data(conn));
     entry->user_data = URING_NOBODY;

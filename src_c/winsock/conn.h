@@ -13,10 +13,10 @@ enum { CONN_BYTES = 4096 };
 
 struct conn {
     SOCKET socket;
-    unsigned worker;         /* whose statistics count it */
-    unsigned start, end;     /* of what is unsent, in buffer */
-    bool ended;              /* by FD_CLOSE: what is left to receive is last */
-    struct conn *next;       /* for its owner */
+    unsigned worker;     /* whose statistics count it */
+    unsigned start, end; /* of what is unsent, in buffer */
+    bool ended;          /* by FD_CLOSE: what is left to receive is last */
+    struct conn *next;   /* for its owner */
     char buffer[CONN_BYTES];
 };
 

@@ -14,12 +14,12 @@
 enum { GROUP_CLIENTS = WSA_MAXIMUM_WAIT_EVENTS - 1 };
 
 struct group {
-    DWORD count;                    /* of events */
+    DWORD count; /* of events */
     WSAEVENT events[WSA_MAXIMUM_WAIT_EVENTS];
-    struct conn *conns[WSA_MAXIMUM_WAIT_EVENTS];    /* [0]: none */
-    volatile LONG clients;          /* given to it and not yet closed */
+    struct conn *conns[WSA_MAXIMUM_WAIT_EVENTS]; /* [0]: none */
+    volatile LONG clients; /* given to it and not yet closed */
     SRWLOCK lock;
-    struct conn *given;             /* under the lock: linked by conn->next */
+    struct conn *given; /* under the lock: linked by conn->next */
     struct group *next;
 };
 

@@ -20,9 +20,9 @@ struct options {
     const char *host;
     const char *port;
     int backlog;
-    unsigned workers;        /* 0: not given, one a processor */
-    unsigned fd_setsize;     /* 0: not given, as many as were compiled in */
-    bool until_eof;          /* the end of standard input stops the server */
+    unsigned workers;    /* 0: not given, one a processor */
+    unsigned fd_setsize; /* 0: not given, as many as were compiled in */
+    bool until_eof;      /* the end of standard input stops the server */
 };
 
 struct server;
@@ -30,17 +30,17 @@ struct server;
 /* A row of models.def. */
 struct model {
     const char *name, *family, *label;
-    const char *holds;       /* the resource that ends its connections */
-    const char *workers;     /* where its threads come from */
-    unsigned workers_each;   /* threads a connection */
+    const char *holds;     /* the resource that ends its connections */
+    const char *workers;   /* where its threads come from */
+    unsigned workers_each; /* threads a connection */
     void (*run)(const struct server *server);
 };
 
 struct server {
     const struct model *model;
     struct options options;
-    SOCKET listener;         /* blocking, until the model sets it otherwise */
-    unsigned workers;        /* threads that a model with "fixed" ones runs */
+    SOCKET listener;  /* blocking, until the model sets it otherwise */
+    unsigned workers; /* threads that a model with "fixed" ones runs */
 };
 
 /* What the file of a model exports: serves until the process ends. */

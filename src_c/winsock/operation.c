@@ -23,8 +23,8 @@ bool operation_begin(struct operation *operation, enum want want)
 {
     if (want == WANT_CLOSE)
         return false;
-    int failed = want == WANT_WRITE ? begin_send(operation)
-                                    : begin_receive(operation);
+    int failed =
+        want == WANT_WRITE ? begin_send(operation) : begin_receive(operation);
     int error = failed ? WSAGetLastError() : 0;
     if (!failed || error == WSA_IO_PENDING)
         return true;

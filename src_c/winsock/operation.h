@@ -11,7 +11,7 @@
 
 struct operation {
     struct conn conn;
-    WSAOVERLAPPED overlapped;   /* its hEvent is signalled at the end, if any */
+    WSAOVERLAPPED overlapped; /* its hEvent is signalled at the end, if any */
 };
 
 /* Begins what the client wants next, WANT_READ or WANT_WRITE. It completes

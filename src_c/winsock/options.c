@@ -27,7 +27,7 @@ static const char help[] =
     "Standard output: a line {\"event\":\"ready\",...}; after Ctrl-C or\n"
     "Ctrl-Break a line {\"event\":\"stats\",...}.\n";
 
-#define MODEL(symbol, name, family, label, holds, workers, each) \
+#define MODEL(symbol, name, family, label, holds, workers, each)               \
     {name, family, label, holds, workers, each, symbol##_run},
 static const struct model models[] = {
 #include "winsock/models.def"

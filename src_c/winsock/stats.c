@@ -16,6 +16,7 @@ static counter accepted, open_now, open_max, workers_started;
 static counter refused[REFUSALS];
 
 #define ERROR_ROW(name) {name, #name}
+/* clang-format off */
 static const struct {
     int value;
     const char *name;
@@ -29,6 +30,7 @@ static const struct {
     ERROR_ROW(WSA_NOT_ENOUGH_MEMORY), ERROR_ROW(ERROR_NETNAME_DELETED),
     ERROR_ROW(ERROR_CONNECTION_ABORTED),
 };
+/* clang-format on */
 #undef ERROR_ROW
 
 enum { ERRORS = sizeof errors / sizeof errors[0] };
@@ -107,7 +109,9 @@ int64_t stats_traffic(void)
 static void print_refused(void)
 {
     static const char *const names[REFUSALS] = {
-        "fd_setsize", "threads", "memory",
+        "fd_setsize",
+        "threads",
+        "memory",
     };
     int64_t total = 0;
     printf("\"refused\":{");

@@ -10,9 +10,9 @@
 
 /* Why a connection was turned away: a limit of ours, never the peer's fault. */
 enum refusal {
-    REFUSED_FDSETSIZE,      /* an fd_set has no place left */
-    REFUSED_THREADS,        /* CreateThread failed */
-    REFUSED_MEMORY,         /* none left for its state, or for its event */
+    REFUSED_FDSETSIZE, /* an fd_set has no place left */
+    REFUSED_THREADS,   /* CreateThread failed */
+    REFUSED_MEMORY,    /* none left for its state, or for its event */
     REFUSALS
 };
 

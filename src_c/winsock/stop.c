@@ -14,8 +14,8 @@
 #include "winsock/stats.h"
 
 enum {
-    QUIET_MS = 50,      /* nothing received or sent for so long: all done */
-    GRACE_MS = 800,     /* ... and then what is open is cut */
+    QUIET_MS = 50,  /* nothing received or sent for so long: all done */
+    GRACE_MS = 800, /* ... and then what is open is cut */
 };
 
 static const struct server *stopping;
@@ -44,7 +44,8 @@ static void stop_print_stats(void)
     FILETIME created, exited, kernel, user;
     GetProcessTimes(GetCurrentProcess(), &created, &exited, &kernel, &user);
     printf("{\"event\":\"stats\",\"model\":\"%s\",\"workload\":\"echo\","
-           "\"processes\":1,", stopping->model->name);
+           "\"processes\":1,",
+           stopping->model->name);
     stats_print_json(stopping->workers);
     printf(",\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f,\"seconds\":%.6f}\n",
            seconds(user), seconds(kernel),

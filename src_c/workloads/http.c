@@ -32,18 +32,21 @@
 enum { ANSWER_MAX_BYTES = FILES_SMALL + 2 * HTTP_REPLY_MAX };
 
 enum http_state {
-    HTTP_READING, HTTP_STREAMING, HTTP_AWAITING_PAGE, HTTP_AWAITING_WRITE,
+    HTTP_READING,
+    HTTP_STREAMING,
+    HTTP_AWAITING_PAGE,
+    HTTP_AWAITING_WRITE,
 };
 
 /* Where a connection is, between two calls. */
 struct http_session {
     uint8_t state;
-    bool continued;         /* "100 Continue" was sent for this request */
-    bool head, http10, keep_alive;      /* of the request being answered */
-    int fd;                 /* HTTP_STREAMING: the file … */
-    uint64_t left;          /* … and what of it is still to be sent */
-    uint32_t discard;       /* of a body that no answer needs, yet to come */
-    char *command;          /* HTTP_AWAITING_WRITE: ours to free */
+    bool continued; /* "100 Continue" was sent for this request */
+    bool head, http10, keep_alive; /* of the request being answered */
+    int fd;                        /* HTTP_STREAMING: the file … */
+    uint64_t left;                 /* … and what of it is still to be sent */
+    uint32_t discard; /* of a body that no answer needs, yet to come */
+    char *command;    /* HTTP_AWAITING_WRITE: ours to free */
 };
 
 /* What a part of a step returns when its request is answered and the connection
@@ -71,9 +74,9 @@ static int after_answer(const struct http_session *s, struct step *step)
 static int answer_error(const struct http_session *s, struct step *step,
                         struct buffer *out, int status, const char *extra)
 {
-    struct http_request request = {
-        .method = s->head ? HTTP_HEAD : HTTP_GET,
-        .keep_alive = s->keep_alive, .http10 = s->http10};
+    struct http_request request = {.method = s->head ? HTTP_HEAD : HTTP_GET,
+                                   .keep_alive = s->keep_alive,
+                                   .http10 = s->http10};
     http_error(out, status, &request, extra);
     return after_answer(s, step);
 }
@@ -105,9 +108,11 @@ static int answer_file(struct http_session *s, struct step *step,
         files_release(&file);
         return answer_error(s, step, out, file.status, NULL);
     }
-    http_reply(out, &(struct http_reply){
-        .status = 200, .type = file.type, .body_bytes = file.bytes,
-        .keep_alive = s->keep_alive, .http10 = s->http10});
+    http_reply(out, &(struct http_reply){.status = 200,
+                                         .type = file.type,
+                                         .body_bytes = file.bytes,
+                                         .keep_alive = s->keep_alive,
+                                         .http10 = s->http10});
     if (file.fd >= 0 && !s->head) {
         s->state = HTTP_STREAMING;
         s->fd = file.fd;
@@ -145,10 +150,13 @@ static int answer_page(struct http_session *s, struct step *step,
     step->hang_up = result == GUESTBOOK_NOT_RESP;
     if (result != GUESTBOOK_DONE)
         return answer_unavailable(s, step, out);
-    http_reply(&top, &(struct http_reply){
-        .status = 200, .type = http_type(".html"), .body_bytes = page.length,
-        .extra = "Cache-Control: no-store\r\n",
-        .keep_alive = s->keep_alive, .http10 = s->http10});
+    http_reply(&top,
+               &(struct http_reply){.status = 200,
+                                    .type = http_type(".html"),
+                                    .body_bytes = page.length,
+                                    .extra = "Cache-Control: no-store\r\n",
+                                    .keep_alive = s->keep_alive,
+                                    .http10 = s->http10});
     out->bytes = page.bytes - top.length;
     memcpy(out->bytes, head, top.length);
     out->length = top.length + (s->head ? 0 : page.length);
@@ -168,9 +176,10 @@ static int answer_written(struct http_session *s, struct step *step,
     s->command = NULL;
     if (result != GUESTBOOK_DONE)
         return answer_unavailable(s, step, out);
-    http_reply(out, &(struct http_reply){
-        .status = 303, .extra = "Location: /guestbook\r\n",
-        .keep_alive = s->keep_alive, .http10 = s->http10});
+    http_reply(out, &(struct http_reply){.status = 303,
+                                         .extra = "Location: /guestbook\r\n",
+                                         .keep_alive = s->keep_alive,
+                                         .http10 = s->http10});
     return after_answer(s, step);
 }
 
@@ -326,8 +335,7 @@ static int next_request(struct http_session *s, struct step *step,
         step->requests++;
         http_error(out, request.error, &request, NULL);
         return WANT_CLOSE;
-    case HTTP_COMPLETE:
-        break;
+    case HTTP_COMPLETE: break;
     }
     return answer(s, step, out, &request);
 }

@@ -29,7 +29,7 @@
 
 enum {
     DELAY_MAX_US = 60 * 1000 * 1000,
-    LINE_MAX_BYTES = 40,        /* with its end; two numbers need 17 */
+    LINE_MAX_BYTES = 40, /* with its end; two numbers need 17 */
     ANSWER_MAX_BYTES = 40,
 };
 
@@ -66,9 +66,9 @@ static uint64_t bucket_add(struct bucket *bucket, uint64_t us)
 
 static const char *work_setup(const struct workload_options *options)
 {
-    void *memory = mmap(NULL, options->buckets * sizeof *work_buckets,
-                        PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                        -1, 0);
+    void *memory =
+        mmap(NULL, options->buckets * sizeof *work_buckets,
+             PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return "--buckets: there is no memory for so many";
     work_buckets = memory;
@@ -156,7 +156,8 @@ static void work_compute(uint64_t us)
 /* What this call has answered so far, to add to. */
 static struct buffer work_answers(const struct step *step)
 {
-    return (struct buffer){.bytes = step->room, .length = step->out_bytes,
+    return (struct buffer){.bytes = step->room,
+                           .length = step->out_bytes,
                            .capacity = step->room_bytes};
 }
 
@@ -198,10 +199,8 @@ static enum want work_step(void *session, struct step *step)
             if (step->timed_out)
                 return work_refuse(step, "the line took too long");
             return step->in_end ? WANT_CLOSE : WANT_READ;
-        case FOUND_ERROR:
-            return work_refuse(step, wrong);
-        case FOUND_REQUEST:
-            break;
+        case FOUND_ERROR: return work_refuse(step, wrong);
+        case FOUND_REQUEST: break;
         }
         if (request.delay_us > 0 && !spin) {
             *s = (struct work_session){request, true};

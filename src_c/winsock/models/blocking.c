@@ -26,10 +26,10 @@ struct pair {
     SRWLOCK lock;
     CONDITION_VARIABLE filled, drained;
     uint64_t received, sent;
-    bool ended;             /* the receiver has left */
-    bool broken;            /* the sender has left */
-    bool refused;           /* one of its threads could not be started */
-    volatile LONG threads;  /* that use the pair */
+    bool ended;            /* the receiver has left */
+    bool broken;           /* the sender has left */
+    bool refused;          /* one of its threads could not be started */
+    volatile LONG threads; /* that use the pair */
 };
 
 static unsigned pair_to_edge(uint64_t at, uint64_t bytes)

@@ -41,8 +41,8 @@ _Noreturn static DWORD WINAPI work(void *argument)
         }
         struct operation *operation = (struct operation *)key;
         operation->conn.worker = worker->number;
-        enum want want = operation_ended(operation,
-                                         done ? (int)n : SOCKET_ERROR);
+        enum want want =
+            operation_ended(operation, done ? (int)n : SOCKET_ERROR);
         if (!operation_begin(operation, want))
             conn_close(&operation->conn);
     }

@@ -36,9 +36,8 @@ static bool serve_client(struct group *group, DWORD event)
     struct operation *operation = (struct operation *)group->conns[event];
     DWORD n, flags;
     WSAResetEvent(group->events[event]);
-    bool done = WSAGetOverlappedResult(operation->conn.socket,
-                                       &operation->overlapped, &n, FALSE,
-                                       &flags);
+    bool done = WSAGetOverlappedResult(
+        operation->conn.socket, &operation->overlapped, &n, FALSE, &flags);
     enum want want = operation_ended(operation, done ? (int)n : SOCKET_ERROR);
     if (operation_begin(operation, want))
         return true;

@@ -26,8 +26,8 @@ enum { ACCEPTED_A_ROUND = 64 };
 
 struct watch {
     SOCKET listener;
-    unsigned places;        /* that may be used in a set */
-    unsigned count;         /* of sockets, the listener's included */
+    unsigned places; /* that may be used in a set */
+    unsigned count;  /* of sockets, the listener's included */
     struct table table;
     fd_set in, out;
 };
