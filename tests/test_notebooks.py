@@ -123,6 +123,16 @@ STUDIES = {
             "accept": "[quiet, lag]",
         },
     ),
+    "12-why": Study(
+        "Where does the CPU time of a request go?",
+        frozenset({"models", "connections", "active", "counted", "baseline"}),
+        {
+            "models": "[poll, epoll]",
+            "connections": "[1, 8]",
+            "active": 4,
+            "counted": 2000,
+        },
+    ),
     "13-runtimes": Study(
         "What does a runtime cost?",
         frozenset({"servers", "connections", "load", "idle", "baseline"}),

@@ -3,6 +3,7 @@
 The few names that notebooks and commands need:
 
 - `sweep` measures a grid and keeps each trial; `estimate` says what that would cost;
+- `count` counts system calls, switches and faults per request with perf;
 - `floor` measures what the machine's own calls cost;
 - `registry` and `models` say what the server can do, `all_served` makes a grid in which
   each client has a worker;
@@ -15,6 +16,7 @@ How a trial goes is in `connlab.drive.trials`, how a sweep goes in
 
 from connlab.drive.checkup import Checkup, doctor
 from connlab.drive.cores import count as core_count
+from connlab.drive.counting import count
 from connlab.drive.floor import floor
 from connlab.drive.machine import lower_descriptors, manifest
 from connlab.drive.programs import Programs, models, registry
@@ -29,6 +31,7 @@ __all__ = [
     "SweepReport",
     "all_served",
     "core_count",
+    "count",
     "doctor",
     "estimate",
     "floor",

@@ -1,0 +1,180 @@
+"""What the kernel does for a request, counted on servers that are not timed.
+
+    perf stat -e syscalls:…,context-switches,… -- server   twice, short and long
+        -> (events of the long run - those of the short one) / (their requests)
+
+Starting, accepting and ending make events as well; they are alike in both runs, and
+cancel. A tracepoint costs a fraction of a microsecond each time, which a timed trial
+must not pay. ``perf`` and readable tracepoints (``perf_event_paranoid`` of -1, or
+CAP_PERFMON) are needed; `missing` says what is not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from connlab import schema
+from connlab.drive import flags, machine, programs, recorded, store, workers
+from connlab.drive.host import ProgramError, serving
+
+FILE = "counts.jsonl"
+#: system calls that a server makes for a request, by the kernel's names
+CALLS = (
+    "recvfrom",
+    "sendto",
+    "read",
+    "write",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "epoll_ctl",
+    "poll",
+    "select",
+    "pselect6",
+    "ppoll",
+    "io_uring_enter",
+    "rt_sigtimedwait",
+    "futex",
+)
+#: events counted, and our names for those that are no system call
+EVENTS = {f"syscalls:sys_enter_{name}": name for name in CALLS} | {
+    "raw_syscalls:sys_enter": "system_calls",
+    "sched:sched_wakeup": "wakeups",
+    "context-switches": "switches",
+    "page-faults": "page_faults",
+}
+#: requests of both runs, as parts of those asked for
+PARTS = (0.1, 1.1)
+_READY_S, _REPORT_S = 30.0, 60.0
+
+
+def missing() -> str | None:
+    """Return why events cannot be counted here; None: they can."""
+    if shutil.which("perf") is None:
+        return "perf is not installed (Debian: linux-perf)"
+    argv = ["perf", "stat", "-x,", "-e", "raw_syscalls:sys_enter", "true"]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=_READY_S, check=False
+    )
+    if done.returncode or not parse(done.stderr):
+        return "perf may not read tracepoints here (kernel.perf_event_paranoid)"
+    return None
+
+
+def parse(text: str) -> dict[str, int]:
+    """Return the events by name from what ``perf stat -x,`` prints.
+
+    What perf could not count is left out.
+
+    Examples
+    --------
+    >>> parse("12,,context-switches,1,100.00,,\\n<not supported>,,cycles,0,,,")
+    {'switches': 12}
+    """
+    rows = (line.split(",") for line in text.splitlines())
+    return {
+        EVENTS[row[2]]: int(row[0])
+        for row in rows
+        if len(row) > 2 and row[0].isdigit() and row[2] in EVENTS
+    }
+
+
+def count(
+    study: str,
+    *,
+    run: str,
+    cells: Sequence[Mapping[str, Any]],
+    size: int = 64,
+    requests: int = 10_000,
+    root: str | Path = "runs",
+) -> str | None:
+    """Count what each cell's server does; return why not, None when it was counted.
+
+    Parameters
+    ----------
+    study, run : str
+        Names; a line a cell goes to ``root/run/study/counts.jsonl``.
+    cells : sequence of mapping
+        ``model``, ``connections`` and ``active`` of each.
+    size : int
+        Bytes of a message of the echo.
+    requests : int
+        By how many, over all clients, the long run has more than the short one.
+    root : str or Path
+        Folder of runs, relative to the project's.
+
+    Raises
+    ------
+    ValueError
+        For `requests` below 100 or above 10 million.
+    """
+    if recorded.study(study, run=run, root=root):
+        return None
+    if not 100 <= requests <= 10_000_000:
+        raise ValueError(f"requests: {requests}; allowed: 100 to 10000000")
+    if (why := missing()) is not None:
+        return why
+    both, known = programs.built(), {model.name: model for model in programs.models()}
+    binary = Path(both.server[-1]).read_bytes()
+    kind = machine.environment_class(
+        machine.environment({"server": hashlib.sha256(binary).hexdigest()[:16]})
+    )
+    path = schema.study_folder(run, study, root=root) / FILE
+    with store.journal(path) as (log, append):
+        there = {row.get("key") for row in log.trials}
+        for cell in cells:
+            about = {**cell, "size": size, "asked": requests, "environment": kind}
+            text = json.dumps(about, sort_keys=True, default=str)
+            key = hashlib.sha256(text.encode()).hexdigest()[:16]
+            if key in there:
+                continue
+            counted = _counted(both, known[cell["model"]], about)
+            row = {"schema": schema.SCHEMA, "key": key, **about, **counted}
+            append(json.dumps(row, default=str))
+    return None
+
+
+def _counted(
+    both: programs.Programs, model: schema.Model, about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the events per request of a cell, or why there are none."""
+    try:
+        short, long = (_traced(both, model, about, part) for part in PARTS)
+    except ProgramError as error:
+        return {"failure": str(error)}
+    requests = long.pop("requests") - short.pop("requests")
+    if requests <= 0:
+        return {"failure": "the long run had no more requests than the short one"}
+    per = {k: max(n - short.get(k, 0), 0) / requests for k, n in long.items()}
+    return {"failure": None, "requests": requests, "per_request": per}
+
+
+def _traced(
+    both: programs.Programs, model: schema.Model, about: Mapping[str, Any], part: float
+) -> dict[str, int]:
+    """Return events and requests of one server under one load."""
+    clients = about["connections"]
+    told = {"model": model.name, "workers": workers.needed(model, clients)}
+    asks = {name: about[name] for name in ("connections", "active", "size")}
+    asks["requests"] = max(1, round(about["asked"] * part / about["active"]))
+    with tempfile.NamedTemporaryFile("r", prefix="connlab-perf-") as table:
+        argv = ["perf", "stat", "-x,", "-o", table.name, "-e", ",".join(EVENTS)]
+        argv += ["--", *both.server, *flags.server_flags(told)]
+        with serving(argv, timeout_s=_READY_S) as (host, _server, ready):
+            words = flags.client_flags(asks, seed=1)
+            address = f"{ready['host']}:{ready['port']}"
+            client = host.start([*both.client, address, *words])
+            report = host.ready(client, timeout_s=_REPORT_S)
+        if report is None:
+            raise ProgramError(f"client of {model.name}, traced: no report")
+        events = parse(Path(table.name).read_text())
+    if "system_calls" not in events:
+        raise ProgramError(f"{model.name}: perf counted nothing")
+    return events | {"requests": report["requests"]["completed"]}

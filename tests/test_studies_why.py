@@ -1,0 +1,93 @@
+"""Counts per request and the costs that are fitted to them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from connlab import schema
+from connlab.drive import counting
+from connlab.studies import why
+
+COSTS = pd.Series([2e-6, 1e-6, 1.5e-6, 2e-8, 0.3e-6, 1.2e-6], index=why.TERMS)
+
+
+def cells(n=24, *, noise=0.0):
+    """Return cells whose CPU time is the sum of their terms times COSTS."""
+    dice = np.random.default_rng(1)
+    table = pd.DataFrame(dice.uniform(0, 2, (n, len(COSTS))), columns=COSTS.index)
+    table["request"] = 1.0
+    table["walked"] *= 20
+    exact = table[COSTS.index] @ COSTS
+    models = np.repeat(["a", "b", "c", "d", "e", "f"], 4)[:n]
+    return table.assign(model=models, cpu=exact * (1 + noise * dice.standard_normal(n)))
+
+
+def test_costs_are_recovered():
+    found = why.fit(cells(), "cpu")
+    assert found.to_numpy() == pytest.approx(COSTS.to_numpy(), rel=1e-6)
+
+
+def test_no_cost_is_negative():
+    table = cells(noise=0.3)
+    assert (why.fit(table.assign(cpu=table["cpu"].to_numpy()[::-1]), "cpu") >= 0).all()
+
+
+def test_each_half_is_predicted_by_the_other():
+    told = why.predicted(cells(), "cpu")
+    assert told["error"].abs().max() < 1e-6
+    odd = cells()
+    odd.loc[3, "cpu"] *= 2
+    told = why.predicted(odd, "cpu")
+    assert told.loc[3, "error"] == pytest.approx(-0.5, abs=0.01)
+
+
+def test_too_few_cells_predict_nothing():
+    assert why.predicted(cells(1), "cpu")["predicted"].isna().all()
+    with pytest.raises(ValueError, match="cpu"):
+        why.fit(cells(0), "cpu")
+
+
+def test_poll_walks_all_connections_and_epoll_none(tmp_path):
+    path = schema.study_folder("r", "why", root=tmp_path) / counting.FILE
+    path.parent.mkdir(parents=True)
+    cell = {"connections": 1000, "active": 50, "failure": None}
+    per = {"recvfrom": 1.0, "sendto": 1.0, "system_calls": 2.25, "switches": 0.1}
+    rows = [
+        cell | {"model": "poll", "per_request": per | {"poll": 0.25}},
+        cell | {"model": "epoll", "per_request": per | {"epoll_wait": 0.25}},
+        cell | {"model": "thread", "failure": "it broke"},
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = why.terms(why.counts("r", root=tmp_path)).set_index("model")
+    assert list(table.index) == ["poll", "epoll"]
+    assert table["walked"].to_dict() == {"poll": 250.0, "epoll": 0.0}
+    assert (table["waits"] == 0.25).all()
+    assert (table["transfers"] == 2).all()
+    assert table["other_calls"].tolist() == pytest.approx([0, 0])
+
+
+def test_a_run_without_counts_has_no_terms(tmp_path):
+    assert why.terms(why.counts("r", root=tmp_path)).empty
+
+
+@pytest.mark.serial
+@pytest.mark.skipif(counting.missing() is not None, reason="needs perf")
+def test_a_known_server_makes_a_receive_and_a_send_for_each_request(tmp_path):
+    asked = [{"model": "epoll", "connections": 8, "active": 8}]
+    told = {"run": "r", "cells": asked, "requests": 4000, "root": tmp_path}
+    assert counting.count("why", **told) is None
+    (row,) = why.counts("r", root=tmp_path).to_dict("records")
+    assert row["recvfrom"] == pytest.approx(1, abs=0.3)
+    assert row["sendto"] == pytest.approx(1, abs=0.3)
+    assert 0 < why.terms(pd.DataFrame([row]))["waits"].item() < 1.5
+    assert counting.count("why", **told) is None
+    assert len(why.counts("r", root=tmp_path)) == 1
+
+
+def test_requests_out_of_range_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="requests"):
+        counting.count("why", run="r", cells=[], requests=0, root=tmp_path)
