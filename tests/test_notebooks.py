@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from connlab import parameters
+from connlab.drive import counting
 
 SECTIONS = rules.ROOT / "paper" / "sections"
 
@@ -185,6 +186,12 @@ def test_sections_show_what_a_notebook_makes_and_no_more(name, what, pattern):
     assert asked(name[3:], pattern) == made(name, what)
 
 
+def _not_counted(name: str) -> set[str]:
+    """Return the figures that need what perf counts, where it cannot."""
+    counted = name != "12-why" or counting.missing() is None
+    return set() if counted else {"why-predicted", "why-parts"}
+
+
 @pytest.mark.long
 @pytest.mark.serial
 @pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
@@ -201,8 +208,8 @@ def test_a_small_run_gives_numbers_of_plain_pandas(name, tmp_path):
         **given | STUDIES[name].few,
     )
     assert said["answer"]
-    assert {f["id"] for f in said["figures"]} == {
-        f"fig-{f}" for f in made(name, "figure")
-    }
+    drawn = {f["id"].removeprefix("fig-") for f in said["figures"]}
+    assert made(name, "figure") - drawn <= _not_counted(name)
+    assert drawn <= made(name, "figure")
     cells = pd.read_csv(tmp_path / "runs" / "t" / study / "cells.csv")
     assert cells["n"].sum() > 0

@@ -48,6 +48,7 @@ needs_run() {
 	have make|make|servers and client: nothing works
 	compiles '#include <liburing.h>'|liburing-dev|the io_uring models
 	have redis-server|redis-server|the guestbook, which asks Redis
+	have perf|linux-perf|system calls per request, of study 12
 	END
 }
 
