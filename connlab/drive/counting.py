@@ -52,6 +52,10 @@ EVENTS = {f"syscalls:sys_enter_{name}": name for name in CALLS} | {
 }
 #: requests of both runs, as parts of those asked for
 PARTS = (0.1, 1.1)
+#: for each connection at least, since each that opens wakes the server as well
+EACH = 50
+#: events per request that two runs may differ by without a reason
+RARE = 0.005
 _READY_S, _REPORT_S = 30.0, 60.0
 
 
@@ -106,7 +110,8 @@ def count(
     size : int
         Bytes of a message of the echo.
     requests : int
-        By how many, over all clients, the long run has more than the short one.
+        By how many, over all clients, the long run has more than the short one; at
+        least 50 for each connection.
     root : str or Path
         Folder of runs, relative to the project's.
 
@@ -152,7 +157,10 @@ def _counted(
     requests = long.pop("requests") - short.pop("requests")
     if requests <= 0:
         return {"failure": "the long run had no more requests than the short one"}
-    per = {k: max(n - short.get(k, 0), 0) / requests for k, n in long.items()}
+    per = {k: (n - short.get(k, 0)) / requests for k, n in long.items()}
+    if lost := sorted(name for name, n in per.items() if n < -RARE):
+        return {"failure": f"fewer in the long run: {', '.join(lost)}"}
+    per = {k: max(n, 0.0) for k, n in per.items()}
     return {"failure": None, "requests": requests, "per_request": per}
 
 
@@ -163,7 +171,8 @@ def _traced(
     clients = about["connections"]
     told = {"model": model.name, "workers": workers.needed(model, clients)}
     asks = {name: about[name] for name in ("connections", "active", "size")}
-    asks["requests"] = max(1, round(about["asked"] * part / about["active"]))
+    asked = max(about["asked"], EACH * clients)
+    asks["requests"] = max(1, round(asked * part / about["active"]))
     with tempfile.NamedTemporaryFile("r", prefix="connlab-perf-") as table:
         argv = ["perf", "stat", "-x,", "-o", table.name, "-e", ",".join(EVENTS)]
         argv += ["--", *both.server, *flags.server_flags(told)]
