@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def test_a_study_measured_elsewhere_is_made_again_from_its_trials(
     assert facts == (run / STUDY / "trials.jsonl").read_bytes()
     assert manifest == (run / "manifest.json").read_bytes()
     assert recorded.FOLDER not in os.environ
-    assert "Of 50 claims" in capsys.readouterr().out
+    assert re.search(r"Of \d+ claims", capsys.readouterr().out)
 
 
 def test_what_a_study_was_measured_with_is_taken_from_its_notebook(
