@@ -39,7 +39,11 @@ def page(tmp_path_factory):
     results = folder / "runs" / made.RUN / made.STUDY / "results.json"
     said = "It takes 9.62 ms [9.42, 9.81] (made up)."
     cell = {"text": "12.3 ± 0.4", "n": 10, "level": 0.95, "method": "t over trials"}
-    content = made.results() | {"answer": said, "findings": [said], "numbers": [cell]}
+    content = made.results()
+    texts = [text for table in content["tables"] for row in table["rows"] for text in row]
+    printed = [cell | {"text": text} for text in texts if "[" in text]
+    printed += [cell, cell | {"text": "9.62 ms [9.42, 9.81]"}]
+    content |= {"answer": said, "findings": [said], "numbers": printed}
     made.write_json(results, content)
     paper = made.copy_paper(folder)
     with (paper / "sections" / "_limits.qmd").open("a") as section:

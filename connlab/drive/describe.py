@@ -40,6 +40,12 @@ _FILES = (
         " trial",
     ),
     (
+        "`NAME/why/counts.jsonl`",
+        "one cell per line: events per request (system calls by kind, wake-ups, context"
+        " switches, page faults) of a server under `perf stat`, in runs that were not"
+        " timed",
+    ),
+    (
         "`NAME/STUDY/progress.json`",
         "heartbeat of a sweep, renewed before and after every trial",
     ),
