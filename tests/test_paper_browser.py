@@ -40,7 +40,7 @@ def page(tmp_path_factory):
     said = "It takes 9.62 ms [9.42, 9.81] (made up)."
     cell = {"text": "12.3 ± 0.4", "n": 10, "level": 0.95, "method": "t over trials"}
     content = made.results()
-    texts = [text for table in content["tables"] for row in table["rows"] for text in row]
+    texts = [t for table in content["tables"] for row in table["rows"] for t in row]
     printed = [cell | {"text": text} for text in texts if "[" in text]
     printed += [cell, cell | {"text": "9.62 ms [9.42, 9.81]"}]
     content |= {"answer": said, "findings": [said], "numbers": printed}
