@@ -21,7 +21,7 @@ from connlab.hosts.group import HostGroup
 REASON = lab.missing()
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.xdist_group("hosts lab"),
+    pytest.mark.serial,
     pytest.mark.skipif(bool(REASON), reason=REASON or ""),
 ]
 #: networks of tests, apart from those of who looks at a lab meanwhile
