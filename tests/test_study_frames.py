@@ -6,6 +6,7 @@ import gzip
 import json
 import warnings
 
+import numpy as np
 import pandas as pd
 import pytest
 import study_made as made
@@ -201,3 +202,10 @@ def test_a_study_without_a_whole_trial_is_no_frame(tmp_path):
 
 
 PACKED = gzip.compress(b"lower_ns,upper_ns,count,clock\n1000,1100,7,response\n")
+
+
+def test_cells_of_as_many_trials_as_columns(tmp_path):
+    made.write(tmp_path, made.sweep(("select", "epoll"), (10,), blocks=1))
+    frame = read(tmp_path).assign(kind=np.array(["a", "b"]))
+    table = frames.cells(frame, ["kind", "connections"])
+    assert table["trials"].tolist() == [1, 1]

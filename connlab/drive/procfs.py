@@ -157,18 +157,22 @@ def processes(pid: int) -> Processes | None:
     )
 
 
-def pss_bytes(closely: tuple[tuple[int, float], ...]) -> int | None:
+def pss_bytes(
+    closely: tuple[tuple[int, float], ...], *, what: str = "Pss"
+) -> int | None:
     """Return the proportional set size of some processes together.
 
     A page that k processes share counts 1/k in each, so that the sum is what the
     processes together really hold. Each counts as often as it stands for others.
+    Of files, libraries among them, strangers share pages: what their coming and going
+    must not move is ``Pss_Anon`` (Linux 5.4).
     """
     total = None
     for pid, share in closely:
         text = read_text(f"/proc/{pid}/smaps_rollup")
-        at = text.find("\nPss:")
+        at = text.find(f"\n{what}:")
         if at >= 0:
-            kib = int(text[at + 5 :].split(None, 1)[0])
+            kib = int(text[at + len(what) + 2 :].split(None, 1)[0])
             total = (total or 0.0) + kib * 1024 * share
     return None if total is None else round(total)
 

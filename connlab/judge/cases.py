@@ -136,7 +136,7 @@ def _growth(serving: Running) -> tuple[int, int] | None:
         for _ in range(_CLIENTS):
             with socket.create_connection(serving.address, _WAIT_S) as sock:
                 echoes(sock)
-        held.append(serving.held().pss_bytes)
+        held.append(serving.anonymous_bytes())
     if None in held:
         return None
     grown = (after - before for before, after in itertools.pairwise(held))

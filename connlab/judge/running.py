@@ -56,7 +56,7 @@ class Running:
         found = procfs.processes(self.handle)
         if found is None:
             return Held(None, None, None, None)
-        runs = {self.handle, *procfs.children(self.handle)}
+        runs = self._runners()
         own = tuple(one for one in found.closely if one[0] not in runs)
         return Held(
             pss_bytes=procfs.pss_bytes(own),
@@ -64,6 +64,16 @@ class Running:
             processes=found.processes - len(runs),
             descriptors=self.descriptors(),
         )
+
+    def anonymous_bytes(self) -> int | None:
+        """Return the memory of all processes that is of no file: heaps and stacks."""
+        found, runs = procfs.processes(self.handle), self._runners()
+        own = tuple(o for o in found.closely if o[0] not in runs) if found else ()
+        return procfs.pss_bytes(own, what="Pss_Anon")
+
+    def _runners(self) -> set[int]:
+        """Return the processes that run the server, and are none of its own."""
+        return {self.handle, *procfs.children(self.handle)}
 
     def program(self) -> str:
         """Return the name of the file that its process runs; "" where none is seen."""

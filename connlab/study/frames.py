@@ -244,7 +244,8 @@ def cells(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         left out; missing when none was), label (the most frequent
         bottleneck among the used ones).
     """
-    columns = [frame[column].array for column in by]
+    # Of as many arrays as there are rows pandas would think that they name levels.
+    columns = [frame[column].reset_index(drop=True) for column in by]
     places = pd.Series(range(len(frame))).groupby(columns, sort=False, dropna=False)
     used, reasons = passed(frame).to_numpy(), frame["reason"].to_numpy()
     labels = frame["label"].to_numpy()

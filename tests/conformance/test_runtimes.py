@@ -20,7 +20,7 @@ HTTP = [name for name, entry in ENTRIES.items() if "http" in entry.workloads]
 #: their build takes longer than a test suite may: those that are built are tried
 SLOW_TO_BUILD = ("tokio-current", "tokio-multi", "python-uvloop", "netty", "asio")
 #: what a server is known to do otherwise, as its community writes it
-KNOWN: dict[str, set[str]] = {}
+KNOWN = {"winsock-select-64": {"a hundred"}}
 
 
 @pytest.fixture
@@ -38,11 +38,14 @@ def built(build_dir, request) -> str:
 @pytest.mark.long
 @pytest.mark.parametrize("built", ECHO, indirect=True)
 def test_an_echo_server_passes_every_conversation(built):
+    known = KNOWN.get(built, set())
+    # What fails leaves clients behind that others would be refused for: it comes last.
+    talks = sorted(conversations.EVERY, key=lambda one: one.name in known)
     with running(built) as server:
-        heard = conversations.hold(conversations.EVERY, server.address)
+        heard = conversations.hold(talks, server.address)
     assert len(heard) == len(conversations.EVERY)
     failed = {one.name: one.failure for one in heard if not one.ok}
-    assert failed.keys() == KNOWN.get(built, set()), failed
+    assert failed.keys() == known, failed
     assert not server.ended.early
     assert server.ended.lines[-1].get("killed", False) is False
 
