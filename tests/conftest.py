@@ -81,6 +81,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (KINDS.index(kind_of(item)), not costs_much(item)))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse a pytest whose ids pytest-xdist cannot write the groups into."""
+    if not session.config.getoption("loadgroup", default=False):
+        return
+    for item in session.items:
+        if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
+            raise pytest.UsageError(
+                f"this pytest ({pytest.__version__}) loses the groups of pytest-xdist; "
+                "want the versions of requirements.lock"
+            )
+
+
 def costs_much(item: pytest.Item) -> bool:
     """Whether a test wants a fixture that takes seconds to make."""
     return not COSTLY.isdisjoint(item.fixturenames)
