@@ -69,7 +69,7 @@ programs := $(if $(server_srcs),$(BUILD)/server)\
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help setup setup-test build programs paper notebook evaluate render archive \
+.PHONY: help setup setup-test build programs paper notebook evaluate render archive contribute \
 	doctor judge runtimes bench lab lab-down test test-long test-c test-py fuzz lint format \
 	format-c lock clean FORCE
 
@@ -116,6 +116,9 @@ evaluate: setup  ## figures and tables of runs/$(RUN) anew, NB=01 or all
 
 archive: setup  ## sources, runs/$(RUN) and its paper in one file to deposit
 	@$(PY) -m connlab archive $(RUN:%=--run %)
+
+contribute: setup  ## runs/$(RUN) without names, in one file to give
+	@$(PY) -m connlab contribute $(RUN:%=--run %)
 
 doctor: setup  ## what this machine can measure, what limits it
 	@$(SELF) build

@@ -11,6 +11,7 @@
     words                                how many comparisons a run could decide
     check-paper, lint-paper              is the paper whole, is no number typed
     archive                              all of it in one file, to deposit
+    contribute                           a run without names, to give to the project
 
 Each command imports what it needs when it runs, so that ``--help`` answers at once.
 Exit status: 0 done, 1 it failed, 2 asked for something that does not exist, 130
@@ -472,6 +473,24 @@ def archive(run: str | None) -> None:
         packed = archives.pack(run or _newest_run())
     except FileNotFoundError as error:
         raise click.UsageError(str(error)) from None
+    click.echo(f"{packed.files} files, {packed.size_bytes / 2**20:.1f} MiB")
+    click.echo(_from_here(packed.path))
+
+
+@cli.command()
+@run_option
+def contribute(run: str | None) -> None:
+    """Check a run (the newest), strip it of names, pack it to give to the project."""
+    from connlab.publish import contributing
+
+    try:
+        packed = contributing.pack(run or _newest_run())
+    except FileNotFoundError as error:
+        raise click.UsageError(str(error)) from None
+    for what, count in packed.replaced.items():
+        click.echo(f"replaced: {what}, {count} times")
+    if packed.missing:
+        click.echo(f"without results, as the run has none: {', '.join(packed.missing)}")
     click.echo(f"{packed.files} files, {packed.size_bytes / 2**20:.1f} MiB")
     click.echo(_from_here(packed.path))
 

@@ -76,7 +76,7 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Archived:
     text = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
     day = provenance.date(found)
     target = home / folder / f"connlab-{run}-{day}.zip"
-    _write(target, {crate.NAME: text.encode()} | contents, day=day)
+    write(target, {crate.NAME: text.encode()} | contents, day=day)
     return Archived(target, len(contents) + 1, target.stat().st_size)
 
 
@@ -184,7 +184,8 @@ def _refuse_paths(contents: Mapping[str, bytes], home: Path) -> None:
 # ---- the file ----------------------------------------------------------------
 
 
-def _write(path: Path, contents: Mapping[str, bytes], *, day: str) -> None:
+def write(path: Path, contents: Mapping[str, bytes], *, day: str) -> None:
+    """Write files by their names into a zip that knows the day and no more."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".part")
     parents = {p for name in contents for p in PurePosixPath(name).parents if p.name}

@@ -1,0 +1,94 @@
+"""A run to give to the project: nothing in it tells who measured, and it is whole."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import publish_made as made
+import pytest
+
+from connlab import __main__ as command
+from connlab.publish import contributing, results
+
+HOST, USER = "marigold.example.org", "ottilie"
+TELLING = {
+    "failed.txt": f"connect to marigold.example.org: refused by {USER}",
+    "notebook.ipynb": json.dumps({"cells": [f"/home/{USER}/mine", "/Users/otto/x"]}),
+    "progress.json": json.dumps({"host": "marigold", "by": USER, "of": "ottilies"}),
+}
+LEFT_OUT = ("figures/a.pdf", "latency/1.csv.gz", "notebook.failed.ipynb", "x.json.part")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a made-up run; its machine and user have names."""
+    home = tmp_path / "home" / USER / "connlab"
+    run = made.write_run(home / "runs")
+    (home / "pyproject.toml").write_text("")
+    for name, text in TELLING.items():
+        (run / made.STUDY / name).write_text(text + f" in {home}/src_c")
+    for name in LEFT_OUT:
+        path = run / made.STUDY / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"\xff")
+    monkeypatch.setenv("CONNLAB_HOME", str(home))
+    monkeypatch.setenv("HOME", str(home.parent))
+    monkeypatch.setattr(contributing.socket, "gethostname", lambda: HOST)
+    monkeypatch.setattr(contributing.getpass, "getuser", lambda: USER)
+    return run
+
+
+def texts(packed: contributing.Contribution) -> dict[str, str]:
+    with zipfile.ZipFile(packed.path) as held:
+        names = [name for name in held.namelist() if not name.endswith("/")]
+        return {name: held.read(name).decode("utf-8", "replace") for name in names}
+
+
+def test_no_host_user_or_path_is_in_it(folder: Path) -> None:
+    packed = contributing.pack(made.RUN)
+    everything = "\n".join(f"{n}\n{text}" for n, text in texts(packed).items())
+    telling = (HOST, "marigold", f"/{USER}", "/home/", "/Users/", "otto/")
+    assert [text for text in telling if text in everything] == []
+    assert f"{USER} " not in everything
+    assert f'"{USER}"' not in everything
+    assert "ottilies" in everything, "only whole names are replaced"
+    assert packed.replaced["the host's name"] == 1
+    assert packed.replaced["the user's name"] == 3
+
+
+def test_what_was_measured_is_in_it_as_it_is(folder: Path) -> None:
+    told = texts(contributing.pack(made.RUN))
+    top = next(iter(told)).split("/")[0]
+    for path in (
+        folder / made.STUDY / "trials.jsonl",
+        folder / made.STUDY / results.FILE,
+    ):
+        assert told[f"{top}/{made.STUDY}/{path.name}"] == path.read_text()
+    kept = {name.removeprefix(f"{top}/{made.STUDY}/") for name in told}
+    assert kept.isdisjoint(LEFT_OUT)
+    assert f"{top}/manifest.json" in told
+
+
+def test_a_run_that_is_no_run_is_refused(folder: Path, capsys) -> None:
+    assert command.main(["contribute", "--run", "nothing"]) == 2
+    assert made.RUN in capsys.readouterr().err
+    (folder / made.STUDY / results.FILE).unlink()
+    assert command.main(["contribute", "--run", made.RUN]) == 1
+    assert "no results yet" in capsys.readouterr().err
+
+
+def test_results_of_other_trials_are_refused(folder: Path, capsys) -> None:
+    trials = folder / made.STUDY / "trials.jsonl"
+    lines = trials.read_text().splitlines()
+    trials.write_text("\n".join([*lines, lines[-1]]) + "\n")
+    assert command.main(["contribute", "--run", made.RUN]) == 1
+    assert "make evaluate" in capsys.readouterr().err
+
+
+def test_what_is_too_large_is_refused(folder: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(contributing, "SIZE_MOST", 100)
+    assert command.main(["contribute", "--run", made.RUN]) == 1
+    assert "MiB are taken" in capsys.readouterr().err
+    assert not list((folder.parents[1] / contributing.FOLDER).glob("*"))
