@@ -88,7 +88,7 @@ def list_models(as_json: bool) -> None:
         click.echo(f"{model.name:16}{model.family:12}{model.label}{_not_here(model)}")
     click.echo("\nservers of others (servers.toml):")
     for entry in servers.entries().values():
-        click.echo(f"{entry.name:18}{entry.label}{_not_here(entry)}")
+        click.echo(f"{entry.name:24}{entry.label}{_not_here(entry)}")
     click.echo("\nworkloads:")
     for workload in registry.workloads:
         click.echo(f"{workload.name:16}{workload.label}{_not_here(workload)}")

@@ -70,7 +70,7 @@ def _made(entry: servers.Entry) -> Made:
 
 
 def _line(made: Made) -> str:
-    name = f"{made.entry.name:18}"
+    name = f"{made.entry.name:24}"
     if made.failure:
         return f"{name}left out: {made.failure}"
     return f"{name}{servers.version_of(made.entry) or 'ready'}"

@@ -79,8 +79,17 @@ STUDIES = {
     ),
     "06-idle": Study(
         "What does a connection cost that says nothing?",
-        frozenset({"models", "idle", "active", "baseline"}),
-        {"models": "[poll, epoll]", "idle": "[0, 8]", "active": 4},
+        frozenset(
+            {"models", "idle", "active", "crowd", "talking", "sharing", "baseline"}
+        ),
+        {
+            "models": "[poll, epoll]",
+            "idle": "[0, 8]",
+            "active": 4,
+            "crowd": 8,
+            "talking": "[1, 8]",
+            "sharing": "[poll, epoll]",
+        },
     ),
     "07-uring": Study(
         "Does io_uring serve more than epoll?",

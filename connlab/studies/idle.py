@@ -1,0 +1,68 @@
+"""Where two servers change places along a factor, such as how many clients talk.
+
+blocks of trials -> log(one / other) at each level -> level at which it passes zero
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+
+def crossings(
+    trials: pd.DataFrame,
+    metric: str,
+    *,
+    sides: Sequence[str],
+    along: str,
+    by: str = "model",
+) -> pd.DataFrame:
+    """Return for each block where one side's metric passes the other's.
+
+    Between two levels the logarithm of the ratio is taken to be straight in the
+    logarithm of the level.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`; those whose ``ok`` is true count.
+    metric : str
+        A column that is positive.
+    sides : two levels of `by`
+    along : str
+        A factor with positive levels.
+
+    Returns
+    -------
+    DataFrame
+        One row per block and repeat that has both sides at two levels: block, repeat,
+        the two as `sides`, crossing (level of `along`; NaN where the sides do not
+        change places, or do so more than once); ok, label and reason as of trials.
+    """
+    one, other = sides
+    good = trials[trials["ok"] & (trials[metric] > 0)]
+    keys = ["block", "repeat"]
+    wide = good.pivot_table(index=keys, columns=[by, along], values=metric)
+    empty = pd.DataFrame(columns=[*keys, "sides", "crossing", "ok", "label", "reason"])
+    if not {one, other} <= set(wide.columns.get_level_values(0)):
+        return empty
+    logs = np.log(wide[one] / wide[other]).sort_index(axis=1)
+    logs = logs[logs.notna().sum(axis=1) >= 2]
+    if logs.empty:
+        return empty
+    found = [_zero(row.dropna()) for _, row in logs.iterrows()]
+    made = logs.reset_index()[keys]
+    made = made.assign(sides=f"{one} and {other}", crossing=found, ok=True)
+    return made.assign(label=None, reason=None)
+
+
+def _zero(logs: pd.Series) -> float:
+    """Return the level at which a row of log ratios passes zero, if it does once."""
+    x, y = np.log(logs.index.to_numpy(dtype=float)), logs.to_numpy(dtype=float)
+    turns = np.flatnonzero(np.sign(y[:-1]) != np.sign(y[1:]))
+    if len(turns) != 1:
+        return np.nan
+    i = turns[0]
+    return float(np.exp(x[i] - y[i] * (x[i + 1] - x[i]) / (y[i + 1] - y[i])))

@@ -1,0 +1,54 @@
+"""Where two servers change places: recovered from costs that are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from connlab.studies import idle
+
+LEVELS = [1, 10, 100, 1000]
+
+
+def trials(*, at: float, blocks: int = 6, noise: float = 0.0) -> pd.DataFrame:
+    """Return costs of poll that pass those of epoll where `at` clients talk."""
+    dice = np.random.default_rng(2)
+    rows = []
+    for block in range(blocks):
+        for level in LEVELS:
+            shared = dice.uniform(1, 2)  # what the machine did in this trial
+            ratio = (at / level) ** 0.3 * np.exp(noise * dice.standard_normal())
+            for model, cost in (("poll", shared * ratio), ("epoll", shared)):
+                rows.append((block, 0, model, level, cost, True))
+    names = ["block", "repeat", "model", "active", "cost", "ok"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def found(frame: pd.DataFrame) -> pd.DataFrame:
+    return idle.crossings(frame, "cost", sides=["poll", "epoll"], along="active")
+
+
+def test_a_known_crossing_is_recovered_in_every_block():
+    assert found(trials(at=30))["crossing"].to_numpy() == pytest.approx([30] * 6)
+
+
+def test_noise_moves_it_and_not_far():
+    told = found(trials(at=30, blocks=50, noise=0.1))["crossing"].dropna()
+    assert np.exp(np.log(told).mean()) == pytest.approx(30, rel=0.15)
+    assert told.std() > 0
+
+
+@pytest.mark.parametrize("at", [0.1, 20000])
+def test_sides_that_do_not_change_places_have_no_crossing(at):
+    told = found(trials(at=at))
+    assert len(told) == 6
+    assert told["crossing"].isna().all()
+
+
+def test_unusable_trials_and_absent_sides_do_not_count():
+    frame = trials(at=30)
+    frame.loc[(frame["block"] == 2) & (frame["active"] > 1), "ok"] = False
+    assert set(found(frame)["block"]) == {0, 1, 3, 4, 5}
+    assert found(frame.query("model == 'epoll'")).empty
+    assert found(frame.iloc[:0]).empty
