@@ -22,7 +22,8 @@ _HEADS = {
     "p99": ("p99", "s"),
 }
 _SATURATED = 0.9
-_WIDTHS = (16, 10, 10, 8, 8, 22, 10)
+_WIDTHS = (10, 10, 8, 8, 22, 10)  # behind the server's
+_LABEL_WIDTHS = (12, 34)  # at least and at most
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 50em; margin: 2em auto;
        padding: 0 1em; color: #262626; background: #fff; }
@@ -92,7 +93,7 @@ def _class(judgement: Judgement) -> str:
             )
         )
     heads = ("server", "is", "conversations", "clients", "CPU / epoll's", "first")
-    return _table(heads, rows, widths=(12, 5, 9, 6, 10, 40))
+    return _table(heads, rows, widths=(_width_of(rows), 5, 9, 6, 10, 40))
 
 
 def _cpu_ratio(name: str, judgement: Judgement) -> str:
@@ -208,7 +209,9 @@ def _contest(one: contest.Contest, judgement: Judgement) -> str:
     return (
         f"## In turns with models, {client}\n\n"
         + _table(
-            ("server", *heads, "CPU / epoll's", "limited by"), rows, widths=_WIDTHS
+            ("server", *heads, "CPU / epoll's", "limited by"),
+            rows,
+            widths=(_width_of(rows), *_WIDTHS),
         )
         + f"\n\nEcho of 64 bytes; servers take turns every 20 ms, in {one.sets} fresh "
         "sets; brackets hold 95 % intervals."
@@ -241,6 +244,12 @@ def _table(
     dashes = ["-" * width for width in widths or [3] * len(heads)]
     lines = [f"| {' | '.join(row)} |" for row in (heads, dashes, *rows)]
     return "\n".join(lines)
+
+
+def _width_of(rows: Sequence[Sequence[str]]) -> int:
+    """Return a width at which no label in the first column breaks, if it can be."""
+    least, most = _LABEL_WIDTHS
+    return min(most, max([least, *(len(row[0]) for row in rows)]))
 
 
 def _plain(text: str | None) -> str:
