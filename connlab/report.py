@@ -380,14 +380,6 @@ def text_table(
     return made.reset_index()
 
 
-def verdicts(pairs: pd.DataFrame) -> str:
-    """Count the verdicts of ratios in words: ``against epoll: 3 more, 2 alike``."""
-    count = pd.Series([word(row) for row in pairs.to_dict("records")]).value_counts()
-    said = ", ".join(f"{n} {verdict}" for verdict, n in count.items())
-    against = level(pairs["against"].iloc[0]) if len(pairs) else "nothing"
-    return f"against {against}: {said or 'no comparison'}"
-
-
 def _with_text(frame: pd.DataFrame) -> pd.DataFrame:
     """Add unit and text to a table of numbers."""
     made = frame.copy()
