@@ -7,10 +7,12 @@ system monitor, stealing) is switched off, as it would use cores that are measur
 from __future__ import annotations
 
 import dataclasses
+import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import dask
 import yaml
@@ -24,6 +26,8 @@ from connlab.hosts.roster import Roster
 SLICE_S = 0.5
 #: longer than a network that fails for two seconds needs to carry a call after all
 PATIENCE_S = 6.0
+#: a scheduler that does not take a connection in this time is not there
+REACH_S = 5.0
 #: how long a host that was lost may take to come back before the next trial
 RETURN_S = 10.0
 
@@ -79,6 +83,7 @@ class Engine:
                 tls_client_key=str(folder / "client.key"),
                 require_encryption=True,
             )
+        _reach(roster.scheduler, security)
         self._client = Client(
             roster.scheduler, security=security, direct_to_workers=True, timeout=10
         )
@@ -122,6 +127,20 @@ class Engine:
     def close(self) -> None:
         """Leave; agents end what they run."""
         self._client.close(timeout=2)
+
+
+def _reach(scheduler: str, security: Any) -> None:
+    """Raise OSError where no scheduler of this run answers.
+
+    A Dask client that fails to connect is not to be had any more, and goes on trying,
+    a descriptor each time.
+    """
+    told = urlsplit(scheduler)
+    at = (told.hostname or "", told.port or 0)
+    with socket.create_connection(at, timeout=REACH_S) as plain:
+        if security is not None:
+            context = security.get_connection_args("client")["ssl_context"]
+            context.wrap_socket(plain, server_hostname=at[0]).close()
 
 
 class RemoteHost:

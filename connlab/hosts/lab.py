@@ -212,6 +212,7 @@ class Lab:
             except OSError:
                 if time.monotonic() > until:
                     raise RuntimeError("the scheduler does not answer") from None
+                time.sleep(0.1)
         if len(there) < hosts:
             raise RuntimeError(f"{len(there)} of {hosts} workers came up: {there}")
 
