@@ -64,11 +64,9 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Archived:
         a file names this machine's folders, and where git is missing.
     """
     home = schema.project_root()
-    found = results.load_run(run)
-    if not any(study.results for study in found.studies.values()):
-        raise ArchiveError(f"run {run!r} has no results yet; make paper RUN={run}")
+    found = measured(run)
     stamp = _paper_of(found, home / PAPER)
-    made = [*_below(home, f"runs/{run}"), *_below(home, PAPER)]
+    made = [*below(home, f"runs/{run}"), *below(home, PAPER)]
     names = sorted({*sources(home, run=run), *made})
     contents = {name: (home / name).read_bytes() for name in names}
     _refuse_paths({name: contents[name] for name in sorted(made)}, home)
@@ -78,6 +76,22 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Archived:
     target = home / folder / f"connlab-{run}-{day}.zip"
     write(target, {crate.NAME: text.encode()} | contents, day=day)
     return Archived(target, len(contents) + 1, target.stat().st_size)
+
+
+def measured(run: str) -> Run:
+    """Return a run that has results.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no such run; the message lists those that there are.
+    ArchiveError
+        When it has no results.
+    """
+    found = results.load_run(run)
+    if not any(study.results for study in found.studies.values()):
+        raise ArchiveError(f"run {run!r} has no results yet; make paper RUN={run}")
+    return found
 
 
 # ---- what is packed ----------------------------------------------------------
@@ -124,7 +138,7 @@ def _git(home: Path, *words: str) -> str:
 _PASSING = re.compile(r"\.part$|/notebook\.partial\.ipynb$|/\.ipynb_checkpoints/")
 
 
-def _below(home: Path, folder: str) -> list[str]:
+def below(home: Path, folder: str) -> list[str]:
     """List all files in a folder but those that are gone when their writer is done."""
     found = (p for p in (home / folder).rglob("*") if p.is_file())
     names = (path.relative_to(home).as_posix() for path in found)
@@ -168,9 +182,14 @@ def _bytes(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
 
+def word(text: str) -> bytes:
+    """Return a pattern of a name or path that is not a part of a longer one."""
+    return rb"(?<![\w.~-])" + re.escape(os.fsencode(text)) + rb"(?![\w-])"
+
+
 def _refuse_paths(contents: Mapping[str, bytes], home: Path) -> None:
     """Refuse what names the folder it was made in: that tells of its maker only."""
-    here = rb"(?<![\w.~-])" + re.escape(os.fsencode(home)) + rb"(?![\w-])"
+    here = word(str(home))
     written = rb'"(?:in|out)put_path": *"/'  # by papermill, on whatever machine
     path = re.compile(here + b"|" + written)
     telling = [name for name, data in contents.items() if path.search(data)]

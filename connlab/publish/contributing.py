@@ -10,7 +10,6 @@ histograms but those of study 09.
 from __future__ import annotations
 
 import getpass
-import os
 import re
 import socket
 from collections.abc import Mapping
@@ -18,23 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connlab import schema
-from connlab.publish import archive, provenance, results
+from connlab.publish import archive, provenance
+from connlab.publish.archive import ArchiveError
 from connlab.publish.results import Run
 
 FOLDER = "build/contribution"
 #: bytes of the packed file: what a clone of the project can bear of one machine
 SIZE_MOST = 15 * 2**20
 
-_LEFT_OUT = re.compile(
-    r"/figures/[^/]*\.pdf$|/latency/|\.failed\.ipynb$|\.partial\.ipynb$|\.part$"
-    r"|/\.ipynb_checkpoints/"
-)
+_LEFT_OUT = re.compile(r"/figures/[^/]*\.pdf$|/latency/|\.failed\.ipynb$")
 _KEPT = re.compile(r"/doubts/latency/")
+_ANYBODYS = re.compile(rb"/(?:home|Users)/[\w.\x80-\xff-]+")
 _COMMON = frozenset({"root", "localhost"})  # of any machine; "root" is a parameter, too
-
-
-class ContributionError(RuntimeError):
-    """The run is nothing to give yet; the message says what to do first."""
 
 
 @dataclass(frozen=True)
@@ -62,23 +56,25 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Contribution:
     ------
     FileNotFoundError
         When there is no such run; the message lists those that there are.
-    ContributionError
+    ArchiveError
         When it has no results, results of other trials, or is too large.
     """
     home = schema.project_root()
-    found = results.load_run(run)
-    _refuse(found)
+    found = archive.measured(run)
+    _refuse_stale(found)
     name = f"{_slug(found.manifest)}-{provenance.date(found)}"
-    contents, replaced = {}, dict.fromkeys(_telling(home), 0)
-    for path in _files(found.folder):
-        below = path.relative_to(found.folder).as_posix()
-        contents[f"{name}/{below}"] = _stripped(path.read_bytes(), home, replaced)
+    telling = _telling(home)
+    contents, replaced = {}, dict.fromkeys(telling, 0)
+    for path in _files(home, run):
+        below = path.removeprefix(f"runs/{run}/")
+        data = (home / path).read_bytes()
+        contents[f"{name}/{below}"] = _stripped(data, telling, replaced)
     target = home / folder / f"connlab-run-{name}.zip"
     archive.write(target, contents, day=provenance.date(found))
     size = target.stat().st_size
     if size > SIZE_MOST:
         target.unlink()
-        raise ContributionError(
+        raise ArchiveError(
             f"run {run!r} packs to {size / 2**20:.1f} MiB; at most "
             f"{SIZE_MOST // 2**20} MiB are taken: PROFILE=full measures less"
         )
@@ -87,15 +83,11 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Contribution:
     return Contribution(target, len(contents), size, missing, told)
 
 
-def _refuse(run: Run) -> None:
-    """Refuse a run without results, or whose results are not of its trials."""
-    if not any(study.results for study in run.studies.values()):
-        raise ContributionError(
-            f"run {run.name!r} has no results yet; make paper RUN={run.name}"
-        )
+def _refuse_stale(run: Run) -> None:
+    """Refuse results that are not of the run's trials."""
     stale = [f"{n} ({'; '.join(s.stale)})" for n, s in run.studies.items() if s.stale]
     if stale:
-        raise ContributionError(
+        raise ArchiveError(
             f"results that are not of their trials: {', '.join(stale)}; "
             f"make evaluate RUN={run.name} makes them anew"
         )
@@ -110,10 +102,9 @@ def _slug(manifest: Mapping) -> str:
     return "-".join(left[:6]) or "unknown"
 
 
-def _files(folder: Path) -> list[Path]:
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    named = ((path, "/" + path.relative_to(folder).as_posix()) for path in found)
-    return [p for p, name in named if _KEPT.search(name) or not _LEFT_OUT.search(name)]
+def _files(home: Path, run: str) -> list[str]:
+    found = sorted(archive.below(home, f"runs/{run}"))
+    return [n for n in found if _KEPT.search(n) or not _LEFT_OUT.search(n)]
 
 
 # ---- what tells of its maker ---------------------------------------------------------
@@ -146,18 +137,18 @@ def _user() -> str:
         return ""
 
 
-def _stripped(data: bytes, home: Path, replaced: dict[str, int]) -> bytes:
+def _stripped(
+    data: bytes, telling: Mapping[str, tuple[str, str]], replaced: dict[str, int]
+) -> bytes:
     """Return a file without what tells of its maker, counting what it was.
 
     A file that is no text is compressed numbers or a picture: it holds no name.
     """
     try:
-        text = data.decode()
+        data.decode()
     except UnicodeDecodeError:
         return data
-    for what, (told, instead) in _telling(home).items():
-        whole = rf"(?<![\w.~-]){re.escape(told)}(?![\w-])"
-        text, count = re.subn(whole, instead, text)
+    for what, (told, instead) in telling.items():
+        data, count = re.subn(archive.word(told), instead.encode(), data)
         replaced[what] += count
-    anybodys = re.compile(rf"{re.escape(os.sep)}(?:home|Users)/[\w.-]+")
-    return anybodys.sub("~", text).encode()
+    return _ANYBODYS.sub(b"~", data)
