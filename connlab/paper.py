@@ -56,10 +56,10 @@ def cost_s(parameters: Mapping[str, Any]) -> float:
 
     A first guess for the sum over all notebooks: lists are factors. Up to three of
     them are crossed, so their lengths multiply to the cells of a block; more are
-    varied one at a time, so they add up. Each cell is measured ``trials`` times, and
-    a ``budget`` is used. What a sweep itself says before it starts is exact where this
-    is rough. A notebook without ``duration``, or with a list of ``trials``, hardly
-    measures.
+    varied one at a time, so they add up. Each cell is measured ``trials`` times, unless
+    a ``budget`` ends that, which is used whole. What a sweep itself says before it
+    starts is exact where this is rough. A notebook without ``duration``, or with a list
+    of ``trials``, hardly measures.
     """
     trials = parameters.get("trials") or 1
     if "duration" not in parameters or isinstance(trials, list):
@@ -70,7 +70,7 @@ def cost_s(parameters: Mapping[str, Any]) -> float:
     cells = prod(lengths) if len(lengths) <= _CROSSED else sum(lengths)
     trial = sum(float(parameters.get(k) or 0) for k in ("duration", "warmup"))
     measured = cells * trials * (trial + _OVERHEAD_S)
-    return _NOTEBOOK_S + max(measured, _budget_s(parameters))
+    return _NOTEBOOK_S + (_budget_s(parameters) or measured)
 
 
 def _budget_s(parameters: Mapping[str, Any]) -> float:
