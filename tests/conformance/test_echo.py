@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import socket
@@ -241,17 +240,21 @@ def test_counts_agree_with_the_client(model):
     "each_round", [400, pytest.param(2000, marks=pytest.mark.long)]
 )
 def test_connects_and_resets_leak_nothing(model, each_round):
-    """A leak grows with every round; caches and arenas do not grow with all."""
+    """A leak grows with every round; what each worker keeps comes in some of them."""
     with serving(model) as server:
         assert survives_resets(server, each_round)
-        at_most, resident = settled(server.descriptors) + 2, [server.resident_bytes()]
-        for _ in range(4):
+        at_most, growth = settled(server.descriptors) + 2, []
+        for _ in range(16):  # on many cores there are many workers, each with its own
+            before = server.resident_bytes()
             assert survives_resets(server, each_round)
             assert eventually(lambda: server.descriptors() <= at_most)
-            resident.append(server.resident_bytes())
-        growth = [after - before for before, after in itertools.pairwise(resident)]
-        if not SANITIZED:  # their quarantines keep what was freed
-            assert min(growth) < each_round * 100, "100 bytes a connection each round"
+            growth.append(server.resident_bytes() - before)
+            quiet = (
+                min(growth) < each_round * 100 or SANITIZED
+            )  # they keep what is freed
+            if len(growth) >= 4 and quiet:
+                return
+    pytest.fail(f"100 bytes a connection each round: {growth}")
 
 
 def survives_resets(server, count: int) -> bool:
