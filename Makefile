@@ -78,11 +78,12 @@ help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' Makefile | \
 		awk -F'|' '{ printf "  make %-10s%s\n", $$1, $$2 }'
 	@echo 'PROFILE=smoke|quick|full RUN=name NB=01 P="-p trials 10" RENDERER=quarto'
+	@echo 'HOSTS=hosts.toml: notebook and paper over several hosts (docs/hosts.md)'
 
 # ---- the two commands ------------------------------------------------------
 paper: setup  ## everything from nothing: build, studies, HTML and PDF
 	@$(PY) -m connlab paper --profile $(PROFILE) $(RUN:%=--run %) \
-		$(RENDERER:%=--renderer %)
+		$(RENDERER:%=--renderer %) $(HOSTS:%=--hosts %)
 
 test: setup-test  ## set up, build, run the tests that take no minutes
 	@$(SELF) build && $(SELF) test-c && $(SELF) test-py
@@ -106,7 +107,7 @@ programs: $(programs) $(lessons) $(BUILD)/flags.json
 notebook: setup  ## one study anew: NB=01 P="-p trials 10"
 	@$(SELF) build
 	@$(PY) -m connlab notebook $(or $(NB),01) --profile $(PROFILE) \
-		$(RUN:%=--run %) $(P)
+		$(RUN:%=--run %) $(HOSTS:%=--hosts %) $(P)
 
 render: setup  ## set the paper from runs/$(RUN), measure nothing
 	@$(PY) -m connlab render $(RUN:%=--run %) $(RENDERER:%=--renderer %)

@@ -21,11 +21,13 @@ renderer that --renderer asked for.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +63,13 @@ renderer_option = click.option(
     default="embedded",
     show_default=True,
     help="What sets the paper; if quarto fails, embedded does (exit status 3).",
+)
+hosts_option = click.option(
+    "--hosts",
+    "roster",
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A hosts.toml: measure over its hosts (docs/hosts.md).",
 )
 NOT_AS_ASKED = 3
 
@@ -246,7 +255,7 @@ def check(roster: Path) -> None:
     from connlab.hosts import carrier, checking
     from connlab.hosts import roster as rosters
 
-    with carrier.Engine(rosters.load(roster)) as engine:
+    with carrier.Engine(rosters.asked(roster)) as engine:
         found, lost = checking.every(engine)
     for one in found:
         click.echo(str(one))
@@ -268,7 +277,7 @@ def trial(roster: Path, as_json: bool, **asked: Any) -> None:
     from connlab.hosts import measuring
     from connlab.hosts import roster as rosters
 
-    outcome = measuring.trial(rosters.load(roster), asked)
+    outcome = measuring.trial(rosters.asked(roster), asked)
     if outcome is None:
         raise click.Abort
     if outcome.failure:
@@ -324,8 +333,13 @@ def runtimes(names: tuple[str, ...]) -> None:
 )
 @run_option
 @profile_option
+@hosts_option
 def notebook(
-    nb: str | None, given: tuple[tuple[str, str], ...], run: str | None, profile: str
+    nb: str | None,
+    given: tuple[tuple[str, str], ...],
+    run: str | None,
+    profile: str,
+    roster: Path | None,
 ) -> None:
     """Run one notebook, by number or name, with other parameters.
 
@@ -342,7 +356,8 @@ def notebook(
     path = notebooks.find(nb)
     values = profiles.load(profile).parameters(path)
     values |= {name: _value(text) for name, text in given}
-    done = notebooks.run(path, run=run or profile, parameters=values)
+    with _over_hosts(roster):
+        done = notebooks.run(path, run=run or profile, parameters=values)
     click.echo(f"results: {_from_here(done.directory)}")
     click.echo(f"to set the paper: make render RUN={run or profile}")
 
@@ -351,14 +366,19 @@ def notebook(
 @profile_option
 @run_option
 @renderer_option
-def paper(profile: str, run: str | None, renderer: str) -> None:
+@hosts_option
+def paper(profile: str, run: str | None, renderer: str, roster: Path | None) -> None:
     """Build, run every notebook of a profile, set the paper, check it."""
     from connlab import paper as papers
     from connlab import profiles
 
-    printed = papers.make(
-        profiles.load(profile), run=run or profile, renderer=renderer, say=click.echo
-    )
+    with _over_hosts(roster):
+        printed = papers.make(
+            profiles.load(profile),
+            run=run or profile,
+            renderer=renderer,
+            say=click.echo,
+        )
     click.echo("paper: " + _times(printed.seconds))
     _tell(printed.rendered)
     if printed.failed:
@@ -367,6 +387,25 @@ def paper(profile: str, run: str | None, renderer: str) -> None:
     if printed.failed:
         raise click.exceptions.Exit(1)
     _as_asked(printed.rendered)
+
+
+@contextlib.contextmanager
+def _over_hosts(roster: Path | None) -> Iterator[None]:
+    """Let sweeps of a block measure over the hosts of a file, if there is one."""
+    if roster is None:
+        yield
+        return
+    from connlab.drive import elsewhere
+    from connlab.hosts import roster as rosters
+
+    rosters.asked(roster)  # one that is wrong is refused at once
+    before = os.environ.get(elsewhere.ROSTER)
+    os.environ[elsewhere.ROSTER] = str(roster.resolve())
+    try:
+        yield
+    finally:
+        os.environ.pop(elsewhere.ROSTER)
+        os.environ |= {elsewhere.ROSTER: before} if before else {}
 
 
 @cli.command()

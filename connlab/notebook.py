@@ -158,10 +158,12 @@ def run(
         When one of its cells failed.
     ValueError
         When there is no such notebook, or a parameter is unknown, of the wrong type,
-        out of range, or would move the results.
+        out of range, or would move the results; or when hosts are asked for and the
+        study needs one machine.
     Interrupted
         After SIGINT or SIGTERM.
     """
+    from connlab.drive import elsewhere
     from connlab.parameters import declared, validate
 
     path = find(nb, directory=directory)
@@ -174,6 +176,8 @@ def run(
         given["root"] = str(root)
     values = validate(path, given)
     study = study_of(path)
+    if why := elsewhere.why_not(study):
+        raise ValueError(f"{path.stem}: {why}")
     target = study_folder(run, study, root=root)
     target.mkdir(parents=True, exist_ok=True)
     partial = target / "notebook.partial.ipynb"
@@ -198,6 +202,30 @@ def run(
         notebook=target / "notebook.ipynb",
         seconds=time.monotonic() - start,
     )
+
+
+def left_out(stem: str, *, run: str, root: Path | str = "runs") -> str | None:
+    """Return why a study cannot be measured over the hosts that are asked for.
+
+    The reason is kept where the paper looks for results. None: it can be measured, or
+    no hosts are asked for.
+
+    Parameters
+    ----------
+    stem
+        The notebook's file without suffix.
+    run, root
+        As for `run`.
+    """
+    from connlab.drive import elsewhere
+
+    study = study_of(Path(stem))
+    why = elsewhere.why_not(study)
+    if why:
+        target = study_folder(run, study, root=root)
+        target.mkdir(parents=True, exist_ok=True)
+        _note_failure(target / "failure.json", study, why)
+    return why
 
 
 def without_paths(notebook: Mapping[str, Any]) -> NotebookNode:

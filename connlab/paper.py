@@ -133,6 +133,9 @@ def make(
     with _timed(seconds, "build"):
         build()
     for stem, expected in cost.items():
+        if why := notebook.left_out(stem, run=run):
+            say(f"paper: {stem}: {why}")
+            continue
         say(f"paper: {stem}, about {minutes(expected)}")
         with _timed(seconds, stem):
             try:

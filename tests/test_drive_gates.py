@@ -227,6 +227,12 @@ def test_a_trial_whose_client_did_not_count_the_unanswered_is_not_judged():
     assert gates.answered(changed(closed(), client__window__arrivals=0)).ok is None
 
 
+def test_strangers_are_looked_for_on_the_cores_that_were_watched():
+    told = changed(closed(), server__samples__other_cpu_s=0.12)
+    assert gates.quiet(changed(told, cores__watched=[0, 1, 2, 3])).ok
+    assert not gates.quiet(changed(told, cores__watched=[0])).ok
+
+
 def test_paced_arrivals_are_held_to_a_percent():
     paced = changed(opened(), factors__arrivals="paced", client__arrivals="paced")
     assert gates.arrivals(changed(paced, client__window__arrivals=10_050)).ok

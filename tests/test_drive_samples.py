@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from connlab.drive import procfs, samples
@@ -74,6 +76,9 @@ def test_a_client_on_another_machine_takes_nothing_from_this_one():
     ]
     found = samples.summarise(looks, report(), stats=None, same_host=False)
     assert found.other_cpu_s == pytest.approx(0.05)
+    looks[1] = dataclasses.replace(looks[1], driver_cpu_s=0.06)
+    found = samples.summarise(looks, report(), stats=None, same_host=False)
+    assert found.other_cpu_s == pytest.approx(0.05), "nor does the driver"
 
 
 def test_a_reader_that_is_kept_waiting_reads_a_later_machine():

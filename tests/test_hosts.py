@@ -11,13 +11,17 @@ import stat
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from cryptography import x509
 
+from connlab import notebook
+from connlab.drive import elsewhere, floor, ground
 from connlab.drive.host import Ended, HostLost, ProgramError
-from connlab.hosts import agent, certificates, clock, group, roster
+from connlab.hosts import afar, agent, certificates, clock, group, roster
+from connlab.schema import Model
 from tests.client.harness import echo, serving
 
 ROSTER = """
@@ -112,6 +116,21 @@ def test_a_clock_is_found_ahead_by_what_it_is() -> None:
     assert not here.differs(clock.Offset(here.ns + 10, 0), 1_000_000)
 
 
+def test_a_clock_that_is_closed_lets_go_of_its_port() -> None:
+    echoing = clock.Echo("127.0.0.1")
+    echoing.close()
+
+    def free() -> bool:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as again:
+            try:
+                again.bind(("127.0.0.1", echoing.port))
+            except OSError:
+                return False
+            return True
+
+    until(free)
+
+
 def test_a_clock_tells_strangers_nothing() -> None:
     echoing = clock.Echo("127.0.0.1")
     with pytest.raises(TimeoutError):
@@ -139,6 +158,7 @@ def test_an_agent_that_nobody_calls_ends_its_programs() -> None:
 
 def test_an_agent_that_is_called_keeps_them_and_one_collected_does_not() -> None:
     called = agent.Agent("127.0.0.1", lease_s=2.0)
+    echoing = called._echo
     pid = called.start(["/bin/sleep", "60"], [], [])
     began = time.monotonic()
     while time.monotonic() - began < 3:
@@ -147,6 +167,116 @@ def test_an_agent_that_is_called_keeps_them_and_one_collected_does_not() -> None
     assert not gone(pid)
     del called
     until(lambda: gone(pid))
+    until(lambda: echoing._socket.fileno() < 0)
+
+
+def test_a_server_is_read_on_the_spot() -> None:
+    watching = agent.Agent("127.0.0.1")
+    pid = watching.start(["/bin/sleep", "60"], [], [], watch=True)
+    until(lambda: len(watching._taken[pid]) > 3)
+    reading = watching.sample(pid, machine=True, memory=False)
+    times = [one.processes.time_s for one in (*reading.before, reading)]
+    assert len(times) > 4
+    assert times == sorted(times)
+    assert not watching.sample(pid, machine=True, memory=False).before[4:]
+    watching.stop(pid, 0, 0)
+    assert watching.look(pid) is None
+
+
+# ---- a ground for sweeps ---------------------------------------------------------
+
+
+def test_an_existing_scheduler_takes_the_place_of_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "hosts.toml"
+    path.write_text(ROSTER)
+    assert roster.asked(path).scheduler == "tls://10.0.0.9:8786"
+    monkeypatch.setenv(roster.SCHEDULER, "tls://10.0.0.77:1234")
+    assert roster.asked(path).scheduler == "tls://10.0.0.77:1234"
+    assert roster.load(path).scheduler == "tls://10.0.0.9:8786"
+    monkeypatch.setenv(roster.SCHEDULER, "tcp://10.0.0.77:1234")
+    with pytest.raises(ValueError, match="without TLS"):
+        roster.asked(path)
+
+
+def test_what_needs_one_machine_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert notebook.left_out("00-the-machine", run="r", root=tmp_path) is None
+    assert isinstance(ground.asked(), ground.Here)
+    monkeypatch.setenv(elsewhere.ROSTER, str(tmp_path / "hosts.toml"))
+    with pytest.raises(ValueError, match="hosts.toml; calls are measured on this"):
+        floor.floor("the-machine", run="r", root=tmp_path)
+    with pytest.raises(ValueError, match="00-the-machine: not over several hosts"):
+        notebook.run("00", run="r", root=tmp_path)
+    assert notebook.left_out("07-uring", run="r", root=tmp_path) is None
+    why = notebook.left_out("00-the-machine", run="r", root=tmp_path)
+    failure = json.loads((tmp_path / "r/the-machine/failure.json").read_text())
+    assert failure["reason"] == why
+
+
+def test_every_study_that_needs_one_machine_exists() -> None:
+    known = {notebook.study_of(path) for path in notebook.every()}
+    assert elsewhere.ONE_MACHINE.keys() <= known
+
+
+class FakeHost:
+    """A host as `afar.Afar` meets it, that describes itself."""
+
+    def __init__(self, engine, name: str, cores=()) -> None:
+        self.engine, self.name, self.cores, self.lost = engine, name, tuple(cores), ""
+        self.facts = {"cores": [0, 1, 2, 3], "descriptors": 100 * len(name)}
+        self.facts["physical"] = {0: 0, 1: 0, 2: 2, 3: 2}
+
+
+def made(monkeypatch: pytest.MonkeyPatch, clients=("b", "cc"), **options) -> afar.Afar:
+    def described(host: FakeHost) -> dict:
+        facts = {"kernel": f"6.{len(host.name)}", "cores": 1, "cpu": "fast"}
+        told = {"environment": "e", "environments": {"e": facts}, "machine": facts}
+        return told | {"programs": {"server": "1"}, "registry": None}
+
+    monkeypatch.setattr(afar, "Server", FakeHost)
+    monkeypatch.setattr(afar, "RemoteHost", FakeHost)
+    monkeypatch.setattr(afar, "_described", described)
+    engine = SimpleNamespace(roster=SimpleNamespace(server="a", clients=clients))
+    return afar.Afar(engine, clients, **options)
+
+
+def test_a_class_of_environment_knows_every_host(monkeypatch) -> None:
+    there = made(monkeypatch)
+    facts = there.environment({"server": "1"})
+    assert facts["cpu"] == "fast"
+    assert facts["cores"] == 4
+    assert [one["kernel"] for one in facts["clients"]] == ["6.1", "6.2"]
+    assert facts != made(monkeypatch, clients=("b",)).environment({"server": "1"})
+    assert there.told() == "server on a, clients on b, cc"
+    assert there.descriptors() == 100
+
+
+def test_a_server_gets_so_many_cores_of_its_host(monkeypatch) -> None:
+    there = made(monkeypatch)
+    assert there.cores({}).server == (0, 1, 2, 3)
+    assert there.cores({"cores": 1}).client == ()
+    assert len(there.cores({"cores": 2}).server) == 2
+    with pytest.raises(ValueError, match="allowed here: 1 to 4"):
+        there.cores({"cores": 5})
+    beside = made(monkeypatch, server_cores=(0, 1), client_cores=(2, 3))
+    sets = beside.cores({})
+    assert (sets.server, sets.client, sets.shared) == ((0, 1), (2, 3), False)
+    assert beside.recorded() == {"watched": [0, 1]}
+
+
+def test_cells_that_hosts_cannot_measure_have_a_reason(monkeypatch) -> None:
+    there, model = made(monkeypatch), Model(name="epoll", family="f", label="epoll")
+    assert there.lacks({"connections": 50}, model) is None
+    assert "in common" in there.lacks({"connections": 50, "together": True}, model)
+    assert "fewer than 2 hosts" in there.lacks({"connections": 1}, model)
+    assert "last answer" in there.lacks({"connections": 50, "requests": 1}, model)
+    alone = made(monkeypatch, clients=("b",))
+    assert alone.lacks({"connections": 50, "requests": 1}, model) is None
+    other = Model(name="go", family="f", label="Go", digest="1")
+    assert "loopback only" in there.lacks({"connections": 50}, other)
 
 
 # ---- merging ---------------------------------------------------------------------
@@ -181,6 +311,8 @@ def test_merged_quantiles_are_those_of_all_answers(
             reports.append(json.loads(done.stdout))
             files.append(path.read_bytes())
     both = group.merged(reports, files)
+    again = group.added_histograms({"histogram": one} for one in files)
+    assert group._slots([again]) == group._slots(files)
     for content in files:
         for row in csv.DictReader(io.StringIO(content.decode())):
             if row["clock"] == "response":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from connlab.drive import cores, programs, trials
-from connlab.hosts import carrier, checking, clock, lab, roster
+from connlab import drive, schema
+from connlab.drive import cores, elsewhere, programs, trials
+from connlab.hosts import afar, carrier, checking, clock, lab, roster
 from connlab.hosts.agent import Agent
 from connlab.hosts.group import HostGroup
 
@@ -252,6 +255,108 @@ def test_one_command_measures(three: lab.Lab) -> None:
     assert done.returncode == 0, done.stderr
     names = [line.split(":")[0] for line in done.stdout.splitlines()]
     assert names == ["all", "h2", "h3"]
+
+
+@pytest.fixture
+def asked(three: lab.Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[lab.Lab]:
+    """Let sweeps measure over the lab."""
+    monkeypatch.setenv(elsewhere.ROSTER, str(three.roster))
+    yield three
+    afar.connected(three.roster).engine.close()
+    afar.connected.cache_clear()
+
+
+def swept(root: Path, **changes) -> drive.SweepReport:
+    told = {"run": "r", "root": root, "duration": 0.2, "trials": 1}
+    told |= {"factors": {"model": ["epoll", "poll"]}, "fixed": {"connections": 20}}
+    return drive.sweep("s", **told | changes)
+
+
+def rows(root: Path) -> list[dict]:
+    text = (root / "r" / "s" / "trials.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_sweep_over_hosts_says_who_and_goes_on(asked, tmp_path, capsys) -> None:
+    report = swept(tmp_path, beside="model")
+    assert (report.done, report.failed) == (2, 0)
+    assert "server on h1, clients on h2, h3" in capsys.readouterr().out
+    found = rows(tmp_path)
+    assert {row["server"]["ready"]["host"] for row in found} == {asked.address(1)}
+    for row in found:
+        assert row["turns"] is None
+        assert list(row["client"]["hosts"]) == ["h2", "h3"]
+        assert row["server"]["samples"]["samples"] > 10
+        assert schema.flatten(row)["server_cpu_per_request_s"] > 0
+    again = swept(tmp_path, beside="model")
+    assert (again.done, again.resumed) == (0, 2)
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    known = manifest["environments"][found[0]["environment"]]
+    assert len(known["clients"]) == 2
+    assert sorted(manifest["hosts"]) == ["h1", "h2", "h3"]
+    assert len(list((tmp_path / "r" / "s" / "latency").iterdir())) == 2
+
+
+def test_trials_over_hosts_and_of_one_machine_do_not_mix(
+    asked, tmp_path, monkeypatch
+) -> None:
+    swept(tmp_path)
+    monkeypatch.delenv(elsewhere.ROSTER)
+    with pytest.raises(ValueError, match=r"other .*clients.*use another run name"):
+        swept(tmp_path)
+
+
+def test_a_cell_that_needs_one_machine_is_a_row_with_the_reason(
+    asked, tmp_path
+) -> None:
+    swept(tmp_path, factors={"model": ["epoll"], "together": [True, None]})
+    kinds = {row["factors"]["together"]: row["failure"] for row in rows(tmp_path)}
+    assert kinds[None] is None
+    assert "no core in common" in kinds[True]["reason"]
+
+
+def test_a_host_that_is_lost_is_a_row_and_the_same_call_goes_on(
+    asked, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(carrier, "RETURN_S", 1.0)
+    swept(tmp_path, factors={"model": ["epoll"]})  # agents are there
+
+    def kill() -> None:
+        os.kill(asked._pids()["h3"], signal.SIGKILL)
+
+    later(lambda: running(asked.space(3)), kill)
+    models = {"model": ["epoll", "poll", "select"]}
+    report = swept(tmp_path, factors=models, duration=3.0)
+    assert "host h3" in report.stopped_because
+    lost = [row["failure"] for row in rows(tmp_path) if row["failure"]]
+    assert [failure["kind"] for failure in lost] == ["host-lost"]
+    asked.start_worker(3)
+    until(lambda: "h3" in afar.connected(asked.roster).engine.workers())
+    report = swept(tmp_path, factors=models, duration=3.0)
+    assert (report.done, report.resumed, report.failed) == (2, 1, 1)
+    assert not all_running(asked)
+
+
+def test_a_notebook_measures_over_hosts(three: lab.Lab, tmp_path: Path) -> None:
+    given = {"models": "[poll,epoll]", "connections": "[20]", "trials": "2"}
+    given |= {"duration": "0.2", "accept": "[quiet]"}
+    words = ["notebook", "01", "--profile", "smoke", "--run", f"hosts-{os.getpid()}"]
+    words += ["--hosts", str(three.roster)]
+    words += [word for pair in given.items() for word in ("-p", *pair)]
+    folder = schema.run_folder(f"hosts-{os.getpid()}")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "connlab", *words],
+            capture_output=True,
+            text=True,
+            timeout=170,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert "server on h1, clients on h2, h3" in done.stdout
+        assert (folder / "response-time" / "results.json").is_file()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    assert not all_running(three)
 
 
 def test_many_hosts_begin_together_and_report(tmp_path: Path) -> None:

@@ -10,14 +10,16 @@ The few names that notebooks and commands need:
 - `manifest` describes this machine, `doctor` says what limits it; `core_count` and
   `lower_descriptors` are what studies of limits ask for besides.
 
-How a trial goes is in `connlab.drive.trials`, how a sweep goes in
-`connlab.drive.sweeps`; what they leave behind is described in ``runs/README.md``.
+A sweep measures on this machine, or over the hosts that `CONNLAB_HOSTS` names
+(`connlab.drive.ground`). How a trial goes is in `connlab.drive.trials`, how a sweep
+goes in `connlab.drive.sweeps`; what they leave behind is described in
+``runs/README.md``.
 """
 
 from connlab.drive.checkup import Checkup, doctor
-from connlab.drive.cores import count as core_count
 from connlab.drive.counting import count
 from connlab.drive.floor import floor
+from connlab.drive.ground import core_count
 from connlab.drive.machine import lower_descriptors, manifest
 from connlab.drive.programs import Programs, models, registry
 from connlab.drive.reports import Estimate, SweepReport

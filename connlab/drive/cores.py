@@ -66,7 +66,7 @@ def available() -> tuple[int, ...]:
 
 
 def count() -> int:
-    """Return how many cores a run may use, or could when it was measured."""
+    """Return how many cores a run may use here, or could when it was measured."""
     if recorded.folder():
         return recorded.manifest()["machine"]["cores"]
     return len(available())

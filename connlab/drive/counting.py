@@ -21,7 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import flags, machine, programs, recorded, store, workers
+from connlab.drive import (
+    elsewhere,
+    flags,
+    machine,
+    programs,
+    recorded,
+    store,
+    workers,
+)
 from connlab.drive.host import ProgramError, serving
 
 FILE = "counts.jsonl"
@@ -122,6 +130,7 @@ def count(
     """
     if recorded.study(study, run=run, root=root):
         return None
+    elsewhere.refuse("events are counted")
     if not 100 <= requests <= 10_000_000:
         raise ValueError(f"requests: {requests}; allowed: 100 to 10000000")
     if (why := missing()) is not None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, machine, programs, recorded, store
+from connlab.drive import cores, elsewhere, machine, programs, recorded, store
 
 FILE = "floor.jsonl"
 #: what the program measures, each for one window
@@ -66,6 +66,7 @@ def floor(
     """
     if there := recorded.study(study, run=run, root=root):
         return len(store.read(there / FILE).trials)
+    elsewhere.refuse("calls are measured")
     if rounds < 1:
         raise ValueError(f"rounds: {rounds}; allowed: 1 or more")
     if not 0.01 <= duration <= 3600:

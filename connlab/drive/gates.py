@@ -300,7 +300,8 @@ def quiet(trial: Mapping) -> Gate:
     samples = pick(trial, "server.samples") or {}
     window_s, other = samples.get("window_s"), samples.get("other_cpu_s")
     sets = trial.get("cores") or {}
-    cores = len({*sets.get("server", ()), *sets.get("client", ())})
+    both = {*sets.get("server", ()), *sets.get("client", ())}
+    cores = len(sets.get("watched") or both)
     if not window_s or other is None or not cores:
         return Gate(ok=None, why="not seen")
     share = (other + (samples.get("steal_s") or 0)) / (window_s * cores)

@@ -47,13 +47,17 @@ class HostLost(RuntimeError):
 
 @dataclass(frozen=True)
 class Reading:
-    """One look at a program and its machine. Times in seconds."""
+    """One look at a program and its machine. Times in seconds.
+
+    `before` has those that the host took by itself since the last one.
+    """
 
     processes: procfs.Processes | None
     machine: procfs.Machine | None = None
     pss_bytes: int | None = None
     context_switches: tuple[int, int] | None = None
     cost_s: float = 0.0
+    before: tuple[Reading, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,11 +135,14 @@ class _Program:
 
 
 class LocalHost:
-    """Programs on this machine; its CPU time is that of the cores they may use."""
+    """Programs on this machine; its CPU time is that of the cores `watched`.
 
-    def __init__(self) -> None:
+    Those that programs may use, if not said.
+    """
+
+    def __init__(self, watched: Sequence[int] = ()) -> None:
         self._programs: dict[int, _Program] = {}
-        self._cores = core_sets.available()
+        self._cores = tuple(watched) or core_sets.available()
 
     def start(
         self,

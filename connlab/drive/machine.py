@@ -22,7 +22,7 @@ from typing import Any
 
 import connlab
 from connlab import schema
-from connlab.drive import cores, procfs, programs, recorded, store
+from connlab.drive import cores, elsewhere, procfs, programs, recorded, store
 
 SYSCTLS = (
     "fs.file-max",
@@ -99,6 +99,7 @@ def lower_descriptors(limit: int) -> None:
         When the limit is lower already.
     """
     if not recorded.folder():
+        elsewhere.refuse("limits are lowered")
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from connlab.drive import companions, recorded
+from connlab.drive import companions, elsewhere, recorded
 
 PROGRAM = "redis-server"
 REMARKS = "guestbook:remarks"
@@ -78,6 +78,7 @@ def serving(*, remarks: int = 20, program: str = PROGRAM) -> Iterator[Redis]:
     if recorded.folder():
         yield Redis(None, recorded.WHY, None)
         return
+    elsewhere.refuse("the database runs")
     path = shutil.which(program)
     if path is None:
         yield Redis(None, f"{program} is not installed", None)

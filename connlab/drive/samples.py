@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from connlab import schema
 from connlab.drive.host import Reading
 
+#: who works on the driver's machine, or the client's
+_BESIDE = ("driver_cpu_s", "companion_cpu_s", "client_cpu_s")
+
 Point = tuple[float, float]
 """A time on the driver's monotonic clock and what a counter was then; seconds."""
 
@@ -84,7 +87,7 @@ def summarise(
     stats : dict or None
         The server's last line; its context switches cover its whole life.
     same_host : bool
-        Whether the client's CPU time was burnt on the server's machine.
+        Whether client, driver and companions burnt theirs on the server's machine.
     """
     readings = [look.server for look in looks]
     alive = [r.processes for r in readings if r.processes]
@@ -147,9 +150,8 @@ def _cpu(
     }
     busy = _grown(_of_machine(looks, "busy_s"), cut)
     if busy is not None:
-        if not same_host:
-            del spent["client_cpu_s"]
-        ours = used + sum(cpu_s or 0.0 for cpu_s in spent.values())
+        there = [name for name in spent if same_host or name not in _BESIDE]
+        ours = used + sum(spent[name] or 0.0 for name in there)
         found["other_cpu_s"] = max(0.0, busy - ours)
     return found
 

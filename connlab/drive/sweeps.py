@@ -24,7 +24,6 @@ from connlab import schema
 from connlab.drive import beside as side_by_side
 from connlab.drive import (
     companions,
-    cores,
     flags,
     gates,
     interrupt,
@@ -41,7 +40,8 @@ from connlab.drive import (
 )
 from connlab.drive import progress as telling
 from connlab.drive import trials as running
-from connlab.drive.host import Host, LocalHost
+from connlab.drive.ground import Ground
+from connlab.drive.host import Host, HostLost, LocalHost
 from connlab.drive.programs import Programs
 from connlab.drive.reports import Estimate, Reached, SweepReport
 from connlab.drive.works import Work
@@ -100,6 +100,7 @@ def sweep(
     response_times: float = gates.RESPONSE_TIMES,
     duration_max: float | None = None,
     programs: Programs | None = None,
+    ground: Ground | None = None,
     server_host: Host | None = None,
     client_host: Host | None = None,
 ) -> SweepReport:
@@ -168,8 +169,12 @@ def sweep(
         But not beyond so many seconds; five times `duration` if not said.
     programs : Programs, optional
         The two programs, if not ``build/server`` and ``build/client``.
+    ground : Ground, optional
+        Where is measured: over the hosts that ``CONNLAB_HOSTS`` names, else this
+        machine, if not said. Over hosts nothing takes turns (`beside` is not obeyed),
+        and a trial in which one is lost is a line with that reason.
     server_host, client_host : Host, optional
-        Where they run; this machine if not said.
+        Where they run, if not on that ground.
 
     Returns
     -------
@@ -213,12 +218,14 @@ def sweep(
         response_times=response_times,
         duration_max=duration_max,
         programs=programs,
+        ground=ground,
     )
     here = LocalHost()
-    server = server_host or here
+    server = server_host or work.ground.server or here
+    client = client_host or work.ground.client or server
     with interrupt.noted():
         try:
-            report = _swept(work, (server, client_host or server), progress)
+            report = _swept(work, (server, client), progress)
         finally:
             here.close()
         stopped = interrupt.caught()
@@ -257,7 +264,9 @@ def _swept(work: Work, hosts: tuple[Host, Host], progress: bool) -> SweepReport:
             for remark in state.remarks:
                 telling.say(f"{work.study}: {remark}")
             telling.say(f"{work.study}: {cost}")
-        facts = machine.manifest(work.programs)
+            if where := work.ground.told():
+                telling.say(f"{work.study}: {where}")
+        facts = work.ground.manifest(work.programs)
         _note_in_manifest(work, state, facts)
         with telling.shown(work.study, enabled=progress) as show:
             _measure(work, state, hosts, there, append, show)
@@ -314,9 +323,13 @@ def _measure(
                 return
             _beat(work, state, current=work.cells[todo.slots[0].cell])
             try:
+                work.ground.await_hosts()
                 found = _measured(work, state, todo, hosts, append)
             except store.StoreError as error:
                 state.reason = f"{error}; free some space, then the same call goes on"
+                return
+            except HostLost as error:
+                state.reason = f"{error}; once it is back, the same call goes on"
                 return
             if found is None:
                 state.reason = _interrupted(state)
@@ -331,8 +344,13 @@ def _measure(
             done=state.there,
             planned=state.planned,
             eta_s=_eta_s(work, state),
-            note=f"{state.failed} failed",
+            note=_note(work, state),
         )
+
+
+def _note(work: Work, state: _State) -> str:
+    lost = work.ground.lost()
+    return f"{state.failed} failed" + (f", lost: {', '.join(lost)}" if lost else "")
 
 
 def _compare(
@@ -433,7 +451,7 @@ def _trials(
 ) -> list[tuple[running.Outcome, schema.Trial]] | None:
     slots = group.all
     first = work.cells[slots[0].cell]
-    sets = cores.asked(first)
+    sets = work.ground.cores(first)
     seed = plan.client_seed(work.seed, slots[0].repeat)
     started_at = machine.now()
     told = _told(work, first, servers=len(slots))
@@ -469,7 +487,7 @@ def _trials(
             environment=work.environment,
             binaries=work.binaries_of(work.models[factors["model"]]),
             commands=_commands(factors, setting, outcome),
-            cores=sets.recorded() | companions.recorded(),
+            cores=sets.recorded() | companions.recorded() | work.ground.recorded(),
             server=outcome.server,
             client=outcome.client,
             timeline=_timeline(outcome),
@@ -488,8 +506,10 @@ def _trials(
 
 def _told(work: Work, cell: Mapping[str, Any], *, servers: int) -> dict[str, Any]:
     """Return a cell's factors with what the client needs to hold its connections."""
-    hard = machine.limits()["descriptors"]["hard"]
+    hard = work.ground.descriptors()
     told = flags.with_enough_processes(cell, descriptors=hard, servers=servers)
+    if work.ground.afar:
+        return told  # clients that have connected wait for an agreed moment
     return flags.with_time_to_settle(told, model=work.models[cell["model"]])
 
 
@@ -500,8 +520,9 @@ def _outcomes(
     hosts: tuple[Host, Host],
 ) -> list[running.Outcome] | None:
     """Run a trial, or several cells side by side; None when a signal came."""
-    if not setting.model.available:
-        return [running.unavailable(setting.model)]
+    why = work.lacking(group.all[0].cell)
+    if why is not None:
+        return [running.unavailable(setting.model, why)]
     if group.baseline is not None:
         cells = [work.cells[slot.cell] for slot in group.all]
         return side_by_side.run(cells, setting, models=work.models, host=hosts[0])

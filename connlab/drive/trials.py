@@ -136,9 +136,9 @@ def _stop(
         return None
 
 
-def unavailable(model: schema.Model) -> Outcome:
-    """Return the outcome of a model that cannot run here: a reason, no figures."""
-    failure = _failure("unavailable", model.reason or "not available here")
+def unavailable(model: schema.Model, reason: str) -> Outcome:
+    """Return the outcome of a cell that cannot run here: a reason, no figures."""
+    failure = _failure("unavailable", reason or "not available here")
     return Outcome(schema.Server(model=model), None, failure, {}, 0.0)
 
 
@@ -221,6 +221,7 @@ def _attend(
         memory = course.client is None and course.reported_at_s >= next_memory
         reading = server_host.sample(server, memory=memory)
         other = client_host.sample(client, machine=False)
+        course.looks += [_look(one, None) for one in reading.before]
         course.looks.append(_look(reading, other))
         pause = max(LOOK_S, LOOK_COST * (reading.cost_s + other.cost_s))
         if memory:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from connlab import schema
 from connlab.drive import beside as side_by_side
 from connlab.drive import (
-    cores,
     flags,
     machine,
     plan,
@@ -22,6 +21,8 @@ from connlab.drive import (
     turns,
 )
 from connlab.drive.gates import RESPONSE_TIMES
+from connlab.drive.ground import Ground, Here
+from connlab.drive.ground import asked as asked_ground
 from connlab.drive.programs import Programs, built, registry, unknown
 from connlab.drive.reports import Estimate
 
@@ -29,6 +30,8 @@ from connlab.drive.reports import Estimate
 # a quick run on two cores: programs that start and end, and connections with a thread
 # or process each. In turns the first connections cost more than further ones.
 _ALONE_S, _ALONE_PER_CONNECTION_S = 0.03, 120e-6
+#: the same over hosts, whose clients agree on a moment to begin
+_AFAR_S = 0.4
 _IN_SET_S, _FIRST, _FIRST_S, _PER_CONNECTION_S = 0.01, 100, 150e-6, 45e-6
 #: a client waits so long for answers which do not come (``client --drain``)
 _DRAIN_S = 0.2
@@ -60,6 +63,7 @@ class Work:
     mixed: bool = False
     beside: tuple[str, ...] = ()
     sets: tuple[side_by_side.Set, ...] = ()
+    ground: Ground = field(default_factory=Here)
 
     def key(self, cell: int, repeat: int, *, carried_by: str | None = None) -> str:
         """Return the key of a cell's trial number `repeat`.
@@ -73,9 +77,16 @@ class Work:
             repeat=repeat,
             binaries=self.binaries_of(model),
             environment=self.environment,
-            unavailable=None if model.available else model.reason or "",
+            unavailable=self.lacking(cell),
             carried_by=carried_by,
         )
+
+    def lacking(self, cell: int) -> str | None:
+        """Return why a cell cannot be measured where the sweep is; None: it can."""
+        model = self.models[self.cells[cell]["model"]]
+        if not model.available:
+            return model.reason or ""
+        return self.ground.lacks(self.cells[cell], model)
 
     def binaries_of(self, model: schema.Model) -> dict[str, str]:
         """Return the hashes of the programs that a trial of this server runs."""
@@ -114,6 +125,7 @@ def prepare(
     response_times: float = RESPONSE_TIMES,
     duration_max: float | None = None,
     programs: Programs | None = None,
+    ground: Ground | None = None,
 ) -> Work:
     """Check the arguments of `connlab.drive.sweep` and return the work they mean.
 
@@ -133,6 +145,12 @@ def prepare(
     together = (beside,) if isinstance(beside, str) else tuple(beside)
     together = tuple(plan.with_models(dict.fromkeys(together)))
     _check_beside(together)
+    ground = ground or asked_ground()
+    wanted = bool(together)
+    if ground.afar:
+        # servers take turns on one machine only, and clients that prolong a window
+        # each by its own answers would not end it together
+        together, response_times = (), 0
     fixed = dict(fixed or {})
     defaults = _windows(duration, response_times, duration_max)
     if together:
@@ -147,16 +165,17 @@ def prepare(
         targets=targets,
         budget=budget,
         metrics=metrics,
-        in_turns=bool(together),
+        in_turns=wanted,
     )
     both = programs or built()
-    models = _checked_models(cells, both)
+    models = _checked_models(cells, both, ground)
     told = None if baseline is None else plan.with_models(baseline)
     sets = side_by_side.sets(cells, models, beside=together, baseline=told)
     rule = replace(rule, sets=tuple(each.members for each in sets))
     for count, shared in {(c.get("cores"), c.get("together")) for c in cells}:
-        cores.asked({"cores": count, "together": shared})
-    _check_descriptors(cells)
+        ground.cores({"cores": count, "together": shared})
+    if not ground.afar:
+        _check_descriptors(cells)
     binaries = both.digests()
     return Work(
         run=run,
@@ -167,7 +186,7 @@ def prepare(
         models=models,
         programs=both,
         binaries=binaries,
-        environment=machine.environment_class(machine.environment(binaries)),
+        environment=machine.environment_class(ground.environment(binaries)),
         rule=rule,
         seed=seed,
         timeout=timeout,
@@ -190,6 +209,7 @@ def prepare(
         mixed=mixed,
         beside=together,
         sets=sets,
+        ground=ground,
     )
 
 
@@ -245,9 +265,9 @@ def _check_descriptors(cells: Sequence[Mapping]) -> None:
 
 
 def _checked_models(
-    cells: Sequence[Mapping], programs: Programs
+    cells: Sequence[Mapping], programs: Programs, ground: Ground
 ) -> dict[str, schema.Model]:
-    known = registry(programs)
+    known = ground.registry() or registry(programs)
     models = {model.name: model for model in known.models}
     workloads = [workload.name for workload in known.workloads]
     models |= servers.models({cell["model"] for cell in cells} - set(models))
@@ -299,7 +319,7 @@ def strangers(work: Work, rows: Sequence[Mapping], manifest: Mapping) -> list[st
         two classes could be measured, but not read.
     """
     classes = Counter(row.get("environment") for row in rows)
-    now = machine.environment(work.binaries)
+    now = work.ground.environment(work.binaries)
     before = manifest.get("environments") or {}
     found = [
         f"{count} trials are of another class of environment ({name}: other "
@@ -321,7 +341,7 @@ def guess_s(work: Work, cell: int, took: Sequence[float]) -> float:
     if took:
         return sum(took) / len(took)
     factors, model = work.cells[cell], work.models[work.cells[cell]["model"]]
-    if not model.available:
+    if work.lacking(cell) is not None:
         return 0.0
     connections = factors.get("connections") or 1
     measuring = factors["warmup"] + _window_s(factors, model)
@@ -333,7 +353,8 @@ def guess_s(work: Work, cell: int, took: Sequence[float]) -> float:
     if rate := factors.get("connect_rate"):
         connecting = max(connecting, connections / rate)
     draining = _DRAIN_S if _leaves_some_waiting(factors, model) else 0.0
-    return _ALONE_S + connecting + measuring + draining
+    alone_s = _AFAR_S if work.ground.afar else _ALONE_S
+    return alone_s + connecting + measuring + draining
 
 
 def _window_s(factors: Mapping[str, Any], model: schema.Model) -> float:

@@ -5,6 +5,10 @@ was killed, its machine lost power, or the network between is cut, the agent kil
 whatever it started. A driver whose connection closes is noticed at once: the agent is
 then collected, which does the same.
 
+The CPU time of a server is read on the spot, every `LOOK_S`, and handed over with the
+next look that the driver takes: the window's edges lie between two readings of the same
+clock, and nobody has to call while a window is open.
+
 Programs are started by the thread that carries all calls, and that lives as long as the
 worker: ``PR_SET_PDEATHSIG``, by which ours die with their parent, follows the thread
 that forked and not its process (prctl(2)).
@@ -12,6 +16,7 @@ that forked and not its process (prctl(2)).
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import platform
@@ -23,19 +28,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from connlab.drive import cores
+from connlab.drive import cores, machine, procfs
 from connlab.drive.host import Ended, LocalHost, Reading
 from connlab.hosts.clock import Echo
 
 LEASE_S = 8.0
+#: between two readings of a watched program, which may cost one part in so many of it
+LOOK_S, LOOK_COST = 0.02, 100
 
 
 class Agent:
     """A `connlab.drive.host.Host` that lives where its programs do."""
 
-    def __init__(self, address: str, lease_s: float = LEASE_S) -> None:
-        self._host = LocalHost()
+    def __init__(
+        self, address: str, lease_s: float = LEASE_S, watched: Sequence[int] = ()
+    ) -> None:
+        self._host = LocalHost(watched)
         self._echo = Echo(address)
+        self._cores = tuple(watched) or cores.available()
+        self._taken: dict[int, list[Reading]] = {}
         self._lease_s = lease_s
         self._lock = threading.RLock()
         self._called_s = time.monotonic()
@@ -44,9 +55,12 @@ class Agent:
         threading.Thread(target=_watch, args=told, daemon=True).start()
 
     def __del__(self) -> None:
-        """Kill what is running: the driver is gone."""
+        """Kill what is running and close the clock: the driver has gone, or another
+        agent is in this one's place.
+        """
         self._gone.set()
         self._host.close()
+        self._echo.close()
 
     def overdue(self) -> None:
         """Kill what is running if the lease is over."""
@@ -77,6 +91,7 @@ class Agent:
             "architecture": platform.machine(),
             "python": platform.python_version(),
             "cores": list(cores.available()),
+            "physical": {core: cores.place(core) for core in cores.available()},
             "descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
         }
 
@@ -87,26 +102,57 @@ class Agent:
         except OSError:
             return None
 
+    def describe(self) -> dict[str, Any]:
+        """Return what a run's manifest says of this host and its programs."""
+        return machine.manifest()
+
     def renew(self) -> None:
         """Renew the lease."""
         self._called_s = time.monotonic()
 
     def start(
-        self, argv: Sequence[str], cores: Sequence[int], files: Sequence[str]
+        self,
+        argv: Sequence[str],
+        cores: Sequence[int],
+        files: Sequence[str],
+        watch: bool = False,
     ) -> int:
         """See `connlab.drive.host.Host.start`, as for all that follow."""
-        return self._call("start", argv, cores=cores, files=files)
+        handle = self._call("start", argv, cores=cores, files=files)
+        if watch:
+            self._taken[handle] = []
+            told = (weakref.ref(self), handle)
+            threading.Thread(target=_look_on, args=told, daemon=True).start()
+        return handle
+
+    def look(self, handle: int) -> float | None:
+        """Read a watched program; return the seconds until the next time.
+
+        None when nobody watches it any more.
+        """
+        taken = self._taken.get(handle)
+        if taken is None:
+            return None
+        began = time.monotonic()
+        taken.append(Reading(procfs.processes(handle), procfs.machine(self._cores)))
+        return max(LOOK_S, LOOK_COST * (time.monotonic() - began))
 
     def ready(self, handle: int, timeout_s: float) -> dict | None:
         return self._call("ready", handle, timeout_s=timeout_s)
 
     def sample(self, handle: int, machine: bool, memory: bool) -> Reading:
-        return self._call("sample", handle, machine=machine, memory=memory)
+        reading = self._call("sample", handle, machine=machine, memory=memory)
+        taken = self._taken.get(handle, [])
+        before, taken[:] = tuple(taken), []
+        # one that is under way may end after this look began
+        before = tuple(one for one in before if _time_s(one) <= _time_s(reading))
+        return dataclasses.replace(reading, before=before)
 
     def ask_to_end(self, handle: int) -> None:
         self._call("ask_to_end", handle)
 
     def stop(self, handle: int, grace_s: float, wait_s: float) -> Ended:
+        self._taken.pop(handle, None)
         return self._call("stop", handle, grace_s=grace_s, wait_s=wait_s)
 
     def pause(self, handle: int) -> None:
@@ -123,3 +169,19 @@ def _watch(gone: threading.Event, agent: Any, lease_s: float) -> None:
             return
         there.overdue()
         del there
+
+
+def _look_on(agent: Any, handle: int) -> None:
+    pause_s: float | None = 0.0
+    while pause_s is not None:
+        time.sleep(pause_s)
+        there = agent()
+        if there is None:
+            return
+        pause_s = there.look(handle)
+        del there
+
+
+def _time_s(reading: Reading) -> float:
+    """Return when a reading was taken, never if its program had ended."""
+    return reading.processes.time_s if reading.processes else float("inf")

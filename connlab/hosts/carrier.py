@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import dask
 import yaml
 
+from connlab.drive import interrupt
 from connlab.drive.host import Ended, HostLost, ProgramError, Reading
 from connlab.hosts import certificates, clock
 from connlab.hosts.agent import LEASE_S, Agent
@@ -30,6 +31,8 @@ PATIENCE_S = 6.0
 REACH_S = 5.0
 #: how long a host that was lost may take to come back before the next trial
 RETURN_S = 10.0
+#: what a look is said to cost at most: who looks rarely lets a lease end
+COST_MOST_S = 0.02
 
 SETTINGS: dict[str, Any] = {
     "distributed": {
@@ -63,6 +66,27 @@ SETTINGS: dict[str, Any] = {
 def write_settings(folder: Path) -> None:
     """Write `SETTINGS` for a process that gets the folder as ``DASK_CONFIG``."""
     (folder / "dask.yaml").write_text(yaml.safe_dump(SETTINGS))
+
+
+def scheduler_words(scheduler: str) -> list[str]:
+    """Return what Python is told to run a scheduler, without certificates."""
+    words = ["-m", "distributed.cli.dask_scheduler", "--host", scheduler]
+    return [*words, "--no-dashboard"]
+
+
+def worker_words(scheduler: str, *, name: str, address: str, folder: Path) -> list[str]:
+    """Return what Python is told to run the worker of a host, without certificates.
+
+    `folder` is where it may keep files of its own.
+    """
+    scheme = urlsplit(scheduler).scheme
+    shown = f"[{address}]" if ":" in address else address
+    return [
+        *("-m", "distributed.cli.dask_worker", scheduler, "--name", name),
+        *("--host", f"{scheme}://{shown}:0", "--nthreads", "1", "--no-nanny"),
+        *("--memory-limit", "0", "--no-dashboard", "--death-timeout", "20"),
+        *("--local-directory", str(folder)),
+    ]
 
 
 class Engine:
@@ -103,16 +127,19 @@ class Engine:
         told = self._client.scheduler_info(n_workers=-1)["workers"]
         return sorted(str(worker["name"]) for worker in told.values())
 
-    def make_agent(self, name: str, *, wait_s: float) -> Any:
-        """Return a new agent on a host; HostLost when it has no worker in time."""
+    def make_agent(self, name: str, watched: Sequence[int], *, wait_s: float) -> Any:
+        """Return a new agent on a host; HostLost when it has no worker in time.
+
+        It reads the CPU time of the cores `watched`, of all if there are none.
+        """
         address = self.roster.hosts[name].address
         until = time.monotonic() + wait_s
-        while name not in self.workers():
-            if time.monotonic() > until:
+        while not self._has_worker(name):
+            if time.monotonic() > until or interrupt.asked():
                 raise HostLost(f"host {name}: no worker")
             time.sleep(0.05)
         future = self._client.submit(
-            *(Agent, address, self.lease_s),
+            *(Agent, address, self.lease_s, tuple(watched)),
             actor=True,
             workers=[name],
             allow_other_workers=False,
@@ -123,6 +150,12 @@ class Engine:
             return future.result(timeout=PATIENCE_S)
         except (OSError, RuntimeError, TimeoutError) as error:
             raise HostLost(f"host {name}: {_told(error)}") from error
+
+    def _has_worker(self, name: str) -> bool:
+        try:
+            return name in self.workers()
+        except (OSError, RuntimeError, TimeoutError) as error:
+            raise HostLost(f"host {name}: no scheduler: {_told(error)}") from error
 
     def close(self) -> None:
         """Leave; agents end what they run."""
@@ -148,10 +181,17 @@ class RemoteHost:
 
     Times in what it returns are of the driver's clock. A host that does not answer
     raises `HostLost` at once from then on, until a program is started on it again.
+
+    `cores` are those that its programs may use and its agent watches; those that the
+    roster names, else all, if not said.
     """
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    #: whether the agent reads the programs' CPU time by itself
+    watches = False
+
+    def __init__(self, engine: Engine, name: str, cores: Sequence[int] = ()) -> None:
         self.engine, self.name = engine, name
+        self.cores = tuple(cores) or self.place.cores
         self.lost = f"host {name}: not asked yet"
         self.facts: dict[str, Any] = {}
         self.revive()
@@ -160,7 +200,7 @@ class RemoteHost:
         """Make a new agent on a host that was lost; HostLost when it is not back."""
         if not self.lost:
             return
-        agent = self.engine.make_agent(self.name, wait_s=RETURN_S)
+        agent = self.engine.make_agent(self.name, self.cores, wait_s=RETURN_S)
         self._agent, self.lost = agent, ""
         self.facts = self.call(Agent.introduce).result()
         self.offset = self.measured_offset()
@@ -201,8 +241,9 @@ class RemoteHost:
     ) -> int:
         """Start a program; on a host that was lost, after it has come back."""
         self.revive()
-        cores = self.place.cores or cores
-        return self.call(Agent.start, list(argv), list(cores), list(files)).result()
+        cores = cores or self.cores
+        told = (list(argv), list(cores), list(files), self.watches)
+        return self.call(Agent.start, *told).result()
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
         """Return the program's next JSON line; see `Host.ready`."""
@@ -214,12 +255,17 @@ class RemoteHost:
         """Look at the program; what it costs is the whole call, so looks are rare."""
         began = time.monotonic()
         reading = self.call(Agent.sample, handle, machine, memory).result()
+        before = tuple(map(self._on_our_clock, reading.before))
+        cost_s = min(time.monotonic() - began, COST_MOST_S)
+        ours = self._on_our_clock(reading)
+        return dataclasses.replace(ours, before=before, cost_s=cost_s)
+
+    def _on_our_clock(self, reading: Reading) -> Reading:
         ahead_s = self.offset.ns / 1e9
         return dataclasses.replace(
             reading,
             processes=_earlier(reading.processes, ahead_s),
             machine=_earlier(reading.machine, ahead_s),
-            cost_s=time.monotonic() - began,
         )
 
     def ask_to_end(self, handle: int) -> None:
@@ -247,6 +293,8 @@ class RemoteHost:
 
 class Server(RemoteHost):
     """The host whose servers bind the address that ``hosts.toml`` names."""
+
+    watches = True
 
     def start(
         self,

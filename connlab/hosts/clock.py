@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 TOKEN_BYTES = 16
 ASKED = 30
@@ -50,17 +51,31 @@ class Echo:
         self._socket = socket.socket(family, socket.SOCK_DGRAM)
         self._socket.bind((address, 0))
         self.port = self._socket.getsockname()[1]
+        self._closed = threading.Event()
         threading.Thread(target=self._answer, daemon=True).start()
 
+    def close(self) -> None:
+        """Answer nobody any more: the thread ends, and closes its socket."""
+        self._closed.set()
+        # of a socket without a peer it says that there is none, and wakes who waits
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def _answer(self) -> None:
-        while True:
-            asked, peer = self._socket.recvfrom(64)
-            now = self._now()
-            known = secrets.compare_digest(asked[: -_NUMBER.size], self.token)
-            if len(asked) == TOKEN_BYTES + _NUMBER.size and known:
-                (number,) = _NUMBER.unpack(asked[TOKEN_BYTES:])
-                with contextlib.suppress(OSError):
-                    self._socket.sendto(_REPLY.pack(number, now), peer)
+        with self._socket:
+            while True:
+                asked, peer = self._socket.recvfrom(64)
+                if self._closed.is_set():
+                    return
+                self._reply(asked, peer)
+
+    def _reply(self, asked: bytes, peer: Any) -> None:
+        now = self._now()
+        known = secrets.compare_digest(asked[: -_NUMBER.size], self.token)
+        if len(asked) == TOKEN_BYTES + _NUMBER.size and known:
+            (number,) = _NUMBER.unpack(asked[TOKEN_BYTES:])
+            with contextlib.suppress(OSError):
+                self._socket.sendto(_REPLY.pack(number, now), peer)
 
 
 def offset(address: str, port: int, token: bytes, *, asked: int = ASKED) -> Offset:

@@ -28,12 +28,17 @@ from connlab.hosts.clock import Offset
 
 #: windows of several hosts agree within so much
 APART_NS = 1_000_000
-#: to carry the starts, and for every client to connect: so much and more per connection
-AHEAD_S, AHEAD_PER_CONNECTION_S = 0.4, 0.0002
+#: to carry the starts, and for every client to connect
+AHEAD_S, AHEAD_PER_HOST_S, AHEAD_PER_CONNECTION_S = 0.2, 0.02, 0.0002
 _HANDLE = 1
 _SUMMED = ("connections", "limits", "requests", "bytes", "errors")
 #: a merged flag is divided by the number of hosts, as whole numbers or not
-_DIVIDED = {"--connections": int, "--active": int, "--rate": float}
+_DIVIDED = {
+    "--connections": int,
+    "--active": int,
+    "--rate": float,
+    "--connect-rate": float,
+}
 
 
 class HostGroup:
@@ -62,7 +67,7 @@ class HostGroup:
         for host in self.hosts:
             host.revive()
         self._offsets = {host.name: host.measured_offset() for host in self.hosts}
-        begin_ns = time.monotonic_ns() + int(1e9 * _ahead_s(argv))
+        begin_ns = time.monotonic_ns() + int(1e9 * _ahead_s(argv, len(self.hosts)))
         wanted = [*dict.fromkeys([*files, "histogram"])]
         try:
             for number, host in enumerate(self.hosts):
@@ -129,7 +134,10 @@ class HostGroup:
             early=any(end.early for end in ends),
             lines=(),
             diagnostics="\n".join(end.diagnostics for end in ends if end.diagnostics),
-            files={"timeline": added_timelines(end.files for end in ends)},
+            files={
+                "timeline": added_timelines(end.files for end in ends),
+                "histogram": added_histograms(end.files for end in ends),
+            },
         )
 
     def _end_all(self, *, grace_s: float, wait_s: float) -> None:
@@ -228,12 +236,12 @@ def _share(whole: int, number: int, among: int) -> int:
     return whole * (number + 1) // among - whole * number // among
 
 
-def _ahead_s(argv: Sequence[str]) -> float:
+def _ahead_s(argv: Sequence[str], hosts: int) -> float:
     words = list(argv)
     count = 1
     if "--connections" in words:
         count = int(words[words.index("--connections") + 1])
-    return AHEAD_S + AHEAD_PER_CONNECTION_S * count
+    return AHEAD_S + AHEAD_PER_HOST_S * hosts + AHEAD_PER_CONNECTION_S * count
 
 
 def _edges(report: Mapping, offset: Offset) -> tuple[int, int] | None:
@@ -252,8 +260,9 @@ def merged(reports: Sequence[dict], histograms: Sequence[bytes]) -> dict:
     out = dict(reports[0])
     for name in _SUMMED:
         out[name] = _summed([report.get(name) or {} for report in reports])
-    for name in ("threads", "processes", "active", "sources"):
+    for name in ("processes", "active", "sources"):
         out[name] = sum(report.get(name) or 0 for report in reports)
+    out["threads"] = max(report.get("threads") or 0 for report in reports)
     if out.get("offered_rps") is not None:
         out["offered_rps"] = sum(report["offered_rps"] for report in reports)
     out["window"] = _window([report["window"] for report in reports])
@@ -391,3 +400,18 @@ def added_timelines(files: Any) -> bytes:
     for start, counts in sorted(total.items()):
         writer.writerow({"start_ms": start} | counts)
     return out.getvalue().encode()
+
+
+def added_histograms(files: Any) -> bytes:
+    """Return a histogram of all clients: counts of the same slot add."""
+    slots = _slots([one.get("histogram", b"") for one in files])
+    rows = [
+        (lower, upper, count, clock)
+        for clock, found in slots.items()
+        for (lower, upper), count in sorted(found.items())
+    ]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("lower_ns", "upper_ns", "count", "clock"))
+    writer.writerows(rows)
+    return out.getvalue().encode() if rows else b""

@@ -158,23 +158,20 @@ class Lab:
     # ---- its programs --------------------------------------------------------
 
     def _start_scheduler(self) -> None:
-        words = ["dask_scheduler", "--host", self.scheduler, "--no-dashboard"]
+        words = carrier.scheduler_words(self.scheduler)
         self._start("scheduler", [], words, "scheduler")
 
     def start_worker(self, host: int) -> None:
         """Start a host's worker, also anew."""
-        words = ["dask_worker", self.scheduler, "--name", f"h{host}"]
-        words += ["--host", f"tls://{self.address(host)}:0", "--nthreads", "1"]
-        words += ["--no-nanny", "--memory-limit", "0", "--no-dashboard"]
-        words += ["--death-timeout", "20", "--local-directory", str(self.folder)]
+        told = {"name": f"h{host}", "address": self.address(host)}
+        words = carrier.worker_words(self.scheduler, folder=self.folder, **told)
         # unlike `ip netns exec` this leaves /sys, and with it the cgroup, in view
         around = ["nsenter", f"--net=/run/netns/{self.space(host)}"]
         self._start(f"h{host}", around, words, "worker")
 
     def _start(self, name: str, around: list[str], words: list[str], role: str) -> None:
-        module, *flags = words
-        flags += certificates.flags(self.folder / "certificates", role)
-        command = [*around, sys.executable, "-m", f"distributed.cli.{module}", *flags]
+        flags = certificates.flags(self.folder / "certificates", role)
+        command = [*around, sys.executable, *words, *flags]
         path = [str(schema.project_root()), os.environ.get("PYTHONPATH", "")]
         told = {
             "DASK_CONFIG": str(self.folder),

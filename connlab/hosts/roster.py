@@ -8,6 +8,7 @@ clients = ["b", "c"]
 [hosts.a]
 address = "10.0.0.1"                 # of the test network; the server binds it
 cores = [0, 1]                       # all, if not given
+ssh = "me@a"                         # for `hosts up`; the address, if not given
 
 [hosts.b]
 address = "10.0.0.2"
@@ -16,6 +17,7 @@ address = "10.0.0.2"
 from __future__ import annotations
 
 import ipaddress
+import os
 import tomllib
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -24,14 +26,21 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from connlab.drive.programs import unknown
 
+#: environment variable: a scheduler that exists, as tls://ADDRESS:PORT
+SCHEDULER = "CONNLAB_SCHEDULER"
+
 
 class Place(BaseModel):
-    """One host: its address in the test network, the cores that programs may use."""
+    """One host: its address in the test network, the cores that programs may use.
+
+    `ssh` is what ssh calls it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     address: str
     cores: tuple[int, ...] = ()
+    ssh: str = ""
 
 
 class Roster(BaseModel):
@@ -58,8 +67,19 @@ class Roster(BaseModel):
         return self
 
 
-def load(path: Path) -> Roster:
+def asked(path: Path) -> Roster:
+    """Read a ``hosts.toml`` as `load` does; `SCHEDULER` replaces its scheduler."""
+    return load(path, scheduler=os.environ.get(SCHEDULER))
+
+
+def load(path: Path, *, scheduler: str | None = None) -> Roster:
     """Read a ``hosts.toml``.
+
+    Parameters
+    ----------
+    path : Path
+    scheduler : str, optional
+        In place of the one that the file names, which may then name none.
 
     Raises
     ------
@@ -67,6 +87,7 @@ def load(path: Path) -> Roster:
         When it is not one; the text names the place, the value and what is allowed.
     """
     told = tomllib.loads(path.read_text())
+    told |= {"scheduler": scheduler} if scheduler else {}
     try:
         roster = Roster.model_validate(told)
     except ValidationError as error:

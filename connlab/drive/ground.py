@@ -1,0 +1,126 @@
+"""Where a sweep measures: on this machine, or over the hosts that are asked for.
+
+A ground knows where server and client run, of what class that environment is, which
+cores and descriptors there are, and what cannot be measured there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from connlab import schema
+from connlab.drive import cores, elsewhere, machine
+from connlab.drive.cores import Cores
+from connlab.drive.host import Host
+from connlab.drive.programs import Programs
+
+
+class Ground(Protocol):
+    """Where a sweep measures; `Here` is this machine."""
+
+    afar: bool
+    server: Host | None
+    client: Host | None
+    """None: the sweep makes one on this machine."""
+
+    def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
+        """Return what must be equal for two trials to be compared."""
+
+    def manifest(self, programs: Programs) -> dict[str, Any]:
+        """Return all that a run's manifest says of machines and software."""
+
+    def registry(self) -> schema.Registry | None:
+        """Return what the server can do there; None: what it can do here."""
+
+    def cores(self, factors: Mapping[str, Any]) -> Cores:
+        """Return the core sets of a trial; ValueError where there are not so many."""
+
+    def core_count(self) -> int:
+        """Return how many cores the machine of the server has for a run."""
+
+    def recorded(self) -> dict[str, list[int] | bool]:
+        """Return what a trial keeps about cores beside its own sets."""
+
+    def descriptors(self) -> int | None:
+        """Return how many one process may have; None: any number."""
+
+    def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
+        """Return why a cell cannot be measured there; None: it can."""
+
+    def await_hosts(self) -> None:
+        """Return when all hosts answer; HostLost where one does not come back."""
+
+    def lost(self) -> list[str]:
+        """Return the names of hosts that do not answer now."""
+
+    def told(self) -> str:
+        """Return who does what, for a line of progress; empty: nothing to say."""
+
+
+class Here:
+    """This machine, with server and client beside each other."""
+
+    afar = False
+    server: Host | None = None
+    client: Host | None = None
+
+    def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
+        """See `Ground`, as for all that follow."""
+        return machine.environment(binaries)
+
+    def manifest(self, programs: Programs) -> dict[str, Any]:
+        return machine.manifest(programs)
+
+    def registry(self) -> schema.Registry | None:
+        return None
+
+    def cores(self, factors: Mapping[str, Any]) -> Cores:
+        return cores.asked(factors)
+
+    def core_count(self) -> int:
+        return cores.count()
+
+    def recorded(self) -> dict[str, list[int] | bool]:
+        return {}
+
+    def descriptors(self) -> int | None:
+        return machine.limits()["descriptors"]["hard"]
+
+    def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
+        return None
+
+    def await_hosts(self) -> None:
+        return
+
+    def lost(self) -> list[str]:
+        return []
+
+    def told(self) -> str:
+        return ""
+
+
+def asked() -> Ground:
+    """Return the hosts that the environment names, this machine if it names none.
+
+    Raises
+    ------
+    ValueError
+        When the file that it names is no roster, or a host lacks a program.
+    HostLost, OSError
+        When they cannot be reached.
+    """
+    path = elsewhere.roster()
+    if path is None:
+        return Here()
+    from connlab.hosts import afar
+
+    return afar.connected(path)
+
+
+def core_count() -> int:
+    """Return how many cores a run may use, or could when it was measured.
+
+    Over several hosts those of the server's.
+    """
+    return asked().core_count()

@@ -1,0 +1,189 @@
+"""The hosts of a roster as the ground of a sweep; see `connlab.drive.ground`.
+
+Trials run one by one: servers take turns on one machine only. The class of environment
+holds the facts of every host, so that trials over other hosts do not mix with these.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from connlab import schema
+from connlab.drive import machine
+from connlab.drive.cores import Cores, split
+from connlab.drive.host import HostLost
+from connlab.drive.programs import Programs
+from connlab.hosts import roster as rosters
+from connlab.hosts.agent import Agent
+from connlab.hosts.carrier import Engine, RemoteHost, Server
+from connlab.hosts.group import HostGroup
+
+#: factors that need server and client, or the driver, on one machine
+_ONE_MACHINE = {
+    "together": "server and client have no core in common",
+    "descriptors": "limits of other hosts are not lowered",
+    "sources": "clients have the addresses of their hosts",
+    "redis": "the database stands beside the driver",
+}
+#: factors that several clients cannot share
+_ONE_CLIENT = {
+    "requests": "a burst ends with the last answer of each client",
+    "byte_rate": "a block of connections belongs to one client",
+    "response_times": "each client would prolong its window by its own answers",
+    "settle": "each client would begin when its own users were answered",
+}
+
+
+class Afar:
+    """A server's host, and those of its clients.
+
+    Parameters
+    ----------
+    engine : Engine
+        The connection to their agents.
+    clients : sequence of str
+        Hosts of the roster; the server's among them gives loopback.
+    server_cores : sequence of int
+        Those of the server's host that servers may use; what the roster names, else
+        all, if not said.
+    client_cores : sequence of int
+        Those of the clients, where these are on the machine of the server.
+    manifest : mapping, optional
+        What the run's manifest says of the machine, where that is the driver's; what
+        the server's host says of itself, if not said.
+
+    Raises
+    ------
+    HostLost
+        When a host does not answer.
+    ValueError
+        When one has not built the programs.
+    """
+
+    afar = True
+
+    def __init__(
+        self,
+        engine: Engine,
+        clients: Sequence[str],
+        *,
+        server_cores: Sequence[int] = (),
+        client_cores: Sequence[int] = (),
+        manifest: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.server = Server(engine, engine.roster.server, server_cores)
+        own = [RemoteHost(engine, name, client_cores) for name in clients]
+        self.client = HostGroup(own)
+        self._client_cores = tuple(client_cores)
+        self._manifest = manifest
+        self._told = {host.name: _described(host) for host in self.hosts}
+
+    @property
+    def hosts(self) -> tuple[RemoteHost, ...]:
+        """The server's host, then those of the clients."""
+        return (self.server, *self.client.hosts)
+
+    def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
+        """Return the server's facts, and beside them those of each client's host."""
+        server, *clients = map(self._environment, self.hosts)
+        return server | {"binaries": dict(binaries), "clients": clients}
+
+    def _environment(self, host: RemoteHost) -> dict[str, Any]:
+        told = self._told[host.name]
+        facts = told["environments"][told["environment"]]
+        return facts | {"cores": len(host.cores or host.facts["cores"])}
+
+    def manifest(self, programs: Programs) -> dict[str, Any]:
+        """Return what the server's host says of itself, and each host's machine."""
+        mine = self.environment(programs.digests())
+        name = machine.environment_class(mine)
+        facts = dict(self._manifest or self._told[self.server.name])
+        if self._manifest is None:
+            facts |= {"environment": name, "environments": {}}
+        facts["made_at"] = machine.now()
+        facts["environments"] = facts["environments"] | {name: mine}
+        facts["hosts"] = {
+            host.name: {"serves": host is self.server}
+            | {"machine": self._told[host.name]["machine"]}
+            for host in reversed(self.hosts)  # on loopback one is both
+        }
+        return facts
+
+    def registry(self) -> schema.Registry | None:
+        """Return what the server can do on its host."""
+        told = self._told[self.server.name]["registry"]
+        return told and schema.Registry.model_validate(told)
+
+    def cores(self, factors: Mapping[str, Any]) -> Cores:
+        """Return the server's cores, so many of its host as a trial asks for."""
+        there, count = self._there(), factors.get("cores")
+        if count is not None and not factors.get("together"):
+            place = self.server.facts["physical"]
+            there = split(there, server=count, place=lambda c: place.get(c, c)).server
+        shared = not set(there).isdisjoint(self._client_cores)
+        return Cores(there, self._client_cores, shared=shared)
+
+    def _there(self) -> tuple[int, ...]:
+        return self.server.cores or tuple(self.server.facts["cores"])
+
+    def core_count(self) -> int:
+        """Return how many cores of its host the server may use."""
+        return len(self._there())
+
+    def recorded(self) -> dict[str, list[int] | bool]:
+        """Return the cores of the server's host on which strangers are looked for."""
+        return {"watched": list(self._there())}
+
+    def descriptors(self) -> int | None:
+        """Return how many a process may have on the host with the fewest."""
+        told = [host.facts["descriptors"] for host in self.hosts]
+        return min((most for most in told if most > 0), default=None)
+
+    def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
+        """Return why a cell cannot be measured over hosts; None: it can."""
+        if (model.model_extra or {}).get("digest"):
+            return "not over several hosts: servers of others listen on loopback only"
+        several = _ONE_CLIENT if len(self.client.hosts) > 1 else {}
+        for name, why in (_ONE_MACHINE | several).items():
+            if factors.get(name):
+                return f"not over several hosts: {name}: {why}"
+        users = factors.get("active") or factors.get("connections") or 1
+        if users < len(self.client.hosts):
+            return f"{users} connections are fewer than {len(self.client.hosts)} hosts"
+        return None
+
+    def await_hosts(self) -> None:
+        """Ask every host for a sign; make a new agent on one that was lost."""
+        for host in self.hosts:
+            try:
+                host.call(Agent.renew).result()
+            except HostLost:
+                host.revive()
+
+    def lost(self) -> list[str]:
+        """Return the names of hosts that do not answer now."""
+        return list(dict.fromkeys(host.name for host in self.hosts if host.lost))
+
+    def told(self) -> str:
+        """Return who does what."""
+        clients = ", ".join(host.name for host in self.client.hosts)
+        return f"server on {self.server.name}, clients on {clients}"
+
+
+def _described(host: RemoteHost) -> dict[str, Any]:
+    told = host.call(Agent.describe).result()
+    if not told["programs"]:
+        raise ValueError(
+            f"host {host.name}: programs are missing; run `make build` there"
+        )
+    return told
+
+
+@functools.cache
+def connected(path: Path) -> Afar:
+    """Return the hosts of a ``hosts.toml``, connected once for the whole process."""
+    told = rosters.asked(path)
+    return Afar(Engine(told), told.clients)
