@@ -24,8 +24,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -286,6 +288,31 @@ def trial(roster: Path, as_json: bool, **asked: Any) -> None:
         click.echo(outcome.client.model_dump_json(by_alias=True))
     else:
         click.echo("\n".join(measuring.lines(outcome)))
+
+
+@hosts.command()
+@click.argument("roster", type=click.Path(path_type=Path, exists=True))
+def up(roster: Path) -> None:
+    """Start a scheduler here and, over SSH, a worker on each host of a hosts.toml.
+
+    They end with this command, by Ctrl-C. With CONNLAB_SCHEDULER there is a scheduler
+    already: then this says whether each host has a worker there.
+    """
+    from connlab.hosts import roster as rosters
+    from connlab.hosts import starting
+
+    told = rosters.asked(roster)
+    if rosters.SCHEDULER in os.environ:
+        if missing := starting.joined(told):
+            raise click.ClickException(f"no worker: {', '.join(missing)}")
+        click.echo(f"{told.scheduler}: every host has a worker")
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt), starting.Started(told) as started:
+        click.echo(f"up: {', '.join(started.names)}; Ctrl-C ends them")
+        while not started.ended():
+            time.sleep(0.2)
+        raise click.ClickException(f"{started.ended()[0]} ended")
 
 
 @hosts.command()

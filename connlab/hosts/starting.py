@@ -1,0 +1,220 @@
+"""A scheduler here and a worker on each host, started over SSH and ended with us.
+
+    hosts.toml -> certificates made, if there are none -> scheduler
+        -> each host: what it has built? -> files -> worker, until its input ends
+
+``ssh`` is the user's own, with the keys and names of ``~/.ssh/config``. A worker lives
+as long as the input of its ssh: whoever started it may be killed, and it ends. The
+project and its Python have the same path on all hosts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from connlab import schema
+from connlab.drive import programs
+from connlab.hosts import carrier, certificates
+from connlab.hosts.roster import Roster
+
+SSH = ("ssh", "-o", "BatchMode=yes")
+#: below the project, here and on each host: settings and certificates
+FOLDER = "build/hosts"
+_ASK_S, _READY_S, _END_S = 30.0, 60.0, 5.0
+
+
+class Started:
+    """The scheduler and the workers of a roster; a context manager that ends them.
+
+    Raises
+    ------
+    RuntimeError
+        When a host cannot be reached, has another architecture and no programs, or no
+        worker of its comes up; all that was started has ended then.
+    """
+
+    def __init__(self, roster: Roster, say: Callable[[str], None] = print) -> None:
+        self.roster, self.say = roster, say
+        self.folder = schema.project_root() / FOLDER
+        self.processes: dict[str, subprocess.Popen] = {}
+        self.names = tuple(dict.fromkeys((roster.server, *roster.clients)))
+
+    def __enter__(self) -> Started:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def _start(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        carrier.write_settings(self.folder)
+        folder = self.roster.certificates
+        if folder and not (folder / certificates.AUTHORITY).exists():
+            certificates.make(folder)
+            self.say(f"certificates: made, end after {certificates.DAYS} days")
+        self._start_scheduler()
+        for name in self.names:
+            self._send(name)
+            self._start_worker(name)
+        self._await_workers()
+
+    def _start_scheduler(self) -> None:
+        flags = _flags(self.roster.certificates, "scheduler")
+        words = carrier.scheduler_words(self.roster.scheduler)
+        self.processes["scheduler"] = subprocess.Popen(
+            [sys.executable, *words, *flags],
+            stdin=subprocess.DEVNULL,
+            stderr=(self.folder / "scheduler.log").open("wb"),
+            env=os.environ | {"DASK_CONFIG": str(self.folder)},
+            start_new_session=True,
+        )
+
+    def _send(self, name: str) -> None:
+        """Copy settings, certificates, and programs that are missing or others."""
+        files = {f"{FOLDER}/dask.yaml": self.folder / "dask.yaml"}
+        if folder := self.roster.certificates:
+            for file in (certificates.AUTHORITY, "worker.pem", "worker.key"):
+                files[f"{FOLDER}/{file}"] = folder / file
+        files |= self._programs_for(name)
+        root = shlex.quote(str(schema.project_root()))
+        script = f"umask 077 && mkdir -p {root}/{FOLDER} && tar -xf - -C {root}"
+        self._ask(name, script, _packed(files))
+
+    def _programs_for(self, name: str) -> dict[str, Path]:
+        root = shlex.quote(str(schema.project_root()))
+        script = f"uname -m; cd {root} && sha256sum build/server build/client"
+        told = self._ask(name, f"{script} 2>/dev/null || true").split()
+        built = programs.built()
+        ours = {"build/server": built.server[-1], "build/client": built.client[-1]}
+        theirs = dict(zip(told[2::2], told[1::2], strict=True))
+        wanted = {p: Path(f) for p, f in ours.items() if theirs.get(p) != _digest(f)}
+        if told[0] == platform.machine():
+            if wanted:
+                self.say(f"{name}: {', '.join(wanted)} copied")
+            return wanted
+        if len(theirs) < len(ours):
+            raise RuntimeError(f"host {name}: a {told[0]}; run `make build` there")
+        return {}
+
+    def _start_worker(self, name: str) -> None:
+        place, root = self.roster.hosts[name], schema.project_root()
+        there = root / FOLDER
+        words = carrier.worker_words(
+            self.roster.scheduler, name=name, address=place.address, folder=there
+        )
+        flags = _flags(there if self.roster.certificates else None, "worker")
+        command = shlex.join([sys.executable, *words, *flags])
+        at, settings = shlex.quote(str(root)), shlex.quote(str(there))
+        script = (
+            f"cd {at} && export PYTHONPATH={at} DASK_CONFIG={settings} && exec 3<&0;"
+            f" {command} </dev/null 3<&- & worker=$!;"
+            " (cat <&3; kill $worker) >/dev/null 2>&1 & exec 3<&-; wait $worker"
+        )
+        self.processes[name] = subprocess.Popen(
+            self._ssh(name, script),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=(self.folder / f"{name}.log").open("wb"),
+            start_new_session=True,
+        )
+
+    def _ssh(self, name: str, script: str) -> list[str]:
+        place = self.roster.hosts[name]
+        return [*SSH, place.ssh or place.address, script]
+
+    def _ask(self, name: str, script: str, given: bytes = b"") -> str:
+        """Run a script on a host; return what it printed."""
+        try:
+            done = subprocess.run(
+                self._ssh(name, script),
+                input=given,
+                capture_output=True,
+                timeout=_ASK_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise RuntimeError(f"host {name}: ssh: {error}") from None
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            raise RuntimeError(f"host {name}: ssh: {said[-1] if said else 'failed'}")
+        return done.stdout.decode()
+
+    def _await_workers(self) -> None:
+        until = time.monotonic() + _READY_S
+        while missing := set(self.names) - set(self._there()):
+            if ended := self.ended():
+                raise RuntimeError(f"{ended[0]} ended; see {FOLDER}/{ended[0]}.log")
+            if time.monotonic() > until:
+                raise RuntimeError(f"no worker came up on {', '.join(sorted(missing))}")
+            time.sleep(0.5)
+
+    def _there(self) -> list[str]:
+        try:
+            with carrier.Engine(self.roster) as engine:
+                return engine.workers()
+        except OSError:
+            return []  # the scheduler is not up yet
+
+    def ended(self) -> list[str]:
+        """Return what has ended of the scheduler and the hosts' connections."""
+        return [name for name, p in self.processes.items() if p.poll() is not None]
+
+    def close(self) -> None:
+        """End the workers by the end of their input, then the scheduler."""
+        for name, process in self.processes.items():
+            if name == "scheduler":
+                continue
+            process.stdin.close()
+        for name, process in reversed(self.processes.items()):
+            if name == "scheduler":
+                process.terminate()
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def joined(roster: Roster) -> list[str]:
+    """Return the hosts of a roster that have no worker at its scheduler.
+
+    Raises
+    ------
+    OSError
+        When the scheduler does not answer.
+    """
+    with carrier.Engine(roster) as engine:
+        there = engine.workers()
+    wanted = dict.fromkeys((roster.server, *roster.clients))
+    return [name for name in wanted if name not in there]
+
+
+def _flags(folder: Path | None, role: str) -> list[str]:
+    return certificates.flags(folder, role) if folder else []
+
+
+def _digest(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _packed(files: Mapping[str, Path]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, path in files.items():
+            tar.add(path, arcname=name)
+    return out.getvalue()

@@ -1,0 +1,136 @@
+"""Scheduler and workers over SSH, with a stand-in for ssh that stays here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connlab.hosts import certificates, roster, starting
+
+FAKE_SSH = """#!/bin/sh
+# ssh -o BatchMode=yes TARGET SCRIPT: note both, run the script here
+echo "$3" >> "$SSH_LOG"
+exec sh -c "$4"
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield a hosts.toml of two hosts on loopback, with the stand-in on the PATH."""
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(FAKE_SSH)
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("SSH_LOG", str(tmp_path / "ssh.log"))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    path = tmp_path / "hosts.toml"
+    path.write_text(
+        f"""
+scheduler = "tls://127.0.0.1:{port}"
+certificates = "certificates"
+server = "a"
+clients = ["b"]
+[hosts.a]
+address = "127.0.0.2"
+[hosts.b]
+address = "127.0.0.3"
+ssh = "me@b"
+"""
+    )
+    return path
+
+
+def connlab(*words: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "connlab", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.long
+@pytest.mark.serial
+@pytest.mark.usefixtures("server_program")
+def test_workers_come_up_over_ssh_and_end_with_it(place: Path) -> None:
+    command = [sys.executable, "-u", "-m", "connlab", "hosts", "up", str(place)]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        lines = [started.stdout.readline(), started.stdout.readline()]
+        assert lines[0].startswith("certificates: made")
+        assert lines[1] == "up: a, b; Ctrl-C ends them\n"
+        checked = connlab("hosts", "check", place)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+        done = connlab("hosts", "trial", place, "--connections", 4)
+        assert done.returncode == 0, done.stderr
+    finally:
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(20) == 0
+    until = time.monotonic() + 20
+    while workers(place):
+        assert time.monotonic() < until, workers(place)
+        time.sleep(0.1)
+    targets = (place.parent / "ssh.log").read_text().split()
+    assert targets == ["127.0.0.2"] * 3 + ["me@b"] * 3
+
+
+def workers(place: Path) -> list[str]:
+    """Return the command lines that name the scheduler of a file."""
+    port = roster.load(place).scheduler.encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes()
+        except OSError:
+            continue
+        if port in words and b"distributed.cli" in words:
+            found.append(words.decode().replace("\0", " "))
+    return found
+
+
+def test_a_host_that_ssh_does_not_reach_is_named(place: Path, monkeypatch) -> None:
+    (place.parent / "bin" / "ssh").write_text("#!/bin/sh\necho no route >&2; exit 255")
+    monkeypatch.setattr(starting.Started, "_start_scheduler", lambda self: None)
+    with pytest.raises(RuntimeError, match="host a: ssh: no route"):
+        starting.Started(roster.load(place)).__enter__()
+
+
+def test_programs_are_copied_where_they_are_others(
+    place: Path, monkeypatch, build_dir: Path
+) -> None:
+    said: list[str] = []
+    told = starting.Started(roster.load(place), said.append)
+    answers: list[str] = []
+    monkeypatch.setattr(told, "_ask", lambda name, script: answers[-1])
+    machine = os.uname().machine
+    ours = starting._digest(str(build_dir / "server"))
+    answers.append(f"{machine}\n{ours} build/server\n")
+    assert list(told._programs_for("a")) == ["build/client"]
+    assert said == ["a: build/client copied"]
+    answers.append(f"other\n{ours} build/server\n")
+    with pytest.raises(RuntimeError, match="host a: a other; run `make build` there"):
+        told._programs_for("a")
+    both = "".join(f"1234 build/{name}\n" for name in ("server", "client"))
+    answers.append(f"other\n{both}")
+    assert told._programs_for("a") == {}
+
+
+def test_only_the_certificate_of_a_worker_leaves_the_machine(place: Path) -> None:
+    told = starting.Started(roster.load(place))
+    certificates.make(told.roster.certificates)
+    told.folder = place.parent
+    (place.parent / "dask.yaml").write_text("")
+    sent: list[bytes] = []
+    told._programs_for = lambda name: {}
+    told._ask = lambda name, script, given=b"": sent.append(given) or ""
+    told._send("a")
+    held = sent[0]
+    assert b"build/hosts/worker.key" in held
+    assert b"client.key" not in held
+    assert b"scheduler.key" not in held
