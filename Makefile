@@ -77,8 +77,7 @@ help:  ## print this list
 	@echo 'connlab: measure connection handling models, print the paper.'
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' Makefile | \
 		awk -F'|' '{ printf "  make %-10s%s\n", $$1, $$2 }'
-	@echo 'PROFILE=smoke|quick|full RUN=name NB=01 P="-p trials 10" RENDERER=quarto'
-	@echo 'HOSTS=hosts.toml: notebook and paper over several hosts (docs/hosts.md)'
+	@echo 'PROFILE=smoke|quick|full RUN=name NB=01 P="-p trials 10" RENDERER=quarto HOSTS=hosts.toml'
 
 # ---- the two commands ------------------------------------------------------
 paper: setup  ## everything from nothing: build, studies, HTML and PDF

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from cryptography import x509
 
-from connlab import notebook
-from connlab.drive import elsewhere, floor, ground
+from connlab import drive, notebook
+from connlab.drive import elsewhere, ground
 from connlab.drive.host import Ended, HostLost, ProgramError
 from connlab.hosts import afar, agent, certificates, clock, group, roster
 from connlab.schema import Model
@@ -207,7 +207,7 @@ def test_what_needs_one_machine_says_so(
     assert isinstance(ground.asked(), ground.Here)
     monkeypatch.setenv(elsewhere.ROSTER, str(tmp_path / "hosts.toml"))
     with pytest.raises(ValueError, match="hosts.toml; calls are measured on this"):
-        floor.floor("the-machine", run="r", root=tmp_path)
+        drive.floor("the-machine", run="r", root=tmp_path)
     with pytest.raises(ValueError, match="00-the-machine: not over several hosts"):
         notebook.run("00", run="r", root=tmp_path)
     assert notebook.left_out("07-uring", run="r", root=tmp_path) is None

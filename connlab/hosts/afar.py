@@ -74,6 +74,7 @@ class Afar:
         client_cores: Sequence[int] = (),
         manifest: Mapping[str, Any] | None = None,
     ) -> None:
+        self.engine = engine
         self.server = Server(engine, engine.roster.server, server_cores)
         own = [RemoteHost(engine, name, client_cores) for name in clients]
         self.client = HostGroup(own)
