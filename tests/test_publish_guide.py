@@ -75,7 +75,7 @@ def test_a_column_in_which_no_design_stands_is_left_out():
     found = {"thread": ratio("thread", 2, "higher")}
     text = guide.table([(ENTRY, found)])
     assert "`thread`" in text
-    assert "not told apart" not in text.splitlines()[0]
+    assert "no difference shown" not in text.splitlines()[0]
 
 
 def test_a_situation_that_was_not_measured_says_so():

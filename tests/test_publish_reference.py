@@ -76,8 +76,8 @@ def test_a_claim_that_one_run_does_not_know_was_not_tested_there():
 
 def test_the_sentence_counts_each_kind(runs, tmp_path):
     said, _ = pieces(runs, tmp_path)
-    assert "Of 5 claims that take trials both runs tested 2: 1 agree and" in said
-    assert "1 differ (G2)." in said
+    assert "Of 5 claims that take trials, both runs tested 2: 1 agrees and" in said
+    assert "1 differs (G2)." in said
     assert "The reference alone tested 1, this run alone 1, and neither 1." in said
     assert "a machine that does not exist" in said
 
@@ -85,14 +85,14 @@ def test_the_sentence_counts_each_kind(runs, tmp_path):
 def test_claims_about_published_numbers_do_not_count(runs, tmp_path):
     (tmp_path / reference.LEDGER).write_text("- {id: G1, published: a.csv}\n")
     said, _ = pieces(runs, tmp_path)
-    assert "Of 4 claims that take trials both runs tested 1: 0 agree" in said
+    assert "Of 4 claims that take trials, both runs tested 1: 0 agree and" in said
 
 
 def test_without_a_difference_no_claim_is_named(tmp_path):
     made.write_run(tmp_path / "runs", verdicts={"G1": "holds"})
     made.write_run(tmp_path / "runs", name="reference", verdicts={"G1": "holds"})
     said, _ = pieces(tmp_path / "runs", tmp_path)
-    assert "1 agree and 0 differ. The" in said
+    assert "1 agrees and 0 differ. The" in said
 
 
 def test_the_table_has_the_highest_level_of_both_runs(runs, tmp_path):
@@ -147,7 +147,7 @@ def test_a_reference_without_claims_gives_numbers_only(runs, tmp_path):
 def test_the_paper_shows_both_verdicts_and_their_agreement(runs):
     done = set_paper(runs)
     text = text_of(done)
-    assert "Of 5 claims that take trials both runs tested 2" in text
+    assert "Of 5 claims that take trials, both runs tested 2" in text
     assert "Reference" in text
     for word in AGREEMENT.values():
         assert word in text

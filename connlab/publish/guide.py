@@ -33,7 +33,7 @@ BETTER, ALIKE, OPEN, WORSE = "better", "alike", "undetermined", "worse"
 _HEADS = {
     BETTER: "better",
     ALIKE: "alike within ±5 %",
-    OPEN: "not told apart",
+    OPEN: "no difference shown",
     WORSE: "worse",
 }
 _KINDS = {
@@ -262,12 +262,12 @@ def _beside(run: Run, other: Run, paper: Path, known: Mapping[str, dict]) -> str
         rows.append([str(i), *texts, agreement(*pair)])
     if not rows:
         return ""
-    where = [f"{r.name}, {provenance.machine(r)}" for r in (run, other)]
+    where = [f"{md.escape(r.name)}, {provenance.machine(r)}" for r in (run, other)]
     return md.table(
         ["finding", "this run", "the reference", "agreement"],
         rows,
-        caption=f"Each finding in this run ({md.escape(where[0])}) and in the "
-        f"reference ({md.escape(where[1])}). The two agree where the verdicts on a "
+        caption=f"Each finding in this run ({where[0]}) and in the reference "
+        f"({where[1]}). The two agree where the verdicts on a "
         "ratio are the same, or where the intervals of another number overlap.",
         label="tbl-findings",
         align="llll",

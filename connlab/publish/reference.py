@@ -172,7 +172,7 @@ def _numbers(here: Path, there: Path, run: Run, other: Run) -> str:
     heads = ["model", "connections"]
     for said in _METRICS.values():
         heads += [f"{said} here", f"{said}, reference"]
-    lead = "**The same numbers from the reference machine** are in @tbl-reference.\n\n"
+    lead = "@tbl-reference has the same numbers from the reference machine.\n\n"
     return lead + md.table(
         heads,
         rows,

@@ -397,9 +397,8 @@ def _accepting(frame: pd.DataFrame, accept: Sequence[str], notes) -> pd.DataFram
     let_in = failed_only(frame, accept)
     if let_in.any():
         which = listing([GATES.get(gate, gate) for gate in accept])
-        notes.append(
-            f"{let_in.sum()} trials were used on request although flagged: {which}"
-        )
+        many = "1 trial was" if let_in.sum() == 1 else f"{let_in.sum()} trials were"
+        notes.append(f"{many} used on request although flagged: {which}")
     return frame.assign(
         ok=frame["ok"] | let_in, reason=frame["reason"].mask(let_in, pd.NA)
     )
