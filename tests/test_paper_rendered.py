@@ -91,7 +91,7 @@ def test_authors_come_from_the_citation_file(paper):
 
 def test_numbers_and_references_agree_between_page_and_print(paper):
     texts = [text_of(paper), pdf_text(paper.pdf)]
-    for said in (r"Figure (\d+)\. Mean response", r"Table (\d+)\. Quantiles"):
+    for said in (r"Figure (\d+)\. Throughput", r"Table (\d+)\. Quantiles"):
         numbers = [re.search(said, t.replace("\u00a0", " ")).group(1) for t in texts]
         assert numbers[0] == numbers[1]
 
@@ -105,9 +105,9 @@ def test_the_contents_have_two_levels(paper):
 
 def test_the_figure_links_to_its_data(paper):
     page = checking.read_page(paper.html.read_text("utf-8"))
-    assert "data/response-time/response-time.csv" in page.links
-    assert (paper.html.parent / "data/response-time/response-time.csv").is_file()
-    assert "data/response-time/response-time.html" in page.links
+    assert "data/response-time/throughput.csv" in page.links
+    assert (paper.html.parent / "data/response-time/throughput.csv").is_file()
+    assert "data/response-time/throughput.html" in page.links
 
 
 def test_figures_are_vectors_in_print(paper):
