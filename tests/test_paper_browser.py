@@ -31,6 +31,9 @@ FLAGS = (
 )
 
 
+MODEL = {"name": "epoll", "family": "readiness", "label": "epoll, level-triggered"}
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
@@ -45,6 +48,11 @@ def page(tmp_path_factory):
     printed += [cell, cell | {"text": "9.62 ms [9.42, 9.81]"}]
     content |= {"answer": said, "findings": [said], "numbers": printed}
     made.write_json(results, content)
+    registry = {"registry": {"models": [MODEL]}}
+    manifest = folder / "runs" / made.RUN / "manifest.json"
+    made.write_json(manifest, made.manifest() | registry)
+    (folder / "src_c" / "models").mkdir(parents=True)
+    shutil.copy(made.ROOT / "src_c/models/epoll.c", folder / "src_c/models/epoll.c")
     paper = made.copy_paper(folder)
     with (paper / "sections" / "_limits.qmd").open("a") as section:
         section.write("\nIt is {{< var response_time.short.epoll_p50_1000 >}}.\n")
@@ -345,6 +353,21 @@ def test_the_values_of_a_figure_stand_on_a_page(shown, width, scheme):
     assert link.text == "values (table)"
     browser.get(link.get_attribute("href"))
     assert len(browser.find_elements(By.CSS_SELECTOR, "tbody tr")) > 10
+    script = "return document.documentElement.scrollWidth - window.innerWidth"
+    assert browser.execute_script(script) <= 0
+    assert browser.get_log("browser") == []
+    assert violations(browser) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@WIDTHS
+def test_a_model_has_a_page(shown, width, scheme):
+    browser = shown(width, scheme)
+    link = browser.find_element(By.CSS_SELECTOR, "a[href$='models/epoll.html']")
+    browser.get(link.get_attribute("href"))
+    parts = [head.text for head in browser.find_elements(By.CSS_SELECTOR, "h2")]
+    assert parts[:2] == ["The loop", "Where it breaks"]
+    assert parts[-1] == "The code"
     script = "return document.documentElement.scrollWidth - window.innerWidth"
     assert browser.execute_script(script) <= 0
     assert browser.get_log("browser") == []

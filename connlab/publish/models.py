@@ -66,7 +66,9 @@ def _part(body: str, name: str) -> str:
     return " ".join(found[1].split()) if found else ""
 
 
-def write(registry: Iterable[Mapping], paper: Path) -> Path | None:
+def write(
+    registry: Iterable[Mapping], paper: Path, *, pages: Mapping[str, str] | None = None
+) -> Path | None:
     """Write every model of a registry with its header; None for an empty registry.
 
     The page has a model below the other, its loop as it stands in the source; print
@@ -78,6 +80,8 @@ def write(registry: Iterable[Mapping], paper: Path) -> Path | None:
         Rows of ``server --list`` as the run's manifest holds them.
     paper : path
         The folder with ``index.qmd``; ``src_c`` stands beside it.
+    pages : mapping, optional
+        Where the page of a model is, by its name; the page of the paper links to it.
     """
     groups: dict[str, list[_Model]] = {}
     for row in registry:
@@ -89,7 +93,9 @@ def write(registry: Iterable[Mapping], paper: Path) -> Path | None:
     for family in sorted(groups, key=order.index):
         title = FAMILIES.get(family, family.capitalize())
         page.append(f"## {title} {{#sec-models-{family} .unnumbered}}")
-        page += [_on_page(model) for model in groups[family]]
+        page += [
+            _on_page(model, (pages or {}).get(model.name)) for model in groups[family]
+        ]
         for model in groups[family]:
             print_ += [md.typst("["), _in_print(model, title.lower()), md.typst("],")]
     path = paper / PIECE
@@ -133,11 +139,12 @@ def _model(row: Mapping, paper: Path) -> _Model:
     )
 
 
-def _on_page(model: _Model) -> str:
+def _on_page(model: _Model, page: str | None) -> str:
     title = f"### {model.label} (`{model.name}`) {{.unnumbered .unlisted}}"
     drawn = "\n".join(model.told.arrows) if model.told else ""
     loop = f"```text\n{drawn}\n```" if drawn else ""
-    parts = (title, model.lacking, loop, model.sides)
+    link = f"[Its numbers, its limit and its code]({page})" if page else ""
+    parts = (title, model.lacking, loop, model.sides, link)
     return "\n\n".join(part for part in parts if part)
 
 

@@ -29,6 +29,7 @@ from connlab.publish import (
     fragments,
     guide,
     ledger,
+    model_pages,
     models,
     notebooks,
     numbers,
@@ -100,7 +101,8 @@ def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
     provenance.write(run, paper, shown=shown)
     write_fixed(asked.includes, paper)
     if models.PIECE in asked.includes:
-        models.write((run.manifest.get("registry") or {}).get("models", ()), paper)
+        rows = (run.manifest.get("registry") or {}).get("models", ())
+        models.write(rows, paper, pages=model_pages.write(run, rows, paper))
     write_facts(run, asked, paper, prepared)
     _stub_variables(asked.variables, run, tree, prepared)
     _stub_includes(asked, run, paper, prepared)

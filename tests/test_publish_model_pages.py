@@ -1,0 +1,89 @@
+"""A page for each model, from its source and a run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import publish_made as made
+import pytest
+
+from connlab.publish import checking, model_pages, results
+
+EPOLL = {"name": "epoll", "family": "readiness", "label": "epoll, level-triggered"}
+GONE = {"name": "gone", "family": "threads", "label": "a model without a file"}
+ATLAS = {
+    "id": "tbl-breaking-points-atlas",
+    "columns": [
+        {"name": "model", "label": "model"},
+        {"name": "broke", "label": "broke at"},
+    ],
+    "rows": [["select", "1059"], [EPOLL["label"], "<b>1244</b>"]],
+}
+
+
+@pytest.fixture
+def paper(tmp_path):
+    source = tmp_path / "src_c" / "models"
+    source.mkdir(parents=True)
+    shutil.copy(made.ROOT / "src_c" / "models" / "epoll.c", source)
+    made.write_run(tmp_path / "runs")
+    return tmp_path / "paper"
+
+
+def written(paper):
+    run = results.load_run(made.RUN, root=paper.parent / "runs")
+    links = model_pages.write(run, [EPOLL, GONE], paper)
+    assert links == {"epoll": "data/models/epoll.html"}
+    return (paper / links["epoll"]).read_text("utf-8")
+
+
+def test_loop_sides_and_code_are_those_of_the_source(paper):
+    text = written(paper)
+    assert "epoll_wait -&gt; for each event" in text
+    for word in ("Good", "Bad", "Look", "Needs", "Try"):
+        assert f"<dt>{word}</dt>" in text
+    code = text.split("<h2>The code</h2>")[1]
+    assert "#include &lt;err.h&gt;" in code
+    assert "struct epoll_set {" in code
+    assert "Good:" not in code
+
+
+def test_each_number_of_the_model_is_there_with_what_is_behind_it(paper):
+    text = written(paper)
+    cells = [c for c in made.cells() if c["model"] == "epoll"]
+    assert len([c for c in cells if c["metric"] == "throughput_rps"]) > 3
+    for cell in cells:
+        shown = cell["metric"] in model_pages.METRICS
+        assert (f"<td>{cell['text']}</td>" in text) == shown
+    assert "<td>connections 1000</td>" in text
+    assert "n = 10, 95 % interval, t over trials" in text
+
+
+def test_ratios_of_a_model_name_what_they_are_against(paper):
+    row = {"study": made.STUDY, "model": "epoll", "against": "thread"}
+    row |= {"metric": "throughput_rps", **made.value(1.2, unit="")}
+    folder = paper.parent / "runs" / made.RUN / made.STUDY
+    made.write_cells(folder, [row | {"verdict": "higher"}], "ratios.csv")
+    text = written(paper).split("<h2>Its numbers as ratios</h2>")[1]
+    assert "<td>against thread</td>" in text
+    assert "<td>higher</td>" in text
+
+
+def test_where_a_model_breaks_is_what_the_study_found(paper):
+    assert "did not look for the limit" in written(paper)
+    folder = paper.parent / "runs" / made.RUN / "breaking-points"
+    folder.mkdir()
+    content = made.results() | {"study": "breaking-points", "tables": [ATLAS]}
+    made.write_json(folder / "results.json", content | {"run": made.RUN})
+    (folder / "trials.jsonl").write_text(json.dumps(made.trial(1)) + "\n")
+    text = written(paper)
+    assert "<dt>broke at</dt><dd>&lt;b&gt;1244&lt;/b&gt;</dd>" in text
+    assert "1059" not in text
+
+
+def test_the_page_asks_no_other_host_and_has_a_title(paper):
+    read = checking.read_page(written(paper))
+    assert read.title == "epoll, level-triggered (epoll)"
+    assert read.fetched == ["data:,"]
+    assert "../../index.html#sec-models-readiness" in read.links
