@@ -93,3 +93,38 @@ def test_print_has_a_cell_for_each_model(tmp_path):
     print_ = models.write(rows, tmp_path / "paper").read_text().split("#models(")[1]
     code = [line for line in print_.splitlines() if line in ("[", "],", ")")]
     assert code == ["[", "],"] * 3 + [")"]
+
+
+LABELS = (
+    ("epoll", "epoll, level-triggered"),
+    ("uring", "io_uring, completions"),
+    ("pool", "thread pool"),
+    ("poll", "poll"),
+    ("poll-groups", "threads of 63 with poll"),
+    ("thread-pair", ""),
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ("epoll, level-triggered serves 13.", "`epoll` serves 13."),
+        ("With io\\_uring, completions, 2 broke.", "With `uring`, 2 broke."),
+        (
+            "12 µs with poll and 9 with thread-pair.",
+            "12 µs with `poll` and 9 with `thread-pair`.",
+        ),
+        ("9 with poll-groups", "9 with `poll-groups`"),
+        ("threads of 63 with poll carried 10", "`poll-groups` carried 10"),
+        (
+            "a thread pools nothing, with polling",
+            "a thread pools nothing, with polling",
+        ),
+        ("a pool of 16, epoll", "a pool of 16, epoll"),
+        ("with `poll`", "with `poll`"),
+    ],
+)
+def test_sentences_call_models_by_their_names(said, read):
+    rows = [{"name": name, "label": label} for name, label in LABELS]
+    assert models.named(said, rows) == read
+    assert models.named(said, []) == said

@@ -19,7 +19,7 @@ import yaml
 
 from connlab import figures, report
 from connlab.publish import markdown as md
-from connlab.publish import numbers, provenance, sources
+from connlab.publish import models, numbers, provenance, sources
 from connlab.publish.results import Run
 from connlab.study import look
 from connlab.study.metrics import metric
@@ -68,7 +68,7 @@ def write(run: Run, other: Run | None, paper: Path) -> None:
     entries = yaml.safe_load(path.read_text("utf-8"))
     found = [(entry, ratios(known, entry)) for entry in entries]
     (folder / f"{TABLE}.qmd").write_text(table(found), "utf-8")
-    drawn = draw(found, _models(run), folder)
+    drawn = draw(found, models.registry(run.manifest), folder)
     (folder / f"{FIGURE}.qmd").write_text(drawn, "utf-8")
     beside = _beside(run, other, paper, known) if other is not None else ""
     (folder / "beside.qmd").write_text(beside or "\n", "utf-8")
@@ -216,10 +216,6 @@ _ENDS = ("value", "lo", "hi")
 def _colors(models: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the colour of each model's family."""
     return {m["name"]: look.FAMILIES.get(m["family"], look.INK) for m in models}
-
-
-def _models(run: Run) -> list[Mapping[str, Any]]:
-    return list((run.manifest.get("registry") or {}).get("models") or ())
 
 
 # ---- findings, here and there --------------------------------------------------------

@@ -10,9 +10,10 @@ its header, without a word written here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from connlab.publish import markdown as md
 
@@ -25,6 +26,40 @@ FAMILIES = {
     "completion": "Completion",
     "coroutine": "Coroutines",
 }
+
+
+Registry = Sequence[Mapping[str, Any]]
+"""Rows of ``server --list``: name, family, label of each model and more."""
+
+
+def registry(manifest: Mapping[str, Any]) -> Registry:
+    """Return the models that a run's manifest holds."""
+    return list((manifest.get("registry") or {}).get("models") or ())
+
+
+def named(text: str, registry: Registry) -> str:
+    """Call models in sentences by their names, as code.
+
+    A label, such as "epoll, level-triggered", stands well on a figure; its comma breaks
+    a sentence.
+
+    Parameters
+    ----------
+    text : str
+        Markdown with labels, or with names behind "with".
+    registry : sequence of mapping
+        The models of the run.
+    """
+    names = {str(row["name"]) for row in registry}
+    if not names:
+        return text
+    labels = {md.escape(row.get("label") or ""): row["name"] for row in registry}
+    said = {label: name for label, name in labels.items() if label not in {"", *names}}
+    longest = sorted(said, key=len, reverse=True)
+    behind = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    any_ = [*map(re.escape, longest), rf"(?<=with )(?:{behind})"]
+    pattern = re.compile(rf"(?<![\w`-])(?:{'|'.join(any_)})(?![\w`-])")
+    return pattern.sub(lambda m: f"`{said.get(m[0], m[0])}`", text)
 
 
 @dataclass(frozen=True)

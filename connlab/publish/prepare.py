@@ -84,10 +84,11 @@ def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
     asked = sources.wanted(paper)
     prepared = Prepared(variables={})
     tree = prepared.variables
+    registry = models.registry(run.manifest)
     for study in run.studies.values():
         if study.results:
-            tree[key(study.name)] = study_variables(study)
-            write_study(study, paper)
+            tree[key(study.name)] = study_variables(study, registry)
+            write_study(study, registry, paper)
         if study.stale:
             prepared.stale.append(f"{study.name}: {'; '.join(study.stale)}")
     tree["run"] = provenance.run_variables(run)
@@ -101,8 +102,8 @@ def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
     provenance.write(run, paper, shown=shown)
     write_fixed(asked.includes, paper)
     if models.PIECE in asked.includes:
-        rows = (run.manifest.get("registry") or {}).get("models", ())
-        models.write(rows, paper, pages=model_pages.write(run, rows, paper))
+        pages = model_pages.write(run, registry, paper)
+        models.write(registry, paper, pages=pages)
     write_facts(run, asked, paper, prepared)
     _stub_variables(asked.variables, run, tree, prepared)
     _stub_includes(asked, run, paper, prepared)
@@ -117,12 +118,15 @@ def key(name: str) -> str:
     return name.replace("-", "_")
 
 
-def study_variables(study: Study) -> dict[str, str]:
+def study_variables(study: Study, registry: models.Registry) -> dict[str, str]:
     """Lay out one study for ``{{< var … >}}``: question and answer as Markdown."""
     results = study.results
     assert results is not None
     answer = numbers.Marks(results).markdown(results.answer)
-    return {"question": md.escape(results.question), "answer": answer}
+    return {
+        "question": md.escape(results.question),
+        "answer": models.named(answer, registry),
+    }
 
 
 # ---- what no run changes ------------------------------------------------------------
@@ -143,15 +147,19 @@ def write_fixed(includes: Iterable[str], paper: Path) -> None:
 # ---- one study ---------------------------------------------------------------------
 
 
-def write_study(study: Study, paper: Path) -> None:
+def write_study(study: Study, registry: models.Registry, paper: Path) -> None:
     """Write the pieces of one study that has results."""
     results = study.results
     assert results is not None
     folder, marks = paper / GENERATED / study.name, numbers.Marks(results)
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "summary.qmd", _summary(study, results, marks))
-    _write(folder / "findings.qmd", _bullets(results.findings, marks))
-    _write(folder / "notes.qmd", _bullets(results.notes, marks))
+    said = {
+        "summary": _summary(study, results, marks),
+        "findings": _bullets(results.findings, marks),
+        "notes": _bullets(results.notes, marks),
+    }
+    for name, text in said.items():
+        _write(folder / f"{name}.qmd", models.named(text, registry))
     _write(folder / "failures.qmd", _failures(results))
     notebooks.write_page(
         study.folder, paper / DATA / study.name, title=results.question
