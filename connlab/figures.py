@@ -273,7 +273,7 @@ def floors(
                 xytext=(0, -2 if close else 2),
                 textcoords="offset points",
                 va="top" if close else "bottom",
-                fontsize=_SMALL - 0.7,
+                fontsize=_SMALL,
                 color=look.QUIET,
             )
             above = y
