@@ -172,12 +172,12 @@ def _numbers(here: Path, there: Path, run: Run, other: Run) -> str:
     heads = ["model", "connections"]
     for said in _METRICS.values():
         heads += [f"{said} here", f"{said}, reference"]
-    lead = "@tbl-reference has the same numbers from the reference machine.\n\n"
+    lead = "@tbl-reference sets numbers of this run beside those of the reference.\n\n"
     return lead + md.table(
         heads,
         rows,
-        caption="The most connections of which this run and the reference both have "
-        f"a number: here on {provenance.machine(run)}, and on the reference machine, "
+        caption="Throughput and mean response at the most connections that both runs "
+        f"measured: here on {provenance.machine(run)}, and on the reference machine, "
         f"{provenance.machine(other)}.",
         label="tbl-reference",
         widths=(20, 13, 18, 18, 22, 22),
