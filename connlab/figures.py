@@ -405,7 +405,7 @@ def forest(
     sns.despine(ax=ax, left=True)
     if hue:
         marks = [
-            mpl.lines.Line2D([], [], color=colors[v], marker="o", linestyle="none")
+            mpl.lines.Line2D([], [], color=colors.get(v, look.INK), marker="o", ls="")
             for v in levels
         ]
         said = [f"{hue.replace('_', ' ')} {v}" for v in levels]
