@@ -88,8 +88,8 @@ test: setup-test  ## set up, build, run the tests that take no minutes
 	@$(SELF) build && $(SELF) test-c && $(SELF) test-py
 
 test-long: setup-test  ## all others: sanitizers, soak, notebooks, fuzzing
-	@$(SELF) build && $(SELF) test-py MARKED=long && \
-		$(SELF) -j$(CORES) fuzz
+	@$(SELF) build && $(SELF) -j$(CORES) fuzz && \
+		$(SELF) test-py MARKED=long
 
 # ---- one step of it --------------------------------------------------------
 setup:  ## Python packages into .venv, system packages when allowed
