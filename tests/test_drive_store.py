@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import resource
 import subprocess
@@ -24,6 +25,28 @@ def test_what_is_appended_is_read(tmp_path):
         append('{"a":1}')
         append('{"a":2}')
     assert store.read(path).trials == ({"a": 1}, {"a": 2})
+
+
+def test_a_packed_file_is_read_and_goes_on(tmp_path):
+    path, packed = tmp_path / "t.jsonl", tmp_path / "t.jsonl.gz"
+    packed.write_bytes(gzip.compress(b'{"a":1}\n'))
+    assert store.read(path).trials == ({"a": 1},)
+    assert packed.exists()
+    with store.journal(path) as (log, append):
+        assert log.trials == ({"a": 1},)
+        append('{"a":2}')
+    assert path.read_text() == '{"a":1}\n{"a":2}\n'
+    assert not packed.exists()
+
+
+@pytest.mark.parametrize("end", [-1, -9, 12])
+def test_a_damaged_packed_file_is_said_and_kept(tmp_path, end):
+    packed = tmp_path / "t.jsonl.gz"
+    data = gzip.compress(b'{"a":1}\n' * 999)[:end]
+    packed.write_bytes(data)
+    with pytest.raises(OSError, match="t.jsonl.gz"):
+        store.read(tmp_path / "t.jsonl")
+    assert packed.read_bytes() == data
 
 
 @pytest.mark.parametrize("tail", ['{"a":3', '{"a":3}', "\x00\x00"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import REFERENCE, ROOT, with_reference
 
-from connlab import evaluate, notebook, report
+from connlab import evaluate, notebook, report, schema
 from connlab.__main__ import main
 from connlab.drive import recorded
 
@@ -44,7 +44,7 @@ def test_a_study_measured_elsewhere_is_made_again_from_its_trials(
     project: Path, capsys: pytest.CaptureFixture
 ) -> None:
     run = project / "runs" / "reference"
-    facts = (run / STUDY / "trials.jsonl").read_bytes()
+    facts = schema.facts_bytes(run / STUDY / schema.TRIALS)
     manifest = (run / "manifest.json").read_bytes()
     shutil.rmtree(run / STUDY / "figures")
     (run / STUDY / "results.json").unlink()
@@ -54,7 +54,7 @@ def test_a_study_measured_elsewhere_is_made_again_from_its_trials(
     assert report.numbers(run / STUDY) == report.numbers(REFERENCE / STUDY) != {}
     for figure in again["figures"]:
         assert (run / STUDY / figure["files"]["svg"]).is_file()
-    assert facts == (run / STUDY / "trials.jsonl").read_bytes()
+    assert facts == schema.facts_bytes(run / STUDY / schema.TRIALS)
     assert manifest == (run / "manifest.json").read_bytes()
     assert recorded.FOLDER not in os.environ
     assert re.search(r"Of \d+ claims", capsys.readouterr().out)
@@ -89,7 +89,7 @@ def test_a_study_that_fails_leaves_the_others_alone(
 ) -> None:
     run = project / "runs/reference"
     shutil.copytree(REFERENCE / "cores", run / "cores")
-    (run / "cores/trials.jsonl").unlink()
+    schema.facts_file(run / "cores" / schema.TRIALS).unlink()
     shutil.rmtree(run / STUDY / "figures")
     failed = evaluate.make("reference")
     assert list(failed) == ["08-cores"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import zipfile
 from pathlib import Path
@@ -10,6 +11,7 @@ import publish_made as made
 import pytest
 
 from connlab import __main__ as command
+from connlab import schema
 from connlab.publish import contributing, results
 
 HOST, USER = "marigold.example.org", "ottilie"
@@ -41,9 +43,26 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def texts(packed: contributing.Contribution) -> dict[str, str]:
+    """Return all files by name, packed trials as they were."""
     with zipfile.ZipFile(packed.path) as held:
-        names = [name for name in held.namelist() if not name.endswith("/")]
-        return {name: held.read(name).decode("utf-8", "replace") for name in names}
+        found = {n: held.read(n) for n in held.namelist() if not n.endswith("/")}
+    trials = {n: gzip.decompress(d) for n, d in found.items() if n.endswith("jsonl.gz")}
+    plain = {n.removesuffix(schema.PACKED): data for n, data in trials.items()}
+    told = {n: data for n, data in found.items() if n not in trials} | plain
+    return {name: data.decode("utf-8", "replace") for name, data in told.items()}
+
+
+def test_a_packed_run_is_packed_again_and_tells_no_more(folder: Path) -> None:
+    plain = folder / made.STUDY / schema.TRIALS
+    first, *others = plain.read_text().splitlines()
+    telling = json.loads(first) | {"commands": {"client": ["client", HOST]}}
+    plain.write_text("\n".join([json.dumps(telling), *others, ""]))
+    (plain.with_name(plain.name + schema.PACKED)).write_bytes(
+        gzip.compress(plain.read_bytes())
+    )
+    plain.unlink()
+    told = texts(contributing.pack(made.RUN))
+    assert not any(HOST in text for text in told.values())
 
 
 def test_no_host_user_or_path_is_in_it(folder: Path) -> None:
@@ -61,11 +80,11 @@ def test_no_host_user_or_path_is_in_it(folder: Path) -> None:
 def test_what_was_measured_is_in_it_as_it_is(folder: Path) -> None:
     told = texts(contributing.pack(made.RUN))
     top = next(iter(told)).split("/")[0]
-    for path in (
-        folder / made.STUDY / "trials.jsonl",
-        folder / made.STUDY / results.FILE,
-    ):
-        assert told[f"{top}/{made.STUDY}/{path.name}"] == path.read_text()
+    for name in (schema.TRIALS, results.FILE):
+        assert (
+            told[f"{top}/{made.STUDY}/{name}"]
+            == (folder / made.STUDY / name).read_text()
+        )
     kept = {name.removeprefix(f"{top}/{made.STUDY}/") for name in told}
     assert kept.isdisjoint(LEFT_OUT)
     assert f"{top}/manifest.json" in told

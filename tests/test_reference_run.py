@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pandas as pd
@@ -11,10 +12,10 @@ from conftest import REFERENCE as RUN
 from conftest import with_reference
 
 from connlab import schema
-from connlab.publish import results
+from connlab.publish import contributing, results
 from connlab.study import calibration
 
-TRIALS = sorted(RUN.glob("*/trials.jsonl"))
+TRIALS = sorted(RUN.glob(f"*/{schema.TRIALS}*"))
 
 pytestmark = with_reference
 
@@ -28,9 +29,21 @@ def test_there_are_trials_to_look_at() -> None:
     assert TRIALS
 
 
+def test_what_a_clone_holds_of_it_is_small() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "."],
+        cwd=RUN,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    files = [RUN / name for name in listed.stdout.split("\0") if name]
+    assert sum(path.stat().st_size for path in files) < contributing.SIZE_MOST
+
+
 @pytest.mark.parametrize("path", TRIALS, ids=lambda path: path.parent.name)
 def test_each_line_is_a_trial_of_its_study_and_no_other(path: Path) -> None:
-    lines = path.read_text("utf-8").splitlines()
+    lines = schema.facts_bytes(path).splitlines()
     trials = [schema.Trial.model_validate_json(line) for line in lines]
     assert {trial.study for trial in trials} == {path.parent.name}
     assert len({trial.key for trial in trials}) == len(trials)
@@ -40,7 +53,7 @@ def test_each_line_is_a_trial_of_its_study_and_no_other(path: Path) -> None:
 @pytest.mark.parametrize("path", TRIALS, ids=lambda path: path.parent.name)
 def test_its_trials_are_of_machines_that_the_manifest_describes(path: Path) -> None:
     known = json.loads((RUN / "manifest.json").read_text())["environments"]
-    lines = path.read_text("utf-8").splitlines()
+    lines = schema.facts_bytes(path).splitlines()
     assert {json.loads(line)["environment"] for line in lines} <= known.keys()
 
 

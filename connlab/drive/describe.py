@@ -31,7 +31,9 @@ _FILES = (
     (
         "`NAME/STUDY/trials.jsonl`",
         "one trial per line, self-contained: factors, what the server said and what"
-        " was seen of it, what the client said, gates, label, failure or null",
+        " was seen of it, what the client said, gates, label, failure or null; in a run"
+        " that the project keeps it is packed (`trials.jsonl.gz`), and unpacked by a"
+        " sweep that goes on",
     ),
     (
         "`NAME/the-machine/floor.jsonl`",

@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-TRIALS = "trials.jsonl"
+from connlab import schema
+
+TRIALS = schema.TRIALS
 PROGRESS = "progress.json"
 MANIFEST = "manifest.json"
 
@@ -34,13 +36,13 @@ class Log:
 
 
 def read(path: Path) -> Log:
-    """Read a file of trials; a missing one is empty.
+    """Read a file of trials, packed or not; a missing one is empty.
 
     A last line without its end is not counted, even if it looks complete. A line in
     the middle that is no JSON object is left out and remarked.
     """
     try:
-        data = path.read_bytes()
+        data = schema.facts_bytes(path)
     except FileNotFoundError:
         return Log((), (), 0)
     whole = data.rfind(b"\n") + 1
@@ -71,6 +73,7 @@ def journal(path: Path) -> Iterator[tuple[Log, Callable[[str], None]]]:
         the disk does not take a line; the file then ends with the line before.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    _unpack(path)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
         try:
@@ -83,6 +86,14 @@ def journal(path: Path) -> Iterator[tuple[Log, Callable[[str], None]]]:
         yield log, lambda line: _append(fd, path.name, line)
     finally:
         os.close(fd)
+
+
+def _unpack(path: Path) -> None:
+    """Make lines of a packed file, so that a kept run can go on."""
+    packed = schema.facts_file(path)
+    if packed != path:
+        put(path, schema.facts_bytes(path), flush=True)
+        packed.unlink()
 
 
 def _append(fd: int, name: str, line: str) -> None:

@@ -3,13 +3,14 @@
     runs/NAME -> build/contribution/connlab-run-PROCESSOR-DAY.zip
 
 Stripped of what tells who measured: names of the host and of the user, home and the
-project's folder. Packed is what the reference keeps of a run: no PDF of a figure, no
-histograms but those of study 09.
+project's folder. Packed is what the reference keeps of a run: trials compressed, no PDF
+of a figure, no histograms but those of study 09.
 """
 
 from __future__ import annotations
 
 import getpass
+import gzip
 import re
 import socket
 from collections.abc import Mapping
@@ -27,8 +28,10 @@ SIZE_MOST = 15 * 2**20
 
 _LEFT_OUT = re.compile(r"/figures/[^/]*\.pdf$|/latency/|\.failed\.ipynb$")
 _KEPT = re.compile(r"/doubts/latency/")
+_TRIALS = (schema.TRIALS, schema.TRIALS + schema.PACKED)
 _ANYBODYS = re.compile(rb"/(?:home|Users)/[\w.\x80-\xff-]+")
-_COMMON = frozenset({"root", "localhost"})  # of any machine; "root" is a parameter, too
+# of any machine; "root" is a parameter, "vm." begins sysctls
+_COMMON = frozenset({"root", "localhost", "vm"})
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,13 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Contribution:
     contents, replaced = {}, dict.fromkeys(telling, 0)
     for path in _files(home, run):
         below = path.removeprefix(f"runs/{run}/")
-        data = (home / path).read_bytes()
-        contents[f"{name}/{below}"] = _stripped(data, telling, replaced)
+        trials = Path(path).name in _TRIALS
+        data = schema.facts_bytes(home / path) if trials else (home / path).read_bytes()
+        data = _stripped(data, telling, replaced)
+        if trials:
+            below = below.removesuffix(schema.PACKED) + schema.PACKED
+            data = gzip.compress(data, mtime=0)  # alike each time, without a clock
+        contents[f"{name}/{below}"] = data
     target = home / folder / f"connlab-run-{name}.zip"
     archive.write(target, contents, day=provenance.date(found))
     size = target.stat().st_size

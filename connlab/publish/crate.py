@@ -189,7 +189,8 @@ def _study(
     """Add how a study came about; its folder holds more than the results named."""
     folder = _folder(study)
     read = ["src_c/", profile, "paper/claims.yml" if study.name == "claims" else None]
-    named = re.compile(rf"{re.escape(folder)}(results\.json|trials\.jsonl|figures/.*)")
+    kept = r"(results\.json|trials\.jsonl(\.gz)?|figures/.*)"
+    named = re.compile(re.escape(folder) + kept)
     status = "Completed" if study.results else "Failed"
     url = f"http://schema.org/{status}ActionStatus"
     about = {

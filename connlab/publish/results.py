@@ -79,7 +79,7 @@ def load_run(run: str, *, root: str | Path = "runs") -> Run:
     return Run(name=run, folder=folder, manifest=manifest or {}, studies=studies)
 
 
-_MARKS = (FILE, "trials.jsonl", "failure.json")
+_MARKS = (FILE, schema.TRIALS, schema.TRIALS + schema.PACKED, "failure.json")
 _NEVER = "the study left no results in this run"
 
 
@@ -183,17 +183,17 @@ def commit(manifest: dict[str, Any]) -> str | None:
 
 
 def _trials(folder: Path) -> Iterator[dict[str, Any]]:
-    path = folder / "trials.jsonl"
-    if not path.exists():
+    try:
+        lines = schema.facts_bytes(folder / schema.TRIALS).splitlines()
+    except FileNotFoundError:
         return
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                trial = json.loads(line)
-            except ValueError:
-                continue  # the torn last line of a run that was killed
-            if isinstance(trial, dict):
-                yield trial
+    for line in lines:
+        try:
+            trial = json.loads(line)
+        except ValueError:
+            continue  # the torn last line of a run that was killed
+        if isinstance(trial, dict):
+            yield trial
 
 
 def _after(moment: str | None, other: datetime | None) -> bool:

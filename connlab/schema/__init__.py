@@ -45,7 +45,15 @@ from connlab.schema.facts import (
     Turns,
     Workload,
 )
-from connlab.schema.places import project_root, run_folder, study_folder
+from connlab.schema.places import (
+    PACKED,
+    TRIALS,
+    facts_bytes,
+    facts_file,
+    project_root,
+    run_folder,
+    study_folder,
+)
 
 CLIENT_QUEUE = 0.5
 """A client is the bottleneck when more than this part of the requests wait for it."""
@@ -59,7 +67,9 @@ __all__ = [
     "CORES_APART",
     "EXCLUDING",
     "FACTORS",
+    "PACKED",
     "SCHEMA",
+    "TRIALS",
     "UNANSWERED",
     "Census",
     "Client",
@@ -82,6 +92,8 @@ __all__ = [
     "Workload",
     "client_cpu_s",
     "excluding",
+    "facts_bytes",
+    "facts_file",
     "flatten",
     "pick",
     "project_root",

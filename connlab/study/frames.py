@@ -295,10 +295,11 @@ def _read(run: str, study: str, root) -> tuple[list[dict], list[str]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                yield number, line if line.endswith("\n") else ""
+    lines = schema.facts_bytes(path).splitlines(keepends=True)
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            whole = line if line.endswith(b"\n") else b""
+            yield number, whole.decode("utf-8", errors="replace")
 
 
 def _parse(line: str) -> dict | None:
@@ -332,7 +333,7 @@ def _version(error: Exception, line: str) -> int | None:
 def _find(run: str, study: str, root) -> Path:
     """Return the path of the trials, or say what there is instead."""
     folder = schema.study_folder(run, study, root=root)
-    path = folder / "trials.jsonl"
+    path = schema.facts_file(folder / schema.TRIALS)
     if path.is_file():
         return path
     if folder.parent.is_dir():
@@ -348,7 +349,7 @@ def _find(run: str, study: str, root) -> Path:
 
 
 def _studies(folder: Path) -> list[str]:
-    return sorted(p.parent.name for p in folder.glob("*/trials.jsonl"))
+    return sorted({p.parent.name for p in folder.glob(f"*/{schema.TRIALS}*")})
 
 
 def _one_environment(trials, environment, mixed, notes) -> list[dict]:
