@@ -1,5 +1,6 @@
 """What both renderers share: the Lua filter, the citation style, the look in print."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -265,3 +266,60 @@ def test_quarto_is_given_what_makes_it_set_alike():
     assert scripts == ["_theme/enlarge.js"]
     for name in (*scripts, html["css"]):
         assert (THEME.parent / name).is_file()
+
+
+# ---- sentences of a run --------------------------------------------------------------
+
+NUMBER = '[]{.number of="s/m" model="a"}'
+CLAIMED = f'[It pays {NUMBER} times.]{{.claim of="s/c" otherwise="Not known."}}'
+
+
+def sentence(text, tmp_path, *, numbers=(), claims=()):
+    """Return Markdown as the page's plain text, with these facts of a run."""
+    facts = {"numbers": dict(numbers), "claims": dict(claims), "figures": {}}
+    (tmp_path / "_generated").mkdir(exist_ok=True)
+    facts |= {"stale": []}
+    (tmp_path / "_generated" / "facts.json").write_text(json.dumps(facts))
+    done = subprocess.run(
+        [renderers.pandoc(), f"--lua-filter={THEME / 'numbers.lua'}", "--to=plain"],
+        input=text,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return " ".join(done.stdout.replace("_", "").split())
+
+
+KNOWN = {"s/m model=a": {"text": "2 [1, 3]", "short": "2", "title": "n = 4"}}
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("yes", "It pays 2 [1, 3] times."),
+        ("no", "It pays 2 [1, 3] times. (This run shows otherwise.)"),
+        ("open", "It pays 2 [1, 3] times. (This run cannot tell.)"),
+    ],
+)
+def test_a_sentence_with_its_numbers_says_what_the_run_thinks_of_it(
+    state, said, tmp_path
+):
+    shown = sentence(CLAIMED, tmp_path, numbers=KNOWN, claims={"s/c": state})
+    assert shown == said
+
+
+def test_a_sentence_without_its_number_gives_way(tmp_path):
+    assert sentence(CLAIMED, tmp_path, claims={"s/c": "open"}) == "Not known."
+    gone = f'One. [It pays {NUMBER} times.]{{otherwise=""}} Two.'
+    assert sentence(gone, tmp_path) == "One. Two."
+    kept = f'One. [It pays {NUMBER} times.]{{otherwise=""}} Two.'
+    assert (
+        sentence(kept, tmp_path, numbers=KNOWN) == "One. It pays 2 [1, 3] times. Two."
+    )
+
+
+def test_a_lacking_number_is_said_once(tmp_path):
+    bare = f'[It pays {NUMBER} times.]{{.claim of="s/c"}}'
+    shown = sentence(bare, tmp_path, claims={"s/c": "open"})
+    assert shown == "It pays not measured here times."

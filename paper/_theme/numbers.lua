@@ -4,6 +4,9 @@
 --         -> 9.2 ms [9.0, 9.4]     with against="…" a ratio; .short without bounds
 --     [A thread … more than epoll.]{.claim of="STUDY/NAME"}
 --         -> the sentence, and where this run contradicts it or cannot tell, that
+--     [… []{.number …} …]{otherwise="What was not measured here."}
+--         -> the sentence, or that text where the run lacks one of its numbers; nothing
+--            where the text is empty
 --     ![…](_generated/STUDY/NAME.svg){#fig-…}
 --         -> the figure, and below it on the page its values and its notebook
 --
@@ -28,7 +31,7 @@ for _, path in ipairs(known.stale) do
   stale[path] = true
 end
 
-local reserved = { of = true, title = true }
+local reserved = { of = true, title = true, otherwise = true }
 
 local function address(span)
   local levels = {}
@@ -64,10 +67,30 @@ local said = {
   missing = "(Not measured in this run.)",
 }
 
+-- Numbers were set before the sentences around them.
+local function lacks_a_number(span)
+  local lacks = false
+  span:walk({
+    Span = function(inner)
+      lacks = lacks or inner.classes:includes("missing")
+    end,
+  })
+  return lacks
+end
+
+local function set_otherwise(span)
+  local text = span.attributes.otherwise
+  if text == "" then
+    return {}
+  end
+  local content = pandoc.utils.blocks_to_inlines(pandoc.read(text, "markdown").blocks)
+  return pandoc.Span(content, pandoc.Attr("", { "missing" }))
+end
+
 local function set_claim(span)
   local state = known.claims[span.attributes.of or ""] or "missing"
   local out = pandoc.Inlines(span.content)
-  if said[state] then
+  if said[state] and not lacks_a_number(span) then
     local attr = pandoc.Attr("", { "claim-" .. state })
     out:insert(pandoc.Space())
     out:insert(pandoc.Span({ pandoc.Emph({ pandoc.Str(said[state]) }) }, attr))
@@ -78,8 +101,12 @@ end
 local function set_span(span)
   if span.classes:includes("number") then
     return set_number(span)
+  elseif span.attributes.otherwise and lacks_a_number(span) then
+    return set_otherwise(span)
   elseif span.classes:includes("claim") then
     return set_claim(span)
+  elseif span.attributes.otherwise then
+    return span.content
   end
 end
 
