@@ -125,6 +125,7 @@ def outcome(
     *,
     places: int,
     died: str = "",
+    hung: str = "",
     takes_s: float = 0.0,
     noise: float = 0.0,
     seed: int = 0,
@@ -133,8 +134,8 @@ def outcome(
     rng = np.random.default_rng(seed)
     rows, served, reports = [], [], []
     here = plan.servers[:places]
-    if places < len(plan.servers):  # who died does not take part again
-        here = [server for server in plan.servers if server.name != died]
+    if places < len(plan.servers):  # who died or hung does not take part again
+        here = [server for server in plan.servers if server.name not in (died, hung)]
     for number in range(20):
         shared = math.exp(rng.normal(0, 0.5))
         for place, server in enumerate(here):
@@ -159,7 +160,15 @@ def outcome(
     for server in here:
         ended = Ended(-9, server.name == died, (), "", {})
         served.append(sets.Served(server.factors, 0, {}, ended=ended))
-        reports.append({"response": {"p50_ns": 300_000, "p99_ns": 900_000}})
+        early = {"reason": "hung"} if server.name == hung else None
+        reports.append(
+            {
+                "active": 50,
+                "requests": {"unanswered": 42},
+                "response": {"p50_ns": 300_000, "p99_ns": 900_000},
+                "slices": {"ended_early": early},
+            }
+        )
     return sets.Outcome(None, served, reports, rows, {}, takes_s)
 
 
@@ -203,6 +212,16 @@ def test_a_server_that_dies_is_named_and_the_others_go_on(monkeypatch):
     assert made.left == {"uring": "killed by SIGKILL"}
     assert set(made.ratios("rate")) == {"poll", "epoll again"}
     assert "uring" in said(made)
+
+
+def test_a_server_that_hangs_is_named_and_the_others_go_on(monkeypatch):
+    rates = RATES | {"poll": 9e4}
+    words = ("epoll", "uring", "poll")
+    made = compared(monkeypatch, rates, words=words, hung="uring", noise=0.01)
+    assert set(made.ratios("rate")) == {"poll", "epoll again"}
+    assert "42 of 50 clients" in made.left["uring"]
+    with pytest.raises(sets.SetError, match="42 of 50 clients"):
+        compared(monkeypatch, RATES, hung="epoll")
 
 
 def test_when_nobody_is_left_it_ends(monkeypatch):

@@ -67,14 +67,27 @@ def _setting(plan: Plan, number: int, root: str | None) -> turns.Setting:
 
 
 def _died(plan: Plan, names: tuple, outcome: turns.Outcome) -> dict[str, str]:
-    """Return how servers ended that died; raise SetError for the baseline."""
-    served = zip(names, outcome.served, strict=True)
-    died = {name: server.failure for name, server in served if server.failure}
+    """Return how servers ended that died or hung; raise SetError for the baseline."""
+    every = zip(names, outcome.served, outcome.reports, strict=True)
+    why = {name: server.failure or _hung(report) for name, server, report in every}
+    died = {name: said for name, said in why.items() if said}
     for name in (plan.baseline, plan.control):
         if name in died:
             said = f"server {plan.baseline}: {died[name]}"
             raise turns.SetError(said, kind="server-died")
     return died
+
+
+def _hung(report: dict) -> str | None:
+    """Return what a server left unanswered that ended the turns; None: it did not."""
+    ended = report.get("slices", {}).get("ended_early") or {}
+    if ended.get("reason") != "hung":
+        return None
+    requests = report["requests"]
+    return (
+        f"hung, {requests['unanswered']} of {report['active']} clients without an"
+        " answer; does it serve so many at once?"
+    )
 
 
 @contextlib.contextmanager

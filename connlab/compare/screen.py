@@ -182,4 +182,5 @@ def ending(made: Comparison) -> str:
         until=made.plan.until * 100,
         widest=widest * 100 if math.isfinite(widest) else math.nan,
     )
-    return f"{said}; {made.seconds:.0f} s".replace("±nan %", "nothing yet")
+    said = said.replace("known to ±nan %", "not known yet")
+    return f"{said}; {made.seconds:.0f} s"
