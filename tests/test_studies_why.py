@@ -80,12 +80,25 @@ def test_a_known_server_makes_a_receive_and_a_send_for_each_request(tmp_path):
     asked = [{"model": "epoll", "connections": 8, "active": 8}]
     told = {"run": "r", "cells": asked, "requests": 4000, "root": tmp_path}
     assert counting.count("why", **told) is None
+    (kept,) = (tmp_path / "r" / "why" / counting.FILE).read_text().splitlines()
+    assert json.loads(kept)["failure"] is None
     (row,) = why.counts("r", root=tmp_path).to_dict("records")
     assert row["recvfrom"] == pytest.approx(1, abs=0.3)
     assert row["sendto"] == pytest.approx(1, abs=0.3)
     assert 0 < why.terms(pd.DataFrame([row]))["waits"].item() < 1.5
     assert counting.count("why", **told) is None
     assert len(why.counts("r", root=tmp_path)) == 1
+
+
+def test_switches_may_be_fewer_in_the_long_run_and_calls_may_not():
+    short = {"requests": 400, "sendto": 400, "switches": 209}
+    long = {"requests": 4400, "sendto": 4400, "switches": 37}
+    assert counting._per_request(short, long)["per_request"] == {
+        "sendto": 1.0,
+        "switches": 0.0,
+    }
+    lost = counting._per_request({**short, "sendto": 9000}, long)
+    assert "sendto" in lost["failure"]
 
 
 def test_requests_out_of_range_is_refused(tmp_path):
