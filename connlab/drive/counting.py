@@ -11,8 +11,6 @@ CAP_PERFMON) are needed; `missing` says what is not there.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 import subprocess
 import tempfile
@@ -21,15 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import (
-    elsewhere,
-    flags,
-    machine,
-    programs,
-    recorded,
-    store,
-    workers,
-)
+from connlab.drive import apart, elsewhere, flags, programs, recorded, workers
 from connlab.drive.host import ProgramError, serving
 
 FILE = "counts.jsonl"
@@ -138,22 +128,11 @@ def count(
     if (why := missing()) is not None:
         return why
     both, known = programs.built(), {model.name: model for model in programs.models()}
-    binary = Path(both.server[-1]).read_bytes()
-    kind = machine.environment_class(
-        machine.environment({"server": hashlib.sha256(binary).hexdigest()[:16]})
+    apart.measure(
+        schema.study_folder(run, study, root=root) / FILE,
+        ({**cell, "size": size, "asked": requests} for cell in cells),
+        lambda about: _counted(both, known[about["model"]], about, ATTEMPTS),
     )
-    path = schema.study_folder(run, study, root=root) / FILE
-    with store.journal(path) as (log, append):
-        there = {row.get("key") for row in log.trials}
-        for cell in cells:
-            about = {**cell, "size": size, "asked": requests, "environment": kind}
-            text = json.dumps(about, sort_keys=True, default=str)
-            key = hashlib.sha256(text.encode()).hexdigest()[:16]
-            if key in there:
-                continue
-            counted = _counted(both, known[cell["model"]], about, ATTEMPTS)
-            row = {"schema": schema.SCHEMA, "key": key, **about, **counted}
-            append(json.dumps(row, default=str))
     return None
 
 

@@ -1,0 +1,237 @@
+"""Where a server spends its CPU time: profiles by sampling, of servers not timed.
+
+    perf record -e cpu-clock -g, sampling off -- server
+        load runs -> on -> off -> perf script -> tree of functions
+
+The timer of ``cpu-clock`` needs no hardware counters, so this works in virtual
+machines. It interrupts what runs, and not where interrupts are masked: that time shows
+in the function that unmasks them. perf 5.10 or later (``--control``), the kernel's
+symbols (``kptr_restrict``) and leave to look into the kernel (``perf_event_paranoid``
+of 1 or less, or CAP_PERFMON) are needed; `missing` says what is not there.
+
+Of user space only the innermost function is kept: neither the servers nor the C
+library are compiled with frame pointers.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from connlab import schema
+from connlab.drive import (
+    apart,
+    cores,
+    elsewhere,
+    flags,
+    programs,
+    recorded,
+    workers,
+)
+from connlab.drive.host import ProgramError, serving
+
+FILE = "profiles.jsonl"
+#: marks a function of the kernel, as ``stackcollapse-perf.pl --kernel`` does
+KERNEL = "_[k]"
+#: samples a second of CPU time; no divisor of a timer's frequency
+HERTZ = 1999
+#: a profile of fewer samples tells nothing
+SAMPLES_MIN = 20
+#: until all clients have connected and talk: at least, and more for each
+_SETTLE_S, _SETTLE_EACH_S = 0.15, 0.0008
+_READY_S, _REPORT_S = 30.0, 60.0
+_RECORD = ("perf", "record", "-q", "-B", "-N", "-g", "-F", str(HERTZ), "-e")
+
+
+def missing() -> str | None:
+    """Return why the kernel cannot be sampled here; None: it can."""
+    if shutil.which("perf") is None:
+        return "perf is not installed (Debian: linux-perf)"
+    with tempfile.TemporaryDirectory(prefix="connlab-perf-") as folder:
+        # of the kernel alone: perf falls back to user space where it may not see both
+        argv = [*_RECORD, "cpu-clock:k", "-o", f"{folder}/data", "--", "true"]
+        done = subprocess.run(argv, capture_output=True, timeout=_READY_S, check=False)
+    if done.returncode:
+        return "perf may not sample the kernel here (kernel.perf_event_paranoid)"
+    return None if _symbols() else "the kernel hides its symbols (kernel.kptr_restrict)"
+
+
+def _symbols() -> bool:
+    """Whether /proc/kallsyms tells addresses; they are all zero where it may not."""
+    try:
+        with open("/proc/kallsyms") as lines:
+            return int(next(lines).split()[0], 16) != 0
+    except (OSError, StopIteration, ValueError):
+        return False
+
+
+def profile(
+    study: str,
+    *,
+    run: str,
+    cells: Sequence[Mapping[str, Any]],
+    repeats: int = 4,
+    size: int = 64,
+    seconds: float = 0.3,
+    root: str | Path = "runs",
+) -> str | None:
+    """Sample the server of each cell; return why not, None when it was sampled.
+
+    Parameters
+    ----------
+    study, run : str
+        Names; a line a profile goes to ``root/run/study/profiles.jsonl``.
+    cells : sequence of mapping
+        ``model``, ``connections`` and ``active`` of each.
+    repeats : int
+        Profiles of each cell, each of a fresh server; 0: none.
+    size : int
+        Bytes of a message of the echo.
+    seconds : float
+        How long each is sampled.
+    root : str or Path
+        Folder of runs, relative to the project's.
+
+    Raises
+    ------
+    ValueError
+        For `repeats` outside 0 to 1000, or `seconds` outside 0.05 to 600.
+    """
+    if recorded.study(study, run=run, root=root):
+        return None
+    elsewhere.refuse("servers are sampled")
+    if not 0 <= repeats <= 1000:
+        raise ValueError(f"repeats: {repeats}; allowed: 0 to 1000")
+    if not 0.05 <= seconds <= 600:
+        raise ValueError(f"seconds: {seconds}; allowed: 0.05 to 600")
+    if (why := missing()) is not None:
+        return why
+    both, known = programs.built(), {model.name: model for model in programs.models()}
+    fixed = {"size": size, "seconds": seconds, "hertz": HERTZ}
+    apart.measure(
+        schema.study_folder(run, study, root=root) / FILE,
+        ({**cell, **fixed, "repeat": n} for n in range(repeats) for cell in cells),
+        lambda about: _profiled(both, known[about["model"]], about),
+    )
+    return None
+
+
+def _profiled(
+    both: programs.Programs, model: schema.Model, about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the samples of one server, or why there are none."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="connlab-perf-") as folder:
+            _sample(both, model, about, Path(folder))
+            stacks = list(parse(_script(Path(folder))))
+    except ProgramError as error:
+        return {"failure": str(error)}
+    if len(stacks) < SAMPLES_MIN:
+        return {"failure": f"{len(stacks)} samples; wanted: {SAMPLES_MIN} or more"}
+    return {"failure": None, "samples": len(stacks), "tree": tree(stacks)}
+
+
+def _sample(
+    both: programs.Programs,
+    model: schema.Model,
+    about: Mapping[str, Any],
+    folder: Path,
+) -> None:
+    """Run one server under load, sampled for a while; leaves ``folder/data``."""
+    clients, control = about["connections"], folder / "control"
+    os.mkfifo(control)
+    fd = os.open(control, os.O_RDWR | os.O_CLOEXEC)
+    told = {"model": model.name, "workers": workers.needed(model, clients)}
+    asks = {name: about[name] for name in ("connections", "active", "size")}
+    pair = cores.one_each(cores.available())
+    argv = [*_RECORD, "cpu-clock", "-D", "-1", "--control", f"fifo:{control}"]
+    argv += ["-o", str(folder / "data"), "--", *both.server]
+    argv += flags.server_flags(told)
+    try:
+        with serving(argv, cores=pair.server, timeout_s=_READY_S) as (host, _, ready):
+            address = f"{ready['host']}:{ready['port']}"
+            words = flags.client_flags(asks | {"duration": _REPORT_S}, seed=1)
+            argv = [*both.client, address, *words]
+            client = host.start(argv, cores=pair.client)
+            time.sleep(_SETTLE_S + _SETTLE_EACH_S * clients)
+            os.write(fd, b"enable\n")
+            time.sleep(about["seconds"])
+            os.write(fd, b"disable\n")
+            if host.stop(client, grace_s=0).early:
+                raise ProgramError(f"client of {model.name}, sampled: it ended early")
+    finally:
+        os.close(fd)
+
+
+def _script(folder: Path) -> str:
+    argv = ["perf", "script", "-i", str(folder / "data"), "-F", "ip,sym,dso"]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=_REPORT_S, check=False
+    )
+    if done.returncode:
+        raise ProgramError(f"perf script: {done.stderr.strip()[:200]}")
+    return done.stdout
+
+
+def parse(text: str) -> Iterator[tuple[str, ...]]:
+    """Give the stack of each sample that ``perf script -F ip,sym,dso`` prints.
+
+    Outermost function first. Those of the kernel end in `KERNEL`; of user space only
+    the innermost is given, or its file where that has no symbol.
+
+    Examples
+    --------
+    >>> list(parse("\\tffffffff81a1b2c3 schedule ([k])\\n  7f10 [unknown] (/a/libc.so)"))
+    [('[libc.so]', 'schedule_[k]')]
+    """
+    for sample in text.split("\n\n"):
+        frames = [_frame(line) for line in sample.splitlines() if line.strip()]
+        inner = [name for name in frames if name.endswith(KERNEL)]
+        user = [name for name in frames if not name.endswith(KERNEL)][:1]
+        if frames:
+            yield (*user, *reversed(inner))
+
+
+def _frame(line: str) -> str:
+    """Return the function of a line: address, name, file in brackets."""
+    address, _, rest = line.strip().partition(" ")
+    name, _, file = rest.rpartition(" (")
+    if name in ("", "[unknown]"):
+        name = f"[{file.rstrip(')').rpartition('/')[2]}]"
+    return name + KERNEL if int(address, 16) >= 1 << 63 else name
+
+
+def tree(stacks: Iterable[Sequence[str]]) -> dict[str, Any]:
+    """Merge stacks: ``name``, ``value`` (samples) and ``children`` of each function.
+
+    The form is that of d3-flame-graph.
+
+    Examples
+    --------
+    >>> made = tree([("a", "b"), ("a",)])
+    >>> made["value"], made["children"][0]["children"]
+    (2, [{'name': 'b', 'value': 1}])
+    """
+    root: dict[str, Any] = {"name": "", "value": 0}
+    for stack in stacks:
+        node = root
+        node["value"] += 1
+        for name in stack:
+            node = _child(node, name)
+            node["value"] += 1
+    return root
+
+
+def _child(node: dict[str, Any], name: str) -> dict[str, Any]:
+    children = node.setdefault("children", [])
+    for child in children:
+        if child["name"] == name:
+            return child
+    children.append({"name": name, "value": 0})
+    return children[-1]
