@@ -7,6 +7,7 @@
     failed(grid, trials)             a cross for each cell without a usable trial
     hollow(grid, cells)              a white dot where the client was the bottleneck
     forest(ratios)                   ratios, their intervals, and the band of "alike"
+    flames(frames)                   what was sampled in each function and its callees
 
 Everything else is seaborn: ``errorbar=t95, estimator=centre`` of `connlab.intervals`
 draws the same numbers that ``cells.csv`` holds.
@@ -464,6 +465,56 @@ def _ratio_axis(ax: Axes, table: pd.DataFrame) -> None:
         ax.xaxis.set_major_locator(LogLocator(subs=subs))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def flames(
+    frames: pd.DataFrame,
+    *,
+    panel: str,
+    colors: Mapping[str, object],
+    names: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw flame graphs, a panel each: callers below, what they called above them.
+
+    A name is written where it has room.
+
+    Parameters
+    ----------
+    frames : DataFrame
+        Columns function, depth, left and width (% of samples), part, and `panel`.
+    panel : str
+        Column whose levels have a panel each.
+    colors : mapping
+        By part, of which each function has one.
+    names : mapping of str to str, optional
+        What is written in place of a level of `panel`.
+    """
+    levels = list(dict.fromkeys(frames[panel]))
+    deep = [int(frames.loc[frames[panel] == v, "depth"].max()) + 1 for v in levels]
+    figure = Figure(figsize=(WIDTH, sum(0.1 * d + 0.3 for d in deep) + 0.4))
+    grid = figure.subplots(len(levels), squeeze=False, height_ratios=deep)[:, 0]
+    for ax, level in zip(grid, levels, strict=True):
+        _flame(ax, frames[frames[panel] == level], colors)
+        ax.set_title((names or {}).get(str(level), str(level)), fontsize=_SMALL)
+    marks = {part: mpl.patches.Patch(color=colors[part]) for part in colors}
+    figure.legend(
+        marks.values(), marks, fontsize=_SMALL, loc="outside upper left", ncols=5
+    )
+    figure.set_layout_engine("constrained")
+    return figure
+
+
+def _flame(ax: Axes, frames: pd.DataFrame, colors: Mapping[str, object]) -> None:
+    shades = [colors[part] for part in frames["part"]]
+    look_of = {"align": "edge", "edgecolor": "white", "linewidth": 0.3}
+    places = {"left": frames["left"], "width": frames["width"], "height": 1}
+    ax.barh(frames["depth"], **places, color=shades, **look_of)
+    for one in frames.itertuples():
+        if one.width > 0.75 * len(one.function) + 0.5:
+            at = (one.left + 0.3, one.depth + 0.45)
+            ax.text(*at, one.function, fontsize=4.8, va="center", color=look.INK)
+    ax.set(xlim=(0, 100), ylim=(0, frames["depth"].max() + 1))
+    ax.set_axis_off()
 
 
 def save(

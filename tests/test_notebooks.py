@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from connlab import parameters
-from connlab.drive import counting
+from connlab.drive import counting, profiling
 
 SECTIONS = rules.ROOT / "paper" / "sections"
 
@@ -198,7 +198,9 @@ def test_sections_show_what_a_notebook_makes_and_no_more(name, what, pattern):
 def _not_counted(name: str) -> set[str]:
     """Return the figures that need what perf counts, where it cannot."""
     counted = name != "12-why" or counting.missing() is None
-    return set() if counted else {"why-predicted", "why-parts"}
+    sampled = name != "12-why" or profiling.missing() is None
+    lacking = set() if counted else {"why-predicted", "why-parts"}
+    return lacking if sampled else lacking | {"why-profile", "why-flames"}
 
 
 @pytest.mark.long

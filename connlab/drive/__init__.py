@@ -3,7 +3,8 @@
 The few names that notebooks and commands need:
 
 - `sweep` measures a grid and keeps each trial; `estimate` says what that would cost;
-- `count` counts system calls, switches and faults per request with perf;
+- `count` counts system calls, switches and faults per request with perf, `profile`
+  samples where a server spends its CPU time;
 - `floor` measures what the machine's own calls cost;
 - `registry` and `models` say what the server can do, `all_served` makes a grid in which
   each client has a worker;
@@ -21,6 +22,7 @@ from connlab.drive.counting import count
 from connlab.drive.floor import floor
 from connlab.drive.ground import core_count
 from connlab.drive.machine import lower_descriptors, manifest
+from connlab.drive.profiling import profile
 from connlab.drive.programs import Programs, models, registry
 from connlab.drive.reports import Estimate, SweepReport
 from connlab.drive.sweeps import estimate, sweep
@@ -40,6 +42,7 @@ __all__ = [
     "lower_descriptors",
     "manifest",
     "models",
+    "profile",
     "registry",
     "sweep",
 ]

@@ -48,6 +48,12 @@ _FILES = (
         " timed",
     ),
     (
+        "`NAME/why/profiles.jsonl`",
+        "one profile per line: what `perf record` sampled of a server under load, in"
+        " runs that were not timed; `tree` has the samples of each function (`value`)"
+        " and of what it called (`children`), of the kernel with `_[k]`",
+    ),
+    (
         "`NAME/STUDY/progress.json`",
         "heartbeat of a sweep, renewed before and after every trial",
     ),

@@ -187,11 +187,14 @@ def parse(text: str) -> Iterator[tuple[str, ...]]:
 
     Examples
     --------
-    >>> list(parse("\\tffffffff81a1b2c3 schedule ([k])\\n  7f10 [unknown] (/a/libc.so)"))
-    [('[libc.so]', 'schedule_[k]')]
+    >>> list(parse("\\tffffffff81a1b2c3 schedule ([k])\\n  7f10 recv (/a/libc.so)"))
+    [('recv', 'schedule_[k]')]
     """
     for sample in text.split("\n\n"):
-        frames = [_frame(line) for line in sample.splitlines() if line.strip()]
+        # a caller without a file is what a frame pointer that is none points to
+        lines = [line for line in sample.splitlines() if line.strip()]
+        known = [line for line in lines if "([unknown])" not in line]
+        frames = [_frame(line) for line in known or lines[:1]]
         inner = [name for name in frames if name.endswith(KERNEL)]
         user = [name for name in frames if not name.endswith(KERNEL)][:1]
         if frames:
