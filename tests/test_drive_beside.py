@@ -359,8 +359,9 @@ def test_a_sweep_says_how_many_rounds_were_disturbed(taken):
     bad = gates.disturbed(
         dict(enumerate(others)), dict.fromkeys(range(5), 0.4), cores=2
     )
-    rows = [{"turns": {"others": others, "disturbed": bad}}] * 3
+    rows = [{"turns": {"others": others, "disturbed": bad, "late": 2}}] * 3
     state = sweeps._State(rows=[])
     sweeps._count_rounds(state, rows)
     sweeps._count_rounds(state, [{"turns": None}])
     assert (state.rounds, state.disturbed) == (5, 5 if taken > 1 else 0)
+    assert state.late == 2

@@ -259,13 +259,17 @@ def in_turns(
     for name in ("duration", "warmup", "duration_max"):
         if client.get(name) is not None:
             client[name] *= len(servers)
+    slice_s, lead_in_s = client["slice"] / 1e3, turns.LEAD_IN_S
+    if client.get("rate") is not None:
+        lead_in_s = turns.LEAD_IN_OPEN * slice_s
     return turns.Setting(
         servers=tuple(servers),
         client=client,
         seed=setting.seed,
         cores=setting.cores,
         programs=setting.programs,
-        slice_s=client["slice"] / 1e3,
+        slice_s=slice_s,
+        lead_in_s=lead_in_s,
     )
 
 
@@ -325,6 +329,7 @@ def _rounds(outcome: turns.Outcome, place: int, others: _Others) -> schema.Turns
         lead_in_ms=outcome.setting.lead_in_s * 1e3,
         others=[round(others.by_round.get(row["round"], 0.0), 3) for row in rows],
         disturbed=list(others.disturbed),
+        late=outcome.client.get("late_rounds"),
         **{name: [row[name] or 0 for row in rows] for name in _KEPT},
     )
 

@@ -62,6 +62,7 @@ class _State:
     window_s: float = 0.0
     rounds: int = 0
     disturbed: int = 0
+    late: int = 0
     planned: int = 0
     reason: str = ""
     complete: bool = False
@@ -437,6 +438,7 @@ def _count_rounds(state: _State, rows: Sequence[Mapping]) -> None:
     if turns:
         state.rounds += len(turns["others"])
         state.disturbed += len(turns["disturbed"])
+        state.late += turns.get("late") or 0
 
 
 def _measuring_s(row: Mapping) -> float:
@@ -638,6 +640,11 @@ def _report(work: Work, state: _State) -> SweepReport:
         state.remarks.append(
             f"{state.disturbed} of {state.rounds} rounds were disturbed by other "
             "programs and count for no server"
+        )
+    if state.late:
+        state.remarks.append(
+            f"{state.late} rounds were set aside for all servers, as the client was "
+            "late itself; others made up for them"
         )
     return SweepReport(
         run=work.run,

@@ -145,6 +145,8 @@ def unavailable(model: schema.Model, reason: str) -> Outcome:
 def timeout_s(factors: Mapping[str, Any]) -> float:
     """Return how long a client may take: its own time, and much time to connect."""
     own = 120.0 if factors.get("requests") is not None else longest_s(factors)
+    if factors.get("rate") is not None:  # client --late makes up for rounds set aside
+        own += factors["duration"]
     connecting = factors.get("connections", 1) / (factors.get("connect_rate") or 500)
     before = (factors.get("settle") or 0) + factors.get("warmup", 0)
     return own + before + connecting + 15

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from connlab.drive import companions, flags, interrupt, procfs, servers, trials
+from connlab.drive import companions, flags, gates, interrupt, procfs, servers, trials
 from connlab.drive.cores import Cores
 from connlab.drive.host import Ended, Host, ProgramError, Reading
 from connlab.drive.programs import Programs
@@ -27,6 +27,9 @@ OVERHEAD_S = 0.5
 #: the length of a slice, and the part at its beginning that is not counted
 SLICE_S = 0.02
 LEAD_IN_S = 0.001
+#: the same where requests come at a rate: a queue takes time to grow, and each slice
+#: begins with none
+LEAD_IN_OPEN = 0.2
 #: how long a look at one server's memory keeps the driver from the next
 _LOOK_S = 0.05
 _OURS = ("server_cpu_ns", "rest_cpu_ns", "client_cpu_ns")
@@ -205,6 +208,8 @@ def client_flags(setting: Setting) -> list[str]:
     """Return the client's arguments, without what is known of running servers."""
     lengths = {"--slice": setting.slice_s, "--lead-in": setting.lead_in_s}
     words = flags.client_flags(setting.client, seed=setting.seed)
+    if setting.client.get("rate") is not None:
+        lengths["--late"] = gates.LAG_NS / 1e9
     for flag, seconds in lengths.items():
         words += [flag, f"{seconds * 1e3:g}ms"]
     return words

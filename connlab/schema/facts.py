@@ -267,6 +267,9 @@ class Turns(Facts):
     for all servers of the set."""
     disturbed: list[int] = []
     """Rounds that do not count, for no server of the set, because of `others`."""
+    late: int | None = None
+    """Rounds that the client set aside for all servers alike, as it was late itself
+    (open loop: ``client --late``); they are not among `round`."""
 
 
 class Trial(Facts):

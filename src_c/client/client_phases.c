@@ -168,7 +168,7 @@ void thread_measure(struct client_thread *t, bool on)
     if (on)
         t->cpu_at_from_ns = clock_thread_cpu_ns();
     else
-        t->current->record->window_cpu_ns +=
+        t->current->record->window.cpu_ns +=
             clock_thread_cpu_ns() - t->cpu_at_from_ns;
 }
 

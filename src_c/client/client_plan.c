@@ -265,6 +265,12 @@ static const struct flag rows[] = {
      "not counted at the beginning of a slice (1ms, at\n"
      "most a tenth of it)",
      read_time, AT(lead_in_ns), 0, 60000},
+    {"--late", "TIME", "0.001 to 60000 ms",
+     "open loop: set aside rounds in which the client was\n"
+     "late, that is 1 % of the requests of a slice left\n"
+     "later than this and later than a tenth of its p99\n"
+     "response; others make up for them (off)",
+     read_time, AT(late_ns), 0.001, 60000},
     {"--watch", "PID,PID,...", "PIDs with commas between",
      "processes of the server whose CPU time is read at\n"
      "the ends of slices, with their children; a --watch\n"
@@ -407,7 +413,8 @@ static void check_slices(const struct plan *plan)
 {
     static const char *const whole[] = {"--requests", "--byte-rate",
                                         "--timeline"};
-    static const char *const sliced[] = {"--lead-in", "--watch", "--slices"};
+    static const char *const sliced[] = {"--lead-in", "--watch", "--slices",
+                                         "--late"};
     bool is_sliced = plan_is_sliced(plan);
     if (plan->target_count > 1 && !is_sliced)
         flags_refuse(plan->targets[1].text, NULL,
@@ -421,6 +428,9 @@ static void check_slices(const struct plan *plan)
                          "allowed only together with --slice");
     if (is_sliced && plan->lead_in_ns >= plan->slice_ns)
         conflict("--lead-in", "--slice", "allowed is less than that");
+    if (plan->late_ns && plan->rate == 0)
+        flags_refuse("--late", value_of("--late"),
+                     "allowed only together with --rate");
     check_watched(plan);
 }
 

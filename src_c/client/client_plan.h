@@ -31,6 +31,7 @@ struct plan {
     unsigned watch_count;     /* targets with a --watch */
 
     uint64_t slice_ns, lead_in_ns; /* slice_ns 0: no slices */
+    uint64_t late_ns;              /* 0: no round is set aside */
 
     uint64_t connections, active;     /* of each target */
     uint64_t requests;                /* per user; 0: until duration_s */

@@ -50,6 +50,6 @@ void probe_look(struct client_thread *t, uint64_t now_ns)
     t->probe.due_ns = now_ns + PROBE_NS;
     if (ready < 0) /* interrupted */
         return;
-    record->probed += n;
-    record->probed_waiting += (uint64_t)ready;
+    record->window.probed += n;
+    record->window.probed_waiting += (uint64_t)ready;
 }

@@ -42,18 +42,18 @@ static struct census count_rows(const struct plan *plan,
         c.refused += row->attempted && !row->established &&
                      row->error == FAIL_CONNECT_REFUSED;
         c.surviving += row->established > 0 && !row->lost;
-        if (row->longest_wait_ns > c.longest_wait_ns)
-            c.longest_wait_ns = row->longest_wait_ns;
+        if (row->window.longest_wait_ns > c.longest_wait_ns)
+            c.longest_wait_ns = row->window.longest_wait_ns;
         if (!row->active || !row->established)
             continue;
-        double x = (double)row->window_requests;
+        double x = (double)row->window.requests;
         c.users++;
         c.sum += x;
         c.sum_squares += x * x;
-        if (row->window_requests < c.least)
-            c.least = row->window_requests;
-        if (row->window_requests > c.most)
-            c.most = row->window_requests;
+        if (row->window.requests < c.least)
+            c.least = row->window.requests;
+        if (row->window.requests > c.most)
+            c.most = row->window.requests;
     }
     if (!c.users)
         c.least = 0;
@@ -116,7 +116,8 @@ static struct total *merge(const struct plan *plan, const struct shared *shared,
         total->stop = merge_stop(total->stop, (enum stop_reason)r->end);
     }
     if (plan->rate > 0) /* both count by the due time */
-        total->unanswered = total->sum.window_arrivals - total->sum.response.n;
+        total->unanswered =
+            total->sum.window.arrivals - total->sum.window.response.n;
     if (plan_is_sliced(plan)) {
         set_sliced(total, &shared->sums[target]);
         return total;
@@ -277,8 +278,8 @@ static void json_window(const struct plan *plan, const struct shared *shared,
     json_edges(plan, shared, total);
     printf(",\"requests\":%" PRIu64 ",\"bytes\":%" PRIu64
            ",\"arrivals\":%" PRIu64 ",\"throughput_rps\":%.3f",
-           sum->window_requests, sum->window_bytes, sum->window_arrivals,
-           per((double)sum->window_requests, total->window_s));
+           sum->window.requests, sum->window.bytes, sum->window.arrivals,
+           per((double)sum->window.requests, total->window_s));
     if (plan->rate > 0)
         printf(",\"unanswered\":%" PRIu64 "}", total->unanswered);
     else
@@ -320,18 +321,18 @@ static void json_self(const struct plan *plan, const struct shared *shared,
            (double)sum->cpu_system_ns / NS_PER_S);
     printf(",\"seconds\":%.6f,\"cpu_window_s\":%.6f,\"cpu_share\":%.4f"
            ",\"spin_share\":%.4f",
-           seconds, (double)sum->window_cpu_ns / NS_PER_S,
-           per((double)sum->window_cpu_ns / NS_PER_S, all),
-           per((double)sum->window_spin_ns / NS_PER_S, all));
+           seconds, (double)sum->window.cpu_ns / NS_PER_S,
+           per((double)sum->window.cpu_ns / NS_PER_S, all),
+           per((double)sum->window.spin_ns / NS_PER_S, all));
     printf(",\"lag_n\":%" PRIu64 ",\"lag_p50_ns\":%" PRIu64
            ",\"lag_p99_ns\":%" PRIu64 ",\"lag_max_ns\":%" PRIu64,
-           sum->lag.n, hist_quantile_ns(&sum->lag, 0.5),
-           hist_quantile_ns(&sum->lag, 0.99), sum->lag.max_ns);
+           sum->window.lag.n, hist_quantile_ns(&sum->window.lag, 0.5),
+           hist_quantile_ns(&sum->window.lag, 0.99), sum->window.lag.max_ns);
     printf(",\"engine\":\"%s\"", shared->records[0].engine);
     json_spin(plan);
-    if (sum->probed)
+    if (sum->window.probed)
         printf(",\"waiting_share\":%.4f",
-               (double)sum->probed_waiting / (double)sum->probed);
+               (double)sum->window.probed_waiting / (double)sum->window.probed);
     else
         printf(",\"waiting_share\":null");
     printf(",\"dialing_s\":%.6f}",
@@ -357,10 +358,11 @@ static void json_slices(const struct plan *plan, const struct shared *shared,
 {
     const struct target_sums *sums = &shared->sums[target];
     bool watched = plan->targets[target].watched_count > 0;
-    printf(",\"slices\":{\"counted\":%" PRIu64 ",\"warmup\":%" PRIu64
+    printf(",\"slices\":{\"counted\":%" PRIu64 ",\"late\":%" PRIu64
+           ",\"warmup\":%" PRIu64
            ",\"seconds\":%.9f,\"lead_in_requests\":%" PRIu64
            ",\"requests\":%" PRIu64 ",\"client_cpu_s\":%.9f",
-           sums->slices, sums->warmup_slices,
+           sums->slices, sums->late_slices, sums->warmup_slices,
            (double)sums->slices_ns / NS_PER_S, sums->lead_in_requests,
            sums->requests, (double)sums->client_cpu_ns / NS_PER_S);
     if (watched)
@@ -385,8 +387,8 @@ static void json_target(const struct plan *plan, const struct shared *shared,
     json_connections(plan, sum, &census);
     json_counts(plan, sum);
     json_window(plan, shared, total);
-    json_hist("response", &sum->response, total->unanswered);
-    json_hist("service", &sum->service, 0);
+    json_hist("response", &sum->window.response, total->unanswered);
+    json_hist("service", &sum->window.service, 0);
     json_hist("connect", &sum->connect, 0);
     json_fairness(&census);
     json_self(plan, shared, total);
@@ -406,9 +408,10 @@ static void json_write(const struct plan *plan, const struct shared *shared,
     printf("{\"event\":\"result\",\"slice_s\":%.9g,\"lead_in_s\":%.9g",
            (double)plan->slice_ns / NS_PER_S,
            (double)plan->lead_in_ns / NS_PER_S);
-    printf(",\"rounds\":%" PRIu64 ",\"warmup_rounds\":%" PRIu64
-           ",\"rounds_s\":%.9f,\"seed\":%" PRIu64 ",\"stop\":\"%s\"",
-           shared->rounds, shared->warmup_rounds,
+    printf(",\"rounds\":%" PRIu64 ",\"late_rounds\":%" PRIu64
+           ",\"warmup_rounds\":%" PRIu64 ",\"rounds_s\":%.9f,\"seed\":%" PRIu64
+           ",\"stop\":\"%s\"",
+           shared->rounds, shared->late_rounds, shared->warmup_rounds,
            (double)shared->rounds_ns / NS_PER_S, plan->seed,
            stop_name((enum stop_reason)shared->records[0].end));
     for (unsigned i = 0; i < plan->target_count; i++) {
@@ -444,7 +447,7 @@ static void csv_connections(FILE *file, const struct plan *plan,
                 i, r->established, r->requests, r->bytes_in, r->bytes_out,
                 per((double)r->response_sum_ns, (double)r->requests),
                 r->session_ns, failure_name((enum failure)r->error),
-                r->longest_wait_ns);
+                r->window.longest_wait_ns);
         csv_end_row(file, plan, target);
     }
 }
@@ -500,8 +503,8 @@ static void csv_histograms(FILE *file, const struct plan *plan,
 {
     const struct record *sum = &total->sum;
     unsigned target = total->target;
-    csv_histogram(file, plan, target, &sum->response, "response");
-    csv_histogram(file, plan, target, &sum->service, "service");
+    csv_histogram(file, plan, target, &sum->window.response, "response");
+    csv_histogram(file, plan, target, &sum->window.service, "service");
     csv_histogram(file, plan, target, &sum->connect, "connect");
 }
 

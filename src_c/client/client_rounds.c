@@ -17,6 +17,17 @@ static const uint64_t HEAD_START_NS = 60000;
  * exact: looks at it come so long after each other, at most so many. */
 static const uint64_t ASLEEP_NS = 30000;
 enum { ASLEEP_LOOKS = 20, BUSY_LOOKS = 2 };
+/* A client that is late by less than this part of a response time does not
+ * matter: 1 / 10. */
+enum { LATE_PART = 10 };
+
+struct slice_sum {
+    struct slice_part parts; /* of all threads */
+    unsigned target, position;
+    uint64_t begin_ns, from_ns, end_ns;
+    int64_t server_cpu_ns, rest_cpu_ns;
+    struct cores_time cores;
+};
 
 struct rounds {
     const struct plan *plan;
@@ -24,11 +35,14 @@ struct rounds {
     FILE *file;     /* of rows; or NULL */
     struct rng rng; /* of orders */
     unsigned order[MAX_TARGETS];
-    unsigned position;           /* in it, of the slice that runs */
-    uint64_t number;             /* of the round, from 0 on */
-    uint64_t start_ns, round_ns; /* the load, this round began */
-    uint64_t since_ns;           /* the warm-up began, or counting */
-    bool counted;                /* the warm-up is over */
+    unsigned position;                    /* in it, of the slice that runs */
+    uint64_t number;                      /* of the round, from 0 on */
+    uint64_t start_ns, round_ns;          /* the load, this round began */
+    uint64_t since_ns;                    /* the warm-up began, or counting */
+    bool counted;                         /* the warm-up is over */
+    uint64_t made_up_ns;                  /* for late rounds, so far */
+    struct slice_sum slices[MAX_TARGETS]; /* of this round, */
+    unsigned slice_count;                 /* so many */
     struct cores *cores;
     struct watch watches[MAX_TARGETS];
     int64_t cpu_ns[MAX_TARGETS]; /* when its last slice ended */
@@ -47,9 +61,9 @@ const char *ended_name(enum ended ended)
 /* --- opening ------------------------------------------------------------ */
 
 static const char header[] =
-    "round,counted,position,target,begin_ns,lead_in_requests,seconds,requests,"
-    "bytes,response_ns,slice_seconds,server_cpu_ns,rest_cpu_ns,client_cpu_ns,"
-    "probed,waiting,busy_ns,steal_ns,errors,ended\n";
+    "round,counted,late,position,target,begin_ns,lead_in_requests,seconds,"
+    "requests,bytes,response_ns,slice_seconds,server_cpu_ns,rest_cpu_ns,"
+    "client_cpu_ns,probed,waiting,busy_ns,steal_ns,lag_p99_ns,errors,ended\n";
 
 static void open_watch(struct rounds *r, unsigned i)
 {
@@ -77,22 +91,6 @@ struct rounds *rounds_open(const struct plan *plan, struct shared *shared)
     if (r->file)
         fputs(header, r->file);
     return r;
-}
-
-/* A round's rows appear together. */
-static void flush_rows(struct rounds *r)
-{
-    if (r->file)
-        fflush(r->file);
-}
-
-void rounds_close(struct rounds *r)
-{
-    flush_rows(r);
-    for (unsigned i = 0; i < r->plan->target_count; i++)
-        watch_free(&r->watches[i]);
-    cores_free(r->cores);
-    free(r);
 }
 
 /* --- who is left -------------------------------------------------------- */
@@ -136,6 +134,110 @@ static bool is_any_left(const struct rounds *r)
     return false;
 }
 
+/* --- what a round was ---------------------------------------------------- */
+
+/* The client itself, or whoever had its core, made requests leave late. */
+static bool is_late_slice(const struct plan *plan, const struct slice_part *p)
+{
+    return plan->late_ns && p->lag_p99_ns > plan->late_ns &&
+           p->lag_p99_ns > p->response_p99_ns / LATE_PART;
+}
+
+static bool is_late_round(const struct rounds *r)
+{
+    bool late = false;
+    for (unsigned i = 0; i < r->slice_count; i++) {
+        const struct slice_sum *sum = &r->slices[i];
+        if (r->shared->sums[sum->target].ended != ENDED_NOT)
+            return false;
+        late |= is_late_slice(r->plan, &sum->parts);
+    }
+    return late;
+}
+
+/* Totals are sums of the rows that count; those of the warm-up and of late
+ * rounds are kept apart. */
+static void add_to_sums(struct rounds *r, const struct slice_sum *sum,
+                        bool late)
+{
+    struct target_sums *sums = &r->shared->sums[sum->target];
+    uint64_t whole_ns = sum->end_ns - sum->begin_ns;
+    sums->all_slices_ns += whole_ns;
+    if (!r->counted) {
+        sums->warmup_slices++;
+        sums->warmup_ns += whole_ns;
+        return;
+    }
+    if (late) {
+        sums->late_slices++;
+        return;
+    }
+    sums->slices++;
+    sums->seconds_ns += sum->end_ns - sum->from_ns;
+    sums->slices_ns += whole_ns;
+    sums->lead_in_requests += sum->parts.lead_in_requests;
+    sums->requests += sum->parts.requests;
+    sums->response_ns += sum->parts.response_ns;
+    sums->client_cpu_ns += sum->parts.cpu_ns;
+    sums->server_cpu_ns += sum->server_cpu_ns;
+    sums->rest_cpu_ns += sum->rest_cpu_ns;
+}
+
+/* A column that is empty where nothing was looked at. */
+static void print_ns(FILE *file, bool seen, int64_t ns)
+{
+    if (seen)
+        fprintf(file, ",%" PRId64, ns);
+    else
+        fputc(',', file);
+}
+
+static void print_row(struct rounds *r, const struct slice_sum *sum, bool late)
+{
+    const struct slice_part *parts = &sum->parts;
+    bool watched = r->plan->targets[sum->target].watched_count > 0;
+    fprintf(r->file,
+            "%" PRIu64 ",%d,%d,%u,%u,%" PRIu64 ",%" PRIu64 ",%.9f"
+            ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9f",
+            r->number, r->counted && !late, late, sum->position, sum->target,
+            sum->begin_ns - r->start_ns, parts->lead_in_requests,
+            (double)(sum->end_ns - sum->from_ns) / NS_PER_S, parts->requests,
+            parts->bytes, parts->response_ns,
+            (double)(sum->end_ns - sum->begin_ns) / NS_PER_S);
+    print_ns(r->file, watched, sum->server_cpu_ns);
+    print_ns(r->file, watched, sum->rest_cpu_ns);
+    fprintf(r->file,
+            ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRId64 ",%" PRId64,
+            parts->cpu_ns, parts->probed, parts->waiting, sum->cores.busy_ns,
+            sum->cores.steal_ns);
+    print_ns(r->file, r->plan->late_ns && r->counted,
+             (int64_t)parts->lag_p99_ns);
+    fprintf(r->file, ",%" PRIu64 ",%s\n", parts->errors,
+            ended_name(r->shared->sums[sum->target].ended));
+}
+
+/* All slices of the round are over: whether they count is known. */
+static void settle_slices(struct rounds *r, bool late)
+{
+    for (unsigned i = 0; i < r->slice_count; i++) {
+        add_to_sums(r, &r->slices[i], late);
+        if (r->file)
+            print_row(r, &r->slices[i], late);
+    }
+    r->slice_count = 0;
+    if (r->file) /* a round's rows appear together */
+        fflush(r->file);
+}
+
+void rounds_close(struct rounds *r)
+{
+    settle_slices(r, false); /* of a round that was cut short */
+    for (unsigned i = 0; i < r->plan->target_count; i++)
+        watch_free(&r->watches[i]);
+    cores_free(r->cores);
+    free(r);
+}
+
 /* --- whose turn it is --------------------------------------------------- */
 
 /* Every order is equally likely (Fisher and Yates), whoever is left. */
@@ -151,15 +253,43 @@ static void shuffle(struct rounds *r)
     }
 }
 
+static bool may_make_up(const struct rounds *r, uint64_t took_ns)
+{
+    return r->made_up_ns + took_ns <= clock_seconds_ns(r->plan->duration_s);
+}
+
+/* Its time is neither warm-up nor measured; others make up for it. */
+static void set_aside(struct rounds *r, uint64_t took_ns)
+{
+    r->shared->late_rounds++;
+    r->shared->slice.late_round = r->number + 1;
+    if (!may_make_up(r, took_ns))
+        return;
+    r->made_up_ns += took_ns;
+    r->since_ns += took_ns;
+}
+
+/* A client that is never on time has a late round that says so. */
+static bool is_set_aside(const struct rounds *r, uint64_t took_ns)
+{
+    return r->counted && is_late_round(r) &&
+           (r->shared->rounds > 0 || may_make_up(r, took_ns));
+}
+
 static void end_round(struct rounds *r, uint64_t now_ns)
 {
     if (r->round_ns == 0) /* none has begun */
         return;
-    if (r->counted)
-        r->shared->rounds_ns += now_ns - r->round_ns;
-    *(r->counted ? &r->shared->rounds : &r->shared->warmup_rounds) += 1;
+    uint64_t took_ns = now_ns - r->round_ns;
+    bool late = is_set_aside(r, took_ns);
+    settle_slices(r, late);
+    if (late)
+        set_aside(r, took_ns);
+    else if (r->counted)
+        r->shared->rounds_ns += took_ns;
+    if (!late)
+        *(r->counted ? &r->shared->rounds : &r->shared->warmup_rounds) += 1;
     r->number++;
-    flush_rows(r);
 }
 
 /* Counting begins with a whole round, after as many as the warm-up needs. */
@@ -217,6 +347,7 @@ static void announce(struct rounds *r)
     struct slice *slice = &r->shared->slice;
     slice->target = r->order[r->position];
     slice->counted = r->counted;
+    slice->round = r->number + 1;
     r->begin_cores = cores_read(r->cores);
     r->begin_cpu_ns = watch_cpu_ns(&r->watches[slice->target]);
     r->rest_cpu_ns = r->begin_cpu_ns - r->cpu_ns[slice->target];
@@ -234,12 +365,11 @@ static void announce_end(struct rounds *r, enum stop_reason why)
 
 /* --- what a slice was --------------------------------------------------- */
 
-struct slice_sum {
-    struct slice_part parts; /* of all threads */
-    uint64_t begin_ns, from_ns, end_ns;
-    int64_t server_cpu_ns;
-    struct cores_time cores;
-};
+static void raise_to(uint64_t *max, uint64_t value)
+{
+    if (value > *max)
+        *max = value;
+}
 
 static void add_parts(const struct shared *shared, struct slice_part *sum)
 {
@@ -254,8 +384,9 @@ static void add_parts(const struct shared *shared, struct slice_part *sum)
         sum->waiting += part->waiting;
         sum->cpu_ns += part->cpu_ns;
         sum->given_up |= part->given_up;
-        if (part->last_answer_ns > sum->last_answer_ns)
-            sum->last_answer_ns = part->last_answer_ns;
+        raise_to(&sum->last_answer_ns, part->last_answer_ns);
+        raise_to(&sum->lag_p99_ns, part->lag_p99_ns);
+        raise_to(&sum->response_p99_ns, part->response_p99_ns);
     }
 }
 
@@ -301,7 +432,10 @@ static uint64_t later(uint64_t a, uint64_t b)
 static struct slice_sum sum_up(struct rounds *r, uint64_t now_ns)
 {
     const struct slice *slice = &r->shared->slice;
-    struct slice_sum sum = {.begin_ns = slice->begin_ns};
+    struct slice_sum sum = {.target = slice->target,
+                            .position = r->position,
+                            .begin_ns = slice->begin_ns,
+                            .rest_cpu_ns = r->rest_cpu_ns};
     uint64_t edge_ns = slice->begin_ns + r->plan->slice_ns;
     add_parts(r->shared, &sum.parts);
     sum.end_ns = later(earlier(edge_ns, now_ns), sum.parts.last_answer_ns);
@@ -314,74 +448,19 @@ static struct slice_sum sum_up(struct rounds *r, uint64_t now_ns)
     return sum;
 }
 
-/* Totals are sums of the rows; those of the warm-up are kept apart. */
-static void add_to_sums(struct rounds *r, const struct slice_sum *sum)
-{
-    struct target_sums *sums = &r->shared->sums[r->shared->slice.target];
-    uint64_t whole_ns = sum->end_ns - sum->begin_ns;
-    sums->all_slices_ns += whole_ns;
-    if (!r->counted) {
-        sums->warmup_slices++;
-        sums->warmup_ns += whole_ns;
-        return;
-    }
-    sums->slices++;
-    sums->seconds_ns += sum->end_ns - sum->from_ns;
-    sums->slices_ns += whole_ns;
-    sums->lead_in_requests += sum->parts.lead_in_requests;
-    sums->requests += sum->parts.requests;
-    sums->response_ns += sum->parts.response_ns;
-    sums->client_cpu_ns += sum->parts.cpu_ns;
-    sums->server_cpu_ns += sum->server_cpu_ns;
-    sums->rest_cpu_ns += r->rest_cpu_ns;
-}
-
-static void print_cpu(FILE *file, bool watched, int64_t ns)
-{
-    if (watched)
-        fprintf(file, ",%" PRId64, ns);
-    else
-        fputc(',', file);
-}
-
-static void print_row(struct rounds *r, const struct slice_sum *sum)
-{
-    const struct slice_part *parts = &sum->parts;
-    unsigned target = r->shared->slice.target;
-    bool watched = r->plan->targets[target].watched_count > 0;
-    fprintf(r->file,
-            "%" PRIu64 ",%d,%u,%u,%" PRIu64 ",%" PRIu64 ",%.9f"
-            ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9f",
-            r->number, r->counted, r->position, target,
-            sum->begin_ns - r->start_ns, parts->lead_in_requests,
-            (double)(sum->end_ns - sum->from_ns) / NS_PER_S, parts->requests,
-            parts->bytes, parts->response_ns,
-            (double)(sum->end_ns - sum->begin_ns) / NS_PER_S);
-    print_cpu(r->file, watched, sum->server_cpu_ns);
-    print_cpu(r->file, watched, r->rest_cpu_ns);
-    fprintf(r->file,
-            ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRId64 ",%" PRId64
-            ",%" PRIu64 ",%s\n",
-            parts->cpu_ns, parts->probed, parts->waiting, sum->cores.busy_ns,
-            sum->cores.steal_ns, parts->errors,
-            ended_name(r->shared->sums[target].ended));
-}
-
 /* All are at rest. The time that nobody used, as a target was waited for that
  * had hung, is neither warm-up nor measured. */
 static void end_slice(struct rounds *r)
 {
     uint64_t now = clock_now_ns();
     struct slice_sum sum = sum_up(r, now);
-    add_to_sums(r, &sum);
+    r->slices[r->slice_count++] = sum;
     if (sum.parts.given_up) {
         end_target(r, r->shared->slice.target, ENDED_HUNG);
         r->since_ns += now - sum.end_ns;
         r->round_ns += now - sum.end_ns;
     }
     see_who_is_left(r);
-    if (r->file)
-        print_row(r, &sum);
     r->position++;
 }
 

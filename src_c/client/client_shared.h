@@ -33,7 +33,8 @@ struct slice_part {
     uint64_t requests, bytes;         /* answered, received after it */
     uint64_t errors, probed, waiting; /* see client_probe.c */
     uint64_t cpu_ns, last_answer_ns;
-    uint64_t user_ns, system_ns; /* of cpu_ns */
+    uint64_t user_ns, system_ns;          /* of cpu_ns */
+    uint64_t lag_p99_ns, response_p99_ns; /* with --late; else 0 */
     bool given_up;
 };
 
@@ -51,7 +52,7 @@ struct target_sums {
     atomic_uint live; /* its active users not gone */
     enum ended ended;
     uint64_t ended_round;
-    uint64_t slices, warmup_slices;
+    uint64_t slices, late_slices, warmup_slices;
     uint64_t warmup_ns, seconds_ns;    /* counted parts of slices */
     uint64_t slices_ns, all_slices_ns; /* whole ones; with warm-up */
     uint64_t lead_in_requests, requests;
@@ -67,6 +68,8 @@ struct slice {
     atomic_uint drained;  /* threads that came to rest */
     unsigned target;
     bool counted;          /* not warm-up */
+    uint64_t round;        /* from 1 on */
+    uint64_t late_round;   /* the last one that was set aside; or 0 */
     enum stop_reason stop; /* not STOP_NONE: there is none */
     uint64_t begin_ns;
 };
@@ -96,7 +99,7 @@ struct shared {
     struct slice_part *parts; /* one per thread */
     struct target_sums sums[MAX_TARGETS];
     FILE *slices_file; /* of the first thread; or NULL */
-    uint64_t rounds, warmup_rounds;
+    uint64_t rounds, late_rounds, warmup_rounds;
     uint64_t rounds_ns; /* the counted ones took */
 };
 

@@ -31,17 +31,17 @@ static struct slice_part take_part(const struct client_thread *t)
     const struct record *r = t->current->record;
     struct rusage usage;
     getrusage(RUSAGE_THREAD, &usage);
-    return (struct slice_part){.lead_in_requests =
-                                   r->completed - r->window_requests,
-                               .requests = r->window_requests,
-                               .bytes = r->window_bytes,
-                               .response_ns = (uint64_t)r->response.sum_ns,
-                               .errors = count_failures(r),
-                               .probed = r->probed,
-                               .waiting = r->probed_waiting,
-                               .cpu_ns = clock_thread_cpu_ns(),
-                               .user_ns = clock_timeval_ns(usage.ru_utime),
-                               .system_ns = clock_timeval_ns(usage.ru_stime)};
+    return (struct slice_part){
+        .lead_in_requests = r->completed - r->window.requests,
+        .requests = r->window.requests,
+        .bytes = r->window.bytes,
+        .response_ns = (uint64_t)r->window.response.sum_ns,
+        .errors = count_failures(r),
+        .probed = r->window.probed,
+        .waiting = r->window.probed_waiting,
+        .cpu_ns = clock_thread_cpu_ns(),
+        .user_ns = clock_timeval_ns(usage.ru_utime),
+        .system_ns = clock_timeval_ns(usage.ru_stime)};
 }
 
 /* Leaves targets that have ended, where another thread saw it first. */
@@ -50,6 +50,17 @@ static void give_up_ended(struct client_thread *t)
     for (unsigned i = 0; i < t->plan->target_count; i++)
         if (t->shared->sums[i].ended != ENDED_NOT && !t->targets[i].given_up)
             thread_give_up(t, &t->targets[i]);
+}
+
+/* --late: as if the target's last slice had not been, if its round was set
+ * aside. */
+static void forget_late(struct client_thread *t, struct thread_target *target)
+{
+    if (target->saved && target->round > 0 &&
+        target->round == t->shared->slice.late_round)
+        record_restore(target->record, t->users[target->first].row,
+                       target->count, target->saved);
+    target->round = 0;
 }
 
 /* The slice begins. Times of arrivals and wakeups are shifted by the rest that
@@ -66,8 +77,13 @@ static void join(struct client_thread *t)
     struct record *r = target->record;
     t->current = target;
     t->in_slice = true;
+    struct row *rows = t->users[target->first].row;
+    forget_late(t, target);
     if (slice->counted && !target->counted)
-        record_begin_window(r, t->users[target->first].row, target->count);
+        record_begin_window(r, rows, target->count);
+    if (slice->counted && target->saved)
+        record_save(r, rows, target->count, target->saved);
+    target->round = slice->round;
     target->counted = slice->counted;
     target->shift_ns = slice->begin_ns - target->slices * plan->slice_ns;
     target->arrivals.start_ns = target->shift_ns;
@@ -85,6 +101,16 @@ static void join(struct client_thread *t)
 static bool is_at_rest(const struct client_thread *t)
 {
     return t->current->in_flight == 0 && t->connecting == 0;
+}
+
+/* --late: how late the client was in this slice, and how long answers took. */
+static void take_p99(const struct client_thread *t, struct slice_part *part)
+{
+    const struct window *now = &t->current->record->window;
+    const struct window *before = &t->current->saved->window;
+    part->lag_p99_ns = hist_quantile_since_ns(&now->lag, &before->lag, 0.99);
+    part->response_p99_ns =
+        hist_quantile_since_ns(&now->response, &before->response, 0.99);
 }
 
 /* The part of this thread is over, and the slice when all have said so. */
@@ -108,6 +134,8 @@ static void leave(struct client_thread *t)
         .cpu_ns = now.cpu_ns - t->before.cpu_ns,
         .last_answer_ns = r->last_answer_ns,
         .given_up = t->current->given_up};
+    if (t->current->counted && t->current->saved)
+        take_p99(t, part);
     t->current->failures = now.errors;
     t->current->edge_ns = 0;
     t->in_slice = false;
@@ -166,6 +194,8 @@ void thread_take_turns(struct client_thread *t, uint64_t now_ns)
     if (atomic_load(&slice->number) == t->slice)
         return;
     if (slice->stop != STOP_NONE) {
+        for (unsigned i = 0; i < t->plan->target_count; i++)
+            forget_late(t, &t->targets[i]);
         thread_end(t, slice->stop);
     } else if (clock_now_ns() >= slice->begin_ns) {
         t->slice = atomic_load(&slice->number);

@@ -24,6 +24,14 @@
  * --response-times of its own counted (seconds / mean response), but not beyond
  * --duration-max.
  *
+ * --late TIME, for the open loop: a round in which the client was late is set
+ * aside for all targets alike, since what it measured was the client, or what
+ * took its core away. Late is a slice of which 1 % of the requests left later
+ * than TIME, and later than a tenth of the slice's own p99 response time, below
+ * which it cannot matter. A round in which a target ended is kept. Other rounds
+ * make up for those set aside, for as long as --duration at most. If none was
+ * on time by then, the next one counts, and the lag in the result says so.
+ *
  * Response times have a sum per slice and a histogram per run. A quantile of a
  * slice would be another quantity: of 2000 answers in 20 ms only 20 lie beyond
  * the p99, and its median over rounds leaves out all that strikes fewer than
@@ -32,8 +40,9 @@
  *
  * Columns of --slices FILE, a row per slice, written a round at a time:
  *     round             from 0 on, warm-up included
- *     counted           1, or 0 for rounds of the warm-up, which totals and
- *                       histograms leave out
+ *     counted           1; 0 for rounds of the warm-up and late ones, which
+ *                       totals and histograms leave out
+ *     late              1: the round was set aside (--late); else 0
  *     position          in the round's order, from 0 on
  *     target            number on the command line, from 0 on
  *     begin_ns          since the load began, of the slice
@@ -53,6 +62,8 @@
  *     busy_ns           of the cores that client and watched processes may use,
  *                       with both of them in it; in ticks of 10 ms, whole slice
  *     steal_ns          taken from these cores by the host; likewise
+ *     lag_p99_ns        with --late: how late requests of the slice left; of
+ *                       several threads the latest; empty without
  *     errors            failures since the target's slice before
  *     ended             gone or hung: its last slice; else empty
  * What others used is busy_ns - server_cpu_ns - client_cpu_ns, over rounds.

@@ -98,6 +98,8 @@ static void make_targets(struct client_thread *t)
             .edge_ns = UINT64_MAX,
             .rng = rng_make(plan->seed, 2 * t->number)};
         make_users(t, i);
+        if (plan->late_ns && !(t->targets[i].saved = saved_window_make(each)))
+            err(1, "calloc");
     }
 }
 
@@ -210,7 +212,7 @@ static void take_arrivals(struct client_thread *t)
                             : target->next_arrival++;
         record_lag(r, due, now);
         r->arrivals++;
-        r->window_arrivals += due >= r->from_ns;
+        r->window.arrivals += due >= r->from_ns;
         thread_arrive(t, &t->users[target->live[pick % target->live_count]],
                       due, now);
     }
@@ -332,7 +334,7 @@ static void count_spin(struct client_thread *t, uint64_t now_ns)
 {
     uint64_t look_ns = now_ns - t->looped_ns;
     if (t->spun && t->measuring && look_ns < LONGEST_LOOK_NS)
-        t->current->record->window_spin_ns += look_ns;
+        t->current->record->window.spin_ns += look_ns;
     t->looped_ns = now_ns;
 }
 
@@ -392,6 +394,7 @@ static void finish(struct client_thread *t)
         finish_record(t, t->targets[i].record);
         wakeups_free(&t->targets[i].wakeups);
         free(t->targets[i].live);
+        free(t->targets[i].saved);
     }
     if (t->targets[0].active_count)
         atomic_fetch_sub(&t->shared->busy, 1);

@@ -41,10 +41,12 @@ struct thread_target {
     uint64_t edge_ns; /* nobody asks from then on; 0 while
                          it rests, UINT64_MAX: no slices */
     uint64_t shift_ns;
-    uint64_t slices;   /* that it had */
-    uint64_t failures; /* told of in slices before */
-    bool counted;      /* its warm-up is over */
-    bool given_up;     /* it did not answer */
+    uint64_t slices;            /* that it had */
+    uint64_t failures;          /* told of in slices before */
+    bool counted;               /* its warm-up is over */
+    uint64_t round;             /* of its last slice; from 1 on */
+    struct saved_window *saved; /* before that slice; NULL: no --late */
+    bool given_up;              /* it did not answer */
 };
 
 struct client_thread {

@@ -107,6 +107,19 @@ uint64_t hist_quantile_missing_ns(const struct hist *h, double q,
     return clamp(middle, h->min_ns, h->max_ns);
 }
 
+uint64_t hist_quantile_since_ns(const struct hist *h, const struct hist *before,
+                                double q)
+{
+    uint64_t all = h->n - before->n, seen = 0;
+    if (all == 0)
+        return 0;
+    uint64_t rank = clamp((uint64_t)ceil(q * (double)all), 1, all);
+    size_t slot = 0;
+    while ((seen += h->slots[slot] - before->slots[slot]) < rank)
+        slot++;
+    return (hist_lower_ns(slot) + hist_upper_ns(slot)) / 2;
+}
+
 uint64_t hist_quantile_ns(const struct hist *h, double q)
 {
     return hist_quantile_missing_ns(h, q, 0);

@@ -49,6 +49,10 @@ uint64_t hist_quantile_ns(const struct hist *h, double q);
 uint64_t hist_quantile_missing_ns(const struct hist *h, double q,
                                   uint64_t missing);
 
+/* Of what was added to `h` since it was `before`; exact to a slot's middle. */
+uint64_t hist_quantile_since_ns(const struct hist *h, const struct hist *before,
+                                double q);
+
 /* Slot of a value, and the values [lower, upper) that a slot stands for. */
 size_t hist_slot(uint64_t ns);
 uint64_t hist_lower_ns(size_t slot);

@@ -6,6 +6,9 @@
  */
 #include "record.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "common/clock.h"
 
 const char *failure_name(enum failure kind)
@@ -70,13 +73,13 @@ void record_answer(struct record *r, struct row *row, uint64_t intended_ns,
     row->requests++;
     row->response_sum_ns += response_ns;
     if (in_window(r, now_ns)) {
-        r->window_requests++;
-        row->window_requests++;
+        r->window.requests++;
+        row->window.requests++;
     }
     if (in_window(r, r->open_loop ? intended_ns : now_ns)) {
-        hist_add(&r->response, response_ns);
-        hist_add(&r->service, now_ns - sent_ns);
-        raise_to(&row->longest_wait_ns, response_ns);
+        hist_add(&r->window.response, response_ns);
+        hist_add(&r->window.service, now_ns - sent_ns);
+        raise_to(&row->window.longest_wait_ns, response_ns);
     }
 }
 
@@ -84,13 +87,13 @@ void record_wait(struct record *r, struct row *row, uint64_t since_ns,
                  uint64_t now_ns)
 {
     if (now_ns >= r->from_ns && now_ns > since_ns)
-        raise_to(&row->longest_wait_ns, now_ns - since_ns);
+        raise_to(&row->window.longest_wait_ns, now_ns - since_ns);
 }
 
 void record_lag(struct record *r, uint64_t due_ns, uint64_t now_ns)
 {
     if (in_window(r, now_ns))
-        hist_add(&r->lag, now_ns > due_ns ? now_ns - due_ns : 0);
+        hist_add(&r->window.lag, now_ns > due_ns ? now_ns - due_ns : 0);
 }
 
 void record_received(struct record *r, struct row *row, uint64_t bytes,
@@ -100,7 +103,7 @@ void record_received(struct record *r, struct row *row, uint64_t bytes,
     row->bytes_in += bytes;
     record_timeline(r, now_ns)->bytes += bytes;
     if (in_window(r, now_ns))
-        r->window_bytes += bytes;
+        r->window.bytes += bytes;
 }
 
 void record_failure(struct record *r, struct row *row, enum failure kind,
@@ -114,29 +117,58 @@ void record_failure(struct record *r, struct row *row, enum failure kind,
 
 void record_begin_window(struct record *r, struct row *rows, uint32_t count)
 {
-    r->window_arrivals = r->window_requests = r->window_bytes = 0;
-    r->window_cpu_ns = r->window_spin_ns = 0;
-    r->probed = r->probed_waiting = 0;
-    r->response = r->service = r->lag = (struct hist){0};
+    memset(&r->window, 0, sizeof r->window);
     for (uint32_t i = 0; i < count; i++)
-        rows[i].window_requests = rows[i].longest_wait_ns = 0;
+        rows[i].window = (struct row_window){0};
+}
+
+struct saved_window *saved_window_make(uint32_t rows)
+{
+    struct saved_window *saved;
+    return calloc(1, sizeof *saved + rows * sizeof saved->rows[0]);
+}
+
+void record_save(const struct record *r, const struct row *rows, uint32_t count,
+                 struct saved_window *into)
+{
+    into->window = r->window;
+    for (uint32_t i = 0; i < count; i++)
+        into->rows[i] = rows[i].window;
+}
+
+void record_restore(struct record *r, struct row *rows, uint32_t count,
+                    const struct saved_window *from)
+{
+    r->window = from->window;
+    for (uint32_t i = 0; i < count; i++)
+        rows[i].window = from->rows[i];
+}
+
+static void merge_window(struct window *into, const struct window *from)
+{
+    into->arrivals += from->arrivals;
+    into->requests += from->requests;
+    into->bytes += from->bytes;
+    into->cpu_ns += from->cpu_ns;
+    into->spin_ns += from->spin_ns;
+    into->probed += from->probed;
+    into->probed_waiting += from->probed_waiting;
+    hist_merge(&into->response, &from->response);
+    hist_merge(&into->service, &from->service);
+    hist_merge(&into->lag, &from->lag);
 }
 
 void record_merge(struct record *into, const struct record *from)
 {
     /* clang-format off */
     uint64_t *const sums[] = {
-        &into->sent, &into->completed, &into->arrivals,
-        &into->window_arrivals, &into->bytes_sent, &into->bytes_received,
-        &into->window_requests, &into->window_bytes, &into->reconnects,
-        &into->cpu_user_ns, &into->cpu_system_ns, &into->window_cpu_ns,
-        &into->window_spin_ns, &into->probed, &into->probed_waiting};
+        &into->sent, &into->completed, &into->arrivals, &into->bytes_sent,
+        &into->bytes_received, &into->reconnects, &into->cpu_user_ns,
+        &into->cpu_system_ns};
     const uint64_t parts[] = {
-        from->sent, from->completed, from->arrivals,
-        from->window_arrivals, from->bytes_sent, from->bytes_received,
-        from->window_requests, from->window_bytes, from->reconnects,
-        from->cpu_user_ns, from->cpu_system_ns, from->window_cpu_ns,
-        from->window_spin_ns, from->probed, from->probed_waiting};
+        from->sent, from->completed, from->arrivals, from->bytes_sent,
+        from->bytes_received, from->reconnects, from->cpu_user_ns,
+        from->cpu_system_ns};
     /* clang-format on */
     for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
         *sums[i] += parts[i];
@@ -144,8 +176,6 @@ void record_merge(struct record *into, const struct record *from)
         into->failures[i] += from->failures[i];
     raise_to(&into->end_ns, from->end_ns);
     raise_to(&into->last_answer_ns, from->last_answer_ns);
-    hist_merge(&into->response, &from->response);
-    hist_merge(&into->service, &from->service);
     hist_merge(&into->connect, &from->connect);
-    hist_merge(&into->lag, &from->lag);
+    merge_window(&into->window, &from->window);
 }

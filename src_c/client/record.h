@@ -51,9 +51,14 @@ struct timeline_row { /* 100 ms of the timeline */
     uint64_t requests, bytes, errors, max_response_ns, active;
 };
 
+struct row_window { /* of a row, in the window */
+    uint64_t requests, longest_wait_ns;
+};
+
 struct row { /* one connection (one user) */
-    uint64_t requests, window_requests, bytes_in, bytes_out;
-    uint64_t response_sum_ns, longest_wait_ns, session_ns;
+    uint64_t requests, bytes_in, bytes_out;
+    uint64_t response_sum_ns, session_ns;
+    struct row_window window;
     uint32_t established; /* how often: more than 1 when it
                              reconnects */
     uint8_t error;        /* enum failure: the last one */
@@ -61,28 +66,32 @@ struct row { /* one connection (one user) */
     bool lost; /* failed, and did not come back */
 };
 
-struct record {
-    bool open_loop;
-    uint64_t start_ns, from_ns, to_ns; /* of the load; of the window */
-    uint64_t end_ns, last_answer_ns;
-    uint64_t sent, completed, arrivals, window_arrivals;
-    uint64_t completed_ns; /* response times of all completed */
-    uint64_t bytes_sent, bytes_received;
-    uint64_t window_requests, window_bytes;
-    uint64_t reconnects;
-    uint64_t failures[FAIL_KINDS];
-    uint64_t cpu_user_ns, cpu_system_ns; /* whole life of the thread */
-    uint64_t window_cpu_ns, window_spin_ns;
+struct window {
+    uint64_t arrivals, requests, bytes;
+    uint64_t cpu_ns, spin_ns;        /* of the thread */
     uint64_t probed, probed_waiting; /* see client_probe.c */
-    int end;                         /* enum stop_reason */
-    const char *engine;              /* its name */
     struct hist response;            /* from when a request was due */
     struct hist service;             /* from when it left */
-    struct hist connect;             /* from connect(2) */
     struct hist lag;                 /* plan_is_timed: from when something
                                         was due until it was done; else
                                         from when the engine woke until
                                         the answer's turn */
+};
+
+struct record {
+    bool open_loop;
+    uint64_t start_ns, from_ns, to_ns; /* of the load; of the window */
+    uint64_t end_ns, last_answer_ns;
+    uint64_t sent, completed, arrivals;
+    uint64_t completed_ns; /* response times of all completed */
+    uint64_t bytes_sent, bytes_received;
+    uint64_t reconnects;
+    uint64_t failures[FAIL_KINDS];
+    uint64_t cpu_user_ns, cpu_system_ns; /* whole life of the thread */
+    int end;                             /* enum stop_reason */
+    const char *engine;                  /* its name */
+    struct hist connect;                 /* from connect(2) */
+    struct window window;
     struct timeline_row *timeline;
     unsigned timeline_rows;
 };
@@ -114,6 +123,19 @@ void record_failure(struct record *r, struct row *row, enum failure kind,
 /* Forgets what the window had, of the record and of `count` rows: the rounds
  * before were warm-up. */
 void record_begin_window(struct record *r, struct row *rows, uint32_t count);
+
+/* What the window had at some time, to be gone back to. */
+struct saved_window {
+    struct window window;
+    struct row_window rows[];
+};
+
+/* NULL when there is no memory. To be freed with free(3). */
+struct saved_window *saved_window_make(uint32_t rows);
+void record_save(const struct record *r, const struct row *rows, uint32_t count,
+                 struct saved_window *into);
+void record_restore(struct record *r, struct row *rows, uint32_t count,
+                    const struct saved_window *from);
 
 /* Adds everything but the timeline. */
 void record_merge(struct record *into, const struct record *from);

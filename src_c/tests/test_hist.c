@@ -103,6 +103,20 @@ static void what_is_missing_is_longer_than_all_else(void)
     assert(hist_quantile_missing_ns(&none, 0.5, 0) == 0);
 }
 
+static void a_part_is_what_came_since(void)
+{
+    static struct hist h, before;
+    for (uint64_t ns = 1; ns <= 50; ns++)
+        hist_add(&h, 200);
+    before = h;
+    assert(hist_quantile_since_ns(&h, &before, 0.5) == 0);
+    for (uint64_t ns = 1; ns <= 100; ns++)
+        hist_add(&h, ns);
+    assert(hist_quantile_since_ns(&h, &before, 0.99) == 99);
+    assert(hist_quantile_since_ns(&h, &before, 0) == 1);
+    assert(hist_quantile_since_ns(&h, &before, 1) == 100);
+}
+
 static void nothing_seen_is_zero(void)
 {
     static struct hist empty, other;
@@ -123,6 +137,7 @@ int main(void)
     small_deviation_of_large_values();
     beyond_the_range_is_counted_and_the_maximum_exact();
     what_is_missing_is_longer_than_all_else();
+    a_part_is_what_came_since();
     nothing_seen_is_zero();
     puts("test_hist: passed");
     return 0;

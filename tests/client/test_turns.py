@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import signal
 import socket
 import statistics
 import subprocess
@@ -383,6 +384,57 @@ def test_all_of_the_rate_goes_to_the_slices_target(
     assert [row["requests"] for row in a] == [row["requests"] for row in b]
 
 
+@pytest.mark.parametrize("more", [[], ["--threads", 2]])
+def test_a_round_in_which_the_client_was_late_counts_for_nobody(
+    client_program: Path, server_program: Path, more: list[object], tmp_path: Path
+) -> None:
+    """The client stands still for 50 ms, five times: that is not the servers' doing."""
+    path = tmp_path / "slices.csv"
+    with servers(server_program, 2) as (_, ports):
+        targets = [f"127.0.0.1:{port}" for port in ports]
+        flags = ["--connections", 8, "--rate", 4000, "--slice", "20ms", "--late", "2ms"]
+        flags += ["--duration", 1.5, "--warmup", 0.1, "--slices", path, *more]
+        command = [client_program, *targets, *map(str, flags)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
+            time.sleep(0.5)
+            for _ in range(5):
+                client.send_signal(signal.SIGSTOP)
+                time.sleep(0.05)
+                client.send_signal(signal.SIGCONT)
+                time.sleep(0.1)
+            result = json.loads(client.communicate(timeout=60)[0])
+    found = rows(path)
+    late = {row["round"] for row in found if row["late"] == "1"}
+    assert len(late) == result["late_rounds"] >= 3
+    assert all(row["counted"] == "0" for row in found if row["round"] in late)
+    for number, target in enumerate(result["targets"]):
+        mine = of_target(found, number)
+        assert len(mine) == target["slices"]["counted"] == result["rounds"] > 10
+        assert target["slices"]["late"] == len(late)
+        assert total(mine, "requests") == target["window"]["requests"]
+        assert total(mine, "bytes") == target["window"]["bytes"]
+        assert total(mine, "seconds") == pytest.approx(target["window"]["seconds"])
+        assert target["response"]["n"] == target["window"]["arrivals"]
+        waits = sum(int(row["response_ns"]) for row in mine)
+        mean_ns = waits / target["response"]["n"]
+        assert target["response"]["mean_ns"] == pytest.approx(mean_ns, abs=1)
+        assert target["fairness"]["longest_wait_ns"] == target["response"]["max_ns"]
+
+
+def test_a_client_that_is_always_late_does_not_go_on_for_ever(
+    client_program: Path, server_program: Path, tmp_path: Path
+) -> None:
+    """As long as --duration is set aside; then rounds count, and the lag says how."""
+    with servers(server_program, 1) as (_, ports):
+        flags = ["--connections", 8, "--rate", 4000, "--late", "0.001ms"]
+        flags += ["--duration", 0.5, "--warmup", 0, "--spin", 0]
+        began = time.monotonic()
+        result = turns(client_program, ports, *flags)
+    assert result["late_rounds"] > 0
+    assert result["rounds"] > 0
+    assert time.monotonic() - began < 30
+
+
 def test_thinking_goes_on_only_in_slices(
     client_program: Path, server_program: Path, engine: list[str], tmp_path: Path
 ) -> None:
@@ -550,6 +602,8 @@ def test_a_server_that_rests_uses_no_time(
         (["--byte-rate", "5"], ["--byte-rate 5", "--slice 20ms"]),
         (["--timeline", "x"], ["--timeline x", "--slice 20ms", "without --slice"]),
         (["--think", "5", "--rate", "7"], ["--think 5", "--rate 7"]),
+        (["--late", "1ms"], ["--late 1ms", "together with --rate"]),
+        (["--late", "0", "--rate", "7"], ["--late 0", "0.001 to 60000 ms"]),
     ],
 )
 def test_mistakes_about_slices_are_named(
@@ -565,6 +619,7 @@ def test_mistakes_about_slices_are_named(
         (["--slices", "x.csv"], ["--slices x.csv", "together with --slice"]),
         (["--watch", "1"], ["--watch 1", "together with --slice"]),
         (["--lead-in", "1"], ["--lead-in 1", "together with --slice"]),
+        (["--late", "1ms", "--rate", "7"], ["--late 1ms", "together with --slice"]),
         ([f"127.0.0.1:{i}" for i in range(1, 65)], ["127.0.0.1:64", "64 targets"]),
     ],
 )
