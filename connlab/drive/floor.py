@@ -22,7 +22,7 @@ from connlab.drive import cores, elsewhere, machine, programs, recorded, store
 
 FILE = "floor.jsonl"
 #: what the program measures, each for one window
-COSTS = 7
+COSTS = 8
 _TIMEOUT_S = 60
 #: what becomes of a program that cannot say something
 _UNTOLD = (RuntimeError, OSError, ValueError, LookupError, subprocess.SubprocessError)
@@ -34,6 +34,8 @@ def floor(
     run: str,
     rounds: int = 10,
     duration: float = 0.1,
+    connections: int = 50,
+    whats: Sequence[str] = (),
     root: str | Path = "runs",
     command: tuple[str, ...] | None = None,
     progress: bool = True,
@@ -47,7 +49,11 @@ def floor(
     rounds : int
         Processes in all, each measuring every cost once.
     duration : float
-        Seconds of each measurement; a round takes about seven times that.
+        Seconds of each measurement; a round of all takes about eight times that.
+    connections : int
+        Between the halves of the echo, and sockets that ``poll`` is handed.
+    whats : sequence of str
+        What is measured, as ``build/floor --what`` names it; all, if none is named.
     root : str or Path
         Folder of runs, relative to the project's.
     command : tuple of str, optional
@@ -58,7 +64,8 @@ def floor(
     Raises
     ------
     ValueError
-        For `rounds` below 1 or a `duration` that the program does not take.
+        For `rounds` below 1, or a `duration` or number of `connections` that the
+        program does not take.
     FileNotFoundError
         When the program has not been built.
     RuntimeError
@@ -71,8 +78,11 @@ def floor(
         raise ValueError(f"rounds: {rounds}; allowed: 1 or more")
     if not 0.01 <= duration <= 3600:
         raise ValueError(f"duration: {duration}; allowed: 0.01 to 3600 seconds")
+    if not 1 <= connections <= 100_000:
+        raise ValueError(f"connections: {connections}; allowed: 1 to 100000")
     command = command or _built()
-    about = _about(command, duration)
+    told = {"connections": connections, "whats": list(whats)}
+    about = _about(command, duration) | told
     path = schema.study_folder(run, study, root=root) / FILE
     with store.journal(path) as (log, append):
         there = {row.get("key") for row in log.trials}
@@ -118,7 +128,9 @@ def _key(about: dict[str, Any], n: int) -> str:
 
 def _round(command: tuple[str, ...], about: dict[str, Any], n: int) -> dict[str, Any]:
     began, started_at = time.monotonic(), machine.now()
-    report = _measure(command, about["duration"], about["cores"])
+    words = ["--connections", str(about["connections"])]
+    words += ["--what", ",".join(about["whats"])] if about["whats"] else []
+    report = _measure(command, about["duration"], about["cores"], *words)
     return {
         "schema": schema.SCHEMA,
         "key": _key(about, n),

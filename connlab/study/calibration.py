@@ -53,6 +53,16 @@ QUANTITIES = (
         1.0,
     ),
     Quantity("ping_pong.round_trip_ns", "round_trip_s", "loopback round trip"),
+    Quantity(
+        "ping_pong.server_cpu_ns", "answer_cpu_s", "CPU time of an answer from sleep"
+    ),
+    Quantity("calls.entry_ns", "entry_s", "system call that does nothing"),
+    Quantity("calls.epoll_ns", "epoll_s", "epoll_wait, one ready socket"),
+    Quantity("calls.event_ns", "event_s", "each further socket that it reports"),
+    Quantity("calls.poll_ns", "poll_s", "poll, one socket"),
+    Quantity("calls.walk_ns", "walk_s", "each further socket that it is handed"),
+    Quantity("calls.pipe_ns", "pipe_s", "write and read of a pipe"),
+    Quantity("calls.copy_kib_ns", "copy_kib_s", "each KiB that these copy"),
     Quantity("switch.switch_ns", "switch_s", "context switch"),
     Quantity(
         "thread.create_join_ns", "thread_create_s", "creation and end of a thread"
@@ -120,21 +130,30 @@ def floors(report: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["metric", "label", "unit", "repeat", "value"])
 
 
-def load_floors(run: str, *, root: str | Path = "runs") -> pd.DataFrame:
-    """Return the measurements of all rounds of a run's ``floor.jsonl``.
+def load_floors(
+    run: str, study: str = STUDY, *, root: str | Path = "runs"
+) -> pd.DataFrame:
+    """Return the measurements of all rounds of a study's ``floor.jsonl``.
 
     Returns
     -------
     DataFrame
-        As from `floors`, `repeat` being the round; without a row when there is none.
+        As from `floors`, `repeat` being the round, and `connections` those of the
+        echo; without a row when there is none.
         Rounds of another program or environment than the last one's are left out.
     """
-    rounds = _rounds(schema.study_folder(run, STUDY, root=root) / "floor.jsonl")
+    rounds = _rounds(schema.study_folder(run, study, root=root) / "floor.jsonl")
     same = ("environment", "duration")
     last = rounds[-1] if rounds else {}
     alike = [r for r in rounds if all(r.get(k) == last.get(k) for k in same)]
-    parts = [floors(r["report"]).assign(repeat=r["round"]) for r in alike]
-    return pd.concat(parts, ignore_index=True) if parts else floors({})
+    parts = [
+        floors(r["report"]).assign(
+            repeat=r["round"], connections=r["report"].get("connections")
+        )
+        for r in alike
+    ]
+    none = floors({}).assign(connections=None)
+    return pd.concat(parts, ignore_index=True) if parts else none
 
 
 def _rounds(path: Path) -> list[dict]:

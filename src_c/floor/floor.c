@@ -27,16 +27,29 @@
 #include "common/flags.h"
 #include "common/parent.h"
 
-enum what { ECHO, PING_PONG, SWITCH, THREAD, PROCESS, TIMER, NEIGHBOUR, WHATS };
+enum what {
+    ECHO,
+    PING_PONG,
+    SWITCH,
+    THREAD,
+    PROCESS,
+    TIMER,
+    NEIGHBOUR,
+    CALLS,
+    WHATS
+};
 
 static const char *const what_names[WHATS] = {
-    "echo", "ping-pong", "switch", "thread", "process", "timer", "neighbour",
+    "echo",    "ping-pong", "switch",    "thread",
+    "process", "timer",     "neighbour", "calls",
 };
 
 enum { REPEATS_MAX = 1000 };
 
 static struct floor_echo echoes[REPEATS_MAX];
-static double costs[WHATS][REPEATS_MAX]; /* ns; the neighbour's a ratio */
+static double costs[WHATS][REPEATS_MAX];       /* ns; the neighbour's a ratio */
+static double calls[FLOOR_CALLS][REPEATS_MAX]; /* ns */
+static struct floor_trip trips[REPEATS_MAX];
 static struct floor_overshoot sleeps[REPEATS_MAX];
 
 /* --- the command line ---------------------------------------------------- */
@@ -99,9 +112,9 @@ _Noreturn static void read_operand(void *into, const char *word)
 static const struct flag rows[] = {
     {.help = "What is measured"},
     {"--what", "WHAT,...",
-     "echo,ping-pong,switch,thread,process,timer,neighbour",
+     "echo,ping-pong,switch,thread,process,timer,neighbour,calls",
      "echo, ping-pong, switch, thread, process, timer,\n"
-     "neighbour (all)",
+     "neighbour, calls (all)",
      read_whats, AT(whats), 0, 0},
     {"--repeats", "N", NULL, "of each, in turn (5)",
      flag_unsigned, AT(repeats), 1, REPEATS_MAX},
@@ -154,16 +167,25 @@ static void default_cores(int cores[2])
 
 /* --- measuring and printing ---------------------------------------------- */
 
+static void measure_calls(const struct floor_plan *plan, unsigned i)
+{
+    double ns[FLOOR_CALLS];
+    floor_calls(plan, ns);
+    for (int call = 0; call < FLOOR_CALLS; call++)
+        calls[call][i] = ns[call];
+}
+
 static void measure(const struct floor_plan *plan, enum what what, unsigned i)
 {
     switch (what) {
     case ECHO: echoes[i] = floor_echo(plan); break;
-    case PING_PONG: costs[what][i] = floor_ping_pong_ns(plan); break;
+    case PING_PONG: trips[i] = floor_ping_pong(plan); break;
     case SWITCH: costs[what][i] = floor_switch_ns(plan); break;
     case THREAD: costs[what][i] = floor_thread_ns(plan); break;
     case PROCESS: costs[what][i] = floor_process_ns(plan); break;
     case TIMER: sleeps[i] = floor_timer(plan); break;
     case NEIGHBOUR: costs[what][i] = floor_neighbour(plan); break;
+    case CALLS: measure_calls(plan, i); break;
     case WHATS: break;
     }
 }
@@ -187,6 +209,16 @@ static double client_cpu_per_request(unsigned i)
 static double requests(unsigned i)
 {
     return (double)echoes[i].requests;
+}
+
+static double trip_ns(unsigned i)
+{
+    return trips[i].ns;
+}
+
+static double trip_server_cpu_ns(unsigned i)
+{
+    return trips[i].server_cpu_ns;
 }
 
 static double late_median(unsigned i)
@@ -233,6 +265,28 @@ static void print_echo(const struct floor_plan *plan)
     printf("}");
 }
 
+static void print_ping_pong(const struct floor_plan *plan)
+{
+    printf(",\"ping_pong\":{");
+    print_array(plan, "round_trip_ns", trip_ns, NULL);
+    printf(",");
+    print_array(plan, "server_cpu_ns", trip_server_cpu_ns, NULL);
+    printf("}");
+}
+
+static void print_calls(const struct floor_plan *plan)
+{
+    static const char *const keys[FLOOR_CALLS] = {
+        "entry_ns", "epoll_ns", "event_ns",    "poll_ns",
+        "walk_ns",  "pipe_ns",  "copy_kib_ns",
+    };
+    for (int call = 0; call < FLOOR_CALLS; call++) {
+        printf("%s", call ? "," : ",\"calls\":{");
+        print_array(plan, keys[call], NULL, calls[call]);
+    }
+    printf("}");
+}
+
 static void print_timer(const struct floor_plan *plan)
 {
     struct timespec resolution;
@@ -250,13 +304,25 @@ static void print_timer(const struct floor_plan *plan)
 static void print_cost(const struct floor_plan *plan, enum what what)
 {
     static const char *const keys[WHATS] = {
-        [PING_PONG] = "round_trip_ns", [SWITCH] = "switch_ns",
-        [THREAD] = "create_join_ns",   [PROCESS] = "fork_wait_ns",
+        [SWITCH] = "switch_ns",
+        [THREAD] = "create_join_ns",
+        [PROCESS] = "fork_wait_ns",
         [NEIGHBOUR] = "slowdown",
     };
-    printf(",\"%s\":{", what == PING_PONG ? "ping_pong" : what_names[what]);
+    printf(",\"%s\":{", what_names[what]);
     print_array(plan, keys[what], NULL, costs[what]);
     printf("}");
+}
+
+static void print_what(const struct floor_plan *plan, enum what what)
+{
+    switch (what) {
+    case ECHO: print_echo(plan); break;
+    case PING_PONG: print_ping_pong(plan); break;
+    case TIMER: print_timer(plan); break;
+    case CALLS: print_calls(plan); break;
+    default: print_cost(plan, what);
+    }
 }
 
 static void print_all(const struct floor_plan *plan)
@@ -268,14 +334,8 @@ static void print_all(const struct floor_plan *plan)
            plan->duration_s, plan->repeats,
            plan->server_bytes ? "true" : "false");
     for (enum what what = ECHO; what < WHATS; what++)
-        if (!(plan->whats & 1u << what))
-            continue;
-        else if (what == ECHO)
-            print_echo(plan);
-        else if (what == TIMER)
-            print_timer(plan);
-        else
-            print_cost(plan, what);
+        if (plan->whats & 1u << what)
+            print_what(plan, what);
     printf("}\n");
 }
 

@@ -40,16 +40,34 @@ struct floor_echo {
  * that server. */
 struct floor_echo floor_echo(const struct floor_plan *plan);
 
-/* Mean nanoseconds of: a message there and back between two processes that
- * block in recv, on two cores; … */
-double floor_ping_pong_ns(const struct floor_plan *plan);
-/* … handing over between two threads of one core: a write, a switch and a
+/* A message there and back between two processes that block in recv, on two
+ * cores: mean nanoseconds, and those of CPU time of the one that answers
+ * (negative: unknown). */
+struct floor_trip {
+    double ns, server_cpu_ns;
+};
+struct floor_trip floor_ping_pong(const struct floor_plan *plan);
+
+/* Mean nanoseconds of: handing over between two threads of one core: a write, a switch and a
  * read of a pipe; … */
 double floor_switch_ns(const struct floor_plan *plan);
 /* … pthread_create until pthread_join has returned; … */
 double floor_thread_ns(const struct floor_plan *plan);
 /* … fork until waitpid has returned. */
 double floor_process_ns(const struct floor_plan *plan);
+
+/* CPU time of system calls of one thread that never sleeps, mean nanoseconds. */
+enum floor_call {
+    FLOOR_ENTRY,    /* a call that does nothing: getppid */
+    FLOOR_EPOLL,    /* epoll_wait that reports one ready socket */
+    FLOOR_EVENT,    /* each further socket that it reports */
+    FLOOR_POLL,     /* poll that is handed one socket, not ready */
+    FLOOR_WALK,     /* each further socket that poll is handed */
+    FLOOR_PIPE,     /* write and read of a byte through a pipe */
+    FLOOR_COPY_KIB, /* each KiB that is written and read so */
+    FLOOR_CALLS
+};
+void floor_calls(const struct floor_plan *plan, double ns[FLOOR_CALLS]);
 
 /* How much later than asked a sleep of 1 ms ends. */
 struct floor_overshoot {

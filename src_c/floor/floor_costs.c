@@ -16,11 +16,14 @@
 #include "floor.h"
 #include "floor_setup.h"
 
+/* Times that a thing is done before the window. */
+enum { WARM = 3 };
+
 /* Does `once` until the window is over; mean nanoseconds. */
 static double mean_ns(const struct floor_plan *plan, void (*once)(void *),
                       void *argument)
 {
-    for (int warm = 0; warm < 3; warm++)
+    for (int warm = 0; warm < WARM; warm++)
         once(argument);
     uint64_t times = 0, begin = clock_now_ns(), now = begin;
     uint64_t end = begin + (uint64_t)(plan->duration_s * 1e9);
@@ -71,7 +74,7 @@ static void bounce(struct trip *trip)
         must_write(trip->out, trip->bytes, trip->size);
 }
 
-double floor_ping_pong_ns(const struct floor_plan *plan)
+struct floor_trip floor_ping_pong(const struct floor_plan *plan)
 {
     int pair[2];
     floor_tcp_pair(pair);
@@ -90,10 +93,14 @@ double floor_ping_pong_ns(const struct floor_plan *plan)
     }
     close(pair[0]);
     floor_pin(plan->cores[1]);
+    double begin_s = floor_cpu_s(pid);
     double ns = mean_ns(plan, there_and_back, &trip);
+    double cpu_s = floor_cpu_s(pid) - begin_s;
     close(pair[1]);
     waitpid(pid, NULL, 0);
-    return ns;
+    /* the three that warm up are in the CPU time as well, and not counted */
+    double trips = plan->duration_s * 1e9 / ns + WARM;
+    return (struct floor_trip){ns, begin_s < 0 ? -1 : cpu_s * 1e9 / trips};
 }
 
 static void *bounce_main(void *argument)

@@ -103,7 +103,7 @@ static unsigned ask(struct end *ends, unsigned count, size_t size)
 
 /* CPU time of a process, by the clock that every process has: clock_gettime
  * of clock_getcpuclockid(pid). */
-static double cpu_s(pid_t pid)
+double floor_cpu_s(pid_t pid)
 {
     clockid_t clock;
     struct timespec t;
@@ -120,7 +120,8 @@ struct reading {
 
 static struct reading read_clocks(pid_t server)
 {
-    return (struct reading){clock_now_ns(), cpu_s(server), cpu_s(getpid())};
+    return (struct reading){clock_now_ns(), floor_cpu_s(server),
+                            floor_cpu_s(getpid())};
 }
 
 /* Asks for a fifth of the window to warm up, then for the window. */
