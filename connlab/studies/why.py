@@ -3,6 +3,7 @@
     counts.jsonl -> terms per request    (receive and send, waits, descriptors walked)
     half of the cells -> cost of a term  (least squares, none negative)
     the other half    -> predicted CPU time, against what was measured
+    floor.jsonl       -> cost of each kind, measured alone -> the same, without a fit
 
 Counts come from runs that were not timed, CPU times from runs that were not counted.
 """
@@ -18,12 +19,14 @@ from scipy.optimize import nnls
 
 from connlab import schema
 from connlab.drive import counting, store
+from connlab.study import calibration
 
 CELL = ["model", "connections", "active"]
 TRANSFERS = ["recvfrom", "sendto", "read", "write"]
 #: calls that are handed all connections each time
 SCANS = ["poll", "select", "pselect6", "ppoll"]
-WAITS = ["epoll_wait", "epoll_pwait", "epoll_pwait2", *SCANS, "io_uring_enter"]
+EPOLLS = ["epoll_wait", "epoll_pwait", "epoll_pwait2"]
+WAITS = [*EPOLLS, *SCANS, "io_uring_enter"]
 TERMS = ["request", "transfers", "waits", "walked", "other_calls", "switches"]
 
 
@@ -43,17 +46,22 @@ def terms(counted: pd.DataFrame) -> pd.DataFrame:
 
     ``request`` is 1: what each request costs whatever calls it takes, such as the
     path through TCP. ``walked`` are the descriptors that `poll` and `select` look at.
+    ``scans`` are their calls, ``events`` the ready sockets that `epoll` reports: one a
+    request. They are no terms of `TERMS`.
     """
     filled = counted.drop(columns=CELL).astype(float).fillna(0.0)
     transfers, waits = filled[TRANSFERS].sum(axis=1), filled[WAITS].sum(axis=1)
+    scans = filled[SCANS].sum(axis=1)
     other = (filled["system_calls"] - transfers - waits).clip(lower=0)
     return counted[CELL].assign(
         request=1.0,
         transfers=transfers,
         waits=waits,
-        walked=filled[SCANS].sum(axis=1) * counted["connections"],
+        walked=scans * counted["connections"],
         other_calls=other,
         switches=filled["switches"],
+        scans=scans,
+        events=(filled[EPOLLS].sum(axis=1) > 0).astype(float),
     )
 
 
@@ -96,3 +104,83 @@ def predicted(table: pd.DataFrame, spent: str) -> pd.DataFrame:
         told.append(half.assign(predicted=half[TERMS] @ costs))
     whole = pd.concat(told).sort_index()
     return whole.assign(error=whole["predicted"] / whole[spent] - 1)
+
+
+#: what `foretold` needs of ``build/floor``
+MEASURED = ["echo", "ping-pong", "switch", "calls"]
+
+
+def levels(connections: Sequence[int], active: int) -> list[int]:
+    """Return for how many connections costs are measured.
+
+    A server with few clients waits for them, and the floor does not: with less than
+    50 connections it spends its time on calls in vain.
+    """
+    few = min(50, max(connections))
+    return sorted({max(few, n) for n in (*connections, min(active, max(connections)))})
+
+
+def costs(run: str, study: str = "why", *, root: str | Path = "runs") -> pd.DataFrame:
+    """Return each measured cost in each round, as rows of trials.
+
+    Columns connections, cost (its name), cost_s; ok, label and reason. No row where
+    none was measured.
+    """
+    found = calibration.load_floors(run, study, root=root).query("unit == 's'")
+    found = found.rename(columns={"metric": "cost", "value": "cost_s"})
+    return found.assign(ok=True, label=None, reason=None)
+
+
+def foretold(counted: pd.DataFrame, price: pd.DataFrame) -> pd.DataFrame:
+    """Return the CPU time per request that measured costs add up to, by part.
+
+    1. The echo of `build/floor` with as many connections as talk: one receive and one
+       send, with the path through TCP. Calls of its that a server saves are taken off,
+       each an entry into the kernel.
+    2. A waiting call of its kind, and each socket that it reports or is handed.
+    3. A switch, where a server blocks in its receives and another thread is there; a
+       sleep and a wake-up else, since then the core falls idle.
+    4. Each other call, an entry.
+
+    Parameters
+    ----------
+    counted : DataFrame
+        As from `terms`.
+    price : DataFrame
+        Mean costs (s): an index of connections, a column per cost.
+
+    Returns
+    -------
+    DataFrame
+        A column per part (s), as `counted` is ordered; NaN where costs are missing.
+    """
+    wanted = ["floor_cpu_s", "answer_cpu_s", "entry_s", "epoll_s", "event_s"]
+    wanted += ["poll_s", "walk_s", "switch_s", "pipe_s"]
+    price = price.reindex(columns=wanted).astype(float)
+    talk, held = (_at(price, counted[n]) for n in ("active", "connections"))
+    threads = (counted["waits"] == 0) & (counted["active"] > 1)
+    sleep = (talk["answer_cpu_s"] - talk["floor_cpu_s"]).clip(lower=0)
+    hand_over = (talk["switch_s"] - talk["pipe_s"]).clip(lower=0)
+    others = counted["waits"] - counted["scans"]
+    waits = others * talk["epoll_s"] + counted["scans"] * talk["poll_s"]
+    reported = (counted["events"] - others).clip(lower=0) * counted["events"]
+    seen = reported * held["event_s"] + counted["walked"] * held["walk_s"]
+    saved = (counted["transfers"] - 2) * talk["entry_s"]
+    return pd.DataFrame(
+        {
+            "receive and send": talk["floor_cpu_s"] + saved,
+            "waiting call": waits,
+            "sockets looked at": seen,
+            "other calls": counted["other_calls"] * talk["entry_s"],
+            "switch or sleep": counted["switches"] * hand_over.where(threads, sleep),
+        }
+    )
+
+
+def _at(price: pd.DataFrame, wanted: pd.Series) -> pd.DataFrame:
+    """Return the costs at the number of connections that is nearest to each wanted."""
+    known = price.index.to_numpy(float)
+    if not len(known):
+        return price.reindex(wanted).set_axis(wanted.index)
+    far = np.abs(np.log(wanted.to_numpy(float)[:, None] / known))
+    return price.iloc[far.argmin(axis=1)].set_axis(wanted.index)
