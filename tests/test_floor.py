@@ -15,12 +15,22 @@ PROGRAM = SERVER.removesuffix("server") + "floor"
 
 ARRAYS = {
     "echo": ("throughput_rps", "requests", "server_cpu_per_request_s"),
-    "ping_pong": ("round_trip_ns",),
+    "ping_pong": ("round_trip_ns", "server_cpu_ns"),
     "switch": ("switch_ns",),
     "thread": ("create_join_ns",),
     "process": ("fork_wait_ns",),
     "timer": ("overshoot_p50_ns", "overshoot_p99_ns", "overshoot_max_ns"),
     "neighbour": ("slowdown",),
+    "calls": (
+        "entry_ns",
+        "epoll_ns",
+        "event_ns",
+        "poll_ns",
+        "walk_ns",
+        "pipe_ns",
+        "copy_kib_ns",
+        "exchange_ns",
+    ),
 }
 
 
@@ -49,6 +59,23 @@ def test_only_what_is_asked_for_is_measured():
     code, out, _ = floor("--what", "timer,switch", "--duration", "0.01")
     assert code == 0
     assert {"timer", "switch"} == set(json.loads(out)) & set(ARRAYS)
+
+
+def test_a_call_costs_more_than_the_entry_that_is_a_part_of_it():
+    told = ["--what=calls", "--connections=100", "--duration=0.2", "--repeats=3"]
+    code, out, err = floor(*told)
+    assert code == 0, err
+    calls = {k: statistics.median(v) for k, v in json.loads(out)["calls"].items()}
+    assert calls["entry_ns"] < min(calls["epoll_ns"], calls["exchange_ns"])
+    assert calls["walk_ns"] < calls["poll_ns"]
+    assert calls["pipe_ns"] < calls["exchange_ns"]
+
+
+def test_one_socket_has_no_further_one():
+    code, out, err = floor("--what=calls", "--connections=1", "--duration=0.01")
+    assert code == 0, err
+    calls = json.loads(out)["calls"]
+    assert set(calls["walk_ns"]) == set(calls["event_ns"]) == {None}
 
 
 @pytest.mark.serial

@@ -70,6 +70,66 @@ def test_poll_walks_all_connections_and_epoll_none(tmp_path):
     assert table["other_calls"].tolist() == pytest.approx([0, 0])
 
 
+PRICE = {
+    "exchange_s": 5.0,
+    "answer_cpu_s": 25.0,
+    "entry_s": 0.2,
+    "epoll_s": 0.5,
+    "event_s": 0.125,
+    "poll_s": 0.25,
+    "walk_s": 0.0625,
+    "switch_s": 3.0,
+    "pipe_s": 1.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("counted", "cost"),
+    [
+        ({"waits": 0.25, "events": 1}, 5 + 0.25 * 0.5 + 0.75 * 0.125),
+        ({"waits": 0.1, "scans": 0.1, "walked": 100}, 5 + 0.1 * 0.25 + 100 * 0.0625),
+        ({"switches": 1}, 5 + 3 - 1),
+        ({"switches": 1, "active": 1}, 5 + 20),
+        ({"switches": 0.5, "waits": 1, "events": 1}, 5 + 0.5 + 0.5 * 20),
+        ({"transfers": 0, "waits": 0.5}, 5 - 2 * 0.2 + 0.5 * 0.5),
+        ({"other_calls": 2}, 5 + 2 * 0.2),
+    ],
+)
+def test_measured_costs_add_up(counted, cost):
+    none = dict.fromkeys(["waits", "scans", "walked", "other_calls"], 0.0)
+    none |= {"events": 0.0, "switches": 0.0, "transfers": 2.0}
+    told = none | {"connections": 1000, "active": 1000} | counted
+    table = pd.DataFrame([told], index=[7])
+    found = why.foretold(table, pd.DataFrame([PRICE], index=[1000]))
+    assert found.sum(axis=1).to_dict() == {7: pytest.approx(cost)}
+
+
+def test_costs_are_those_of_the_nearest_number_of_connections():
+    far = PRICE | {"exchange_s": 9.0, "walk_s": 0.125}
+    price = pd.DataFrame([PRICE, far], index=[2, 1000])
+    about = {"transfers": 2, "waits": 0, "scans": 0, "events": 0, "switches": 0}
+    about |= {"other_calls": 0, "walked": 8}
+    rows = [about | {"connections": n, "active": a} for n, a in [(1, 1), (1000, 4)]]
+    found = why.foretold(pd.DataFrame(rows), price)
+    assert found["receive and send"].tolist() == [5, 5]
+    assert found["sockets looked at"].tolist() == [0.5, 1]
+
+
+def test_without_measured_costs_nothing_is_foretold(tmp_path):
+    assert why.costs("r", root=tmp_path).empty
+    table = cells().assign(connections=50, active=50, scans=0, events=0)
+    found = why.foretold(table, pd.DataFrame())
+    assert found.sum(axis=1, min_count=5).isna().all()
+
+
+@pytest.mark.parametrize(
+    ("connections", "active", "found"),
+    [([1, 50, 1000], 50, [2, 50, 1000]), ([20], 50, [20]), ([1], 1, [2])],
+)
+def test_costs_are_measured_where_cells_are(connections, active, found):
+    assert why.levels(connections, active) == found
+
+
 def test_a_run_without_counts_has_no_terms(tmp_path):
     assert why.terms(why.counts("r", root=tmp_path)).empty
 

@@ -36,10 +36,10 @@ _FILES = (
         " sweep that goes on",
     ),
     (
-        "`NAME/the-machine/floor.jsonl`",
-        "one round per line, self-contained: a fresh process that measured what the"
-        " machine's own calls cost, in `report`; `binaries` and `environment` as for a"
-        " trial",
+        "`NAME/STUDY/floor.jsonl`",
+        "of studies 00 and 12, one round per line, self-contained: a fresh process that"
+        " measured what the machine's own calls cost, in `report`; `binaries` and"
+        " `environment` as for a trial",
     ),
     (
         "`NAME/why/counts.jsonl`",

@@ -107,17 +107,12 @@ def predicted(table: pd.DataFrame, spent: str) -> pd.DataFrame:
 
 
 #: what `foretold` needs of ``build/floor``
-MEASURED = ["echo", "ping-pong", "switch", "calls"]
+MEASURED = ["ping-pong", "switch", "calls"]
 
 
 def levels(connections: Sequence[int], active: int) -> list[int]:
-    """Return for how many connections costs are measured.
-
-    A server with few clients waits for them, and the floor does not: with less than
-    50 connections it spends its time on calls in vain.
-    """
-    few = min(50, max(connections))
-    return sorted({max(few, n) for n in (*connections, min(active, max(connections)))})
+    """Return for how many connections costs are measured; two at least."""
+    return sorted({max(2, n) for n in (*connections, min(active, max(connections)))})
 
 
 def costs(run: str, study: str = "why", *, root: str | Path = "runs") -> pd.DataFrame:
@@ -134,9 +129,8 @@ def costs(run: str, study: str = "why", *, root: str | Path = "runs") -> pd.Data
 def foretold(counted: pd.DataFrame, price: pd.DataFrame) -> pd.DataFrame:
     """Return the CPU time per request that measured costs add up to, by part.
 
-    1. The echo of `build/floor` with as many connections as talk: one receive and one
-       send, with the path through TCP. Calls of its that a server saves are taken off,
-       each an entry into the kernel.
+    1. A send and a receive with the path through TCP, by one thread over as many
+       connections as talk. Of calls that a server saves the entry is taken off.
     2. A waiting call of its kind, and each socket that it reports or is handed.
     3. A switch, where a server blocks in its receives and another thread is there; a
        sleep and a wake-up else, since then the core falls idle.
@@ -154,12 +148,12 @@ def foretold(counted: pd.DataFrame, price: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         A column per part (s), as `counted` is ordered; NaN where costs are missing.
     """
-    wanted = ["floor_cpu_s", "answer_cpu_s", "entry_s", "epoll_s", "event_s"]
+    wanted = ["exchange_s", "answer_cpu_s", "entry_s", "epoll_s", "event_s"]
     wanted += ["poll_s", "walk_s", "switch_s", "pipe_s"]
     price = price.reindex(columns=wanted).astype(float)
     talk, held = (_at(price, counted[n]) for n in ("active", "connections"))
     threads = (counted["waits"] == 0) & (counted["active"] > 1)
-    sleep = (talk["answer_cpu_s"] - talk["floor_cpu_s"]).clip(lower=0)
+    sleep = (talk["answer_cpu_s"] - talk["exchange_s"]).clip(lower=0)
     hand_over = (talk["switch_s"] - talk["pipe_s"]).clip(lower=0)
     others = counted["waits"] - counted["scans"]
     waits = others * talk["epoll_s"] + counted["scans"] * talk["poll_s"]
@@ -168,7 +162,7 @@ def foretold(counted: pd.DataFrame, price: pd.DataFrame) -> pd.DataFrame:
     saved = (counted["transfers"] - 2) * talk["entry_s"]
     return pd.DataFrame(
         {
-            "receive and send": talk["floor_cpu_s"] + saved,
+            "receive and send": talk["exchange_s"] + saved,
             "waiting call": waits,
             "sockets looked at": seen,
             "other calls": counted["other_calls"] * talk["entry_s"],

@@ -58,11 +58,12 @@ QUANTITIES = (
     ),
     Quantity("calls.entry_ns", "entry_s", "system call that does nothing"),
     Quantity("calls.epoll_ns", "epoll_s", "epoll_wait, one ready socket"),
-    Quantity("calls.event_ns", "event_s", "each further socket that it reports"),
+    Quantity("calls.event_ns", "event_s", "epoll_wait, each further ready socket"),
     Quantity("calls.poll_ns", "poll_s", "poll, one socket"),
-    Quantity("calls.walk_ns", "walk_s", "each further socket that it is handed"),
-    Quantity("calls.pipe_ns", "pipe_s", "write and read of a pipe"),
-    Quantity("calls.copy_kib_ns", "copy_kib_s", "each KiB that these copy"),
+    Quantity("calls.walk_ns", "walk_s", "poll, each further socket"),
+    Quantity("calls.pipe_ns", "pipe_s", "pipe, write and read"),
+    Quantity("calls.copy_kib_ns", "copy_kib_s", "pipe, each KiB copied"),
+    Quantity("calls.exchange_ns", "exchange_s", "CPU time of send and recv, one thread"),
     Quantity("switch.switch_ns", "switch_s", "context switch"),
     Quantity(
         "thread.create_join_ns", "thread_create_s", "creation and end of a thread"

@@ -278,7 +278,7 @@ static void print_calls(const struct floor_plan *plan)
 {
     static const char *const keys[FLOOR_CALLS] = {
         "entry_ns", "epoll_ns", "event_ns",    "poll_ns",
-        "walk_ns",  "pipe_ns",  "copy_kib_ns",
+        "walk_ns",  "pipe_ns",  "copy_kib_ns", "exchange_ns",
     };
     for (int call = 0; call < FLOOR_CALLS; call++) {
         printf("%s", call ? "," : ",\"calls\":{");

@@ -65,6 +65,7 @@ enum floor_call {
     FLOOR_WALK,     /* each further socket that poll is handed */
     FLOOR_PIPE,     /* write and read of a byte through a pipe */
     FLOOR_COPY_KIB, /* each KiB that is written and read so */
+    FLOOR_EXCHANGE, /* send and recv of a message over TCP */
     FLOOR_CALLS
 };
 void floor_calls(const struct floor_plan *plan, double ns[FLOOR_CALLS]);

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,19 +44,24 @@ static double mean_cpu_ns(const struct floor_plan *plan, void (*once)(void *),
 struct sockets {
     unsigned count;
     int (*pairs)[2];
-    struct pollfd *polled; /* one end of each */
-    struct epoll_event *events;
-    int epoll; /* has the other of each, all writable */
+    struct pollfd *polled;      /* one end of each */
+    int epoll;                  /* has the other of each, all writable */
+    struct epoll_event *events; /* what that reports */
+    size_t size;                /* bytes of a message */
+    char *message;
+    unsigned next; /* of the pairs, whose turn it is */
 };
 
-static struct sockets sockets_open(unsigned count)
+static struct sockets sockets_open(unsigned count, size_t size)
 {
-    struct sockets open = {.count = count};
+    struct sockets open = {.count = count, .size = size};
+    open.message = calloc(1, size);
     open.pairs = calloc(count, sizeof *open.pairs);
     open.polled = calloc(count, sizeof *open.polled);
     open.events = calloc(count, sizeof *open.events);
     open.epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (!open.pairs || !open.polled || !open.events || open.epoll < 0)
+    if (!open.pairs || !open.polled || !open.events || !open.message ||
+        open.epoll < 0)
         err(1, "sockets");
     for (unsigned i = 0; i < count; i++) {
         floor_tcp_pair(open.pairs[i]);
@@ -75,6 +81,7 @@ static void sockets_close(struct sockets *open)
     free(open->pairs);
     free(open->polled);
     free(open->events);
+    free(open->message);
 }
 
 static void entries(void *argument)
@@ -99,6 +106,20 @@ static void polls(void *argument)
     for (int i = 0; i < BATCH; i++)
         if (poll(open->polled, open->count, 0) != 0)
             err(1, "poll");
+}
+
+/* A message there and back over each connection; the same thread is both ends,
+ * so what it sends has arrived when send returns. */
+static void exchanges(void *argument)
+{
+    struct sockets *open = argument;
+    for (int i = 0; i < BATCH; i++, open->next++) {
+        int *pair = open->pairs[open->next % open->count];
+        for (int end = 0; end < 2; end++)
+            if (send(pair[!end], open->message, open->size, 0) < 0 ||
+                recv(pair[end], open->message, open->size, MSG_WAITALL) < 0)
+                err(1, "exchange");
+    }
 }
 
 /* A call that is about one socket, and what each more of them adds. */
@@ -151,10 +172,11 @@ void floor_calls(const struct floor_plan *plan, double ns[FLOOR_CALLS])
     struct floor_plan part = *plan;
     part.duration_s /= FLOOR_CALLS; /* one window for all of them */
     floor_pin(plan->cores[0]);
-    struct sockets open = sockets_open(plan->connections);
+    struct sockets open = sockets_open(plan->connections, plan->size_bytes);
     ns[FLOOR_ENTRY] = mean_cpu_ns(&part, entries, NULL);
     ns[FLOOR_EPOLL] = one_and_more(&part, epolls, &open, &ns[FLOOR_EVENT]);
     ns[FLOOR_POLL] = one_and_more(&part, polls, &open, &ns[FLOOR_WALK]);
+    ns[FLOOR_EXCHANGE] = mean_cpu_ns(&part, exchanges, &open) / 2;
     sockets_close(&open);
     through_pipe(&part, ns);
 }
