@@ -63,7 +63,7 @@ QUANTITIES = (
     Quantity("calls.walk_ns", "walk_s", "poll, each further socket"),
     Quantity("calls.pipe_ns", "pipe_s", "pipe, write and read"),
     Quantity("calls.copy_kib_ns", "copy_kib_s", "pipe, each KiB copied"),
-    Quantity("calls.exchange_ns", "exchange_s", "CPU time of send and recv, one thread"),
+    Quantity("calls.exchange_ns", "exchange_s", "CPU time of send and recv, alone"),
     Quantity("switch.switch_ns", "switch_s", "context switch"),
     Quantity(
         "thread.create_join_ns", "thread_create_s", "creation and end of a thread"
