@@ -48,15 +48,15 @@ struct floor_trip {
 };
 struct floor_trip floor_ping_pong(const struct floor_plan *plan);
 
-/* Mean nanoseconds of: handing over between two threads of one core: a write, a switch and a
- * read of a pipe; … */
+/* Mean nanoseconds of: handing over between two threads of one core: a
+ * write, a switch and a read of a pipe; … */
 double floor_switch_ns(const struct floor_plan *plan);
 /* … pthread_create until pthread_join has returned; … */
 double floor_thread_ns(const struct floor_plan *plan);
 /* … fork until waitpid has returned. */
 double floor_process_ns(const struct floor_plan *plan);
 
-/* CPU time of system calls of one thread that never sleeps, mean nanoseconds. */
+/* CPU time of calls of one thread that never sleeps, mean nanoseconds. */
 enum floor_call {
     FLOOR_ENTRY,    /* a call that does nothing: getppid */
     FLOOR_EPOLL,    /* epoll_wait that reports one ready socket */

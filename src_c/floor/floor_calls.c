@@ -1,8 +1,8 @@
 /* floor_calls.c -- what one system call costs a thread that never sleeps.
  *
  * Each is made many times in a row on cores[0], by the clock of the thread's
- * CPU time: what else the core does is not in it. Sockets are TCP over loopback,
- * as many as plan->connections, since what poll() looks at is the connection.
+ * CPU time: what else the core does is not in it. Sockets are TCP over
+ * loopback, as many as plan->connections, since what poll() looks at is the connection.
  */
 #include <err.h>
 #include <poll.h>
@@ -22,7 +22,8 @@ enum {
     COPIED_KIB = 32,
 };
 
-/* Does `once`, a batch of calls, until the window is over; mean CPU time, ns. */
+/* Does `once`, a batch of calls, until the window is over; mean CPU time of
+ * a call, ns. */
 static double mean_cpu_ns(const struct floor_plan *plan, void (*once)(void *),
                           void *argument)
 {
