@@ -2,7 +2,8 @@
  *
  * Each is made many times in a row on cores[0], by the clock of the thread's
  * CPU time: what else the core does is not in it. Sockets are TCP over
- * loopback, as many as plan->connections, since what poll() looks at is the connection.
+ * loopback, as many as plan->connections, since what poll() looks at is the
+ * connection.
  */
 #include <err.h>
 #include <poll.h>
