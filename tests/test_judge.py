@@ -15,7 +15,7 @@ from conftest import ROOT
 
 from connlab import __main__ as command
 from connlab.compare import comparison, measure, plan
-from connlab.drive import interrupt
+from connlab.drive import interrupt, running
 from connlab.judge import (
     calls,
     cases,
@@ -25,7 +25,6 @@ from connlab.judge import (
     hints,
     judge,
     page,
-    running,
 )
 from connlab.judge import judging as judging_module
 from connlab.judge.conversations import Heard

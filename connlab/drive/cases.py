@@ -12,26 +12,28 @@ holds or does not, and each answer carries the figures that it rests on.
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
-import os
 import re
 import shutil
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from connlab.drive import recorded, store
+from connlab.drive import procfs, recorded, store, trials
+from connlab.drive.host import ProgramError
 from connlab.drive.programs import Programs, built, models
+from connlab.drive.running import running, visit
 
 FILE = "cases.jsonl"
 CONNECTIONS = 4
 REQUESTS = 25
 SIZES = "1-2000"
+ASKS = {"connections": CONNECTIONS, "requests": REQUESTS, "size": SIZES}
+LEAKS = "no memory leaked"
+_TABLE = "per-connection"
 _WAIT_S = 60
 _LOST = re.compile(r"(definitely|indirectly|possibly) lost: ([\d,]+) bytes")
 _NO_LEAKS = "no leaks are possible"
@@ -45,7 +47,7 @@ QUESTIONS = {
     "as many answers as requests": ((10, 11, 12), 9),
     "requests counted": ((14, 15, 16), 13),
     "sockets closed": ((17, 18, 19), 20),
-    "no memory leaked": ((21, 22, 23), 24),
+    LEAKS: ((21, 22, 23), 24),
 }
 
 
@@ -66,16 +68,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Conversation:
-    """What both sides said of one run."""
+    """What both sides said of one run; `left` are sockets, then descriptors."""
 
     client: dict
     server: dict
     per_connection: tuple[dict, ...]
     log: tuple[dict, ...]
-    sockets_left: int
-    descriptors_left: int
-    client_errors: str = ""
-    server_errors: str = ""
+    left: tuple[int, int]
 
 
 def run(
@@ -143,62 +142,38 @@ def keep(answers: Sequence[Answer], folder: Path) -> Path:
 # --- one run ----------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _serving(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen, dict]]:
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        line = process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{command[-1]}: no ready line: {process.stderr.read()}")
-        yield process, json.loads(line)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-
 def _converse(
     programs: Programs,
     model: str,
     *,
-    server_prefix: Sequence[str] = (),
-    client_prefix: Sequence[str] = (),
+    server_under: Sequence[str] = (),
+    client_under: Sequence[str] = (),
 ) -> _Conversation:
-    with tempfile.TemporaryDirectory() as folder:
-        log, table = Path(folder, "log.csv"), Path(folder, "connections.csv")
-        server = [*server_prefix, *programs.server, model, "--log", str(log)]
-        with _serving(server) as (process, ready):
-            before = _descriptors(process.pid)
-            client = _client(programs, ready, table, client_prefix)
-            sockets = settled(lambda: open_sockets(ready["port"]))
-            descriptors = settled(lambda: _descriptors(process.pid) - before)
-            process.terminate()
-            out, errors = process.communicate(timeout=_WAIT_S)
-        if not out:
-            raise RuntimeError(f"{model}: no stats line: {errors[-2000:]}")
-        return _Conversation(
-            client=json.loads(client.stdout),
-            server=json.loads(out.splitlines()[-1]),
-            per_connection=tuple(csv.DictReader(table.open())),
-            log=tuple(csv.DictReader(log.open())),
-            sockets_left=sockets,
-            descriptors_left=descriptors,
-            client_errors=client.stderr,
-            server_errors=errors,
-        )
-
-
-def _client(
-    programs: Programs, ready: dict, table: Path, prefix: Sequence[str]
-) -> subprocess.CompletedProcess:
-    command = [*prefix, *programs.client, f"{ready['host']}:{ready['port']}"]
-    command += ["--connections", str(CONNECTIONS), "--requests", str(REQUESTS)]
-    command += ["--size", SIZES, "--per-connection", str(table)]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=_WAIT_S, check=True
+    server = running(
+        model, both=programs, under=server_under, files=("log",), grace_s=_WAIT_S
     )
+    with server as serving:
+        before = procfs.sockets([serving.handle])
+        told, ended = visit(
+            serving, ASKS, both=programs, under=client_under, files=(_TABLE,)
+        )
+        left = (
+            settled(lambda: open_sockets(serving.address[1])),
+            settled(lambda: procfs.sockets([serving.handle]) - before),
+        )
+    if not serving.ended.lines:
+        raise ProgramError(f"{model}: no stats line: {trials.ending(serving.ended)}")
+    return _Conversation(
+        client=told,
+        server=serving.ended.lines[-1],
+        per_connection=_rows(ended.files[_TABLE]),
+        log=_rows(serving.ended.files["log"]),
+        left=left,
+    )
+
+
+def _rows(table: bytes) -> tuple[dict, ...]:
+    return tuple(csv.DictReader(table.decode().splitlines()))
 
 
 def settled(measure: Callable[[], int], *, seconds: float = 2.0) -> int:
@@ -207,21 +182,6 @@ def settled(measure: Callable[[], int], *, seconds: float = 2.0) -> int:
     while (found := measure()) and time.monotonic() < until:
         time.sleep(0.02)
     return found
-
-
-def _descriptors(pid: int) -> int:
-    """Count the sockets that a process holds open, but for those of its own family.
-
-    A server is ready when it listens; prefork-pass makes the pair of Unix sockets
-    over which it passes descriptors a moment later.
-    """
-    held = []
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            held.append(os.readlink(link))
-    lines = Path("/proc/net/unix").read_text().splitlines()[1:]
-    unix = {f"socket:[{line.split()[6]}]" for line in lines}
-    return sum(one.startswith("socket:") and one not in unix for one in held)
 
 
 def open_sockets(port: int) -> int:
@@ -246,6 +206,7 @@ def _answer(question: str, subject: str, holds: bool | None, evidence: str) -> A
 
 def _about_server(name: str, talk: _Conversation) -> list[Answer]:
     client, server = talk.client, talk.server
+    sockets, descriptors = talk.left
     sent, got = client["bytes"]["sent"], client["bytes"]["received"]
     asked, told = client["requests"]["sent"], client["requests"]["completed"]
     mismatches = client["errors"]["mismatch"]
@@ -282,9 +243,8 @@ def _about_server(name: str, talk: _Conversation) -> list[Answer]:
         _answer(
             "sockets closed",
             name,
-            talk.sockets_left == 0 and talk.descriptors_left <= 0,
-            f"{talk.sockets_left} sockets, {max(0, talk.descriptors_left)}"
-            " descriptors left",
+            sockets == 0 and descriptors <= 0,
+            f"{sockets} sockets, {max(0, descriptors)} descriptors left",
         ),
     ]
 
@@ -310,8 +270,8 @@ def _about_client(talk: _Conversation) -> list[Answer]:
         _answer(
             "sockets closed",
             "client",
-            talk.sockets_left == 0,
-            f"{talk.sockets_left} sockets left",
+            talk.left[0] == 0,
+            f"{talk.left[0]} sockets left",
         ),
     ]
 
@@ -319,13 +279,8 @@ def _about_client(talk: _Conversation) -> list[Answer]:
 # --- leaks ------------------------------------------------------------------
 
 
-def _valgrind() -> list[str] | None:
-    found = shutil.which("valgrind")
-    return [found, "--leak-check=full", "--error-exitcode=0"] if found else None
-
-
 def _not_asked(subject: str) -> Answer:
-    return _answer("no memory leaked", subject, None, "valgrind was not run")
+    return _answer(LEAKS, subject, None, "valgrind was not run")
 
 
 def lost(
@@ -343,27 +298,32 @@ def _verdict(subject: str, text: str) -> Answer:
     evidence = (
         f"{bytes_lost} bytes lost definitely, indirectly or possibly ({said} reports)"
     )
-    return _answer(
-        "no memory leaked", subject, bytes_lost == 0 if said else None, evidence
-    )
+    return _answer(LEAKS, subject, bytes_lost == 0 if said else None, evidence)
 
 
 def _leaks(programs: Programs, name: str) -> Answer:
-    prefix = _valgrind()
-    if prefix is None:
-        return _not_asked(name)
-    try:
-        talk = _converse(programs, name, server_prefix=prefix)
-    except subprocess.TimeoutExpired:
-        late = f"the server did not end under valgrind within {_WAIT_S} s"
-        return _answer("no memory leaked", name, None, late)
-    return _verdict(name, talk.server_errors)
+    return _under_valgrind(programs, name, "server_under", subject=name)
 
 
 def _client_leaks(programs: Programs) -> Answer:
-    prefix = _valgrind()
-    if prefix is None:
-        return _not_asked("client")
     first = next(model.name for model in models(programs) if model.available)
-    talk = _converse(programs, first, client_prefix=prefix)
-    return _verdict("client", talk.client_errors)
+    return _under_valgrind(programs, first, "client_under", subject="client")
+
+
+def _under_valgrind(
+    programs: Programs, model: str, side: str, *, subject: str
+) -> Answer:
+    """Hold a conversation with one side under valgrind, which writes a file a process.
+
+    A side that it does not let end in time is killed, and leaves no summary.
+    """
+    program = shutil.which("valgrind")
+    if program is None:
+        return _not_asked(subject)
+    with tempfile.TemporaryDirectory(prefix="connlab-valgrind-") as folder:
+        words = [program, "--leak-check=full", f"--log-file={folder}/%p"]
+        try:
+            _converse(programs, model, **{side: words})
+        except ProgramError as error:
+            return _answer(LEAKS, subject, None, str(error))
+        return _verdict(subject, "".join(p.read_text() for p in Path(folder).iterdir()))

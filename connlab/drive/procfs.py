@@ -9,10 +9,11 @@ system time exists only in ticks, and is used as a proportion.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -108,6 +109,31 @@ def tree(pid: int) -> tuple[list[int], list[int]]:
 def descriptors(pid: int) -> int:
     """Return how many files a process and its descendants have open."""
     return sum(_entries(f"/proc/{one}/fd") for part in tree(pid) for one in part)
+
+
+def tasks(pids: Iterable[int]) -> int:
+    """Return how many threads some processes have."""
+    return sum(_entries(f"/proc/{pid}/task") for pid in pids)
+
+
+def sockets(pids: Iterable[int]) -> int:
+    """Return how many sockets some processes have open, but for Unix sockets.
+
+    Over those a server passes descriptors among its own, from a moment after it
+    listens (prefork-pass).
+    """
+    lines = read_text("/proc/net/unix").splitlines()[1:]
+    unix = {f"socket:[{line.split()[6]}]" for line in lines}
+    held = [link for pid in pids for link in _links(f"/proc/{pid}/fd")]
+    return sum(link.startswith("socket:") and link not in unix for link in held)
+
+
+def _links(folder: str) -> Iterator[str]:
+    """Give what the links in a folder lead to; nothing of what goes meanwhile."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                yield os.readlink(f"{folder}/{name}")
 
 
 def _entries(folder: str) -> int:

@@ -10,22 +10,20 @@ Each trial of a sweep has a server of its own, so a sweep cannot see this.
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from connlab.drive import flags, machine, recorded, store
-from connlab.drive.programs import Programs, built
+from connlab.drive import flags, machine, procfs, recorded, store
+from connlab.drive.programs import Programs
+from connlab.drive.running import Running, running, visit
 
 FILE = "recovery.jsonl"
 AGAIN = 5
 _SETTLE_S = 3.0
 #: until workers have started and the first clients are gone
 _START_S = 0.1
-_WAIT_S = 60
 
 
 @dataclass(frozen=True)
@@ -71,21 +69,11 @@ def run(
     duration : float
         Seconds that they stay.
     """
-    programs = programs or built()
-    server = subprocess.Popen(
-        [*programs.server, model],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
     try:
-        ready = json.loads(server.stdout.readline())
-        return _seen(programs, model, server.pid, ready["port"], connections, duration)
-    except (subprocess.SubprocessError, ValueError, OSError) as error:
-        return Recovery(model, connections, error=f"{type(error).__name__}: {error}")
-    finally:
-        server.kill()
-        server.communicate()
+        with running(model, both=programs, grace_s=0) as serving:
+            return _seen(serving, model, programs, connections, duration)
+    except RuntimeError as error:
+        return Recovery(model, connections, error=str(error))
 
 
 def try_all(crowds: Mapping[str, int], folder: Path) -> list[Recovery]:
@@ -116,15 +104,23 @@ def keep(found: Iterable[Recovery], folder: Path) -> Path:
     return path
 
 
-def _seen(programs, model, pid, port, connections, duration) -> Recovery:
-    _client(programs, port, AGAIN, 0.2, one_by_one=True)
+def _seen(
+    serving: Running,
+    model: str,
+    programs: Programs | None,
+    connections: int,
+    duration: float,
+) -> Recovery:
+    few = {"connections": AGAIN, "requests": 1}  # each asks once: nobody waits
+    crowd = {"connections": connections, "duration": duration, "warmup": 0}
+    _client(serving, programs, few)
     time.sleep(_START_S)
-    before = _open(pid)
-    load = _client(programs, port, connections, duration)
+    before = _open(serving.handle)
+    load = _client(serving, programs, crowd)
     began = time.monotonic()
-    after = _settled(pid, before)
+    after = _settled(serving.handle, before)
     settled_s = time.monotonic() - began
-    again = _client(programs, port, AGAIN, 0.2, one_by_one=True)
+    again = _client(serving, programs, few)
     return Recovery(
         model,
         connections,
@@ -136,21 +132,11 @@ def _seen(programs, model, pid, port, connections, duration) -> Recovery:
     )
 
 
-def _client(programs, port, connections, duration, *, one_by_one=False) -> dict:
-    """Run a client; one by one: each user asks once and leaves, so nobody waits."""
+def _client(serving: Running, programs: Programs | None, asks: Mapping) -> dict:
     hard = machine.limits()["descriptors"]["hard"]
-    told = {"connections": connections, "connect_timeout": 1, "timeout": 5}
-    told |= {"requests": 1} if one_by_one else {"duration": duration, "warmup": 0}
+    told = {"connect_timeout": 1, "timeout": 5, **asks}
     told = flags.with_enough_processes(told, descriptors=hard)
-    words = flags.client_flags(told, seed=1)
-    done = subprocess.run(
-        [*programs.client, f"127.0.0.1:{port}", *words],
-        capture_output=True,
-        text=True,
-        timeout=_WAIT_S,
-        check=True,
-    )
-    return json.loads(done.stdout)
+    return visit(serving, told, both=programs)[0]
 
 
 def _settled(pid: int, before: tuple[int, int]) -> tuple[int, int]:
@@ -163,18 +149,5 @@ def _settled(pid: int, before: tuple[int, int]) -> tuple[int, int]:
 
 def _open(pid: int) -> tuple[int, int]:
     """Return the sockets and the threads of a process and those below it."""
-    sockets = tasks = 0
-    for each in _family(pid):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            tasks += len(list(Path(f"/proc/{each}/task").iterdir()))
-            for link in Path(f"/proc/{each}/fd").iterdir():
-                with suppress(FileNotFoundError):
-                    sockets += link.readlink().name.startswith("socket:")
-    return sockets, tasks
-
-
-def _family(pid: int) -> list[int]:
-    with suppress(FileNotFoundError, ProcessLookupError):
-        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-        return [pid, *(p for child in text.split() for p in _family(int(child)))]
-    return [pid]
+    pids = [one for part in procfs.tree(pid) for one in part]
+    return procfs.sockets(pids), procfs.tasks(pids)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connlab.drive import programs
-from connlab.judge.running import NotServing, running
+from connlab.drive.running import NotServing, running
 
 #: requests of two runs, so that what starting and ending take cancels
 REQUESTS = (100, 2100)

@@ -9,18 +9,17 @@ from __future__ import annotations
 import contextlib
 import csv
 import itertools
-import json
 import socket
-import subprocess
 import tempfile
 from pathlib import Path
 
-from connlab.drive import cases, programs
-from connlab.drive.cases import QUESTIONS, Answer
-from connlab.judge.running import NotServing, Running, running
+from connlab.drive import cases
+from connlab.drive.cases import CONNECTIONS, QUESTIONS, REQUESTS, SIZES, Answer
+from connlab.drive.host import ProgramError
+from connlab.drive.running import NotServing, Running, running, visit
 from connlab.judge.wire import echoes
 
-CONNECTIONS, REQUESTS, SIZES = 4, 25, "1-2000"
+_TABLE = "per-connection"
 _WAIT_S = 30
 #: rounds of clients that come and go, and how many in each
 _ROUNDS, _CLIENTS = 4, 250
@@ -45,11 +44,9 @@ def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], b
     NotServing
         When the server does not come up.
     """
-    with running(server) as serving, tempfile.TemporaryDirectory() as folder:
+    with running(server) as serving:
         before = serving.descriptors()
-        table = Path(folder, "connections.csv")
-        told, errors = _client(serving, table)
-        rows = list(csv.DictReader(table.open())) if told else []
+        told, errors, rows = _client(serving)
         port = serving.address[1]
         sockets = cases.settled(lambda: cases.open_sockets(port))
         left = _left(serving, before)
@@ -81,7 +78,7 @@ def _left(serving: Running, before: int) -> int:
 
     if left := cases.settled(more):
         before += left
-        _client(serving, None)
+        _client(serving)
         left = min(left, cases.settled(more))
     return left
 
@@ -90,21 +87,15 @@ def _answer(question: str, holds: bool | None, evidence: str) -> Answer:
     return Answer(question, "server", QUESTIONS[question][0], holds, evidence)
 
 
-def _client(serving: Running, table: Path | None) -> tuple[dict | None, str]:
-    host, port = serving.address
-    words = [*programs.built().client, f"{host}:{port}", "--size", SIZES]
-    words += ["--connections", str(CONNECTIONS), "--requests", str(REQUESTS)]
-    words += ["--timeout", "3"]
-    words += ["--per-connection", str(table)] if table else []
+def _client(serving: Running) -> tuple[dict | None, str, list[dict]]:
+    """Return the client's report or why there is none, and a row a connection."""
+    asks = {**cases.ASKS, "timeout": 3}
     try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, timeout=_WAIT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return None, f"the client did not end within {_WAIT_S} s"
-    if done.returncode:
-        return None, done.stderr.strip()
-    return json.loads(done.stdout), ""
+        told, ended = visit(serving, asks, files=[_TABLE], timeout_s=_WAIT_S)
+    except ProgramError as error:
+        return None, str(error), []
+    rows = csv.DictReader(ended.files[_TABLE].decode().splitlines())
+    return told, "", list(rows)
 
 
 def _of_client(told: dict, rows: list[dict]) -> dict[str, tuple[bool | None, str]]:
@@ -169,7 +160,7 @@ def _under_valgrind(server: str, valgrind: str) -> str:
         words = [valgrind, "--leak-check=full", f"--log-file={folder}/%p"]
         try:
             with running(f"{' '.join(words)} {server}") as serving:
-                _client(serving, None)
+                _client(serving)
         except NotServing:
             return ""
         return "".join(path.read_text() for path in Path(folder).iterdir())

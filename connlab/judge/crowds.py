@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab.drive import machine
-from connlab.judge.running import NotServing, Running, running
+from connlab.drive.running import NotServing, Running, running
 
 LEVELS = (1, 10, 100, 500, 1000, 1100, 3000, 10_000)
 #: a server with a process for each client is not driven beyond this

@@ -18,9 +18,9 @@ from connlab import schema
 from connlab.drive import machine, programs, servers
 from connlab.drive.cases import Answer
 from connlab.drive.interrupt import asked as interrupted
+from connlab.drive.running import NotServing, running
 from connlab.judge import calls, cases, contest, conversations, crowds
 from connlab.judge.conversations import Heard
-from connlab.judge.running import NotServing, running
 
 #: deaths of fresh servers after which no further conversation is tried
 _DEATHS_MOST = 3

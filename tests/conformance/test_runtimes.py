@@ -10,8 +10,8 @@ import pytest
 
 from connlab import runtimes
 from connlab.drive import servers
+from connlab.drive.running import running
 from connlab.judge import conversations
-from connlab.judge.running import running
 from connlab.judge.wire import MIB
 
 ENTRIES = servers.entries()

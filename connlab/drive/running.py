@@ -1,14 +1,14 @@
-"""A server by name or command line, for as long as a block of code runs."""
+"""A server for as long as a block of code runs, and clients that come to it once."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connlab.drive import procfs, programs, servers, trials
+from connlab.drive import flags, procfs, programs, servers, trials
 from connlab.drive.host import Ended, LocalHost, ProgramError
 
 #: a judged server with more processes is ended
@@ -103,6 +103,9 @@ def running(
     *,
     cores: Sequence[int] = (),
     both: programs.Programs | None = None,
+    under: Sequence[str] = (),
+    files: Sequence[str] = (),
+    grace_s: float = trials.GRACE_S,
     **factors: Any,
 ) -> Iterator[Running]:
     """Start a server, wait until it listens, end it with all that it started.
@@ -113,6 +116,14 @@ def running(
         A model, an entry of ``servers.toml`` or a command line with ``{port}``.
     cores : sequence of int
         Where it runs; anywhere if not said.
+    both : Programs, optional
+        ``build/server`` and ``build/client`` if not said.
+    under : sequence of str
+        The words of a program that runs it, such as valgrind.
+    files : sequence of str
+        Flags of the server that take a file; `Running.ended` has what it wrote there.
+    grace_s : float
+        How long it may take to end before it is killed.
     **factors
         Its settings by the names of `connlab.drive.flags.FLAGS`.
 
@@ -128,7 +139,7 @@ def running(
     try:
         try:
             words = _bounded(servers.argv(both, {"model": server, **factors}))
-            handle = host.start(words, cores=cores)
+            handle = host.start([*under, *words], cores=cores, files=files)
             ready = trials.patiently(host, handle, trials.READY_S)
         except ProgramError as error:
             raise NotServing(str(error)) from None
@@ -138,7 +149,47 @@ def running(
         yield made
     finally:
         if handle is not None:
-            ended = host.stop(handle, grace_s=trials.GRACE_S)
+            ended = host.stop(handle, grace_s=grace_s)
             if made is not None:
                 made.ended = ended
         host.close()
+
+
+def visit(
+    server: Running,
+    asks: Mapping[str, Any],
+    *,
+    both: programs.Programs | None = None,
+    under: Sequence[str] = (),
+    files: Sequence[str] = (),
+    timeout_s: float = 60.0,
+) -> tuple[dict[str, Any], Ended]:
+    """Run a client against a server to its end; return its report, and how it ended.
+
+    Parameters
+    ----------
+    asks : mapping
+        The client's settings by the names of `connlab.drive.flags.FLAGS`.
+    both, under, files
+        As for `running`.
+    timeout_s : float
+        How long it may take.
+
+    Raises
+    ------
+    ProgramError
+        When it fails or takes longer; the text is what it said.
+    """
+    host, (name, port) = server.host, server.address
+    words = [*under, *(both or programs.built()).client, f"{name}:{port}"]
+    client = host.start([*words, *flags.client_flags(asks, seed=1)], files=files)
+    report = None
+    try:
+        report = host.ready(client, timeout_s=timeout_s)
+    finally:
+        ended = host.stop(client, grace_s=0, wait_s=timeout_s if report else 0)
+    if report is None:
+        raise ProgramError(f"the client did not end within {timeout_s:g} s")
+    if ended.exit:
+        raise ProgramError(trials.ending(ended))
+    return report, ended
