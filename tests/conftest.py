@@ -37,7 +37,7 @@ with_reference = pytest.mark.skipif(
 KINDS = ("plain", "timed", "serial")
 
 #: fixtures of a file that take seconds: a set paper, a browser, a sweep of all models
-COSTLY = frozenset({"browser", "measured", "page", "paper", "unpacked"})
+COSTLY = frozenset({"browser", "measured", "odd", "page", "paper", "unpacked"})
 
 _lane: Path | None = None
 

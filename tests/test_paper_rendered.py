@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 
+import nbformat
 import publish_made as made
 import pytest
 
@@ -45,13 +46,89 @@ def pdf_text(path):
     return " ".join(done.stdout.split())
 
 
-def set_anew(tmp_path, change):
-    run = made.write_run(tmp_path / "runs")
-    paper = made.copy_paper(tmp_path)
+def set_anew(folder, change):
+    """Set the made-up paper after a change to the run's folder or the sources."""
+    run = made.write_run(folder / "runs")
+    paper = made.copy_paper(folder)
     change(run, paper)
     return publish.render(
-        made.RUN, root=tmp_path / "runs", paper=paper, renderer="embedded"
+        made.RUN, root=folder / "runs", paper=paper, renderer="embedded"
     )
+
+
+def edit(run, change):
+    """Change the results of the study."""
+    path = run / made.STUDY / "results.json"
+    content = json.loads(path.read_text())
+    change(content)
+    made.write_json(path, content)
+
+
+def append(paper, section, text):
+    with (paper / "sections" / section).open("a") as file:
+        file.write(text)
+
+
+NASTY = "a_b *c* [d](e) <f> $g$ @fig-x `h` {{< var x >}} # | ^ ~"
+ASKED_IN_VAIN = """
+It is {{< var response_time.nothing >}}, see @tbl-none.
+
+{{< include _generated/response-time/tbl-none.qmd >}}
+"""
+BY_FORMAT = """
+::: {.content-visible when-format="html"}
+A block for the page.
+
+![C](x.svg){#fig-extra fig-alt="x"}
+:::
+
+Said [on the page: @fig-extra]{.content-visible when-format="html"}\
+[in print]{.content-hidden when-format="html"}.
+
+::: {.content-visible when-format="typst"}
+A block for print.
+:::
+"""
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """Return a paper whose run and sources have every oddity that can be set."""
+
+    def spoil(run, paper):
+        shutil.copytree(run / made.STUDY, run / "sundials")
+        edit(run, spoil_results)
+        execute(run)
+        append(paper, "_limits.qmd", ASKED_IN_VAIN)
+        append(paper, "_introduction.qmd", BY_FORMAT)
+        rect = '<rect width="9" height="9"/>' * 3
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg">{rect}</svg>'
+        (paper / "x.svg").write_text(svg)
+
+    return set_anew(tmp_path_factory.mktemp("odd"), spoil)
+
+
+def spoil_results(content):
+    content["figures"].append(made.figure("surprise"))
+    content["failures"] = [
+        {"factors": {"model": m, "connections": c}, "n": 3, "reason": "busy"}
+        for m in ("poll", "epoll")
+        for c in (1, 10, 100)
+    ]
+    table = content["tables"][0]
+    table["columns"][2]["label"] = "hourglass"
+    for row in table["rows"]:
+        row[2] = "—"
+
+
+def execute(run):
+    """Leave an executed notebook, whose output would fetch a script."""
+    said = {"text/html": "<script src='https://x.org/a.js'></script>1"}
+    shown = nbformat.v4.new_output("display_data", said)
+    code = nbformat.v4.new_code_cell("draw()", execution_count=1, outputs=[shown])
+    cells = [nbformat.v4.new_markdown_cell("# A made-up question"), code]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    nbformat.write(notebook, run / made.STUDY / "notebook.ipynb")
 
 
 def test_both_files_pass_the_checks(paper):
@@ -138,26 +215,20 @@ def test_a_missing_study_is_said_in_its_place(tmp_path):
     assert publish.check(done.html.parent) == []
 
 
-def test_a_missing_value_and_table_are_said_in_their_place(tmp_path):
-    def ask(run, paper):
-        with (paper / "sections" / "_limits.qmd").open("a") as section:
-            section.write(
-                "\nIt is {{< var response_time.nothing >}}, see @tbl-none.\n\n"
-                "{{< include _generated/response-time/tbl-none.qmd >}}\n"
-            )
-
-    done = set_anew(tmp_path, ask)
-    text = text_of(done).replace("\xa0", " ")
+def test_a_missing_value_and_table_are_said_in_their_place(odd):
+    text = text_of(odd).replace("\xa0", " ")
     assert re.search(r"It is not measured here, see Table \d+", text)
-    assert "the study made no tbl-none" in text_of(done)
-    assert publish.check(done.html.parent) == []
+    assert "the study made no tbl-none" in text
+
+
+def test_oddities_pass_the_checks(odd):
+    assert publish.check(odd.html.parent) == []
+    assert odd.problems == ()
 
 
 def test_a_stale_figure_is_stamped(tmp_path):
     def older(run, _):
-        path = run / made.STUDY / "results.json"
-        content = json.loads(path.read_text()) | {"made_at": "2025-01-01T00:00:00Z"}
-        made.write_json(path, content)
+        edit(run, lambda content: content.update(made_at="2025-01-01T00:00:00Z"))
 
     done = set_anew(tmp_path, older)
     text = text_of(done).replace("\u00a0", " ")
@@ -167,86 +238,36 @@ def test_a_stale_figure_is_stamped(tmp_path):
     assert done.stale
 
 
-def test_a_study_that_no_source_shows_is_reported(tmp_path):
-    def add(run, _):
-        shutil.copytree(run / made.STUDY, run / "sundials")
-
-    assert set_anew(tmp_path, add).unused == ("sundials",)
+def test_what_no_source_shows_is_reported(odd):
+    assert odd.unused == ("response-time/fig-surprise", "sundials")
 
 
-def test_a_piece_that_is_not_shown_is_reported(tmp_path):
-    def add(run, _):
-        path = run / made.STUDY / "results.json"
-        content = json.loads(path.read_text())
-        content["figures"].append(made.figure("surprise"))
-        made.write_json(path, content)
-
-    assert set_anew(tmp_path, add).unused == ("response-time/fig-surprise",)
-
-
-def test_failures_of_one_kind_share_a_row(tmp_path):
-    def lose(run, _):
-        path = run / made.STUDY / "results.json"
-        content = json.loads(path.read_text())
-        content["failures"] = [
-            {"factors": {"model": m, "connections": c}, "n": 3, "reason": "busy"}
-            for m in ("poll", "epoll")
-            for c in (1, 10, 100)
-        ]
-        made.write_json(path, content)
-
-    html = set_anew(tmp_path, lose).supplement.read_text("utf-8")
+def test_failures_of_one_kind_share_a_row(odd):
+    html = odd.supplement.read_text("utf-8")
     assert html.count(">1, 10, 100</td>") == 2
     assert html.count(">9</td>") == 2
 
 
-def test_a_column_without_entries_is_left_out(tmp_path):
-    def empty(run, _):
-        path = run / made.STUDY / "results.json"
-        content = json.loads(path.read_text())
-        table = content["tables"][0]
-        table["columns"][2]["label"] = "sundial"
-        for row in table["rows"]:
-            row[2] = "—"
-        made.write_json(path, content)
-
-    done = set_anew(tmp_path, empty)
-    assert ">sundial" not in done.html.read_text("utf-8")
-    assert "9.62 ms [9.42, 9.81]" in text_of(done)
+def test_a_column_without_entries_is_left_out(odd):
+    assert ">hourglass" not in odd.html.read_text("utf-8")
+    assert "9.62 ms [9.42, 9.81]" in text_of(odd)
 
 
 def test_text_of_results_is_not_markup(tmp_path):
-    nasty = "a_b *c* [d](e) <f> $g$ @fig-x `h` {{< var x >}} # | ^ ~"
-
     def answer(run, _):
-        path = run / made.STUDY / "results.json"
-        made.write_json(path, json.loads(path.read_text()) | {"answer": nasty})
+        edit(run, lambda content: content.update(answer=NASTY))
 
-    done = set_anew(tmp_path, answer)
-    assert "a_b *c* [d](e) <f> $g$ @fig-x `h`" in text_of(done)
+    assert "a_b *c* [d](e) <f> $g$ @fig-x `h`" in text_of(set_anew(tmp_path, answer))
 
 
-def test_print_leaves_out_what_is_for_the_page(tmp_path):
-    def add(_, paper):
-        with (paper / "sections" / "_introduction.qmd").open("a") as section:
-            section.write(
-                '\n::: {.content-visible when-format="html"}\nA block for the page.\n\n'
-                '![C](x.svg){#fig-extra fig-alt="x"}\n:::\n\n'
-                'Said [on the page: @fig-extra]{.content-visible when-format="html"}'
-                '[in print]{.content-hidden when-format="html"}.\n\n'
-                '::: {.content-visible when-format="typst"}\nA block for print.\n:::\n'
-            )
-        (paper / "x.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
-
-    done = set_anew(tmp_path, add)
-    page, printed = text_of(done).replace("\xa0", " "), pdf_text(done.pdf)
+def test_print_leaves_out_what_is_for_the_page(odd):
+    page, printed = text_of(odd).replace("\xa0", " "), pdf_text(odd.pdf)
     assert "A block for the page." in page
     assert re.search(r"Said on the page: Figure \d+\.", page)
     assert "A block for print." not in page
     assert "A block for print." in printed
     assert "Said in print." in printed
     assert "for the page" not in printed
-    assert done.problems == ()
 
 
 def test_the_supplement_is_not_printed(paper):
@@ -291,31 +312,10 @@ def test_unknown_renderers_are_refused():
         renderers.choose("latex")
 
 
-def test_an_executed_notebook_becomes_a_page(tmp_path):
-    import nbformat
-
-    def execute(run, _):
-        cells = [
-            nbformat.v4.new_markdown_cell("# A made-up question"),
-            nbformat.v4.new_code_cell(
-                "draw()",
-                execution_count=1,
-                outputs=[
-                    nbformat.v4.new_output(
-                        "display_data",
-                        {"text/html": "<script src='https://x.org/a.js'></script>1"},
-                    )
-                ],
-            ),
-        ]
-        path = run / made.STUDY / "notebook.ipynb"
-        nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
-
-    done = set_anew(tmp_path, execute)
-    page = done.html.parent / "data" / made.STUDY / "notebook.html"
+def test_an_executed_notebook_becomes_a_page(odd):
+    page = odd.html.parent / "data" / made.STUDY / "notebook.html"
     assert "A made-up question" in page.read_text("utf-8")
-    assert "data/response-time/notebook.html" in done.html.read_text("utf-8")
-    assert publish.check(done.html.parent) == []
+    assert "data/response-time/notebook.html" in odd.html.read_text("utf-8")
 
 
 def test_a_broken_notebook_is_not_linked(tmp_path):
@@ -327,16 +327,12 @@ def test_a_broken_notebook_is_not_linked(tmp_path):
     assert publish.check(done.html.parent) == []
 
 
-def test_the_same_results_give_the_same_files(tmp_path):
-    made.write_run(tmp_path / "runs")
-    paper = made.copy_paper(tmp_path)
-    digests = []
-    for _ in range(2):
-        done = publish.render(
-            made.RUN, root=tmp_path / "runs", paper=paper, renderer="embedded"
-        )
-        digests.append([rendering.digest(path) for path in (done.html, done.pdf)])
-    assert digests[0] == digests[1]
+def test_the_same_results_give_the_same_files(odd):
+    folder = odd.html.parents[2]
+    files = (odd.html, odd.pdf)
+    before = [rendering.digest(path) for path in files]
+    publish.render(made.RUN, root=folder / "runs", paper=folder / "paper")
+    assert [rendering.digest(path) for path in files] == before
 
 
 def test_a_rendering_that_fails_leaves_no_record(tmp_path):
@@ -355,16 +351,13 @@ def test_a_rendering_that_fails_leaves_no_record(tmp_path):
 def test_a_wide_table_stays_within_the_margins(tmp_path):
     cell = "108.2 thousand requests/s [107.9, 108.5]"
 
-    def widen(run, _):
-        path = run / made.STUDY / "results.json"
-        content = json.loads(path.read_text())
+    def wide(content):
         table = content["tables"][0]
         names = [f"model_{i}" for i in range(9)]
         table["columns"] = [{"name": n, "label": f"{n} (1/s)"} for n in names]
         table["rows"] = [[cell] * 9 for _ in range(4)]
-        made.write_json(path, content)
 
-    done = set_anew(tmp_path, widen)
+    done = set_anew(tmp_path, lambda run, paper: edit(run, wide))
     assert publish.check(done.html.parent) == []
     assert "thousand" in pdf_text(done.pdf)
 
@@ -373,10 +366,7 @@ def test_a_table_that_cannot_break_is_found(tmp_path):
     if not shutil.which("pdftotext"):
         pytest.skip("pdftotext is not installed")
 
-    def widen(_, paper):
-        with (paper / "sections" / "_limits.qmd").open("a") as section:
-            section.write(f"\n| a | b |\n|---|---|\n| {'x' * 70} | {'y' * 60} |\n")
-
-    done = set_anew(tmp_path, widen)
+    table = f"\n| a | b |\n|---|---|\n| {'x' * 70} | {'y' * 60} |\n"
+    done = set_anew(tmp_path, lambda run, paper: append(paper, "_limits.qmd", table))
     found = publish.check(done.html.parent)
     assert any("runs into the margin" in problem for problem in found)
