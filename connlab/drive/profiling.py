@@ -46,7 +46,9 @@ SAMPLES_MIN = 20
 #: until all clients have connected and talk: at least, and more for each
 _SETTLE_S, _SETTLE_EACH_S = 0.15, 0.0008
 _READY_S, _REPORT_S = 30.0, 60.0
-_RECORD = ("perf", "record", "-q", "-B", "-N", "-g", "-F", str(HERTZ), "-e")
+#: without the thread that looks for BPF programs: perf waits a second for its end
+_RECORD = ("perf", "record", "--no-bpf-event", "-q", "-B", "-N", "-g")
+_CLOCK = ("-F", str(HERTZ), "-e")
 
 
 def missing() -> str | None:
@@ -55,7 +57,7 @@ def missing() -> str | None:
         return "perf is not installed (Debian: linux-perf)"
     with tempfile.TemporaryDirectory(prefix="connlab-perf-") as folder:
         # of the kernel alone: perf falls back to user space where it may not see both
-        argv = [*_RECORD, "cpu-clock:k", "-o", f"{folder}/data", "--", "true"]
+        argv = [*_RECORD, *_CLOCK, "cpu-clock:k", "-o", f"{folder}/data", "--", "true"]
         done = subprocess.run(argv, capture_output=True, timeout=_READY_S, check=False)
     if done.returncode:
         return "perf may not sample the kernel here (kernel.perf_event_paranoid)"
@@ -150,7 +152,7 @@ def _sample(
     told = {"model": model.name, "workers": workers.needed(model, clients)}
     asks = {name: about[name] for name in ("connections", "active", "size")}
     pair = cores.one_each(cores.available())
-    argv = [*_RECORD, "cpu-clock", "-D", "-1", "--control", f"fifo:{control}"]
+    argv = [*_RECORD, *_CLOCK, "cpu-clock", "-D", "-1", "--control", f"fifo:{control}"]
     argv += ["-o", str(folder / "data"), "--", *both.server]
     argv += flags.server_flags(told)
     try:
