@@ -462,11 +462,8 @@ def render(run: str | None, renderer: str) -> None:
 
     renderers.choose(renderer)  # one that cannot be had is refused at once
     run = run or _newest_run()
-    try:
-        click.echo(f"claims: {paper.judge(run)}")
-        rendered = publish.render(run, renderer=renderer)
-    except FileNotFoundError as error:
-        raise click.UsageError(str(error)) from None
+    click.echo(f"claims: {paper.judge(run)}")
+    rendered = publish.render(run, renderer=renderer)
     _tell(rendered)
     _problems(list(rendered.problems))
     _as_asked(rendered)
@@ -498,10 +495,7 @@ def words(run: str | None, as_json: bool) -> None:
     """Count the comparing words of a run (the newest), by study and in all."""
     from connlab.publish import words as counting
 
-    try:
-        studies = counting.counted(run or _newest_run())
-    except FileNotFoundError as error:
-        raise click.UsageError(str(error)) from None
+    studies = counting.counted(run or _newest_run())
     if as_json:
         click.echo(json.dumps(counting.document(studies), indent=1))
         return
@@ -535,10 +529,7 @@ def archive(run: str | None) -> None:
     """Pack sources, a run (the newest) and its set paper into one file to deposit."""
     from connlab.publish import archive as archives
 
-    try:
-        packed = archives.pack(run or _newest_run())
-    except FileNotFoundError as error:
-        raise click.UsageError(str(error)) from None
+    packed = archives.pack(run or _newest_run())
     click.echo(f"{packed.files} files, {packed.size_bytes / 2**20:.1f} MiB")
     click.echo(_from_here(packed.path))
 
@@ -549,10 +540,7 @@ def contribute(run: str | None) -> None:
     """Check a run (the newest), strip it of names, pack it to give to the project."""
     from connlab.publish import contributing
 
-    try:
-        packed = contributing.pack(run or _newest_run())
-    except FileNotFoundError as error:
-        raise click.UsageError(str(error)) from None
+    packed = contributing.pack(run or _newest_run())
     for what, count in packed.replaced.items():
         click.echo(f"replaced: {what}, {count} times")
     if packed.missing:

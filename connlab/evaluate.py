@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import notebook, paper
-from connlab.schema import run_folder, study_folder
+from connlab.schema import existing_run, run_folder, study_folder
 
 _EXECUTED = ("notebook.ipynb", "notebook.failed.ipynb")
 _FIRST, _LAST = ("the-machine",), ("doubts",)
@@ -52,7 +52,7 @@ def make(
     FileNotFoundError
         When there is no such run, or it does not hold the study.
     """
-    paper.check_run(run)
+    existing_run(run)
     held = [path for path in notebook.every() if executed(run, path)]
     paths = held if nb is None else [notebook.find(nb)]
     failed = {}

@@ -16,7 +16,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from connlab import notebook, profiles
-from connlab.schema import project_root, run_folder
+from connlab.schema import existing_run, project_root
 
 if TYPE_CHECKING:
     from connlab.publish import Rendered
@@ -152,12 +152,6 @@ def make(
     return Printed(rendered, seconds=seconds, failed=failed, problems=problems)
 
 
-def check_run(run: str) -> None:
-    """Raise FileNotFoundError where there is no such run."""
-    if not run_folder(run).is_dir():
-        raise FileNotFoundError(f"there is no run {run!r} below runs/")
-
-
 def judge(run: str) -> str:
     """Put the claims ledger to the trials of a run; return the sentence that counts.
 
@@ -166,7 +160,7 @@ def judge(run: str) -> str:
     """
     from connlab.claims import judging
 
-    check_run(run)
+    existing_run(run)
     return judging.judge(run)
 
 

@@ -21,8 +21,9 @@ import html
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from connlab import schema
@@ -485,11 +486,11 @@ def _busy(seconds: float) -> float:
     return max(0.0, used - (time.process_time() - ours)) / wall
 
 
-def _timer_late_us(times: Sequence[float] = (1e-4,) * 51) -> float:
+def _timer_late_us() -> float:
     """Return by how much a sleep of 100 µs is late, in the median."""
     late = []
-    for asked in times:
+    for _ in range(51):
         began = time.perf_counter()
-        time.sleep(asked)
-        late.append(time.perf_counter() - began - asked)
-    return sorted(late)[len(late) // 2] * 1e6
+        time.sleep(1e-4)
+        late.append(time.perf_counter() - began - 1e-4)
+    return median(late) * 1e6

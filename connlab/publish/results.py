@@ -58,12 +58,10 @@ def load_run(run: str, *, root: str | Path = "runs") -> Run:
 
     Raises
     ------
-    FileNotFoundError
+    connlab.schema.NoSuchRun
         When the run does not exist; the message lists those that do.
     """
-    folder = schema.run_folder(run, root=root)
-    if not folder.is_dir():
-        raise FileNotFoundError(_no_such_run(run, folder.parent))
+    folder = schema.existing_run(run, root=root)
     manifest = _read_json(folder / "manifest.json")
     reasons = manifest.get("studies") if isinstance(manifest, dict) else None
     studies = {}
@@ -214,8 +212,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _no_such_run(run: str, root: Path) -> str:
-    known = sorted(p.parent.name for p in root.glob("*/manifest.json"))
-    return f"run {run!r} is not below {root}; there is {', '.join(known) or 'none'}"

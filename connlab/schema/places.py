@@ -35,6 +35,26 @@ def run_folder(run: str, *, root: str | Path = "runs") -> Path:
     return project_root() / root / run
 
 
+class NoSuchRun(FileNotFoundError, ValueError):
+    """A run that is asked for is not there; the message lists those that are."""
+
+
+def existing_run(run: str, *, root: str | Path = "runs") -> Path:
+    """Return the folder of a run.
+
+    Raises
+    ------
+    NoSuchRun
+        When there is none of that name.
+    """
+    folder = run_folder(run, root=root)
+    if folder.is_dir():
+        return folder
+    known = sorted(path.parent.name for path in folder.parent.glob("*/manifest.json"))
+    there = ", ".join(known) or "none"
+    raise NoSuchRun(f"there is no run {run!r} below {root}/; there is {there}")
+
+
 def study_folder(run: str, study: str, *, root: str | Path = "runs") -> Path:
     """Return the folder of one study in one run (it need not exist)."""
     return run_folder(run, root=root) / study

@@ -105,7 +105,7 @@ def in_best_unit(interval: Interval, unit: str) -> tuple[Interval, str]:
     return interval.scaled(factor), shown
 
 
-def number_text(interval: Interval, unit: str = "", *, bounds: bool = True) -> str:
+def number_text(interval: Interval, unit: str = "") -> str:
     """Return an estimate with its unit and its interval.
 
     Parameters
@@ -114,8 +114,6 @@ def number_text(interval: Interval, unit: str = "", *, bounds: bool = True) -> s
         Already in `unit` (see `display_unit`, `Interval.scaled`).
     unit : str
         Printed behind the number.
-    bounds : bool
-        Print the interval, or that there is none.
 
     Examples
     --------
@@ -124,8 +122,6 @@ def number_text(interval: Interval, unit: str = "", *, bounds: bool = True) -> s
     >>> number_text(Interval(9.234, math.nan, math.nan, 1, 0.95, "t"), "ms")
     '9.2 ms (one trial, no interval)'
     """
-    if not bounds:
-        return _bare(interval, unit)
     text, lacks = _with_bounds(interval, unit), _lacking(interval)
     return f"{text} ({lacks})" if lacks else text
 
@@ -182,11 +178,11 @@ def _lacking(interval: Interval) -> str:
     return "one trial, no interval" if interval.n == 1 else "no interval"
 
 
-def plain(value: float, *, digits: int = 3) -> str:
+def plain(value: float) -> str:
     """Return a setting or a label with few digits: 100, 0.5, 15 000."""
-    if value == int(value) or abs(value) >= 10**digits:
+    if value == int(value) or abs(value) >= 1000:
         return rounded(value, 0)
-    return f"{value:.{digits}g}"
+    return f"{value:.3g}"
 
 
 def level_text(value: object) -> str:

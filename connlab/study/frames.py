@@ -13,13 +13,11 @@ from __future__ import annotations
 import difflib
 import json
 import warnings
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
-from pandas.errors import EmptyDataError, ParserError
 from pydantic import ValidationError
 
 from connlab import schema
@@ -66,8 +64,6 @@ FAILURES = {
     "unavailable": "not available here",
 }
 """How a failed trial is printed where there is little room, by the failure's kind."""
-
-_NO_HISTOGRAM = (OSError, EOFError, zlib.error, EmptyDataError, ParserError)
 
 
 class RunError(Exception):

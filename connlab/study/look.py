@@ -10,15 +10,11 @@ next free one if a relative has that.
 
 from __future__ import annotations
 
-import contextlib
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
 import pandas as pd
-import seaborn as sns
 
 FAMILIES = {
     "blocking": "#262626",
@@ -50,39 +46,19 @@ class Style:
     marker: str
 
 
-def styles(
-    frame: pd.DataFrame,
-    by: str = "model",
-    *,
-    registry: Sequence[Mapping[str, Any]] | None = None,
-) -> dict[str, Style]:
-    """Return the style of every level of `by` in a frame, in the order to show them.
+def styles(frame: pd.DataFrame) -> dict[str, Style]:
+    """Return the style of every model in a frame, in the order to show them.
 
-    Models come in the registry's order, then by family and name; numbers by size;
-    anything else as it stands in the frame.
+    That is the order of `server --list` as the run's manifest holds it
+    (``frame.attrs["registry"]``), then by family and name.
 
     Parameters
     ----------
     frame : DataFrame
-        With the column `by`, and `family` and `model_label` if it has them.
-    by : str
-        "model", or any other column: its levels then take the colours in turn.
-    registry : sequence of mapping, optional
-        Rows of `server --list` in their order; by default those that the run's
-        manifest holds (``frame.attrs["registry"]``).
+        With the column model, and family and model_label if it has them.
     """
-    if registry is None:
-        registry = frame.attrs.get("registry") or ()
-    names = list(frame[by].dropna().unique())
-    if pd.api.types.is_numeric_dtype(frame[by]):
-        names.sort()
-    names = [str(n) for n in names]
-    if by != "model":
-        colors = [*FAMILIES.values(), *OTHER]
-        return {
-            n: Style(n, colors[i % len(colors)], MARKERS[i % len(MARKERS)])
-            for i, n in enumerate(names)
-        }
+    registry = frame.attrs.get("registry") or ()
+    names = [str(name) for name in frame["model"].dropna().unique()]
     known = _rows(frame) | {row["name"]: row for row in registry}
     names = _ordered(names, known, registry)
     marker = _markers(names, known, registry)
@@ -90,12 +66,6 @@ def styles(
         n: Style(known[n].get("label") or n, color(known[n].get("family")), marker[n])
         for n in names
     }
-
-
-def families(frame: pd.DataFrame) -> dict[str, str]:
-    """Return each model's family, of those whose trials name it."""
-    rows = frame.dropna(subset=["family"]).groupby("model")["family"].first()
-    return {str(model): str(family) for model, family in rows.items()}
 
 
 def _ordered(names, known, registry) -> list[str]:
@@ -180,10 +150,3 @@ RC = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
 }
-
-
-@contextlib.contextmanager
-def paper() -> Iterator[None]:
-    """Draw in the paper's look, whatever the session's own settings are."""
-    with sns.axes_style("whitegrid"), mpl.rc_context(RC):
-        yield
