@@ -5,6 +5,7 @@ The few names that notebooks and commands need:
 - `sweep` measures a grid and keeps each trial; `estimate` says what that would cost;
 - `count` counts system calls, switches and faults per request with perf, `profile`
   samples where a server spends its CPU time;
+- `hold` measures the memory of idle connections, in servers and in the kernel;
 - `floor` measures what the machine's own calls cost;
 - `registry` and `models` say what the server can do, `all_served` makes a grid in which
   each client has a worker;
@@ -21,6 +22,7 @@ from connlab.drive.checkup import Checkup, doctor
 from connlab.drive.counting import count
 from connlab.drive.floor import floor
 from connlab.drive.ground import core_count
+from connlab.drive.holding import hold
 from connlab.drive.machine import lower_descriptors, manifest
 from connlab.drive.profiling import profile
 from connlab.drive.programs import Programs, models, registry
@@ -39,6 +41,7 @@ __all__ = [
     "doctor",
     "estimate",
     "floor",
+    "hold",
     "lower_descriptors",
     "manifest",
     "models",

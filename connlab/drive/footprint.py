@@ -12,12 +12,15 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from connlab import schema
 from connlab.drive import flags, workers
 from connlab.drive.host import LocalHost, ProgramError, serving
 from connlab.drive.programs import Programs
+
+Look = TypeVar("Look")
 
 REPEATS = 4
 #: the first connections, which pay for what all share
@@ -44,23 +47,40 @@ def idle_memory(
     connections than it has workers is left out: there an idle client costs a worker,
     not memory.
     """
-    kept = [m for m in models if m.concurrent and m.available and m.holds != "workers"]
+    kept = [m for m in models if holds(m)]
     return {m.name: [_per_idle(both, m) for _ in range(REPEATS)] for m in kept}
 
 
+def holds(model: schema.Model) -> bool:
+    """Whether a model can run here and holds more connections than it has workers."""
+    return model.concurrent and model.available and model.holds != "workers"
+
+
 def _per_idle(both: Programs, model: schema.Model) -> float:
+    with serving([*both.server, model.name]) as (host, server, ready):
+        address = (ready["host"], ready["port"])
+        count, few, many = looks(model, address, lambda: settled_pss(host, server))
+        return (many - few) / count
+
+
+def looks(
+    model: schema.Model, address: tuple[str, int], look: Callable[[], Look]
+) -> tuple[int, Look, Look]:
+    """Look at a server with a few silent connections, then with many more.
+
+    Returns how many more, and what `look` returned both times.
+    """
     count = IDLE.get(model.holds or "", IDLE_WORKERS)
-    argv = [*both.server, model.name]
-    with serving(argv) as (host, server, ready), contextlib.ExitStack() as opened:
-        address, seen = (ready["host"], ready["port"]), []
+    seen = []
+    with contextlib.ExitStack() as opened:
         for more in (FIRST, count):
             for _ in range(more):
                 opened.enter_context(socket.create_connection(address))
-            seen.append(_settled_pss(host, server))
-        return (seen[1] - seen[0]) / count
+            seen.append(look())
+    return count, *seen
 
 
-def _settled_pss(host: LocalHost, server: int) -> int:
+def settled_pss(host: LocalHost, server: int) -> int:
     """Return the PSS of a server once it has stopped changing."""
     last, now = -1, 0
     while now != last:

@@ -1,14 +1,19 @@
-"""Where two servers change places along a factor, such as how many clients talk.
+"""Where two servers change places, and what connections take that are idle.
 
 blocks of trials -> log(one / other) at each level -> level at which it passes zero
+holding.jsonl    -> bytes of a connection in the server and in the kernel
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
+from connlab import schema
+from connlab.drive import holding, store
 
 
 def crossings(
@@ -66,3 +71,20 @@ def _zero(logs: pd.Series) -> float:
         return np.nan
     i = turns[0]
     return float(np.exp(x[i] - y[i] * (x[i + 1] - x[i]) / (y[i + 1] - y[i])))
+
+
+HELD = ["server_bytes", "kernel_bytes"]
+
+
+def held(run: str, study: str = "idle", *, root: str | Path = "runs") -> pd.DataFrame:
+    """Return what an idle connection takes, one row per server that was measured.
+
+    Columns model, server_bytes, kernel_bytes (NaN where the kernel does not tell); ok,
+    label and reason as of trials. No row where none was measured.
+    """
+    path = schema.study_folder(run, study, root=root) / holding.FILE
+    rows = [row for row in store.read(path).trials if not row.get("failure")]
+    made = pd.DataFrame(rows, columns=["model", "repeat", *HELD])
+    made[HELD] = made[HELD].astype(float)
+    made = made.drop_duplicates(["model", "repeat"], keep="last", ignore_index=True)
+    return made.assign(ok=True, label=None, reason=None)

@@ -1,0 +1,156 @@
+"""What idle connections take in a server and in the kernel, apart from timed runs.
+
+    fresh server -> 8 connections -> look -> many more -> look -> difference / many
+
+The kernel tells the memory of its objects in ``/proc/slabinfo``, for the whole machine
+and to root only. Both ends of a connection are on this machine: of what each end has
+(a socket, its inode, a file) the server's is half. Only the server's side has the rest:
+what epoll keeps of a socket, threads and processes with their stacks and page tables.
+What sockets buffer is nothing while they are idle; names of files (dentry) are left
+out, since any program makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from connlab import schema
+from connlab.drive import (
+    apart,
+    elsewhere,
+    footprint,
+    procfs,
+    programs,
+    recorded,
+)
+from connlab.drive.host import ProgramError, serving
+
+FILE = "holding.jsonl"
+SLABINFO = "/proc/slabinfo"
+#: caches of the kernel's objects of which each end of a connection has its own
+OF_BOTH = ("TCP", "TCPv6", "sock_inode_cache", "filp")
+#: and those of which the server has more than the client
+OF_SERVER = (
+    "eventpoll_epi",
+    "eventpoll_pwq",
+    "ep_head",
+    "io_kiocb",
+    "task_struct",
+    "signal_cache",
+    "sighand_cache",
+    "files_cache",
+    "mm_struct",
+    "vm_area_struct",
+)
+#: until a server listens
+_READY_S = 10.0
+
+
+def missing() -> str | None:
+    """Return why the kernel's memory cannot be read here; None: it can."""
+    there = parse_slabs(procfs.read_text(SLABINFO))
+    return None if there else f"{SLABINFO} cannot be read (only root may)"
+
+
+def parse_slabs(text: str) -> dict[str, int]:
+    """Return the bytes of the objects in use by cache, from ``/proc/slabinfo``.
+
+    Examples
+    --------
+    >>> parse_slabs("slabinfo - version: 2.1\\n# name ...\\nTCP 105 169 2368 13 8")
+    {'TCP': 248640}
+    """
+    rows = (line.split() for line in text.splitlines()[2:])
+    return {row[0]: int(row[1]) * int(row[3]) for row in rows if len(row) > 3}
+
+
+def hold(
+    study: str,
+    *,
+    run: str,
+    models: Sequence[str],
+    repeats: int = 4,
+    root: str | Path = "runs",
+) -> str | None:
+    """Measure what idle connections take; return why not, None when it was measured.
+
+    Parameters
+    ----------
+    study, run : str
+        Names; a line a server goes to ``root/run/study/holding.jsonl``.
+    models : sequence of str
+        Those that hold more connections than they have workers; others are left out.
+    repeats : int
+        Fresh servers of each model; 0: none.
+    root : str or Path
+        Folder of runs, relative to the project's.
+
+    Raises
+    ------
+    ValueError
+        For `repeats` outside 0 to 1000.
+    """
+    if recorded.study(study, run=run, root=root):
+        return None
+    elsewhere.refuse("memory of the kernel is read")
+    if not 0 <= repeats <= 1000:
+        raise ValueError(f"repeats: {repeats}; allowed: 0 to 1000")
+    both, known = programs.built(), {model.name: model for model in programs.models()}
+    asked = [name for name in models if name in known and footprint.holds(known[name])]
+    apart.measure(
+        schema.study_folder(run, study, root=root) / FILE,
+        ({"model": name, "repeat": n} for n in range(repeats) for name in asked),
+        lambda about: _held(both, known[about["model"]]),
+    )
+    return missing()
+
+
+def _held(both: programs.Programs, model: schema.Model) -> dict[str, Any]:
+    """Return what a connection adds in bytes, or why that is not known."""
+    try:
+        with serving([*both.server, model.name], timeout_s=_READY_S) as (
+            host,
+            server,
+            ready,
+        ):
+            seen = footprint.looks(
+                model,
+                (ready["host"], ready["port"]),
+                lambda: _look(footprint.settled_pss(host, server), server),
+            )
+    except (ProgramError, OSError) as error:
+        return {"failure": str(error)}
+    count, before, after = seen
+    added = {name: (after[name] - before[name]) / count for name in before}
+    return {"failure": None, "connections": count, **_summed(added)}
+
+
+def _look(pss: int, server: int) -> Mapping[str, float]:
+    """Return bytes by what has them: the server, caches, stacks, page tables."""
+    pids = [pid for part in procfs.tree(server) for pid in part]
+    status = [procfs.read_text(f"/proc/{pid}/status") for pid in pids]
+    slabs = parse_slabs(procfs.read_text(SLABINFO))
+    known = (
+        {name: slabs.get(name, 0) for name in (*OF_BOTH, *OF_SERVER)} if slabs else {}
+    )
+    stacks = _field_bytes(procfs.read_text("/proc/meminfo"), "KernelStack")
+    tables = sum(_field_bytes(text, "VmPTE") for text in status)
+    return {"pss": pss, **known, "stacks": stacks, "page_tables": tables}
+
+
+def _field_bytes(text: str, name: str) -> int:
+    """Return a line ``name: 12 kB`` in bytes; 0 where there is none."""
+    lines = (line.split() for line in text.splitlines())
+    return next((int(row[1]) * 1024 for row in lines if row[:1] == [f"{name}:"]), 0)
+
+
+def _summed(added: Mapping[str, float]) -> dict[str, Any]:
+    """Return the bytes of a connection in the server and in the kernel."""
+    parts = {name: each for name, each in added.items() if name != "pss"}
+    for name in OF_BOTH:
+        if name in parts:
+            parts[name] /= 2
+    kernel = sum(parts.values()) if "TCP" in parts else None
+    return {"server_bytes": added["pss"], "kernel_bytes": kernel, "kernel": parts}

@@ -1,0 +1,67 @@
+"""What idle connections take in a server and in the kernel."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from connlab import schema
+from connlab.drive import holding
+from connlab.studies.idle import held
+
+SLABINFO = """\
+slabinfo - version: 2.1
+# name            <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab>
+TCPv6                91    143   2496   13    8 : tunables    0    0    0
+eventpoll_epi       411    544    128   32    1 : tunables    0    0    0
+"""
+
+
+def test_a_cache_has_the_bytes_of_its_objects_in_use():
+    assert holding.parse_slabs(SLABINFO) == {"TCPv6": 91 * 2496, "eventpoll_epi": 52608}
+    assert holding.parse_slabs("") == {}
+
+
+def test_of_what_both_ends_have_the_server_has_half():
+    added = {"pss": 300.0, "TCP": 4000.0, "eventpoll_epi": 128.0, "stacks": 2.0}
+    found = holding._summed(added)
+    assert found["server_bytes"] == 300
+    assert found["kernel_bytes"] == 2000 + 128 + 2
+
+
+def test_a_kernel_that_does_not_tell_leaves_its_part_unknown(tmp_path):
+    found = holding._summed({"pss": 300.0, "stacks": 0.0, "page_tables": 4.0})
+    assert found["kernel_bytes"] is None
+    path = schema.study_folder("r", "idle", root=tmp_path) / holding.FILE
+    path.parent.mkdir(parents=True)
+    rows = [
+        {"model": "epoll", "repeat": 0, "failure": None, **found},
+        {"model": "poll", "repeat": 0, "failure": "it broke"},
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (row,) = held("r", root=tmp_path).to_dict("records")
+    assert row["server_bytes"] == 300
+    assert row["kernel_bytes"] != row["kernel_bytes"]
+
+
+def test_a_run_that_held_none_has_no_row(tmp_path):
+    assert held("r", root=tmp_path).empty
+
+
+def test_repeats_out_of_range_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="repeats"):
+        holding.hold("idle", run="r", models=[], repeats=-1, root=tmp_path)
+
+
+@pytest.mark.serial
+@pytest.mark.skipif(holding.missing() is not None, reason="needs /proc/slabinfo")
+def test_a_thread_takes_a_stack_in_the_kernel(tmp_path, build_dir):
+    told = {"run": "r", "repeats": 1, "root": tmp_path}
+    assert holding.hold("idle", models=["epoll", "thread", "pool"], **told) is None
+    assert holding.hold("idle", models=["epoll", "thread"], **told) is None
+    found = held("r", root=tmp_path).set_index("model")["kernel_bytes"]
+    assert found.index.tolist() == ["epoll", "thread"]
+    # other programs come and go beside the servers: only what no such one adds up to
+    assert 1000 < found["epoll"] < 50_000
+    assert 10_000 < found["thread"] < 200_000
