@@ -169,7 +169,7 @@ def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
 
 
 def test_at_most_three_things_come_first():
-    heard = [Heard(name, name, "no") for name in hints.HINTS]
+    heard = [Heard(name, name, "no") for name in hints.MEANS["conversations"]]
     verdict = judging_module.Verdict("x", "x", heard=[*heard, Heard("a", "a")])
     made = judging_module.Judgement([verdict])
     assert len(hints.first(verdict, made)) == 3

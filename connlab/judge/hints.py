@@ -2,48 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
+
 from connlab.judge.judging import Judgement, Verdict
 
-#: conversation -> where the fault usually is
-HINTS = {
-    "lengths": "TCP is a stream without messages: one recv() may return a part of "
-    "what was sent, and one send() may take a part of what it is given. Loop until "
-    "all is answered, and answer as many bytes as came.",
-    "every byte": "The answer must not depend on what the bytes are: no string "
-    "functions (strlen, gets, printf), no waiting for the end of a line.",
-    "one connection": "Serve a connection until its client ends it, not for one "
-    "message.",
-    "byte by byte": "A recv() may return a single byte, or many that were sent one "
-    "by one. Answer what came, when it came.",
-    "a mebibyte": "send() takes as much as fits into the socket's buffer: keep the "
-    "rest and send it when the socket is writable again.",
-    "pipelined": "A client may send again before it has read: what came with the "
-    "first message must be answered as well.",
-    "half-closed": "After shutdown(SHUT_WR) the client still reads: recv() returning "
-    "0 ends what comes in; first send what is left, then close.",
-    "silent end": "recv() returning 0 is the end of the client: close the connection.",
-    "reads late": "The client reads late: what send() does not take has to be kept, "
-    "and until it is sent, nothing more should be read from that client.",
-    "in a row": "After each client the server must be ready for the next: look at "
-    "what is not closed or not waited for.",
-    "resets": "A client may vanish: writing to it gives EPIPE with SIGPIPE (ignore "
-    "the signal), reading ECONNRESET. Close that connection and go on.",
-    "idle neighbour": "A server that reads from one client until it ends leaves all "
-    "others waiting. A thread or process each, or poll(), epoll or io_uring, serve "
-    "them all.",
-    "a hundred": "It serves some, not a hundred: look at the number of its workers, "
-    "the backlog of listen() and its limit of descriptors.",
-    "slow sender": "While one client sends slowly the others wait: a loop reads until "
-    "something is complete, where it should take what is there.",
-    "mute reader": "A client that does not read fills its buffers: a blocking send() "
-    "to it holds up all others, and keeping all of it takes memory without bound.",
-}
-_CASES = {
-    "sockets closed": "After its clients have gone, sockets or descriptors stay open: "
-    "close() on every path, also after errors.",
-    "no memory leaked": "Memory is kept of clients that have gone: free what belongs "
-    "to a connection when it is closed.",
-}
+#: what a failed conversation, or case, usually means
+MEANS = yaml.safe_load(Path(__file__).with_name("hints.yaml").read_text("utf-8"))
 #: CPU per request, over epoll's, beyond which the calls are worth a look
 _DEAR = 1.2
 
@@ -72,11 +38,11 @@ def _faults(verdict: Verdict) -> list[str]:
     # Where the server does not close, all that waits for its end fails as well.
     names = [one.name for one in verdict.failed()]
     names.sort(key=lambda name: name != "silent end")
-    said += [HINTS[name] for name in names]
+    said += [MEANS["conversations"][name] for name in names]
     return said + [
-        _CASES[a.question]
+        MEANS["cases"][a.question]
         for a in verdict.answers
-        if a.holds is False and a.question in _CASES
+        if a.holds is False and a.question in MEANS["cases"]
     ]
 
 
