@@ -89,6 +89,7 @@ STUDIES = {
             "crowd": 8,
             "talking": "[1, 8]",
             "sharing": "[poll, epoll]",
+            "holding": 1,
         },
     ),
     "07-uring": Study(
@@ -141,6 +142,10 @@ STUDIES = {
             "connections": "[1, 8]",
             "active": 4,
             "counted": 2000,
+            "profiled": "[8]",
+            "profiles": 1,
+            "rounds": 1,
+            "window": 0.02,
         },
     ),
     "13-runtimes": Study(
