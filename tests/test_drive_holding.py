@@ -7,7 +7,7 @@ import json
 import pytest
 
 from connlab import schema
-from connlab.drive import holding
+from connlab.drive import elsewhere, holding
 from connlab.studies.idle import held
 
 SLABINFO = """\
@@ -52,6 +52,13 @@ def test_a_run_that_held_none_has_no_row(tmp_path):
 def test_repeats_out_of_range_are_refused(tmp_path):
     with pytest.raises(ValueError, match="repeats"):
         holding.hold("idle", run="r", models=[], repeats=-1, root=tmp_path)
+
+
+def test_on_other_hosts_nothing_is_read_and_that_is_said(tmp_path, monkeypatch):
+    monkeypatch.setenv(elsewhere.ROSTER, "hosts.toml")
+    told = {"run": "r", "models": ["epoll"], "root": tmp_path}
+    assert "another host" in holding.hold("idle", **told)
+    assert held("r", root=tmp_path).empty
 
 
 @pytest.mark.serial
