@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from connlab import schema
 from connlab.drive import store
 
 
@@ -84,6 +85,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path):
     path = tmp_path / "t.jsonl"
     code = f"""
 import resource, pathlib
+from connlab import schema
 from connlab.drive import store
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 with store.journal(pathlib.Path({str(path)!r})) as (log, append):
@@ -107,8 +109,8 @@ def test_replace_never_shows_half_a_file(tmp_path):
     store.replace(path, {"a": 1}, flush=True)
     with pytest.raises(TypeError):
         store.replace(path, {"a": object()})
-    assert store.read_json(path) == {"a": 1}
-    assert store.read_json(tmp_path / "none.json") is None
+    assert schema.read_json(path) == {"a": 1}
+    assert schema.read_json(tmp_path / "none.json") is None
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])

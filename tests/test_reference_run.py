@@ -14,6 +14,7 @@ from conftest import with_reference
 from connlab import schema
 from connlab.publish import contributing, results
 from connlab.study import calibration
+from connlab.study.results import commit_of
 
 TRIALS = sorted(RUN.glob(f"*/{schema.TRIALS}*"))
 
@@ -64,7 +65,7 @@ def test_the_results_of_each_study_can_be_read(run: results.Run) -> None:
 
 def test_all_studies_were_evaluated_at_the_commit_of_the_run(run: results.Run) -> None:
     commits = {name: study.results.commit for name, study in run.studies.items()}
-    assert set(commits.values()) == {results.commit(run.manifest)}, commits
+    assert set(commits.values()) == {commit_of(run.manifest)}, commits
 
 
 def test_no_result_is_older_than_its_trials(run: results.Run) -> None:

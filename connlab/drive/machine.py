@@ -198,7 +198,7 @@ def keep_manifest(
     ever added trials stays listed under ``environments``.
     """
     path = folder / store.MANIFEST
-    old = store.read_json(path) or {}
+    old = schema.read_json(path) or {}
     studies = dict(old.get("studies") or {})
     studies[study] = (studies.get(study) or {}) | entry
     value = {"schema": schema.SCHEMA, "run": run} | facts
@@ -266,7 +266,7 @@ def _system() -> str | None:
 def _compiler() -> dict[str, Any] | None:
     """Return what `make build` recorded of the compiler, the flags and the library."""
     server = programs.built().server[-1]
-    flags = store.read_json(Path(server).with_name("flags.json"))
+    flags = schema.read_json(Path(server).with_name("flags.json"))
     return json.loads(without_paths(json.dumps(flags))) if flags else None
 
 

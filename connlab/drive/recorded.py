@@ -52,7 +52,7 @@ def manifest() -> dict[str, Any]:
         When it has none that can be read.
     """
     path = (folder() or Path()) / store.MANIFEST
-    found = store.read_json(path)
+    found = schema.read_json(path)
     if found is None:
         raise FileNotFoundError(f"{path}: no manifest, so nobody knows the machine")
     return found

@@ -12,10 +12,11 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from connlab import schema
+from connlab.schema import Log, put
+from connlab.schema import read_log as read
 
 TRIALS = schema.TRIALS
 PROGRESS = "progress.json"
@@ -24,42 +25,6 @@ MANIFEST = "manifest.json"
 
 class StoreError(RuntimeError):
     """A fact could not be kept; what was kept before is whole."""
-
-
-@dataclass(frozen=True)
-class Log:
-    """What a file of trials holds: whole lines, and remarks about the others."""
-
-    trials: tuple[dict, ...]
-    remarks: tuple[str, ...]
-    whole_bytes: int
-
-
-def read(path: Path) -> Log:
-    """Read a file of trials, packed or not; a missing one is empty.
-
-    A last line without its end is not counted, even if it looks complete. A line in
-    the middle that is no JSON object is left out and remarked.
-    """
-    try:
-        data = schema.facts_bytes(path)
-    except FileNotFoundError:
-        return Log((), (), 0)
-    whole = data.rfind(b"\n") + 1
-    trials, remarks = [], []
-    for number, line in enumerate(data[:whole].splitlines(), 1):
-        try:
-            trial = json.loads(line)
-        except ValueError:
-            trial = None
-        if isinstance(trial, dict):
-            trials.append(trial)
-        else:
-            remarks.append(f"{path.name}: line {number} is unreadable and left out")
-    if whole < len(data):
-        cut = len(data) - whole
-        remarks.append(f"{path.name}: the last line is cut short ({cut} bytes lost)")
-    return Log(tuple(trials), tuple(remarks), whole)
 
 
 @contextlib.contextmanager
@@ -114,29 +79,3 @@ def replace(path: Path, value: dict, *, flush: bool = False) -> None:
     """Write a JSON file as a whole: readers see the old one or the new one."""
     text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
     put(path, text.encode(), flush=flush)
-
-
-def put(path: Path, data: bytes, *, flush: bool = False) -> None:
-    """Write a file as a whole, or raise OSError and leave what was there before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    try:
-        with open(partial, "wb") as file:
-            file.write(data)
-            if flush:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(partial, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise
-
-
-def read_json(path: Path) -> dict | None:
-    """Return a JSON object from a file, None when there is none to be read."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None

@@ -257,7 +257,7 @@ def _swept(work: Work, hosts: tuple[Host, Host], progress: bool) -> SweepReport:
     run_folder = work.folder.parent
     with store.journal(work.folder / store.TRIALS) as (log, append):
         there = works.known(work, log.trials)
-        manifest = store.read_json(run_folder / store.MANIFEST) or {}
+        manifest = schema.read_json(run_folder / store.MANIFEST) or {}
         state.remarks += [*log.remarks, *works.strangers(work, log.trials, manifest)]
         cost = works.estimated(work, there)
         state.planned = cost.trials + min(cost.resumed, _least(work))

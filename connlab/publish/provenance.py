@@ -19,9 +19,9 @@ import connlab
 from connlab import schema
 from connlab.publish import fragments
 from connlab.publish import markdown as md
-from connlab.publish.results import Run, commit
+from connlab.publish.results import Run
 from connlab.publish.sources import look_up
-from connlab.study.results import FILE, Results
+from connlab.study.results import FILE, Results, commit_of
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def run_variables(run: Run) -> dict[str, Any]:
 
 def variables(run: Run, *, renderer: str) -> dict[str, Any]:
     """Name what set the paper, and the versions behind it."""
-    made = commit(run.manifest)
+    made = commit_of(run.manifest)
     seeds = _seeds(run)
     return {
         "renderer": md.escape(renderer),
@@ -238,7 +238,7 @@ def machine_facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:
         *[(name, (get("machine.sysctls") or {}).get(name)) for name in _SYSCTLS],
         ("compiler and flags", _join(get("compiler"))),
         ("versions", _join(get("versions"))),
-        ("git commit", commit(manifest)),
+        ("git commit", commit_of(manifest)),
         ("uncommitted changes", {True: "yes", False: "no"}.get(get("git.dirty"))),
         ("programs (SHA-256)", _join(get("programs"), most=16)),
         *_other_programs(manifest),

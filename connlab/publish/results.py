@@ -8,8 +8,7 @@ where the result should stand.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from connlab import schema
-from connlab.study.results import FILE, SCHEMA, Results
+from connlab.study.results import FILE, SCHEMA, Results, commit_of
 
 
 class Study(BaseModel):
@@ -62,19 +61,18 @@ def load_run(run: str, *, root: str | Path = "runs") -> Run:
         When the run does not exist; the message lists those that do.
     """
     folder = schema.existing_run(run, root=root)
-    manifest = _read_json(folder / "manifest.json")
-    reasons = manifest.get("studies") if isinstance(manifest, dict) else None
+    manifest = schema.read_json(folder / "manifest.json") or {}
     studies = {}
     for sub in sorted(p for p in folder.iterdir() if p.is_dir()):
         if any((sub / name).exists() for name in _MARKS):
-            studies[sub.name] = load_study(sub, manifest=manifest or {})
-    for name, entry in (reasons or {}).items():
+            studies[sub.name] = load_study(sub, manifest=manifest)
+    for name, entry in (manifest.get("studies") or {}).items():
         if name not in studies and isinstance(entry, dict):
             reason = entry.get("reason") or entry.get("failure")
             studies[name] = Study(
                 name=name, folder=folder / name, reason=str(reason or _NEVER)
             )
-    return Run(name=run, folder=folder, manifest=manifest or {}, studies=studies)
+    return Run(name=run, folder=folder, manifest=manifest, studies=studies)
 
 
 _MARKS = (FILE, schema.TRIALS, schema.TRIALS + schema.PACKED, "failure.json")
@@ -84,14 +82,14 @@ _NEVER = "the study left no results in this run"
 def load_study(folder: Path, *, manifest: dict[str, Any]) -> Study:
     """Read one study's folder into a :class:`Study`, never raising for its content."""
     name = folder.name
-    failure = _read_json(folder / "failure.json")
+    failure = schema.read_json(folder / "failure.json")
     if failure:
         kind = str(failure.get("reason") or failure.get("message") or "it failed")
         if not (folder / FILE).exists():
             return Study(name=name, folder=folder, reason=kind)
     path = folder / FILE
     if not path.exists():
-        trials = sum(1 for _ in _trials(folder))
+        trials = len(schema.read_log(folder / schema.TRIALS).trials)
         reason = f"{trials} trials were run, but the study was not evaluated"
         return Study(name=name, folder=folder, reason=reason)
     try:
@@ -105,7 +103,7 @@ def load_study(folder: Path, *, manifest: dict[str, Any]) -> Study:
             f"results.json has schema {results.schema_}, this version reads {SCHEMA}"
         )
         return Study(name=name, folder=folder, reason=reason)
-    trials = list(_trials(folder))
+    trials = schema.read_log(folder / schema.TRIALS).trials
     stale = staleness(results, trials, manifest=manifest)
     if failure:
         stale.append(f"the last attempt to measure it anew failed: {kind}")
@@ -164,34 +162,10 @@ def staleness(
         made = _ran(trials, program)
         if len(made) > 1:
             reasons.append(f"its trials ran {len(made)} different {program} binaries")
-    made, now = results.commit, commit(manifest)
+    made, now = results.commit, commit_of(manifest)
     if made and now and made != now:
         reasons.append(f"evaluated at commit {made[:10]}, the run is at {now[:10]}")
     return reasons
-
-
-def commit(manifest: dict[str, Any]) -> str | None:
-    """Give the git commit that a manifest names, however deep it stands."""
-    for entry in (manifest.get("git"), manifest.get("commit")):
-        if isinstance(entry, dict):
-            entry = entry.get("commit")
-        if entry:
-            return str(entry)
-    return None
-
-
-def _trials(folder: Path) -> Iterator[dict[str, Any]]:
-    try:
-        lines = schema.facts_bytes(folder / schema.TRIALS).splitlines()
-    except FileNotFoundError:
-        return
-    for line in lines:
-        try:
-            trial = json.loads(line)
-        except ValueError:
-            continue  # the torn last line of a run that was killed
-        if isinstance(trial, dict):
-            yield trial
 
 
 def _after(moment: str | None, other: datetime | None) -> bool:
@@ -204,11 +178,3 @@ def _after(moment: str | None, other: datetime | None) -> bool:
     if (when.tzinfo is None) != (other.tzinfo is None):
         when, other = when.replace(tzinfo=None), other.replace(tzinfo=None)
     return when > other
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

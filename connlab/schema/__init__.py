@@ -4,6 +4,7 @@ This package is the one word that ``connlab.drive`` (which writes) and
 ``connlab.study`` (which reads) share:
 
 - `places`: where the project, its runs and their studies stand;
+- `files`: how facts are read and written there;
 - `facts`: pydantic models of the lines in ``runs/NAME/STUDY/trials.jsonl``;
 - `columns`: ``columns.csv`` declares each flat column once: name, unit, type, where its
   value stands in a trial, and what it means (``runs/README.md`` is made from it);
@@ -45,13 +46,19 @@ from connlab.schema.facts import (
     Turns,
     Workload,
 )
-from connlab.schema.places import (
+from connlab.schema.files import (
     PACKED,
     TRIALS,
-    NoSuchRun,
-    existing_run,
+    Log,
     facts_bytes,
     facts_file,
+    put,
+    read_json,
+    read_log,
+)
+from connlab.schema.places import (
+    NoSuchRun,
+    existing_run,
     project_root,
     run_folder,
     study_folder,
@@ -81,6 +88,7 @@ __all__ = [
     "Gate",
     "Heartbeat",
     "Latency",
+    "Log",
     "Model",
     "NoSuchRun",
     "Ready",
@@ -101,6 +109,9 @@ __all__ = [
     "flatten",
     "pick",
     "project_root",
+    "put",
+    "read_json",
+    "read_log",
     "run_folder",
     "study_folder",
     "value_of",

@@ -1,16 +1,9 @@
-"""Where files stand: the project, a run, a study in it, its trials."""
+"""Where files stand: the project, a run, a study in it."""
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from pathlib import Path
-
-TRIALS = "trials.jsonl"
-#: what the name of a packed file of facts ends with
-PACKED = ".gz"
-_GZIP = b"\x1f\x8b"  # RFC 1952, which no line of JSON begins with
 
 
 def project_root() -> Path:
@@ -58,29 +51,3 @@ def existing_run(run: str, *, root: str | Path = "runs") -> Path:
 def study_folder(run: str, study: str, *, root: str | Path = "runs") -> Path:
     """Return the folder of one study in one run (it need not exist)."""
     return run_folder(run, root=root) / study
-
-
-def facts_file(path: Path) -> Path:
-    """Return where a file of facts is: as it is written, or packed to be kept.
-
-    One that does not exist is where it will be written.
-    """
-    packed = path.with_name(path.name + PACKED)
-    return packed if packed.is_file() and not path.is_file() else path
-
-
-def facts_bytes(path: Path) -> bytes:
-    """Return the lines of a file of facts, unpacked.
-
-    Raises
-    ------
-    OSError
-        When there is no such file, or what is packed is damaged.
-    """
-    data = facts_file(path).read_bytes()
-    if data[:2] != _GZIP:
-        return data
-    try:
-        return gzip.decompress(data)
-    except (EOFError, zlib.error) as error:
-        raise gzip.BadGzipFile(f"{path.name}{PACKED}: {error}") from error

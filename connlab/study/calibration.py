@@ -143,7 +143,8 @@ def load_floors(
         echo; without a row when there is none.
         Rounds of another program or environment than the last one's are left out.
     """
-    rounds = _rounds(schema.study_folder(run, study, root=root) / "floor.jsonl")
+    folder = schema.study_folder(run, study, root=root)
+    rounds = schema.read_log(folder / "floor.jsonl").trials
     same = ("environment", "duration")
     last = rounds[-1] if rounds else {}
     alike = [r for r in rounds if all(r.get(k) == last.get(k) for k in same)]
@@ -155,21 +156,6 @@ def load_floors(
     ]
     none = floors({}).assign(connections=None)
     return pd.concat(parts, ignore_index=True) if parts else none
-
-
-def _rounds(path: Path) -> list[dict]:
-    """Return the whole lines of a file of rounds; none when it is missing."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return []
-    found = []
-    for line in text.splitlines(keepends=True):
-        try:
-            found += [json.loads(line)] if line.endswith("\n") else []
-        except ValueError:
-            continue
-    return found
 
 
 def floor_rows(measured: pd.DataFrame) -> pd.DataFrame:

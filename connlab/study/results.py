@@ -10,7 +10,6 @@ whole: readers see the old one or the new one.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
+from connlab.schema import put
 from connlab.study.formatting import level_text, listing, printed_in, span
 from connlab.study.frames import cells, load_manifest, passed
 
@@ -321,12 +321,6 @@ def stopping_of(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> Path:
     """Write a JSON file so that readers see the old one or the new one, never half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
     text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    put(path, f"{text}\n".encode(), flush=True)
     return path

@@ -1,0 +1,109 @@
+"""Files of a run: facts, a line each, that may be packed; and whole files of JSON.
+
+trials.jsonl, trials.jsonl.gz -> read_log -> Log
+bytes -> put -> a file that readers see as it was, or as it is, never half
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TRIALS = "trials.jsonl"
+#: what the name of a packed file of facts ends with
+PACKED = ".gz"
+_GZIP = b"\x1f\x8b"  # RFC 1952, which no line of JSON begins with
+
+
+def facts_file(path: Path) -> Path:
+    """Return where a file of facts is: as it is written, or packed to be kept.
+
+    One that does not exist is where it will be written.
+    """
+    packed = path.with_name(path.name + PACKED)
+    return packed if packed.is_file() and not path.is_file() else path
+
+
+def facts_bytes(path: Path) -> bytes:
+    """Return the lines of a file of facts, unpacked.
+
+    Raises
+    ------
+    OSError
+        When there is no such file, or what is packed is damaged.
+    """
+    data = facts_file(path).read_bytes()
+    if data[:2] != _GZIP:
+        return data
+    try:
+        return gzip.decompress(data)
+    except (EOFError, zlib.error) as error:
+        raise gzip.BadGzipFile(f"{path.name}{PACKED}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Log:
+    """What a file of trials holds: whole lines, and remarks about the others."""
+
+    trials: tuple[dict, ...]
+    remarks: tuple[str, ...]
+    whole_bytes: int
+
+
+def read_log(path: Path) -> Log:
+    """Read a file of trials, packed or not; a missing one is empty.
+
+    A last line without its end is not counted, even if it looks complete. A line in
+    the middle that is no JSON object is left out and remarked.
+    """
+    try:
+        data = facts_bytes(path)
+    except FileNotFoundError:
+        return Log((), (), 0)
+    whole = data.rfind(b"\n") + 1
+    trials, remarks = [], []
+    for number, line in enumerate(data[:whole].splitlines(), 1):
+        try:
+            trial = json.loads(line)
+        except ValueError:
+            trial = None
+        if isinstance(trial, dict):
+            trials.append(trial)
+        else:
+            remarks.append(f"{path.name}: line {number} is unreadable and left out")
+    if whole < len(data):
+        cut = len(data) - whole
+        remarks.append(f"{path.name}: the last line is cut short ({cut} bytes lost)")
+    return Log(tuple(trials), tuple(remarks), whole)
+
+
+def put(path: Path, data: bytes, *, flush: bool = False) -> None:
+    """Write a file as a whole, or raise OSError and leave what was there before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".part")
+    try:
+        with open(partial, "wb") as file:
+            file.write(data)
+            if flush:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Return a JSON object from a file, None when there is none to be read."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
