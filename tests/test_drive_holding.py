@@ -64,11 +64,11 @@ def test_on_other_hosts_nothing_is_read_and_that_is_said(tmp_path, monkeypatch):
 @pytest.mark.serial
 @pytest.mark.skipif(holding.missing() is not None, reason="needs /proc/slabinfo")
 def test_a_thread_takes_a_stack_in_the_kernel(tmp_path, build_dir):
-    told = {"run": "r", "repeats": 1, "root": tmp_path}
+    told = {"run": "r", "repeats": 3, "root": tmp_path}
     assert holding.hold("idle", models=["epoll", "thread", "pool"], **told) is None
     assert holding.hold("idle", models=["epoll", "thread"], **told) is None
-    found = held("r", root=tmp_path).set_index("model")["kernel_bytes"]
+    # other programs come and go beside the servers, so one of three may be off
+    found = held("r", root=tmp_path).groupby("model")["kernel_bytes"].median()
     assert found.index.tolist() == ["epoll", "thread"]
-    # other programs come and go beside the servers: only what no such one adds up to
     assert 1000 < found["epoll"] < 50_000
     assert 10_000 < found["thread"] < 200_000

@@ -113,6 +113,26 @@ def test_out_of_range_is_refused(tmp_path, wrong):
         profiling.profile("why", run="r", cells=[], root=tmp_path, **wrong)
 
 
+@pytest.mark.parametrize(
+    ("found", "failure"), [([1, 30], None), ([1, 2, 3], "3 samples")]
+)
+def test_a_server_that_got_little_time_is_sampled_for_longer(
+    monkeypatch, found, failure
+):
+    asked, given = [], iter(found)
+
+    def stacks(_both, _model, _about, seconds):
+        asked.append(seconds)
+        return [("step",)] * next(given)
+
+    monkeypatch.setattr(profiling, "_stacks", stacks)
+    told = profiling._profiled(None, None, {"seconds": 0.5})
+    assert (told["failure"] or "").startswith(failure or "")
+    assert told.get("samples") == (None if failure else 30)
+    assert asked == sorted(asked)
+    assert len(asked) == len(found)
+
+
 @pytest.mark.serial
 @pytest.mark.skipif(profiling.missing() is not None, reason="needs perf")
 def test_a_server_under_load_sends(tmp_path):

@@ -43,6 +43,8 @@ KERNEL = "_[k]"
 HERTZ = 1999
 #: a profile of fewer samples tells nothing
 SAMPLES_MIN = 20
+#: how much longer each attempt samples
+LONGER = (1, 4, 16)
 #: until all clients have connected and talk: at least, and more for each
 _SETTLE_S, _SETTLE_EACH_S = 0.15, 0.0008
 _READY_S, _REPORT_S = 30.0, 60.0
@@ -127,22 +129,40 @@ def profile(
 def _profiled(
     both: programs.Programs, model: schema.Model, about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the samples of one server, or why there are none."""
-    try:
-        with tempfile.TemporaryDirectory(prefix="connlab-perf-") as folder:
-            _sample(both, model, about, Path(folder))
-            stacks = list(parse(_script(Path(folder))))
-    except ProgramError as error:
-        return {"failure": str(error)}
-    if len(stacks) < SAMPLES_MIN:
-        return {"failure": f"{len(stacks)} samples; wanted: {SAMPLES_MIN} or more"}
-    return {"failure": None, "samples": len(stacks), "tree": tree(stacks)}
+    """Return the samples of one server, or why there are none.
+
+    Where other programs left it too little time for a profile, a fresh one is sampled
+    for longer.
+    """
+    for longer in LONGER:
+        try:
+            stacks = _stacks(both, model, about, longer * about["seconds"])
+        except (ProgramError, subprocess.TimeoutExpired) as error:
+            outcome = {"failure": str(error)}
+            continue
+        if len(stacks) >= SAMPLES_MIN:
+            return {"failure": None, "samples": len(stacks), "tree": tree(stacks)}
+        few = f"{len(stacks)} samples; wanted: {SAMPLES_MIN} or more"
+        outcome = {"failure": few}
+    return outcome
+
+
+def _stacks(
+    both: programs.Programs,
+    model: schema.Model,
+    about: Mapping[str, Any],
+    seconds: float,
+) -> list[tuple[str, ...]]:
+    with tempfile.TemporaryDirectory(prefix="connlab-perf-") as folder:
+        _sample(both, model, about, seconds, Path(folder))
+        return list(parse(_script(Path(folder))))
 
 
 def _sample(
     both: programs.Programs,
     model: schema.Model,
     about: Mapping[str, Any],
+    seconds: float,
     folder: Path,
 ) -> None:
     """Run one server under load, sampled for a while; leaves ``folder/data``."""
@@ -158,12 +178,12 @@ def _sample(
     try:
         with serving(argv, cores=pair.server, timeout_s=_READY_S) as (host, _, ready):
             address = f"{ready['host']}:{ready['port']}"
-            words = flags.client_flags(asks | {"duration": _REPORT_S}, seed=1)
+            words = flags.client_flags(asks | {"duration": seconds + _REPORT_S}, seed=1)
             argv = [*both.client, address, *words]
             client = host.start(argv, cores=pair.client)
             time.sleep(_SETTLE_S + _SETTLE_EACH_S * clients)
             os.write(fd, b"enable\n")
-            time.sleep(about["seconds"])
+            time.sleep(seconds)
             os.write(fd, b"disable\n")
             if host.stop(client, grace_s=0).early:
                 raise ProgramError(f"client of {model.name}, sampled: it ended early")
