@@ -78,6 +78,10 @@ class _State:
         return self.resumed_s + time.monotonic() - self.began
 
 
+#: arguments of `sweep` that do not say what is measured, but how it is shown and where
+_HOW = ("progress", "server_host", "client_host")
+
+
 def sweep(
     study: str,
     *,
@@ -193,34 +197,13 @@ def sweep(
         After Ctrl-C: within two seconds, with no process left; what was measured is
         on disk, and how to go on has been said.
     """
+    asked = {name: told for name, told in locals().items() if name not in _HOW}
     if there := recorded.study(study, run=run, root=root):
         report = _as_recorded(there)
         if progress:
             telling.say(str(report))
         return report
-    work = works.prepare(
-        study,
-        run=run,
-        factors=factors,
-        fixed=fixed,
-        trials=trials,
-        max_trials=max_trials,
-        targets=targets,
-        duration=duration,
-        warmup=warmup,
-        seed=seed,
-        budget=budget,
-        root=root,
-        timeout=timeout,
-        histograms=histograms,
-        mixed=mixed,
-        beside=beside,
-        baseline=baseline,
-        response_times=response_times,
-        duration_max=duration_max,
-        programs=programs,
-        ground=ground,
-    )
+    work = works.prepare(**asked)
     here = LocalHost()
     server = server_host or work.ground.server or here
     client = client_host or work.ground.client or server
@@ -245,9 +228,8 @@ def estimate(study: str, **arguments: Any) -> Estimate:
     Trials that are on disk say what their cells cost; others are guessed from their
     window, warm-up and connections.
     """
-    for name in ("progress", "server_host", "client_host"):
-        arguments.pop(name, None)
-    work = works.prepare(study, **arguments)
+    asked = {name: told for name, told in arguments.items() if name not in _HOW}
+    work = works.prepare(study, **asked)
     log = store.read(work.folder / store.TRIALS)
     return works.estimated(work, works.known(work, log.trials))
 

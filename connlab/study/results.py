@@ -187,22 +187,17 @@ def start(
         Where runs stand, for the manifest.
     """
     about = frame.attrs
-    manifest = load_manifest(about["run"], root=root)
-    entry = (manifest.get("studies") or {}).get(about["study"]) or {}
-    return Results(
-        schema=SCHEMA,
-        study=about["study"],
-        run=about["run"],
-        number=number,
-        question=question,
-        answer="",
-        commit=commit_of(manifest),
-        varied=varied(frame, factors),
-        machine=machine_of(manifest),
-        trials=count_trials(frame),
-        stopping=stopping_of(entry),
-        failures=failed_cells(frame, factors),
-        notes=list(about["notes"]),
+    run, study = about["run"], about["study"]
+    studies = load_manifest(run, root=root).get("studies") or {}
+    begun = bare(study, run=run, number=number, question=question, root=root)
+    return begun.model_copy(
+        update={
+            "varied": varied(frame, factors),
+            "trials": count_trials(frame),
+            "stopping": stopping_of(studies.get(study) or {}),
+            "failures": failed_cells(frame, factors),
+            "notes": list(about["notes"]),
+        }
     )
 
 
