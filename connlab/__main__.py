@@ -604,11 +604,11 @@ def _newest_run() -> str:
 
 
 def _times(seconds: dict[str, float]) -> str:
-    from connlab.paper import minutes
+    from connlab.drive.progress import duration_text
 
     total = sum(seconds.values())
-    parts = [f"{phase} {minutes(s)}" for phase, s in seconds.items()]
-    return ", ".join(parts) + f"; {minutes(total)} in all"
+    parts = [f"{phase} {duration_text(s)}" for phase, s in seconds.items()]
+    return ", ".join(parts) + f"; {duration_text(total)} in all"
 
 
 def _from_here(path: Path) -> str:

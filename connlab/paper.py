@@ -119,6 +119,7 @@ def make(
     say
         Takes one line of text.
     """
+    from connlab.drive.progress import duration_text
     from connlab.publish import check, render, renderers
 
     chosen = renderers.choose(renderer)
@@ -127,7 +128,7 @@ def make(
     cost = plan(profile)
     total = sum(cost.values()) + _PAGES_S
     say(f"paper: profile {profile.name} ({profile.about}), run {run}")
-    say(f"paper: {len(cost)} notebooks, about {minutes(total)}")
+    say(f"paper: {len(cost)} notebooks, about {duration_text(total)}")
     seconds: dict[str, float] = {}
     failed: dict[str, str] = {}
     with _timed(seconds, "build"):
@@ -136,7 +137,7 @@ def make(
         if why := notebook.left_out(stem, run=run):
             say(f"paper: {stem}: {why}")
             continue
-        say(f"paper: {stem}, about {minutes(expected)}")
+        say(f"paper: {stem}, about {duration_text(expected)}")
         with _timed(seconds, stem):
             try:
                 notebook.run(stem, run=run, parameters=profile.parameters(stem))
@@ -162,16 +163,6 @@ def judge(run: str) -> str:
 
     existing_run(run)
     return judging.judge(run)
-
-
-def minutes(seconds: float) -> str:
-    """Return a duration in words: ``45 s``, ``3 min 20 s``, ``2 h 05 min``."""
-    whole = round(seconds)
-    if whole < 90:
-        return f"{whole} s"
-    if whole < 5400:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from conftest import ROOT
 
 from connlab import __main__ as command
 from connlab import notebook, paper, profiles, publish
+from connlab.drive import progress
 
 SMALL = profiles.Profile("small", "two studies", {"01-a": {}, "02-b": {}})
 
@@ -183,10 +184,11 @@ def test_cost_knows_a_budget_and_a_simulation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(3.4, "3 s"), (89.4, "89 s"), (185, "3 min 05 s")]
+    ("seconds", "text"),
+    [(3.4, "3.4 s"), (89.4, "89 s"), (185, "3 min 5 s"), (7500, "2 h 5 min")],
 )
 def test_durations_read_well(seconds: float, text: str) -> None:
-    assert paper.minutes(seconds) == text
+    assert progress.duration_text(seconds) == text
 
 
 @pytest.fixture
