@@ -26,6 +26,7 @@ from rocrate.rocrate import ROCrate
 
 from connlab.publish import provenance
 from connlab.publish.results import Run, Study
+from connlab.study.results import machine_of
 
 NAME = "ro-crate-metadata.json"
 VERSION = "1.2"
@@ -157,18 +158,10 @@ def _machine(crate: ROCrate, run: Run) -> Entity:
         crate,
         "#machine",
         "IndividualProduct",
-        name=_machine_name(run),
+        name=machine_of(run.manifest).get("text", "a machine not recorded"),
         description=f"The machine of the run {run.name}, as its manifest describes it.",
         additionalProperty=facts,
     )
-
-
-def _machine_name(run: Run) -> str:
-    facts = run.manifest.get("machine") or {}
-    cores = f"{facts['cores']} cores" if facts.get("cores") else ""
-    kernel = f"Linux {facts['kernel']}" if facts.get("kernel") else ""
-    parts = filter(None, (facts.get("cpu"), cores, kernel))
-    return ", ".join(parts) or "a machine that was not recorded"
 
 
 # ---- what made what ----------------------------------------------------------

@@ -21,7 +21,7 @@ from connlab.publish import fragments
 from connlab.publish import markdown as md
 from connlab.publish.results import Run
 from connlab.publish.sources import look_up
-from connlab.study.results import FILE, Results, commit_of
+from connlab.study.results import FILE, Results, commit_of, machine_of
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,9 @@ def _seeds(run: Run) -> list[str]:
 
 def machine(run: Run) -> str:
     """Describe the machine in one phrase, from the first study that does."""
-    for study in run.studies.values():
-        if study.results and study.results.machine:
-            return md.escape(_phrase(study.results.machine))
-    found = run.manifest.get("machine")
-    return md.escape(_phrase(found)) if isinstance(found, dict) else "this machine"
+    told = [s.results.machine for s in run.studies.values() if s.results]
+    said = (facts.get("text") for facts in (*told, machine_of(run.manifest)))
+    return md.escape(next(filter(None, said), "this machine"))
 
 
 def trials(results: Results) -> str:
@@ -339,13 +337,6 @@ def _data(run: Run, shown: set[str]) -> str:
     return md.table(
         ["Figure", "File"], rows, caption=caption, label="tbl-data", **_PAIRS
     )
-
-
-def _phrase(facts: dict[str, Any]) -> str:
-    if isinstance(facts.get("text"), str):
-        return facts["text"]
-    plain = [v for v in facts.values() if isinstance(v, str | int | float)]
-    return ", ".join(str(v) for v in plain)
 
 
 def _number(item: tuple[str, Any]) -> tuple[int, str]:
