@@ -166,7 +166,9 @@ def compare(
     """Let servers take turns under one client, until their ratios are known.
 
     The first is the baseline, and takes part twice as a control. NAME:workers=4 gives
-    one server a setting of its own; lessons/NAME is the lesson of that name.
+    one server a setting of its own; lessons/NAME is the lesson of that name;
+    at:HOST:PORT is a server that runs there already, of which only the client's side
+    is measured.
     """
     from connlab import compare as comparing
 

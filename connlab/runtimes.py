@@ -50,7 +50,7 @@ def make(
 
 
 def _made(entry: servers.Entry) -> Made:
-    if entry.lacks:
+    if entry.lacks or entry.at:
         return Made(entry, entry.reason)
     entry.build_folder.mkdir(parents=True, exist_ok=True)
     for command in entry.build:
@@ -73,4 +73,6 @@ def _line(made: Made) -> str:
     name = f"{made.entry.name:24}"
     if made.failure:
         return f"{name}left out: {made.failure}"
+    if made.entry.at:
+        return f"{name}runs at {made.entry.at} already"
     return f"{name}{servers.version_of(made.entry) or 'ready'}"

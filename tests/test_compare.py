@@ -119,6 +119,11 @@ def test_a_lesson_serves_echo_as_it_is(name, workload, said):
 # ---- what is made of the slices --------------------------------------------------
 
 
+def far(server) -> bool:
+    """Whether a server is at an address, where nobody sees its CPU time."""
+    return server.factors["model"].startswith("at:")
+
+
 def outcome(
     plan: Plan,
     rates: dict[str, float],
@@ -150,7 +155,7 @@ def outcome(
                     "requests": requests,
                     "seconds": 0.02,
                     "slice_seconds": 0.02,
-                    "server_cpu_ns": requests * 1000,
+                    "server_cpu_ns": None if far(server) else requests * 1000,
                     "rest_cpu_ns": 0,
                     "client_cpu_ns": requests * 900,
                     "busy_ns": requests * 1900,
@@ -228,6 +233,50 @@ def test_when_nobody_is_left_it_ends(monkeypatch):
     made = compared(monkeypatch, RATES, died="uring")
     assert made.stopped == "alone"
     assert "no server is left to compare with" in said(made)
+
+
+FAR = "at:192.0.2.10:7000"
+
+
+def test_a_server_at_an_address_has_no_cpu_time_and_the_others_keep_theirs(monkeypatch):
+    rates = RATES | {"poll": 9e4, FAR: 5e4}
+    words = ("epoll", FAR, "poll")
+    made = compared(monkeypatch, rates, words=words, noise=0.01)
+    assert made.stopped == "width"
+    assert made.decisive == ("rate", "cpu")
+    assert made.ratios("rate")[FAR].contains(0.5)
+    assert made.ratios("cpu")["poll"].contains(1.0)
+    assert math.isnan(made.ratios("cpu")[FAR].value)
+    text = said(made)
+    assert "not measured" in text
+    assert "the server's nobody could see: at:192.0.2.10:7000 –" in text
+    found = comparison.document(made)
+    assert found["levels"][FAR]["cpu"]["value"] is None
+    assert found["ratios"]["cpu"][FAR]["value"] is None
+    json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "decisive"),
+    [
+        ((FAR, "epoll", "poll"), ("rate",)),
+        ((FAR, "at:192.0.2.10:7001"), ("rate",)),
+        (("epoll", FAR), ("rate", "cpu")),
+    ],
+)
+def test_rates_decide_where_cpu_times_cannot(monkeypatch, words, decisive):
+    rates = dict.fromkeys((*words, f"{words[0]} again"), 1e5)
+    made = compared(monkeypatch, rates, words=words, noise=0.01)
+    assert made.stopped == "width"
+    assert made.decisive == decisive
+
+
+def test_settings_are_for_servers_that_are_started(monkeypatch):
+    entry = 'label = "far"\nfamily = "readiness"\nlanguage = "C"\nat = "192.0.2.10:7"'
+    found = servers.parse(f"[far]\n{entry}")
+    monkeypatch.setattr(servers, "entries", lambda: found)
+    with pytest.raises(ValueError, match="one that runs already takes no settings"):
+        make_plan(["epoll", "far:workers=2"])
 
 
 def test_a_baseline_that_dies_ends_it(monkeypatch):

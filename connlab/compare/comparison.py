@@ -13,7 +13,7 @@ import pandas as pd
 
 from connlab.compare.measure import Set
 from connlab.compare.plan import Plan
-from connlab.drive import machine, turns
+from connlab.drive import machine, servers, turns
 from connlab.study import turns as ratios_of_turns
 from connlab.study.interval import Interval
 
@@ -67,7 +67,7 @@ class Comparison:
         self.others.append(turns.others_share(outcome.slices)[0])
         self.set_seconds.append(outcome.seconds)
         slices = pd.DataFrame(outcome.slices).query("counted == 1")
-        slices = slices.assign(
+        slices = slices.astype({"server_cpu_ns": float}).assign(
             trial=measured.number, server=[names[i] for i in slices["target"]]
         )
         self.slices.append(slices)
@@ -86,8 +86,23 @@ class Comparison:
 
     @property
     def decisive(self) -> tuple[str, ...]:
-        """The metrics whose widths decide: in an open loop the rate is given."""
-        return ("cpu",) if self.plan.open_loop else ("rate", "cpu")
+        """The metrics whose widths decide: in an open loop the rate is given.
+
+        CPU time does not where all are at addresses; then the median waits do.
+        """
+        costs = ("cpu",) if self.costed else ()
+        return costs or ("p50",) if self.plan.open_loop else ("rate", *costs)
+
+    @property
+    def costed(self) -> set[str]:
+        """The servers whose CPU time can be compared: neither side is at an address."""
+        seen = {
+            server.name
+            for server in self.plan.servers
+            if servers.at(server.factors["model"]) is None
+        }
+        others = self.plan.servers[1:]
+        return {o.name for o in others if {o.name, self.plan.against(o)} <= seen}
 
     @property
     def here(self) -> list[str]:
@@ -111,8 +126,10 @@ class Comparison:
             return {}
         logs = self.log_ratios(metric)
         control = self.plan.control
-        family = [name for name in logs if name != control]
+        unknown = set(logs) - self.costed - {control} if metric == "cpu" else set()
+        family = [name for name in logs if name != control and name not in unknown]
         found = ratios_of_turns.ratios(logs[family]) if family else {}
+        found |= {name: ratios_of_turns.ratios(logs[[name]])[name] for name in unknown}
         return found | ratios_of_turns.ratios(logs[[control]])
 
     def log_ratios(self, metric: str) -> pd.DataFrame:
@@ -139,7 +156,8 @@ class Comparison:
         found = [
             ratios_of_turns.width(ratio)
             for metric in self.decisive
-            for ratio in self.ratios(metric).values()
+            for name, ratio in self.ratios(metric).items()
+            if metric != "cpu" or name in self.costed
         ]
         return max(found, default=float("inf"))
 

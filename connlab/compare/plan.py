@@ -104,8 +104,9 @@ def make_plan(
     ----------
     names : sequence of str
         Models of ``server --list``, lessons (``lessons/epoll``), entries of
-        ``servers.toml``, or command lines with ``{port}``; the baseline first.
-        ``NAME:workers=4`` gives one server a setting of its own.
+        ``servers.toml``, command lines with ``{port}``, or ``at:HOST:PORT`` of servers
+        that run already; the baseline first. ``NAME:workers=4`` gives one server a
+        setting of its own.
     workload, connections, size, rate, delay, requests_per_connection
         The load, the same for all: connections to each server, bytes of a message (or
         of the page, for http), requests/s in an open loop (in all, to the server whose
@@ -218,9 +219,9 @@ def _server(
     settings: Mapping[str, int | None],
     both: programs.Programs,
 ) -> Server:
-    """Return a server from ``NAME``, ``NAME:SETTING=VALUE,…`` or a command line."""
+    """Return a server from ``NAME``, ``NAME:SETTING=VALUE,…`` or what stands whole."""
     name, _, own = text.partition(":")
-    if servers.is_command(text):
+    if servers.is_command(text) or servers.is_address(text):
         name, own = text, ""
     model = servers.check(name, both)
     if not model.available:
@@ -232,6 +233,8 @@ def _server(
         raise ValueError(f"server {name} serves one client at a time: --connections 1")
     if own and servers.is_lesson(name):
         raise ValueError(f"server {text}: a lesson takes no settings")
+    if own and servers.at(name):
+        raise ValueError(f"server {text}: one that runs already takes no settings")
     told: dict[str, Any] = {"model": name, "workload": workload}
     told |= _of_model(model, connections, settings)
     told |= dict(_setting(word, text) for word in own.split(",") if word)

@@ -141,13 +141,16 @@ def limits(made: Comparison) -> list[str]:
     busy = made.busy()
     groups: dict[str, list[str]] = {}
     for name, (server, client) in busy.items():
-        if server >= _SATURATED and server >= client:
+        if math.isnan(server) and client < _SATURATED:
+            kind = "the client's core was not full, the server's nobody could see"
+        elif server >= _SATURATED and server >= client:
             kind = "limited by the server, whose core was full"
         elif client >= _SATURATED:
             kind = "limited by the client, whose core was full (rates are lower bounds)"
         else:
             kind = "neither core was full"
-        said = f"{name} {server:.0%} / {client:.0%}".replace("%", " %")
+        own = "–" if math.isnan(server) else f"{server:.0%}"
+        said = f"{name} {own} / {client:.0%}".replace("%", " %")
         groups.setdefault(kind, []).append(said)
     return [
         f"{kind}: {', '.join(names)} (CPU of server / client)"

@@ -32,7 +32,6 @@ _KEPT = (
     "response_ns",
     "seconds",
     "slice_seconds",
-    "server_cpu_ns",
 )
 _ALONE = ("requests", "stall", "byte_rate", "connect_rate", "descriptors")
 
@@ -290,17 +289,17 @@ def _outcome(
     served = outcome.served[place]
     rounds = _rounds(outcome, place, others)
     stats = trials.last_stats(served.ended)
+    looked = None
+    if served.at is None:
+        usage = trials.last_usage(served.ended) or {}
+        spent_s = _of_companions(outcome, rounds)
+        looked = _samples(served, rounds, usage, others, spent_s)
     server = schema.Server(
         model=model,
         ready=schema.Ready.model_validate(served.ready),
         stats=schema.Stats.model_validate(stats) if stats else None,
-        samples=_samples(
-            served,
-            rounds,
-            trials.last_usage(served.ended) or {},
-            others,
-            _of_companions(outcome, rounds),
-        ),
+        samples=looked,
+        unseen=served.at.why if served.at else None,
         exit=served.ended.exit,
         diagnostics=trials.said(served.ended),
     )
@@ -330,6 +329,7 @@ def _rounds(outcome: turns.Outcome, place: int, others: _Others) -> schema.Turns
         others=[round(others.by_round.get(row["round"], 0.0), 3) for row in rows],
         disturbed=list(others.disturbed),
         late=outcome.client.get("late_rounds"),
+        server_cpu_ns=[row["server_cpu_ns"] for row in rows],
         **{name: [row[name] or 0 for row in rows] for name in _KEPT},
     )
 
@@ -346,7 +346,7 @@ def _samples(
     The clock of a process does not tell user from system time; the server's own count
     over its whole life gives their proportion.
     """
-    spent_s = sum(rounds.server_cpu_ns) / 1e9
+    spent_s = sum(ns or 0 for ns in rounds.server_cpu_ns) / 1e9
     user, system = (stats.get(f"cpu_{kind}_s") or 0.0 for kind in ("user", "system"))
     share = user / (user + system) if user + system else 0.0
     window_s = sum(rounds.slice_seconds)

@@ -415,7 +415,10 @@ def _client_bound(
 
 
 def label(trial: Mapping) -> str | None:
-    """Return who was the bottleneck; None when there is nothing to go by."""
+    """Return who was the bottleneck; None when there is nothing to go by.
+
+    Of a server that nobody could look at, only what the client met is known.
+    """
     limit = limit_met(trial)
     if limit:
         return f"limit-bound:{limit}"
@@ -430,7 +433,7 @@ def label(trial: Mapping) -> str | None:
         return "client-bound"
     if server is not None and server >= SERVER_SHARE:
         return "server-bound"
-    return "unsaturated"
+    return None if pick(trial, "server.unseen") else "unsaturated"
 
 
 def limit_met(trial: Mapping) -> str | None:

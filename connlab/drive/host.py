@@ -49,7 +49,8 @@ class HostLost(RuntimeError):
 class Reading:
     """One look at a program and its machine. Times in seconds.
 
-    `before` has those that the host took by itself since the last one.
+    `before` has those that the host took by itself since the last one. `processes` is
+    None where the program is gone, and where nobody can look at it (`unseen`).
     """
 
     processes: procfs.Processes | None
@@ -58,17 +59,24 @@ class Reading:
     context_switches: tuple[int, int] | None = None
     cost_s: float = 0.0
     before: tuple[Reading, ...] = ()
+    unseen: bool = False
+
+    @property
+    def gone(self) -> bool:
+        """Whether the program is there no more."""
+        return self.processes is None and not self.unseen
 
 
 @dataclass(frozen=True)
 class Ended:
     """How a program ended.
 
-    `exit` is negative for a signal; `early` says that it had ended before it was
-    told to; `lines` are the JSON objects that nobody had taken yet.
+    `exit` is negative for a signal, None for a program that was not ended, as somebody
+    else had started it; `early` says that it had ended before it was told to; `lines`
+    are the JSON objects that nobody had taken yet.
     """
 
-    exit: int
+    exit: int | None
     early: bool
     lines: tuple[dict, ...]
     diagnostics: str

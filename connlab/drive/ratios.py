@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from connlab import schema
 
 #: what of a round divides into what, by column
-_OF_ROUNDS: dict[str, Callable[[Mapping, int], tuple[float, float]]] = {
+_OF_ROUNDS: dict[str, Callable[[Mapping, int], tuple[float | None, float]]] = {
     "throughput_rps": lambda t, i: (t["requests"][i], t["seconds"][i]),
     "response_mean_s": lambda t, i: (t["response_ns"][i], t["requests"][i]),
     "server_cpu_per_request_s": lambda t, i: (
@@ -57,6 +57,6 @@ def _by_round(turns: Mapping, metric: str) -> dict[int, float]:
     for place, number in enumerate(turns["round"]):
         above, below = _OF_ROUNDS[metric](turns, place)
         answered = turns["requests"][place] > 0 and number not in left_out
-        if answered and above > 0 and below > 0:
+        if answered and above is not None and above > 0 and below > 0:
             found[number] = above / below
     return found

@@ -1,6 +1,6 @@
 """Servers that connlab did not write, run and measured like its models.
 
-    a model's name | an entry of servers.toml | a command line with {port}
+    a model's name | an entry of servers.toml | a command line with {port} | an address
         -> what figures need to know of it (a `connlab.schema.Model`)
         -> the words that start it
 
@@ -8,7 +8,9 @@ A server of our own is ``build/server MODEL …``. Any other is started by
 ``build/external``, which finds a free port, waits until something listens there, says
 so in the same ready line, and ends it with all its descendants. So what drives models
 drives these as well; only what our servers count themselves is missing. An entry with
-``contract = true`` does all of that by itself.
+``contract = true`` does all of that by itself. One with ``at = "HOST:PORT"`` in place
+of a command runs there already: `connlab.drive.address` reaches it, and nothing is
+started, looked at or ended. ``at:HOST:PORT`` names such a server without an entry.
 
 ``servers.toml`` names what ``runtimes/`` holds. The words of an entry's command may
 have ``{port}``, ``{workers}`` (threads or processes that serve), ``{root}`` (the folder
@@ -35,7 +37,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from connlab import schema
-from connlab.drive import flags, programs, recorded
+from connlab.drive import address, flags, programs, recorded
 
 FILE = "servers.toml"
 PORT = "{port}"
@@ -91,7 +93,9 @@ class Entry(BaseModel):
     label: str
     family: str
     language: str
-    command: str
+    command: str = ""
+    at: str = ""
+    """Where it runs already, HOST:PORT; then it has no command."""
     workloads: tuple[Literal["echo", "http"], ...] = ("echo",)
     build: tuple[str, ...] = ()
     """Commands that compile it, one after the other, run in ``runtimes/NAME``."""
@@ -202,35 +206,52 @@ def is_command(text: str) -> bool:
 
 def is_external(name: str) -> bool:
     """Whether a server's name stands for one that connlab did not write."""
-    return is_command(name) or name in entries()
+    return is_command(name) or is_address(name) or name in entries()
+
+
+def is_address(name: str) -> bool:
+    """Whether a server is given as where it runs already."""
+    return name.startswith(address.WORD)
+
+
+def at(name: str) -> address.Address | None:
+    """Return where a server runs already; None for one that is to be started.
+
+    Raises
+    ------
+    ValueError
+        For a text after ``at:`` that is no address.
+    """
+    if is_address(name):
+        return address.parse(name.removeprefix(address.WORD))
+    entry = None if is_command(name) else entries().get(name)
+    return address.parse(entry.at) if entry and entry.at else None
 
 
 def model(name: str) -> schema.Model | None:
     """Return what is known of an external server; None for any other name.
 
     `digest` identifies what was measured (command, version, compiled file), and is part
-    of the key of its trials.
+    of the key of its trials. Of a server that runs already only its address is known.
     """
     if is_command(name):
         words = shlex.split(name)
         return _model(name, label=Path(words[0]).name, digest=_of_files(name, words))
+    if is_address(name):
+        there = str(at(name))
+        return _model(name, label=there, at=there, digest=_of_files(name, ()))
     entry = entries().get(name)
     if entry is None:
         return None
+    if entry.at:
+        return _of_entry(entry, at=entry.at, digest=_of_files(f"at:{entry.at}", ()))
     version = version_of(entry)
     product = [entry.fill(entry.product)] if entry.product else []
-    return _model(
-        name,
-        label=entry.label,
-        family=entry.family,
-        language=entry.language,
+    return _of_entry(
+        entry,
         available=entry.available,
         reason=entry.reason,
-        holds=entry.holds,
-        concurrent=entry.holds != "one",
         workers="fixed" if "{workers}" in entry.command else None,
-        nearest=entry.nearest,
-        workloads=entry.workloads,
         version=version,
         digest=_of_files(
             f"{entry.command} {version}", [*product, *_sources(entry.folder)]
@@ -277,7 +298,7 @@ def check(name: str, both: programs.Programs) -> schema.Model:
     ------
     ValueError
         For a name that nobody has, with the nearest that somebody has; for a command
-        line that cannot be read.
+        line or an address that cannot be read.
     """
     found = {one.name: one for one in programs.registry(both).models} | lessons(both)
     if name in found:
@@ -293,8 +314,13 @@ def check(name: str, both: programs.Programs) -> schema.Model:
 
 
 def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
-    """Return the words that start the server of a trial with these factors."""
+    """Return the words that start the server of a trial with these factors.
+
+    There are none for a server that runs already.
+    """
     name = factors["model"]
+    if at(name) is not None:
+        return []
     if is_lesson(name):
         return [str(Path(both.server[-1]).parent / name)]
     if not is_external(name):
@@ -306,7 +332,17 @@ def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
 
 
 def command_line(name: str, both: programs.Programs) -> str:
-    """Return a command line with ``{port}`` that starts a server of any kind."""
+    """Return a command line with ``{port}`` that starts a server of any kind.
+
+    Raises
+    ------
+    ValueError
+        For a server that runs already, which nothing can start.
+    """
+    if there := at(name):
+        raise ValueError(
+            f"server {name}: runs at {there} already; allowed: one that can be started"
+        )
     if is_command(name):
         return name
     if is_lesson(name):
@@ -325,6 +361,8 @@ def shown_command(factors: Mapping[str, Any]) -> str:
         return name
     if not is_external(name):
         return " ".join(["server", *flags.server_flags(factors)])
+    if there := at(name):
+        return f"{address.WORD}{there}"
     return name if is_command(name) else entries()[name].command
 
 
@@ -370,7 +408,9 @@ def _one_told(name: str, error: Mapping[str, Any]) -> str:
 
 
 def _misplaced(entry: Entry) -> list[str]:
-    """Return what is wrong with the places of an entry's command."""
+    """Return what is wrong with an entry's address, or the places of its command."""
+    if entry.at:
+        return _misaddressed(entry)
     places = _PLACES.findall(entry.command)
     allowed = (*_KNOWN_PLACES, *(f"need{i + 1}" for i in range(len(entry.needs))))
     wrong = [
@@ -378,9 +418,25 @@ def _misplaced(entry: Entry) -> list[str]:
         for place in places
         if place not in allowed
     ]
-    if "port" not in places:
+    if not entry.command:
+        wrong.append(f"{FILE}: {entry.name}: command is missing, and at as well")
+    elif "port" not in places:
         wrong.append(f"{FILE}: {entry.name}: command has no {PORT}")
     return wrong
+
+
+#: what an entry says of how it is started
+_STARTING = ("command", "build", "product", "version", "needs", "contract")
+
+
+def _misaddressed(entry: Entry) -> list[str]:
+    """Return what is wrong with an entry of a server that runs already."""
+    wrong = [f"{name} beside at" for name in _STARTING if getattr(entry, name)]
+    try:
+        address.parse(entry.at)
+    except ValueError as error:
+        wrong.append(f"at: {error}")
+    return [f"{FILE}: {entry.name}: {said}" for said in wrong]
 
 
 # ---- what is there ----------------------------------------------------------------
@@ -397,6 +453,20 @@ def _found(name: str) -> list[str]:
 def _model(name: str, **facts: Any) -> schema.Model:
     plain = {"family": FAMILY, "label": name, "holds": "descriptors", "external": True}
     return schema.Model(name=name, **(plain | facts))
+
+
+def _of_entry(entry: Entry, **facts: Any) -> schema.Model:
+    return _model(
+        entry.name,
+        label=entry.label,
+        family=entry.family,
+        language=entry.language,
+        holds=entry.holds,
+        concurrent=entry.holds != "one",
+        nearest=entry.nearest,
+        workloads=entry.workloads,
+        **facts,
+    )
 
 
 def _sources(folder: Path) -> list[str]:
@@ -439,4 +509,6 @@ def _command(name: str, factors: Mapping[str, Any], **places: object) -> list[st
             for word in shlex.split(name)
         ]
     entry = entries()[name]
+    if "{build}" in entry.command:  # its own files; nobody may have built anything
+        entry.build_folder.mkdir(parents=True, exist_ok=True)
     return [entry.fill(word, **values) for word in shlex.split(entry.command)]

@@ -191,7 +191,8 @@ def _width(
     of = [(row.get(RATIOS) or {}) if ratio else row for row in used]
     values = [row[metric] for row in of if row.get(metric) is not None]
     least = RATIO_TRIALS_MIN if ratio else 2
-    hope = 0 < len(values) < least or any(_spoilt(row) for row in trials)
+    has = [row for row in trials if row.get(metric) is not None]
+    hope = 0 < len(values) < least or any(_spoilt(row) for row in has)
     width = ratio_half_width(values, family) if ratio else relative_half_width(values)
     return Width(cell, metric, len(values), width, target, hope, ratio)
 

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from connlab import schema
 from connlab.drive import (
+    address,
     companions,
     flags,
     interrupt,
@@ -89,6 +90,8 @@ def run(setting: Setting, *, server_host: Host, client_host: Host) -> Outcome | 
     """Run one trial; None when a signal asked to stop meanwhile (nothing is kept)."""
     began = time.monotonic()
     course = _Course()
+    at = servers.at(setting.factors["model"])
+    server_host = address.place(at, setting.factors["model"], server_host)
     server = client = None
     server_end = client_end = None
     try:
@@ -228,7 +231,7 @@ def _attend(
         pause = max(LOOK_S, LOOK_COST * (reading.cost_s + other.cost_s))
         if memory:
             next_memory = time.monotonic() + max(MEMORY_LOOK_S, pause)
-        if reading.processes is None and gone_at is None:
+        if reading.gone and gone_at is None:
             gone_at = time.monotonic()
             until = min(until, gone_at + NOTICE_S)
         if course.client is None and time.monotonic() >= until:
@@ -253,11 +256,12 @@ def _outcome(
 ) -> Outcome:
     stats = last_stats(server_end)
     told = samples.Report(course.client, course.started_at_s, course.reported_at_s)
+    at = servers.at(setting.factors["model"])
     sampled = (
         samples.summarise(
             course.looks, told, stats=last_usage(server_end), same_host=same_host
         )
-        if course.looks
+        if course.looks and at is None
         else None
     )
     server = schema.Server(
@@ -265,6 +269,7 @@ def _outcome(
         ready=schema.Ready.model_validate(course.ready) if _is_ready(course) else None,
         stats=schema.Stats.model_validate(stats) if stats else None,
         samples=sampled,
+        unseen=at.why if at else None,
         stall=course.stall,
         exit=server_end.exit if server_end else None,
         diagnostics=said(server_end),
@@ -309,8 +314,8 @@ def server_died(end: Ended | None) -> schema.Failure | None:
 
 def ending(end: Ended) -> str:
     """Return how a program ended, and what it said of it."""
-    text = said(end)
-    return describe_exit(end.exit) + (f": {text}" if text else "")
+    how = None if end.exit is None else describe_exit(end.exit)
+    return ": ".join(part for part in (how, said(end)) if part)
 
 
 def checked(

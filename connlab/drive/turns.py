@@ -17,7 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from connlab.drive import companions, flags, gates, interrupt, procfs, servers, trials
+from connlab.drive import (
+    address,
+    companions,
+    flags,
+    gates,
+    interrupt,
+    procfs,
+    servers,
+    trials,
+)
 from connlab.drive.cores import Cores
 from connlab.drive.host import Ended, Host, ProgramError, Reading
 from connlab.drive.programs import Programs
@@ -72,6 +81,11 @@ class Served:
         return self.ready.get("pid", self.handle)
 
     @property
+    def at(self) -> address.Address | None:
+        """Where it runs already; None: it was started for this set."""
+        return servers.at(self.factors["model"])
+
+    @property
     def failure(self) -> str | None:
         """How the server ended before it was asked to; None when it did not."""
         if self.ended is None or not self.ended.early:
@@ -84,7 +98,8 @@ class Outcome:
     """What a set gave. `served` and `reports` are in the order of the set.
 
     `slices` holds the rows of the client's table (``client --help`` names its columns),
-    with numbers as numbers; `client` is its report on itself.
+    with numbers as numbers and ``target`` a place in the set; `client` is its report on
+    itself.
     """
 
     setting: Setting
@@ -119,7 +134,7 @@ def run(setting: Setting, *, host: Host) -> Outcome | None:
     """
     began = time.monotonic()
     served: list[Served] = []
-    started: list[int] = []
+    started: list[tuple[Host, int]] = []
     client = report = client_end = None
     companions_s = companions.cpu_s()
     try:
@@ -138,18 +153,20 @@ def run(setting: Setting, *, host: Host) -> Outcome | None:
         grace_s = 0 if interrupt.asked() else trials.GRACE_S
         if client is not None:
             client_end = host.stop(client, grace_s=1.0, wait_s=grace_s)
-        for handle in started if grace_s else ():
-            host.ask_to_end(handle)
-        ends = [host.stop(handle, grace_s=grace_s) for handle in started]
+        for home, handle in started if grace_s else ():
+            home.ask_to_end(handle)
+        ends = [home.stop(handle, grace_s=grace_s) for home, handle in started]
         for server, ended in zip(served, ends, strict=False):
             server.ended = ended
     if interrupt.asked():
         return None
+    order = _order(served)
+    told = dict(zip(order, report.get("targets") or [report], strict=True))
     return Outcome(
         setting=setting,
         served=served,
-        reports=report.get("targets") or [report],
-        slices=_rows(client_end.files["slices"]),
+        reports=[told[place] for place in sorted(order)],
+        slices=_rows(client_end.files["slices"], order),
         client=report,
         seconds=time.monotonic() - began,
         companion_cpu_s=companions_s,
@@ -157,22 +174,28 @@ def run(setting: Setting, *, host: Host) -> Outcome | None:
 
 
 def _start_servers(
-    setting: Setting, host: Host, started: list[int], served: list[Served]
+    setting: Setting,
+    host: Host,
+    started: list[tuple[Host, int]],
+    served: list[Served],
 ) -> None:
     """Start all servers at once, and look at each when all are ready."""
     for place, factors in enumerate(setting.servers):
         argv = servers.argv(setting.programs, factors)
+        at = servers.at(factors["model"])
+        home = address.place(at, factors["model"], host)
         with _named(place, factors):
-            started.append(host.start(argv, cores=setting.cores.server))
+            started.append((home, home.start(argv, cores=setting.cores.server)))
     for place, factors in enumerate(setting.servers):
+        home, handle = started[place]
         with _named(place, factors):
-            ready = trials.patiently(host, started[place], trials.READY_S)
+            ready = trials.patiently(home, handle, trials.READY_S)
             if interrupt.asked():
                 return
             if ready is None or ready.get("event") != "ready":
                 raise ProgramError(f"not ready after {trials.READY_S:g} s")
-        served.append(Served(factors, started[place], ready))
-    for each in served:  # now that all share what they share: a part of it is each's
+        served.append(Served(factors, handle, ready))
+    for each in _seen(served):  # now that all share what they share, each its part
         each.looks.append(host.sample(each.handle, machine=False, memory=True))
 
 
@@ -186,9 +209,24 @@ def _named(place: int, factors: Mapping[str, Any]) -> Iterator[None]:
         raise SetError(said, kind="server-start", server=place) from None
 
 
+def _seen(served: Sequence[Served]) -> list[Served]:
+    """Return the servers of a set that can be looked at."""
+    return [each for each in served if each.at is None]
+
+
+def _order(served: Sequence[Served]) -> list[int]:
+    """Return the places of a set in the order of the client's targets.
+
+    Those that nobody can look at stand last: the first ``--watch`` is of the first
+    target, and so on.
+    """
+    return sorted(range(len(served)), key=lambda place: served[place].at is not None)
+
+
 def _client_words(setting: Setting, served: list[Served]) -> list[str]:
-    targets = [f"{each.ready['host']}:{each.ready['port']}" for each in served]
-    watched = [word for each in served for word in ("--watch", _watched(each))]
+    in_turn = [served[place].ready for place in _order(served)]
+    targets = [f"{ready['host']}:{ready['port']}" for ready in in_turn]
+    watched = [word for each in _seen(served) for word in ("--watch", _watched(each))]
     return [*targets, *client_flags(setting), *watched]
 
 
@@ -223,7 +261,7 @@ def _attend(setting: Setting, host: Host, client: int, served: list[Served]) -> 
     began = time.monotonic()
     allowed_s = trials.timeout_s(setting.client) + len(served)
     look_at = began + _connecting_s(setting) + 0.5 * setting.client["warmup"]
-    waiting = list(served)
+    waiting = _seen(served)
     while True:
         left_s = began + allowed_s - time.monotonic()
         if waiting:
@@ -244,9 +282,11 @@ def _connecting_s(setting: Setting) -> float:
     return 0.1 + 60e-6 * len(setting.servers) * setting.client.get("connections", 1)
 
 
-def _rows(text: bytes) -> list[dict[str, Any]]:
+def _rows(text: bytes, order: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the client's table; `order` says which place each of its targets has."""
     table = csv.DictReader(io.StringIO(text.decode()))
-    return [{name: _number(value) for name, value in row.items()} for row in table]
+    rows = [{name: _number(value) for name, value in row.items()} for row in table]
+    return [row | {"target": order[row["target"]]} for row in rows]
 
 
 def _number(text: str) -> float | int | str | None:

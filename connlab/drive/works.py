@@ -275,6 +275,7 @@ def _checked_models(
         if cell["model"] not in models:
             raise ValueError(unknown("model", cell["model"], models))
         _check_workload_of(models[cell["model"]], cell["workload"])
+        _check_stall_of(cell)
         if workloads and cell["workload"] not in workloads:
             raise ValueError(unknown("workload", cell["workload"], workloads))
     return models
@@ -286,6 +287,16 @@ def _check_workload_of(model: schema.Model, workload: str) -> None:
     if allowed and workload not in allowed:
         raise ValueError(
             f"server {model.name}: workload {workload!r}; allowed: {', '.join(allowed)}"
+        )
+
+
+def _check_stall_of(cell: Mapping) -> None:
+    """Raise ValueError where a server that runs already would have to stand still."""
+    at = servers.at(cell["model"])
+    if at is not None and cell.get("stall"):
+        raise ValueError(
+            f"stall: {cell['stall']}; allowed for the server at {at}: none, as it "
+            "cannot be stopped from here"
         )
 
 

@@ -142,6 +142,8 @@ class Server(Facts):
     ready: Ready | None = None
     stats: Stats | None = None
     samples: Samples | None = None
+    unseen: str | None = None
+    """Why there are no samples, of a server that nobody could look at."""
     stall: Stall | None = None
     exit: int | None = None
     diagnostics: str | None = None
@@ -244,8 +246,8 @@ class Turns(Facts):
 
     One entry a counted round, in their order: requests of the lead-in and after it,
     how long those after it took in all, seconds of the counted part and of the whole
-    slice, CPU time of the server in the whole slice. Trials of one study, block and
-    `set` shared client and rounds.
+    slice, CPU time of the server in the whole slice (null where nobody could look at
+    the server). Trials of one study, block and `set` shared client and rounds.
     """
 
     set: str = ""
@@ -261,7 +263,7 @@ class Turns(Facts):
     response_ns: list[int] = []
     seconds: list[float] = []
     slice_seconds: list[float] = []
-    server_cpu_ns: list[int] = []
+    server_cpu_ns: list[int | None] = []
     others: list[float] = []
     """Cores that other programs and other guests (steal) took in each round; the same
     for all servers of the set."""

@@ -1,12 +1,15 @@
 """Study 15: the published table of Windows' six models, beside what was measured here.
 
 paper/published/jones-models.csv -> a row per model and kind of clients
-    -> beside it the model under Wine, and its kin on Linux
+    -> beside it the model under Wine or on Windows, and its kin on Linux
+
+The name of a server says where it runs: ``winsock-MODEL`` under Wine, ``windows-MODEL``
+on Windows, at an address that ``servers.toml`` has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import pandas as pd
 
@@ -23,6 +26,7 @@ IN_PRINT = {
     "overlapped": "overlapped_events",
     "iocp": "completion_port",
 }
+_SYSTEMS = {"winsock-": "Wine", "windows-": "Windows"}
 #: what the API lets a model hold, whatever system implements it
 BOUNDS = {
     "winsock-blocking": "stacks of two threads a connection",
@@ -33,6 +37,22 @@ BOUNDS = {
     "winsock-overlapped": "64 events a wait; one wakes the thread",
     "winsock-iocp": "memory that posted receives lock",
 }
+
+
+def named(models: Iterable[str], entries: Container[str]) -> list[str]:
+    """Return the entries of ``servers.toml`` that are meant; MODEL is under Wine."""
+    return [name if name in entries else f"winsock-{name}" for name in models]
+
+
+def system(model: str) -> str:
+    """Return where a server ran, by its name: ``Wine``, ``Windows`` or ``Linux``."""
+    found = (there for prefix, there in _SYSTEMS.items() if model.startswith(prefix))
+    return next(found, "Linux")
+
+
+def _under_wine(model: str) -> str:
+    """Return the name that a model of Windows has under Wine."""
+    return model.replace("windows-", "winsock-", 1)
 
 
 def printed() -> pd.DataFrame:
@@ -66,6 +86,8 @@ def side_by_side(
 ) -> pd.DataFrame:
     """Return what print, Wine and the kin on Linux have, a row per model and clients.
 
+    With a column for Windows where models ran there, and for Wine where they did.
+
     Parameters
     ----------
     here : DataFrame
@@ -77,11 +99,15 @@ def side_by_side(
     """
     there = printed()
     index = [(model, clients) for model in kin for clients in CLIENTS]
+    in_print = [(_under_wine(model), clients) for model, clients in index]
     on_linux = [(kin[model], clients) for model, clients in index]
     made = pd.DataFrame(index, columns=ROWS)
+    systems = made["model"].map(system)
     for metric, name in metrics.items():
-        made[f"{name}, printed"] = there[metric].reindex(index).to_numpy()
-        made[f"{name}, Wine"] = here[metric].reindex(index).to_numpy()
+        made[f"{name}, printed"] = there[metric].reindex(in_print).to_numpy()
+        found = pd.Series(here[metric].reindex(index).to_numpy())
+        for one in systems.unique():
+            made[f"{name}, {one}"] = found.where(systems == one)
         made[f"{name}, Linux"] = here[metric].reindex(on_linux).to_numpy()
     return made
 
@@ -99,5 +125,6 @@ def ends(atlas: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     by = trials.groupby(["model", "connections"])["threads"].max()
     at = pd.MultiIndex.from_frame(atlas[["model", "carried"]])
     return atlas.assign(
-        threads=by.reindex(at).to_numpy(), bound=atlas["model"].map(BOUNDS)
+        threads=by.reindex(at).to_numpy(),
+        bound=atlas["model"].map(_under_wine).map(BOUNDS),
     )

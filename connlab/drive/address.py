@@ -1,0 +1,165 @@
+"""Servers that run already, at an address: reached, but never started, seen or ended.
+
+    at:HOST:PORT | an entry of servers.toml with `at` -> the Host of that server
+        start -> nothing        ready -> a connection is made, and closed again
+        sample -> nothing seen  stop  -> reached once more: is it still there?
+
+Somebody started it by hand, mostly on another machine, perhaps of another system. So
+nothing is known but what the client sees; what a look at its processes would give is
+null, with `why` as the reason.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from connlab.drive import interrupt
+from connlab.drive.host import Ended, Host, ProgramError, Reading
+
+#: a server is named by its address with this before it
+WORD = "at:"
+#: how long one that refuses may take to answer after all: its backlog was full
+PATIENCE_S = 1.0
+#: how long a connection may take to be made; Ctrl-C has to wait for it
+REACH_S = 1.5
+_RETRY_S = 0.1
+_ADDRESS = re.compile(r"(?:\[([^\[\]\s]+)\]|([^\[\]:\s/]+)):(\d{1,5})")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens: the name or number of its host, and its port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return it as it is typed."""
+        return f"{self.shown_host}:{self.port}"
+
+    @property
+    def shown_host(self) -> str:
+        """The host as it stands before a port: a number of IPv6 in brackets."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def why(self) -> str:
+        """Why nothing is known of the server but what the client sees."""
+        return f"not measured here: the server runs at {self}, started by hand"
+
+
+def parse(text: str) -> Address:
+    """Return the address that ``HOST:PORT`` or ``[HOST]:PORT`` means.
+
+    Raises
+    ------
+    ValueError
+        With the text, and what is allowed.
+
+    Examples
+    --------
+    >>> parse("192.0.2.10:7000").port
+    7000
+    """
+    found = _ADDRESS.fullmatch(text)
+    if found is None or not 1 <= int(found[3]) <= 65535:
+        raise ValueError(
+            f"address {text!r}; allowed: HOST:PORT, with a port of 1 to 65535"
+        )
+    return Address(found[1] or found[2], int(found[3]))
+
+
+class Elsewhere:
+    """The place of one server that somebody else started.
+
+    Its functions are those of `connlab.drive.host.Host`, with one program at most.
+    """
+
+    def __init__(self, name: str, address: Address) -> None:
+        self.name, self.address = name, address
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cores: Sequence[int] = (),
+        files: Sequence[str] = (),
+    ) -> int:
+        """Start nothing; return a handle that means the server."""
+        del argv, cores, files
+        return 0
+
+    def ready(self, handle: int, *, timeout_s: float) -> dict | None:
+        """Return a ready line once a connection to the server was made.
+
+        How long it took to start is not known. Raises `ProgramError` where nobody
+        answers at its address.
+        """
+        del handle
+        if why := _not_reached(self.address, timeout_s):
+            raise ProgramError(f"nothing answers at {self.address}: {why}")
+        return {
+            "event": "ready",
+            "model": self.name,
+            "host": self.address.shown_host,
+            "port": self.address.port,
+            "start_s": None,
+        }
+
+    def sample(
+        self, handle: int, *, machine: bool = True, memory: bool = False
+    ) -> Reading:
+        """Return a reading of nothing."""
+        del handle, machine, memory
+        return Reading(processes=None, unseen=True)
+
+    def ask_to_end(self, handle: int) -> None:
+        """Do nothing: who started the server ends it."""
+
+    def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
+        """Leave the server alone; say that it ended early where nobody answers now.
+
+        Who is in a hurry (`grace_s` is 0) does not ask.
+        """
+        del handle, wait_s
+        why = _not_reached(self.address, REACH_S) if grace_s > 0 else ""
+        said = f"nothing answers at {self.address} any more: {why}" if why else ""
+        return Ended(None, bool(why), (), said, {})
+
+    def pause(self, handle: int) -> None:
+        """Raise ProgramError: a server elsewhere cannot be made to stand still."""
+        raise ProgramError(f"the server at {self.address} cannot be stopped from here")
+
+    def resume(self, handle: int) -> None:
+        """Do nothing; see `pause`."""
+
+
+def place(address: Address | None, name: str, host: Host) -> Host:
+    """Return where a server lives: at its address, else where servers are started."""
+    return host if address is None else Elsewhere(name, address)
+
+
+def _not_reached(address: Address, timeout_s: float) -> str:
+    """Return why no connection can be made, "" once one was.
+
+    A refusal counts when it lasts for `PATIENCE_S`.
+    """
+    until = time.monotonic() + min(PATIENCE_S, timeout_s)
+    while why := _refusal(address, min(REACH_S, timeout_s)):
+        if time.monotonic() >= until or interrupt.asked():
+            return why
+        time.sleep(_RETRY_S)
+    return ""
+
+
+def _refusal(address: Address, timeout_s: float) -> str:
+    try:
+        there = (address.host, address.port)
+        socket.create_connection(there, timeout=timeout_s).close()
+    except OSError as error:
+        return error.strerror or str(error) or type(error).__name__
+    return ""
