@@ -178,6 +178,58 @@ def test_a_printed_ratio_is_judged_by_its_levels(printed, said):
     assert claims.apply(pd.DataFrame(), rule, printed).verdict == said
 
 
+def values():
+    """Give each bounded value of the ledger once, named by its claim."""
+    for entry in ENTRIES:
+        for i, part in enumerate(parts(entry.rule)):
+            if part["rule"] == "value":
+                yield pytest.param(part, id=f"{entry.id}-{i}")
+
+
+def cell_of(part, middle, scatter):
+    """Return trials of one cell whose value scatters by so much."""
+    noise = np.exp(scatter * np.linspace(-1.5, 1.5, 12))
+    there = {"ok": True, "label": "server-bound", "failure": None, "repeat": 0}
+    rows = pd.DataFrame({part["metric"]: middle * noise / part.get("times", 1.0)})
+    return rows.assign(block=rows.index, **one(part["arm"]), **there)
+
+
+@pytest.mark.parametrize("part", list(values()))
+def test_a_value_is_asked_for_between_its_bounds(part):
+    low, high = part.get("at_least"), part.get("at_most")
+    inside = (low * high) ** 0.5 if low and high else 1.1 * low if low else 0.5 * high
+    outside, edge = (1.7 * high, high) if high else (0.5 * low, low)
+    for middle, scatter, said in (
+        (inside, 0.001, "holds"),
+        (outside, 0.001, "does not hold"),
+        (edge, 0.1, "not testable here"),
+    ):
+        found = claims.apply(cell_of(part, middle, scatter), part)
+        assert found.verdict == said
+
+
+SHARES = [p for e in ENTRIES for p in parts(e.rule) if p["rule"] == "serves_more"]
+
+
+@pytest.mark.parametrize(
+    ("limited", "free", "said"),
+    [
+        ((1000, 1000, 1000, 1000), (790, 800, 795, 810), "holds"),
+        ((700, 720, 710, 700), (790, 800, 795, 810), "does not hold"),
+        ((700, 720, 710, 700), (1000, 1000, 1000, 1000), "does not hold"),
+        ((1000, 1000, 1000, 1000), (1000, 1000, 1000, 1000), "not testable here"),
+        ((1000, 780, 900, 850), (790, 800, 795, 810), "not testable here"),
+        ((1000, 1000, 1000), (790, 800, 795, 810), "not testable here"),
+        ((), (790, 800, 795, 810), "not testable here"),
+    ],
+)
+@pytest.mark.parametrize("part", SHARES)
+def test_a_share_rises_where_all_trials_say_so(part, limited, free, said):
+    sides = (part["arm"], limited), (part["baseline"], free)
+    rows = [cell | {"established": n} for cell, kept in sides for n in kept]
+    assert claims.apply(pd.DataFrame(rows), part).verdict == said
+
+
 # ---- the published data ----------------------------------------------------------
 
 MAO = {

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from connlab.claims.finding import Finding, Untestable, cell_text, measured, select
+from connlab.intervals import TRIALS_MIN
 from connlab.study.formatting import listing
 
 _LEVELS = {
@@ -83,6 +84,42 @@ def outlasts(
         top = most[0] == int(trials[along].max())
         raise Untestable(why + (" (the most that was tried)" if top else ""))
     return Finding("holds" if most[0] > most[1] else "does not hold", why)
+
+
+def serves_more(
+    trials: pd.DataFrame, *, arm: Mapping[str, Any], baseline: Mapping[str, Any]
+) -> Finding:
+    """Say whether a larger share of the clients is connected in one cell than another.
+
+    All trials with a report count, whatever gates say: what they flag is what is asked.
+    Two cells are told apart when every share of the one lies beyond every share of the
+    other, which four trials of each show by chance once in 35 times. Where the baseline
+    leaves nobody out, no share can rise.
+    """
+    shares = [_shares(trials, cell) for cell in (arm, baseline)]
+    y, x = shares
+    said = [f"{_percent(side.min())} to {_percent(side.max())}" for side in shares]
+    why = f"{said[0]} of the clients are connected, against {said[1]}"
+    if min(map(len, shares)) < TRIALS_MIN:
+        raise Untestable(f"shares need {TRIALS_MIN} trials of each cell")
+    if x.min() >= 1 and y.min() >= 1:
+        raise Untestable(
+            "every client was connected in both, so that no share can rise"
+        )
+    if y.min() > x.max():
+        return Finding("holds", why)
+    if y.max() < x.min():
+        return Finding("does not hold", why)
+    raise Untestable(why)
+
+
+def _shares(trials: pd.DataFrame, cell: Mapping[str, Any]) -> pd.Series:
+    found = measured(trials, cell)
+    return (found["established"] / found["connections"]).dropna().astype(float)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}\u202f%"
 
 
 def all_true(trials: pd.DataFrame, *, column: str, arm: Mapping[str, Any]) -> Finding:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from connlab.claims.census import all_true, outlasts, survives
+from connlab.claims.census import all_true, outlasts, serves_more, survives
 from connlab.claims.finding import Finding, RuleError, Untestable, Verdict
 from connlab.claims.published import published_rates
 from connlab.claims.ratios import compare, printed_ratio
@@ -84,6 +84,7 @@ RULES: dict[str, Callable[..., Finding]] = {
     "printed_ratio": printed_ratio,
     "survives": survives,
     "outlasts": outlasts,
+    "serves_more": serves_more,
     "value": value,
     "steadier": steadier,
     "outweighs": outweighs,
