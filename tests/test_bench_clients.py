@@ -10,8 +10,8 @@ import pytest
 
 from connlab.bench import clients
 from connlab.bench.clients import OURS
-from connlab.compare import make_plan, measure
-from connlab.drive import cores
+from connlab.compare import make_plan
+from connlab.drive import cores, pages
 from connlab.drive.host import ProgramError
 
 WRK = """\
@@ -130,7 +130,8 @@ def test_all_that_are_installed_serve_a_round(build_dir, monkeypatch):
 
 @pytest.mark.serial
 def test_a_page_that_is_not_there_fails(build_dir, monkeypatch):
-    monkeypatch.setattr(measure, "PAGE", "nowhere")
+    asked = plan()
+    monkeypatch.setattr(pages, "PAGE", "nowhere")
     monkeypatch.setattr(clients, "ROUNDS", 1)
     with pytest.raises(ProgramError, match="Non-2xx|status"):
-        clients.beside(plan())
+        clients.beside(asked)

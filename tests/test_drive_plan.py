@@ -70,6 +70,12 @@ def test_where_redis_listens_is_no_part_of_a_trials_identity():
     assert plan.cell_key(here) == plan.cell_key(there)
 
 
+def test_where_a_page_lies_is_no_part_of_a_trials_identity():
+    base = {"repeat": 0, "binaries": {}, "environment": "e"}
+    here, there = ({"model": "m", "root": f"/page-{n}"} for n in (1, 2))
+    assert plan.key(here, **base) == plan.key(there, **base)
+
+
 def _block(number: int, seed: int) -> tuple[plan.Slot, ...]:
     return plan.round_of(range(20), number=number, counts=[number] * 20, seed=seed)
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from connlab import parameters
-from connlab.drive import counting, profiling
+from connlab.drive import counting, profiling, servers
 
 SECTIONS = rules.ROOT / "paper" / "sections"
 
@@ -206,6 +206,30 @@ def _not_counted(name: str) -> set[str]:
     sampled = name != "12-why" or profiling.missing() is None
     lacking = set() if counted else {"why-predicted", "why-parts"}
     return lacking if sampled else lacking | {"why-profile", "why-flames"}
+
+
+@pytest.mark.long
+@pytest.mark.serial
+@pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
+def test_web_servers_are_asked_for_a_page_and_not_for_an_echo(tmp_path):
+    there = [n for n in ("nginx", "apache-event") if servers.entries()[n].available]
+    if not there:
+        pytest.skip("neither nginx nor Apache is here")
+    accept = "[quiet, stationary, little, client, response_times]"
+    given = {"trials": 4, "duration": 0.1, "warmup": 0.05, "accept": accept}
+    given |= STUDIES["13-runtimes"].few | {"web": f"[{', '.join(there)}]"}
+    notebook = rules.ROOT / "notebooks" / "13-runtimes.ipynb"
+    for _ in range(2):  # the second time nothing is measured
+        rules.run(notebook, tmp_path, "runtimes", **given)
+    cells = pd.read_csv(tmp_path / "runs/t/runtimes/cells.csv")
+    pages = cells[cells["workload"] == "http"]
+    assert set(pages["model"]) == {"epoll", *there}
+    spent = pages[pages["metric"] == "server_cpu_per_request_s"]
+    assert (spent["n"] == 4).all()
+    assert (spent["lo"] > 0).all()
+    pairs = pd.read_csv(tmp_path / "runs/t/runtimes/ratios.csv")
+    assert set(pairs.loc[pairs["workload"] == "http", "model"]) == set(there)
+    assert set(pairs.loc[pairs["workload"].isna(), "model"]) == {"python-selectors"}
 
 
 @pytest.mark.long

@@ -8,13 +8,11 @@ Nothing here imports pandas or scipy: the first server is up before they are loa
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from connlab.compare.plan import PAGE, Plan
-from connlab.drive import turns
+from connlab.compare.plan import Plan
+from connlab.drive import pages, turns
 from connlab.drive.host import LocalHost
 
 
@@ -96,7 +94,5 @@ def page(plan: Plan) -> Iterator[str | None]:
     if plan.page_bytes is None:
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="connlab-compare-") as folder:
-        Path(folder).chmod(0o755)  # for servers that run as somebody else
-        Path(folder, PAGE).write_bytes(b"x" * plan.page_bytes)
+    with pages.page(plan.page_bytes) as folder:
         yield folder

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, machine, programs, servers, turns, workers
+from connlab.drive import cores, machine, pages, programs, servers, turns, workers
 
 #: the baseline under a second name, as a control
 AGAIN = "again"
@@ -19,8 +19,6 @@ WARM_SLICES = 15
 COUNTED_SLICES, COUNTED_MIN, COUNTED_OF_ALL = 25, 10, 150
 #: the fewest sets that give an interval (`connlab.study.turns.TRIALS_MIN`)
 SETS_LEAST = 4
-#: the page that http servers are asked for
-PAGE = "page"
 _SERVER_FACTORS = (
     "workers",
     "processes",
@@ -145,7 +143,7 @@ def make_plan(
     told |= {"requests_per_connection": requests_per_connection, "engine": engine}
     told |= {"size": size or 64} if workload == "echo" else {}
     told |= {"delay": delay} if workload == "work" else {}
-    told |= {"path": f"/{PAGE}"} if workload == "http" else {}
+    told |= {"path": f"/{pages.PAGE}"} if workload == "http" else {}
     slices = turns.SLICE_S * len(asked)
     told |= {"duration": _counted(len(asked)) * slices}
     told |= {"warmup": WARM_SLICES * slices}

@@ -8,7 +8,7 @@ The few names that notebooks and commands need:
 - `hold` measures the memory of idle connections, in servers and in the kernel;
 - `floor` measures what the machine's own calls cost;
 - `registry` and `models` say what the server can do, `all_served` makes a grid in which
-  each client has a worker;
+  each client has a worker, `page` a page that web servers are asked for;
 - `manifest` describes this machine, `doctor` says what limits it; `core_count` and
   `lower_descriptors` are what studies of limits ask for besides.
 
@@ -24,6 +24,7 @@ from connlab.drive.floor import floor
 from connlab.drive.ground import core_count
 from connlab.drive.holding import hold
 from connlab.drive.machine import lower_descriptors, manifest
+from connlab.drive.pages import page
 from connlab.drive.profiling import profile
 from connlab.drive.programs import Programs, models, registry
 from connlab.drive.reports import Estimate, SweepReport
@@ -45,6 +46,7 @@ __all__ = [
     "lower_descriptors",
     "manifest",
     "models",
+    "page",
     "profile",
     "registry",
     "sweep",

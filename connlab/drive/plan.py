@@ -18,7 +18,7 @@ from typing import Any
 from connlab.drive import flags
 
 #: where a trial finds something, which says nothing about what it measures
-PLACES = ("redis",)
+PLACES = ("redis", "root")
 
 
 @dataclass(frozen=True)
