@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import selectors
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -208,6 +210,23 @@ def test_it_is_not_measured_again(build_dir, tmp_path):
     with running() as (_process, name):
         first = swept(tmp_path, [name])
         assert swept(tmp_path, [name]) == first
+
+
+@pytest.mark.long
+@pytest.mark.serial
+def test_a_comparison_takes_it_as_it_runs(build_dir):
+    with running() as (process, name):
+        argv = ["compare", "epoll", name, "--connections", "4", "--json"]
+        argv = [sys.executable, "-m", "connlab", *argv, "--until", "20%"]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+        assert process.poll() is None
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["levels"][name]["rate"]["value"] > 0
+    assert found["levels"][name]["cpu"]["value"] is None
+    assert found["levels"]["epoll"]["cpu"]["value"] > 0
+    assert found["ratios"]["rate"][name]["value"] > 0
+    assert found["ratios"]["cpu"][name]["value"] is None
 
 
 # ---- what goes wrong --------------------------------------------------------------
