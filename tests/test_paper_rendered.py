@@ -253,6 +253,21 @@ def test_a_column_without_entries_is_left_out(odd):
     assert "9.62 ms [9.42, 9.81]" in text_of(odd)
 
 
+def test_a_cell_of_a_table_spends_no_words_on_a_lack_of_an_interval(tmp_path):
+    def alone(run, _):
+        path = run / made.STUDY / "results.json"
+        content = json.loads(path.read_text())
+        content["tables"][1]["rows"] = [
+            ["1000", "7.31 ms (one trial, no interval)"],
+            ["2000", "7.32 ms (no interval)"],
+        ]
+        made.write_json(path, content)
+
+    html = set_anew(tmp_path, alone).html.read_text("utf-8")
+    assert "7.31 ms</td>" in html
+    assert "7.32 ms</td>" in html
+
+
 def test_text_of_results_is_not_markup(tmp_path):
     def answer(run, _):
         edit(run, lambda content: content.update(answer=NASTY))

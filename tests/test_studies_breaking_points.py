@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pandas as pd
+import pytest
 import study_made as made
 
 from connlab.studies import breaking_points as bp
 from connlab.studies.breaking_points import Limit, ramp
+from connlab.study.formatting import plain
 
 LIMITS = {"select": Limit(1008, "FD_SETSIZE"), "epoll": Limit(19_984, "files")}
 
@@ -113,5 +116,58 @@ def test_a_server_that_did_not_start_is_a_symptom(tmp_path):
         failure="server-start: no", failure_kind="server-start", surviving=None
     )
     found = bp.atlas(frame.astype({"surviving": "Int64"})).iloc[0]
-    assert found["carried"] == 0
     assert found["server"] == "server did not start"
+
+
+@pytest.mark.parametrize(("levels", "carried"), [((1, 2), 0), ((100, 200), None)])
+def test_nothing_is_said_to_be_carried_below_what_was_tried(tmp_path, levels, carried):
+    frame = run(tmp_path, models=("epoll",), connections=levels).assign(surviving=0)
+    one = bp.atlas(frame, {"epoll": Limit(0, "x")}).iloc[0]
+    assert one["broke"] == levels[0]
+    if carried is None:
+        assert pd.isna(one["carried"])
+        assert one["agrees"] is None
+    else:
+        assert one["carried"] == carried
+
+
+# ---- in words ------------------------------------------------------------------
+
+
+def models(*rows):
+    """Return an atlas of rows (name, carried, broke, symptom, agrees)."""
+    names = ["name", "carried", "broke", "symptom", "agrees"]
+    found = pd.DataFrame(rows, columns=names).assign(predicted=5.0)
+    return found.astype({"carried": "float64", "broke": "float64"})
+
+
+SELECT = ("select", 1000, 1059, "beyond FD_SETSIZE", True)
+WHOLE = ("epoll", 2000, None, "", None)
+
+
+def files(*levels):
+    return [(f"m{n}", None, n, "no descriptors left", False) for n in levels]
+
+
+def test_it_tells_who_broke_where_and_on_what():
+    first, second = bp.where_broke(models(*files(20_000), WHOLE, SELECT))
+    assert all(part in first for part in ("select", plain(1059), "FD_SETSIZE"))
+    assert second.startswith("m20000 ")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_models_that_broke_alike_are_told_together(count):
+    (told,) = bp.where_broke(models(*files(*range(3000, 3000 + count))))
+    assert told.count("m3") == (count if count <= 3 else 1)
+    assert (f"{plain(3000)} to" in told) == (count > 1)
+    assert (f"{count - 1} other models" in told) == (count > 3)
+
+
+def test_one_connection_is_not_said_in_the_plural():
+    (told,) = bp.where_broke(models(("m", None, 1, "waits", None)))
+    assert "at 1 connection (" in told
+
+
+def test_nothing_is_told_where_none_broke():
+    assert bp.where_broke(models(WHOLE)) == []
+    assert bp.where_broke(models()) == []

@@ -174,7 +174,8 @@ def _table(table: Table, marks: numbers.Marks) -> str:
     """Set a table whose caption its section has.
 
     A column of dashes takes the room of those that say something and is left out; the
-    first names the rows and stays.
+    first names the rows and stays. That a number has no interval is seen by its lack of
+    brackets, and told on hover.
     """
     kept = [
         i
@@ -182,7 +183,7 @@ def _table(table: Table, marks: numbers.Marks) -> str:
         if i == 0 or not table.rows or {row[i] for row in table.rows} - _NOTHING
     ]
     heads = [_head(table.columns[i].label) for i in kept]
-    rows = [[_together(marks.markdown(row[i])) for i in kept] for row in table.rows]
+    rows = [[_cell(marks.markdown(row[i])) for i in kept] for row in table.rows]
     return md.table(heads, rows, alone=False)
 
 
@@ -334,9 +335,12 @@ def _head(label: str) -> str:
     return md.escape(label.replace("/", "/\u2060"))
 
 
-def _together(cell: str) -> str:
-    """Keep a number and its half-width on one line."""
-    return cell.replace(" ± ", "\u00a0±\u00a0")
+def _cell(text: str) -> str:
+    """Set a cell: a number and its half-width on one line, no word on a lack of one."""
+    return _NO_INTERVAL.sub("", text.replace(" ± ", "\u00a0±\u00a0"))
+
+
+_NO_INTERVAL = re.compile(r" \((?:one trial, )?no interval\)")
 
 
 def _failures(results: Results) -> str:

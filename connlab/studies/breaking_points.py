@@ -3,7 +3,7 @@
     settings of the machine -> predicted limit per model -> levels of its ramp
     every trial -> carried or not -> per model: the highest level below which nothing
                                      broke, the level that did, symptoms of both sides
-                                  -> beside the limit that was predicted
+                                  -> beside the limit that was predicted, in sentences
 
 A trial that fails is the datum here, so all trials count, flagged or not.
 """
@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 
+from connlab.study.formatting import counted, listing, plain, span
 from connlab.study.frames import FAILURES, LIMITS
 
 NEAR = 0.05
@@ -114,10 +115,12 @@ def atlas(
     """Return one row per model: predicted, carried up to, broke at, symptoms.
 
     Of servers of one process, without those that several share a port.
-    `carried` is the highest level below every level at which a trial broke, 0 if the
-    lowest broke; `broke` is that level, missing if none did. `server` and `client` say
-    what each side noticed there. `agrees` says whether the prediction lies between the
-    two levels; missing where there is none, or it is beyond what was tried.
+    `carried` is the highest level below every level at which a trial broke: 0 where one
+    connection was too many, and missing where nothing was tried below the level that
+    broke. `broke` is that level, missing if none did. `server` and `client` say what
+    each side noticed there. `agrees` says whether the prediction lies between the two
+    levels; missing where there is none, where it is beyond what was tried, and where
+    nothing was tried below.
     """
     rows = []
     for model, trials in frame[frame["processes"].isna()].groupby("model"):
@@ -126,7 +129,7 @@ def atlas(
         below = whole.index[whole & (whole.index < (broke or math.inf))]
         at = trials[trials["connections"] == broke] if broke is not None else None
         limit = (limits or {}).get(str(model)) or Limit(None, "")
-        most = int(below.max()) if len(below) else 0
+        most = _most(below, broke)
         rows.append(
             {
                 "model": str(model),
@@ -142,15 +145,24 @@ def atlas(
         )
     found = pd.DataFrame(rows)
     found["symptom"] = found["server"].where(found["server"] != "", found["client"])
-    return found.astype({"predicted": "float64", "broke": "float64"})
+    return found.astype(dict.fromkeys(["predicted", "carried", "broke"], "float64"))
 
 
-def _agrees(limit: int | None, most: int, broke: int | None) -> bool | None:
+def _most(below: pd.Index, broke: int | None) -> int | None:
+    """Return the highest level carried, None where only higher ones were tried."""
+    if len(below):
+        return int(below.max())
+    return 0 if broke == 1 else None
+
+
+def _agrees(limit: int | None, most: int | None, broke: int | None) -> bool | None:
     if limit is None:
         return None
     if broke is None:
-        return None if limit >= most else False
-    return most <= limit < broke
+        return None if most is None or limit >= most else False
+    if limit >= broke:
+        return False
+    return None if most is None else most <= limit
 
 
 def _server_symptom(at: pd.DataFrame | None) -> str:
@@ -182,3 +194,42 @@ def _client_symptom(at: pd.DataFrame | None) -> str:
     if met[name] > 0:
         return _ERRORS[name]
     return "waits" if (broken["fairness_requests_min"] == 0).any() else "nothing"
+
+
+# ---- in words ------------------------------------------------------------------------
+
+_NAMED = 3
+"""So many models are named where they broke alike; of more, the first is."""
+
+
+def where_broke(found: pd.DataFrame) -> list[str]:
+    """Tell which models broke, at how many connections and on what; first ones first.
+
+    Parameters
+    ----------
+    found : DataFrame
+        As from :func:`atlas`, with the column name.
+
+    Returns
+    -------
+    list of str
+        A clause for each limit that was met, of the models that met it; empty where
+        none broke.
+    """
+    broke = found.dropna(subset=["broke"]).sort_values("broke", kind="stable")
+    alike = broke.groupby("symptom", sort=False)
+    return [_broke(models, str(symptom)) for symptom, models in alike]
+
+
+def _broke(models: pd.DataFrame, symptom: str) -> str:
+    levels = models["broke"]
+    reached = span(plain(levels.min()), plain(levels.max()))
+    why = f" ({symptom})" if symptom else ""
+    noun = "connection" if reached == "1" else "connections"
+    return f"{_named(list(models['name']))} broke at {reached} {noun}{why}"
+
+
+def _named(names: Sequence[str]) -> str:
+    if len(names) <= _NAMED:
+        return listing(names)
+    return f"{names[0]} and {counted(len(names) - 1, 'other model')}"
