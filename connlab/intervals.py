@@ -11,8 +11,9 @@ has an arithmetic mean. Fewer than four trials give a value without bounds.
 A ratio is made of one log ratio per pair of trials: of the rounds in which two servers
 took turns under one client (`connlab.study.turns`), else of the trials of one block,
 else of two independent samples (Welch). All comparisons of one call are a family: their
-intervals hold at once with the level that is asked for (Bonferroni), and the verdict is
-read off the interval that is printed.
+intervals hold at once with the level that is asked for (Bonferroni), their variances
+tell of each other (`moderated`), and the verdict is read off the interval that is
+printed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import stats as st
+from scipy.optimize import brentq
+from scipy.special import digamma, polygamma
 
 from connlab.study.frames import cells as count_cells
 from connlab.study.interval import LEVEL, Interval, undetermined
@@ -33,6 +36,12 @@ from connlab.study.metrics import metric as metric_of
 from connlab.study.turns import MARGIN, TRIALS_MIN, of_trials
 
 CLIENT_BOUND = "client-bound"
+
+FAMILY_MIN = 6
+"""Comparisons that it takes to say what variance is usual among them."""
+
+DF_GAIN = 3
+"""How many times its own degrees of freedom a comparison has at most."""
 
 NUMBERS = ("value", "lo", "hi", "n", "level", "method")
 """Columns of an interval in a tidy frame."""
@@ -185,20 +194,21 @@ def ratios(
         Pairs of which one side has no usable trial are absent.
     """
     within = list(within)
-    fits = list(_pairs(trials, metric, baseline, by, within))
-    family = 1 - (1 - level) / max(1, len(fits))
+    pairs = list(_pairs(trials, metric, baseline, by, within))
+    fits = _moderated_by_method(pairs)
+    family = 1 - (1 - level) / max(1, len(pairs))
     rows = [
         {
             **dict(zip(within, cell, strict=True)),
             by: side,
             "against": baseline,
             "metric": metric,
-            **_numbers(fit.interval(family, method=method, log=True)),
+            **_numbers(fit.interval(family, method=how, log=True)),
             "level": level,
-            "p": fit.p,
+            "p": alone.p,
             "client": client,
         }
-        for cell, side, fit, method, client in fits
+        for (cell, side, alone, _, client), (fit, how) in zip(pairs, fits, strict=True)
     ]
     columns = [*within, by, "against", "metric", *NUMBERS, "p", "client"]
     made = pd.DataFrame(rows, columns=columns)
@@ -227,6 +237,22 @@ def _pairs(
             yield _cell(cell), side, fit, method, _CLIENT[bound]
 
 
+def _moderated_by_method(pairs: Sequence[tuple]) -> list[tuple[_Fit, str]]:
+    """Return each pair's fit as it is used, and its method.
+
+    Welch's error is of two variances, and tells of neither.
+    """
+    found = [(fit, method) for _, _, fit, method, _ in pairs]
+    for method in {method for _, method in found} - {_WELCH}:
+        places = [i for i, (_, other) in enumerate(found) if other == method]
+        own = [found[i][0] for i in places]
+        for i, before, fit in zip(places, own, moderated(own), strict=True):
+            found[i] = (fit, method if fit is before else f"{method}; {_MODERATED}")
+    return found
+
+
+_MODERATED = "variance moderated by those of its family"
+
 _CLIENT = {
     (False, False): "",
     (True, False): "limited the one",
@@ -251,6 +277,27 @@ def ratio(
     """
     fit, method = log_ratio(arm, base, metric)
     return fit.interval(level, method=method, log=True)
+
+
+def hold_together(logs: np.ndarray, truth: float, *, level: float) -> np.ndarray:
+    """Return of made-up families whether all intervals, as used here, hold the truth.
+
+    Parameters
+    ----------
+    logs : ndarray, shape (comparisons, families, trials)
+        Log ratios.
+    truth : float
+        What all of them scatter around.
+    level : float
+        With which all intervals of a family shall hold at once.
+
+    Returns
+    -------
+    ndarray of bool, shape (families,)
+    """
+    each = 1 - (1 - level) / len(logs)
+    made = [moderated([_fit(x) for x in logs[:, i]]) for i in range(logs.shape[1])]
+    return np.array([all(f.holds(truth, each) for f in fits) for fits in made])
 
 
 def log_ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[_Fit, str]:
@@ -296,6 +343,11 @@ class _Fit:
             return 0.0 if self.mean else 1.0
         return float(2 * st.t.sf(abs(self.mean) / self.error, self.df))
 
+    def holds(self, truth: float, level: float) -> bool:
+        """Whether the interval at this level holds the truth."""
+        reach = float(st.t.ppf((1 + level) / 2, self.df)) * self.error
+        return abs(self.mean - truth) <= reach
+
     def interval(self, level: float, *, method: str, log: bool) -> Interval:
         there = float(np.exp(self.mean)) if log else self.mean
         if self.n < TRIALS_MIN:
@@ -313,6 +365,76 @@ def _fit(x: Sequence[float]) -> _Fit:
     n = len(a)
     error = a.std(ddof=1) / math.sqrt(n) if n > 1 else math.nan
     return _Fit(float(a.mean()) if n else math.nan, float(error), n - 1, n)
+
+
+def moderated(fits: Sequence[_Fit]) -> list[_Fit]:
+    """Return the fits of a family, each with the variance that all of them tell of.
+
+    With four or five trials the variance of a comparison is hardly known, and its
+    interval wide for that alone. Its neighbours were measured by the same client on
+    the same machine: their variances, taken as draws from one distribution, are worth
+    d0 degrees of freedom around a usual variance s0² (Smyth, Statistical Applications
+    in Genetics and Molecular Biology 3 (1), 2004):
+
+        (d0 s0² + d s²) / (d0 + d)    with d0 + d degrees of freedom
+
+    The more the variances differ, the smaller d0: a mixed family stays as it is.
+    Unlike there, no variance becomes smaller than it was found, so that a comparison
+    that scatters more than others keeps its width, and d0 counts up to twice d only.
+    Simulated families of 6 to 80 comparisons over 4 to 12 trials then held all at once
+    in 94 % and more (study 10).
+
+    Parameters
+    ----------
+    fits : sequence of _Fit
+        Made in one way. Those without an interval, or without any scatter, do not say
+        what is usual; fewer than `FAMILY_MIN` others leave all as they are.
+    """
+    telling = [f for f in fits if f.n >= TRIALS_MIN and f.error > 0]
+    if len(telling) < FAMILY_MIN:
+        return list(fits)
+    usual = usual_variance([f.error**2 * f.n for f in telling], [f.df for f in telling])
+    return [_shrunk(f, *usual) if f.n >= TRIALS_MIN else f for f in fits]
+
+
+def _shrunk(fit: _Fit, variance: float, df: float) -> _Fit:
+    own = fit.error**2 * fit.n
+    most = min(df, (DF_GAIN - 1) * fit.df)
+    weight = df / (df + fit.df) if math.isfinite(df) else 1.0
+    mixed = weight * variance + (1 - weight) * own
+    error = max(fit.error, math.sqrt(mixed / fit.n))
+    return _Fit(fit.mean, error, fit.df + most, fit.n)
+
+
+def usual_variance(
+    variances: Sequence[float], df: Sequence[float]
+) -> tuple[float, float]:
+    """Return the usual variance of a family and the degrees of freedom it is worth.
+
+    By the moments of log s² (Smyth 2004, section 6.2).
+
+    Parameters
+    ----------
+    variances, df : sequence of float, shape (k,)
+        Of each comparison, both above 0.
+
+    Returns
+    -------
+    tuple of float
+        s0² and d0; d0 is infinite where the variances differ no more than chance has
+        it.
+    """
+    half = np.asarray(df, dtype=float) / 2
+    logs = np.log(variances) - digamma(half) + np.log(half)
+    excess = logs.var(ddof=1) - polygamma(1, half).mean()
+    if excess <= polygamma(1, _DF_INFINITE / 2):
+        return float(np.exp(logs.mean())), math.inf
+    half_df = brentq(lambda x: polygamma(1, x) - excess, 1e-6, _DF_INFINITE)
+    there = np.exp(logs.mean() + digamma(half_df) - np.log(half_df))
+    return float(there), 2 * half_df
+
+
+_DF_INFINITE = 1e6
 
 
 def _welch(y: Sequence[float], x: Sequence[float]) -> _Fit:

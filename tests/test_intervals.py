@@ -8,8 +8,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.special import digamma
 
-from connlab.intervals import centre, client_bound, interval, intervals, ratios, t95
+from connlab.intervals import (
+    DF_GAIN,
+    FAMILY_MIN,
+    _fit,
+    centre,
+    client_bound,
+    interval,
+    intervals,
+    moderated,
+    ratios,
+    t95,
+    usual_variance,
+)
 
 
 def trials(values: dict[str, list[float]], **columns) -> pd.DataFrame:
@@ -108,14 +121,88 @@ def test_arms_that_share_no_block_are_compared_by_welch():
 
 def test_all_intervals_of_a_call_hold_at_once():
     rng = np.random.default_rng(1)
-    names = ["b", *"acdefg"]
+    names = ["b", *"acdef"]
     frame = trials({n: list(rng.lognormal(3, 0.1, 8)) for n in names})
     one = ratios(frame[frame["model"].isin(["a", "b"])], "throughput_rps", baseline="b")
-    six = ratios(frame, "throughput_rps", baseline="b").set_index("model")
-    t = stats.t.ppf([1 - 0.025, 1 - 0.025 / 6], 7)
-    wide = math.log(six.loc["a", "hi"] / six.loc["a", "lo"])
+    five = ratios(frame, "throughput_rps", baseline="b").set_index("model")
+    t = stats.t.ppf([1 - 0.025, 1 - 0.025 / 5], 7)
+    wide = math.log(five.loc["a", "hi"] / five.loc["a", "lo"])
     narrow = math.log(one.loc[0, "hi"] / one.loc[0, "lo"])
     assert wide / narrow == pytest.approx(t[1] / t[0])
+
+
+def fits(spreads, *, n=5, seed=0, truth=0.0):
+    """Return fits of normal log ratios, a standard deviation each."""
+    rng = np.random.default_rng(seed)
+    return [_fit(truth + s * rng.standard_normal(n)) for s in spreads]
+
+
+def test_the_usual_variance_is_the_one_that_variances_were_drawn_from():
+    """Scaled inverse chi-square with 8 degrees of freedom around 0.04."""
+    rng = np.random.default_rng(3)
+    true = 0.04 * 8 / rng.chisquare(8, 4000)
+    seen = true * rng.chisquare(5, 4000) / 5
+    variance, df = usual_variance(seen, [5] * 4000)
+    assert variance == pytest.approx(0.04, rel=0.05)
+    assert df == pytest.approx(8, rel=0.2)
+
+
+def test_variances_that_differ_by_chance_only_are_worth_no_end_of_them():
+    variance, df = usual_variance([2.0] * 6, [4] * 6)
+    assert df == math.inf
+    assert variance == pytest.approx(2 * math.exp(np.log(2) - digamma(2)))
+
+
+def test_a_variance_becomes_no_smaller_than_it_was_found():
+    own = fits([0.03] * 9 + [0.3])
+    made = moderated(own)
+    assert [f.mean for f in made] == [f.mean for f in own]
+    assert all(m.error >= o.error for m, o in zip(made, own, strict=True))
+    assert all(o.df < m.df <= DF_GAIN * o.df for m, o in zip(made, own, strict=True))
+    assert made[-1].error == own[-1].error
+
+
+@pytest.mark.parametrize("spreads", [[0.03] * (FAMILY_MIN - 1), [0.0] * 9])
+def test_too_few_that_scatter_stay_as_they_are(spreads):
+    own = fits(spreads)
+    assert moderated(own) == own
+
+
+def test_a_comparison_that_happens_not_to_scatter_gets_the_usual_width():
+    own = [*fits([0.03] * 8), *fits([0.0])]
+    assert own[-1].error == 0
+    assert moderated(own)[-1].error == pytest.approx(0.03 / math.sqrt(5), rel=0.5)
+
+
+def test_a_comparison_without_an_interval_has_none_from_its_neighbours():
+    own = [*fits([0.03] * 8), *fits([0.03], n=3)]
+    assert moderated(own)[-1] is own[-1]
+
+
+@pytest.mark.parametrize("loud", [1, 5])
+def test_a_family_holds_together_and_is_narrower(loud):
+    """Of 18 comparisons over 5 trials; one of them may scatter five times as much."""
+    level = 1 - 0.05 / 18
+    held, width = [], []
+    for seed in range(300):
+        own = fits([0.03] * 17 + [0.03 * loud], seed=seed)
+        made = [f.interval(level, method="", log=True) for f in moderated(own)]
+        alone = [f.interval(level, method="", log=True) for f in own]
+        held.append(all(i.contains(1) for i in made))
+        width.append(made[0].half_width / alone[0].half_width)
+    assert np.mean(held) > 0.92
+    assert np.median(width) < 0.75
+
+
+def test_a_family_says_that_its_variances_were_moderated():
+    rng = np.random.default_rng(2)
+    frame = trials({n: list(rng.lognormal(3, 0.1, 5)) for n in "abcdefgh"})
+    seven = ratios(frame, "throughput_rps", baseline="b")
+    assert seven["method"].str.contains("moderated").all()
+    two = ratios(frame[frame["model"].isin(["a", "b"])], "throughput_rps", baseline="b")
+    assert not two["method"].str.contains("moderated").any()
+    same = seven.set_index("model").loc["a", ["value", "p"]].tolist()
+    assert same == pytest.approx(two.loc[0, ["value", "p"]].tolist())
 
 
 @pytest.mark.parametrize(

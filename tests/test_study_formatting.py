@@ -117,3 +117,15 @@ def test_metrics_say_name_unit_and_good_end():
     assert metric("connect_mean_s").unit == "s"
     assert metric("accepted").unit == "count"
     assert metric("new_thing").label == "new thing"
+
+
+@pytest.mark.parametrize(
+    ("lo", "value", "hi", "text"),
+    [
+        (0.94, 2.33, 5.75, "2.3 [0.9, 5.8]"),
+        (2.4, 3.97, 6.56, "4.0 [2.4, 6.6]"),
+        (-1.0, 2.4, 5.8, "2 [−1, 6]"),
+    ],
+)
+def test_the_shorter_side_says_how_many_digits_a_ratio_carries(lo, value, hi, text):
+    assert f.number_text(Interval(value, lo, hi, 5, 0.95, "t")) == text

@@ -6,8 +6,9 @@
 What has to be narrow is what will be printed. Of a cell measured alone that is its own
 interval. Of servers that took turns it is the ratio of each to the baseline: its
 interval is made of the log ratios of the trials, and holds together with those of all
-other pairs of the sweep (Bonferroni), as the study prints it. More trials go to whole
-sets, those alone that have a ratio still too wide.
+other pairs of the sweep (Bonferroni). What the study prints is as wide, or narrower
+where its family has variances to learn from (`connlab.intervals.moderated`). More
+trials go to whole sets, those alone that have a ratio still too wide.
 
 The rule looks after whole blocks only, so that every cell has as many trials as the
 others when it is judged. Stopping as soon as an interval is narrow makes it cover

@@ -4,7 +4,8 @@
     9.2 ms (one trial, no interval)
 
 A digit is printed when the interval's half-width is at least twice its place: a
-half-width of 0.2 carries tenths, one of 0.12 carries hundredths. Without an interval
+half-width of 0.2 carries tenths, one of 0.12 carries hundredths; of unequal sides the
+shorter one counts, so that 0.9 is not printed as 1 below a 5.8. Without an interval
 two digits are printed, because nobody knows more, and the text says that there is none.
 
 What is printed with bounds is remembered (`printed_in`): the paper says n and method of
@@ -70,6 +71,8 @@ def decimals(interval: Interval) -> int:
     Where all trials are alike, a whole number is printed whole.
     """
     half = interval.half_width
+    if interval.lo > 0:  # on a logarithmic scale the lower side is the shorter one
+        half = min(half, abs(interval.value - interval.lo))
     if half == 0 and interval.value == round(interval.value):
         return 0
     if not interval.determined or half <= 1e-12 * abs(interval.value):
