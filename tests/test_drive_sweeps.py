@@ -270,7 +270,9 @@ def test_histograms_are_kept_packed_beside_the_trials(tmp_path):
 
 
 def test_every_trial_carries_its_verdicts_timeline_and_label(tmp_path):
-    sweep(tmp_path, models=["good", "refuses"], fixed={"connections": 15})
+    """The window is long enough for a server that gets little time to refuse."""
+    asked = {"fixed": {"connections": 15}, "duration": 1.0}
+    sweep(tmp_path, models=["good", "refuses"], **asked)
     found = {row["factors"]["model"]: row for row in rows(tmp_path)}
     assert found["good"]["gates"]["census"]["ok"] is True
     assert found["good"]["timeline"]["step_ms"] == 100

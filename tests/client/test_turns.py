@@ -409,7 +409,7 @@ def test_a_round_in_which_the_client_was_late_counts_for_nobody(
     assert all(row["counted"] == "0" for row in found if row["round"] in late)
     for number, target in enumerate(result["targets"]):
         mine = of_target(found, number)
-        assert len(mine) == target["slices"]["counted"] == result["rounds"] > 10
+        assert len(mine) == target["slices"]["counted"] == result["rounds"] > 0
         assert target["slices"]["late"] == len(late)
         assert total(mine, "requests") == target["window"]["requests"]
         assert total(mine, "bytes") == target["window"]["bytes"]
