@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats as st
 from scipy.optimize import brentq
-from scipy.special import digamma, polygamma
+from scipy.special import digamma, polygamma, stdtrit
 
 from connlab.study.frames import cells as count_cells
 from connlab.study.interval import LEVEL, Interval, undetermined
@@ -195,7 +195,7 @@ def ratios(
     """
     within = list(within)
     pairs = list(_pairs(trials, metric, baseline, by, within))
-    fits = _moderated_by_method(pairs)
+    fits = _moderated_alike(pairs)
     family = 1 - (1 - level) / max(1, len(pairs))
     rows = [
         {
@@ -237,18 +237,38 @@ def _pairs(
             yield _cell(cell), side, fit, method, _CLIENT[bound]
 
 
-def _moderated_by_method(pairs: Sequence[tuple]) -> list[tuple[_Fit, str]]:
+def _moderated_alike(pairs: Sequence[tuple]) -> list[tuple[_Fit, str]]:
     """Return each pair's fit as it is used, and its method.
 
+    Comparisons of one cell scatter alike rather than those of 1 and of 1000
+    connections; where a cell has too few, all of one method tell of each other.
     Welch's error is of two variances, and tells of neither.
     """
     found = [(fit, method) for _, _, fit, method, _ in pairs]
-    for method in {method for _, method in found} - {_WELCH}:
-        places = [i for i, (_, other) in enumerate(found) if other == method]
+    for places in _alike(pairs):
         own = [found[i][0] for i in places]
         for i, before, fit in zip(places, own, moderated(own), strict=True):
+            method = found[i][1]
             found[i] = (fit, method if fit is before else f"{method}; {_MODERATED}")
     return found
+
+
+def _alike(pairs: Sequence[tuple]) -> list[list[int]]:
+    """Return the places of pairs that tell of each other's variance."""
+    by_cell: dict[tuple, list[int]] = {}
+    for place, (cell, _, _, method, _) in enumerate(pairs):
+        if method != _WELCH:
+            by_cell.setdefault((method, cell), []).append(place)
+    groups: dict[tuple, list[int]] = {}
+    for (method, cell), places in by_cell.items():
+        enough = sum(_tells(pairs[i][2]) for i in places) >= FAMILY_MIN
+        groups.setdefault((method, cell if enough else None), []).extend(places)
+    return list(groups.values())
+
+
+def _tells(fit: _Fit) -> bool:
+    """Whether a fit says something of what variance is usual."""
+    return fit.n >= TRIALS_MIN and fit.error > 0
 
 
 _MODERATED = "variance moderated by those of its family"
@@ -345,7 +365,7 @@ class _Fit:
 
     def holds(self, truth: float, level: float) -> bool:
         """Whether the interval at this level holds the truth."""
-        reach = float(st.t.ppf((1 + level) / 2, self.df)) * self.error
+        reach = float(stdtrit(self.df, (1 + level) / 2)) * self.error
         return abs(self.mean - truth) <= reach
 
     def interval(self, level: float, *, method: str, log: bool) -> Interval:
@@ -390,7 +410,7 @@ def moderated(fits: Sequence[_Fit]) -> list[_Fit]:
         Made in one way. Those without an interval, or without any scatter, do not say
         what is usual; fewer than `FAMILY_MIN` others leave all as they are.
     """
-    telling = [f for f in fits if f.n >= TRIALS_MIN and f.error > 0]
+    telling = [f for f in fits if _tells(f)]
     if len(telling) < FAMILY_MIN:
         return list(fits)
     usual = usual_variance([f.error**2 * f.n for f in telling], [f.df for f in telling])

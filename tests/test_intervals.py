@@ -205,6 +205,39 @@ def test_a_family_says_that_its_variances_were_moderated():
     assert same == pytest.approx(two.loc[0, ["value", "p"]].tolist())
 
 
+def test_cells_that_scatter_unlike_each_other_do_not_mix():
+    """Seven servers at 10 connections that hardly scatter, and at 1000 that do."""
+    rng = np.random.default_rng(4)
+
+    def at(connections, spread):
+        drawn = {n: list(rng.lognormal(3, spread, 5)) for n in "abcdefgh"}
+        return trials(drawn).assign(connections=connections)
+
+    still, loud = at(10, 0.01), at(1000, 0.3)
+    within = {"baseline": "b", "within": ["connections"]}
+    each = pd.concat(
+        [ratios(part, "throughput_rps", **within) for part in (still, loud)]
+    )
+    both = ratios(pd.concat([still, loud]), "throughput_rps", **within)
+    wider = np.log(both["hi"] / both["lo"]) / np.log(each["hi"] / each["lo"]).to_numpy()
+    assert wider.max() == pytest.approx(wider.min())
+    assert 1 < wider.max() < 1.2  # only that twice as many hold at once
+
+
+def test_a_cell_of_few_learns_from_the_others():
+    rng = np.random.default_rng(5)
+    parts = [
+        trials({n: list(rng.lognormal(3, 0.1, 4)) for n in "abcd"}).assign(
+            connections=c
+        )
+        for c in (1, 10, 100)
+    ]
+    found = ratios(
+        pd.concat(parts), "throughput_rps", baseline="b", within=["connections"]
+    )
+    assert found["method"].str.contains("moderated").all()
+
+
 @pytest.mark.parametrize(
     ("scale", "spread", "verdict"),
     [
