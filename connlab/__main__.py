@@ -518,9 +518,14 @@ def check_paper() -> None:
 
 @cli.command("lint-paper")
 def lint_paper() -> None:
-    """Find typed measurements in the paper's sources, and what Quarto fails on."""
+    """Find typed measurements in the paper's sources, and what Quarto fails on.
+
+    What proselint would change is said as advice and fails nothing.
+    """
     from connlab import publish
 
+    for said in publish.advice():
+        click.echo(f"advice: {said}", err=True)
     _problems(publish.lint())
     click.echo("paper: no measurement is typed by hand, nothing is fetched")
 

@@ -105,6 +105,29 @@ def test_the_paper_is_clean():
     assert lint(made.ROOT / "paper") == []
 
 
+def test_advice_names_the_line_and_reads_prose_alone():
+    pytest.importorskip("proselint")
+    text = (
+        "---\na: very unique\n---\n\n`a very unique one`\n\n"
+        "[A very unique server]{title='very unique'} says \"no\".\n"
+    )
+    assert {line for line, _ in linting.advise(text)} == {7}
+
+
+def test_advice_is_no_problem(tmp_path):
+    pytest.importorskip("proselint")
+    paper = made.copy_paper(tmp_path)
+    section = paper / "sections" / "_limits.qmd"
+    section.write_text(section.read_text("utf-8") + "\nA very unique one.\n", "utf-8")
+    assert {a.split(":")[0] for a in linting.advice(paper)} == {"sections/_limits.qmd"}
+    assert lint(paper) == []
+
+
+def test_without_proselint_there_is_no_advice(monkeypatch):
+    monkeypatch.setattr(linting.importlib.util, "find_spec", lambda _: None)
+    assert linting.advice(made.ROOT / "paper") == []
+
+
 def test_published_tables_are_looked_up_by_name_only(tmp_path):
     (tmp_path / "published").mkdir()
     table = tmp_path / "published" / "t.csv"

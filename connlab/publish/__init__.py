@@ -1,15 +1,16 @@
 """Set the paper from the results of a run.
 
-Three functions are all that the command line needs: :func:`render` writes the HTML
-page and the PDF, :func:`check` reads them back and lists what is wrong with them, and
-:func:`lint` finds measurements that somebody typed into the sources.
+Four functions are all that the command line needs: :func:`render` writes the HTML
+page and the PDF, :func:`check` reads them back and lists what is wrong with them,
+:func:`lint` finds measurements that somebody typed into the sources, and
+:func:`advice` says what proselint would change in them.
 
 Nothing here measures or computes a statistic; what results lack is printed as "not
 measured here", with the reason, in the place where it should stand.
 """
 
 from connlab.publish.checking import check
-from connlab.publish.linting import lint
+from connlab.publish.linting import advice, lint
 from connlab.publish.rendering import Rendered, render
 
-__all__ = ["Rendered", "check", "lint", "render"]
+__all__ = ["Rendered", "advice", "check", "lint", "render"]

@@ -13,11 +13,13 @@ escapes are documented in ``paper/README.md``:
 Sections that show a study are also searched for comparing words ("faster"): those may
 stand in a ``.claim`` only, which the study's notebook checks. Options of programs
 (``--workers``) have to be code: in running text their hyphens become a dash. The rules
-for Quarto are in :mod:`connlab.publish.project`.
+for Quarto are in :mod:`connlab.publish.project`. :func:`advice` asks proselint, where
+it is installed, about the same prose; what it says is no problem.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -62,6 +64,9 @@ _BLANKED = (
     re.compile(r"<https?:[^>]*>"),
     re.compile(r"\{[#.][^{}]*\}"),
 )
+_HEADING = re.compile(r"^#+ .*$", re.MULTILINE)
+_TYPESETTERS = "typography.symbols"
+"""Quotation marks and dashes, which Pandoc sets."""
 
 
 def lint(paper: str | Path = "paper") -> list[str]:
@@ -85,6 +90,53 @@ def lint(paper: str | Path = "paper") -> list[str]:
         for line, text in lint_text(path.read_text("utf-8"), known):
             problems.append(f"{name}:{line}: {text}")
     return problems + project.lint(folder)
+
+
+def advice(paper: str | Path = "paper") -> list[str]:
+    """List what proselint would change in the prose of the paper's sources.
+
+    Parameters
+    ----------
+    paper : path
+        The folder with ``index.qmd``.
+
+    Returns
+    -------
+    list of str
+        ``file:line: advice``, sorted by file; empty where proselint is not installed.
+    """
+    if not importlib.util.find_spec("proselint"):
+        return []
+    folder = schema.project_root() / paper
+    return [
+        f"{path.relative_to(folder)}:{line}: {text}"
+        for path in sources.hand_written(folder)
+        for line, text in advise(path.read_text("utf-8"))
+    ]
+
+
+def advise(text: str) -> list[tuple[int, str]]:
+    """Return what proselint says of the prose of one source, by line."""
+    from proselint.checks import __register__
+    from proselint.registry import CheckRegistry
+    from proselint.tools import LintFile
+
+    registry = CheckRegistry()  # of the whole process
+    if not registry.checks:
+        registry.register_many(__register__)
+    found = (result.check_result for result in LintFile("", _prose(text)).lint())
+    return [
+        (text.count("\n", 0, result.span[0] - 1) + 1, " ".join(result.message.split()))
+        for result in found
+        if not result.check_path.startswith(_TYPESETTERS)
+    ]
+
+
+def _prose(text: str) -> str:
+    """Blank what is no prose; every letter that is left keeps its place."""
+    for pattern in (_HEADING, *_BLANKED):
+        text = pattern.sub(_blank, text)
+    return text
 
 
 def lint_text(
