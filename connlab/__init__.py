@@ -5,4 +5,4 @@ reads them; ``connlab.publish`` sets the paper. ``connlab.schema`` is the one wo
 that they share.
 """
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

@@ -49,8 +49,19 @@ def cli() -> None:
     """Measure how servers hold many connections; print it as a paper."""
 
 
+def _real_run(_context: click.Context, _option: click.Parameter, run: str | None):
+    """Turn `reference`, which is a link, into the name of the run that it means."""
+    from connlab.schema import run_name
+
+    return run and run_name(run)
+
+
 run_option = click.option(
-    "--run", metavar="NAME", help="Name of the run below runs/.", default=None
+    "--run",
+    metavar="NAME",
+    help="Name of the run below runs/.",
+    default=None,
+    callback=_real_run,
 )
 profile_option = click.option(
     "--profile",
@@ -491,7 +502,7 @@ def claims(run: str | None) -> None:
 
 
 @cli.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, callback=_real_run)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def words(run: str | None, as_json: bool) -> None:
     """Count the comparing words of a run (the newest), by study and in all."""
@@ -599,12 +610,14 @@ def _tell(rendered: Rendered) -> None:
 
 
 def _newest_run() -> str:
-    """Return the run with the newest results; the reference if there is no other."""
+    """Return the run with the newest results; a reference if there is no other."""
+    from connlab.publish import reference
     from connlab.schema import run_folder
 
     root = run_folder("")
-    found = {p: p.stat().st_mtime for p in root.glob("*/*/results.json")}
-    own = {p: t for p, t in found.items() if p.parts[-3] != "reference"} or found
+    found = {p.resolve(): p.stat().st_mtime for p in root.glob("*/*/results.json")}
+    others = reference.folders(root)
+    own = {p: t for p, t in found.items() if p.parents[1] not in others} or found
     if not own:
         raise click.UsageError("no run has results yet; make paper measures one")
     return max(own, key=own.get).parts[-3]

@@ -95,7 +95,7 @@ def test_rates_are_drawn_as_costs():
         (("higher", 2), ("higher", 3), "agrees"),
         (("higher", 2), ("lower", 0.5), "differs"),
         (("undetermined", 1), ("higher", 3), "cannot tell here"),
-        (("higher", 2), ("undetermined", 1), "the reference cannot tell"),
+        (("higher", 2), ("undetermined", 1), "cannot tell there"),
         (None, ("higher", 2), "not measured here"),
         (("higher", 2), None, "not measured there"),
     ],
@@ -125,9 +125,9 @@ def test_each_finding_stands_beside_the_reference(tmp_path):
     )
     (paper / "sections" / "_findings.qmd").write_text(f"1. It pays {number} times.\n")
     mine, there = (results.load_run(n, root=runs) for n in ("mine", "reference"))
-    guide.write(mine, there, paper)
+    guide.write(mine, [there], paper)
     text = (paper / guide.FOLDER / "beside.qmd").read_text()
     assert "cannot tell here" in text
     assert "2 [1.82, 2.20]" in text.replace("\\", "")
-    guide.write(there, None, paper)
+    guide.write(there, [], paper)
     assert not (paper / guide.FOLDER / "beside.qmd").read_text().strip()

@@ -18,14 +18,14 @@ def found(verdicts=VERDICTS):
 
 
 def claims(
-    other=None, paper=made.ROOT / "nowhere", shown=(), page_only=(), verdicts=VERDICTS
+    others=None, paper=made.ROOT / "nowhere", shown=(), page_only=(), verdicts=VERDICTS
 ):
     here = found(verdicts)
     return ledger.claims(
         here.tables[0],
         here,
         paper=paper,
-        other=other,
+        others=others or {},
         shown=set(shown),
         page_only=set(page_only),
     )
@@ -95,7 +95,7 @@ def test_a_quotation_stands_beside_its_claim_with_its_line(tmp_path):
 
 
 def test_the_reference_stands_behind_the_verdict():
-    text = printed(other=found({"G1": "does not hold"}))
+    text = printed(others={"AMD": found({"G1": "does not hold"})})
     assert cells(text, "claim G1")[1:4] == ["holds", "does not hold", "differs"]
     assert cells(text, "claim T1")[1:4] == [
         "not testable here",
@@ -106,7 +106,7 @@ def test_the_reference_stands_behind_the_verdict():
 
 def test_a_claim_about_published_numbers_cannot_differ(tmp_path):
     (tmp_path / "claims.yml").write_text("- {id: G1, published: a.csv}\n- {id: T1}\n")
-    text = printed(other=found(), paper=tmp_path)
+    text = printed(others={"AMD": found()}, paper=tmp_path)
     assert cells(text, "claim G1")[3] == "needs no trials"
     assert cells(text, "claim T1")[3] == "tested by neither"
 

@@ -7,7 +7,7 @@ import shutil
 import publish_made as made
 import pytest
 
-from connlab import publish
+from connlab import publish, schema
 from connlab.publish import checking, prepare, reference, results
 
 HERE = {
@@ -78,7 +78,7 @@ def test_the_sentence_counts_each_kind(runs, tmp_path):
     said, _ = pieces(runs, tmp_path)
     assert "Of 5 claims that take trials, both runs tested 2: 1 agrees and" in said
     assert "1 differs (G2)." in said
-    assert "The reference alone tested 1, this run alone 1, and neither 1." in said
+    assert "`reference` alone tested 1, this run alone 1, and neither 1." in said
     assert "a machine that does not exist" in said
 
 
@@ -92,7 +92,7 @@ def test_without_a_difference_no_claim_is_named(tmp_path):
     made.write_run(tmp_path / "runs", verdicts={"G1": "holds"})
     made.write_run(tmp_path / "runs", name="reference", verdicts={"G1": "holds"})
     said, _ = pieces(tmp_path / "runs", tmp_path)
-    assert "1 agrees and 0 differ. The" in said
+    assert "1 agrees and 0 differ. `reference` alone" in said
 
 
 def test_the_table_has_the_highest_level_of_both_runs(runs, tmp_path):
@@ -121,7 +121,7 @@ def test_models_are_called_as_on_the_figures(runs, tmp_path):
 
 
 def test_the_reference_is_printed_alone(runs, tmp_path):
-    assert reference.beside(load(runs, reference.NAME)) is None
+    assert reference.beside(load(runs, reference.NAME)) == []
     assert pieces(runs, tmp_path, reference.NAME) == ["\n", "\n"]
 
 
@@ -133,7 +133,7 @@ def test_a_run_without_a_reference_is_printed_alone(runs, tmp_path, left):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     if not left:
         (runs / reference.NAME).rmdir()
-    assert reference.beside(load(runs)) is None
+    assert reference.beside(load(runs)) == []
     assert pieces(runs, tmp_path) == ["\n", "\n"]
 
 
@@ -159,7 +159,7 @@ def test_the_paper_shows_both_verdicts_and_their_agreement(runs):
 def test_the_paper_of_the_reference_speaks_of_no_other(runs):
     done = set_paper(runs, reference.NAME)
     text = text_of(done)
-    assert "The reference stands beside" not in text
+    assert "stands beside each verdict" not in text
     assert "tested by neither" not in text
     assert "tbl-reference" not in done.html.read_text("utf-8")
     assert publish.check(done.html.parent) == []
@@ -168,7 +168,55 @@ def test_the_paper_of_the_reference_speaks_of_no_other(runs):
 def test_a_broken_reference_does_not_stop_the_paper(runs, tmp_path):
     (runs / reference.NAME / "claims" / "results.json").write_text("{")
     run = load(runs)
-    other = reference.beside(run)
+    others = reference.beside(run)
     prepared = prepare.prepare(run, made.copy_paper(tmp_path), renderer="none")
-    assert other is not None
+    assert [other.name for other in others] == [reference.NAME]
     assert not [line for line in prepared.missing if line.startswith("reference")]
+
+
+AMD, INTEL = "reference-amd", "reference-intel"
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Return runs with two references, of which `reference` means the second."""
+    root = tmp_path / "runs"
+    made.write_run(root, verdicts=HERE)
+    for name, cpu in ((AMD, "AMD EPYC"), (INTEL, "Intel(R) Xeon(R) Processor")):
+        made.write_run(root, name=name, verdicts=THERE)
+        path = root / name / "manifest.json"
+        facts = made.manifest()
+        made.write_json(path, facts | {"machine": facts["machine"] | {"cpu": cpu}})
+    (root / "reference").symlink_to(INTEL)
+    return root
+
+
+def test_a_run_stands_beside_every_reference_the_first_first(two):
+    assert [r.name for r in reference.beside(load(two))] == [INTEL, AMD]
+
+
+@pytest.mark.parametrize("name", [INTEL, "reference"])
+def test_a_reference_stands_beside_the_others_only(two, name):
+    assert [r.name for r in reference.beside(load(two, name))] == [AMD]
+
+
+def test_a_link_means_the_run_that_it_leads_to(two):
+    assert schema.run_name("reference", root=two) == INTEL
+    assert schema.run_name(made.RUN, root=two) == made.RUN
+
+
+def test_references_are_called_by_their_processors(two):
+    assert reference.labels(reference.beside(load(two))) == ["Intel Xeon", "AMD EPYC"]
+
+
+def test_references_of_one_processor_are_called_by_their_names(two):
+    shutil.copy(two / AMD / "manifest.json", two / INTEL / "manifest.json")
+    assert reference.labels(reference.beside(load(two))) == [INTEL, AMD]
+
+
+def test_verdicts_of_two_references_stand_in_one_cell(two):
+    path = two / AMD / "claims" / "results.json"
+    path.write_text(path.read_text().replace('"does not hold"', '"holds"'))
+    text = text_of(set_paper(two))
+    assert "does not hold (Intel Xeon), holds (AMD EPYC)" in text
+    assert text.count("stands beside each verdict") == 2

@@ -1,4 +1,4 @@
-"""runs/reference as it lies in the repository: facts that hold, of one evaluation."""
+"""Each runs/reference-* in the repository: facts that hold, of one evaluation."""
 
 from __future__ import annotations
 
@@ -8,41 +8,54 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import REFERENCE as RUN
-from conftest import with_reference
+from conftest import REFERENCE, ROOT, with_reference
 
 from connlab import schema
-from connlab.publish import contributing, results
+from connlab.publish import contributing, reference, results
 from connlab.study import calibration
 from connlab.study.results import commit_of
 
-TRIALS = sorted(RUN.glob(f"*/{schema.TRIALS}*"))
+RUNS = reference.folders(ROOT / "runs")
+TRIALS = sorted(path for run in RUNS for path in run.glob(f"*/{schema.TRIALS}*"))
 
 pytestmark = with_reference
 
+of_each_run = pytest.mark.parametrize(
+    "folder", RUNS, ids=lambda p: p.name, scope="module"
+)
+of_each_study = pytest.mark.parametrize(
+    "path", TRIALS, ids=lambda path: "/".join(path.parts[-3:-1])
+)
+
 
 @pytest.fixture(scope="module")
-def run() -> results.Run:
-    return results.load_run(RUN.name, root=RUN.parent)
+def run(folder: Path) -> results.Run:
+    return results.load_run(folder.name, root=folder.parent)
 
 
-def test_there_are_trials_to_look_at() -> None:
-    assert TRIALS
+@of_each_run
+def test_there_are_trials_to_look_at(folder: Path) -> None:
+    assert [path for path in TRIALS if path.is_relative_to(folder)]
 
 
-def test_what_a_clone_holds_of_it_is_small() -> None:
+def test_the_reference_is_the_first_of_them() -> None:
+    assert RUNS[0] == REFERENCE.resolve()
+
+
+@of_each_run
+def test_what_a_clone_holds_of_it_is_small(folder: Path) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z", "."],
-        cwd=RUN,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=True,
     )
-    files = [RUN / name for name in listed.stdout.split("\0") if name]
+    files = [folder / name for name in listed.stdout.split("\0") if name]
     assert sum(path.stat().st_size for path in files) < contributing.SIZE_MOST
 
 
-@pytest.mark.parametrize("path", TRIALS, ids=lambda path: path.parent.name)
+@of_each_study
 def test_each_line_is_a_trial_of_its_study_and_no_other(path: Path) -> None:
     lines = schema.facts_bytes(path).splitlines()
     trials = [schema.Trial.model_validate_json(line) for line in lines]
@@ -51,23 +64,26 @@ def test_each_line_is_a_trial_of_its_study_and_no_other(path: Path) -> None:
     assert {trial.schema_ for trial in trials} == {schema.SCHEMA}
 
 
-@pytest.mark.parametrize("path", TRIALS, ids=lambda path: path.parent.name)
+@of_each_study
 def test_its_trials_are_of_machines_that_the_manifest_describes(path: Path) -> None:
-    known = json.loads((RUN / "manifest.json").read_text())["environments"]
+    known = json.loads((path.parents[1] / "manifest.json").read_text())["environments"]
     lines = schema.facts_bytes(path).splitlines()
     assert {json.loads(line)["environment"] for line in lines} <= known.keys()
 
 
+@of_each_run
 def test_the_results_of_each_study_can_be_read(run: results.Run) -> None:
     unread = {name: s.reason for name, s in run.studies.items() if not s.results}
     assert unread == {}
 
 
+@of_each_run
 def test_all_studies_were_evaluated_at_the_commit_of_the_run(run: results.Run) -> None:
     commits = {name: study.results.commit for name, study in run.studies.items()}
     assert set(commits.values()) == {commit_of(run.manifest)}, commits
 
 
+@of_each_run
 def test_no_result_is_older_than_its_trials(run: results.Run) -> None:
     stale = {name: s.stale for name, s in run.studies.items() if s.stale}
     assert stale == {}
@@ -75,10 +91,10 @@ def test_no_result_is_older_than_its_trials(run: results.Run) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    sorted(RUN.parent.glob("*/*/cells.csv")),
+    sorted(REFERENCE.parent.glob("*/*/cells.csv")),
     ids=lambda p: "/".join(p.parts[-3:]),
 )
 def test_no_point_of_a_run_is_beyond_what_figures_draw_as_a_limit(path: Path) -> None:
     """A run of this machine (`make paper PROFILE=smoke`) is asked as well."""
-    lines = calibration.lines(path.parts[-3], root=RUN.parent)
+    lines = calibration.lines(path.parts[-3], root=REFERENCE.parent)
     assert calibration.beyond(pd.read_csv(path), lines) == []

@@ -86,8 +86,7 @@ def content(run: Run) -> dict[str, Any]:
         (indices), at (levels in the order of the factors, null where a factor plays
         no part), value, lo, hi, n, text, and verdict or bound where it has one.
     """
-    other = reference.beside(run)
-    runs = [one for one in (run, other) if one is not None]
+    runs = [run, *reference.beside(run)]
     studies = []
     for name in dict.fromkeys(name for one in runs for name in one.studies):
         frames = [_numbers(one.folder / name, i) for i, one in enumerate(runs)]

@@ -1,8 +1,8 @@
-"""The first pages: what to use when, and each finding beside the reference.
+"""The first pages: what to use when, and each finding beside the references.
 
     paper/guide.yml + ratios of a run  -> tbl-guide: situation -> verdicts on designs
                                        -> fig-guide: what a design costs, by situation
-    sections/_findings.qmd + two runs  -> each finding here and there: agrees, differs
+    sections/_findings.qmd + all runs  -> each finding here and there: agrees, differs
 
 Verdicts are those that the studies printed; nothing is compared anew.
 """
@@ -19,7 +19,7 @@ import yaml
 
 from connlab import figures, report
 from connlab.publish import markdown as md
-from connlab.publish import models, numbers, provenance, sources
+from connlab.publish import models, numbers, provenance, reference, sources
 from connlab.publish.results import Run
 from connlab.study import look
 from connlab.study.metrics import metric
@@ -45,17 +45,19 @@ _KINDS = {
 """Designs that are drawn, one of each kind, and what readers call them."""
 
 AGREES, DIFFERS = "agrees", "differs"
-HERE_OPEN, THERE_OPEN = "cannot tell here", "the reference cannot tell"
+HERE_OPEN, THERE_OPEN = "cannot tell here", "cannot tell there"
 NOT_HERE, NOT_THERE = "not measured here", "not measured there"
 
 
-def write(run: Run, other: Run | None, paper: Path) -> None:
-    """Write the guide of a run, and its findings beside those of the reference.
+def write(run: Run, others: Sequence[Run], paper: Path) -> None:
+    """Write the guide of a run, and its findings beside those of the references.
 
     Parameters
     ----------
-    run, other : Run
-        The run that is printed; its reference, or None.
+    run : Run
+        The run that is printed.
+    others : sequence of Run
+        Its references.
     paper : path
         The folder with the sources; without ``guide.yml`` nothing is written.
     """
@@ -70,7 +72,7 @@ def write(run: Run, other: Run | None, paper: Path) -> None:
     (folder / f"{TABLE}.qmd").write_text(table(found), "utf-8")
     drawn = draw(found, models.registry(run.manifest), folder)
     (folder / f"{FIGURE}.qmd").write_text(drawn, "utf-8")
-    beside = _beside(run, other, paper, known) if other is not None else ""
+    beside = _beside(run, others, paper, known) if others else ""
     (folder / "beside.qmd").write_text(beside or "\n", "utf-8")
 
 
@@ -249,22 +251,26 @@ def agreement(here: Mapping[str, Any] | None, there: Mapping[str, Any] | None) -
     return AGREES if same else DIFFERS
 
 
-def _beside(run: Run, other: Run, paper: Path, known: Mapping[str, dict]) -> str:
-    """Set each finding's number of the run and of its reference beside each other."""
-    there, rows = known_numbers(other), []
+def _beside(
+    run: Run, others: Sequence[Run], paper: Path, known: Mapping[str, dict]
+) -> str:
+    """Set each finding's number of the run and of its references beside each other."""
+    names, rows = reference.labels(others), []
+    there = [known_numbers(other) for other in others]
     for i, address in enumerate(findings(paper), 1):
-        pair = known.get(address), there.get(address)
-        texts = [_number(row) if row and row["text"] else "—" for row in pair]
-        rows.append([str(i), *texts, agreement(*pair)])
+        here, *found = (each.get(address) for each in (known, *there))
+        texts = [_number(row) if row and row["text"] else "—" for row in (here, *found)]
+        words = [agreement(here, row) for row in found]
+        rows.append([str(i), *texts, reference.joined(words, names)])
     if not rows:
         return ""
-    where = [f"{md.escape(r.name)}, {provenance.machine(r)}" for r in (run, other)]
+    where = [f"`{r.name}` ({provenance.machine(r)})" for r in (run, *others)]
     return md.table(
-        ["finding", "this run", "the reference", "agreement"],
+        ["finding", "this run", *map(md.escape, names), "agreement"],
         rows,
-        caption=f"Each finding in this run ({where[0]}) and in the reference "
-        f"({where[1]}). The two agree where the verdicts on a "
+        caption=f"Each finding in this run, {where[0]}, beside "
+        f"{' and '.join(where[1:])}. Two runs agree where the verdicts on a "
         "ratio are the same, or where the intervals of another number overlap.",
         label="tbl-findings",
-        align="llll",
+        align="l" * (3 + len(names)),
     )

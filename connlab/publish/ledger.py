@@ -2,7 +2,7 @@
 
     results of the ledger      -> claim, published, found, verdict, likeness, because
     paper/claims.yml           -> whose claim it is, the figure that it rests on
-    results of the reference   -> its verdict, and whether the two agree
+    results of the references  -> their verdicts, and whether they agree
 
 The page counts verdicts by report; each report unfolds to its claims, which are cards
 on a phone. Print has one table of all claims. Both carry the same label, so that page
@@ -93,7 +93,7 @@ def claims(
     results: Results,
     *,
     paper: Path,
-    other: Results | None,
+    others: Mapping[str, Results],
     shown: set[str],
     page_only: set[str],
 ) -> Claims:
@@ -107,20 +107,21 @@ def claims(
         The ledger's results.
     paper : path
         The folder with the ledger.
-    other : Results or None
-        The ledger's results of the reference, which adds two columns.
+    others : mapping of str to Results
+        The ledger's results of each reference by its name; they add two columns.
     shown, page_only : set of str
         Identifiers that the paper shows, and those among them that only the page has.
     """
     heads = {column.name: column.label for column in found.columns}
     rows = [dict(zip(heads, row, strict=True)) for row in found.rows]
-    if other is not None:
+    if others:
         heads |= _BESIDE
-        agree = reference.agreements(results, other, paper)
-        there = reference.verdicts(other)
+        there = [reference.verdicts(other) for other in others.values()]
+        agree = [reference.agreements(results, o, paper) for o in others.values()]
         for row in rows:
-            row["there"] = there.get(row["id"], "—")
-            row["agreement"] = agree.get(row["id"], "—")
+            for name, found_there in (("there", there), ("agreement", agree)):
+                words = [each.get(row["id"], "—") for each in found_there]
+                row[name] = reference.joined(words, list(others))
     first = [name for name in _ORDER if name in heads]
     names = [*first, *(name for name in heads if name not in first)]
     entries = reference.ledger(paper)

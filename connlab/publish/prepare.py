@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,11 +94,11 @@ def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
     tree["run"] = provenance.run_variables(run)
     tree["provenance"] = provenance.variables(run, renderer=renderer)
     shown = sources.shown(paper, sources.INDEX)
-    other = reference.beside(run)
-    reference.write(run, other, paper)
-    guide.write(run, other, paper)
+    others = reference.beside(run)
+    reference.write(run, others, paper)
+    guide.write(run, others, paper)
     only = sources.page_only(paper)
-    write_ledger(run, other, paper, shown=shown, page_only=only)
+    write_ledger(run, others, paper, shown=shown, page_only=only)
     provenance.write(run, paper, shown=shown)
     write_fixed(asked.includes, paper)
     if models.PIECE in asked.includes:
@@ -191,14 +191,21 @@ _NOTHING = {"", "—", "–"}
 
 
 def write_ledger(
-    run: Run, other: Run | None, paper: Path, *, shown: set[str], page_only: set[str]
+    run: Run,
+    others: Sequence[Run],
+    paper: Path,
+    *,
+    shown: set[str],
+    page_only: set[str],
 ) -> None:
-    """Write the table of claims anew, with links and the reference's verdicts.
+    """Write the table of claims anew, with links and the references' verdicts.
 
     Parameters
     ----------
-    run, other : Run
-        The run that is printed; its reference, or None.
+    run : Run
+        The run that is printed.
+    others : sequence of Run
+        Its references.
     paper : path
         The folder with the sources.
     shown, page_only : set of str
@@ -210,11 +217,13 @@ def write_ledger(
     if results is None or found is None:
         return
     study = run.studies[reference.CLAIMS]
+    names = reference.labels(others)
+    there = [reference.of_study(other, reference.CLAIMS) for other in others]
     these = ledger.claims(
         found,
         results,
         paper=paper,
-        other=reference.of_study(other, reference.CLAIMS),
+        others={name: r for name, r in zip(names, there, strict=True) if r},
         shown=shown,
         page_only=page_only,
     )

@@ -1,16 +1,17 @@
-"""The reference beside a run: what each found, and whether the two agree.
+"""The references beside a run: what each found, and whether they agree.
 
-    runs/NAME      --+--> per claim: two verdicts, and whether they agree
-    runs/reference --+--> per model: a number here, and the same one there
+    runs/NAME                  --+--> per claim: verdicts, and whether they agree
+    runs/reference-PROCESSOR … --+--> per model: a number here, and the same one there
 
-Nothing is computed here but counts. The reference itself is printed alone, and so is
-a run that has no reference beside it.
+``runs/reference`` is a link to the first of them. Nothing is computed here but counts.
+A reference stands beside the others; a run without any is printed alone.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +37,58 @@ NO_TRIALS = "needs no trials"
 """Of claims about published numbers: both runs find the same by necessity."""
 
 
-def beside(run: Run) -> Run | None:
-    """Load the reference of a run; None for the reference itself, or without one.
+def beside(run: Run) -> list[Run]:
+    """Load the references that lie beside the folder of a run, itself left out.
 
-    Parameters
-    ----------
-    run : Run
-        The run that is printed; the reference lies beside its folder.
+    Those without results of any study are left out as well.
     """
-    folder = run.folder.parent / NAME
-    if not folder.is_dir() or folder.resolve() == run.folder.resolve():
-        return None
-    found = results.load_run(NAME, root=folder.parent)
-    return found if any(s.results for s in found.studies.values()) else None
+    found = [
+        results.load_run(folder.name, root=folder.parent)
+        for folder in folders(run.folder.parent)
+        if folder != run.folder.resolve()
+    ]
+    return [one for one in found if any(s.results for s in one.studies.values())]
+
+
+def folders(root: Path) -> list[Path]:
+    """Return the folders of references below `root`: the first, then by name."""
+    first = (root / NAME).resolve()
+    there = {path.resolve() for path in root.glob(f"{NAME}-*")} | {first}
+    return sorted((p for p in there if p.is_dir()), key=lambda p: (p != first, p.name))
+
+
+def processor(run: Run) -> str:
+    """Return a short name of what a run was measured on: its processor.
+
+    >>> _short("Intel(R) Xeon(R) CPU @ 2.20GHz")
+    'Intel Xeon'
+    """
+    cpu = (run.manifest.get("machine") or {}).get("cpu")
+    return _short(str(cpu)) if cpu else run.name
+
+
+def _short(cpu: str) -> str:
+    return " ".join(re.sub(r"\((?:R|TM)\)|\b(?:CPU|Processor)\b|@.*", " ", cpu).split())
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """Name each run by its processor, or by itself where processors repeat."""
+    short = [processor(run) for run in runs]
+    return [
+        name if short.count(name) == 1 else run.name
+        for name, run in zip(short, runs, strict=True)
+    ]
+
+
+def joined(words: Sequence[str], names: Sequence[str]) -> str:
+    """Say one word where all say it, else each with whose it is.
+
+    >>> joined(["holds", "holds"], ["A", "B"]), joined(["yes", "no"], ["A", "B"])
+    ('holds', 'yes (A), no (B)')
+    """
+    if len(set(words)) == 1:
+        return words[0]
+    return ", ".join(f"{w} ({n})" for w, n in zip(words, names, strict=True))
 
 
 def of_study(run: Run | None, name: str) -> Results | None:
@@ -108,29 +148,31 @@ def ledger(paper: Path) -> dict[str, dict[str, Any]]:
     return {entry["id"]: entry for entry in entries}
 
 
-def write(run: Run, other: Run | None, paper: Path) -> None:
-    """Write the sentence on agreement and the table of numbers beside each other.
+def write(run: Run, others: Sequence[Run], paper: Path) -> None:
+    """Write the sentences on agreement and the tables of numbers beside each other.
 
     Parameters
     ----------
     run : Run
         The run that is printed.
-    other : Run or None
-        As from :func:`beside`; None leaves both pieces empty.
+    others : sequence of Run
+        As from :func:`beside`; without any, both pieces are empty.
     paper : path
         The folder with the sources.
     """
     folder = paper / PIECES
     folder.mkdir(parents=True, exist_ok=True)
-    said = numbers = ""
-    if other is not None:
-        found = [of_study(each, CLAIMS) for each in (run, other)]
-        agree = agreements(*found, paper) if all(found) else {}
-        said = _counted(agree, other) if agree else ""
-        folders = [each.folder / HEADLINE for each in (run, other)]
-        numbers = _numbers(*folders, run, other)
-    (folder / "agreement.qmd").write_text(said or "\n", "utf-8")
-    (folder / "headline.qmd").write_text(numbers or "\n", "utf-8")
+    said = [_agreement(run, other, paper) for other in others]
+    tables = [_numbers(run, other) for other in others]
+    for name, parts in (("agreement", said), ("headline", tables)):
+        text = "\n\n".join(filter(None, parts))
+        (folder / f"{name}.qmd").write_text(text or "\n", "utf-8")
+
+
+def _agreement(run: Run, other: Run, paper: Path) -> str:
+    found = [of_study(each, CLAIMS) for each in (run, other)]
+    agree = agreements(*found, paper) if all(found) else {}
+    return _counted(agree, other) if agree else ""
 
 
 def _counted(found: Mapping[str, str], other: Run) -> str:
@@ -156,30 +198,31 @@ def _counted(found: Mapping[str, str], other: Run) -> str:
 _METRICS = {"response_mean_s": "mean response", "throughput_rps": "throughput"}
 
 
-def _numbers(here: Path, there: Path, run: Run, other: Run) -> str:
+def _numbers(run: Run, other: Run) -> str:
     """Set a row per model: the highest level that both runs have a number of."""
-    labels = _labels(run) | _labels(other)
-    both = [_by_cell(folder) for folder in (here, there)]
+    called = _labels(run) | _labels(other)
+    both = [_by_cell(each.folder / HEADLINE) for each in (run, other)]
     rows = []
     for model, connections in _highest(both[0].keys() & both[1].keys()).items():
-        cells = [labels.get(model, model), f"{connections:,}".replace(",", "\u202f")]
+        cells = [called.get(model, model), f"{connections:,}".replace(",", "\u202f")]
         for metric in _METRICS:
             where = (model, connections, metric)
-            cells += [numbers.get(where, "—") for numbers in both]
+            cells += [each.get(where, "—") for each in both]
         rows.append([md.escape(cell) for cell in cells])
     if not rows:
         return ""
     heads = ["model", "connections"]
     for said in _METRICS.values():
-        heads += [f"{said} here", f"{said}, reference"]
-    lead = "@tbl-reference sets numbers of this run beside those of the reference.\n\n"
+        heads += [f"{said} here", f"{said}, {processor(other)}"]
+    label = f"tbl-{other.name}"
+    lead = f"@{label} sets numbers of this run beside those of `{other.name}`.\n\n"
     return lead + md.table(
         heads,
         rows,
         caption="Throughput and mean response at the most connections that both runs "
-        f"measured: here on {provenance.machine(run)}, and on the reference machine, "
+        f"measured: here on {provenance.machine(run)}, and in `{other.name}` on "
         f"{provenance.machine(other)}.",
-        label="tbl-reference",
+        label=label,
         widths=(20, 13, 18, 18, 22, 22),
         align="lrllll",
     )

@@ -61,6 +61,7 @@ from connlab.schema.places import (
     existing_run,
     project_root,
     run_folder,
+    run_name,
     study_folder,
 )
 
@@ -113,6 +114,7 @@ __all__ = [
     "read_json",
     "read_log",
     "run_folder",
+    "run_name",
     "study_folder",
     "value_of",
     "verdicts",

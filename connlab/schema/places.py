@@ -28,6 +28,12 @@ def run_folder(run: str, *, root: str | Path = "runs") -> Path:
     return project_root() / root / run
 
 
+def run_name(run: str, *, root: str | Path = "runs") -> str:
+    """Return the name of a run; of a link (``reference``) that of what it leads to."""
+    folder = run_folder(run, root=root)
+    return folder.resolve().name if folder.is_symlink() else run
+
+
 class NoSuchRun(FileNotFoundError, ValueError):
     """A run that is asked for is not there; the message lists those that are."""
 
