@@ -111,6 +111,12 @@ def test_numbers_that_are_no_ratios_agree_where_their_intervals_meet():
     assert guide.agreement(rows[0], rows[2]) == "differs"
 
 
+def test_a_number_without_spread_is_printed_without_bounds():
+    row = ratio("thread", 2, None) | {"lo": 2.0, "hi": 2.0, "text": "2 [2, 2]"}
+    assert "[2 " not in guide._number(row)
+    assert guide._number(row).startswith("[2]")
+
+
 def test_each_finding_stands_beside_the_reference(tmp_path):
     runs = tmp_path / "runs"
     for name, verdict in (("mine", "undetermined"), ("reference", "higher")):

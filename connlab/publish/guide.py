@@ -154,8 +154,10 @@ def _design(name: str, row: Mapping[str, Any], ratio: bool) -> str:
 
 
 def _number(row: Mapping[str, Any]) -> str:
-    """Set a number that shows what stands behind it."""
-    return md.span(row["text"], "num", title=numbers.title(row))
+    """Set a number that shows what stands behind it; an exact one without bounds."""
+    exact = row["lo"] is not None and row["lo"] == row["hi"]
+    text = row["text"].partition(" [")[0] if exact else row["text"]
+    return md.span(text, "num", title=numbers.title(row))
 
 
 # ---- the figure ----------------------------------------------------------------------
