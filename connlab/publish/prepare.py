@@ -156,7 +156,7 @@ def write_study(study: Study, registry: models.Registry, paper: Path) -> None:
     said = {
         "summary": _summary(study, results, marks),
         "findings": _bullets(results.findings, marks),
-        "notes": _bullets(results.notes, marks),
+        "notes": _bullets(_to_readers(results.notes), marks),
     }
     for name, text in said.items():
         _write(folder / f"{name}.qmd", models.named(text, registry))
@@ -168,6 +168,11 @@ def write_study(study: Study, registry: models.Registry, paper: Path) -> None:
         _copy_picture(study, figure, paper)
     for table in results.tables:
         _write(folder / f"{table.id}.qmd", _table(table, marks))
+
+
+def _to_readers(notes: Iterable[str]) -> list[str]:
+    """Leave out how a sweep ended: the appendix has that of every study in a table."""
+    return [note for note in notes if not note.startswith("the sweep ended early")]
 
 
 def _table(table: Table, marks: numbers.Marks) -> str:
