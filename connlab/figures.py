@@ -42,6 +42,8 @@ WIDTH = look.WIDTH
 _SVG = {"Date": None, "Creator": "connlab"}
 _PDF = {"CreationDate": None, "ModDate": None, "Creator": "connlab", "Producer": None}
 _SMALL = 7.2
+# Of a flame graph: letters of 9 px in a page as wide as a tablet, and its row (inches).
+_LEAST, _ROW = 6.0, 0.12
 
 
 def style() -> None:
@@ -491,7 +493,7 @@ def flames(
     """
     levels = list(dict.fromkeys(frames[panel]))
     deep = [int(frames.loc[frames[panel] == v, "depth"].max()) + 1 for v in levels]
-    figure = Figure(figsize=(WIDTH, sum(0.1 * d + 0.3 for d in deep) + 0.4))
+    figure = Figure(figsize=(WIDTH, sum(_ROW * d + 0.3 for d in deep) + 0.4))
     grid = figure.subplots(len(levels), squeeze=False, height_ratios=deep)[:, 0]
     for ax, level in zip(grid, levels, strict=True):
         _flame(ax, frames[frames[panel] == level], colors)
@@ -510,9 +512,9 @@ def _flame(ax: Axes, frames: pd.DataFrame, colors: Mapping[str, object]) -> None
     places = {"left": frames["left"], "width": frames["width"], "height": 1}
     ax.barh(frames["depth"], **places, color=shades, **look_of)
     for one in frames.itertuples():
-        if one.width > 0.75 * len(one.function) + 0.5:
+        if one.width > 0.94 * len(one.function) + 0.5:
             at = (one.left + 0.3, one.depth + 0.45)
-            ax.text(*at, one.function, fontsize=4.8, va="center", color=look.INK)
+            ax.text(*at, one.function, fontsize=_LEAST, va="center", color=look.INK)
     ax.set(xlim=(0, 100), ylim=(0, frames["depth"].max() + 1))
     ax.set_axis_off()
 

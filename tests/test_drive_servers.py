@@ -189,10 +189,15 @@ def test_what_is_measured_already_is_not_measured_again(build_dir, tmp_path):
 @pytest.mark.serial
 def test_the_same_program_under_two_names_compares_alike(build_dir):
     lesson = ROOT / "build" / "lessons" / "epoll"
-    copy = [f"{lesson} {{port}}", f"env {lesson} {{port}}"]
+    # Not through `env`: what else lies on a stack costs or saves 0.3 %.
+    copy = [f"{lesson} {{port}}", f"{lesson}  {{port}}"]
     asked = make_plan(copy, connections=10, until=0.02, budget_s=40)
-    made = compare(asked, measure.sets(asked), show=lambda made: None)
-    assert made.ratios("cpu")[copy[1]].contains(1)
+    # One interval in twenty misses the truth; three in a row do not.
+    for _ in range(3):
+        made = compare(asked, measure.sets(asked), show=lambda made: None)
+        if made.ratios("cpu")[copy[1]].contains(1):
+            return
+    pytest.fail(f"three times apart: {made.ratios('cpu')[copy[1]]}")
 
 
 def test_the_table_that_contributing_shows_can_be_read():
