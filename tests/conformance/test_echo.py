@@ -192,6 +192,9 @@ def test_a_hundred_clients_at_once(model):
 EVEN = 0.8 if SLOWER == 1 else 0.6
 """Jain's index of a thousand; loops that sanitizers slow down share less evenly."""
 
+EVEN_OF = {"epoll-shared": 0.3}
+"""Whichever loop wakes accepts, so one may get several times another's clients."""
+
 
 @pytest.mark.parametrize("model", MANY)
 def test_a_thousand_who_send_much_are_all_served(model, client_program):
@@ -200,7 +203,7 @@ def test_a_thousand_who_send_much_are_all_served(model, client_program):
         for duration in (0.5 * SLOWER, 4 * SLOWER):
             fairness = fairness_of_a_thousand(client_program, server, duration)
             assert fairness["users"] == 1000
-            if fairness["jain"] > EVEN:
+            if fairness["jain"] > EVEN_OF.get(model, EVEN):
                 break
         else:
             pytest.fail(f"served unevenly: {fairness}")
