@@ -144,7 +144,7 @@ def _inches(ax: Axes) -> float:
 
 def _apart(ticks: Sequence[float], *, inches: float) -> list[float]:
     """Return the ticks whose names do not run into those before them."""
-    positive = [t for t in ticks if t > 0]
+    positive = [t for t in ticks if t > 0] or [1.0]
     span = np.log10(positive[-1] / positive[0]) or 1.0
     letter = 0.075 * span / inches  # of 8 points, in decades
     kept = [t for t in ticks if t <= 0]

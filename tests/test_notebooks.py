@@ -80,13 +80,13 @@ STUDIES = {
     "06-idle": Study(
         "What does a connection cost that says nothing?",
         frozenset(
-            {"models", "idle", "active", "crowd", "talking", "sharing", "baseline"}
+            {"models", "idle", "active", "crowds", "talking", "sharing", "baseline"}
         ),
         {
             "models": "[poll, epoll]",
             "idle": "[0, 8]",
             "active": 4,
-            "crowd": 8,
+            "crowds": "[8]",
             "talking": "[1, 8]",
             "sharing": "[poll, epoll]",
             "holding": 1,
