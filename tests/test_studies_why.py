@@ -12,7 +12,9 @@ from connlab import schema
 from connlab.drive import counting
 from connlab.studies import why
 
-COSTS = pd.Series([2e-6, 1e-6, 1.5e-6, 2e-8, 0.3e-6, 1.2e-6], index=why.TERMS)
+COSTS = pd.Series(
+    [2e-6, 0.2e-6, 1e-6, 1.5e-6, 2e-8, 0.3e-6, 9e-6, 1.2e-6, 0.4e-6], index=why.TERMS
+)
 
 
 def cells(n=24, *, noise=0.0):
@@ -43,6 +45,15 @@ def test_each_half_is_predicted_by_the_other():
     odd.loc[3, "cpu"] *= 2
     told = why.predicted(odd, "cpu")
     assert told.loc[3, "error"] == pytest.approx(-0.5, abs=0.01)
+
+
+def test_a_switch_is_a_sleep_or_a_hand_over():
+    cell = {"waits": [0, 0, 0.5], "active": [1, 8, 8], "switches": [1.0, 1.0, 0.25]}
+    table = why.split(pd.DataFrame(cell))
+    assert table["cold"].tolist() == [0, 3, 3]
+    assert table["sleeps"].tolist() == [1, 0, 0.25]
+    assert table["hand_overs"].tolist() == [0, 1, 0]
+    assert table["cold_hand_overs"].tolist() == [0, 3, 0]
 
 
 def test_too_few_cells_predict_nothing():
@@ -117,7 +128,7 @@ def test_costs_are_those_of_the_nearest_number_of_connections():
 
 def test_without_measured_costs_nothing_is_foretold(tmp_path):
     assert why.costs("r", root=tmp_path).empty
-    table = cells().assign(connections=50, active=50, scans=0, events=0)
+    table = cells().assign(connections=50, active=50, scans=0, events=0, switches=0)
     found = why.foretold(table, pd.DataFrame())
     assert found.sum(axis=1, min_count=5).isna().all()
 

@@ -2,7 +2,7 @@
 
     counts.jsonl -> terms per request    (receive and send, waits, descriptors walked)
     half of the cells -> cost of a term  (least squares, none negative)
-    the other half    -> predicted CPU time, against what was measured
+    the other half    -> predicted CPU time, against what was measured; many times
     floor.jsonl       -> cost of each kind, measured alone -> the same, without a fit
 
 Counts come from runs that were not timed, CPU times from runs that were not counted.
@@ -27,7 +27,9 @@ TRANSFERS = ["recvfrom", "sendto", "read", "write"]
 SCANS = ["poll", "select", "pselect6", "ppoll"]
 EPOLLS = ["epoll_wait", "epoll_pwait", "epoll_pwait2"]
 WAITS = [*EPOLLS, *SCANS, "io_uring_enter"]
-TERMS = ["request", "transfers", "waits", "walked", "other_calls", "switches"]
+CALLS = ["transfers", "waits", "walked", "other_calls"]
+SWITCHES = ["sleeps", "hand_overs", "cold_hand_overs"]
+TERMS = ["request", "cold", *CALLS, *SWITCHES]
 
 
 def counts(run: str, study: str = "why", *, root: str | Path = "runs") -> pd.DataFrame:
@@ -65,6 +67,25 @@ def terms(counted: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def split(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the terms of `TERMS`, of those that `terms` counts.
+
+    A switch is a ``sleep`` where no other thread of the server has work, so that the
+    core falls idle and has to wake; else it hands over to the next thread. ``cold``
+    and ``cold_hand_overs`` grow by one for each doubling of the connections that talk:
+    the more there are, the less of what a request or a thread touches is in a cache.
+    """
+    threads = (table["waits"] == 0) & (table["active"] > 1)
+    doublings = np.log2(table["active"].astype(float))
+    hands = table["switches"].where(threads, 0.0)
+    return table.assign(
+        cold=doublings,
+        sleeps=table["switches"].where(~threads, 0.0),
+        hand_overs=hands,
+        cold_hand_overs=hands * doublings,
+    )
+
+
 def fit(table: pd.DataFrame, spent: str, names: Sequence[str] = TERMS) -> pd.Series:
     """Return the cost (s) of one of each term: least squares, none negative.
 
@@ -86,24 +107,25 @@ def fit(table: pd.DataFrame, spent: str, names: Sequence[str] = TERMS) -> pd.Ser
     return pd.Series(solved / size, index=list(names))
 
 
-def predicted(table: pd.DataFrame, spent: str) -> pd.DataFrame:
+def predicted(
+    table: pd.DataFrame, spent: str, *, times: int = 100, seed: int = 1
+) -> pd.DataFrame:
     """Predict each half of the cells by costs that were fitted to the other half.
 
-    Cells are dealt out like the fields of a chessboard, models against loads, so that
-    both halves hold each model and each load. Adds columns ``predicted`` (s) and
-    ``error`` (predicted over measured, less 1).
+    Halves are dealt out at random so many times; a cell's prediction is the median of
+    those whose fits did not see it (repeated two-fold cross-validation). Adds columns
+    ``predicted`` (s) and ``error`` (predicted over measured, less 1).
     """
-    by_model = table.groupby("model")
-    field = (by_model.ngroup() + by_model.cumcount()) % 2
-    halves = [table[field == color] for color in (0, 1)]
-    if not all(len(half) for half in halves):
+    if len(table) < 2:
         return table.assign(predicted=np.nan, error=np.nan)
-    told = []
-    for half, other in (halves, halves[::-1]):
-        costs = fit(other, spent)
-        told.append(half.assign(predicted=half[TERMS] @ costs))
-    whole = pd.concat(told).sort_index()
-    return whole.assign(error=whole["predicted"] / whole[spent] - 1)
+    dice = np.random.default_rng(seed)
+    told = np.full((times, len(table)), np.nan)
+    for row in told:
+        first, second = np.array_split(dice.permutation(len(table)), 2)
+        for half, other in ((first, second), (second, first)):
+            row[half] = table.iloc[half][TERMS] @ fit(table.iloc[other], spent)
+    guess = np.median(told, axis=0)
+    return table.assign(predicted=guess, error=guess / table[spent] - 1)
 
 
 #: what `foretold` needs of ``build/floor``
