@@ -322,6 +322,18 @@ def test_survives(kept, verdict):
     assert "connections" in found.why
 
 
+def test_connections_that_no_server_accepted_are_neither_carried_nor_lost():
+    trials = survivors(n1000=(1, 1), n2000=(1, 1)).assign(accepted=1000)
+    rule = {"rule": "survives", "arm": {"model": "select"}}
+    found = apply(trials, rule | {"passes": [2000]})
+    assert found.verdict == "not testable here"
+    assert "not all accepted by the end at 2000" in found.why
+    found = apply(trials, rule | {"passes": [1000, 2000]})
+    assert found.verdict == "holds in part"
+    unknown = trials.assign(accepted=float("nan"))
+    assert apply(unknown, rule | {"passes": [1000, 2000]}).verdict == "holds"
+
+
 @pytest.mark.parametrize(
     ("select_most", "epoll_most", "verdict"),
     [

@@ -15,6 +15,7 @@ _LEVELS = {
     "right": "as claimed at",
     "wrong": "otherwise at",
     "mixed": "now so, now otherwise at",
+    "waiting": "not all accepted by the end at",
     "missing": "not measured at",
 }
 
@@ -30,7 +31,9 @@ def survives(
     """Say whether cells pass and fail where the claim says so.
 
     A cell passes when every trial of it kept all its connections and met no failure;
-    it fails when none did. Levels that were not measured are said and left out.
+    it fails when none did. Levels that were not measured are said and left out, and
+    so are those at which the kernel kept connections that the server had yet to accept
+    when a trial ended: it neither carried nor lost them.
     """
     levels: dict[str, list[str]] = {name: [] for name in _LEVELS}
     for level, passing in [(n, True) for n in passes] + [(n, False) for n in fails]:
@@ -41,7 +44,7 @@ def survives(
     ]
     why = f"{along}: {'; '.join(said)}"
     seen = {name for name, found in levels.items() if found}
-    if seen == {"missing"}:
+    if seen <= {"missing", "waiting"}:
         raise Untestable(why)
     if "wrong" in seen and "right" not in seen:
         return Finding("does not hold", why)
@@ -52,6 +55,8 @@ def _outcome(cell: pd.DataFrame, passing: bool) -> str:
     kept = set(_kept_all(cell))
     if not kept:
         return "missing"
+    if _some_wait(cell):
+        return "waiting"
     if len(kept) == 2:
         return "mixed"
     return "right" if kept == {passing} else "wrong"
@@ -60,6 +65,14 @@ def _outcome(cell: pd.DataFrame, passing: bool) -> str:
 def _kept_all(cell: pd.DataFrame) -> pd.Series:
     kept = (cell["surviving"] == cell["connections"]) & cell["failure"].isna()
     return kept.fillna(False).astype(bool)
+
+
+def _some_wait(cell: pd.DataFrame) -> bool:
+    """Say whether a trial kept all, of which its server had not accepted all."""
+    if "accepted" not in cell:
+        return False
+    waiting = (cell["accepted"] < cell["connections"]).fillna(False).astype(bool)
+    return bool((_kept_all(cell) & waiting).any())
 
 
 def outlasts(
