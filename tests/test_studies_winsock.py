@@ -59,6 +59,15 @@ def test_a_model_on_windows_has_the_bound_of_its_api():
     assert found["threads"].isna().all()
 
 
+def test_a_connection_that_waits_in_the_kernels_queue_is_not_held():
+    counts = {"established": [2000, 50, 50], "surviving": [1990, 50, 50]}
+    frame = pd.DataFrame(counts | {"accepted": [1647, 51, None]}, dtype="Int64")
+    held = winsock.as_accepted(frame)
+    assert held["established"].tolist() == [1647, 50, 50]
+    assert held["surviving"].tolist() == [1647, 50, 50]
+    assert held["accepted"].isna().tolist() == [False, False, True]
+
+
 ENTRY = """
 [windows-iocp]
 label = "completion ports (Windows)"

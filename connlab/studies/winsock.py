@@ -112,6 +112,20 @@ def side_by_side(
     return made
 
 
+def as_accepted(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return trials that hold no more connections than their server accepted.
+
+    The kernel completes a connection before the server accepts it, so a client counts
+    those that still wait in the listen queue. Where a server's count is missing, the
+    client's stands.
+    """
+    counts = {}
+    for name in ("established", "surviving"):
+        waiting = (trials["accepted"] < trials[name]).fillna(False).astype(bool)
+        counts[name] = trials[name].mask(waiting, trials["accepted"])
+    return trials.assign(**counts)
+
+
 def ends(atlas: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     """Return where each model broke, with its threads there and the bound of its API.
 
