@@ -13,6 +13,7 @@ import pytest
 
 from connlab import parameters
 from connlab.drive import counting, profiling, servers
+from connlab.hosts import lab
 
 SECTIONS = rules.ROOT / "paper" / "sections"
 
@@ -117,6 +118,17 @@ STUDIES = {
             "idle": "[0, 8]",
             "active": 4,
             "ladder": "[63, 64]",
+        },
+    ),
+    "14-hosts": Study(
+        "How many clients can one machine stand for?",
+        frozenset({"hosts", "models", "load", "crowds", "baseline"}),
+        {
+            "hosts": "[0, 1]",
+            "models": "[poll, epoll]",
+            "connections": 4,
+            "crowds": "[40]",
+            "accept": "[quiet, lag]",
         },
     ),
     "10-intervals": Study(
@@ -245,6 +257,8 @@ def test_a_small_run_gives_numbers_of_plain_pandas(name, tmp_path):
     if lack := _lack(name):
         pytest.skip(lack)
     study = name[3:]
+    if study == "hosts" and (lack := lab.missing()):
+        pytest.skip(lack)
     given = {"trials": 2, "duration": 0.1, "warmup": 0.05, "accept": "[quiet]"}
     known = parameters.declared(rules.ROOT / "notebooks" / f"{name}.ipynb")
     given = {k: v for k, v in given.items() if k in known}

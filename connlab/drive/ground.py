@@ -21,8 +21,10 @@ class Ground(Protocol):
 
     afar: bool
     server: Host | None
-    client: Host | None
     """None: the sweep makes one on this machine."""
+
+    def client_of(self, factors: Mapping[str, Any]) -> Host | None:
+        """Return the clients of a cell; None: beside the server."""
 
     def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
         """Return what must be equal for two trials to be compared."""
@@ -63,10 +65,12 @@ class Here:
 
     afar = False
     server: Host | None = None
-    client: Host | None = None
+
+    def client_of(self, factors: Mapping[str, Any]) -> Host | None:
+        """See `Ground`, as for all that follow."""
+        return None
 
     def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
-        """See `Ground`, as for all that follow."""
         return machine.environment(binaries)
 
     def manifest(self, programs: Programs) -> dict[str, Any]:

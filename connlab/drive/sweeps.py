@@ -206,7 +206,7 @@ def sweep(
     work = works.prepare(**asked)
     here = LocalHost()
     server = server_host or work.ground.server or here
-    client = client_host or work.ground.client or server
+    client = client_host or server
     with interrupt.noted():
         try:
             report = _swept(work, (server, client), progress)
@@ -510,7 +510,8 @@ def _outcomes(
     if group.baseline is not None:
         cells = [work.cells[slot.cell] for slot in group.all]
         return side_by_side.run(cells, setting, models=work.models, host=hosts[0])
-    outcome = running.run(setting, server_host=hosts[0], client_host=hosts[1])
+    client = work.ground.client_of(work.cells[group.all[0].cell]) or hosts[1]
+    outcome = running.run(setting, server_host=hosts[0], client_host=client)
     return outcome and [outcome]
 
 

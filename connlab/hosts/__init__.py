@@ -6,6 +6,7 @@ agent          on each host: programs, a lease, an echo for its clock
 carrier        an agent as `connlab.drive.host.Host`, carried by Dask distributed
 group          several client hosts as one, with one report
 afar           the hosts of a roster as the ground of a sweep
+places         one server, its clients beside it or on so many hosts, in one sweep
 starting       scheduler and workers, over SSH
 lab            hosts of network namespaces, for tests and for a look
 """

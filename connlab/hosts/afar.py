@@ -87,6 +87,10 @@ class Afar:
         """The server's host, then those of the clients."""
         return (self.server, *self.client.hosts)
 
+    def client_of(self, factors: Mapping[str, Any]) -> HostGroup:
+        """Return the clients, the same for all cells."""
+        return self.client
+
     def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
         """Return the server's facts, and beside them those of each client's host."""
         server, *clients = map(self._environment, self.hosts)

@@ -1,0 +1,159 @@
+"""One server with its clients in several places, as the ground of one sweep.
+
+    arm=loopback   clients on the server's own host, through its loopback interface
+    arm=1 host     clients on another one
+    arm=2 hosts    on two, and so on
+
+The places take turns block by block, so that drift of the machines meets all alike.
+Where no hosts are asked for, a lab of namespaces on this machine stands in for them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from connlab import schema
+from connlab.drive import cores, elsewhere, machine, programs, recorded
+from connlab.drive.cores import Cores
+from connlab.drive.host import Host
+from connlab.drive.programs import Programs
+from connlab.hosts import lab
+from connlab.hosts import roster as rosters
+from connlab.hosts.afar import Afar
+from connlab.hosts.carrier import Engine, RemoteHost
+
+#: of a study's lab, apart from the one of `make lab`
+NUMBER = 79
+
+
+def name(count: int) -> str:
+    """Return the name of the place with so many client hosts; 0: loopback."""
+    return "loopback" if not count else f"{count} host{'s' * (count > 1)}"
+
+
+class Places:
+    """The ground of a sweep whose factor `arm` says where the clients are.
+
+    Parameters
+    ----------
+    grounds : mapping of str to Afar
+        By the name of the place; all have the same server.
+    stand_in : bool
+        Whether all hosts are namespaces of this machine.
+    """
+
+    afar = True
+
+    def __init__(self, grounds: Mapping[str, Afar], *, stand_in: bool) -> None:
+        self.grounds, self.stand_in = dict(grounds), stand_in
+        # what holds of all hosts is asked of the place that has most of them
+        self._widest = max(self.grounds.values(), key=lambda one: len(one.hosts))
+        self.server: Host = self._widest.server
+
+    def _of(self, factors: Mapping[str, Any]) -> Afar:
+        return self.grounds.get(factors.get("arm", ""), self._widest)
+
+    def client_of(self, factors: Mapping[str, Any]) -> Host:
+        """See `connlab.drive.ground.Ground`, as for all that follow."""
+        return self._of(factors).client
+
+    def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
+        return self._widest.environment(binaries) | {"stand_in": self.stand_in}
+
+    def manifest(self, both: Programs) -> dict[str, Any]:
+        facts = self._widest.manifest(both)
+        mine = self.environment(both.digests())
+        facts["environments"] |= {machine.environment_class(mine): mine}
+        return facts
+
+    def registry(self) -> schema.Registry | None:
+        return self._widest.registry()
+
+    def cores(self, factors: Mapping[str, Any]) -> Cores:
+        return self._of(factors).cores(factors)
+
+    def core_count(self) -> int:
+        return self._widest.core_count()
+
+    def recorded(self) -> dict[str, list[int] | bool]:
+        return self._widest.recorded()
+
+    def descriptors(self) -> int | None:
+        return self._widest.descriptors()
+
+    def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
+        return self._of(factors).lacks(factors, model)
+
+    def await_hosts(self) -> None:
+        for ground in self.grounds.values():
+            ground.await_hosts()
+
+    def lost(self) -> list[str]:
+        lost = [name for ground in self.grounds.values() for name in ground.lost()]
+        return list(dict.fromkeys(lost))
+
+    def told(self) -> str:
+        return "; ".join(f"{n}: {g.told()}" for n, g in self.grounds.items())
+
+
+def missing() -> str | None:
+    """Return why nothing can be measured over hosts here; None: it can, or is there."""
+    if recorded.folder() or elsewhere.roster():
+        return None
+    return lab.missing()
+
+
+@contextlib.contextmanager
+def over(counts: Sequence[int]) -> Iterator[Places | None]:
+    """Yield a server and its clients on so many hosts each, 0 being loopback.
+
+    The hosts are those that ``CONNLAB_HOSTS`` names, else namespaces that are made here
+    and removed at the end. None while a run is evaluated, as nothing is measured then.
+
+    Raises
+    ------
+    ValueError
+        When there are fewer client hosts than a place needs.
+    RuntimeError
+        When no namespaces can be made here.
+    """
+    if recorded.folder():
+        yield None
+        return
+    if path := elsewhere.roster():
+        with Engine(rosters.asked(path)) as engine:
+            yield _places(engine, counts)
+        return
+    # a folder that is known again, so that `up` ends what a killed driver left
+    made = lab.Lab(schema.project_root() / "build" / "lab-14", NUMBER)
+    made.up(1 + max(1, *counts))
+    try:
+        with Engine(rosters.load(made.roster)) as engine:
+            yield _places(engine, counts, here=cores.asked({}))
+    finally:
+        made.down()
+
+
+def _places(
+    engine: Engine, counts: Sequence[int], *, here: Cores | None = None
+) -> Places:
+    """Return the places; `here` are the cores of a machine that all hosts share."""
+    there = engine.roster
+    if max(counts) > len(there.clients):
+        raise ValueError(
+            f"hosts: {max(counts)}; allowed: 0 to {len(there.clients)}, as many as"
+            " hosts.toml has clients"
+        )
+    serving = RemoteHost(engine, there.server)
+    own = serving.cores or tuple(serving.facts["cores"])
+    sets = here or cores.split(own)
+    facts = machine.manifest(programs.built()) if here else None
+    grounds = {}
+    for count in counts:
+        clients = there.clients[:count] or (there.server,)
+        theirs = sets.client if here or not count else ()
+        told = {"server_cores": sets.server, "client_cores": theirs, "manifest": facts}
+        grounds[name(count)] = Afar(engine, clients, **told)
+    return Places(grounds, stand_in=here is not None)

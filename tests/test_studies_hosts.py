@@ -1,0 +1,104 @@
+"""Places of clients as one ground, and what follows for links and crowds."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from connlab.drive.cores import Cores
+from connlab.hosts import places
+from connlab.studies import hosts
+
+
+def ground(name: str, clients: int):
+    """Return what `Places` asks of the hosts of one place."""
+    many = tuple(f"{name}{n}" for n in range(clients + 1))
+    return SimpleNamespace(
+        hosts=many,
+        server=f"server of {name}",
+        client_of=lambda factors: f"clients of {name}",
+        client=f"clients of {name}",
+        cores=lambda factors: Cores((0,), (clients,), shared=False),
+        environment=lambda binaries: {"clients": many, "binaries": dict(binaries)},
+        lacks=lambda factors, model: f"{name} says no",
+        lost=lambda: [many[-1], "b"],
+        told=lambda: f"{clients} clients",
+    )
+
+
+@pytest.fixture
+def both() -> places.Places:
+    made = {"loopback": ground("lo", 1), "2 hosts": ground("far", 2)}
+    return places.Places(made, stand_in=True)
+
+
+def test_a_cell_is_measured_where_its_arm_says(both):
+    assert both.client_of({"arm": "loopback"}) == "clients of lo"
+    assert both.client_of({"arm": "2 hosts"}) == "clients of far"
+    assert both.cores({"arm": "loopback"}).client == (1,)
+    assert both.lacks({"arm": "2 hosts"}, None) == "far says no"
+
+
+def test_what_holds_of_all_is_asked_of_the_place_with_most_hosts(both):
+    assert both.server == "server of far"
+    assert both.environment({"server": "1"}) == {
+        "clients": ("far0", "far1", "far2"),
+        "binaries": {"server": "1"},
+        "stand_in": True,
+    }
+    assert both.cores({}).client == (2,)
+
+
+def test_a_host_of_two_places_is_lost_once(both):
+    assert both.lost() == ["lo1", "b", "far2"]
+    assert both.told() == "loopback: 1 clients; 2 hosts: 2 clients"
+
+
+@pytest.mark.parametrize(
+    ("count", "name"), [(0, "loopback"), (1, "1 host"), (2, "2 hosts")]
+)
+def test_places_have_names(count, name):
+    assert places.name(count) == name
+
+
+def test_a_place_needs_as_many_hosts_as_there_are():
+    roster = SimpleNamespace(clients=("b",), server="a")
+    with pytest.raises(ValueError, match="2; allowed: 0 to 1"):
+        places._places(SimpleNamespace(roster=roster), [0, 2])
+
+
+def test_a_link_is_full_of_frames():
+    assert hosts.filling(8 * 1000, 10) == pytest.approx(10)
+    assert hosts.filling(10e9, 64) * (64 + hosts.AROUND) * 8 == pytest.approx(10e9)
+
+
+@pytest.mark.parametrize(
+    ("connections", "each", "least"), [(9, 3, 3), (10, 3, 4), (1, 3, 1), (9, None, 1)]
+)
+def test_the_fewest_that_hold_all(connections, each, least):
+    assert hosts.least(connections, each) == least
+
+
+def test_a_product_keeps_the_width_of_its_interval():
+    cell = {"metric": "s", "value": 2.0, "lo": 1.0, "hi": 4.0, "n": 5, "unit": "s"}
+    found = hosts.times(pd.DataFrame([cell]), 3, metric="cores", unit="1")
+    assert found.to_dict("records") == [
+        {"metric": "cores", "value": 6, "lo": 3, "hi": 12, "n": 5, "unit": "1"}
+    ]
+
+
+def test_room_is_that_of_the_run(tmp_path):
+    (tmp_path / "r").mkdir()
+    told = {
+        "machine": {
+            "sysctls": {"net.ipv4.ip_local_port_range": "1000 1999"},
+            "limits": {"descriptors": {"hard": 500}},
+        },
+        "environments": {"x": {}, "y": {"stand_in": True}},
+    }
+    (tmp_path / "r" / "manifest.json").write_text(json.dumps(told))
+    assert hosts.room("r", root=tmp_path) == {"ports": 1000, "descriptors": 500}
+    assert hosts.stood_in("r", root=tmp_path)
