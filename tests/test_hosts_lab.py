@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -397,6 +398,39 @@ def test_many_hosts_begin_together_and_report(tmp_path: Path) -> None:
         # 5 ms and 3 s on a machine that is free; busy ones wait for a core
         assert late_ms[count // 2] < 500
         assert reported_s < 30
+    finally:
+        made.down()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "x", disk], check=True)
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+def fill(path: Path) -> None:
+    """Write until there is no space."""
+    with contextlib.suppress(OSError), path.open("wb", buffering=0) as full:
+        while True:
+            full.write(b"0" * 4096)
+
+
+def test_a_full_disk_of_the_hosts_costs_no_trial(small_disk: Path) -> None:
+    """What programs write lies in memory until it is handed over."""
+    made = lab.Lab(small_disk / "lab", MANY)
+    try:
+        made.up(3)
+        fill(small_disk / "full")
+        assert not shutil.disk_usage(small_disk).free
+        with carrier.Engine(roster.load(made.roster)) as engine:
+            clients = HostGroup([engine.host(name) for name in ("h2", "h3")])
+            outcome = run((carrier.Server(engine, "h1"), clients))
+        assert outcome.failure is None
+        assert outcome.files["timeline"]
+        assert outcome.client.model_dump(by_alias=True)["response"]["n"] > 0
     finally:
         made.down()
 
