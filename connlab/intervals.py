@@ -12,36 +12,29 @@ A ratio is made of one log ratio per pair of trials: of the rounds in which two 
 took turns under one client (`connlab.study.turns`), else of the trials of one block,
 else of two independent samples (Welch). All comparisons of one call are a family: their
 intervals hold at once with the level that is asked for (Bonferroni), their variances
-tell of each other (`moderated`), and the verdict is read off the interval that is
-printed.
+tell of each other (`connlab.variances`), and the verdict is read off the interval that
+is printed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats as st
-from scipy.optimize import brentq
-from scipy.special import digamma, polygamma, stdtrit
+from scipy.special import stdtrit
 
 from connlab.study.frames import cells as count_cells
 from connlab.study.interval import LEVEL, Interval, undetermined
 from connlab.study.metrics import is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
-from connlab.study.turns import MARGIN, TRIALS_MIN, of_trials
+from connlab.study.turns import MARGIN, of_trials
+from connlab.variances import TRIALS_MIN, Fit, moderated, moderated_by_cell
 
 CLIENT_BOUND = "client-bound"
-
-FAMILY_MIN = 6
-"""Comparisons that it takes to say what variance is usual among them."""
-
-DF_GAIN = 3
-"""How many times its own degrees of freedom a comparison has at most."""
 
 NUMBERS = ("value", "lo", "hi", "n", "level", "method")
 """Columns of an interval in a tidy frame."""
@@ -72,7 +65,7 @@ def interval(values: Sequence[float], *, level: float = LEVEL) -> Interval:
     if not len(x):
         return undetermined([], method="none", level=level, note="no usable trial")
     positive = bool((x > 0).all() and np.ptp(x) > 0)
-    fit = _fit(np.log(x) if positive else x)
+    fit = _Fit.of(np.log(x) if positive else x)
     method = f"t over {'logs of ' if positive else ''}trials"
     return fit.interval(level, method=method, log=positive)
 
@@ -195,7 +188,7 @@ def ratios(
     """
     within = list(within)
     pairs = list(_pairs(trials, metric, baseline, by, within))
-    fits = _moderated_alike(pairs)
+    fits = _moderated(pairs)
     family = 1 - (1 - level) / max(1, len(pairs))
     rows = [
         {
@@ -237,38 +230,20 @@ def _pairs(
             yield _cell(cell), side, fit, method, _CLIENT[bound]
 
 
-def _moderated_alike(pairs: Sequence[tuple]) -> list[tuple[_Fit, str]]:
+def _moderated(pairs: Sequence[tuple]) -> list[tuple[_Fit, str]]:
     """Return each pair's fit as it is used, and its method.
 
-    Comparisons of one cell scatter alike rather than those of 1 and of 1000
-    connections; where a cell has too few, all of one method tell of each other.
-    Welch's error is of two variances, and tells of neither.
+    Fits of one method tell of each other. Welch's error is of two variances, and tells
+    of neither.
     """
     found = [(fit, method) for _, _, fit, method, _ in pairs]
-    for places in _alike(pairs):
+    for how in {method for _, method in found} - {_WELCH}:
+        places = [i for i, (_, method) in enumerate(found) if method == how]
         own = [found[i][0] for i in places]
-        for i, before, fit in zip(places, own, moderated(own), strict=True):
-            method = found[i][1]
-            found[i] = (fit, method if fit is before else f"{method}; {_MODERATED}")
+        made = moderated_by_cell(own, [pairs[i][0] for i in places])
+        for i, before, fit in zip(places, own, made, strict=True):
+            found[i] = (fit, how if fit is before else f"{how}; {_MODERATED}")
     return found
-
-
-def _alike(pairs: Sequence[tuple]) -> list[list[int]]:
-    """Return the places of pairs that tell of each other's variance."""
-    by_cell: dict[tuple, list[int]] = {}
-    for place, (cell, _, _, method, _) in enumerate(pairs):
-        if method != _WELCH:
-            by_cell.setdefault((method, cell), []).append(place)
-    groups: dict[tuple, list[int]] = {}
-    for (method, cell), places in by_cell.items():
-        enough = sum(_tells(pairs[i][2]) for i in places) >= FAMILY_MIN
-        groups.setdefault((method, cell if enough else None), []).extend(places)
-    return list(groups.values())
-
-
-def _tells(fit: _Fit) -> bool:
-    """Whether a fit says something of what variance is usual."""
-    return fit.n >= TRIALS_MIN and fit.error > 0
 
 
 _MODERATED = "variance moderated by those of its family"
@@ -316,7 +291,7 @@ def hold_together(logs: np.ndarray, truth: float, *, level: float) -> np.ndarray
     ndarray of bool, shape (families,)
     """
     each = 1 - (1 - level) / len(logs)
-    made = [moderated([_fit(x) for x in logs[:, i]]) for i in range(logs.shape[1])]
+    made = [moderated([_Fit.of(x) for x in logs[:, i]]) for i in range(logs.shape[1])]
     return np.array([all(f.holds(truth, each) for f in fits) for fits in made])
 
 
@@ -324,13 +299,13 @@ def log_ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[_Fit,
     """Fit log(arm / base) over trials: by rounds, else by blocks, else by Welch."""
     logs = of_trials(arm, base, metric)
     if logs is not None and len(logs):
-        return _fit(logs), "t over log ratios of rounds, a trial each"
+        return _Fit.of(logs), "t over log ratios of rounds, a trial each"
     y, x = (_logs(side, metric) for side in (arm, base))
     by_block, of_base = dict(y), dict(x)
     both = [by_block[key] - of_base[key] for key in by_block if key in of_base]
     unique = len(by_block) == len(y) and len(of_base) == len(x)
     if unique and len(both) >= TRIALS_MIN:
-        return _fit(both), "t over log ratios of blocks"
+        return _Fit.of(both), "t over log ratios of blocks"
     return _welch(*([log for _, log in side] for side in (y, x))), _WELCH
 
 
@@ -345,14 +320,8 @@ def _logs(side: pd.DataFrame, metric: str) -> list[tuple[tuple, float]]:
     return [(key, math.log(value)) for key, value in pairs if value > 0]
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """A mean with its standard error and degrees of freedom."""
-
-    mean: float
-    error: float
-    df: float
-    n: int
+class _Fit(Fit):
+    """A fit with what is printed of it."""
 
     @property
     def p(self) -> float:
@@ -380,89 +349,12 @@ class _Fit:
         return Interval(there, float(lo), float(hi), self.n, level, method)
 
 
-def _fit(x: Sequence[float]) -> _Fit:
-    a = np.asarray(x, dtype=float)
-    n = len(a)
-    error = a.std(ddof=1) / math.sqrt(n) if n > 1 else math.nan
-    return _Fit(float(a.mean()) if n else math.nan, float(error), n - 1, n)
-
-
-def moderated(fits: Sequence[_Fit]) -> list[_Fit]:
-    """Return the fits of a family, each with the variance that all of them tell of.
-
-    With four or five trials the variance of a comparison is hardly known, and its
-    interval wide for that alone. Its neighbours were measured by the same client on
-    the same machine: their variances, taken as draws from one distribution, are worth
-    d0 degrees of freedom around a usual variance s0² (Smyth, Statistical Applications
-    in Genetics and Molecular Biology 3 (1), 2004):
-
-        (d0 s0² + d s²) / (d0 + d)    with d0 + d degrees of freedom
-
-    The more the variances differ, the smaller d0: a mixed family stays as it is.
-    Unlike there, no variance becomes smaller than it was found, so that a comparison
-    that scatters more than others keeps its width, and d0 counts up to twice d only.
-    Simulated families of 6 to 80 comparisons over 4 to 12 trials then held all at once
-    in 94 % and more (study 10).
-
-    Parameters
-    ----------
-    fits : sequence of _Fit
-        Made in one way. Those without an interval, or without any scatter, do not say
-        what is usual; fewer than `FAMILY_MIN` others leave all as they are.
-    """
-    telling = [f for f in fits if _tells(f)]
-    if len(telling) < FAMILY_MIN:
-        return list(fits)
-    usual = usual_variance([f.error**2 * f.n for f in telling], [f.df for f in telling])
-    return [_shrunk(f, *usual) if f.n >= TRIALS_MIN else f for f in fits]
-
-
-def _shrunk(fit: _Fit, variance: float, df: float) -> _Fit:
-    own = fit.error**2 * fit.n
-    most = min(df, (DF_GAIN - 1) * fit.df)
-    weight = df / (df + fit.df) if math.isfinite(df) else 1.0
-    mixed = weight * variance + (1 - weight) * own
-    error = max(fit.error, math.sqrt(mixed / fit.n))
-    return _Fit(fit.mean, error, fit.df + most, fit.n)
-
-
-def usual_variance(
-    variances: Sequence[float], df: Sequence[float]
-) -> tuple[float, float]:
-    """Return the usual variance of a family and the degrees of freedom it is worth.
-
-    By the moments of log s² (Smyth 2004, section 6.2).
-
-    Parameters
-    ----------
-    variances, df : sequence of float, shape (k,)
-        Of each comparison, both above 0.
-
-    Returns
-    -------
-    tuple of float
-        s0² and d0; d0 is infinite where the variances differ no more than chance has
-        it.
-    """
-    half = np.asarray(df, dtype=float) / 2
-    logs = np.log(variances) - digamma(half) + np.log(half)
-    excess = logs.var(ddof=1) - polygamma(1, half).mean()
-    if excess <= polygamma(1, _DF_INFINITE / 2):
-        return float(np.exp(logs.mean())), math.inf
-    half_df = brentq(lambda x: polygamma(1, x) - excess, 1e-6, _DF_INFINITE)
-    there = np.exp(logs.mean() + digamma(half_df) - np.log(half_df))
-    return float(there), 2 * half_df
-
-
-_DF_INFINITE = 1e6
-
-
 def _welch(y: Sequence[float], x: Sequence[float]) -> _Fit:
     """Fit the difference of two means whose variances may differ.
 
     Degrees of freedom by Welch and Satterthwaite (Biometrika 34, 1947).
     """
-    b, a = _fit(y), _fit(x)
+    b, a = _Fit.of(y), _Fit.of(x)
     n = min(b.n, a.n)
     if n < 2:
         return _Fit(b.mean - a.mean, math.nan, math.nan, n)

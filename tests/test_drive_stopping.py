@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import random
 
+import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connlab import intervals
 from connlab.drive import stopping
+from connlab.variances import Fit
 
 
 def _rows(*values: float, ok: bool = True) -> list[dict]:
@@ -189,8 +193,9 @@ def test_the_half_width_of_a_ratio_is_that_of_t_on_logs():
     for family in (1, 12):
         low, high = scipy.stats.t.interval(1 - 0.05 / family, 4, loc=mean, scale=error)
         width = math.sqrt(math.exp(high) / math.exp(low)) - 1
-        assert stopping.ratio_half_width(logs, family) == pytest.approx(width)
-    assert stopping.ratio_half_width(logs[:3], 1) is None
+        found = stopping.ratio_half_width(Fit.of(logs), family)
+        assert found == pytest.approx(width)
+    assert stopping.ratio_half_width(Fit.of(logs[:3]), 1) is None
 
 
 def test_in_turns_it_is_the_ratio_that_has_to_be_narrow():
@@ -220,3 +225,73 @@ def test_a_server_without_ratios_holds_up_nobody():
     rule = _rule(n_min=4, sets=((0, 1, 2),))
     said = stopping.next_round([_bases(4), _ratios(*NARROW), failed], rule)
     assert "have no interval" in said
+
+
+def _drawn(seed: int, pairs: int, trials: int, spread: float) -> np.ndarray:
+    """Return the log rates of a baseline, first, and of others, by trial."""
+    return spread * np.random.default_rng(seed).standard_normal((pairs + 1, trials))
+
+
+def _rows_of(logs: np.ndarray) -> list[list[dict]]:
+    """Return the cells of one set: its baseline, and the others beside it."""
+    return [_bases(logs.shape[1]), *(_ratios(*(arm - logs[0])) for arm in logs[1:])]
+
+
+def _printed(sets: list[np.ndarray]) -> list[float]:
+    """Return how wide the ratios of sets are that a study prints."""
+    frame = pd.DataFrame(
+        {"within": own, "model": model, "block": block, "throughput_rps": math.exp(log)}
+        for own, logs in enumerate(sets)
+        for model, arm in enumerate(logs)
+        for block, log in enumerate(arm)
+    ).assign(ok=True, label="server-bound", reason=None, repeat=0)
+    found = intervals.ratios(frame, "throughput_rps", baseline=0, within=["within"])
+    return list(np.sqrt(found["hi"] / found["lo"]) - 1)
+
+
+@pytest.mark.parametrize("pairs", [(3, 2), (8, 3), (8, 7), (3, 4)])
+def test_what_has_to_be_narrow_is_the_width_that_is_printed(pairs):
+    """Of sets that have variances enough to learn from, and of those that have not."""
+    sets = [_drawn(n, count, 5, 0.02 + 0.1 * n) for n, count in enumerate(pairs)]
+    second = pairs[0] + 1
+    members = (tuple(range(second)), tuple(range(second, second + pairs[1] + 1)))
+    rule = _rule(sets=members)
+    found = stopping.widths([*_rows_of(sets[0]), *_rows_of(sets[1])], rule)
+    assert [width.half_width for width in found] == pytest.approx(_printed(sets))
+
+
+def _mean_log(trials: list[dict]) -> float:
+    return float(np.mean([row[stopping.RATIOS]["throughput_rps"] for row in trials]))
+
+
+def _until_narrow(seed: int, rule: stopping.Rule) -> tuple[bool, int]:
+    """Return whether all ratios of a sweep hold the truth, and its trials."""
+    cells = sum(map(len, rule.sets))
+    rng = np.random.default_rng(seed)
+    logs: list[list[float]] = [[] for _ in range(cells)]
+    while True:
+        rows = [[]] * cells
+        for members in rule.sets:
+            part = _rows_of(np.array([logs[cell] for cell in members]))
+            for cell, trials in zip(members, part, strict=True):
+                rows[cell] = trials
+        wanted = stopping.next_round(rows, rule)
+        if isinstance(wanted, str):
+            break
+        for cell in wanted:
+            logs[cell].append(0.02 * rng.standard_normal())
+    held = all(
+        abs(_mean_log(rows[width.cell])) <= math.log1p(width.half_width)
+        for width in stopping.widths(rows, rule)
+    )
+    return held, sum(map(len, logs))
+
+
+def test_families_hold_together_where_the_rule_stops_them():
+    """Simulated: 16 ratios of two sets, stopped at ±5 % from the fourth trial on."""
+    sets = (tuple(range(9)), tuple(range(9, 18)))
+    rule = _rule(n_min=4, n_max=12, sets=sets)
+    runs = [_until_narrow(seed, rule) for seed in range(300)]
+    held, trials = zip(*runs, strict=True)
+    assert np.mean(held) > 0.92
+    assert 4 * 18 < np.mean(trials) < 10 * 18

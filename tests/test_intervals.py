@@ -11,18 +11,15 @@ from scipy import stats
 from scipy.special import digamma
 
 from connlab.intervals import (
-    DF_GAIN,
-    FAMILY_MIN,
-    _fit,
+    _Fit,
     centre,
     client_bound,
     interval,
     intervals,
-    moderated,
     ratios,
     t95,
-    usual_variance,
 )
+from connlab.variances import DF_GAIN, FAMILY_MIN, moderated, usual_variance
 
 
 def trials(values: dict[str, list[float]], **columns) -> pd.DataFrame:
@@ -134,7 +131,7 @@ def test_all_intervals_of_a_call_hold_at_once():
 def fits(spreads, *, n=5, seed=0, truth=0.0):
     """Return fits of normal log ratios, a standard deviation each."""
     rng = np.random.default_rng(seed)
-    return [_fit(truth + s * rng.standard_normal(n)) for s in spreads]
+    return [_Fit.of(truth + s * rng.standard_normal(n)) for s in spreads]
 
 
 def test_the_usual_variance_is_the_one_that_variances_were_drawn_from():

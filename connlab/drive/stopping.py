@@ -6,9 +6,9 @@
 What has to be narrow is what will be printed. Of a cell measured alone that is its own
 interval. Of servers that took turns it is the ratio of each to the baseline: its
 interval is made of the log ratios of the trials, and holds together with those of all
-other pairs of the sweep (Bonferroni). What the study prints is as wide, or narrower
-where its family has variances to learn from (`connlab.intervals.moderated`). More
-trials go to whole sets, those alone that have a ratio still too wide.
+other pairs of the sweep (Bonferroni). Its variance takes in what the other pairs of
+its set say (`connlab.variances`), as in what the study prints. More trials go to whole
+sets, those alone that have a ratio still too wide.
 
 The rule looks after whole blocks only, so that every cell has as many trials as the
 others when it is judged. Stopping as soon as an interval is narrow makes it cover
@@ -28,12 +28,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from connlab.variances import TRIALS_MIN, Fit, moderated_by_cell
+
 #: relative half-widths to reach, where nothing else is asked
 TARGETS = {"throughput_rps": 0.05, "response_p99_s": 0.10}
 #: the same for the ratios of servers that take turns
 RATIO_TARGETS = {"throughput_rps": 0.05, "server_cpu_per_request_s": 0.05}
-#: trials without which a ratio has no interval; as `connlab.study.turns` has it
-RATIO_TRIALS_MIN = 4
 #: where a row keeps the log ratios to its baseline
 RATIOS = "log_ratios"
 LEVEL = 0.95
@@ -65,7 +65,7 @@ class Width:
     """How wide the interval of one metric in one cell is.
 
     `half_width` is relative, to the mean or, of a `ratio`, to the geometric mean; None
-    where usable trials are missing (two, of a ratio `RATIO_TRIALS_MIN`). Then `hope`
+    where usable trials are missing (two, of a ratio `TRIALS_MIN`). Then `hope`
     says whether more trials may help: they do where one was usable or the machine was
     not quiet, they do not where a limit was met.
     """
@@ -175,9 +175,9 @@ def widths(rows: Sequence[Sequence[Mapping[str, Any]]], rule: Rule) -> list[Widt
         turns has its log ratios to the baseline under `RATIOS`; a baseline has none,
         and no width.
     """
-    family = sum(any(row.get(RATIOS) for row in trials) for trials in rows)
+    ratios = {metric: _ratio_widths(rows, metric, rule) for metric in rule.targets}
     return [
-        _width(cell, metric, trials, target, family)
+        _width(cell, metric, trials, target, ratios[metric])
         for cell, trials in enumerate(rows)
         if not any(row.get(RATIOS) == {} for row in trials)
         for metric, target in rule.targets.items()
@@ -185,17 +185,43 @@ def widths(rows: Sequence[Sequence[Mapping[str, Any]]], rule: Rule) -> list[Widt
 
 
 def _width(
-    cell: int, metric: str, trials: Sequence[Mapping], target: float, family: int
+    cell: int,
+    metric: str,
+    trials: Sequence[Mapping],
+    target: float,
+    ratios: Mapping[int, float | None],
 ) -> Width:
-    used = [row for row in trials if is_used(row)]
-    ratio = any(row.get(RATIOS) for row in trials)
-    of = [(row.get(RATIOS) or {}) if ratio else row for row in used]
-    values = [row[metric] for row in of if row.get(metric) is not None]
-    least = RATIO_TRIALS_MIN if ratio else 2
+    ratio = cell in ratios
+    values = _values(trials, metric)
+    least = TRIALS_MIN if ratio else 2
     has = [row for row in trials if row.get(metric) is not None]
     hope = 0 < len(values) < least or any(_spoilt(row) for row in has)
-    width = ratio_half_width(values, family) if ratio else relative_half_width(values)
+    width = ratios[cell] if ratio else relative_half_width(values)
     return Width(cell, metric, len(values), width, target, hope, ratio)
+
+
+def _ratio_widths(
+    rows: Sequence[Sequence[Mapping]], metric: str, rule: Rule
+) -> dict[int, float | None]:
+    """Return the half-width of the ratio of each cell that has one."""
+    cells = [cell for cell, trials in enumerate(rows) if _has_ratio(trials)]
+    own_set = {cell: members for members in rule.sets for cell in members}
+    alone = [Fit.of(_values(rows[cell], metric)) for cell in cells]
+    fits = moderated_by_cell(alone, [own_set.get(cell) for cell in cells])
+    widths = [ratio_half_width(fit, len(cells)) for fit in fits]
+    return dict(zip(cells, widths, strict=True))
+
+
+def _has_ratio(trials: Sequence[Mapping]) -> bool:
+    return any(row.get(RATIOS) for row in trials)
+
+
+def _values(trials: Sequence[Mapping], metric: str) -> list[float]:
+    """Return the metric of each trial that counts, in turns its log ratio."""
+    used = [row for row in trials if is_used(row)]
+    if _has_ratio(trials):
+        used = [row.get(RATIOS) or {} for row in used]
+    return [row[metric] for row in used if row.get(metric) is not None]
 
 
 def is_used(row: Mapping[str, Any]) -> bool:
@@ -203,20 +229,19 @@ def is_used(row: Mapping[str, Any]) -> bool:
     return not row.get("failure") and not row.get("excluded_by")
 
 
-def ratio_half_width(logs: Sequence[float], family: int) -> float | None:
+def ratio_half_width(fit: Fit, family: int) -> float | None:
     """Return how far the bounds of a ratio lie from it: 0.05 for ±5 %.
 
     By t on logarithms, at the level that lets all pairs of the family hold together
-    (Bonferroni); None for fewer than `RATIO_TRIALS_MIN` trials.
+    (Bonferroni); None for fewer than `TRIALS_MIN` trials.
     """
-    if len(logs) < RATIO_TRIALS_MIN:
+    if fit.n < TRIALS_MIN:
         return None
     each = 1 - (1 - LEVEL) / max(1, family)
-    reach = _t(each, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
-    return math.expm1(min(reach, 100.0))
+    return math.expm1(min(_t(each, fit.df) * fit.error, 100.0))
 
 
-def _t(level: float, df: int) -> float:
+def _t(level: float, df: float) -> float:
     """Return the quantile of Student's t for a two-sided interval."""
     from scipy.special import stdtrit
 

@@ -29,9 +29,7 @@ import pandas as pd
 from scipy import stats as st
 
 from connlab.study.interval import LEVEL, Interval
-
-TRIALS_MIN = 4
-"""Trials without which there is no interval."""
+from connlab.variances import TRIALS_MIN
 
 MARGIN = 0.05
 """Two servers are alike when the interval of their ratio lies within this of 1."""
