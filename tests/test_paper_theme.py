@@ -274,11 +274,11 @@ NUMBER = '[]{.number of="s/m" model="a"}'
 CLAIMED = f'[It pays {NUMBER} times.]{{.claim of="s/c" otherwise="Not known."}}'
 
 
-def sentence(text, tmp_path, *, numbers=(), claims=()):
+def sentence(text, tmp_path, *, numbers=(), claims=(), references=()):
     """Return Markdown as the page's plain text, with these facts of a run."""
     facts = {"numbers": dict(numbers), "claims": dict(claims), "figures": {}}
     (tmp_path / "_generated").mkdir(exist_ok=True)
-    facts |= {"stale": []}
+    facts |= {"stale": [], "references": list(references)}
     (tmp_path / "_generated" / "facts.json").write_text(json.dumps(facts))
     done = subprocess.run(
         [renderers.pandoc(), f"--lua-filter={THEME / 'numbers.lua'}", "--to=plain"],
@@ -317,6 +317,65 @@ def test_a_sentence_without_its_number_gives_way(tmp_path):
     assert (
         sentence(kept, tmp_path, numbers=KNOWN) == "One. It pays 2 [1, 3] times. Two."
     )
+
+
+FAR = {"s/m model=a": {"text": "4 [3, 5]", "short": "4", "title": "n = 9"}}
+UNSURE = {
+    "s/m model=a": {
+        "text": "2 (no interval)",
+        "short": "2",
+        "title": "",
+        "unsure": True,
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "state", "why"),
+    [
+        ({}, "open", "not measured here"),
+        (UNSURE, "open", "this run cannot tell"),
+        (KNOWN, "open", "this run cannot tell"),
+    ],
+)
+def test_where_a_run_cannot_tell_the_first_reference_that_can_is_printed(
+    numbers, state, why, tmp_path
+):
+    known = {"numbers": numbers, "claims": {"s/c": state}}
+    there = [
+        {"name": "A", "numbers": FAR, "claims": {"s/c": "open"}},
+        {"name": "B", "numbers": FAR, "claims": {"s/c": "yes"}},
+    ]
+    shown = sentence(CLAIMED, tmp_path, **known, references=there)
+    assert shown == f"It pays 4 [3, 5] times. (Reference on B; {why}.)"
+    inside = f'One[; it pays {NUMBER} times]{{otherwise=""}}.'
+    shown = sentence(inside, tmp_path, numbers=UNSURE, references=there)
+    assert shown == (
+        "One; it pays 4 [3, 5] times (reference on A; this run cannot tell)."
+    )
+
+
+def test_what_a_run_can_tell_is_not_taken_from_a_reference(tmp_path):
+    there = [{"name": "A", "numbers": FAR, "claims": {"s/c": "yes"}}]
+    for state, said in (("yes", ""), ("no", " (This run shows otherwise.)")):
+        known = {"numbers": KNOWN, "claims": {"s/c": state}, "references": there}
+        shown = sentence(CLAIMED, tmp_path, **known)
+        assert shown == f"It pays 2 [1, 3] times.{said}"
+
+
+def test_a_sentence_about_this_run_is_not_taken_from_a_reference(tmp_path):
+    there = [{"name": "A", "numbers": FAR, "claims": {"s/c": "yes"}}]
+    known = {"numbers": KNOWN, "claims": {"s/c": "open"}, "references": there}
+    own = CLAIMED.replace(" otherwise", ' here="yes" otherwise')
+    shown = sentence(own, tmp_path, **known)
+    assert shown == "It pays 2 [1, 3] times. (This run cannot tell.)"
+
+
+def test_a_reference_without_an_interval_settles_nothing(tmp_path):
+    there = [{"name": "A", "numbers": UNSURE, "claims": {"s/c": "yes"}}]
+    known = {"numbers": KNOWN, "claims": {"s/c": "open"}, "references": there}
+    shown = sentence(CLAIMED, tmp_path, **known)
+    assert shown == "It pays 2 [1, 3] times. (This run cannot tell.)"
 
 
 def test_a_lacking_number_is_said_once(tmp_path):

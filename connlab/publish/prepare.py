@@ -104,7 +104,7 @@ def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
     if models.PIECE in asked.includes:
         pages = model_pages.write(run, registry, paper)
         models.write(registry, paper, pages=pages)
-    write_facts(run, asked, paper, prepared)
+    write_facts(run, others, asked, paper, prepared)
     _stub_variables(asked.variables, run, tree, prepared)
     _stub_includes(asked, run, paper, prepared)
     prepared.unused += _unused(run, asked)
@@ -262,17 +262,16 @@ def _copy_picture(study: Study, figure: Figure, paper: Path) -> None:
 
 
 def write_facts(
-    run: Run, asked: sources.Wanted, paper: Path, prepared: Prepared
+    run: Run,
+    others: Sequence[Run],
+    asked: sources.Wanted,
+    paper: Path,
+    prepared: Prepared,
 ) -> None:
     """Write what numbers.lua looks up: numbers, claims, and links below figures."""
-    numbers_, claims, links, stale = {}, {}, {}, []
+    links, stale = {}, []
+    numbers_, claims = _numbers(run), _claims(run)
     for study in run.studies.values():
-        for where, row in report.numbers(study.folder).items():
-            if row["text"]:
-                numbers_[where] = _fact(row)
-        states = {True: "yes", False: "no", None: "open"}
-        for name, holds in report.read_claims(study.folder).items():
-            claims[name] = states[holds]
         if study.results:
             for figure in study.results.figures:
                 path = _path(study, figure)
@@ -292,7 +291,21 @@ def write_facts(
             path.parent.mkdir(parents=True, exist_ok=True)
             _write(path, fragments.fill("missing.svg", missing=MISSING))
             prepared.missing.append(f"{name}: {why(run, path.parent.name)}")
-    facts = {"numbers": numbers_, "claims": claims, "figures": links, "stale": stale}
+    references = [
+        {
+            "name": name,
+            "numbers": {k: v for k, v in _numbers(other).items() if k in asked.numbers},
+            "claims": {k: v for k, v in _claims(other).items() if k in asked.claims},
+        }
+        for name, other in zip(reference.labels(others), others, strict=True)
+    ]
+    facts = {
+        "numbers": numbers_,
+        "claims": claims,
+        "figures": links,
+        "stale": stale,
+        "references": references,
+    }
     _write(paper / GENERATED / "facts.json", json.dumps(facts, ensure_ascii=False))
 
 
@@ -300,12 +313,28 @@ _BEHIND_NUMBER = re.compile(r"\s*(\[[^\]]*\]|\([^)]*no interval\))$")
 """The bounds behind a number, or that it has none."""
 
 
-def _fact(row: dict[str, Any]) -> dict[str, str]:
+def _numbers(run: Run) -> dict[str, dict[str, Any]]:
+    """Return the numbers of a run by their address, as they are printed."""
+    folders = [study.folder for study in run.studies.values()]
+    rows = [item for folder in folders for item in report.numbers(folder).items()]
+    return {where: _fact(row) for where, row in rows if row["text"]}
+
+
+def _claims(run: Run) -> dict[str, str]:
+    """Return what a run says of each claim: yes, no or open."""
+    states = {True: "yes", False: "no", None: "open"}
+    folders = [study.folder for study in run.studies.values() if study.results]
+    found = [item for folder in folders for item in report.read_claims(folder).items()]
+    return {name: states[holds] for name, holds in found}
+
+
+def _fact(row: dict[str, Any]) -> dict[str, Any]:
     """Return a number as text, with what stands behind it."""
     return {
         "text": row["text"],
         "short": _BEHIND_NUMBER.sub("", row["text"]),
         "title": numbers.title(row),
+        "unsure": row["lo"] is None,
     }
 
 

@@ -21,6 +21,7 @@ from connlab import report
 from connlab.publish import fragments, provenance, results
 from connlab.publish import markdown as md
 from connlab.publish.results import Run
+from connlab.study.formatting import plain
 from connlab.study.results import Results
 
 NAME = "reference"
@@ -204,7 +205,7 @@ def _numbers(run: Run, other: Run) -> str:
     both = [_by_cell(each.folder / HEADLINE) for each in (run, other)]
     rows = []
     for model, connections in _highest(both[0].keys() & both[1].keys()).items():
-        cells = [called.get(model, model), f"{connections:,}".replace(",", "\u202f")]
+        cells = [called.get(model, model), plain(connections)]
         for metric in _METRICS:
             where = (model, connections, metric)
             cells += [each.get(where, "—") for each in both]

@@ -24,7 +24,7 @@ SUPPLEMENT = "sections/_supplement.qmd"
 SHORTCODE = re.compile(r"(?<!\{)\{\{<\s*(\w+)\s+(.*?)\s*>\}\}(?!\})")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 NUMBER = re.compile(r"\[\]\{\.number\b([^{}]*)\}")
-CLAIM = re.compile(r"\{\.claim\s+of=\"([^\"]+)\"\}")
+CLAIM = re.compile(r"\{\.claim\s+of=\"([^\"]+)\"")
 PICTURE = re.compile(
     r"!\[(?P<caption>(?:[^\[\]]|\[[^\[\]]*\])*)\]"
     r"\((?P<path>_generated/[\w./-]+\.svg)\)\{(?P<attributes>[^{}]*)\}"

@@ -2,13 +2,18 @@
 --
 --     []{.number of="STUDY/METRIC" model="epoll" connections="50"}
 --         -> 9.2 ms [9.0, 9.4]     with against="…" a ratio; .short without bounds
---     [A thread … more than epoll.]{.claim of="STUDY/NAME"}
---         -> the sentence, and where this run contradicts it or cannot tell, that
+--     [A thread … more than epoll: []{.number …} times.]{.claim of="STUDY/NAME"}
+--         -> the sentence; where this run contradicts it, that it does
 --     [… []{.number …} …]{otherwise="What was not measured here."}
---         -> the sentence, or that text where the run lacks one of its numbers; nothing
---            where the text is empty
+--         -> the sentence
 --     ![…](_generated/STUDY/NAME.svg){#fig-…}
 --         -> the figure, and below it on the page its values and its notebook
+--
+-- A sentence whose numbers the run lacks, or has without an interval, or whose claim it
+-- cannot decide, is set with the numbers of the first reference that has them all, and
+-- says whose they are. Where no reference has them, `otherwise` stands in its place
+-- (nothing if that is empty); without it the sentence says what this run cannot tell.
+-- One with here="yes" is about this run alone, and no reference speaks in its place.
 --
 -- What they stand for lies in _generated/facts.json, which `connlab render` makes. Runs
 -- before embedded.lua, and before Quarto looks at the document.
@@ -18,7 +23,7 @@ local html = FORMAT:match("html") ~= nil
 local function facts()
   local file = io.open("_generated/facts.json")
   if not file then
-    return { numbers = {}, claims = {}, figures = {}, stale = {} }
+    return { numbers = {}, claims = {}, figures = {}, stale = {}, references = {} }
   end
   local text = file:read("a")
   file:close()
@@ -50,9 +55,9 @@ local function missing(why)
   return pandoc.Span({ pandoc.Str("not measured here") }, attr)
 end
 
-local function set_number(span)
+local function set_number(span, numbers)
   local name = address(span)
-  local number = known.numbers[name]
+  local number = numbers[name]
   if not number then
     return missing("this run has no " .. name)
   end
@@ -67,19 +72,69 @@ local said = {
   missing = "(Not measured in this run.)",
 }
 
--- Numbers were set before the sentences around them.
-local function lacks_a_number(span)
-  local lacks = false
-  span:walk({
-    Span = function(inner)
-      lacks = lacks or inner.classes:includes("missing")
-    end,
-  })
-  return lacks
+local function is_sentence(span)
+  return span.classes:includes("claim") or span.attributes.otherwise
 end
 
-local function set_otherwise(span)
-  local text = span.attributes.otherwise
+local function numbers_in(span)
+  local found = pandoc.List({})
+  span:walk({
+    Span = function(inner)
+      if inner.classes:includes("number") then
+        found:insert(inner)
+      end
+    end,
+  })
+  return found
+end
+
+-- Whether a run has every number, and with an interval where it prints one.
+local function has_all(spans, numbers)
+  local has, sure = true, true
+  for _, span in ipairs(spans) do
+    local number = numbers[address(span)]
+    has = has and number ~= nil
+    local needs_none = span.classes:includes("short")
+    sure = sure and number ~= nil and (needs_none or not number.unsure)
+  end
+  return has, sure
+end
+
+local function with_numbers(span, numbers)
+  local set = span:walk({
+    Span = function(inner)
+      if inner.classes:includes("number") then
+        return set_number(inner, numbers)
+      elseif is_sentence(inner) then
+        return inner.content
+      end
+    end,
+  })
+  return pandoc.Inlines(set.content)
+end
+
+local function remark(content, text, class)
+  local attr = pandoc.Attr("", { class })
+  content:insert(pandoc.Space())
+  content:insert(pandoc.Span({ pandoc.Emph({ pandoc.Str(text) }) }, attr))
+  return content
+end
+
+local function elsewhere(span, spans, why)
+  for _, run in ipairs(known.references or {}) do
+    local _, sure = has_all(spans, run.numbers)
+    local claim = span.classes:includes("claim") and span.attributes.of
+    if sure and (not claim or run.claims[claim] == "yes") then
+      local content = with_numbers(span, run.numbers)
+      local ends = pandoc.utils.stringify(content):match("[.:]$")
+      local text = ends and "(Reference on " .. run.name .. "; " .. why .. ".)"
+        or "(reference on " .. run.name .. "; " .. why .. ")"
+      return remark(content, text, "elsewhere")
+    end
+  end
+end
+
+local function set_otherwise(text)
   if text == "" then
     return {}
   end
@@ -87,26 +142,36 @@ local function set_otherwise(span)
   return pandoc.Span(content, pandoc.Attr("", { "missing" }))
 end
 
-local function set_claim(span)
-  local state = known.claims[span.attributes.of or ""] or "missing"
-  local out = pandoc.Inlines(span.content)
-  if said[state] and not lacks_a_number(span) then
-    local attr = pandoc.Attr("", { "claim-" .. state })
-    out:insert(pandoc.Space())
-    out:insert(pandoc.Span({ pandoc.Emph({ pandoc.Str(said[state]) }) }, attr))
+local function set_sentence(span)
+  local spans, state = numbers_in(span), "yes"
+  local has, sure = has_all(spans, known.numbers)
+  if span.classes:includes("claim") then
+    state = known.claims[span.attributes.of or ""] or "missing"
   end
-  return out
+  local settled = sure and state ~= "open" and state ~= "missing"
+  if not settled and not span.attributes.here then
+    local lacks = not has or state == "missing"
+    local why = lacks and "not measured here" or "this run cannot tell"
+    local found = elsewhere(span, spans, why)
+    if found then
+      return found
+    end
+  end
+  if not has and span.attributes.otherwise then
+    return set_otherwise(span.attributes.otherwise)
+  end
+  local content = with_numbers(span, known.numbers)
+  if said[state] and has then
+    return remark(content, said[state], "claim-" .. state)
+  end
+  return content
 end
 
 local function set_span(span)
   if span.classes:includes("number") then
-    return set_number(span)
-  elseif span.attributes.otherwise and lacks_a_number(span) then
-    return set_otherwise(span)
-  elseif span.classes:includes("claim") then
-    return set_claim(span)
-  elseif span.attributes.otherwise then
-    return span.content
+    return set_number(span, known.numbers)
+  elseif is_sentence(span) then
+    return set_sentence(span), false
   end
 end
 
@@ -155,6 +220,7 @@ local function set_blocks(blocks)
 end
 
 return {
-  { Span = set_span, Image = set_image, Figure = set_figure },
+  { traverse = "topdown", Span = set_span },
+  { Image = set_image, Figure = set_figure },
   { Blocks = set_blocks },
 }
