@@ -30,18 +30,23 @@ def made(value, half, n=10):
         (1.0213, 0.0041, "1.021 [1.017, 1.025]"),
         (-0.5, 0.2, "−0.5 [−0.7, −0.3]"),
         (0.001, 0.5, "0.0 [−0.5, 0.5]"),
-        (5.25, 0.0, "5.25 [5.25, 5.25]"),
-        (5.0, 0.0, "5 [5, 5]"),
-        (18_984.0, 0.0, "18\u202f984 [18\u202f984, 18\u202f984]"),
+        (5.25, 0.0, "5.25"),
+        (5.0, 0.0, "5"),
+        (18_984.0, 0.0, "18984"),
+        (118_984.0, 0.0, "118\u202f984"),
+        (0.2499997, 8e-7, "0.2500"),
+        (21.4727, 0.0017, "21.47"),
+        (1.1012, 0.0992, "1.101 [1.002, 1.200]"),
+        (0.95, 0.0496, "0.9500 [0.9004, 0.9996]"),
         (5.0, math.nan, "5.0 (no interval)"),
-        (1234.0, math.nan, "1\u202f200 (no interval)"),
+        (1234.0, math.nan, "1200 (no interval)"),
     ],
 )
 def test_no_digit_that_the_interval_does_not_carry(value, half, text):
     assert f.number_text(made(value, half)) == text
 
 
-@given(some.floats(1e-6, 1e6), some.floats(1e-4, 0.5))
+@given(some.floats(1e-6, 1e6), some.floats(2.1e-3, 0.5))
 def test_printed_bounds_stay_near_the_interval(value, relative):
     """Rounding moves a bound by at most a quarter of the half-width."""
     i = made(value, value * relative)
@@ -99,7 +104,7 @@ def test_a_text_of_two_estimates_is_remembered_with_each():
 
 
 def test_plain_numbers_and_lists():
-    assert f.plain(15_000) == "15\u202f000"
+    assert f.plain(15_000) == "15000"
     assert f.plain(0.5) == "0.5"
     assert f.plain(100.0) == "100"
     assert f.listing(["a"]) == "a"
@@ -108,7 +113,7 @@ def test_plain_numbers_and_lists():
     assert f.span(5, 5) == "5"
     assert f.span(3, 5) == "3 to 5"
     assert f.level_text("epoll") == "epoll"
-    assert f.level_text(2000) == "2\u202f000"
+    assert f.level_text(2000) == "2000"
 
 
 def test_metrics_say_name_unit_and_good_end():

@@ -48,7 +48,7 @@ def test_lost_cells_are_listed_with_their_commonest_reason(frame):
 def test_what_was_varied_in_a_sentence(frame):
     said = results.varied(frame, ["model", "connections"])
     assert "model (epoll, select and thread)" in said
-    assert "connections (10 and 2\u202f000)" in said
+    assert "connections (10 and 2000)" in said
     assert "4 trials per cell" in said
 
 

@@ -8,6 +8,10 @@ half-width of 0.2 carries tenths, one of 0.12 carries hundredths; of unequal sid
 shorter one counts, so that 0.9 is not printed as 1 below a 5.8. Without an interval
 two digits are printed, because nobody knows more, and the text says that there is none.
 
+More than four digits help no reader. Bounds that then read like the number itself are
+left out: 5101 threads and not 5101 [5101, 5101]. A bound is never rounded onto 1 that
+lies beside it, since the verdict on a ratio is whether its interval holds 1.
+
 What is printed with bounds is remembered (`printed_in`): the paper says n and method of
 a number wherever it stands, and a sentence does not carry them.
 """
@@ -26,6 +30,8 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BYTES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "bytes"))
 _THOUSANDS = ((1e6, "million "), (1e4, "thousand "))
 _CARRIES = 2.0
+_MOST_DIGITS = 4
+_GROUPED_FROM = 1e5
 _printed: dict[str, set[tuple[int, float, str]]] = {}
 """Numbers with bounds that this process printed: n, level and method of each text."""
 
@@ -88,11 +94,12 @@ def _two_digits(value: float) -> int:
 
 
 def rounded(value: float, places: int) -> str:
-    """Return a number with so many decimals; thousands apart by a thin space."""
+    """Return a number with so many decimals; from six digits on in groups of three."""
     if not math.isfinite(value):
         return "—"
     value = round(value, places)
-    text = f"{value:,.{max(places, 0)}f}".replace(",", "\u202f")
+    grouped = "," if abs(value) >= _GROUPED_FROM else ""
+    text = f"{value:{grouped}.{max(places, 0)}f}".replace(",", "\u202f")
     return text.replace("-", "−") if value else text.replace("-", "")
 
 
@@ -129,19 +136,34 @@ def number_text(interval: Interval, unit: str = "") -> str:
     return f"{text} ({lacks})" if lacks else text
 
 
-def _bare(interval: Interval, unit: str) -> str:
-    """Return the number alone, with its unit."""
-    text = rounded(interval.value, decimals(interval))
-    return text + (f" {unit}" if unit and unit != "%" else unit and "\u202f%")
-
-
 def _with_bounds(interval: Interval, unit: str) -> str:
-    """Return the number with its bounds, where it has any."""
-    text, places = _bare(interval, unit), decimals(interval)
-    if not interval.determined:
+    """Return the number with its unit and its bounds, where it has any to be seen."""
+    places = _places(interval, unit)
+    value, lo, hi = (
+        rounded(x, places) for x in (interval.value, interval.lo, interval.hi)
+    )
+    text = value + (f" {unit}" if unit and unit != "%" else unit and "\u202f%")
+    if not interval.determined or lo == value == hi:
         return text
-    bounds = f"[{rounded(interval.lo, places)}, {rounded(interval.hi, places)}]"
-    return _remembered(f"{text} {bounds}", interval)
+    return _remembered(f"{text} [{lo}, {hi}]", interval)
+
+
+def _places(interval: Interval, unit: str) -> int:
+    """Return how many decimals are printed, of those that the interval carries."""
+    carried, whole = decimals(interval), interval.value == round(interval.value)
+    if not interval.determined or (interval.half_width == 0 and whole):
+        return carried
+    size = abs(interval.value) or interval.half_width
+    most = _MOST_DIGITS - 1 - math.floor(math.log10(size)) if size else carried
+    places = min(carried, most)
+    ends = () if unit else (interval.lo, interval.hi)
+    beside = [end for end in ends if 1e-9 < abs(end - 1) < 0.1]
+    while places < _FINEST and any(round(end, places) == 1 for end in beside):
+        places += 1
+    return places
+
+
+_FINEST = 6
 
 
 def _remembered(text: str, interval: Interval) -> str:
@@ -182,7 +204,7 @@ def _lacking(interval: Interval) -> str:
 
 
 def plain(value: float) -> str:
-    """Return a setting or a label with few digits: 100, 0.5, 15 000."""
+    """Return a setting or a label with few digits: 100, 0.5, 15000."""
     if value == int(value) or abs(value) >= 1000:
         return rounded(value, 0)
     return f"{value:.3g}"
