@@ -365,6 +365,7 @@ def forest(
     names: Mapping[str, str] | None = None,
     xlabel: str = "ratio to the baseline",
     colors: Mapping[str, object] | None = None,
+    ranked: bool = False,
 ) -> Figure:
     """Draw ratios with their intervals on a logarithmic axis, one row each.
 
@@ -384,13 +385,20 @@ def forest(
         What was divided by what.
     colors : mapping, optional
         By level of `hue`, or of the first column of `row`.
+    ranked : bool
+        Whether rows are sorted by their largest ratio; else they come as they are.
     """
     columns = [row] if isinstance(row, str) else list(row)
     table = ratios.reset_index(drop=True)
     text = [_row_name(r, columns, names or {}) for r in table[columns].to_numpy()]
     order = list(dict.fromkeys(text))
+    if ranked:
+        most = table["value"].astype(float).groupby(text).max()
+        order.sort(key=lambda name: most.fillna(math.inf)[name])
     levels = list(dict.fromkeys(table[hue])) if hue else [None]
-    figure = Figure(figsize=(WIDTH, 0.5 + 0.19 * max(2, len(order)) * _thick(levels)))
+    around = 0.75 if hue else 0.5  # axis, its label, and the legend
+    rows = 0.19 * max(2, len(order)) * _thick(levels)
+    figure = Figure(figsize=(WIDTH, around + rows))
     ax = figure.add_subplot()
     colors = colors or dict(zip(levels, sns.color_palette("colorblind"), strict=False))
     for i, (name, line) in enumerate(zip(text, table.itertuples(), strict=True)):
@@ -411,12 +419,22 @@ def forest(
             mpl.lines.Line2D([], [], color=colors.get(v, look.INK), marker="o", ls="")
             for v in levels
         ]
-        said = [f"{hue.replace('_', ' ')} {v}" for v in levels]
+        noun = hue.replace("_", " ")
+        said = [
+            f"{noun} {v}" if isinstance(v, str) else _counted(v, noun) for v in levels
+        ]
         cols = min(4, len(levels))
         above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": cols}
         ax.legend(marks, said, fontsize=_SMALL, frameon=False, **above)
     figure.set_layout_engine("constrained")
     return figure
+
+
+def _counted(value: float, noun: str) -> str:
+    """Return ``1000 connections``, ``1 connection``, ``load 0.5``."""
+    if not noun.endswith("s"):
+        return f"{noun} {plain(value)}"
+    return f"{plain(value)} {noun.removesuffix('s') if value == 1 else noun}"
 
 
 def _row_name(
@@ -432,7 +450,7 @@ def _row_name(
 
 
 def _thick(levels: Sequence) -> float:
-    return max(1.0, 0.55 * len(levels))
+    return max(1.0, 0.45 * len(levels))
 
 
 def _ratio(ax: Axes, line, at: float, color) -> None:

@@ -30,7 +30,7 @@ from matplotlib.figure import Figure
 from connlab import figures
 from connlab.schema import study_folder
 from connlab.study import results
-from connlab.study.formatting import in_best_unit, number_text
+from connlab.study.formatting import in_best_unit, number_text, plain
 from connlab.study.frames import RunError
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
@@ -346,6 +346,8 @@ def number(row: Mapping[str, Any], *, unit: str | None = None) -> str:
         str(row["method"]),
     )
     base = _unit(row) if unit is None else unit
+    if base == "count" and not i.determined and i.value == round(i.value):
+        return plain(i.value)  # counted, not estimated
     return number_text(*in_best_unit(i, base))
 
 

@@ -34,7 +34,7 @@ STUDIES = {
         {"rounds": 2, "window": 0.01, "connections": 4, "slices": "[5, 20]"},
     ),
     "01-response-time": Study(
-        "Does response time depend on how the server waits?",
+        "What does a request cost when every connection is busy?",
         frozenset({"models", "connections", "baseline", "engine"}),
         {"models": "[iterative, epoll]", "connections": "[1, 4]"},
     ),
@@ -94,7 +94,7 @@ STUDIES = {
         },
     ),
     "07-uring": Study(
-        "Does io_uring serve more than epoll?",
+        "Is io_uring cheaper than epoll?",
         frozenset({"models", "engine", "baseline"}),
         {"models": "[epoll, uring, uring-poll]", "connections": "[1, 8]"},
     ),
@@ -137,7 +137,7 @@ STUDIES = {
         {"repetitions": 20, "trials": "[4, 5]", "cvs": "[0.1]", "twins": 4},
     ),
     "11-load": Study(
-        "How long do answers take at the load that a server has?",
+        "How long do users wait at the same load?",
         frozenset({"models", "works", "loads", "beyond", "baseline", "task"}),
         {
             "models": "[thread, epoll]",

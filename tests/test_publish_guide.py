@@ -78,6 +78,26 @@ def test_a_column_in_which_no_design_stands_is_left_out():
     assert "no difference shown" not in text.splitlines()[0]
 
 
+def test_many_designs_of_a_family_share_a_line():
+    names = ["poll", "pool", "prethread", "thread", "fork"]
+    found = {n: ratio(n, 2 + i / 10, "higher") for i, n in enumerate(names)}
+    found["thread-pair"] = ratio("thread-pair", 9, "higher")
+    kin = dict.fromkeys(["pool", "prethread", "thread", "thread-pair"], "threads")
+    plain = guide.table([(ENTRY, found)], kin).replace("\\", "")
+    assert "`pool`, `prethread`, `thread`: [2.1 " in plain
+    assert " to [2.3 " in plain
+    assert "[2.2 " not in plain
+    assert "`thread-pair`: [9 " in plain
+    some = {n: found[n] for n in names[:3]}
+    few = guide.table([(ENTRY, some)], kin).replace("\\", "")
+    assert "`prethread`: [2.2 " in few
+
+
+def test_where_no_design_is_better_the_table_says_so():
+    text = guide.table([(ENTRY, {"thread": ratio("thread", 2, "higher")})])
+    assert "| none" in text or "none" in text.split("`thread`")[0]
+
+
 def test_a_situation_that_was_not_measured_says_so():
     assert "not measured here" in guide.table([(ENTRY, {})])
 

@@ -91,6 +91,12 @@ def test_the_line_is_that_of_the_source():
     assert list(linting.lint_text(text, {}.get)) == [(9, "typed measurement '3 s'")]
 
 
+def test_a_reference_at_the_begin_of_a_line_is_no_example():
+    text = "- One\n  (@sec-idle)\n\nTwo (@sec-idle)\n(@fig-x). Three.\n"
+    found = list(linting.lint_text(text, {}.get))
+    assert found == [(2, "(@sec-idle) begins a line: an example's number")]
+
+
 def test_a_measurement_typed_into_the_paper_fails_the_lint(tmp_path):
     paper = made.copy_paper(tmp_path)
     assert lint(paper) == []

@@ -102,6 +102,7 @@ LABELS = (
     ("poll", "poll"),
     ("poll-groups", "threads of 63 with poll"),
     ("thread-pair", ""),
+    ("sigio", "real-time signals"),
 )
 
 
@@ -120,7 +121,8 @@ LABELS = (
             "a thread pools nothing, with polling",
             "a thread pools nothing, with polling",
         ),
-        ("a pool of 16, epoll", "a pool of 16, epoll"),
+        ("select, real-time signals broke", "select, `sigio` broke"),
+        ("a pool of 16, epoll", "a pool of 16, `epoll`"),
         ("with `poll`", "with `poll`"),
     ],
 )

@@ -46,6 +46,13 @@ def test_no_digit_that_the_interval_does_not_carry(value, half, text):
     assert f.number_text(made(value, half)) == text
 
 
+def test_a_bound_above_zero_is_not_printed_as_zero():
+    assert f.number_text(Interval(37, 4.2, 337, 7, 0.95, "t")) == "37 [4, 337]"
+    assert (
+        f.number_text(Interval(0.4, 0.03, 10.6, 7, 0.95, "t")) == "0.40 [0.03, 10.60]"
+    )
+
+
 @given(some.floats(1e-6, 1e6), some.floats(2.1e-3, 0.5))
 def test_printed_bounds_stay_near_the_interval(value, relative):
     """Rounding moves a bound by at most a quarter of the half-width."""

@@ -69,8 +69,10 @@ def write(run: Run, others: Sequence[Run], paper: Path) -> None:
     known = known_numbers(run)
     entries = yaml.safe_load(path.read_text("utf-8"))
     found = [(entry, ratios(known, entry)) for entry in entries]
-    (folder / f"{TABLE}.qmd").write_text(table(found), "utf-8")
-    drawn = draw(found, models.registry(run.manifest), folder)
+    registry = models.registry(run.manifest)
+    families = {str(row["name"]): str(row.get("family", "")) for row in registry}
+    (folder / f"{TABLE}.qmd").write_text(table(found, families), "utf-8")
+    drawn = draw(found, registry, folder)
     (folder / f"{FIGURE}.qmd").write_text(drawn, "utf-8")
     beside = _beside(run, others, paper, known) if others else ""
     (folder / "beside.qmd").write_text(beside or "\n", "utf-8")
@@ -111,17 +113,30 @@ def standing(row: Mapping[str, Any]) -> str:
 # ---- the table -----------------------------------------------------------------------
 
 
-def table(found: Sequence[tuple[Mapping[str, Any], Mapping[str, dict]]]) -> str:
-    """Set a row per situation: which designs are better, alike, open and worse."""
-    rows = [[_situation(entry), *_cells(designs)] for entry, designs in found]
+def table(
+    found: Sequence[tuple[Mapping[str, Any], Mapping[str, dict]]],
+    families: Mapping[str, str] | None = None,
+) -> str:
+    """Set a row per situation: which designs are better, alike, open and worse.
+
+    Parameters
+    ----------
+    found : sequence of tuple
+        Each situation with its ratios by design.
+    families : mapping of str to str, optional
+        Of designs: many of one family share a line, with their least and most ratio.
+    """
+    kin = families or {}
+    rows = [[_situation(entry), *_cells(designs, kin)] for entry, designs in found]
     kept = [0, *(i for i in range(1, 5) if any(row[i] != "—" for row in rows))]
     heads = ["Situation", *_HEADS.values()]
     return md.table(
         [heads[i] for i in kept],
         [[row[i] for i in kept] for row in rows],
         caption="What to use when: designs against `epoll`, or against the baseline "
-        "that the row names, with ratios where a difference is shown. "
-        "Ratios of time and of CPU time are below 1 where a design is better.",
+        "that the row names, with ratios where a difference is shown (of several "
+        "designs that share a line, the least and the most). "
+        "Ratios of CPU time are below 1 where a design is better, of rates above.",
         label=TABLE,
         widths=[_SHARES[i] for i in kept],
         align="l" * len(kept),
@@ -135,7 +150,7 @@ def _situation(entry: Mapping[str, Any]) -> str:
     return f"{md.escape(entry['situation'])} ({md.escape(entry['measured'])})"
 
 
-def _cells(designs: Mapping[str, dict]) -> list[str]:
+def _cells(designs: Mapping[str, dict], families: Mapping[str, str]) -> list[str]:
     """Set the designs of a situation, those with a difference with their ratio."""
     if not designs:
         return ["—", "—", "not measured here", "—"]
@@ -143,14 +158,50 @@ def _cells(designs: Mapping[str, dict]) -> list[str]:
     for wanted in _HEADS:
         rows = {n: row for n, row in designs.items() if standing(row) == wanted}
         shown = sorted(rows, key=lambda name: rows[name]["value"])
-        said = [_design(n, rows[n], wanted in (BETTER, WORSE)) for n in shown]
-        cells.append(", ".join(said) or "—")
+        if wanted in (BETTER, WORSE):
+            said = "; ".join(
+                _together(group, rows) for group in _kin(rows, shown, families)
+            )
+        else:
+            said = ", ".join(_called(name) for name in shown)
+        cells.append(said or ("none" if wanted == BETTER else "—"))
     return cells
 
 
-def _design(name: str, row: Mapping[str, Any], ratio: bool) -> str:
-    said = f"`{name}`" if " " not in name else md.escape(name)
-    return f"{said} {_number(row)}" if ratio else said
+_FEW = 4
+"""Designs of a cell that each stand with their own ratio."""
+_NEAR = 1.25
+"""Ratios that may share a line, over the least of them."""
+
+
+def _kin(
+    rows: Mapping[str, dict], names: Sequence[str], families: Mapping[str, str]
+) -> list[list[str]]:
+    """Put designs of one family that differ little together where there are many."""
+    if len(names) <= _FEW:
+        return [[name] for name in names]
+    groups: list[list[str]] = []
+    for name in names:
+        kin = families.get(name) or name
+        near = [
+            group
+            for group in groups
+            if families.get(group[0]) == kin
+            and rows[name]["value"] <= _NEAR * rows[group[0]]["value"]
+        ]
+        near[0].append(name) if near else groups.append([name])
+    return groups
+
+
+def _together(names: Sequence[str], rows: Mapping[str, dict]) -> str:
+    """Name designs and their ratio; of several the least and the most."""
+    ends = list(dict.fromkeys([names[0], names[-1]]))
+    said = " to ".join(_number(rows[name]) for name in ends)
+    return f"{', '.join(map(_called, names))}: {said}"
+
+
+def _called(name: str) -> str:
+    return f"`{name}`" if " " not in name else md.escape(name)
 
 
 def _number(row: Mapping[str, Any]) -> str:
@@ -225,13 +276,20 @@ def _colors(models: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 # ---- findings, here and there --------------------------------------------------------
 
 
-def findings(paper: Path) -> list[str]:
-    """Return the address of the number of each finding, in their order."""
+def findings(paper: Path) -> dict[str, str]:
+    """Return the address of the number of each finding, and what it is about."""
     path = paper / FINDINGS
     text = sources.COMMENT.sub("", path.read_text("utf-8")) if path.is_file() else ""
     items = re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]
     first = [sources.NUMBER.search(item) for item in items]
-    return [sources.address(found[1]) for found in first if found]
+    return {
+        sources.address(found[1]): " ".join(_BRIEF.findall(found[1]))
+        for found in first
+        if found
+    }
+
+
+_BRIEF = re.compile(r'\bbrief="([^"]*)"')
 
 
 def agreement(here: Mapping[str, Any] | None, there: Mapping[str, Any] | None) -> str:
@@ -259,11 +317,12 @@ def _beside(
     """Set each finding's number of the run and of its references beside each other."""
     names, rows = reference.labels(others), []
     there = [known_numbers(other) for other in others]
-    for i, address in enumerate(findings(paper), 1):
+    for i, (address, brief) in enumerate(findings(paper).items(), 1):
         here, *found = (each.get(address) for each in (known, *there))
         texts = [_number(row) if row and row["text"] else "—" for row in (here, *found)]
         words = [agreement(here, row) for row in found]
-        rows.append([str(i), *texts, reference.joined(words, names)])
+        about = md.escape(f"{i} {brief}".strip())
+        rows.append([about, *texts, reference.joined(words, names)])
     if not rows:
         return ""
     where = [f"`{r.name}` ({provenance.machine(r)})" for r in (run, *others)]

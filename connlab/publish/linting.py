@@ -44,6 +44,8 @@ COMPARING = re.compile(
     r"|half as|better than|worse than|as fast as|significantly)\b",
     re.IGNORECASE,
 )
+EXAMPLE = re.compile(r"^[ \t]*(\(@[\w-]+\))(?=\s|\Z)", re.MULTILINE)
+"""A reference in parentheses that Markdown takes for a numbered example."""
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _SPAN = re.compile(r"\[((?:[^\[\]]|\\.)*)\]\{([^{}]*)\}")
 _CLAIM = re.compile(
@@ -174,6 +176,8 @@ def lint_text(
     for match in MEASUREMENT.finditer(bare):
         said = " ".join(match[0].split())
         found.append((match.start(), f"typed measurement {said!r}"))
+    for match in EXAMPLE.finditer(bare):
+        found.append((match.start(), f"{match[1]} begins a line: an example's number"))
     for match in OPTION.finditer(bare):
         found.append((match.start(), f"option {match[0]!r} is not set as code"))
     for match in COMPARING.finditer(unclaimed) if shows_study else ():

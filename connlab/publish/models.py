@@ -53,13 +53,21 @@ def named(text: str, registry: Registry) -> str:
     names = {str(row["name"]) for row in registry}
     if not names:
         return text
-    labels = {md.escape(row.get("label") or ""): row["name"] for row in registry}
-    said = {label: name for label, name in labels.items() if label not in {"", *names}}
+    labels = {_inside(row.get("label") or ""): row["name"] for row in registry}
+    calls = {"select", "poll", "epoll"} & names
+    said = {name: name for name in calls} | {
+        label: name for label, name in labels.items() if label not in {"", *names}
+    }
     longest = sorted(said, key=len, reverse=True)
     behind = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
     any_ = [*map(re.escape, longest), rf"(?<=with )(?:{behind})"]
     pattern = re.compile(rf"(?<![\w`-])(?:{'|'.join(any_)})(?![\w`-])")
     return pattern.sub(lambda m: f"`{said.get(m[0], m[0])}`", text)
+
+
+def _inside(label: str) -> str:
+    """Escape a label as within a line; at its begin more has to be."""
+    return md.escape(f"x {label}").removeprefix("x").strip()
 
 
 @dataclass(frozen=True)

@@ -171,8 +171,11 @@ def write_study(study: Study, registry: models.Registry, paper: Path) -> None:
 
 
 def _to_readers(notes: Iterable[str]) -> list[str]:
-    """Leave out how a sweep ended: the appendix has that of every study in a table."""
-    return [note for note in notes if not note.startswith("the sweep ended early")]
+    """Leave out how a sweep went: the appendix has that of every study in a table."""
+    return [note for note in notes if not _OF_THE_SWEEP.search(note)]
+
+
+_OF_THE_SWEEP = re.compile(rf"^the sweep ended early|{provenance.FLAGGED}")
 
 
 def _table(table: Table, marks: numbers.Marks) -> str:

@@ -6,6 +6,7 @@ fact that this module has no label for appears under its own name.
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass
 from datetime import date as Date
@@ -21,6 +22,7 @@ from connlab.publish import fragments
 from connlab.publish import markdown as md
 from connlab.publish.results import Run
 from connlab.publish.sources import look_up
+from connlab.study.metrics import metric
 from connlab.study.results import FILE, Results, commit_of, machine_of
 
 
@@ -151,6 +153,19 @@ def cite(run: Run, cited: Citation) -> str:
     )
 
 
+FLAGGED = "used on request although flagged"
+"""What a study notes of trials that were let in by name of a check."""
+
+
+def _readable(text: str) -> str:
+    """Call metrics by their labels, and set a space before a per cent sign."""
+    plain = text.replace("\\_", "_")
+    called = re.sub(
+        r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b", lambda m: metric(m[0]).label, plain
+    )
+    return re.sub(r"(?<=\d)%", "\u202f%", called)
+
+
 def _studies(run: Run) -> str:
     rows = []
     for name, study in sorted(run.studies.items(), key=_number):
@@ -158,9 +173,13 @@ def _studies(run: Run) -> str:
         if found is None:
             rows.append([md.escape(name), "—", "—", "—", md.escape(study.reason)])
             continue
+        if not found.trials:
+            continue
         counts = [str(found.trials.get(k, "—")) for k in ("used", "failed", "excluded")]
-        state = "; ".join(study.stale) if study.stale else stopping(found)
-        rows.append([md.escape(name), *counts, md.escape(state.replace("\\", ""))])
+        state = "; ".join(study.stale) if study.stale else _readable(stopping(found))
+        flagged = [note for note in found.notes if FLAGGED in note]
+        said = "; ".join([state, *flagged]).replace("\\", "")
+        rows.append([md.escape(name), *counts, md.escape(said)])
     heads = ["Study", "used", "failed", "excluded", "when it stopped, or its state"]
     caption = f"Trials of run `{run.name}`, by study."
     return md.table(heads, rows, caption=caption, label="tbl-studies")

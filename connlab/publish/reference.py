@@ -220,9 +220,9 @@ def _numbers(run: Run, other: Run) -> str:
     return lead + md.table(
         heads,
         rows,
-        caption="Throughput and mean response at the most connections that both runs "
-        f"measured: here on {provenance.machine(run)}, and in `{other.name}` on "
-        f"{provenance.machine(other)}.",
+        caption="Requests per second and mean response at the most connections that "
+        f"both runs measured: here on {provenance.machine(run)}, and in `{other.name}` "
+        f"on {provenance.machine(other)}.",
         label=label,
         widths=(20, 13, 18, 18, 22, 22),
         align="lrllll",
@@ -236,7 +236,7 @@ def _by_cell(folder: Path) -> dict[tuple[str, int, str], str]:
         where = row["levels"]
         if set(where) == {"model", "connections"} and row["metric"] in _METRICS:
             cell = str(where["model"]), int(where["connections"]), row["metric"]
-            found[cell] = row["text"] or "—"
+            found[cell] = row["text"].replace(" requests/s", "/s") or "—"
     return found
 
 

@@ -110,6 +110,7 @@ def address(attributes: str) -> str:
     """Return the address of a number from the attributes of its span."""
     said = dict(_ATTRIBUTE.findall(attributes))
     of = said.pop("of", "")
+    said.pop("brief", None)
     return " ".join([of, *sorted(f"{k}={v}" for k, v in said.items())])
 
 

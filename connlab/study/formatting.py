@@ -9,8 +9,8 @@ shorter one counts, so that 0.9 is not printed as 1 below a 5.8. Without an inte
 two digits are printed, because nobody knows more, and the text says that there is none.
 
 More than four digits help no reader. Bounds that then read like the number itself are
-left out: 5101 threads and not 5101 [5101, 5101]. A bound is never rounded onto 1 that
-lies beside it, since the verdict on a ratio is whether its interval holds 1.
+left out: 5101 threads and not 5101 [5101, 5101]. A bound beside 1 is not rounded onto
+it, since the verdict on a ratio is whether its interval holds 1, nor one above 0 to 0.
 
 What is printed with bounds is remembered (`printed_in`): the paper says n and method of
 a number wherever it stands, and a sentence does not carry them.
@@ -158,7 +158,10 @@ def _places(interval: Interval, unit: str) -> int:
     places = min(carried, most)
     ends = () if unit else (interval.lo, interval.hi)
     beside = [end for end in ends if 1e-9 < abs(end - 1) < 0.1]
-    while places < _FINEST and any(round(end, places) == 1 for end in beside):
+    while places < _FINEST and (
+        any(round(end, places) == 1 for end in beside)
+        or (interval.lo > 1e-3 * size and round(interval.lo, places) == 0)
+    ):
         places += 1
     return places
 

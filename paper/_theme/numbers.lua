@@ -36,7 +36,7 @@ for _, path in ipairs(known.stale) do
   stale[path] = true
 end
 
-local reserved = { of = true, title = true, otherwise = true }
+local reserved = { of = true, title = true, otherwise = true, brief = true }
 
 local function address(span)
   local levels = {}
