@@ -371,6 +371,13 @@ def test_a_sentence_about_this_run_is_not_taken_from_a_reference(tmp_path):
     assert shown == "It pays 2 [1, 3] times. (This run cannot tell.)"
 
 
+def test_a_sentence_that_has_to_be_sure_gives_way_to_what_stands_otherwise(tmp_path):
+    own = CLAIMED.replace(" otherwise", ' sure="yes" otherwise')
+    known = {"claims": {"s/c": "yes"}}
+    assert sentence(own, tmp_path, numbers=UNSURE, **known) == "Not known."
+    assert sentence(own, tmp_path, numbers=KNOWN, **known) == "It pays 2 [1, 3] times."
+
+
 def test_a_reference_without_an_interval_settles_nothing(tmp_path):
     there = [{"name": "A", "numbers": UNSURE, "claims": {"s/c": "yes"}}]
     known = {"numbers": KNOWN, "claims": {"s/c": "open"}, "references": there}

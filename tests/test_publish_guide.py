@@ -102,6 +102,23 @@ def test_a_situation_that_was_not_measured_says_so():
     assert "not measured here" in guide.table([(ENTRY, {})])
 
 
+def test_what_a_run_does_not_tell_is_told_by_the_first_reference_that_does(tmp_path):
+    unsure = ratio("thread", 2, "undetermined") | {"lo": float("nan")}
+    folders = {
+        name: written(tmp_path / name, row)
+        for name, row in (("A", unsure), ("B", ratio("thread", 3, "higher")))
+    }
+    known = {name: guide.report.numbers(folder) for name, folder in folders.items()}
+    entry, designs = guide.told(ENTRY, known["A"], known)
+    assert designs["thread"]["value"] == 3
+    assert "*Reference on B.*" in guide.table([(entry, designs)])
+    (row,) = guide._costs([(entry, designs)])
+    assert row["situation"] == "all talk (B)"
+    own, _ = guide.told(ENTRY, known["B"], known)
+    assert "reference" not in own
+    assert guide.told(ENTRY, {}, {}) == (ENTRY, {})
+
+
 def test_rates_are_drawn_as_costs():
     rate = ratio("thread", 0.25, "lower", metric="throughput_rps")
     (row,) = guide._costs([(ENTRY, {"thread": rate})])

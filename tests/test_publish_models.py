@@ -121,6 +121,7 @@ LABELS = (
             "a thread pools nothing, with polling",
             "a thread pools nothing, with polling",
         ),
+        ("most with select (Wine)", "most with select (Wine)"),
         ("select, real-time signals broke", "select, `sigio` broke"),
         ("a pool of 16, epoll", "a pool of 16, `epoll`"),
         ("with `poll`", "with `poll`"),

@@ -68,7 +68,11 @@ def write(run: Run, others: Sequence[Run], paper: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     known = known_numbers(run)
     entries = yaml.safe_load(path.read_text("utf-8"))
-    found = [(entry, ratios(known, entry)) for entry in entries]
+    there = {
+        name: known_numbers(other)
+        for name, other in zip(reference.labels(others), others, strict=True)
+    }
+    found = [told(entry, known, there) for entry in entries]
     registry = models.registry(run.manifest)
     families = {str(row["name"]): str(row.get("family", "")) for row in registry}
     (folder / f"{TABLE}.qmd").write_text(table(found, families), "utf-8")
@@ -100,6 +104,41 @@ def ratios(
         if begins and design is not None and levels == wanted:
             found[design] = dict(row)
     return found
+
+
+def told(
+    entry: Mapping[str, Any],
+    known: Mapping[str, Mapping[str, Any]],
+    there: Mapping[str, Mapping[str, Mapping[str, Any]]],
+) -> tuple[Mapping[str, Any], dict[str, dict[str, Any]]]:
+    """Return a situation with its ratios, of the first reference where a run has none.
+
+    Parameters
+    ----------
+    entry : mapping
+        The situation.
+    known : mapping
+        Numbers of the run.
+    there : mapping
+        Numbers of each reference, by what it is called.
+
+    Returns
+    -------
+    tuple
+        The situation, which names the reference that its ratios are from, and these.
+    """
+    here = ratios(known, entry)
+    if _settled(here):
+        return entry, here
+    for name, numbers_ in there.items():
+        found = ratios(numbers_, entry)
+        if _settled(found):
+            return {**entry, "reference": name}, found
+    return entry, here
+
+
+def _settled(designs: Mapping[str, Mapping[str, Any]]) -> bool:
+    return any(row["lo"] is not None for row in designs.values())
 
 
 def standing(row: Mapping[str, Any]) -> str:
@@ -147,7 +186,10 @@ _SHARES = (30, 26, 16, 24, 34)
 
 
 def _situation(entry: Mapping[str, Any]) -> str:
-    return f"{md.escape(entry['situation'])} ({md.escape(entry['measured'])})"
+    said = f"{md.escape(entry['situation'])} ({md.escape(entry['measured'])})"
+    if "reference" in entry:
+        said += f". *Reference on {md.escape(entry['reference'])}.*"
+    return said
 
 
 def _cells(designs: Mapping[str, dict], families: Mapping[str, str]) -> list[str]:
@@ -258,8 +300,9 @@ def _costs(
             ends = [row[k] if row[k] is not None else float("nan") for k in _ENDS]
             if metric(row["metric"]).better == "higher":
                 ends = [1 / ends[0], 1 / ends[2], 1 / ends[1]]
+            whose = f" ({entry['reference']})" if "reference" in entry else ""
             yield {
-                "situation": entry["figure"],
+                "situation": entry["figure"] + whose,
                 "design": name,
                 **dict(zip(_ENDS, ends, strict=True)),
             }

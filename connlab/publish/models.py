@@ -61,7 +61,7 @@ def named(text: str, registry: Registry) -> str:
     longest = sorted(said, key=len, reverse=True)
     behind = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
     any_ = [*map(re.escape, longest), rf"(?<=with )(?:{behind})"]
-    pattern = re.compile(rf"(?<![\w`-])(?:{'|'.join(any_)})(?![\w`-])")
+    pattern = re.compile(rf"(?<![\w`-])(?:{'|'.join(any_)})(?![\w`-]| \(Wine\))")
     return pattern.sub(lambda m: f"`{said.get(m[0], m[0])}`", text)
 
 

@@ -13,7 +13,8 @@
 -- cannot decide, is set with the numbers of the first reference that has them all, and
 -- says whose they are. Where no reference has them, `otherwise` stands in its place
 -- (nothing if that is empty); without it the sentence says what this run cannot tell.
--- One with here="yes" is about this run alone, and no reference speaks in its place.
+-- One with here="yes" is about this run alone, and no reference speaks in its place;
+-- one with sure="yes" is set with intervals or not at all.
 --
 -- What they stand for lies in _generated/facts.json, which `connlab render` makes. Runs
 -- before embedded.lua, and before Quarto looks at the document.
@@ -157,7 +158,8 @@ local function set_sentence(span)
       return found
     end
   end
-  if not has and span.attributes.otherwise then
+  local unfit = not has or (span.attributes.sure and not sure)
+  if unfit and span.attributes.otherwise then
     return set_otherwise(span.attributes.otherwise)
   end
   local content = with_numbers(span, known.numbers)
