@@ -41,7 +41,7 @@ WIDTH = look.WIDTH
 
 _SVG = {"Date": None, "Creator": "connlab"}
 _PDF = {"CreationDate": None, "ModDate": None, "Creator": "connlab", "Producer": None}
-_SMALL = 7.2
+_SMALL = 8.0
 # Of a flame graph: letters of 9 px in a page as wide as a tablet, and its row (inches).
 _LEAST, _ROW = 6.0, 0.12
 
@@ -398,7 +398,7 @@ def forest(
     levels = list(dict.fromkeys(table[hue])) if hue else [None]
     around = 0.75 if hue else 0.5  # axis, its label, and the legend
     rows = 0.19 * max(2, len(order)) * _thick(levels)
-    figure = Figure(figsize=(WIDTH, around + rows))
+    figure = Figure(figsize=(WIDTH, around + rows), layout="constrained")
     ax = figure.add_subplot()
     colors = colors or dict(zip(levels, sns.color_palette("colorblind"), strict=False))
     for i, (name, line) in enumerate(zip(text, table.itertuples(), strict=True)):
@@ -423,10 +423,8 @@ def forest(
         said = [
             f"{noun} {v}" if isinstance(v, str) else _counted(v, noun) for v in levels
         ]
-        cols = min(4, len(levels))
-        above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": cols}
-        ax.legend(marks, said, fontsize=_SMALL, frameon=False, **above)
-    figure.set_layout_engine("constrained")
+        above = {"loc": "outside upper center", "ncols": min(4, len(levels))}
+        figure.legend(marks, said, fontsize=_SMALL, frameon=False, **above)
     return figure
 
 
@@ -450,7 +448,7 @@ def _row_name(
 
 
 def _thick(levels: Sequence) -> float:
-    return max(1.0, 0.45 * len(levels))
+    return max(1.0, 0.4 * len(levels))
 
 
 def _ratio(ax: Axes, line, at: float, color) -> None:

@@ -85,7 +85,7 @@ def draw(table: pd.DataFrame) -> Figure:
         bbox_to_anchor=(0, 1),
         ncols=4,
         frameon=False,
-        fontsize=7.5,
+        fontsize=8,
     )
     figure.set_layout_engine("constrained")
     return figure

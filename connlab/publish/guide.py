@@ -265,6 +265,7 @@ def draw(
     rows = pd.DataFrame(_costs(found))
     if rows.empty:
         return "\n"
+    figures.style()
     figure = figures.forest(
         rows,
         row="situation",
@@ -272,7 +273,7 @@ def draw(
         colors=_colors(models),
         xlabel="cost of a request, divided by that of epoll",
     )
-    for text in figure.axes[0].get_legend().get_texts():
+    for text in figure.legends[0].get_texts():
         text.set_text(_KINDS[text.get_text().removeprefix("design ")])
     figures.save(figure, folder, "guide")
     said = "; ".join(
