@@ -11,7 +11,12 @@ import pytest
 from connlab.drive import ratios
 from connlab.study import turns
 
-COLUMNS = ("throughput_rps", "server_cpu_per_request_s", "response_mean_s")
+COLUMNS = (
+    "throughput_rps",
+    "server_cpu_per_request_s",
+    "response_mean_s",
+    "slice_p99_s",
+)
 
 
 def trial(seed: int, *, disturbed: tuple[int, ...] = (), rounds: int = 9) -> dict:
@@ -23,6 +28,7 @@ def trial(seed: int, *, disturbed: tuple[int, ...] = (), rounds: int = 9) -> dic
         "lead_in_requests": [rng.randrange(20, 40) for _ in range(rounds)],
         "requests": [rng.randrange(500, 900) for _ in range(rounds)],
         "response_ns": [rng.randrange(10**8, 10**9) for _ in range(rounds)],
+        "response_p99_ns": [rng.randrange(10**5, 10**6) for _ in range(rounds)],
         "seconds": [rng.uniform(0.018, 0.02) for _ in range(rounds)],
         "server_cpu_ns": [rng.randrange(10**7, 10**8) for _ in range(rounds)],
         "disturbed": list(disturbed),
@@ -71,6 +77,6 @@ def test_rounds_without_a_value_are_left_out():
     assert ratios.to_baseline(arm, base, COLUMNS)["throughput_rps"] is None
 
 
-def test_a_quantile_has_no_rounds_and_is_compared_by_trial():
+def test_a_quantile_of_a_run_is_compared_by_trial():
     found = ratios.to_baseline(trial(4), trial(2), ["response_p99_s"])
     assert found["response_p99_s"] == pytest.approx(math.log(2))

@@ -330,8 +330,15 @@ def _rounds(outcome: turns.Outcome, place: int, others: _Others) -> schema.Turns
         disturbed=list(others.disturbed),
         late=outcome.client.get("late_rounds"),
         server_cpu_ns=[row["server_cpu_ns"] for row in rows],
+        response_p99_ns=_p99s(rows),
         **{name: [row[name] or 0 for row in rows] for name in _KEPT},
     )
+
+
+def _p99s(rows: Sequence[Mapping[str, Any]]) -> list[int | None]:
+    """Return the p99 of each slice; empty where the client took none."""
+    found = [row.get("response_p99_ns") for row in rows]
+    return found if any(found) else []
 
 
 def _samples(

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -124,6 +125,17 @@ def _latency(clock: str, stat: str) -> Callable[[Mapping], float | None]:
     return read
 
 
+def _slice_p99(trial: Mapping) -> float | None:
+    """Return the median over the counted rounds of each slice's own p99."""
+    turns = trial.get("turns") or {}
+    left_out = set(turns.get("disturbed") or ())
+    taken = turns.get("response_p99_ns") or ()
+    rounds = turns["round"] if taken else ()
+    pairs = zip(rounds, taken, strict=True)
+    found = [ns for number, ns in pairs if ns and number not in left_out]
+    return statistics.median(found) * 1e-9 if found else None
+
+
 def _counted_response_times(trial: Mapping) -> float | None:
     if pick(trial, "client.stop") == "requests":
         return None
@@ -198,6 +210,7 @@ DERIVED: dict[str, Callable[[Mapping], Any]] = {
         for clock in ("response", "service", "connect")
         for stat in ("mean", "sd", "min", "max", "p50", "p90", "p99", "p999")
     },
+    "slice_p99_s": _slice_p99,
     "busy_workers": lambda t: product(
         pick(t, "client.window.throughput_rps"), pick(t, "client.delay.mean_s")
     ),

@@ -261,6 +261,8 @@ class Turns(Facts):
     lead_in_requests: list[int] = []
     requests: list[int] = []
     response_ns: list[int] = []
+    response_p99_ns: list[int | None] = []
+    """Of the requests of each slice; empty in a closed loop, where nobody takes it."""
     seconds: list[float] = []
     slice_seconds: list[float] = []
     server_cpu_ns: list[int | None] = []

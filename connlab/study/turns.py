@@ -90,6 +90,7 @@ METRICS = {
     "throughput_rps": "rate",
     "server_cpu_per_request_s": "cpu",
     "response_mean_s": "response",
+    "slice_p99_s": "p99",
 }
 """Columns of trials that have a value in each round, and what that is called here."""
 
@@ -216,10 +217,11 @@ class Rounds:
     Attributes
     ----------
     number : ndarray of int, shape (rounds,)
-    rate, cpu, response : ndarray of float, shape (rounds,)
-        Logarithms of requests/s, and of seconds of CPU time and of waiting per request;
-        not a number where a round has none, or does not count for any server of its
-        set, as others had disturbed it.
+    rate, cpu, response, p99 : ndarray of float, shape (rounds,)
+        Logarithms of requests/s, of seconds of CPU time and of waiting per request, and
+        of the 99th percentile of the slice's response times in seconds; not a number
+        where a round has none, or does not count for any server of its set, as others
+        had disturbed it.
     """
 
     def __init__(self, kept: Mapping[str, Any]) -> None:
@@ -227,7 +229,9 @@ class Rounds:
         counts = ~np.isin(self.number, kept.get("disturbed") or [])
 
         def column(name: str) -> np.ndarray:
-            values = np.asarray(kept[name], dtype=float)
+            values = np.full(len(counts), np.nan)
+            if told := kept.get(name):
+                values = np.asarray(told, dtype=float)
             return np.where(counts & (values > 0), values, np.nan)
 
         requests = column("requests")
@@ -235,6 +239,8 @@ class Rounds:
         self.rate = np.log(requests / column("seconds"))
         self.cpu = np.log(column("server_cpu_ns") / 1e9 / (lead_in + requests))
         self.response = np.log(column("response_ns") / 1e9 / requests)
+        p99_ns = np.where(requests > 0, column("response_p99_ns"), np.nan)
+        self.p99 = np.log(p99_ns / 1e9)
 
     def __repr__(self) -> str:
         return f"<{len(self.number)} rounds>"

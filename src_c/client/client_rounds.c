@@ -63,7 +63,8 @@ const char *ended_name(enum ended ended)
 static const char header[] =
     "round,counted,late,position,target,begin_ns,lead_in_requests,seconds,"
     "requests,bytes,response_ns,slice_seconds,server_cpu_ns,rest_cpu_ns,"
-    "client_cpu_ns,probed,waiting,busy_ns,steal_ns,lag_p99_ns,errors,ended\n";
+    "client_cpu_ns,probed,waiting,busy_ns,steal_ns,lag_p99_ns,"
+    "response_p99_ns,errors,ended\n";
 
 static void open_watch(struct rounds *r, unsigned i)
 {
@@ -210,8 +211,10 @@ static void print_row(struct rounds *r, const struct slice_sum *sum, bool late)
             ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRId64 ",%" PRId64,
             parts->cpu_ns, parts->probed, parts->waiting, sum->cores.busy_ns,
             sum->cores.steal_ns);
-    print_ns(r->file, r->plan->late_ns && r->counted,
-             (int64_t)parts->lag_p99_ns);
+    bool timed = r->plan->late_ns && r->counted;
+    print_ns(r->file, timed, (int64_t)parts->lag_p99_ns);
+    print_ns(r->file, timed && parts->response_p99_ns > 0,
+             (int64_t)parts->response_p99_ns);
     fprintf(r->file, ",%" PRIu64 ",%s\n", parts->errors,
             ended_name(r->shared->sums[sum->target].ended));
 }

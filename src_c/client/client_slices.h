@@ -32,11 +32,12 @@
  * make up for those set aside, for as long as --duration at most. If none was
  * on time by then, the next one counts, and the lag in the result says so.
  *
- * Response times have a sum per slice and a histogram per run. A quantile of a
- * slice would be another quantity: of 2000 answers in 20 ms only 20 lie beyond
- * the p99, and its median over rounds leaves out all that strikes fewer than
- * half of them, which is what a tail is. So the p99 of two targets is compared
- * by run, not by round.
+ * Response times have a sum per slice and a histogram per run. The p99 of a run
+ * holds all that struck the target, whoever did it: on a shared machine it
+ * differs by half from run to run. With --late each slice has a p99 of its own,
+ * and the median over rounds of these says what an ordinary slice is like. It
+ * leaves out what strikes fewer than half of them, so these are two quantities
+ * with two names; the second can be compared round by round.
  *
  * Columns of --slices FILE, a row per slice, written a round at a time:
  *     round             from 0 on, warm-up included
@@ -64,6 +65,8 @@
  *     steal_ns          taken from these cores by the host; likewise
  *     lag_p99_ns        with --late: how late requests of the slice left; of
  *                       several threads the latest; empty without
+ *     response_p99_ns   with --late: of the slice's requests, from the intended
+ *                       send; of several threads the longest; empty without
  *     errors            failures since the target's slice before
  *     ended             gone or hung: its last slice; else empty
  * What others used is busy_ns - server_cpu_ns - client_cpu_ns, over rounds.

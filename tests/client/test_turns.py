@@ -415,6 +415,10 @@ def test_a_round_in_which_the_client_was_late_counts_for_nobody(
         assert total(mine, "bytes") == target["window"]["bytes"]
         assert total(mine, "seconds") == pytest.approx(target["window"]["seconds"])
         assert target["response"]["n"] == target["window"]["arrivals"]
+        for row in mine:
+            mean_ns = int(row["response_ns"]) / int(row["requests"])
+            most_ns = target["response"]["max_ns"] * 1.005
+            assert mean_ns < int(row["response_p99_ns"]) <= most_ns
         waits = sum(int(row["response_ns"]) for row in mine)
         mean_ns = waits / target["response"]["n"]
         assert target["response"]["mean_ns"] == pytest.approx(mean_ns, abs=1)
