@@ -248,6 +248,8 @@ def test_the_manifest_names_machine_and_parameters(tmp_path):
     ended = manifest["studies"]["s"]["stopping"]
     assert ended["reason"] == "all 1 blocks are there"
     assert ended["complete"] is True
+    (other,) = manifest["studies"]["s"]["earlier"].values()
+    assert other["reason"] == "all 1 blocks are there"
     assert list(manifest["environments"]) == [manifest["environment"]]
     assert rows(tmp_path)[0]["environment"] == manifest["environment"]
 

@@ -123,6 +123,17 @@ def test_why_a_sweep_stopped_and_how_wide_it_is():
     assert results.stopping_of({}) == {}
 
 
+def test_a_study_of_two_sweeps_says_how_both_ended():
+    first = {"reason": "all 2 blocks are there", "seconds": 30, "window_share": 0.5}
+    last = {"reason": "the budget is used", "seconds": 10, "window_share": 0.9}
+    last |= {"complete": False}
+    found = results.stopping_of({"earlier": {"a": first}, "stopping": last})
+    assert found["text"] == "all 2 blocks are there; then: the budget is used"
+    assert found["seconds"] == 40
+    assert found["window_share"] == pytest.approx(0.6)
+    assert found["complete"] is False
+
+
 def test_the_machine_in_a_phrase():
     facts = {"cpu": "Zed 80", "cores": 2, "kernel": "6.1", "memory_bytes": 4 * 2**30}
     assert results.machine_of({"machine": facts})["text"] == (

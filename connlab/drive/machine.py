@@ -194,19 +194,31 @@ def keep_manifest(
 ) -> None:
     """Write or renew a run's manifest with one study's entry.
 
-    The machine's facts are those of the newest sweep; each class of environment that
-    ever added trials stays listed under ``environments``.
+    How a sweep of other cells of the study ended (``stopping``) stays, under
+    ``earlier``, by the hash that ``sweep`` gives. The machine's facts are those of the
+    newest sweep; each class of environment that ever added trials stays listed under
+    ``environments``.
     """
     path = folder / store.MANIFEST
     old = schema.read_json(path) or {}
     studies = dict(old.get("studies") or {})
-    studies[study] = (studies.get(study) or {}) | entry
+    before = studies.get(study) or {}
+    studies[study] = before | entry | {"earlier": _earlier(before, entry["sweep"])}
     value = {"schema": schema.SCHEMA, "run": run} | facts
     value["made_at"] = old.get("made_at") or facts["made_at"]
     value["renewed_at"] = facts["made_at"]
     value["environments"] = (old.get("environments") or {}) | facts["environments"]
     value["studies"] = studies
     store.replace(path, value, flush=True)
+
+
+def _earlier(before: Mapping[str, Any], sweep: str) -> dict[str, dict]:
+    """Return how each sweep of a study ended, but the one that runs now."""
+    ended = dict(before.get("earlier") or {})
+    if before.get("stopping"):
+        ended[before.get("sweep", "")] = before["stopping"]
+    ended.pop(sweep, None)
+    return ended
 
 
 def cgroup() -> dict[str, str | None]:

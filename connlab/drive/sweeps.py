@@ -651,6 +651,7 @@ def _note_in_manifest(
 ) -> None:
     """Keep what was asked and, at the end, how it ended; a full disk stops nothing."""
     entry: dict[str, Any] = {
+        "sweep": plan.cell_key({"cells": sorted(map(plan.cell_key, work.cells))}),
         "started_at": state.started_at,
         "environment": work.environment,
         "binaries": dict(work.binaries),

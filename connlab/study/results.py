@@ -298,20 +298,42 @@ def machine_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stopping_of(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return why the sweep stopped and how narrow its intervals came out."""
-    facts = dict(entry.get("stopping") or {})
+    """Return why a study's sweeps stopped and how narrow their intervals came out.
+
+    A study of several sweeps has the facts of all: the reasons one after another, the
+    seconds added, the share of them in windows over all.
+    """
+    ended = [*(entry.get("earlier") or {}).values(), entry.get("stopping")]
+    facts = _joined([dict(each) for each in ended if each])
     if not facts:
         return {}
-    text = str(facts.get("reason") or "no reason was recorded")
-    wide = [w for w in facts.get("widths") or () if w.get("half_width") is not None]
+    text = facts["reason"]
+    wide = [w for w in facts["widths"] if w.get("half_width") is not None]
     if wide:
         worst = max(wide, key=lambda w: w["half_width"] / w["target"])
         text += (
             f"; widest against its target: {worst['metric']} ±{worst['half_width']:.1%}"
             f" (target ±{worst['target']:.0%})"
         )
-    keep = ("reason", "complete", "rule", "trials_per_cell", "seconds", "window_share")
-    return {"text": text, **{k: facts[k] for k in keep if k in facts}}
+    facts.pop("widths")
+    return {"text": text, **facts}
+
+
+def _joined(ended: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the endings of a study's sweeps say together."""
+    if not ended:
+        return {}
+    reasons = dict.fromkeys(e.get("reason") or "no reason was recorded" for e in ended)
+    took = [(e.get("seconds") or 0, e.get("window_share") or 0) for e in ended]
+    seconds = sum(each for each, _ in took)
+    measured_s = sum(each * share for each, share in took)
+    return {
+        "reason": "; then: ".join(reasons),
+        "complete": all(e.get("complete", True) for e in ended),
+        "seconds": seconds,
+        "window_share": measured_s / seconds if measured_s else None,
+        "widths": [width for e in ended for width in e.get("widths") or ()],
+    }
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> Path:
