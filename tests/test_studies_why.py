@@ -53,7 +53,7 @@ def test_a_switch_is_a_sleep_or_a_hand_over():
     assert table["cold"].tolist() == [0, 3, 3]
     assert table["sleeps"].tolist() == [1, 0, 0.25]
     assert table["hand_overs"].tolist() == [0, 1, 0]
-    assert table["cold_hand_overs"].tolist() == [0, 3, 0]
+    assert table["cold_hand_overs"].tolist() == [0, 9, 0]
 
 
 def test_too_few_cells_predict_nothing():
