@@ -21,6 +21,7 @@
 #include "client_thread.h"
 #include "client_plan.h"
 #include "client_report.h"
+#include "client_rounds.h"
 #include "common/parent.h"
 #include "connect.h"
 
@@ -176,9 +177,12 @@ int main(int argc, char **argv)
     shared->slices_file = report.slices;
     catch_signals();
     prctl(PR_SET_TIMERSLACK, 1UL); /* ns: wake up when asked to */
-    check_descriptors(&plan);
     bool well = true;
-    if (plan.processes > 1)
+    if (!plan.only_watch)
+        check_descriptors(&plan);
+    if (plan.only_watch)
+        rounds_only_watch(&plan, shared);
+    else if (plan.processes > 1)
         well = run_processes(&plan);
     else
         run_threads(&plan, 0);

@@ -271,6 +271,19 @@ static const struct flag rows[] = {
      "later than this and later than a tenth of its p99\n"
      "response; others make up for them (off)",
      read_time, AT(late_ns), 0.001, 60000},
+    {"--pause", "TIME", "0.1ms to 60s",
+     "with --begin-at: slices begin at fixed moments, the\n"
+     "length of a slice and so long apart, so that clients\n"
+     "on several hosts take the same turns; answers are\n"
+     "awaited in the first half of it (client_grid.h)",
+     read_time, AT(pause_ns), 0.1, 60000},
+    {"--order", "S", "0 to 2^53",
+     "seed of the order of targets in rounds (--seed)",
+     flag_uint64, AT(order_seed), 0, 9007199254740992.0},
+    {"--only-watch", NULL, NULL,
+     "with --pause: connect to nobody, only read CPU time\n"
+     "where the servers are, while clients elsewhere ask",
+     flag_true, AT(only_watch), 0, 0},
     {"--watch", "PID,PID,...", "PIDs with commas between",
      "processes of the server whose CPU time is read at\n"
      "the ends of slices, with their children; a --watch\n"
@@ -408,13 +421,29 @@ static void check_watched(const struct plan *plan)
                      plan->watch_count, plan->target_count);
 }
 
+/* Several hosts can agree on moments, but not on how long answers take. */
+static void check_fixed(const struct plan *plan)
+{
+    static const char *const by_answers[] = {"--settle", "--response-times"};
+    for (size_t i = 0; i < sizeof by_answers / sizeof *by_answers; i++)
+        if (plan_is_fixed(plan) && value_of(by_answers[i]))
+            conflict(by_answers[i], "--pause", "allowed without --pause");
+    if (plan_is_fixed(plan) && !plan->begin_at_ns)
+        flags_refuse("--pause", value_of("--pause"),
+                     "allowed only together with --begin-at");
+    if (plan->only_watch && !plan_is_fixed(plan))
+        flags_refuse("--only-watch", NULL,
+                     "allowed only together with --pause");
+}
+
 /* Slices have ends of their own for what these say of a whole run. */
 static void check_slices(const struct plan *plan)
 {
     static const char *const whole[] = {"--requests", "--byte-rate",
                                         "--timeline"};
-    static const char *const sliced[] = {"--lead-in", "--watch", "--slices",
-                                         "--late"};
+    static const char *const sliced[] = {"--lead-in",   "--watch", "--slices",
+                                         "--late",      "--pause", "--order",
+                                         "--only-watch"};
     bool is_sliced = plan_is_sliced(plan);
     if (plan->target_count > 1 && !is_sliced)
         flags_refuse(plan->targets[1].text, NULL,
@@ -431,6 +460,7 @@ static void check_slices(const struct plan *plan)
     if (plan->late_ns && plan->rate == 0)
         flags_refuse("--late", value_of("--late"),
                      "allowed only together with --rate");
+    check_fixed(plan);
     check_watched(plan);
 }
 
@@ -503,6 +533,8 @@ static void fill_in(struct plan *plan)
         plan->warmup_s = plan->requests ? 0 : 0.1;
     if (plan->drain_s < 0)
         plan->drain_s = plan_is_sliced(plan) ? 5 : plan->rate > 0 ? 1 : 0.2;
+    if (!value_of("--order"))
+        plan->order_seed = plan->seed;
     if (plan->active == 0)
         plan->active = plan->connections;
     if (plan->block == 0)

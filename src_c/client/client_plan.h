@@ -32,6 +32,9 @@ struct plan {
 
     uint64_t slice_ns, lead_in_ns; /* slice_ns 0: no slices */
     uint64_t late_ns;              /* 0: no round is set aside */
+    uint64_t pause_ns;             /* 0: a slice follows the one before */
+    uint64_t order_seed;           /* of the order in rounds */
+    bool only_watch;               /* asks nobody */
 
     uint64_t connections, active;     /* of each target */
     uint64_t requests;                /* per user; 0: until duration_s */
@@ -67,6 +70,12 @@ void plan_parse(struct plan *plan, int argc, char **argv);
 static inline bool plan_is_sliced(const struct plan *plan)
 {
     return plan->slice_ns > 0;
+}
+
+/* Slices begin at moments that are known before; see client_grid.h. */
+static inline bool plan_is_fixed(const struct plan *plan)
+{
+    return plan->pause_ns > 0;
 }
 
 static inline uint64_t plan_threads(const struct plan *plan)

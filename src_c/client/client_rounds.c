@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "client_grid.h"
 #include "client_watch.h"
 #include "common/clock.h"
 
@@ -84,8 +85,9 @@ struct rounds *rounds_open(const struct plan *plan, struct shared *shared)
     r->plan = plan;
     r->shared = shared;
     r->file = shared->slices_file;
-    r->rng = rng_make(plan->seed, 0x726f756e6473);
-    r->start_ns = r->since_ns = shared->start_ns;
+    r->rng = rng_make(plan->order_seed, 0x726f756e6473);
+    r->start_ns = r->since_ns =
+        plan_is_fixed(plan) ? plan->begin_at_ns : shared->start_ns;
     r->position = plan->target_count; /* no round is under way */
     for (unsigned i = 0; i < plan->target_count; i++)
         open_watch(r, i);
@@ -258,7 +260,8 @@ static void shuffle(struct rounds *r)
 
 static bool may_make_up(const struct rounds *r, uint64_t took_ns)
 {
-    return r->made_up_ns + took_ns <= clock_seconds_ns(r->plan->duration_s);
+    return !plan_is_fixed(r->plan) &&
+           r->made_up_ns + took_ns <= clock_seconds_ns(r->plan->duration_s);
 }
 
 /* Its time is neither warm-up nor measured; others make up for it. */
@@ -284,22 +287,28 @@ static void end_round(struct rounds *r, uint64_t now_ns)
     if (r->round_ns == 0) /* none has begun */
         return;
     uint64_t took_ns = now_ns - r->round_ns;
-    bool late = is_set_aside(r, took_ns);
+    bool late = is_set_aside(r, took_ns), missed = r->slice_count == 0;
     settle_slices(r, late);
     if (late)
         set_aside(r, took_ns);
     else if (r->counted)
         r->shared->rounds_ns += took_ns;
-    if (!late)
+    if (!late && !missed)
         *(r->counted ? &r->shared->rounds : &r->shared->warmup_rounds) += 1;
     r->number++;
+}
+
+static bool is_warm(const struct rounds *r, uint64_t now_ns)
+{
+    if (plan_is_fixed(r->plan))
+        return r->number >= grid_warmup_rounds(r->plan);
+    return now_ns >= r->since_ns + clock_seconds_ns(r->plan->warmup_s);
 }
 
 /* Counting begins with a whole round, after as many as the warm-up needs. */
 static void begin_round(struct rounds *r, uint64_t now_ns)
 {
-    uint64_t warmup_ns = clock_seconds_ns(r->plan->warmup_s);
-    if (!r->counted && now_ns >= r->since_ns + warmup_ns) {
+    if (!r->counted && is_warm(r, now_ns)) {
         r->counted = true;
         r->since_ns = now_ns;
     }
@@ -327,6 +336,8 @@ static bool is_enough(const struct rounds *r)
 static bool is_over(const struct rounds *r, uint64_t now_ns)
 {
     const struct plan *plan = r->plan;
+    if (plan_is_fixed(plan))
+        return r->number >= grid_rounds(plan);
     uint64_t least = r->since_ns + clock_seconds_ns(plan->duration_s);
     uint64_t most = r->since_ns + clock_seconds_ns(plan->duration_max_s);
     if (!r->counted || now_ns < least)
@@ -334,11 +345,19 @@ static bool is_over(const struct rounds *r, uint64_t now_ns)
     return now_ns >= most || is_enough(r);
 }
 
+/* The moments of this slice are over before it was begun: it is left out. */
+static bool is_missed(const struct rounds *r, uint64_t now_ns)
+{
+    return plan_is_fixed(r->plan) &&
+           now_ns > grid_latest_ns(r->plan, r->number, r->position);
+}
+
 /* The next target in the order that is left; false: the round is complete. */
-static bool find_next(struct rounds *r)
+static bool find_next(struct rounds *r, uint64_t now_ns)
 {
     while (r->position < r->plan->target_count &&
-           r->shared->sums[r->order[r->position]].ended != ENDED_NOT)
+           (r->shared->sums[r->order[r->position]].ended != ENDED_NOT ||
+            is_missed(r, now_ns)))
         r->position++;
     return r->position < r->plan->target_count;
 }
@@ -356,7 +375,9 @@ static void announce(struct rounds *r)
     r->rest_cpu_ns = r->begin_cpu_ns - r->cpu_ns[slice->target];
     atomic_store(&slice->drained, 0);
     slice->begin_ns =
-        clock_now_ns() + (r->shared->threads > 1 ? HEAD_START_NS : 0);
+        plan_is_fixed(r->plan)
+            ? grid_begin_ns(r->plan, r->number, r->position)
+            : clock_now_ns() + (r->shared->threads > 1 ? HEAD_START_NS : 0);
     atomic_fetch_add(&slice->number, 1);
 }
 
@@ -469,25 +490,62 @@ static void end_slice(struct rounds *r)
 
 /* --- from one to the next ----------------------------------------------- */
 
+/* Goes on to the next slice that is to be; else says why there is none. */
+static enum stop_reason find_slice(struct rounds *r, uint64_t now_ns)
+{
+    while (!find_next(r, now_ns)) {
+        end_round(r, now_ns);
+        if (!is_any_left(r))
+            return STOP_SERVER_GONE;
+        if (is_over(r, now_ns))
+            return STOP_DURATION;
+        begin_round(r, now_ns);
+    }
+    return STOP_NONE;
+}
+
 void rounds_go_on(struct rounds *r)
 {
     if (atomic_load(&r->shared->slice.number) > 0)
         end_slice(r);
     uint64_t now = clock_now_ns();
     see_who_is_left(r);
-    bool complete = !find_next(r);
-    if (complete)
-        end_round(r, now);
+    enum stop_reason why = find_slice(r, now);
     if (atomic_load(&r->shared->interrupted))
-        announce_end(r, STOP_INTERRUPTED);
-    else if (!is_any_left(r))
-        announce_end(r, STOP_SERVER_GONE);
-    else if (complete && is_over(r, now))
-        announce_end(r, STOP_DURATION);
-    else {
-        if (complete)
-            begin_round(r, now);
-        find_next(r);
+        why = STOP_INTERRUPTED;
+    if (why == STOP_NONE)
         announce(r);
+    else
+        announce_end(r, why);
+}
+
+/* --- without asking ----------------------------------------------------- */
+
+static void sleep_until(const struct shared *shared, uint64_t at_ns)
+{
+    struct timespec at = clock_timespec(at_ns);
+    while (!atomic_load(&shared->interrupted) && clock_now_ns() < at_ns)
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
+
+/* One look in a pause ends a slice and begins the next: all targets rest. */
+void rounds_only_watch(const struct plan *plan, struct shared *shared)
+{
+    const struct slice *slice = &shared->slice;
+    uint64_t spent_ns = clock_thread_cpu_ns();
+    for (unsigned i = 0; i < plan->target_count; i++)
+        atomic_store(&shared->sums[i].live, 1);
+    shared->records[0].engine = "none";
+    shared->records[0].end = STOP_DURATION;
+    sleep_until(shared, grid_first_look_ns(plan));
+    struct rounds *r = rounds_open(plan, shared);
+    rounds_go_on(r);
+    while (slice->stop == STOP_NONE) {
+        sleep_until(shared, grid_look_ns(plan, slice->begin_ns));
+        uint64_t now_ns = clock_thread_cpu_ns();
+        shared->parts[0].cpu_ns = now_ns - spent_ns;
+        spent_ns = now_ns;
+        rounds_go_on(r);
     }
+    rounds_close(r);
 }

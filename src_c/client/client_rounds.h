@@ -17,6 +17,9 @@ void rounds_close(struct rounds *rounds);
  * announces the next one, or the end, in shared->slice. */
 void rounds_go_on(struct rounds *rounds);
 
+/* --only-watch: all of it, in place of threads that ask (client_grid.h). */
+void rounds_only_watch(const struct plan *plan, struct shared *shared);
+
 /* "refused", "unconnected", "gone", "hung"; "" for none. */
 const char *ended_name(enum ended ended);
 

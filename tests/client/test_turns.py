@@ -642,3 +642,76 @@ def complain(done: subprocess.CompletedProcess[str], words: list[str]) -> None:
     assert done.stderr.count("\n") == 1
     for word in words:
         assert word in done.stderr
+
+
+def fixed(begin_ns: int, *flags: object) -> list[object]:
+    """Return flags for slices at fixed moments, 40 ms apart."""
+    told = ["--slice", "30ms", "--pause", "10ms", "--lead-in", "6ms", "--order", 5]
+    return [*told, "--begin-at", begin_ns, "--duration", 0.6, "--warmup", 0.1, *flags]
+
+
+def test_clients_take_the_same_turns_at_fixed_moments(
+    client_program: Path, server_program: Path, tmp_path: Path
+) -> None:
+    """Two clients, and one that only reads CPU clocks, as on hosts of their own."""
+    paths = [tmp_path / f"{number}.csv" for number in range(3)]
+    with servers(server_program, 2) as (processes, ports):
+        begin_ns = time.monotonic_ns() + 500_000_000
+        watched = [w for each in processes for w in ("--watch", str(each.pid))]
+        each = (["--seed", 1], ["--seed", 2, "--threads", 2], ["--only-watch"])
+        each = [*each[:2], [*each[2], *watched]]
+        targets = [f"127.0.0.1:{port}" for port in ports]
+        running = [
+            subprocess.Popen(
+                [client_program, *targets]
+                + [str(word) for word in fixed(begin_ns, *flags)]
+                + ["--connections", "6", "--slices", path],
+                stdout=subprocess.PIPE,
+            )
+            for flags, path in zip(each, paths, strict=True)
+        ]
+        told = [json.loads(process.communicate()[0]) for process in running]
+        spent_s = sum(sum(psutil.Process(p.pid).cpu_times()[:2]) for p in processes)
+    first, second, watch = map(rows, paths)
+    turns_of = [
+        {(r["round"], r["position"]): (r["target"], r["begin_ns"]) for r in found}
+        for found in (first, second, watch)
+    ]
+    for at, turn in turns_of[0].items():
+        number = 2 * int(at[0]) + int(at[1])
+        assert int(turn[1]) == number * 40_000_000
+        assert all(other.get(at, turn) == turn for other in turns_of)
+    assert max(int(row["round"]) for row in first) == 2 + 10 - 1
+    assert told[0]["warmup_rounds"] <= 2 < told[0]["rounds"] <= 10
+    assert not told[2]["targets"][0]["connections"]["attempted"]
+    seen_s = total(watch, "server_cpu_ns") + total(watch, "rest_cpu_ns")
+    assert seen_s / 1e9 == pytest.approx(spent_s, rel=0.1, abs=0.02)
+
+
+def test_a_client_that_comes_late_leaves_slices_out(
+    client_program: Path, server_program: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "slices.csv"
+    with servers(server_program, 2) as (_, ports):
+        begin_ns = time.monotonic_ns() - 300_000_000
+        result = turns(client_program, ports, *fixed(begin_ns, "--slices", path))
+    found = rows(path)
+    assert int(found[0]["begin_ns"]) >= 280_000_000
+    assert int(found[-1]["round"]) == 11
+    assert result["stop"] == "duration"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--pause", "5ms"], "--begin-at"),
+        (["--pause", "5ms", "--begin-at", "1", "--settle", "1"], "without --pause"),
+        (["--only-watch"], "together with --pause"),
+    ],
+)
+def test_moments_are_fixed_by_the_clock_alone(
+    client_program: Path, flags: list[str], said: str
+) -> None:
+    done = run(client_program, [1], *flags)
+    assert done.returncode == 2
+    assert said in done.stderr
