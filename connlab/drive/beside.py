@@ -25,6 +25,8 @@ from connlab.drive.host import Host
 FDSETSIZE_HOLDS = 1000
 #: what a set is compared with where it is not said and the set has it
 BASELINE = {"model": "epoll"}
+#: over hosts, how much longer pauses get at a time, and how long at most, in slices
+PAUSE_LONGER, PAUSE_MOST = 4, 3
 _KEPT = (
     "round",
     "lead_in_requests",
@@ -79,16 +81,19 @@ def sets(
     *,
     beside: Sequence[str],
     baseline: Mapping[str, Any] | None = None,
+    lacking: Collection[int] = (),
 ) -> tuple[Set, ...]:
     """Return the sets that the cells of a sweep form, which differ in `beside` only.
 
     The baseline of a set is the first cell that has the levels of `baseline`
-    (`BASELINE` where it is not said), else the first of all.
+    (`BASELINE` where it is not said), else the first of all. Cells that are `lacking`
+    cannot be measured at all.
     """
     found: dict[str, list[int]] = {}
     alone = []
     for number, cell in enumerate(cells):
-        if beside and takes_turns(models[cell["model"]], cell):
+        there = number not in lacking
+        if beside and there and takes_turns(models[cell["model"]], cell):
             shared = {k: v for k, v in cell.items() if k not in beside}
             found.setdefault(plan.cell_key(shared), []).append(number)
         else:
@@ -192,6 +197,7 @@ def run(
     *,
     models: Mapping[str, schema.Model],
     host: Host,
+    clients: turns.Clients | None = None,
 ) -> list[trials.Outcome] | None:
     """Measure cells side by side; one outcome for each, in their order.
 
@@ -207,6 +213,8 @@ def run(
         What the server says of each, by name.
     host : Host
         Where servers and client run.
+    clients : connlab.drive.turns.Clients, optional
+        The client, if it runs on other hosts.
 
     Returns
     -------
@@ -217,7 +225,7 @@ def run(
     while here := [place for place in range(len(cells)) if place not in found]:
         servers = [cells[place] for place in here]
         try:
-            outcome = turns.run(in_turns(servers, setting), host=host)
+            outcome = _run(servers, setting, host, clients)
         except turns.SetError as error:
             lost = here if error.server is None else [here[error.server]]
             found |= {n: _failed(error, models[cells[n]["model"]]) for n in lost}
@@ -229,6 +237,31 @@ def run(
             model = models[cells[place]["model"]]
             found[place] = _outcome(outcome, model, at, others)
     return [found[place] for place in range(len(cells))]
+
+
+def _run(
+    servers: Sequence[Mapping[str, Any]],
+    setting: trials.Setting,
+    host: Host,
+    clients: turns.Clients | None,
+) -> turns.Outcome | None:
+    """Run a set; on other hosts again with longer pauses if answers take longer."""
+    if clients is None:
+        return turns.run(in_turns(servers, setting), host=host)
+    known_by = plan.cell_key({**setting.factors, "model": len(servers)})
+    while True:
+        pause = clients.pauses.get(known_by, turns.PAUSE_AFAR)
+        asked = in_turns(servers, setting, pause=pause)
+        with clients.unwatched():
+            outcome = turns.run(asked, host=host, clients=clients)
+        if outcome is None or _is_enough(outcome) or pause >= PAUSE_MOST:
+            return outcome
+        clients.pauses[known_by] = pause * PAUSE_LONGER
+
+
+def _is_enough(outcome: turns.Outcome) -> bool:
+    """Whether at least half of the rounds count."""
+    return outcome.client["rounds"] >= outcome.client["late_rounds"]
 
 
 @dataclass(frozen=True)
@@ -246,14 +279,22 @@ def _others(outcome: turns.Outcome) -> _Others:
     busy, steal = turns.others_share(outcome.slices, companion_cpu_s=spent_s)
     taken, seconds = turns.others_by_round(outcome.slices, companion_cpu_s=spent_s)
     sets = outcome.setting.cores
-    cores = len({*sets.server, *sets.client})
+    # clients elsewhere: only cores of the servers are looked at
+    client = sets.client if outcome.setting.pause_s is None else ()
+    cores = len({*sets.server, *client})
     return _Others(busy, steal, taken, gates.disturbed(taken, seconds, cores=cores))
 
 
 def in_turns(
-    servers: Sequence[Mapping[str, Any]], setting: trials.Setting
+    servers: Sequence[Mapping[str, Any]],
+    setting: trials.Setting,
+    *,
+    pause: float | None = None,
 ) -> turns.Setting:
-    """Return the setting of a set; each server gets the time that a trial would."""
+    """Return the setting of a set; each server gets the time that a trial would.
+
+    `pause` is its length in slices, where the client is on other hosts.
+    """
     client = dict(setting.factors)
     for name in ("duration", "warmup", "duration_max"):
         if client.get(name) is not None:
@@ -261,6 +302,8 @@ def in_turns(
     slice_s, lead_in_s = client["slice"] / 1e3, turns.LEAD_IN_S
     if client.get("rate") is not None:
         lead_in_s = turns.LEAD_IN_OPEN * slice_s
+    if pause is not None:
+        lead_in_s = turns.LEAD_IN_AFAR * slice_s
     return turns.Setting(
         servers=tuple(servers),
         client=client,
@@ -269,6 +312,7 @@ def in_turns(
         programs=setting.programs,
         slice_s=slice_s,
         lead_in_s=lead_in_s,
+        pause_s=None if pause is None else pause * slice_s,
     )
 
 
@@ -309,6 +353,10 @@ def _outcome(
     return trials.Outcome(server, client, failure, {}, seconds, rounds)
 
 
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e3
+
+
 def _of_companions(outcome: turns.Outcome, rounds: schema.Turns) -> float:
     """Return what companions used for one server's counted requests.
 
@@ -326,6 +374,7 @@ def _rounds(outcome: turns.Outcome, place: int, others: _Others) -> schema.Turns
         beside=len(outcome.served),
         slice_ms=outcome.setting.slice_s * 1e3,
         lead_in_ms=outcome.setting.lead_in_s * 1e3,
+        pause_ms=_ms(outcome.setting.pause_s),
         others=[round(others.by_round.get(row["round"], 0.0), 3) for row in rows],
         disturbed=list(others.disturbed),
         late=outcome.client.get("late_rounds"),

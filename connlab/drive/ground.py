@@ -14,6 +14,7 @@ from connlab.drive import cores, elsewhere, machine
 from connlab.drive.cores import Cores
 from connlab.drive.host import Host
 from connlab.drive.programs import Programs
+from connlab.drive.turns import Clients
 
 
 class Ground(Protocol):
@@ -25,6 +26,9 @@ class Ground(Protocol):
 
     def client_of(self, factors: Mapping[str, Any]) -> Host | None:
         """Return the clients of a cell; None: beside the server."""
+
+    def turning(self, factors: Mapping[str, Any]) -> Clients | None:
+        """Return the clients of servers that take turns; None: beside the servers."""
 
     def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
         """Return what must be equal for two trials to be compared."""
@@ -68,6 +72,9 @@ class Here:
 
     def client_of(self, factors: Mapping[str, Any]) -> Host | None:
         """See `Ground`, as for all that follow."""
+        return None
+
+    def turning(self, factors: Mapping[str, Any]) -> Clients | None:
         return None
 
     def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:

@@ -509,7 +509,13 @@ def _outcomes(
         return [running.unavailable(setting.model, why)]
     if group.baseline is not None:
         cells = [work.cells[slot.cell] for slot in group.all]
-        return side_by_side.run(cells, setting, models=work.models, host=hosts[0])
+        return side_by_side.run(
+            cells,
+            setting,
+            models=work.models,
+            host=hosts[0],
+            clients=work.ground.turning(cells[0]),
+        )
     client = work.ground.client_of(work.cells[group.all[0].cell]) or hosts[1]
     outcome = running.run(setting, server_host=hosts[0], client_host=client)
     return outcome and [outcome]
@@ -530,7 +536,11 @@ def _commands(
     count = outcome.turns.beside if outcome.turns else 1
     words = flags.client_flags(setting.factors, seed=setting.seed)
     if outcome.turns:
-        words = turns.client_flags(side_by_side.in_turns([factors] * count, setting))
+        pause = (
+            outcome.turns.pause_ms and outcome.turns.pause_ms / outcome.turns.slice_ms
+        )
+        told = side_by_side.in_turns([factors] * count, setting, pause=pause)
+        words = turns.client_flags(told)
     client = ["client", *["HOST:PORT"] * count, *words]
     return {"server": servers.shown_command(factors), "client": " ".join(client)}
 

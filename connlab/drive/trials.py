@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
@@ -46,6 +46,12 @@ MEMORY_LOOK_S = 0.25
 LOOK_COST = 50
 #: how long a client may take to notice that its server is gone
 NOTICE_S = 3.0
+
+
+class _Telling(Protocol):
+    """Where a program says something; all that `patiently` needs of a host."""
+
+    def ready(self, handle: int, *, timeout_s: float) -> dict | None: ...
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,7 @@ def _start_server(setting: Setting, course: _Course, host: Host) -> int | None:
     return handle
 
 
-def patiently(host: Host, handle: int, timeout_s: float) -> dict | None:
+def patiently(host: _Telling, handle: int, timeout_s: float) -> dict | None:
     """Return a program's next JSON line; None when time is up or a signal came."""
     until = time.monotonic() + timeout_s
     while not interrupt.asked() and time.monotonic() < until:

@@ -15,7 +15,7 @@ import io
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from connlab.drive import (
     address,
@@ -28,7 +28,7 @@ from connlab.drive import (
     trials,
 )
 from connlab.drive.cores import Cores
-from connlab.drive.host import Ended, Host, ProgramError, Reading
+from connlab.drive.host import Ended, Host, HostLost, ProgramError, Reading
 from connlab.drive.programs import Programs
 
 #: what a set takes beside its slices: programs that start, connections, their end
@@ -39,6 +39,10 @@ LEAD_IN_S = 0.001
 #: the same where requests come at a rate: a queue takes time to grow, and each slice
 #: begins with none
 LEAD_IN_OPEN = 0.2
+#: the same with clients on other hosts, where slices begin at fixed moments: the
+#: lead-in covers what their clocks differ by, and the pause, both parts of a slice, the
+#: last answers
+SLICE_AFAR_S, LEAD_IN_AFAR, PAUSE_AFAR = 0.05, 0.2, 0.2
 #: how long a look at one server's memory keeps the driver from the next
 _LOOK_S = 0.05
 _OURS = ("server_cpu_ns", "rest_cpu_ns", "client_cpu_ns")
@@ -59,6 +63,35 @@ class Setting:
     programs: Programs
     slice_s: float = SLICE_S
     lead_in_s: float = LEAD_IN_S
+    pause_s: float | None = None
+    """Between slices at fixed moments; None: a slice follows the one before."""
+
+
+class Clients(Protocol):
+    """Clients on other hosts, as one; they take turns at fixed moments.
+
+    `pauses` keeps how long a pause must be, in slices, by whatever a set is known by.
+    """
+
+    pauses: dict[str, float]
+
+    @property
+    def begins_s(self) -> float:
+        """When the first slice begins, on the driver's clock."""
+
+    def start(
+        self, argv: Sequence[str], *, cores: Sequence[int], beside: Sequence[int]
+    ) -> int:
+        """Start the client's share on every host, and who reads CPU clocks."""
+
+    def unwatched(self) -> contextlib.AbstractContextManager[None]:
+        """Let nobody look at servers that are started meanwhile."""
+
+    def ready(self, handle: int, *, timeout_s: float) -> dict | None:
+        """See `connlab.drive.host.Host.ready`."""
+
+    def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
+        """See `connlab.drive.host.Host.stop`; with the file ``slices``."""
 
 
 @dataclass
@@ -124,40 +157,43 @@ class SetError(RuntimeError):
         self.kind, self.server = kind, server
 
 
-def run(setting: Setting, *, host: Host) -> Outcome | None:
+def run(
+    setting: Setting, *, host: Host, clients: Clients | None = None
+) -> Outcome | None:
     """Run one set; None when a signal asked to stop meanwhile (nothing is kept).
+
+    The client runs beside the servers, unless there are `clients` on other hosts.
 
     Raises
     ------
     SetError
-        When a server does not come up, or the client fails.
+        When a server does not come up, the client fails, or a host is lost.
     """
     began = time.monotonic()
     served: list[Served] = []
+    asking: Host | Clients = clients or host
     started: list[tuple[Host, int]] = []
     client = report = client_end = None
     companions_s = companions.cpu_s()
     try:
         _start_servers(setting, host, started, served)
         if len(served) == len(setting.servers):
-            client = host.start(
-                [*setting.programs.client, *_client_words(setting, served)],
-                cores=setting.cores.client,
-                files=("slices",),
-            )
-            report = _attend(setting, host, client, served)
+            client = _start_client(setting, host, clients, served)
+            report = _attend(setting, host, clients, client, served)
         companions_s = companions.cpu_s() - companions_s
     except ProgramError as error:
         raise SetError(f"client: {error}", kind="client-failed") from None
+    except HostLost as error:
+        raise SetError(str(error), kind="host-lost") from None
     finally:
         grace_s = 0 if interrupt.asked() else trials.GRACE_S
         if client is not None:
-            client_end = host.stop(client, grace_s=1.0, wait_s=grace_s)
-        for home, handle in started if grace_s else ():
-            home.ask_to_end(handle)
-        ends = [home.stop(handle, grace_s=grace_s) for home, handle in started]
+            client_end = asking.stop(client, grace_s=1.0, wait_s=grace_s)
+        ends = _stop_servers(started, grace_s)
         for server, ended in zip(served, ends, strict=False):
             server.ended = ended
+    if any(ended is None for ended in ends):
+        raise SetError("the servers' host was lost", kind="host-lost")
     if interrupt.asked():
         return None
     order = _order(served)
@@ -171,6 +207,33 @@ def run(setting: Setting, *, host: Host) -> Outcome | None:
         seconds=time.monotonic() - began,
         companion_cpu_s=companions_s,
     )
+
+
+def _start_client(
+    setting: Setting, host: Host, clients: Clients | None, served: list[Served]
+) -> int:
+    afar = clients is not None
+    argv = [*setting.programs.client, *_client_words(setting, served, afar=afar)]
+    cores = setting.cores.client
+    if clients is None:
+        return host.start(argv, cores=cores, files=("slices",))
+    return clients.start(argv, cores=cores, beside=setting.cores.server)
+
+
+def _stop_servers(
+    started: Sequence[tuple[Host, int]], grace_s: float
+) -> list[Ended | None]:
+    """End all servers at the same time; None for one whose host is lost."""
+    for home, handle in started if grace_s else ():
+        with contextlib.suppress(HostLost):
+            home.ask_to_end(handle)
+    ends: list[Ended | None] = []
+    for home, handle in started:
+        try:
+            ends.append(home.stop(handle, grace_s=grace_s))
+        except HostLost:
+            ends.append(None)
+    return ends
 
 
 def _start_servers(
@@ -223,10 +286,11 @@ def _order(served: Sequence[Served]) -> list[int]:
     return sorted(range(len(served)), key=lambda place: served[place].at is not None)
 
 
-def _client_words(setting: Setting, served: list[Served]) -> list[str]:
+def _client_words(setting: Setting, served: list[Served], *, afar: bool) -> list[str]:
     in_turn = [served[place].ready for place in _order(served)]
     targets = [f"{ready['host']}:{ready['port']}" for ready in in_turn]
-    watched = [word for each in _seen(served) for word in ("--watch", _watched(each))]
+    own = _own if afar else _watched
+    watched = [word for each in _seen(served) for word in ("--watch", own(each))]
     return [*targets, *client_flags(setting), *watched]
 
 
@@ -242,9 +306,16 @@ def _watched(served: Served) -> str:
     return ",".join(map(str, alive or pids))
 
 
+def _own(served: Served) -> str:
+    """Return the process of a server on another host: only ours run there."""
+    return str(served.pid)
+
+
 def client_flags(setting: Setting) -> list[str]:
     """Return the client's arguments, without what is known of running servers."""
     lengths = {"--slice": setting.slice_s, "--lead-in": setting.lead_in_s}
+    if setting.pause_s is not None:
+        lengths["--pause"] = setting.pause_s
     words = flags.client_flags(setting.client, seed=setting.seed)
     if setting.client.get("rate") is not None:
         lengths["--late"] = gates.LAG_NS / 1e9
@@ -253,20 +324,28 @@ def client_flags(setting: Setting) -> list[str]:
     return words
 
 
-def _attend(setting: Setting, host: Host, client: int, served: list[Served]) -> dict:
+def _attend(
+    setting: Setting,
+    host: Host,
+    clients: Clients | None,
+    client: int,
+    served: list[Served],
+) -> dict:
     """Wait for the client's report; look once at each server's memory meanwhile.
 
     The looks are taken late in the warm-up, whose slices are not counted.
     """
     began = time.monotonic()
-    allowed_s = trials.timeout_s(setting.client) + len(served)
-    look_at = began + _connecting_s(setting) + 0.5 * setting.client["warmup"]
+    longer = 1 + (setting.pause_s or 0) / setting.slice_s
+    allowed_s = trials.timeout_s(setting.client) * longer + len(served)
+    begins = began + _connecting_s(setting) if clients is None else clients.begins_s
+    look_at = begins + 0.5 * setting.client["warmup"]
     waiting = _seen(served)
     while True:
         left_s = began + allowed_s - time.monotonic()
         if waiting:
             left_s = min(left_s, max(_LOOK_S, look_at - time.monotonic()))
-        report = trials.patiently(host, client, left_s)
+        report = trials.patiently(clients or host, client, left_s)
         if report is not None or interrupt.asked():
             return report or {}
         if waiting and time.monotonic() >= look_at:
@@ -282,11 +361,15 @@ def _connecting_s(setting: Setting) -> float:
     return 0.1 + 60e-6 * len(setting.servers) * setting.client.get("connections", 1)
 
 
+def table(text: bytes) -> list[dict[str, Any]]:
+    """Return the client's table of slices; None where a value is missing."""
+    rows = csv.DictReader(io.StringIO(text.decode()))
+    return [{name: _number(value) for name, value in row.items()} for row in rows]
+
+
 def _rows(text: bytes, order: Sequence[int]) -> list[dict[str, Any]]:
     """Return the client's table; `order` says which place each of its targets has."""
-    table = csv.DictReader(io.StringIO(text.decode()))
-    rows = [{name: _number(value) for name, value in row.items()} for row in table]
-    return [row | {"target": order[row["target"]]} for row in rows]
+    return [row | {"target": order[row["target"]]} for row in table(text)]
 
 
 def _number(text: str) -> float | int | str | None:

@@ -146,15 +146,14 @@ def prepare(
     together = tuple(plan.with_models(dict.fromkeys(together)))
     _check_beside(together)
     ground = ground or asked_ground()
-    wanted = bool(together)
     if ground.afar:
-        # servers take turns on one machine only, and clients that prolong a window
-        # each by its own answers would not end it together
-        together, response_times = (), 0
+        # clients that prolong a window each by its own answers do not end it together
+        response_times = 0
     fixed = dict(fixed or {})
     defaults = _windows(duration, response_times, duration_max)
     if together:
-        defaults["slice"] = turns.SLICE_S * 1e3
+        slice_s = turns.SLICE_AFAR_S if ground.afar else turns.SLICE_S
+        defaults["slice"] = slice_s * 1e3
     cells = plan.cells(
         factors, fixed, duration=duration, warmup=warmup, defaults=defaults
     )
@@ -165,12 +164,15 @@ def prepare(
         targets=targets,
         budget=budget,
         metrics=metrics,
-        in_turns=wanted,
+        in_turns=bool(together),
     )
     both = programs or built()
     models = _checked_models(cells, both, ground)
     told = None if baseline is None else plan.with_models(baseline)
-    sets = side_by_side.sets(cells, models, beside=together, baseline=told)
+    lacking = [n for n, c in enumerate(cells) if ground.lacks(c, models[c["model"]])]
+    sets = side_by_side.sets(
+        cells, models, beside=together, baseline=told, lacking=lacking
+    )
     rule = replace(rule, sets=tuple(each.members for each in sets))
     for count, shared in {(c.get("cores"), c.get("together")) for c in cells}:
         ground.cores({"cores": count, "together": shared})

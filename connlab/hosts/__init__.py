@@ -5,6 +5,8 @@ certificates   TLS of one run: an authority of its own, a certificate per role
 agent          on each host: programs, a lease, an echo for its clock
 carrier        an agent as `connlab.drive.host.Host`, carried by Dask distributed
 group          several client hosts as one, with one report
+turning        clients on several hosts that take turns at the same moments
+turned         what they saw, as if they were one client
 afar           the hosts of a roster as the ground of a sweep
 places         one server, its clients beside it or on so many hosts, in one sweep
 starting       scheduler and workers, over SSH

@@ -1,7 +1,7 @@
 """The hosts of a roster as the ground of a sweep; see `connlab.drive.ground`.
 
-Trials run one by one: servers take turns on one machine only. The class of environment
-holds the facts of every host, so that trials over other hosts do not mix with these.
+The class of environment holds the facts of every host, so that trials over other hosts
+do not mix with these.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from connlab.hosts import roster as rosters
 from connlab.hosts.agent import Agent
 from connlab.hosts.carrier import Engine, RemoteHost, Server
 from connlab.hosts.group import HostGroup
+from connlab.hosts.turning import Turning
 
 #: factors that need server and client, or the driver, on one machine
 _ONE_MACHINE = {
@@ -78,6 +79,7 @@ class Afar:
         self.server = Server(engine, engine.roster.server, server_cores)
         own = [RemoteHost(engine, name, client_cores) for name in clients]
         self.client = HostGroup(own)
+        self._turning = Turning(self.client, self.server)
         self._client_cores = tuple(client_cores)
         self._manifest = manifest
         self._told = {host.name: _described(host) for host in self.hosts}
@@ -90,6 +92,10 @@ class Afar:
     def client_of(self, factors: Mapping[str, Any]) -> HostGroup:
         """Return the clients, the same for all cells."""
         return self.client
+
+    def turning(self, factors: Mapping[str, Any]) -> Turning:
+        """Return the clients of servers that take turns."""
+        return self._turning
 
     def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
         """Return the server's facts, and beside them those of each client's host."""

@@ -210,12 +210,12 @@ class RemoteHost:
         """Address and cores of the host."""
         return self.engine.roster.hosts[self.name]
 
-    def call(self, method: Callable, *given: Any) -> _Pending:
+    def call(self, method: Callable, *given: Any) -> Pending:
         """Begin to call a method of `Agent`; the result is asked for later."""
         if self.lost:
             raise HostLost(self.lost)
         try:
-            return _Pending(self, getattr(self._agent, method.__name__)(*given))
+            return Pending(self, getattr(self._agent, method.__name__)(*given))
         except (OSError, RuntimeError) as error:
             raise self.gone(error) from error
 
@@ -240,9 +240,19 @@ class RemoteHost:
         files: Sequence[str] = (),
     ) -> int:
         """Start a program; on a host that was lost, after it has come back."""
+        return self._start(argv, cores, files, watch=self.watches)
+
+    def _start(
+        self,
+        argv: Sequence[str],
+        cores: Sequence[int],
+        files: Sequence[str],
+        *,
+        watch: bool,
+    ) -> int:
         self.revive()
         cores = cores or self.cores
-        told = (list(argv), list(cores), list(files), self.watches)
+        told = (list(argv), list(cores), list(files), watch)
         return self.call(Agent.start, *told).result()
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
@@ -276,7 +286,7 @@ class RemoteHost:
         """End the program and all that it started; see `Host.stop`."""
         return self.stopping(handle, grace_s=grace_s, wait_s=wait_s).result()
 
-    def stopping(self, handle: int, *, grace_s: float, wait_s: float = 0) -> _Pending:
+    def stopping(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Pending:
         """Begin to `stop`."""
         pending = self.call(Agent.stop, handle, grace_s, wait_s)
         pending.patience_s += grace_s + wait_s
@@ -311,9 +321,15 @@ class Server(RemoteHost):
         words = [*argv, "--listen", where]
         return super().start(words, cores=cores, files=files)
 
+    def start_beside(
+        self, argv: Sequence[str], *, cores: Sequence[int], files: Sequence[str]
+    ) -> int:
+        """Start another program where the servers are; see `Host.start`."""
+        return self._start(argv, cores, files, watch=False)
+
 
 @dataclasses.dataclass
-class _Pending:
+class Pending:
     """A call that is under way."""
 
     host: RemoteHost

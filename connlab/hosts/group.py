@@ -67,7 +67,7 @@ class HostGroup:
         for host in self.hosts:
             host.revive()
         self._offsets = {host.name: host.measured_offset() for host in self.hosts}
-        begin_ns = time.monotonic_ns() + int(1e9 * _ahead_s(argv, len(self.hosts)))
+        begin_ns = time.monotonic_ns() + int(1e9 * ahead_s(argv, len(self.hosts)))
         wanted = [*dict.fromkeys([*files, "histogram"])]
         try:
             for number, host in enumerate(self.hosts):
@@ -184,15 +184,21 @@ class HostGroup:
             }
             for name, one in told.items()
         }
-        self._check_clocks(now, edges)
+        self.check_clocks(self._offsets, now)
+        self._check_windows(edges)
         self._set_edges(report, edges)
         return report
 
-    def _check_clocks(self, now: Mapping[str, Offset], edges: Mapping) -> None:
-        for name, offset in self._offsets.items():
+    def check_clocks(
+        self, before: Mapping[str, Offset], now: Mapping[str, Offset]
+    ) -> None:
+        """Raise ProgramError where a clock has drifted meanwhile."""
+        for name, offset in before.items():
             if offset.differs(now[name], APART_NS):
                 drift_ms = abs(now[name].ns - offset.ns) / 1e6
                 raise ProgramError(f"the clock of {name} drifted by {drift_ms:.3g} ms")
+
+    def _check_windows(self, edges: Mapping) -> None:
         known = [edge for edge in edges.values() if edge]
         bounds = sorted(offset.bound_ns for offset in self._offsets.values())[-2:]
         for side in (0, 1):
@@ -236,12 +242,13 @@ def _share(whole: int, number: int, among: int) -> int:
     return whole * (number + 1) // among - whole * number // among
 
 
-def _ahead_s(argv: Sequence[str], hosts: int) -> float:
+def ahead_s(argv: Sequence[str], hosts: int, servers: int = 1) -> float:
+    """Return how far ahead clients are to begin, in seconds: all have to connect."""
     words = list(argv)
     count = 1
     if "--connections" in words:
         count = int(words[words.index("--connections") + 1])
-    return AHEAD_S + AHEAD_PER_HOST_S * hosts + AHEAD_PER_CONNECTION_S * count
+    return AHEAD_S + AHEAD_PER_HOST_S * hosts + AHEAD_PER_CONNECTION_S * count * servers
 
 
 def _edges(report: Mapping, offset: Offset) -> tuple[int, int] | None:

@@ -23,6 +23,7 @@ from connlab.hosts import lab
 from connlab.hosts import roster as rosters
 from connlab.hosts.afar import Afar
 from connlab.hosts.carrier import Engine, RemoteHost
+from connlab.hosts.turning import Turning
 
 #: of a study's lab, apart from the one of `make lab`
 NUMBER = 79
@@ -58,6 +59,9 @@ class Places:
     def client_of(self, factors: Mapping[str, Any]) -> Host:
         """See `connlab.drive.ground.Ground`, as for all that follow."""
         return self._of(factors).client
+
+    def turning(self, factors: Mapping[str, Any]) -> Turning:
+        return self._of(factors).turning(factors)
 
     def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
         return self._widest.environment(binaries) | {"stand_in": self.stand_in}

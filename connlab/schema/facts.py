@@ -257,6 +257,8 @@ class Turns(Facts):
     """The baseline once more, for a part of a set that had no room for all."""
     slice_ms: float
     lead_in_ms: float
+    pause_ms: float | None = None
+    """Between slices, where clients on other hosts began them at fixed moments."""
     round: list[int] = []
     lead_in_requests: list[int] = []
     requests: list[int] = []
@@ -273,7 +275,8 @@ class Turns(Facts):
     """Rounds that do not count, for no server of the set, because of `others`."""
     late: int | None = None
     """Rounds that the client set aside for all servers alike, as it was late itself
-    (open loop: ``client --late``); they are not among `round`."""
+    (open loop: ``client --late``), or as a slice was not whole on one of several hosts;
+    they are not among `round`."""
 
 
 class Trial(Facts):

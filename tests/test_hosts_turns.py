@@ -1,0 +1,189 @@
+"""Servers that take turns, with clients on other hosts: a lab of a server and two."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connlab import drive, study
+from connlab.drive import beside, cores, programs, trials, turns
+from connlab.hosts import carrier, lab, roster
+from connlab.hosts.afar import Afar
+from connlab.hosts.carrier import Engine
+from connlab.intervals import ratios
+
+REASON = lab.missing()
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.serial,
+    pytest.mark.skipif(bool(REASON), reason=REASON or ""),
+]
+NUMBER = 180
+#: what the machine of the tests does besides
+OVERLOOKED = ("quiet", "client", "stationary", "lag", "rate")
+CPU = "server_cpu_per_request_s"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Iterator[lab.Lab]:
+    there = lab.Lab(tmp_path_factory.mktemp("turns") / "lab", NUMBER)
+    there.up(3)
+    yield there
+    there.down()
+
+
+@pytest.fixture(scope="module")
+def engine(made) -> Iterator[Engine]:
+    with Engine(roster.load(made.roster)) as connected:
+        yield connected
+
+
+def running(made: lab.Lab) -> list[str]:
+    """Return the names of our programs on the hosts."""
+    found = []
+    for host in (1, 2, 3):
+        words = ["ip", "netns", "pids", made.space(host)]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        for pid in done.stdout.split():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found.append(Path(f"/proc/{pid}/comm").read_text().strip())
+    return [name for name in found if name in ("server", "client")]
+
+
+def until(condition, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def ground(engine: Engine, count: int) -> Afar:
+    """Return a server on the first core, and so many client hosts on the second."""
+    own = sorted(cores.available())
+    sides = {"server_cores": own[:1], "client_cores": own[1:2]}
+    return Afar(engine, engine.roster.clients[:count], **sides)
+
+
+def swept(engine: Engine, root: Path, count: int, **changes) -> drive.SweepReport:
+    told = {"run": "r", "root": root, "duration": 0.5, "trials": 4, "beside": "arm"}
+    told |= {"fixed": {"connections": 10, "model": "epoll"}, "progress": False}
+    return drive.sweep("s", ground=ground(engine, count), **told | changes)
+
+
+def rows(root: Path) -> list[dict]:
+    text = (root / "r" / "s" / "trials.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_equal_servers_take_turns_over_hosts(engine, tmp_path, count) -> None:
+    report = swept(engine, tmp_path, count, factors={"arm": ["one", "other"]})
+    assert (report.done, report.failed) == (8, 0)
+    found = rows(tmp_path)
+    names = [f"h{number}" for number in range(2, 2 + count)]
+    for row in found:
+        told, client = row["turns"], row["client"]
+        assert told["beside"] == 2
+        assert told["pause_ms"] >= 10
+        assert len(told["round"]) > len(told["disturbed"])
+        assert list(client["hosts"]) == names
+        assert all(one["bound_ns"] > 0 for one in client["hosts"].values())
+        assert list(client["server_host"]) == ["h1"]
+        assert client["connections"]["established"] == 10
+        assert sum(told["requests"]) == client["window"]["requests"]
+    # both servers of a set were asked in the same rounds
+    pairs = {}
+    for row in found:
+        pairs.setdefault(row["turns"]["set"], []).append(row["turns"]["round"])
+    assert all(one == other for one, other in pairs.values())
+    measured = study.load("r", "s", root=tmp_path, accept=OVERLOOKED)
+    for metric in ("throughput_rps", CPU):
+        ratio = ratios(measured, metric, by="arm", baseline="one").iloc[0]
+        print(count, metric, ratio["value"], ratio["lo"], ratio["hi"])
+        assert ratio["lo"] < 1 < ratio["hi"]
+        assert ratio["hi"] / ratio["lo"] < 2
+
+
+def test_a_dearer_server_is_dearer_over_hosts(engine, tmp_path) -> None:
+    """poll walks all of its idle connections, here as over loopback."""
+    many = {"connections": 400, "active": 4}
+    models = {"model": ["epoll", "poll"]}
+    swept(engine, tmp_path, 2, factors=models, fixed=many, beside="model")
+    here = {"run": "here", "root": tmp_path, "duration": 0.5, "trials": 4}
+    drive.sweep("s", factors=models, fixed=many, beside="model", **here)
+    for run in ("r", "here"):
+        measured = study.load(run, "s", root=tmp_path, accept=OVERLOOKED)
+        ratio = ratios(measured, CPU, baseline="epoll").iloc[0]
+        print(run, ratio["value"], ratio["lo"], ratio["hi"])
+        assert ratio["lo"] > 1
+
+
+def test_cpu_time_is_what_the_server_itself_counts(engine, tmp_path) -> None:
+    """Its own count is of its whole life; most of that lies in slices."""
+    common = {"connections": 10, "workload": "echo"}
+    cells = [{"model": model} | common for model in ("epoll", "thread")]
+    cells = [cell | {"duration": 1.0, "warmup": 0.1, "slice": 50.0} for cell in cells]
+    there = ground(engine, 2)
+    setting = trials.Setting(cells[0], 1, there.cores({}), programs.built())
+    clients = there.turning({})
+    asked = beside.in_turns(cells, setting, pause=turns.PAUSE_AFAR)
+    with clients.unwatched():
+        outcome = turns.run(asked, host=there.server, clients=clients)
+    for place, served in enumerate(outcome.served):
+        stats = trials.last_stats(served.ended)
+        own_s = stats["cpu_user_s"] + stats["cpu_system_s"]
+        mine = [row for row in outcome.slices if row["target"] == place]
+        seen_ns = sum(row["server_cpu_ns"] + row["rest_cpu_ns"] for row in mine)
+        print(place, own_s, seen_ns / 1e9)
+        assert seen_ns / 1e9 == pytest.approx(own_s, rel=0.1, abs=0.01)
+        requests = sum(row["requests"] + row["lead_in_requests"] for row in mine)
+        spent_ns = sum(row["server_cpu_ns"] for row in mine)
+        assert spent_ns / requests == pytest.approx(
+            1e9 * own_s / stats["requests"], rel=0.1
+        )
+
+
+def test_slow_answers_make_pauses_longer(engine, tmp_path) -> None:
+    """Answers after 20 ms come too late for a pause of 10 ms."""
+    slow = {"connections": 4, "workload": "work", "delay": "20"}
+    told = {"factors": {"model": ["thread", "fork"]}, "fixed": slow}
+    report = swept(engine, tmp_path, 1, **told, beside="model", trials=1)
+    assert report.failed == 0
+    for row in rows(tmp_path):
+        assert row["turns"]["pause_ms"] >= 40
+        assert len(row["turns"]["round"]) >= (row["turns"]["late"] or 0)
+        assert row["client"]["response"]["p50_ns"] > 19e6
+
+
+def test_a_host_that_is_lost_in_turns_is_a_reason(
+    engine, made, tmp_path, monkeypatch
+) -> None:
+    """Its rows say so, nothing runs on, and with its worker the next sweep works."""
+    monkeypatch.setattr(carrier, "RETURN_S", 1.0)
+    there = ground(engine, 2)
+    models = {"factors": {"model": ["epoll", "poll"]}, "fixed": {"connections": 4}}
+    told = models | {"run": "r", "root": tmp_path, "beside": "model", "ground": there}
+
+    def kill() -> None:
+        until(lambda: len(running(made)) == 5)
+        os.kill(made._pids()["h3"], signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
+    report = drive.sweep("s", duration=20.0, trials=1, **told)
+    found = rows(tmp_path)
+    assert [row["failure"]["kind"] for row in found] == ["host-lost"] * 2
+    assert "h3" in found[0]["failure"]["reason"]
+    assert report.failed == 2
+    until(lambda: not running(made))
+    made.start_worker(3)
+    until(lambda: "h3" in engine.workers())
+    assert drive.sweep("again", duration=0.3, trials=1, **told).failed == 0
