@@ -30,6 +30,8 @@ from connlab.hosts.clock import Offset
 APART_NS = 1_000_000
 #: to carry the starts, and for every client to connect
 AHEAD_S, AHEAD_PER_HOST_S, AHEAD_PER_CONNECTION_S = 0.2, 0.02, 0.0002
+#: between two signs to a host whose client has reported
+RENEW_S = 0.5
 _HANDLE = 1
 _SUMMED = ("connections", "limits", "requests", "bytes", "errors")
 #: a merged flag is divided by the number of hosts, as whole numbers or not
@@ -51,6 +53,8 @@ class HostGroup:
         self._reports: dict[str, dict] = {}
         self._ended: dict[str, Ended] = {}
         self._offsets: dict[str, Offset] = {}
+        self._renewed_s: dict[str, float] = {}
+        self._why_lost: dict[str, str] = {}
         self._started_ns = 0
 
     def start(
@@ -64,6 +68,7 @@ class HostGroup:
         self._started_ns = time.monotonic_ns()
         for kept in (self._handles, self._pending, self._reports, self._ended):
             kept.clear()
+        self._why_lost.clear()
         for host in self.hosts:
             host.revive()
         self._offsets = {host.name: host.measured_offset() for host in self.hosts}
@@ -93,13 +98,20 @@ class HostGroup:
             time.sleep(min(0.02, max(0.0, until - time.monotonic())))
 
     def _ask(self, host: RemoteHost) -> None:
-        """Ask an agent that is not asked, take what it answers."""
+        """Ask an agent that is not asked, take what it answers.
+
+        Where the report is there already, only the lease is renewed: other clients may
+        be seconds later, and the lease's end would take histogram and all with it.
+        """
         name = host.name
-        if name in self._reports:
-            return
+        there = name in self._reports
         if name not in self._pending:
-            call = host.call(Agent.ready, self._handles[name], 0.5)
+            if there and time.monotonic() < self._renewed_s[name] + RENEW_S:
+                return
+            asked = (Agent.renew,) if there else (Agent.ready, self._handles[name], 0.5)
+            call = host.call(*asked)
             self._pending[name] = (call, time.monotonic() + call.patience_s)
+            self._renewed_s[name] = time.monotonic()
         call, until = self._pending[name]
         if not call.done():
             if time.monotonic() > until:
@@ -150,8 +162,10 @@ class HostGroup:
                     stopping = host.stopping(handle, grace_s=grace_s, wait_s=wait_s)
                     ending[host.name] = stopping
         for name, stopping in ending.items():
-            with contextlib.suppress(HostLost):
+            try:
                 self._ended[name] = stopping.result()
+            except HostLost as error:
+                self._why_lost[name] = str(error)
 
     def pause(self, handle: int) -> None:
         """Stop every client; see `Host.pause`."""
@@ -168,7 +182,7 @@ class HostGroup:
         self._end_all(grace_s=1.0, wait_s=5.0)
         for host in self.hosts:
             if host.name not in self._ended:
-                raise HostLost(host.lost or f"host {host.name}: no histogram")
+                raise HostLost(self._why_lost.get(host.name) or host.lost)
         told = {host.name: self._reports[host.name] for host in self.hosts}
         histograms = [self._ended[name].files.get("histogram", b"") for name in told]
         report = merged(list(told.values()), histograms)
@@ -205,7 +219,9 @@ class HostGroup:
             at = [edge[side] for edge in known]
             apart = max(at, default=0) - min(at, default=0)
             if apart > APART_NS + sum(bounds):
-                raise ProgramError(f"windows are {apart / 1e6:.3g} ms apart")
+                last = max((edge[side], name) for name, edge in edges.items() if edge)
+                said = f"windows are {apart / 1e6:.3g} ms apart; {last[1]} is last"
+                raise ProgramError(said)
 
     def _set_edges(self, report: dict, edges: Mapping) -> None:
         """Say where the window lies on the driver's clock, as from one client."""

@@ -66,6 +66,7 @@ class _Part:
         self.name, self.host, self.handle = name, host, handle
         self.report: dict | None = None
         self.ended: Ended | None = None
+        self.why_lost = ""
 
     def ask(self) -> Pending:
         """Begin to ask for the report; where it is there, only renew the lease."""
@@ -192,15 +193,17 @@ class Turning:
                     )
                     ending.append((part, stopping))
         for part, stopping in ending:
-            with contextlib.suppress(HostLost):
+            try:
                 part.ended = stopping.result()
+            except HostLost as error:
+                part.why_lost = str(error)
 
     def _merged(self) -> dict:
         self._end_all(grace_s=_GRACE_S, wait_s=_WAIT_S)
         made = []
         for part in self._parts:
             if part.ended is None or part.report is None:
-                raise HostLost(part.host.lost or f"host {part.name}: gone at the end")
+                raise HostLost(part.why_lost or part.host.lost)
             files = part.ended.files
             made.append(
                 turned.Part(
