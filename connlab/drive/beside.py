@@ -348,13 +348,22 @@ def _outcome(
         diagnostics=trials.said(served.ended),
     )
     client, malformed = trials.checked(outcome.reports[place])
-    failure = trials.server_died(served.ended) or malformed or trials.empty(client)
+    failure = trials.server_died(served.ended) or malformed
+    failure = failure or _never_in_time(outcome) or trials.empty(client)
     seconds = outcome.seconds / len(outcome.served)
     return trials.Outcome(server, client, failure, {}, seconds, rounds)
 
 
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1e3
+
+
+def _never_in_time(outcome: turns.Outcome) -> schema.Failure | None:
+    """Return the failure of a set on other hosts of which no round was whole."""
+    if outcome.setting.pause_s is None or outcome.client["rounds"]:
+        return None
+    reason = f"none of {outcome.client['late_rounds']} rounds was whole on all hosts"
+    return schema.Failure(kind="no-requests", reason=reason)
 
 
 def _of_companions(outcome: turns.Outcome, rounds: schema.Turns) -> float:

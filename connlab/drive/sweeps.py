@@ -176,8 +176,8 @@ def sweep(
         The two programs, if not ``build/server`` and ``build/client``.
     ground : Ground, optional
         Where is measured: over the hosts that ``CONNLAB_HOSTS`` names, else this
-        machine, if not said. Over hosts nothing takes turns (`beside` is not obeyed),
-        and a trial in which one is lost is a line with that reason.
+        machine, if not said. A trial in which a host is lost is a line with that
+        reason.
     server_host, client_host : Host, optional
         Where they run, if not on that ground.
 
