@@ -484,16 +484,63 @@ def test_a_full_disk_of_the_hosts_costs_no_trial(small_disk: Path) -> None:
         made.down()
 
 
-def test_a_lab_leaves_nothing(tmp_path: Path) -> None:
-    def state() -> set[str]:
-        words = (["ip", "-br", "link"], ["ip", "netns", "list"])
-        done = [subprocess.run(w, capture_output=True, text=True).stdout for w in words]
-        return {ln for ln in "".join(done).splitlines() if f"{MANY}" in ln.split()[0]}
+def state() -> set[str]:
+    """Return links and namespaces of the second lab."""
+    words = (["ip", "-br", "link"], ["ip", "netns", "list"])
+    done = [subprocess.run(w, capture_output=True, text=True).stdout for w in words]
+    return {ln for ln in "".join(done).splitlines() if f"{MANY}" in ln.split()[0]}
 
+
+def with_word(word: Path) -> list[int]:
+    """Return the processes that were told of a path."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if os.fsencode(word) in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+OWNER = """
+import sys
+from pathlib import Path
+from connlab.drive import trials
+from connlab.hosts import carrier, lab, roster
+from tests.test_hosts_lab import MANY, HostGroup, setting
+made = lab.Lab(Path(sys.argv[1]), MANY)
+made.up(2, owned=True)
+with carrier.Engine(roster.load(made.roster)) as engine:
+    clients = HostGroup([engine.host("h2")])
+    server = carrier.Server(engine, "h1")
+    trials.run(setting(duration=60), server_host=server, client_host=clients)
+"""
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_lab_goes_down_with_an_owner_that_is_killed(tmp_path: Path, late) -> None:
+    """While a trial runs, and while the lab is being made."""
+    folder = tmp_path / "owned"
+    made = lab.Lab(folder, MANY)
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(folder)])
+    try:
+        if late:
+            until(lambda: folder.exists() and len(state()) == 5)
+            until(lambda: running(made.space(1)) and running(made.space(2)))
+        else:
+            until(lambda: len(state()) >= 3)
+    finally:
+        owner.kill()
+        owner.wait()
+    until(lambda: not with_word(folder))
+    assert not state()
+    assert not folder.exists()
+
+
+def test_a_lab_leaves_nothing(tmp_path: Path) -> None:
     made = lab.Lab(tmp_path / "lab", MANY)
     assert not state()
-    made.up(2)
-    pids = made._pids().values()
+    made.up(2, owned=True)
+    pids = [*made._pids().values(), made.keeper.pid]
     assert len(state()) == 5  # a bridge, two links, two namespaces
     made.down()
     assert not state()

@@ -11,4 +11,5 @@ afar           the hosts of a roster as the ground of a sweep
 places         one server, its clients beside it or on so many hosts, in one sweep
 starting       scheduler and workers, over SSH
 lab            hosts of network namespaces, for tests and for a look
+keeper         takes a lab down when its owner has died
 """

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from connlab import schema
 from connlab.hosts import carrier, certificates
+from connlab.hosts.keeper import Keeper
 
 #: the network 10.N.0.0/24
 NUMBER = 77
@@ -52,6 +53,7 @@ class Lab:
 
     def __init__(self, folder: Path, number: int = NUMBER) -> None:
         self.folder, self.number = folder, number
+        self.keeper: Keeper | None = None
         self.roster = folder / "hosts.toml"
 
     # ---- names ---------------------------------------------------------------
@@ -80,8 +82,11 @@ class Lab:
 
     # ---- up and down ---------------------------------------------------------
 
-    def up(self, hosts: int) -> None:
+    def up(self, hosts: int, *, owned: bool = False) -> None:
         """Make networks, certificates, scheduler and workers; wait for all workers.
+
+        One that is `owned` goes down with this process, also when that is killed;
+        others stay until somebody calls `down`.
 
         Raises
         ------
@@ -95,6 +100,8 @@ class Lab:
         if reason := missing():
             raise RuntimeError(reason)
         self.down()
+        if owned:
+            self.keeper = Keeper(self.folder, self.number)
         certificates.make(self.folder / "certificates")
         carrier.write_settings(self.folder)
         try:
@@ -110,7 +117,7 @@ class Lab:
 
     def down(self) -> None:
         """Remove all of it; nothing if there is nothing."""
-        for pid in self._pids().values():
+        for pid in {*self._pids().values(), *self._unknown()}:
             _end(pid)
         for link in json.loads(_ip("-json", "link", check=False).stdout or "[]"):
             # with its namespace it would go too, but only some time later
@@ -123,6 +130,22 @@ class Lab:
                 _ip("netns", "del", space["name"], check=False)
         _ip("link", "del", self.bridge, check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.keeper:
+            self.keeper.release()
+            self.keeper = None
+
+    def _unknown(self) -> list[int]:
+        """Return processes of Dask that were told of our certificates.
+
+        A driver that is killed may not have noted the last one that it started.
+        """
+        told = os.fsencode(self.folder / "certificates")
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if told in path.read_bytes():
+                    found.append(int(path.parent.name))
+        return found
 
     def _empty(self, space: str) -> None:
         for pid in _ip("netns", "pids", space, check=False).stdout.split():

@@ -130,9 +130,9 @@ def over(counts: Sequence[int]) -> Iterator[Places | None]:
         with Engine(rosters.asked(path)) as engine:
             yield _places(engine, counts)
         return
-    # a folder that is known again, so that `up` ends what a killed driver left
+    # a folder that is known again, so that `up` ends what is left of another
     made = lab.Lab(schema.project_root() / "build" / "lab-14", NUMBER)
-    made.up(1 + max(1, *counts))
+    made.up(1 + max(1, *counts), owned=True)
     try:
         with Engine(rosters.load(made.roster)) as engine:
             yield _places(engine, counts, here=cores.asked({}))
