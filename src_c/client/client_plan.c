@@ -503,13 +503,14 @@ static void check_ranges(const struct plan *plan)
 
 /* --- defaults that depend on other flags -------------------------------- */
 
+enum { PER_SOURCE = 10000, RECONNECTING = 256 };
+
 /* Beyond some ten thousand connections between two addresses, the search for a
  * free port takes longer than all the rest, and at 28 thousand it fails. Those
  * that were closed within the last minute count (TIME_WAIT): who reconnects
  * needs room for as many of them as the system keeps, some hundred thousand. */
 static void spread_sources(struct plan *plan, struct endpoints *endpoints)
 {
-    enum { PER_SOURCE = 10000, RECONNECTING = 256 };
     uint64_t least = plan->requests_per_connection ? RECONNECTING : 1;
     uint64_t count = (plan->connections + PER_SOURCE - 1) / PER_SOURCE;
     if (count < least)
@@ -521,6 +522,14 @@ static void spread_sources(struct plan *plan, struct endpoints *endpoints)
         return;
     connect_parse_sources("127.0.0.1", endpoints);
     endpoints->source_count = (uint32_t)count;
+}
+
+/* Where addresses do not suffice to spread them, as on a host of a network. */
+static void name_ports(const struct plan *plan, struct endpoints *endpoints)
+{
+    uint64_t sources = endpoints->source_count ? endpoints->source_count : 1;
+    if (plan->connections / sources > PER_SOURCE)
+        connect_name_ports(endpoints);
 }
 
 static void fill_in(struct plan *plan)
@@ -543,8 +552,10 @@ static void fill_in(struct plan *plan)
         plan->processes = plan->connections;
     if (plan_threads(plan) > plan->connections)
         plan->threads = plan->connections / plan->processes;
-    for (unsigned i = 0; i < plan->target_count; i++)
+    for (unsigned i = 0; i < plan->target_count; i++) {
         spread_sources(plan, &plan->targets[i].endpoints);
+        name_ports(plan, &plan->targets[i].endpoints);
+    }
 }
 
 /* --- all of it ---------------------------------------------------------- */

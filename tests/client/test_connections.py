@@ -158,3 +158,30 @@ def test_connects_19000(client_program: Path, server_program: Path) -> None:
         result = client(client_program, port, *flags)
     assert result["connections"]["surviving"] == 19000
     assert result["self"]["dialing_s"] < 3
+
+
+@pytest.mark.serial
+def test_many_connections_of_one_address_name_their_ports(
+    client_program: Path, server_program: Path, engine: list[str]
+) -> None:
+    """The kernel would look for each among thousands that are taken.
+
+    One that somebody else has is replaced.
+    """
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 17100:
+        pytest.skip("a process may not open 17000 descriptors here")
+    path = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first, last = map(int, path.read_text().split())
+    if last - first < 20000:
+        pytest.skip("there are not so many ports here")
+    with contextlib.closing(socket.socket()) as taken:
+        with contextlib.suppress(OSError):  # then somebody has it already
+            taken.bind(("127.0.0.1", first + 5))
+        with started(server_program, "epoll") as (_, port):
+            flags = ["--connections", 17000, "--active", 10, "--duration", 0.2]
+            sources = ["--sources", "127.0.0.1", *engine]
+            result = client(client_program, port, *flags, *sources)
+    assert result["sources"] == 1
+    assert result["connections"]["surviving"] == 17000
+    assert not errors(result)
+    assert result["self"]["dialing_s"] < 3
