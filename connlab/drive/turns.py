@@ -315,10 +315,10 @@ def client_flags(setting: Setting) -> list[str]:
     """Return the client's arguments, without what is known of running servers."""
     lengths = {"--slice": setting.slice_s, "--lead-in": setting.lead_in_s}
     if setting.pause_s is not None:
-        lengths["--pause"] = setting.pause_s
-    words = flags.client_flags(setting.client, seed=setting.seed)
-    if setting.client.get("rate") is not None:
+        lengths["--pause"] = setting.pause_s  # rounds cannot be made up for
+    elif setting.client.get("rate") is not None:
         lengths["--late"] = gates.LAG_NS / 1e9
+    words = flags.client_flags(setting.client, seed=setting.seed)
     for flag, seconds in lengths.items():
         words += [flag, f"{seconds * 1e3:g}ms"]
     return words

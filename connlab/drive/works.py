@@ -361,7 +361,8 @@ def guess_s(work: Work, cell: int, took: Sequence[float]) -> float:
     if work.baseline(cell) is not None:
         first = min(connections, _FIRST) * _FIRST_S
         connecting = first + connections * _PER_CONNECTION_S
-        return _IN_SET_S + connecting + _SLICES * measuring
+        longer = 1 + turns.PAUSE_AFAR if work.ground.afar else _SLICES
+        return _IN_SET_S + connecting + longer * measuring
     connecting = connections * _ALONE_PER_CONNECTION_S
     if rate := factors.get("connect_rate"):
         connecting = max(connecting, connections / rate)

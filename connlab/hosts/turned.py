@@ -191,9 +191,7 @@ def report(
     counted = {row["round"] for row in merged if row["counted"]}
     late = {row["round"] for row in merged if row["late"]}
     told = {"rounds": len(counted), "late_rounds": len(late)}
-    parts = [
-        _of_target(clients, target, merged) for target in range(len(first["targets"]))
-    ]
+    parts = [_of_target(clients, target) for target in range(len(first["targets"]))]
     hosts = {
         client.name: dict(clocks[client.name]) | {"rounds": client.report["rounds"]}
         for client in clients
@@ -209,18 +207,11 @@ def report(
     return dict(first) | told | {"targets": parts}
 
 
-def _of_target(clients: Sequence[Part], target: int, merged: Sequence[Row]) -> dict:
-    """Return what all clients saw of one server; counts are those of the rows."""
+def _of_target(clients: Sequence[Part], target: int) -> dict[str, Any]:
+    """Return what all clients saw of one server, rounds set aside included."""
     reports = [client.report["targets"][target] for client in clients]
     histograms = [_of_histogram(client.histogram, target) for client in clients]
-    out = group.merged(reports, histograms)
-    mine = [row for row in merged if row["target"] == target and row["counted"]]
-    sums = {name: sum(row[name] or 0 for row in mine) for name in ("requests", "bytes")}
-    seconds = sum(row["seconds"] for row in mine)
-    rate = sums["requests"] / seconds if seconds else 0.0
-    out["window"] |= sums | {"seconds": seconds, "throughput_rps": rate}
-    out["slices"] = dict(reports[0]["slices"]) | {"counted": len(mine)}
-    return out
+    return group.merged(reports, histograms)
 
 
 def _of_histogram(text: bytes, target: int) -> bytes:
