@@ -531,7 +531,15 @@ def test_a_lab_goes_down_with_an_owner_that_is_killed(tmp_path: Path, late) -> N
     finally:
         owner.kill()
         owner.wait()
-    until(lambda: not with_word(folder))
+    again = lab.Lab(tmp_path / "again", MANY)
+    try:
+        again.up(2, owned=True)  # waits until the other is down
+        assert not with_word(folder)
+        assert len(state()) == 5
+        time.sleep(1)  # and nobody takes this one down
+        assert len(state()) == 5
+    finally:
+        again.down()
     assert not state()
     assert not folder.exists()
 

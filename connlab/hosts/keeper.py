@@ -5,13 +5,18 @@
 
 A process of its own, in a session of its own, so that neither Ctrl-C nor SIGKILL of the
 owner ends it. The kernel closes the owner's end of the pipe whatever becomes of it.
+
+Owner and keeper hold a lock on the number of the lab, the keeper until it is down: who
+wants to make one with the same number waits for that.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -19,18 +24,28 @@ from connlab import schema
 
 #: a command of the owner may have been under way, and make something yet
 _AGAIN_S = 0.5
+#: how long another lab of the same number may be in use
+WAIT_S = 600.0
 
 
 class Keeper:
-    """The owner's side of it."""
+    """The owner's side of it.
+
+    Raises
+    ------
+    RuntimeError
+        When another lab of the number is in use for longer than `WAIT_S`.
+    """
 
     def __init__(self, folder: Path, number: int) -> None:
+        self._lock = _locked(number)
         path = [str(schema.project_root()), os.environ.get("PYTHONPATH", "")]
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__, str(folder), str(number)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
+            pass_fds=[self._lock],
             env=os.environ | {"PYTHONPATH": ":".join(filter(None, path))},
         )
 
@@ -42,6 +57,24 @@ class Keeper:
     def release(self) -> None:
         """Let it end, as there is nothing left to keep."""
         self._process.communicate(b"done")
+        os.close(self._lock)
+
+
+def _locked(number: int) -> int:
+    """Return a descriptor that holds the lock, as soon as nobody else has it."""
+    path = Path(tempfile.gettempdir()) / f"connlab-lab-{number}"
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    until = time.monotonic() + WAIT_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                os.close(lock)
+                raise RuntimeError(f"lab {number}: in use by another process") from None
+            time.sleep(_AGAIN_S)
+        else:
+            return lock
 
 
 def main(folder: Path, number: int) -> None:

@@ -99,9 +99,9 @@ class Lab:
             raise ValueError(f"hosts: {hosts}; allowed: 2 to {HOSTS_MOST}")
         if reason := missing():
             raise RuntimeError(reason)
-        self.down()
-        if owned:
+        if owned and not self.keeper:
             self.keeper = Keeper(self.folder, self.number)
+        self._clear()
         certificates.make(self.folder / "certificates")
         carrier.write_settings(self.folder)
         try:
@@ -117,6 +117,12 @@ class Lab:
 
     def down(self) -> None:
         """Remove all of it; nothing if there is nothing."""
+        self._clear()
+        if self.keeper:
+            self.keeper.release()
+            self.keeper = None
+
+    def _clear(self) -> None:
         for pid in {*self._pids().values(), *self._unknown()}:
             _end(pid)
         for link in json.loads(_ip("-json", "link", check=False).stdout or "[]"):
@@ -130,9 +136,6 @@ class Lab:
                 _ip("netns", "del", space["name"], check=False)
         _ip("link", "del", self.bridge, check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
-        if self.keeper:
-            self.keeper.release()
-            self.keeper = None
 
     def _unknown(self) -> list[int]:
         """Return processes of Dask that were told of our certificates.
