@@ -1,7 +1,6 @@
 """Whether sweeps measure on other hosts than this machine.
 
-    CONNLAB_HOSTS=hosts.toml -> the server on its host, clients on theirs; a trial after
-                                the other, as servers take turns on one machine only
+    CONNLAB_HOSTS=hosts.toml -> the servers on their host, clients on theirs
 
 What cannot be measured so says it in one line, before anything is measured.
 """
