@@ -19,6 +19,7 @@ def row(number: int, position: int, target: int, **changes) -> dict:
     told |= {"response_ns": 1000, "slice_seconds": 0.05, "server_cpu_ns": None}
     told |= {"rest_cpu_ns": None, "client_cpu_ns": 7, "probed": 4, "waiting": 1}
     told |= {"busy_ns": 0, "steal_ns": 0, "lag_p99_ns": None, "errors": 0}
+    told |= {"response_p99_ns": None}
     return told | {"ended": None} | changes
 
 

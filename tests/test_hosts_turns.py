@@ -170,6 +170,9 @@ def test_an_open_loop_is_shared_by_the_hosts(engine, tmp_path) -> None:
         assert rate == pytest.approx(2000, rel=0.2)
         parts = [one["report"]["seed"] for one in client["hosts"].values()]
         assert len(set(parts)) == 2
+        p99s = row["turns"]["response_p99_ns"]
+        assert len(p99s) == len(row["turns"]["round"])
+        assert all(p99s)
 
 
 def test_slow_answers_make_pauses_longer(engine, tmp_path) -> None:

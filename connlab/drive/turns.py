@@ -43,6 +43,8 @@ LEAD_IN_OPEN = 0.2
 #: lead-in covers what their clocks differ by, and the pause, both parts of a slice, the
 #: last answers
 SLICE_AFAR_S, LEAD_IN_AFAR, PAUSE_AFAR = 0.05, 0.2, 0.2
+#: what no request is late by
+NEVER_LATE_S = 60.0
 #: how long a look at one server's memory keeps the driver from the next
 _LOOK_S = 0.05
 _OURS = ("server_cpu_ns", "rest_cpu_ns", "client_cpu_ns")
@@ -315,9 +317,11 @@ def client_flags(setting: Setting) -> list[str]:
     """Return the client's arguments, without what is known of running servers."""
     lengths = {"--slice": setting.slice_s, "--lead-in": setting.lead_in_s}
     if setting.pause_s is not None:
-        lengths["--pause"] = setting.pause_s  # rounds cannot be made up for
-    elif setting.client.get("rate") is not None:
-        lengths["--late"] = gates.LAG_NS / 1e9
+        lengths["--pause"] = setting.pause_s
+    if setting.client.get("rate") is not None:
+        # over hosts none is set aside for it, as others could not make up for them
+        late_s = gates.LAG_NS / 1e9 if setting.pause_s is None else NEVER_LATE_S
+        lengths["--late"] = late_s
     words = flags.client_flags(setting.client, seed=setting.seed)
     for flag, seconds in lengths.items():
         words += [flag, f"{seconds * 1e3:g}ms"]

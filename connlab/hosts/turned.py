@@ -29,6 +29,7 @@ _Slot = tuple[int, int]
 _ADDED = ("lead_in_requests", "requests", "bytes", "response_ns")
 _ADDED_ALWAYS = ("probed", "waiting", "errors")
 _LONGEST = ("seconds", "slice_seconds")
+_LONGEST_IF_ANY = ("lag_p99_ns", "response_p99_ns")
 _READ = ("server_cpu_ns", "rest_cpu_ns", "steal_ns")
 #: of a pause, in which answers may still come in
 IN_TIME = 0.5
@@ -155,8 +156,9 @@ def _added(each: Sequence[Row], look: Row, *, shared: bool, part: float) -> Row:
         row[name] = sum(one[name] or 0 for one in each)
     for name in _LONGEST:
         row[name] = max(one[name] for one in each)
-    lags = [one["lag_p99_ns"] for one in each if one["lag_p99_ns"] is not None]
-    row["lag_p99_ns"] = max(lags, default=None)
+    for name in _LONGEST_IF_ANY:
+        seen = [one[name] for one in each if one[name] is not None]
+        row[name] = max(seen, default=None)
     row["ended"] = next((one["ended"] for one in each if one["ended"]), None)
     row |= {name: look[name] for name in _READ}
     mine = look["client_cpu_ns"]
