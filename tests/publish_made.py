@@ -6,18 +6,22 @@ from that sentence and a fixed pattern of scatter, so that tests know what must 
 
 from __future__ import annotations
 
-import csv
+import functools
+import io
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
 
-from connlab.publish import sources
+from connlab.publish import Rendered, checking, renderers, sources
 
 ROOT = Path(__file__).resolve().parent.parent
 PAPER = ROOT / "paper"
@@ -38,16 +42,8 @@ def value(middle: float, *, unit: str = "ms", n: int = 10) -> dict:
     """Return one number of ``results.json`` with an interval of two per cent."""
     lo, hi = 0.98 * middle, 1.02 * middle
     text = f"{middle:.3g} {unit} [{lo:.3g}, {hi:.3g}]"
-    return {
-        "value": middle,
-        "lo": lo,
-        "hi": hi,
-        "unit": unit,
-        "n": n,
-        "level": 0.95,
-        "method": "t over trials",
-        "text": text,
-    }
+    found = {"value": middle, "lo": lo, "hi": hi, "unit": unit, "text": text}
+    return found | {"n": n, "level": 0.95, "method": "t over trials"}
 
 
 def milliseconds(model: str, clients: int) -> float:
@@ -157,10 +153,7 @@ def claims_of_sections() -> dict[str, dict]:
 
 def write_cells(study: Path, rows: list[dict], name: str = "cells.csv") -> None:
     """Write ``cells.csv`` of a study's folder."""
-    with (study / name).open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, fieldnames=list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
+    pd.DataFrame(rows).to_csv(study / name, index=False)
 
 
 def claims(verdicts: dict[str, str]) -> dict:
@@ -248,28 +241,71 @@ def write_run(
     lines = [json.dumps(trial(n)) for n in range(trials)]
     (study / "trials.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     for name in FIGURES:
-        draw(study / "figures" / name)
+        for ending, data in picture(name).items():
+            (study / "figures" / f"{name}{ending}").write_bytes(data)
     return folder
 
 
-def draw(stem: Path) -> None:
+@functools.cache
+def picture(name: str) -> dict[str, bytes]:
+    """Return a figure that says that it is made up, and its data, by ending."""
+    rows = [(m, c, milliseconds(m, c)) for m in MODELS for c in LEVELS]
+    table = pd.DataFrame(rows, columns=["model", "connections", "response_ms"])
     figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    lines = ["model,connections,response_ms"]
-    for model in MODELS:
-        times = [milliseconds(model, c) for c in LEVELS]
-        axes.errorbar(LEVELS, times, [0.02 * t for t in times], label=model, marker="o")
-        lines += [f"{model},{c},{t}" for c, t in zip(LEVELS, times, strict=True)]
+    for model, mine in table.groupby("model", sort=False):
+        times = mine["response_ms"]
+        axes.errorbar(mine["connections"], times, 0.02 * times, label=model, marker="o")
     axes.set(xscale="log", yscale="log", xlabel="connections")
-    axes.set(ylabel="response time (ms), made up", title="MADE-UP NUMBERS")
+    axes.set(ylabel=f"response time (ms), made up: {name}", title="MADE-UP NUMBERS")
     axes.legend()
+    made = {".csv": table.to_csv(index=False).encode()}
     for ending in (".svg", ".pdf"):
-        figure.savefig(stem.with_suffix(ending))
+        file = io.BytesIO()
+        figure.savefig(file, format=ending[1:])
+        made[ending] = file.getvalue()
     plt.close(figure)
-    stem.with_suffix(".csv").write_text("\n".join(lines) + "\n", "utf-8")
+    return made
 
 
 def write_json(path: Path, content: dict) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
+
+
+def edit(path: Path, **changes: object) -> dict:
+    """Change what a JSON file says; return all that it says then."""
+    content = json.loads(path.read_text("utf-8")) | changes
+    write_json(path, content)
+    return content
+
+
+def append(path: Path, text: str) -> None:
+    path.write_text(path.read_text("utf-8") + text, "utf-8")
+
+
+def pandoc(text: str, *words: str, cwd: Path | None = None) -> str:
+    """Return what pandoc makes of a text; it has to have nothing to say about it."""
+    command = [renderers.pandoc(), "--wrap=none", *words]
+    done = subprocess.run(
+        command, cwd=cwd, input=text, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def text_of(rendered: Rendered) -> str:
+    """Return the text of a set paper's page, and of the supplement behind it."""
+    files = [path for path in (rendered.html, rendered.supplement) if path]
+    pages = [checking.read_page(path.read_text("utf-8")) for path in files]
+    said = " ".join("".join(text for page in pages for text in page.text).split())
+    return said.replace("\u00a0", " ")
+
+
+def text_of_pdf(path: Path) -> str:
+    tool = shutil.which("pdftotext")
+    if not tool:
+        pytest.skip("pdftotext is not installed")
+    done = subprocess.run([tool, "-q", path, "-"], capture_output=True, text=True)
+    return " ".join(done.stdout.split())
 
 
 def copy_paper(folder: Path) -> Path:

@@ -38,24 +38,20 @@ MODEL = {"name": "epoll", "family": "readiness", "label": "epoll, level-triggere
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
     verdicts = {"G1": "holds", "L1": "does not hold", "L2": "holds in part"}
-    made.write_run(folder / "runs", verdicts=verdicts)
-    results = folder / "runs" / made.RUN / made.STUDY / "results.json"
+    run = made.write_run(folder / "runs", verdicts=verdicts)
     said = "It takes 9.62 ms [9.42, 9.81] (made up)."
     cell = {"text": "12.3 ± 0.4", "n": 10, "level": 0.95, "method": "t over trials"}
-    content = made.results()
-    texts = [t for table in content["tables"] for row in table["rows"] for t in row]
-    printed = [cell | {"text": text} for text in texts if "[" in text]
-    printed += [cell, cell | {"text": "9.62 ms [9.42, 9.81]"}]
-    content |= {"answer": said, "findings": [said], "numbers": printed}
-    made.write_json(results, content)
-    registry = {"registry": {"models": [MODEL]}}
-    manifest = folder / "runs" / made.RUN / "manifest.json"
-    made.write_json(manifest, made.manifest() | registry)
+    rows = [row for table in made.results()["tables"] for row in table["rows"]]
+    texts = {text for row in rows for text in row if "[" in text}
+    printed = [cell | {"text": text} for text in (*texts, "9.62 ms [9.42, 9.81]")]
+    changes = {"answer": said, "findings": [said], "numbers": [cell, *printed]}
+    made.edit(run / made.STUDY / "results.json", **changes)
+    made.edit(run / "manifest.json", registry={"models": [MODEL]})
     (folder / "src_c" / "models").mkdir(parents=True)
     shutil.copy(made.ROOT / "src_c/models/epoll.c", folder / "src_c/models/epoll.c")
     paper = made.copy_paper(folder)
-    with (paper / "sections" / "_limits.qmd").open("a") as section:
-        section.write("\nIt is {{< var response_time.short.epoll_p50_1000 >}}.\n")
+    asked = "\nIt is {{< var response_time.short.epoll_p50_1000 >}}.\n"
+    made.append(paper / "sections" / "_limits.qmd", asked)
     done = publish.render(
         made.RUN, root=folder / "runs", paper=paper, renderer="embedded"
     )

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import tomllib
 
 import publish_made as made
@@ -10,7 +9,7 @@ import pytest
 import yaml
 
 import connlab
-from connlab.publish import provenance, renderers, sources
+from connlab.publish import provenance, sources
 
 PAPER = made.ROOT / "paper"
 CITED = re.compile(r"(?<![\w.])@([a-z][a-z0-9-]*[a-z0-9])")
@@ -18,14 +17,11 @@ PREFIXES = ("fig-", "tbl-", "sec-")
 
 
 def works():
-    command = [renderers.pandoc(), "--from=bibtex", "--to=csljson"]
     text = (PAPER / "references.bib").read_text("utf-8")
-    done = subprocess.run(
-        command, input=text, capture_output=True, text=True, check=True
-    )
+    found = json.loads(made.pandoc(text, "--from=bibtex", "--to=csljson"))
     return {
         work["id"]: {field.lower(): value for field, value in work.items()}
-        for work in json.loads(done.stdout)
+        for work in found
     }
 
 

@@ -1,6 +1,5 @@
 """What both renderers share: the Lua filter, the citation style, the look in print."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -12,7 +11,6 @@ import typst
 import yaml
 
 from connlab.publish import markdown as md
-from connlab.publish import renderers
 
 THEME = made.ROOT / "paper" / "_theme"
 KINDS = ("note", "tip", "warning", "caution", "important")
@@ -32,15 +30,8 @@ def filtered(request, tmp_path):
     script.write_text(f'{said}return dofile("{THEME / "common.lua"}")\n')
 
     def write(text: str, to: str) -> str:
-        command = [renderers.pandoc(), "--from=markdown", f"--to={to}"]
-        done = subprocess.run(
-            [*command, f"--lua-filter={script}", "--wrap=none"],
-            input=text,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout
+        words = ("--from=markdown", f"--to={to}", f"--lua-filter={script}")
+        return made.pandoc(text, *words)
 
     write.renderer = request.param
     return write
@@ -122,18 +113,8 @@ def test_options_of_programs_are_code():
 
 
 def cited(text: str) -> str:
-    command = [renderers.pandoc(), "--to=plain", "--citeproc", "--wrap=none"]
     files = ["--csl=references.csl", "--bibliography=references.bib"]
-    done = subprocess.run(
-        [*command, *files],
-        cwd=THEME.parent,
-        input=text,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
-    return done.stdout
+    return made.pandoc(text, "--to=plain", "--citeproc", *files, cwd=THEME.parent)
 
 
 def test_works_are_cited_by_author_and_date():
@@ -276,47 +257,39 @@ CLAIMED = f'[It pays {NUMBER} times.]{{.claim of="s/c" otherwise="Not known."}}'
 
 def sentence(text, tmp_path, *, numbers=(), claims=(), references=()):
     """Return Markdown as the page's plain text, with these facts of a run."""
-    facts = {"numbers": dict(numbers), "claims": dict(claims), "figures": {}}
+    facts = {"numbers": dict(numbers), "claims": dict(claims)}
+    facts |= {"figures": {}, "stale": []}
     (tmp_path / "_generated").mkdir(exist_ok=True)
-    facts |= {"stale": [], "references": list(references)}
-    (tmp_path / "_generated" / "facts.json").write_text(json.dumps(facts))
-    done = subprocess.run(
-        [renderers.pandoc(), f"--lua-filter={THEME / 'numbers.lua'}", "--to=plain"],
-        input=text,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return " ".join(done.stdout.replace("_", "").split())
+    facts |= {"references": list(references)}
+    made.write_json(tmp_path / "_generated" / "facts.json", facts)
+    words = (f"--lua-filter={THEME / 'numbers.lua'}", "--to=plain")
+    return " ".join(made.pandoc(text, *words, cwd=tmp_path).replace("_", "").split())
 
 
 KNOWN = {"s/m model=a": {"text": "2 [1, 3]", "short": "2", "title": "n = 4"}}
 
 
+PAYS = "It pays 2 [1, 3] times."
+BETWEEN = f'One. [It pays {NUMBER} times.]{{otherwise=""}} Two.'
+BARE = f'[It pays {NUMBER} times.]{{.claim of="s/c"}}'
+
+
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("text", "numbers", "state", "said"),
     [
-        ("yes", "It pays 2 [1, 3] times."),
-        ("no", "It pays 2 [1, 3] times. (This run shows otherwise.)"),
-        ("open", "It pays 2 [1, 3] times. (This run cannot tell.)"),
+        (CLAIMED, KNOWN, "yes", PAYS),
+        (CLAIMED, KNOWN, "no", f"{PAYS} (This run shows otherwise.)"),
+        (CLAIMED, KNOWN, "open", f"{PAYS} (This run cannot tell.)"),
+        (CLAIMED, {}, "open", "Not known."),
+        (BETWEEN, {}, "yes", "One. Two."),
+        (BETWEEN, KNOWN, "yes", f"One. {PAYS} Two."),
+        (BARE, {}, "open", "It pays not measured here times."),
     ],
 )
-def test_a_sentence_with_its_numbers_says_what_the_run_thinks_of_it(
-    state, said, tmp_path
+def test_a_sentence_says_what_the_run_thinks_of_it(
+    text, numbers, state, said, tmp_path
 ):
-    shown = sentence(CLAIMED, tmp_path, numbers=KNOWN, claims={"s/c": state})
-    assert shown == said
-
-
-def test_a_sentence_without_its_number_gives_way(tmp_path):
-    assert sentence(CLAIMED, tmp_path, claims={"s/c": "open"}) == "Not known."
-    gone = f'One. [It pays {NUMBER} times.]{{otherwise=""}} Two.'
-    assert sentence(gone, tmp_path) == "One. Two."
-    kept = f'One. [It pays {NUMBER} times.]{{otherwise=""}} Two.'
-    assert (
-        sentence(kept, tmp_path, numbers=KNOWN) == "One. It pays 2 [1, 3] times. Two."
-    )
+    assert sentence(text, tmp_path, numbers=numbers, claims={"s/c": state}) == said
 
 
 FAR = {"s/m model=a": {"text": "4 [3, 5]", "short": "4", "title": "n = 9"}}
@@ -383,9 +356,3 @@ def test_a_reference_without_an_interval_settles_nothing(tmp_path):
     known = {"numbers": KNOWN, "claims": {"s/c": "open"}, "references": there}
     shown = sentence(CLAIMED, tmp_path, **known)
     assert shown == "It pays 2 [1, 3] times. (This run cannot tell.)"
-
-
-def test_a_lacking_number_is_said_once(tmp_path):
-    bare = f'[It pays {NUMBER} times.]{{.claim of="s/c"}}'
-    shown = sentence(bare, tmp_path, claims={"s/c": "open"})
-    assert shown == "It pays not measured here times."

@@ -23,23 +23,10 @@ ENTRY = {
 
 def ratio(model, value, verdict, *, metric="server_cpu_per_request_s", width=1.1):
     lo, hi = value / width, value * width
-    return {
-        "study": made.STUDY,
-        "connections": 10,
-        "model": model,
-        "against": "epoll",
-        "metric": metric,
-        "value": value,
-        "lo": lo,
-        "hi": hi,
-        "n": 8,
-        "level": 0.95,
-        "method": "t",
-        "unit": "1",
-        "text": f"{value:g} [{lo:.2f}, {hi:.2f}]",
-        "p": 0.01,
-        "verdict": verdict,
-    }
+    where = {"study": made.STUDY, "connections": 10, "model": model, "against": "epoll"}
+    text = f"{value:g} [{lo:.2f}, {hi:.2f}]"
+    bounds = {"lo": lo, "hi": hi, "text": text, "p": 0.01, "verdict": verdict}
+    return {"metric": metric, **where, **made.value(value, unit="1", n=8), **bounds}
 
 
 def written(folder, *rows):

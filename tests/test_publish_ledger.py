@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import publish_made as made
 import pytest
+from bs4 import BeautifulSoup
 
 from connlab.publish import ledger
 from connlab.study.results import Results
@@ -17,22 +18,14 @@ def found(verdicts=VERDICTS):
     return Results.model_validate(made.claims(verdicts))
 
 
-def claims(
-    others=None, paper=made.ROOT / "nowhere", shown=(), page_only=(), verdicts=VERDICTS
-):
-    here = found(verdicts)
+def claims(others=(), paper=made.ROOT / "nowhere", shown=(), verdicts=VERDICTS):
     return ledger.claims(
-        here.tables[0],
-        here,
-        paper=paper,
-        others=others or {},
-        shown=set(shown),
-        page_only=set(page_only),
+        found(verdicts), paper=paper, others=dict(others), shown=set(shown)
     )
 
 
-def printed(**named):
-    return ledger.table(claims(**named), caption="C")
+def printed(page_only=(), **named):
+    return ledger.table(claims(**named), caption="C", page_only=set(page_only))
 
 
 def cells(text, row):
@@ -40,34 +33,20 @@ def cells(text, row):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-class Cells(HTMLParser):
-    """Rows of cells, a text by its label, and the summaries of what unfolds."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.rows, self.summaries, self.into = [], [], None
-        self.links, self.titles = [], []
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        attrs = dict(attrs)
-        if tag == "tr":
-            self.rows.append({})
-        elif tag in ("th", "td"):
-            self.into = attrs.get("data-label") or attrs.get("scope")
-        elif tag == "summary":
-            self.summaries.append("")
-            self.into = None
-        elif tag == "a":
-            self.links.append(attrs["href"])
-        self.titles += [attrs["title"]] if "title" in attrs else []
-
-    def handle_data(self, data):
-        if self.into and self.rows:
-            row = self.rows[-1]
-            row[self.into] = row.get(self.into, "") + data
-        elif self.summaries and not self.rows:
-            self.summaries[-1] += data.strip("\n")
+def read(html):
+    """Take a page apart: rows of cells by their labels, summaries, links, titles."""
+    soup = BeautifulSoup(html, "html.parser")
+    summaries = soup.find_all("summary")
+    rows = [
+        {c.get("data-label") or c["scope"]: c.get_text() for c in row(["th", "td"])}
+        for row in soup.find_all("tr")
+    ]
+    return SimpleNamespace(
+        rows=rows,
+        summaries=[" ".join(s.get_text(" ").split()) for s in summaries],
+        links=[a["href"] for a in soup.find_all("a")],
+        titles=[tag["title"] for tag in soup.find_all(title=True)],
+    )
 
 
 def page(**named):
@@ -137,24 +116,24 @@ def test_numbers_link_to_what_the_paper_shows(paper):
 
 
 def test_print_gets_no_link_to_what_only_the_page_shows(paper):
-    named = {"paper": paper, "shown": {"tbl-b"}, "page_only": {"tbl-b"}}
-    assert cells(printed(**named), "claim T1")[0] == "T1"
-    assert Cells(page(**named)).links == ["#tbl-b"]
+    named = {"paper": paper, "shown": {"tbl-b"}}
+    assert cells(printed(**named, page_only={"tbl-b"}), "claim T1")[0] == "T1"
+    assert read(page(**named)).links == ["#tbl-b"]
 
 
 def test_without_a_ledger_nothing_links():
-    assert Cells(page(shown={"fig-a"})).links == []
+    assert read(page(shown={"fig-a"})).links == []
 
 
 def test_a_report_unfolds_to_its_claims(paper):
     verdicts = {"G1": "holds", "G2": "holds", "L1": "does not hold", "L2": "holds"}
     html = page(paper=paper, verdicts=verdicts)
     parts = html.split("<details")[1:]
-    assert [Cells("<details" + part).summaries for part in parts] == [
+    assert [read("<details" + part).summaries for part in parts] == [
         ["G: others 2 claims: 2 hold"],
         ["L: others 2 claims: 1 holds, 1 does not hold"],
     ]
-    rows = Cells(parts[1]).rows[1:]
+    rows = read(parts[1]).rows[1:]
     assert [row["row"] for row in rows] == ["L1", "L2"]
     assert [row["Verdict"] for row in rows] == ["does not hold", "holds"]
     assert rows[0]["Claim"] == "Made-up claim L1. Lovelace and Babbage 1843"
@@ -162,7 +141,7 @@ def test_a_report_unfolds_to_its_claims(paper):
 
 
 def test_a_report_is_named_by_its_authors(paper):
-    (summary,) = Cells(page(paper=paper, verdicts={"G1": "holds"})).summaries
+    (summary,) = read(page(paper=paper, verdicts={"G1": "holds"})).summaries
     assert summary == "G: Lovelace and Babbage 1843 1 claim: 1 holds"
 
 
@@ -176,9 +155,12 @@ def test_verdicts_are_counted_by_report(paper):
 
 def test_digits_that_nobody_can_measure_are_kept_behind_the_number():
     these = claims()
-    these.rows[0]["number"] = "9.416260757 ms at 1000, 0.00036335 s < 1461.298685 ms"
-    assert "42 ms at 1000, 0.000363 s \\< 1461 ms" in ledger.table(these, caption="")
-    html = Cells(ledger.unfolding(these, found(), made.ROOT / "nowhere"))
+    these.rows.loc[0, "number"] = (
+        "9.416260757 ms at 1000, 0.00036335 s < 1461.298685 ms"
+    )
+    text = ledger.table(these, caption="", page_only=set())
+    assert "42 ms at 1000, 0.000363 s \\< 1461 ms" in text
+    html = read(ledger.unfolding(these, found(), made.ROOT / "nowhere"))
     assert html.rows[1]["Published"] == "9.42 ms at 1000, 0.000363 s < 1461 ms"
     assert html.titles == [
         f"{number} as published"

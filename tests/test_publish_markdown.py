@@ -1,19 +1,13 @@
 """Markdown pieces mean the same to both renderers, whatever text they hold."""
 
-import subprocess
-
+import publish_made as made
 import pytest
 
 from connlab.publish import markdown as md
-from connlab.publish import renderers
 
 
 def plain(text, to="plain"):
-    command = [renderers.pandoc(), "--from=markdown", f"--to={to}", "--wrap=none"]
-    done = subprocess.run(
-        command, input=text, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+    return made.pandoc(text, "--from=markdown", f"--to={to}").strip()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What bit with real Quarto is found in the sources, each by a rule of its own."""
 
+import functools
 from pathlib import Path
 
 import publish_made as made
@@ -16,10 +17,15 @@ def paper(tmp_path):
     return made.copy_paper(tmp_path)
 
 
-def change_project(paper: Path, change) -> None:
+def change_project(paper: Path, place: str, value: object) -> None:
+    """Set what stands at a dotted place of the project file; None leaves it out."""
     path = paper / project.PROJECT
     tree = yaml.safe_load(path.read_text("utf-8"))
-    change(tree)
+    *branches, leaf = place.split(".")
+    below = functools.reduce(dict.__getitem__, branches, tree)
+    below[leaf] = value
+    if value is None:
+        del below[leaf]
     path.write_text(yaml.safe_dump(tree), "utf-8")
 
 
@@ -30,58 +36,24 @@ def replace(paper: Path, name: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), "utf-8")
 
 
-def append(paper: Path, name: str, text: str) -> None:
-    with (paper / name).open("a", encoding="utf-8") as file:
-        file.write(text)
-
-
-def without_filter(tree):
-    del tree["filters"]
-
-
-def later_filter(tree):
-    tree["filters"] = [{"at": "post-quarto", "path": "_theme/common.lua"}]
-
-
-def plain_filter(tree):
-    tree["filters"] = ["_theme/common.lua"]
-
-
-def bare_theme(tree):
-    tree["format"]["html"]["theme"]["dark"] = "darkly"
-
-
-def lightbox(tree):
-    tree["format"]["html"]["lightbox"] = True
-
-
-def files_beside(tree):
-    tree["format"]["html"]["embed-resources"] = False
-
-
-def rewritten_tables(tree):
-    del tree["html-table-processing"]
-
-
-def no_style(tree):
-    del tree["csl"]
+LATER = [{"at": "post-quarto", "path": "_theme/common.lua"}]
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("place", "value", "said"),
     [
-        (without_filter, "callouts would reach Quarto's code"),
-        (later_filter, "callouts would reach Quarto's code"),
-        (plain_filter, "callouts would reach Quarto's code"),
-        (bare_theme, "theme darkly imports fonts from another host"),
-        (lightbox, "lightbox links to pictures beside the page"),
-        (files_beside, "embed-resources is not true"),
-        (rewritten_tables, "Quarto would rewrite tables in HTML"),
-        (no_style, "csl names no file"),
+        ("filters", None, "callouts"),
+        ("filters", LATER, "callouts"),
+        ("filters", ["_theme/common.lua"], "callouts"),
+        ("format.html.theme.dark", "darkly", "darkly"),
+        ("format.html.lightbox", True, "lightbox"),
+        ("format.html.embed-resources", False, "embed-resources"),
+        ("html-table-processing", None, "html-table-processing"),
+        ("csl", None, "csl"),
     ],
 )
-def test_the_project_file_is_read(change, said, paper):
-    change_project(paper, change)
+def test_the_project_file_is_read(place, value, said, paper):
+    change_project(paper, place, value)
     problems = lint(paper)
     assert len(problems) == 1
     assert problems[0].startswith(f"{project.PROJECT}: ")
@@ -118,7 +90,7 @@ def test_themes_fetch_nothing(name, paper):
     ],
 )
 def test_the_sources_are_read(name, text, said, paper):
-    append(paper, name, text)
+    made.append(paper / name, text)
     problems = lint(paper)
     assert len(problems) == 1
     assert problems[0].startswith(f"{name}:")
@@ -138,10 +110,7 @@ def test_the_ignored_lines_are_found_missing(paper):
 
 
 def test_a_theme_without_fonts_needs_no_word(paper):
-    def litera(tree):
-        tree["format"]["html"]["theme"] = "litera"
-
-    change_project(paper, litera)
+    change_project(paper, "format.html.theme", "litera")
     assert lint(paper) == []
 
 

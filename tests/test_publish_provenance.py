@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import publish_made as made
+import pytest
 
 from connlab.publish import provenance, results
 
 
-def excluded(root):
-    return provenance._excluded(results.load_run(made.RUN, root=root))
-
-
-def test_reasons_are_summed_over_cells_the_commonest_first(tmp_path):
+@pytest.mark.parametrize(
+    ("lost", "row"),
+    [
+        (
+            [("select", 2, "busy"), ("epoll", 3, "not steady"), ("poll", 4, "busy")],
+            "| response\\-time | 9 | busy (6), not steady (3) |",
+        ),
+        ([], "| none | 0 |"),
+    ],
+)
+def test_reasons_are_summed_over_cells_the_commonest_first(tmp_path, lost, row):
     folder = made.write_run(tmp_path)
-    lost = [("select", 2, "busy"), ("epoll", 3, "not steady"), ("poll", 4, "busy")]
     failures = [{"factors": {"model": m}, "n": n, "reason": why} for m, n, why in lost]
-    path = folder / made.STUDY / "results.json"
-    made.write_json(path, made.results() | {"failures": failures})
-    assert "| response\\-time | 9 | busy (6), not steady (3) |" in excluded(tmp_path)
-
-
-def test_a_run_that_lost_no_trial_says_so(tmp_path):
-    folder = made.write_run(tmp_path)
-    path = folder / made.STUDY / "results.json"
-    made.write_json(path, made.results() | {"failures": []})
-    assert "| none | 0 | no cell of any grid lost a trial |" in excluded(tmp_path)
+    made.edit(folder / made.STUDY / "results.json", failures=failures)
+    run = results.load_run(made.RUN, root=tmp_path)
+    assert row in provenance._excluded(run)
 
 
 def test_studies_of_other_programs_are_named_with_theirs():

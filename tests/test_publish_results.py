@@ -17,11 +17,6 @@ def load(run):
     return results.load_run(run.name, root=run.parent)
 
 
-def rewrite(path, **changes):
-    content = json.loads(path.read_text("utf-8")) | changes
-    made.write_json(path, content)
-
-
 def test_a_whole_run_is_read(run):
     study = load(run).studies[made.STUDY]
     assert study.reason is None
@@ -42,22 +37,25 @@ def test_trials_without_results_are_counted_in_the_reason(run):
     assert study.reason == "150 trials were run, but the study was not evaluated"
 
 
-def test_broken_results_become_a_reason(run):
-    (run / made.STUDY / "results.json").write_text('{"schema": 1, "study"', "utf-8")
-    assert "cannot be read" in load(run).studies[made.STUDY].reason
-
-
-def test_results_that_lack_a_field_name_it(run):
-    path = run / made.STUDY / "results.json"
-    content = json.loads(path.read_text("utf-8"))
+def without_answer():
+    content = made.results()
     del content["answer"]
-    made.write_json(path, content)
-    assert "answer" in load(run).studies[made.STUDY].reason
+    return content
 
 
-def test_results_of_another_schema_are_not_guessed_at(run):
-    rewrite(run / made.STUDY / "results.json", schema=2)
-    assert "schema 2" in load(run).studies[made.STUDY].reason
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"schema": 1, "study"', "cannot be read"),
+        (json.dumps(without_answer()), "answer"),
+        (json.dumps(made.results() | {"schema": 2}), "schema 2"),
+    ],
+)
+def test_what_cannot_be_read_becomes_a_reason(run, text, said):
+    (run / made.STUDY / "results.json").write_text(text, "utf-8")
+    study = load(run).studies[made.STUDY]
+    assert study.results is None
+    assert said in study.reason
 
 
 def test_a_study_that_failed_says_why(run):
@@ -71,7 +69,7 @@ def test_a_study_that_failed_says_why(run):
 
 def test_a_study_of_the_manifest_without_folder_is_known(run):
     studies = {"idle": {"reason": "it was not in this profile"}, made.STUDY: {}}
-    rewrite(run / "manifest.json", studies=studies)
+    made.edit(run / "manifest.json", studies=studies)
     assert load(run).studies["idle"].reason == "it was not in this profile"
 
 
@@ -98,7 +96,7 @@ def test_a_torn_last_line_is_not_a_trial(run):
 
 def test_other_binaries_than_the_runs_newest_are_named_and_leave_nothing_stale(run):
     assert load(run).studies[made.STUDY].apart == []
-    rewrite(run / "manifest.json", programs={"server": "cccc", "client": "bbbb"})
+    made.edit(run / "manifest.json", programs={"server": "cccc", "client": "bbbb"})
     study = load(run).studies[made.STUDY]
     assert (study.apart, study.stale) == (["server"], [])
 
@@ -112,5 +110,5 @@ def test_mixed_binaries_make_results_stale(run):
 
 
 def test_another_commit_makes_results_stale(run):
-    rewrite(run / made.STUDY / "results.json", commit="f" * 40)
+    made.edit(run / made.STUDY / "results.json", commit="f" * 40)
     assert "evaluated at commit ffffffffff" in load(run).studies[made.STUDY].stale[0]

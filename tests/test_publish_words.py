@@ -48,8 +48,3 @@ def test_counts_are_those_of_the_results_files(capsys):
     }
     undetermined = sum(each.count("undetermined") for each in here.values())
     assert told["all"]["words"]["undetermined"] == undetermined
-
-
-def test_a_run_that_is_not_there(capsys):
-    assert command.main(["words", "nowhere"]) == 2
-    assert "nowhere" in capsys.readouterr().err

@@ -48,13 +48,6 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Archived:
     All of it is held in memory for a moment, so that what is described is what is
     packed.
 
-    Parameters
-    ----------
-    run : str
-        Name of the run below ``runs``.
-    folder : path
-        Where the file goes; relative paths count from the project's folder.
-
     Raises
     ------
     FileNotFoundError

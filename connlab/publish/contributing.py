@@ -48,13 +48,6 @@ class Contribution:
 def pack(run: str, *, folder: str | Path = FOLDER) -> Contribution:
     """Check a run, strip it and write it into one file.
 
-    Parameters
-    ----------
-    run : str
-        Name of the run below ``runs``.
-    folder : path
-        Where the file goes; relative paths count from the project's folder.
-
     Raises
     ------
     FileNotFoundError

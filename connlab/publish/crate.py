@@ -4,16 +4,14 @@
 
 Follows RO-Crate 1.2 (https://w3id.org/ro/crate/1.2): linked data in one flat list, each
 entity once, referred to by its ``@id``. A study is a CreateAction: its notebook and the
-machine are the instruments, sources and profile the objects, its folder the result.
+machine are the instruments, the sources the object, its folder the result.
 How to cite stands in ``creditText``, because ``citation`` wants an address.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import PurePosixPath
@@ -38,14 +36,8 @@ Contents = Mapping[str, bytes]
 def describe(run: Run, contents: Contents, stamp: Mapping[str, Any]) -> dict[str, Any]:
     """Return the crate's metadata, ready to be written as JSON.
 
-    Parameters
-    ----------
-    run : Run
-        From :func:`connlab.publish.results.load_run`.
-    contents : mapping of str to bytes
-        Every file of the deposit by its name, relative to the deposit.
-    stamp : mapping
-        What the renderer noted of the set paper: ``renderer`` and ``files``.
+    ``contents`` holds every file of the deposit by its name there; ``stamp`` is what
+    the renderer noted of the set paper: ``renderer`` and ``files``.
     """
     crate = ROCrate(version=VERSION)
     crate.metadata["name"] = "What this crate holds"
@@ -169,19 +161,13 @@ def _machine(crate: ROCrate, run: Run) -> Entity:
 
 def _studies(crate: ROCrate, run: Run, contents: Contents) -> list[Entity]:
     studies = [s for s in run.studies.values() if crate.get(quote(_folder(s)))]
-    profiles = _profiles(studies, contents)
-    return [
-        _study(crate, run, study, contents, profiles.get(study.name))
-        for study in studies
-    ]
+    return [_study(crate, run, study, contents) for study in studies]
 
 
-def _study(
-    crate: ROCrate, run: Run, study: Study, contents: Contents, profile: str | None
-) -> Entity:
+def _study(crate: ROCrate, run: Run, study: Study, contents: Contents) -> Entity:
     """Add how a study came about; its folder holds more than the results named."""
     folder = _folder(study)
-    read = ["src_c/", profile, "paper/claims.yml" if study.name == "claims" else None]
+    read = ["src_c/", *(["paper/claims.yml"] if study.name == "claims" else [])]
     kept = r"(results\.json|trials\.jsonl(\.gz)?|figures/.*)"
     named = re.compile(re.escape(folder) + kept)
     status = "Completed" if study.results else "Failed"
@@ -197,7 +183,7 @@ def _study(
     return crate.add_action(
         [crate.get(_notebook(study, contents) or SOFTWARE), crate.get("#machine")],
         identifier=f"#study-{_slug(study.name)}",
-        object=_links(filter(None, read)),
+        object=_links(read),
         result=_links([folder, *filter(named.fullmatch, contents)]),
         properties=about,
     )
@@ -233,34 +219,6 @@ def _paper(crate: ROCrate, run: Run, stamp: Mapping[str, Any]) -> Entity:
 def _notebook(study: Study, contents: Contents) -> str | None:
     pattern = re.compile(rf"notebooks/\d+-{re.escape(study.name)}\.ipynb")
     return next(filter(pattern.fullmatch, contents), None)
-
-
-def _profiles(studies: Iterable[Study], contents: Contents) -> dict[str, str]:
-    """Find the profile that each study was run with, if its parameters are one's.
-
-    No fact names the profile, but the executed notebook holds what it was given. Where
-    several profiles ask for the same, the one that fits most studies is meant.
-    """
-    fits = {study.name: _fitting(study, contents) for study in studies}
-    votes = Counter(profile for fitting in fits.values() for profile in fitting)
-    return {name: max(fit, key=votes.__getitem__) for name, fit in fits.items() if fit}
-
-
-def _fitting(study: Study, contents: Contents) -> list[str]:
-    notebook = _notebook(study, contents)
-    executed = contents.get(f"{_folder(study)}notebook.ipynb")
-    if notebook is None or executed is None:
-        return []
-    told = json.loads(executed)["metadata"].get("papermill", {}).get("parameters", {})
-    given = {name: v for name, v in told.items() if name not in ("run", "root")}
-    asked = {
-        name: yaml.safe_load(text)["notebooks"]
-        for name, text in contents.items()
-        if re.fullmatch(r"notebooks/profiles/[^/]+\.yaml", name)
-    }
-    stem = PurePosixPath(notebook).stem
-    fits = (n for n in asked if stem in asked[n] and (asked[n][stem] or {}) == given)
-    return list(fits)
 
 
 # ---- files -------------------------------------------------------------------

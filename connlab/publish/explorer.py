@@ -12,7 +12,7 @@ from __future__ import annotations
 import html
 import importlib.metadata
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +33,7 @@ _DIGITS = 6
 
 
 def write(run: Run, paper: Path, output: Path) -> Path:
-    """Write the page; return its path.
-
-    Parameters
-    ----------
-    run : Run
-        The run that the paper is set from.
-    paper : path
-        The folder with the template, its style and its script.
-    output : path
-        Where the page goes.
-    """
+    """Write the page; return its path."""
     theme = paper / THEME
     parts = {
         "styles": (theme / "page.css").read_text("utf-8"),
@@ -119,7 +109,11 @@ def _title(runs: list[Run], name: str) -> str:
 
 def _study(name: str, title: str, table: pd.DataFrame) -> dict[str, Any]:
     table = table[table["value"].notna()]
-    about = [_factors(row) for row in table.to_dict("records")]
+    beside = ("against", "run")
+    about = [
+        {k: v for k, v in levels(row).items() if k not in beside}
+        for row in table.to_dict("records")
+    ]
     factors = list(dict.fromkeys(f for one in about for f in one))
     quantities: dict[tuple[str, str], int] = {}
     rows = []
@@ -137,10 +131,6 @@ def _study(name: str, title: str, table: pd.DataFrame) -> dict[str, Any]:
         "quantities": [_quantity(*key, units) for key in quantities],
         "rows": rows,
     }
-
-
-def _factors(row: Mapping[Any, Any]) -> dict[str, Any]:
-    return {k: v for k, v in levels(row).items() if k not in ("against", "run")}
 
 
 def _quantity(name: str, against: str, units: Mapping[str, Any]) -> dict[str, str]:
@@ -167,21 +157,15 @@ def _short(value: Any) -> float | None:
 
 
 def _colours(studies: list[dict[str, Any]], runs: list[Run]) -> dict[str, str]:
-    models = pd.DataFrame({"model": list(_models(studies))}, dtype="object")
+    names = [
+        row["at"][study["factors"].index("model")]
+        for study in studies
+        if "model" in study["factors"]
+        for row in study["rows"]
+    ]
+    models = pd.DataFrame({"model": names}, dtype="object").dropna().drop_duplicates()
     if models.empty:
         return {}
     known = [(run.manifest.get("registry") or {}).get("models") for run in runs]
     models.attrs["registry"] = next(filter(None, known), ())
     return {m: mpl.colors.to_hex(c) for m, c in figures.palette(models).items()}
-
-
-def _models(studies: list[dict[str, Any]]) -> Iterator[str]:
-    seen = set()
-    for study in studies:
-        if "model" not in study["factors"]:
-            continue
-        at = study["factors"].index("model")
-        for row in study["rows"]:
-            if row["at"][at] is not None and row["at"][at] not in seen:
-                seen.add(row["at"][at])
-                yield row["at"][at]

@@ -52,14 +52,7 @@ NOT_HERE, NOT_THERE = "not measured here", "not measured there"
 def write(run: Run, others: Sequence[Run], paper: Path) -> None:
     """Write the guide of a run, and its findings beside those of the references.
 
-    Parameters
-    ----------
-    run : Run
-        The run that is printed.
-    others : sequence of Run
-        Its references.
-    paper : path
-        The folder with the sources; without ``guide.yml`` nothing is written.
+    Without ``guide.yml`` nothing is written.
     """
     path = paper / SITUATIONS
     if not path.is_file():
@@ -270,7 +263,7 @@ def draw(
         rows,
         row="situation",
         hue="design",
-        colors=_colors(models),
+        colors={m["name"]: look.FAMILIES.get(m["family"], look.INK) for m in models},
         xlabel="cost of a request, divided by that of epoll",
     )
     for text in figure.legends[0].get_texts():
@@ -302,19 +295,11 @@ def _costs(
             if metric(row["metric"]).better == "higher":
                 ends = [1 / ends[0], 1 / ends[2], 1 / ends[1]]
             whose = f" ({entry['reference']})" if "reference" in entry else ""
-            yield {
-                "situation": entry["figure"] + whose,
-                "design": name,
-                **dict(zip(_ENDS, ends, strict=True)),
-            }
+            about = {"situation": entry["figure"] + whose, "design": name}
+            yield about | dict(zip(_ENDS, ends, strict=True))
 
 
 _ENDS = ("value", "lo", "hi")
-
-
-def _colors(models: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the colour of each model's family."""
-    return {m["name"]: look.FAMILIES.get(m["family"], look.INK) for m in models}
 
 
 # ---- findings, here and there --------------------------------------------------------

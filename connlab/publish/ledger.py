@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
 
 from connlab.publish import fragments, numbers, reference, sources
 from connlab.publish import markdown as md
-from connlab.study.results import Results, Table
+from connlab.study.results import Results
 
 LABEL = "tbl-claims"
 CAPTION = (
@@ -68,94 +70,72 @@ class Claims:
     ----------
     heads : dict of str to str
         What stands above each column, by its name, in order.
-    rows : tuple of dict
-        Text of each claim by column.
-    sources : dict of str to str
-        Key of the work that makes each claim, by the claim.
-    figures : dict of str to str
-        Figure or table that a claim rests on and that the paper shows, by the claim.
-    page_only : frozenset of str
-        Those that only the page shows.
-    quotes : dict of str to str
-        What a report says, word for word, and the line of its text, by the claim.
+    rows : DataFrame
+        A row for each claim: its text in these columns; and ``source``, the key of the
+        work that makes it, ``figure`` that it rests on, if the paper shows it, and
+        ``quote``, what a report says, word for word, and the line of its text.
     """
 
     heads: dict[str, str]
-    rows: tuple[dict[str, str], ...]
-    sources: dict[str, str]
-    figures: dict[str, str]
-    page_only: frozenset[str]
-    quotes: dict[str, str] = field(default_factory=dict)
+    rows: pd.DataFrame
 
 
 def claims(
-    found: Table,
-    results: Results,
-    *,
-    paper: Path,
-    others: Mapping[str, Results],
-    shown: set[str],
-    page_only: set[str],
-) -> Claims:
-    """Put together what the paper shows of the ledger.
+    results: Results, *, paper: Path, others: Mapping[str, Results], shown: set[str]
+) -> Claims | None:
+    """Put together what the paper shows of the ledger; None where there is no table.
 
-    Parameters
-    ----------
-    found : Table
-        The ledger's table, a row for each claim.
-    results : Results
-        The ledger's results.
-    paper : path
-        The folder with the ledger.
-    others : mapping of str to Results
-        The ledger's results of each reference by its name; they add two columns.
-    shown, page_only : set of str
-        Identifiers that the paper shows, and those among them that only the page has.
+    Results of the references, by their names, add two columns.
     """
+    found = next((table for table in results.tables if table.id == LABEL), None)
+    if found is None:
+        return None
     heads = {column.name: column.label for column in found.columns}
-    rows = [dict(zip(heads, row, strict=True)) for row in found.rows]
+    rows = pd.DataFrame(found.rows, columns=list(heads))
     if others:
         heads |= _BESIDE
         there = [reference.verdicts(other) for other in others.values()]
         agree = [reference.agreements(results, o, paper) for o in others.values()]
-        for row in rows:
-            for name, found_there in (("there", there), ("agreement", agree)):
-                words = [each.get(row["id"], "—") for each in found_there]
-                row[name] = reference.joined(words, list(others))
-    first = [name for name in _ORDER if name in heads]
-    names = [*first, *(name for name in heads if name not in first)]
+        for name, each in (("there", there), ("agreement", agree)):
+            words = [[known.get(id_, "—") for known in each] for id_ in rows["id"]]
+            rows[name] = [reference.joined(said, list(others)) for said in words]
     entries = reference.ledger(paper)
+    told = [entries.get(id_, {}) for id_ in rows["id"]]
     return Claims(
-        heads={name: heads[name] for name in names},
-        rows=tuple(rows),
-        sources={c: e.get("source", "") for c, e in entries.items()},
-        figures={
-            c: e["figure"] for c, e in entries.items() if e.get("figure") in shown
-        },
-        page_only=frozenset(page_only),
-        quotes={
-            c: f"“{e['quote']}” (line {e['line']})"
-            for c, e in entries.items()
-            if e.get("quote")
-        },
+        {name: heads[name] for name in sorted(heads, key=_place)},
+        rows.assign(
+            source=[e.get("source", "") for e in told],
+            figure=[e["figure"] if e.get("figure") in shown else "" for e in told],
+            quote=[_quoted(e) for e in told],
+        ),
     )
 
 
-def table(these: Claims, *, caption: str) -> str:
+def _place(name: str) -> int:
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
+
+
+def _quoted(entry: Mapping[str, Any]) -> str:
+    quote = entry.get("quote")
+    return f"“{quote}” (line {entry['line']})" if quote else ""
+
+
+def table(these: Claims, *, caption: str, page_only: set[str]) -> str:
     """Set all claims as one table, for print.
 
-    Print gets no link to what only the page shows, and neither how alike the
-    conditions are nor the reasons, which the page has.
+    Print gets no link to what only the page shows (`page_only`), and neither how alike
+    the conditions are nor the reasons, which the page has.
     """
     rows = []
     heads = {k: head for k, head in these.heads.items() if k not in _ON_THE_PAGE}
-    for row in these.rows:
-        cells = {name: md.escape(_short(row[name])) for name in heads}
-        if row["id"] in these.quotes:
-            cells["says"] += f" {md.escape(these.quotes[row['id']])}"
-        figure = these.figures.get(row["id"])
-        if figure and figure not in these.page_only:
-            cells["id"] = f"[{row['id']}](#{figure})"
+    for row in these.rows.to_dict("records"):
+        pieces = {name: numbers.shortened(row[name]) for name in heads}
+        texts = {k: "".join(piece for piece, _ in told) for k, told in pieces.items()}
+        cells = {name: md.escape(text) for name, text in texts.items()}
+        if row["quote"]:
+            cells["says"] += f" {md.escape(row['quote'])}"
+        if row["figure"] and row["figure"] not in page_only:
+            cells["id"] = f"[{row['id']}](#{row['figure']})"
         rows.append(list(cells.values()))
     return md.table(
         list(heads.values()),
@@ -167,19 +147,15 @@ def table(these: Claims, *, caption: str) -> str:
     )
 
 
-def _short(text: str) -> str:
-    return "".join(piece for piece, _ in numbers.shortened(text))
-
-
 # ---- the page ------------------------------------------------------------------------
 
 
 def overview(these: Claims, *, caption: str) -> str:
     """Count the verdicts by report, a row each."""
     rows = []
-    for letter, group in _reports(these).items():
-        count = Counter(row["verdict"] for row in group)
-        works = _works(these, group)
+    for letter, group in _reports(these):
+        count = Counter(group["verdict"])
+        works = group["source"].unique()
         whose = f"@{works[0]}" if len(works) == 1 and works[0] else _OTHERS
         counts = [str(count[verdict] or "—") for verdict in _VERDICTS]
         rows.append([f"{letter}: {whose}", str(len(group)), *counts])
@@ -195,15 +171,15 @@ def unfolding(these: Claims, results: Results, paper: Path) -> str:
     Below 40rem a stylesheet sets rows as cards: so each cell says its column, and roles
     keep the table a table.
     """
-    names, marks = sources.names(paper), numbers.Marks(results)
+    names, marks = sources.works(paper), numbers.Marks(results)
     groups = []
-    for letter, group in _reports(these).items():
-        works = _works(these, group)
+    for letter, group in _reports(these):
+        works = group["source"].unique()
         whose = names.get(works[0], works[0]) if len(works) == 1 else _OTHERS
         of_several = names if len(works) > 1 else {}
         rows = [
-            {"id": row["id"], "cells": _cells(these, row, marks, of_several)}
-            for row in group
+            {"id": row["id"], "cells": _cells(these.heads, row, marks, of_several)}
+            for row in group.to_dict("records")
         ]
         name = f"{letter}: {whose}" if whose else letter
         groups.append({"name": name, "counted": _counted(group), "claims": rows})
@@ -212,14 +188,14 @@ def unfolding(these: Claims, results: Results, paper: Path) -> str:
 
 
 def _cells(
-    these: Claims,
+    heads: Mapping[str, str],
     row: Mapping[str, str],
     marks: numbers.Marks,
     of_several: Mapping[str, str],
 ) -> list[dict[str, str]]:
     """Return a claim's cells but the first: name and label of the column, HTML."""
     cells = []
-    for name, label in list(these.heads.items())[1:]:
+    for name, label in list(heads.items())[1:]:
         said = marks.html(row[name])
         if name == "number":
             pieces = numbers.shortened(row[name])
@@ -228,31 +204,23 @@ def _cells(
                 for piece, full in pieces
             )
         elif name == "says":
-            work = these.sources.get(row["id"], "") if of_several else ""
-            for more in (of_several.get(work, work), these.quotes.get(row["id"])):
+            work = row["source"] if of_several else ""
+            for more in (of_several.get(work, work), row["quote"]):
                 said += f" <small>{html.escape(more)}</small>" if more else ""
-        elif name == "why" and row["id"] in these.figures:
-            figure = these.figures[row["id"]]
-            kind = "table" if figure.startswith("tbl-") else "figure"
-            said += f' <a href="#{figure}">See the {kind}</a>'
+        elif name == "why" and row["figure"]:
+            kind = "table" if row["figure"].startswith("tbl-") else "figure"
+            said += f' <a href="#{row["figure"]}">See the {kind}</a>'
         cells.append({"name": name, "label": label, "html": Markup(said)})
     return cells
 
 
-def _reports(these: Claims) -> dict[str, list[dict[str, str]]]:
+def _reports(these: Claims) -> Iterator[tuple[str, pd.DataFrame]]:
     """Group claims by the letter that they begin with, in the ledger's order."""
-    groups: dict[str, list[dict[str, str]]] = {}
-    for row in these.rows:
-        groups.setdefault(row["id"][0], []).append(row)
-    return groups
+    yield from these.rows.groupby(these.rows["id"].str[0], sort=False)
 
 
-def _works(these: Claims, group: list[dict[str, str]]) -> list[str]:
-    return list(dict.fromkeys(these.sources.get(row["id"], "") for row in group))
-
-
-def _counted(group: list[dict[str, str]]) -> str:
-    count = Counter(row["verdict"] for row in group)
+def _counted(group: pd.DataFrame) -> str:
+    count = Counter(group["verdict"])
     said = [
         f"{n} {word if n == 1 else several}"
         for word, several in _VERDICTS.items()

@@ -74,10 +74,7 @@ _TYPESETTERS = "typography.symbols"
 def lint(paper: str | Path = "paper") -> list[str]:
     """List typed measurements in the paper's sources, and what Quarto fails on.
 
-    Parameters
-    ----------
-    paper : path
-        The folder with ``index.qmd``; every hand-written ``.qmd`` below it is read.
+    Every hand-written ``.qmd`` below the folder is read.
 
     Returns
     -------
@@ -96,11 +93,6 @@ def lint(paper: str | Path = "paper") -> list[str]:
 
 def advice(paper: str | Path = "paper") -> list[str]:
     """List what proselint would change in the prose of the paper's sources.
-
-    Parameters
-    ----------
-    paper : path
-        The folder with ``index.qmd``.
 
     Returns
     -------
@@ -146,12 +138,7 @@ def lint_text(
 ) -> Iterator[tuple[int, str]]:
     """Find typed measurements in one source.
 
-    Parameters
-    ----------
-    text : str
-        The whole file.
-    known : callable
-        Gives the numbers of a published table by its name, None if there is none.
+    ``known`` gives the numbers of a published table by its name, None without one.
 
     Yields
     ------

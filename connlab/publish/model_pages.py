@@ -10,9 +10,7 @@ Nothing is computed here; a piece that a run does not have is left out, or said.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,35 +29,12 @@ METRICS = (
 )
 """What is shown of a model, in this order."""
 _ATLAS = "tbl-breaking-points-atlas"
-_SIDES = re.compile(r"^(\w+):\s(.*?)(?=^\w+:\s|\Z)", re.DOTALL | re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A number of a model: what, where, its text, and what stands behind it."""
-
-    study: str
-    quantity: str
-    levels: str
-    text: str
-    behind: str
-    verdict: str = ""
 
 
 def write(
     run: Run, registry: Iterable[Mapping[str, Any]], paper: Path
 ) -> dict[str, str]:
-    """Write the page of each model; return links to them by the model's name.
-
-    Parameters
-    ----------
-    run : Run
-        The run that the paper is made from.
-    registry : iterable of mapping
-        Rows of ``server --list`` as the run's manifest holds them.
-    paper : path
-        The folder with ``index.qmd``; ``src_c`` stands beside it.
-    """
+    """Write the page of each model; return links to them by the model's name."""
     known = {s.name: report.numbers(s.folder) for s in run.studies.values()}
     folder, links = paper / FOLDER, {}
     for about in registry:
@@ -82,7 +57,6 @@ def _page(
     code: str,
 ) -> str:
     name, label = str(about["name"]), str(about.get("label") or about["name"])
-    comment, _, program = code.partition("*/")
     told = models.header(code)
     rows = list(of_model(name, known))
     return fragments.fill(
@@ -91,40 +65,34 @@ def _page(
         label=label,
         family=str(about.get("family")),
         run=run.name,
-        drawn="\n".join(told.arrows) if told else "",
-        sides=sides(comment),
+        drawn="\n".join(told.arrows),
+        sides=told.parts.items(),
         limit=limit(run, label),
-        ratios=[row for row in rows if row.verdict],
-        cells=[row for row in rows if not row.verdict],
-        code=program.strip("\n"),
+        ratios=[row for row in rows if row["verdict"]],
+        cells=[row for row in rows if not row["verdict"]],
+        code=code.partition("*/")[2].strip("\n"),
     )
-
-
-def sides(comment: str) -> list[tuple[str, str]]:
-    """Return what a model's opening comment says, by the first word of each part."""
-    body = "\n".join(re.sub(r"^ \* ?", "", line) for line in comment.splitlines()[1:])
-    return [(word, " ".join(text.split())) for word, text in _SIDES.findall(body)]
 
 
 def of_model(
     name: str, known: Mapping[str, Mapping[str, Mapping[str, Any]]]
-) -> Iterator[Row]:
+) -> Iterator[dict[str, str]]:
     """Give the numbers of a model, by quantity, study and level."""
     for quantity in METRICS:
         for study, found in known.items():
             for row in found.values():
-                if row["metric"] != quantity or row["levels"].get("model") != name:
-                    continue
-                if not row["text"]:
-                    continue
-                yield Row(
-                    study=study,
-                    quantity=metric(quantity).label,
-                    levels=_levels(row["levels"]),
-                    text=row["text"],
-                    behind=numbers.hover(int(row["n"]), row["level"], row["method"]),
-                    verdict=row.get("verdict") or "",
-                )
+                mine = row["levels"].get("model") == name
+                if mine and row["metric"] == quantity and row["text"]:
+                    yield {
+                        "study": study,
+                        "quantity": metric(quantity).label,
+                        "levels": _levels(row["levels"]),
+                        "text": row["text"],
+                        "behind": numbers.hover(
+                            int(row["n"]), row["level"], row["method"]
+                        ),
+                        "verdict": row.get("verdict") or "",
+                    }
 
 
 def _levels(levels: Mapping[str, Any]) -> str:

@@ -10,11 +10,13 @@ its header, without a word written here.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from connlab.publish import fragments
 from connlab.publish import markdown as md
 
 PIECE = "_generated/models/explained.qmd"
@@ -43,12 +45,7 @@ def named(text: str, registry: Registry) -> str:
     A label, such as "epoll, level-triggered", stands well on a figure; its comma breaks
     a sentence.
 
-    Parameters
-    ----------
-    text : str
-        Markdown with labels, or with names behind "with".
-    registry : sequence of mapping
-        The models of the run.
+    The text is Markdown with labels, or with names behind "with".
     """
     names = {str(row["name"]) for row in registry}
     if not names:
@@ -72,41 +69,37 @@ def _inside(label: str) -> str:
 
 @dataclass(frozen=True)
 class Header:
-    """What the comment at the top of a model's file says."""
+    """What the comment at the top of a model's file says.
+
+    Attributes
+    ----------
+    arrows : tuple of str
+        Its loop, drawn in lines; none where the comment draws no arrow.
+    parts : dict of str to str
+        What follows, by the first word: ``Good``, ``Bad``, ``Look``, ``Needs``, …
+    """
 
     arrows: tuple[str, ...]
-    good: str
-    bad: str
+    parts: dict[str, str]
 
 
-def header(text: str) -> Header | None:
-    """Read the comment that a C file opens with; None where it draws no arrow.
+def header(text: str) -> Header:
+    """Read the comment that a C file opens with.
 
-    Parameters
-    ----------
-    text : str
-        The whole file. Its first comment holds indented lines with ``->``, then
-        paragraphs that begin with ``Good:`` and ``Bad:``.
+    It holds indented lines with ``->``, then paragraphs that begin with a word and a
+    colon.
     """
     found = re.match(r"/\*(.*?)\*/", text, re.DOTALL)
-    if not found:
-        return None
-    lines = [re.sub(r"^ \* ?", "", line) for line in found[1].splitlines()[1:]]
+    lines = found[1].splitlines()[1:] if found else []
+    lines = [re.sub(r"^ \* ?", "", line) for line in lines]
     told = next((i for i, line in enumerate(lines) if re.match(r"\w+:", line)), None)
-    drawn = [line.rstrip() for line in lines[:told] if line.startswith("    ")]
-    arrows = [line for line in drawn if line]
-    if not any("->" in line for line in arrows):
-        return None
-    shift = min(len(line) - len(line.lstrip()) for line in arrows)
-    body = "\n".join(lines)
-    return Header(
-        tuple(line[shift:] for line in arrows), _part(body, "Good"), _part(body, "Bad")
-    )
+    drawn = "\n".join(line for line in lines[:told] if line.startswith("    "))
+    arrows = textwrap.dedent(drawn).splitlines() if "->" in drawn else []
+    parts = {w: " ".join(said.split()) for w, said in _PART.findall("\n".join(lines))}
+    return Header(tuple(line.rstrip() for line in arrows if line.strip()), parts)
 
 
-def _part(body: str, name: str) -> str:
-    found = re.search(rf"^{name}:(.*?)(?=^\w+:|^\s*$|\Z)", body, re.DOTALL | re.M)
-    return " ".join(found[1].split()) if found else ""
+_PART = re.compile(r"^(\w+):\s(.*?)(?=^\w+:\s|\Z)", re.DOTALL | re.MULTILINE)
 
 
 def write(
@@ -117,86 +110,45 @@ def write(
     The page has a model below the other, its loop as it stands in the source; print
     has two in a row, the loop as running text.
 
-    Parameters
-    ----------
-    registry : iterable of mapping
-        Rows of ``server --list`` as the run's manifest holds them.
-    paper : path
-        The folder with ``index.qmd``; ``src_c`` stands beside it.
-    pages : mapping, optional
-        Where the page of a model is, by its name; the page of the paper links to it.
+    ``pages`` says where the page of a model is, by its name; the paper links to it.
     """
-    groups: dict[str, list[_Model]] = {}
+    groups: dict[str, list[dict[str, Any]]] = {}
     for row in registry:
-        groups.setdefault(str(row.get("family")), []).append(_model(row, paper))
+        model = _model(row, paper, pages or {})
+        groups.setdefault(str(row.get("family")), []).append(model)
     if not groups:
         return None
     order = [*FAMILIES, *groups]
-    page, print_ = [], []
-    for family in sorted(groups, key=order.index):
-        title = FAMILIES.get(family, family.capitalize())
-        page.append(f"## {title} {{#sec-models-{family} .unnumbered}}")
-        page += [
-            _on_page(model, (pages or {}).get(model.name)) for model in groups[family]
-        ]
-        for model in groups[family]:
-            print_ += [md.typst("["), _in_print(model, title.lower()), md.typst("],")]
+    families = [
+        {"name": f, "title": FAMILIES.get(f, f.capitalize()), "models": groups[f]}
+        for f in sorted(groups, key=order.index)
+    ]
     path = paper / PIECE
     path.parent.mkdir(parents=True, exist_ok=True)
-    grid = [md.typst("#models("), *print_, md.typst(")")]
-    body = md.only_html("\n\n".join(page)), "\n\n".join(grid)
-    path.write_text("\n\n".join(body) + "\n", "utf-8")
+    path.write_text(fragments.fill("models.qmd", families=families), "utf-8")
     return path
 
 
-@dataclass(frozen=True)
-class _Model:
-    """A model as the paper shows it: Markdown, and its header."""
-
-    name: str
-    label: str
-    lacking: str
-    told: Header | None
-
-    @property
-    def sides(self) -> str:
-        """What speaks for it and against it."""
-        if self.told is None:
-            return "Its source draws no arrow."
-        both = (("For it", self.told.good), ("Against it", self.told.bad))
-        return " ".join(f"*{word}:* {md.escape(text)}" for word, text in both if text)
-
-
-def _model(row: Mapping, paper: Path) -> _Model:
+def _model(row: Mapping, paper: Path, pages: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the template says of a model."""
     name = str(row.get("name"))
     source = paper.parent / "src_c" / "models" / f"{name}.c"
-    lacking = ""
-    if not row.get("available", True):
-        reason = md.escape(row.get("reason") or "no reason is known")
-        lacking = f"Not available here: {reason}."
-    return _Model(
-        name=name,
-        label=md.escape(row.get("label") or name),
-        lacking=lacking,
-        told=header(source.read_text("utf-8")) if source.is_file() else None,
-    )
-
-
-def _on_page(model: _Model, page: str | None) -> str:
-    title = f"### {model.label} (`{model.name}`) {{.unnumbered .unlisted}}"
-    drawn = "\n".join(model.told.arrows) if model.told else ""
-    loop = f"```text\n{drawn}\n```" if drawn else ""
-    link = f"[Its numbers, its limit and its code]({page})" if page else ""
-    parts = (title, model.lacking, loop, model.sides, link)
-    return "\n\n".join(part for part in parts if part)
-
-
-def _in_print(model: _Model, family: str) -> str:
-    title = f"**{model.label}** (`{model.name}`), {family}"
-    lines = run_in(model.told.arrows) if model.told else []
-    loop = "\\\n".join(md.escape(line).replace("-\\>", "→") for line in lines)
-    parts = (title, model.lacking, loop, model.sides)
-    return "\n\n".join(part for part in parts if part)
+    told = header(source.read_text("utf-8") if source.is_file() else "")
+    loop = (md.escape(line).replace("-\\>", "→") for line in run_in(told.arrows))
+    sides = (("For it", "Good"), ("Against it", "Bad"))
+    said = [f"*{t}:* {md.escape(told.parts[k])}" for t, k in sides if k in told.parts]
+    reason = md.escape(row.get("reason") or "no reason is known")
+    return {
+        "name": name,
+        "label": row.get("label") or name,
+        "lacking": ""
+        if row.get("available", True)
+        else f"Not available here: {reason}.",
+        "arrows": told.arrows,
+        "loop": "\\\n".join(loop),
+        "sides": " ".join(said) if told.arrows else "Its source draws no arrow.",
+        "page": pages.get(name),
+    }
 
 
 def run_in(arrows: Iterable[str]) -> list[str]:

@@ -22,15 +22,6 @@ _SCRIPT = re.compile(r"<script\b.*?</script\s*>", re.DOTALL | re.IGNORECASE)
 def write_page(folder: Path, target: Path, *, title: str) -> Path | None:
     """Write the page of a study's executed notebook.
 
-    Parameters
-    ----------
-    folder : path
-        The study's folder in a run.
-    target : path
-        Where the page goes.
-    title : str
-        The study's question.
-
     Returns
     -------
     path or None

@@ -48,13 +48,7 @@ def as_html(text: str, title: str = "") -> str:
 
 
 class Marks:
-    """The numbers of one study, to be found in what it says.
-
-    Parameters
-    ----------
-    results : Results
-        Of the study.
-    """
+    """The numbers of one study, to be found in what it says."""
 
     def __init__(self, results: Results) -> None:
         self.behind: dict[str, str] = {}

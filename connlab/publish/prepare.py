@@ -48,6 +48,7 @@ GENERATED = "_generated"
 DATA = "data"
 VARIABLES = "_variables.yml"
 MISSING = "not measured here"
+NO_RESULTS = "the study left no results in this run"
 
 
 @dataclass
@@ -63,14 +64,7 @@ class Prepared:
 def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
     """Write every input that the sources in ``paper`` take from ``run``.
 
-    Parameters
-    ----------
-    run : Run
-        From :func:`connlab.publish.results.load_run`.
-    paper : path
-        The folder with ``index.qmd``.
-    renderer : str
-        What will set the paper, in words; printed in it.
+    ``renderer`` says in words what will set the paper; it is printed.
 
     Returns
     -------
@@ -156,7 +150,9 @@ def write_study(study: Study, registry: models.Registry, paper: Path) -> None:
     said = {
         "summary": _summary(study, results, marks),
         "findings": _bullets(results.findings, marks),
-        "notes": _bullets(_to_readers(results.notes), marks),
+        "notes": _bullets(
+            (note for note in results.notes if not _OF_THE_SWEEP.search(note)), marks
+        ),
     }
     for name, text in said.items():
         _write(folder / f"{name}.qmd", models.named(text, registry))
@@ -170,12 +166,8 @@ def write_study(study: Study, registry: models.Registry, paper: Path) -> None:
         _write(folder / f"{table.id}.qmd", _table(table, marks))
 
 
-def _to_readers(notes: Iterable[str]) -> list[str]:
-    """Leave out how a sweep went: the appendix has that of every study in a table."""
-    return [note for note in notes if not _OF_THE_SWEEP.search(note)]
-
-
 _OF_THE_SWEEP = re.compile(rf"^the sweep ended early|{provenance.FLAGGED}")
+"""Notes on how a sweep went: the appendix has that of every study in a table."""
 
 
 def _table(table: Table, marks: numbers.Marks) -> str:
@@ -190,7 +182,8 @@ def _table(table: Table, marks: numbers.Marks) -> str:
         for i in range(len(table.columns))
         if i == 0 or not table.rows or {row[i] for row in table.rows} - _NOTHING
     ]
-    heads = [_head(table.columns[i].label) for i in kept]
+    # a unit like "/s" must not break behind its stroke
+    heads = [md.escape(table.columns[i].label.replace("/", "/\u2060")) for i in kept]
     rows = [[_cell(marks.markdown(row[i])) for i in kept] for row in table.rows]
     return md.table(heads, rows, alone=False)
 
@@ -206,40 +199,22 @@ def write_ledger(
     shown: set[str],
     page_only: set[str],
 ) -> None:
-    """Write the table of claims anew, with links and the references' verdicts.
-
-    Parameters
-    ----------
-    run : Run
-        The run that is printed.
-    others : sequence of Run
-        Its references.
-    paper : path
-        The folder with the sources.
-    shown, page_only : set of str
-        Identifiers of what the paper shows, and of what print leaves out.
-    """
+    """Write the table of claims anew, with links and the references' verdicts."""
     results = reference.of_study(run, reference.CLAIMS)
-    tables = results.tables if results else ()
-    found = next((t for t in tables if t.id == ledger.LABEL), None)
-    if results is None or found is None:
-        return
-    study = run.studies[reference.CLAIMS]
     names = reference.labels(others)
     there = [reference.of_study(other, reference.CLAIMS) for other in others]
-    these = ledger.claims(
-        found,
-        results,
-        paper=paper,
-        others={name: r for name, r in zip(names, there, strict=True) if r},
-        shown=shown,
-        page_only=page_only,
-    )
-    printed = ledger.table(these, caption=_caption(study, ledger.CAPTION, paper))
-    counted = ledger.overview(these, caption=_caption(study, ledger.OVERVIEW, paper))
+    known = {name: r for name, r in zip(names, there, strict=True) if r}
+    these = results and ledger.claims(results, paper=paper, others=known, shown=shown)
+    if not these:
+        return
+    study = run.studies[reference.CLAIMS]
+    said = [_caption(study, c, paper) for c in (ledger.CAPTION, ledger.OVERVIEW)]
+    printed = ledger.table(these, caption=said[0], page_only=page_only)
+    counted = ledger.overview(these, caption=said[1])
     page = counted + ledger.unfolding(these, results, paper)
     text = md.only_html(page) + "\n" + md.only_print(printed)
-    _write(paper / GENERATED / study.name / f"{found.id}.qmd", _stamp(study) + text)
+    where = paper / GENERATED / study.name / f"{ledger.LABEL}.qmd"
+    _write(where, _stamp(study) + text)
 
 
 def _summary(study: Study, results: Results, marks: numbers.Marks) -> str:
@@ -285,8 +260,7 @@ def write_facts(
     for name in (*asked.numbers, *asked.claims):
         if name not in numbers_ and name not in claims:
             study = name.partition("/")[0]
-            has = study in run.studies and run.studies[study].results
-            why_not = "the study gave no such number" if has else why(run, study)
+            why_not = why(run, study, "the study gave no such number")
             prepared.missing.append(f"{name}: {why_not}")
     for name in asked.pictures:
         path = paper / name
@@ -317,10 +291,19 @@ _BEHIND_NUMBER = re.compile(r"\s*(\[[^\]]*\]|\([^)]*no interval\))$")
 
 
 def _numbers(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the numbers of a run by their address, as they are printed."""
+    """Return the numbers of a run by their address, with what stands behind them."""
     folders = [study.folder for study in run.studies.values()]
     rows = [item for folder in folders for item in report.numbers(folder).items()]
-    return {where: _fact(row) for where, row in rows if row["text"]}
+    return {
+        where: {
+            "text": row["text"],
+            "short": _BEHIND_NUMBER.sub("", row["text"]),
+            "title": numbers.title(row),
+            "unsure": row["lo"] is None,
+        }
+        for where, row in rows
+        if row["text"]
+    }
 
 
 def _claims(run: Run) -> dict[str, str]:
@@ -329,16 +312,6 @@ def _claims(run: Run) -> dict[str, str]:
     folders = [study.folder for study in run.studies.values() if study.results]
     found = [item for folder in folders for item in report.read_claims(folder).items()]
     return {name: states[holds] for name, holds in found}
-
-
-def _fact(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a number as text, with what stands behind it."""
-    return {
-        "text": row["text"],
-        "short": _BEHIND_NUMBER.sub("", row["text"]),
-        "title": numbers.title(row),
-        "unsure": row["lo"] is None,
-    }
 
 
 def _links(study: Study, figure: Figure, said: Mapping[str, str], paper: Path) -> str:
@@ -356,7 +329,7 @@ def _links(study: Study, figure: Figure, said: Mapping[str, str], paper: Path) -
 
 def _values(study: Study, data: str, said: Mapping[str, str], paper: Path) -> str:
     """Link to the page that has a figure's values in words and as a table."""
-    names = sources.names(paper)
+    names = sources.works(paper)
     page = series.write_page(
         study.folder / data,
         paper / DATA / study.name,
@@ -374,11 +347,6 @@ def _offer(study: Study, paper: Path, name: str, label: str) -> str:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
     return f"[{label}]({DATA}/{study.name}/{source.name})"
-
-
-def _head(label: str) -> str:
-    """Set a column's head; a unit like "/s" must not break behind its stroke."""
-    return md.escape(label.replace("/", "/\u2060"))
 
 
 def _cell(text: str) -> str:
@@ -435,12 +403,12 @@ def _caption(study: Study, text: str, paper: Path) -> str:
     return f"**Stale.** {said}" if study.stale else said
 
 
-def why(run: Run, name: str) -> str:
-    """Say why a run has no results for a study."""
+def why(run: Run, name: str, lacking: str = NO_RESULTS) -> str:
+    """Say why a run has no results for a study; of one that has, what it lacks."""
     study = run.studies.get(name)
     if study is None:
         return f"run {run.name} did not include the study {name}"
-    return study.reason or "the study left no results in this run"
+    return lacking if study.results else study.reason or NO_RESULTS
 
 
 def _stub_variables(
@@ -453,8 +421,7 @@ def _stub_variables(
             continue
         branch, _, rest = dotted.partition(".")
         name = names.get(branch, branch.replace("_", "-"))
-        has = name in run.studies and run.studies[name].results
-        reason = f"the study gave no {rest}" if has else why(run, name)
+        reason = why(run, name, f"the study gave no {rest}")
         _plant(tree, dotted, md.span(MISSING, "missing", title=reason))
         prepared.missing.append(f"{dotted}: {reason}")
 
@@ -477,8 +444,7 @@ def _stub_includes(
         if path.exists() or not include.startswith(f"{GENERATED}/"):
             continue
         name, label = path.parent.name, path.stem
-        has = name in run.studies and run.studies[name].results
-        reason = f"the study made no {label}" if has else why(run, name)
+        reason = why(run, name, f"the study made no {label}")
         prepared.missing.append(f"{name}/{label}: {reason}")
         _write(path, _stub(name, label, reason, captioned=label in asked.captions))
 

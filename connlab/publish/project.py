@@ -41,11 +41,6 @@ _DEFAULTS = re.compile(r"/\*--\s*scss:defaults\s*--\*/(.*?)(?=/\*--\s*scss:|\Z)"
 def lint(paper: Path) -> list[str]:
     """List what would fail, or look otherwise, where Quarto sets the paper.
 
-    Parameters
-    ----------
-    paper : path
-        The folder with the project file.
-
     Returns
     -------
     list of str

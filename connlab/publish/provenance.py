@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from dataclasses import dataclass
 from datetime import date as Date
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,23 +124,20 @@ def stopping(results: Results) -> str:
 def write(run: Run, paper: Path, *, shown: set[str]) -> None:
     """Write the appendix: studies, machine and versions, data, how to cite.
 
-    Parameters
-    ----------
-    run : Run
-        The run that the paper is made from.
-    paper : path
-        The folder with the sources.
-    shown : set of str
-        Identifiers of what the paper shows; only figures among them are referred to.
+    Only figures that the paper shows are referred to.
     """
     target = paper / "_generated" / "provenance"
     target.mkdir(parents=True, exist_ok=True)
-    (target / "cite.qmd").write_text(cite(run, citation(paper)), "utf-8")
-    (target / "links.qmd").write_text(_links(run, paper / "data"), "utf-8")
-    (target / "tbl-studies.qmd").write_text(_studies(run), "utf-8")
-    (target / "tbl-excluded.qmd").write_text(_excluded(run), "utf-8")
-    (target / "tbl-machine.qmd").write_text(_machine(run), "utf-8")
-    (target / "tbl-data.qmd").write_text(_data(run, shown), "utf-8")
+    pieces = {
+        "cite": cite(run, citation(paper)),
+        "links": _links(run, paper / "data"),
+        "tbl-studies": _studies(run),
+        "tbl-excluded": _excluded(run),
+        "tbl-machine": _machine(run),
+        "tbl-data": _data(run, shown),
+    }
+    for name, text in pieces.items():
+        (target / f"{name}.qmd").write_text(text, "utf-8")
 
 
 def cite(run: Run, cited: Citation) -> str:
@@ -189,13 +188,12 @@ def _excluded(run: Run) -> str:
     """Count the trials that no interval rests on, by study and reason."""
     rows = []
     for name, study in sorted(run.studies.items(), key=_number):
-        lost: dict[str, int] = {}
+        lost: Counter[str] = Counter()
         for failed in study.results.failures if study.results else ():
-            lost[failed.reason] = lost.get(failed.reason, 0) + failed.n
-        most_first = sorted(lost.items(), key=lambda item: -item[1])
-        said = ", ".join(f"{reason} ({n})" for reason, n in most_first)
+            lost[failed.reason] += failed.n
+        said = ", ".join(f"{reason} ({n})" for reason, n in lost.most_common())
         if said:
-            rows.append([md.escape(name), str(sum(lost.values())), md.escape(said)])
+            rows.append([md.escape(name), str(lost.total()), md.escape(said)])
     caption = (
         "Trials that failed or were left out by rule, by the commonest reason of their "
         "cell."
@@ -225,17 +223,12 @@ def _machine(run: Run) -> str:
 def machine_facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     """List the facts of a manifest that a reader needs to judge the numbers.
 
-    Parameters
-    ----------
-    manifest : dict
-        As the drive side wrote it; absent facts are left out.
-
     Returns
     -------
     list of (str, str)
         Label and plain text.
     """
-    get = _getter(manifest)
+    get = partial(look_up, manifest)
     facts = [
         ("processor", get("machine.cpu")),
         ("cores", get("machine.cores")),
@@ -292,10 +285,6 @@ _SYSCTLS = (
 )
 
 
-def _getter(tree: dict[str, Any]) -> Any:
-    return lambda name: look_up(tree, name)
-
-
 def _bytes(count: Any) -> str | None:
     return f"{count / 2**30:.1f} GiB" if isinstance(count, int | float) else None
 
@@ -328,7 +317,8 @@ def _join(found: Any, *, most: int | None = None) -> str | None:
 def _links(run: Run, data: Path) -> str:
     """Copy manifest and results to where the page can link to them."""
     links = []
-    for source in (run.folder / "manifest.json", *_results_files(run)):
+    found = [s.folder / FILE for s in run.studies.values() if s.results]
+    for source in (run.folder / "manifest.json", *found):
         if source.is_file():
             name = source.relative_to(run.folder)
             (data / name).parent.mkdir(parents=True, exist_ok=True)
@@ -338,10 +328,6 @@ def _links(run: Run, data: Path) -> str:
     return (
         md.only_html(f"::: {{.figure-links}}\nAs data: {shown}\n:::") if links else ""
     )
-
-
-def _results_files(run: Run) -> list[Path]:
-    return [s.folder / FILE for s in run.studies.values() if s.results]
 
 
 def _data(run: Run, shown: set[str]) -> str:

@@ -8,10 +8,10 @@ it is in its table.
 
 from __future__ import annotations
 
-import csv
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+import pandas as pd
 
 from connlab.publish import markdown as md
 
@@ -19,27 +19,23 @@ FOLDER = "published"
 _NUMBER = re.compile(r"\d[\d,.\u00a0\u202f ]*\d|\d")
 
 
-@dataclass(frozen=True)
-class Published:
-    """One transcribed table."""
+def read(paper: Path, name: str) -> tuple[dict[str, str], pd.DataFrame] | None:
+    """Read a table by its name; None when there is none of that name.
 
-    name: str
-    about: str
-    notes: dict[str, str]
-    columns: list[str]
-    rows: list[list[str]]
-
-
-def read(paper: Path, name: str) -> Published | None:
-    """Read a table by its name; None when there is none of that name."""
+    Returns
+    -------
+    notes : dict of str to str
+        What its comment lines say; ``about`` is the first of them.
+    table : DataFrame
+        Cells as they were printed.
+    """
     path = paper / FOLDER / f"{name}.csv"
     if path.parent != paper / FOLDER or not path.is_file():
         return None
     lines = path.read_text("utf-8").splitlines()
-    head = [line.lstrip("# ") for line in lines if line.startswith("#")]
-    body = list(csv.reader(line for line in lines if not line.startswith("#")))
-    notes = dict(line.split(": ", 1) for line in head[1:])
-    return Published(name, head[0], notes, body[0], body[1:])
+    about, *notes = [line.lstrip("# ") for line in lines if line.startswith("#")]
+    table = pd.read_csv(path, comment="#", dtype=str, keep_default_na=False)
+    return {"about": about} | dict(note.split(": ", 1) for note in notes), table
 
 
 def table(paper: Path, name: str, *, label: str) -> str | None:
@@ -47,18 +43,16 @@ def table(paper: Path, name: str, *, label: str) -> str | None:
     found = read(paper, name)
     if found is None:
         return None
-    about = md.escape(found.about.partition(": ")[2] or found.about)
-    caption = f"Published by @{found.notes['cite']}: {about}."
-    heads = [md.escape(column.replace("_", " ")) for column in found.columns]
-    rows = [[md.escape(_cell(cell)) for cell in row] for row in found.rows]
-    unit = md.escape(found.notes.get("unit", ""))
-    note = f"\n::: {{.table-notes}}\nUnit: {unit}.\n:::\n" if unit else ""
-    sides = [
-        "r" if any(row[i][:1].isdigit() for row in found.rows) else "l"
-        for i in range(len(heads))
-    ]
-    align = "".join(sides)
-    return md.table(heads, rows, caption=caption, label=label, align=align) + note
+    notes, cells = found
+    about = md.escape(notes["about"].partition(": ")[2] or notes["about"])
+    caption = f"Published by @{notes['cite']}: {about}."
+    heads = [md.escape(column.replace("_", " ")) for column in cells]
+    rows = cells.map(lambda cell: md.escape(cell.replace("_", " ") or "—"))
+    numeric = cells.apply(lambda column: column.str[:1].str.isdigit().any())
+    align = "".join("r" if right else "l" for right in numeric)
+    body = md.table(heads, rows.to_numpy(), caption=caption, label=label, align=align)
+    unit = md.escape(notes.get("unit", ""))
+    return body + (f"\n::: {{.table-notes}}\nUnit: {unit}.\n:::\n" if unit else "")
 
 
 def numbers(paper: Path, name: str) -> set[str] | None:
@@ -66,7 +60,7 @@ def numbers(paper: Path, name: str) -> set[str] | None:
     found = read(paper, name)
     if found is None:
         return None
-    cells = (cell for row in found.rows for cell in row)
+    cells = found[1].to_numpy().flat
     return {plain(number) for cell in cells for number in _NUMBER.findall(cell)}
 
 
@@ -78,7 +72,3 @@ def quoted(text: str) -> list[str]:
 def plain(number: str) -> str:
     """Strip a number of what only helps to read it."""
     return re.sub(r"[,\s\u00a0\u202f]", "", number).rstrip(".")
-
-
-def _cell(cell: str) -> str:
-    return cell.replace("_", " ") if cell else "—"

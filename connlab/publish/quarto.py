@@ -59,14 +59,8 @@ def version() -> str:
 def render(paper: Path, output: Path, *, limit_s: float | None = None) -> list[str]:
     """Let Quarto set the paper in both formats.
 
-    Parameters
-    ----------
-    paper : path
-        The folder with the sources and everything generated; nothing is written there.
-    output : path
-        An existing folder; gets ``index.html`` and ``paper.pdf``.
-    limit_s : float, optional
-        Seconds after which it is ended; :data:`LIMIT_S` when missing.
+    Nothing is written in the paper's folder; ``output`` has to exist. Quarto is ended
+    after ``limit_s`` seconds (:data:`LIMIT_S`).
 
     Returns
     -------

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from connlab import report
@@ -126,12 +127,7 @@ def agreement(here: str | None, there: str | None) -> str:
 def agreements(here: Results, there: Results, paper: Path) -> dict[str, str]:
     """Say of each claim of a run whether the reference agrees.
 
-    Parameters
-    ----------
-    here, there : Results
-        The ledger's results of the run that is printed, and of its reference.
-    paper : path
-        The folder with the ledger, which knows the claims that need no trials.
+    Claims about published numbers need no trials; the ledger knows them.
     """
     entries, other = ledger(paper), verdicts(there)
     return {
@@ -152,14 +148,7 @@ def ledger(paper: Path) -> dict[str, dict[str, Any]]:
 def write(run: Run, others: Sequence[Run], paper: Path) -> None:
     """Write the sentences on agreement and the tables of numbers beside each other.
 
-    Parameters
-    ----------
-    run : Run
-        The run that is printed.
-    others : sequence of Run
-        As from :func:`beside`; without any, both pieces are empty.
-    paper : path
-        The folder with the sources.
+    Without references both pieces are empty.
     """
     folder = paper / PIECES
     folder.mkdir(parents=True, exist_ok=True)
@@ -201,17 +190,19 @@ _METRICS = {"response_mean_s": "mean response", "throughput_rps": "throughput"}
 
 def _numbers(run: Run, other: Run) -> str:
     """Set a row per model: the highest level that both runs have a number of."""
-    called = _labels(run) | _labels(other)
-    both = [_by_cell(each.folder / HEADLINE) for each in (run, other)]
-    rows = []
-    for model, connections in _highest(both[0].keys() & both[1].keys()).items():
-        cells = [called.get(model, model), plain(connections)]
-        for metric in _METRICS:
-            where = (model, connections, metric)
-            cells += [each.get(where, "—") for each in both]
-        rows.append([md.escape(cell) for cell in cells])
-    if not rows:
+    here, there = (_texts(each.folder / HEADLINE) for each in (run, other))
+    both = here.add_suffix(" here").join(there.add_suffix(" there"), how="inner")
+    highest = both.sort_index().groupby("model").tail(1).fillna("—")
+    if highest.empty:
         return ""
+    called = _labels(run) | _labels(other)
+    columns = [f"{metric} {side}" for metric in _METRICS for side in ("here", "there")]
+    rows = [
+        [called.get(model, model), plain(count), *texts]
+        for (model, count), texts in zip(
+            highest.index, highest[columns].to_numpy(), strict=True
+        )
+    ]
     heads = ["model", "connections"]
     for said in _METRICS.values():
         heads += [f"{said} here", f"{said}, {processor(other)}"]
@@ -219,7 +210,7 @@ def _numbers(run: Run, other: Run) -> str:
     lead = f"@{label} sets numbers of this run beside those of `{other.name}`.\n\n"
     return lead + md.table(
         heads,
-        rows,
+        [[md.escape(cell) for cell in row] for row in rows],
         caption="Requests per second and mean response at the most connections that "
         f"both runs measured: here on {provenance.machine(run)}, and in `{other.name}` "
         f"on {provenance.machine(other)}.",
@@ -229,23 +220,17 @@ def _numbers(run: Run, other: Run) -> str:
     )
 
 
-def _by_cell(folder: Path) -> dict[tuple[str, int, str], str]:
-    """Return the numbers of a study as text, by model, connections and metric."""
-    found = {}
-    for row in report.numbers(folder).values():
-        where = row["levels"]
-        if set(where) == {"model", "connections"} and row["metric"] in _METRICS:
-            cell = str(where["model"]), int(where["connections"]), row["metric"]
-            found[cell] = row["text"].replace(" requests/s", "/s") or "—"
-    return found
-
-
-def _highest(cells: Iterable[tuple[str, int, str]]) -> dict[str, int]:
-    """Return the most connections of each model."""
-    found: dict[str, int] = {}
-    for model, connections, _ in sorted(cells):
-        found[model] = max(found.get(model, 0), connections)
-    return found
+def _texts(folder: Path) -> pd.DataFrame:
+    """Return the numbers of a study as text, by model and connections."""
+    rows = [
+        {**row["levels"], "metric": row["metric"], "text": row["text"]}
+        for row in report.numbers(folder).values()
+        if set(row["levels"]) == {"model", "connections"}
+    ]
+    table = pd.DataFrame(rows, columns=["model", "connections", "metric", "text"])
+    table["text"] = table["text"].str.replace(" requests/s", "/s")
+    wide = table.pivot(index=["model", "connections"], columns="metric", values="text")
+    return wide.reindex(columns=list(_METRICS)).dropna(how="all")
 
 
 def _labels(run: Run) -> dict[str, str]:

@@ -53,11 +53,8 @@ class Renderer:
 def choose(name: str | None = None) -> Renderer:
     """Pick a renderer: the one asked for, else the embedded one.
 
-    Parameters
-    ----------
-    name : {"quarto", "embedded"}, optional
-        None is the embedded renderer. So is a Quarto that is too old or does not
-        answer; then ``instead`` of the result says why.
+    Of a Quarto that is too old or does not answer the embedded one stands in; then
+    ``instead`` of the result says why.
 
     Raises
     ------
@@ -86,15 +83,6 @@ def set_paper(
     renderer: Renderer, paper: Path, variables: Mapping[str, Any]
 ) -> tuple[dict[str, Path], list[str]]:
     """Set the paper in both formats.
-
-    Parameters
-    ----------
-    renderer : Renderer
-        From :func:`choose`.
-    paper : path
-        The folder with sources and generated inputs.
-    variables : mapping
-        The tree of ``_variables.yml``.
 
     Returns
     -------
@@ -261,9 +249,5 @@ def figure_fonts() -> Path:
 def _versions() -> str:
     import typst
 
-    first = _said([pandoc(), "--version"]).split("\n", 1)[0]
-    return f"{first}, Typst {typst.__version__}"
-
-
-def _said(command: list[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    said = subprocess.check_output([pandoc(), "--version"], text=True)
+    return f"{said.splitlines()[0]}, Typst {typst.__version__}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from connlab import schema
@@ -27,7 +27,7 @@ class Rendered:
     unused: tuple[str, ...] = ()
     instead: str = ""
     """Why the renderer that was asked for did not set it; empty when it did."""
-    problems: tuple[str, ...] = field(default=())
+    problems: tuple[str, ...] = ()
     supplement: Path | None = None
     """What print leaves out, where it is a page of its own."""
     explorer: Path | None = None
@@ -43,17 +43,8 @@ def render(
 ) -> Rendered:
     """Set the paper from a run's results.
 
-    Parameters
-    ----------
-    run : str
-        Name of the run below ``root``.
-    root : path
-        Where runs are kept; relative paths count from the project's folder.
-    paper : path
-        The folder with the sources; output goes to ``_output`` in it.
-    renderer : {"quarto", "embedded"}, optional
-        None takes the embedded one. Where Quarto fails, whatever the reason, the
-        embedded renderer sets the paper and ``instead`` of the result says why.
+    The embedded renderer is the default. Where Quarto fails, whatever the reason, the
+    embedded renderer sets the paper and ``instead`` of the result says why.
 
     Returns
     -------
@@ -81,8 +72,7 @@ def render(
         chosen = renderers.embedded(instead=str(error))
         prepared, paths, problems = _set(found, folder, chosen)
     rendered = Rendered(
-        html=paths["html"],
-        pdf=paths["pdf"],
+        **paths,
         renderer=chosen.title,
         seconds=time.monotonic() - began,
         missing=tuple(prepared.missing),
@@ -90,8 +80,6 @@ def render(
         unused=tuple(prepared.unused),
         instead=chosen.instead,
         problems=tuple(problems),
-        supplement=paths.get("supplement"),
-        explorer=paths["explorer"],
     )
     _stamp(rendered, run)
     return rendered

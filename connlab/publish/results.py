@@ -43,13 +43,6 @@ class Run(BaseModel):
 def load_run(run: str, *, root: str | Path = "runs") -> Run:
     """Read the manifest and every study of a run.
 
-    Parameters
-    ----------
-    run : str
-        Name of the run, the folder below ``root``.
-    root : path
-        Where runs are kept.
-
     Returns
     -------
     Run
@@ -81,34 +74,27 @@ _NEVER = "the study left no results in this run"
 
 def load_study(folder: Path, *, manifest: dict[str, Any]) -> Study:
     """Read one study's folder into a :class:`Study`, never raising for its content."""
-    name = folder.name
-    failure = schema.read_json(folder / "failure.json")
-    if failure:
-        kind = str(failure.get("reason") or failure.get("message") or "it failed")
-        if not (folder / FILE).exists():
-            return Study(name=name, folder=folder, reason=kind)
+    about = {"name": folder.name, "folder": folder}
     path = folder / FILE
+    trials = schema.read_log(folder / schema.TRIALS).trials
+    failure = schema.read_json(folder / "failure.json") or {}
+    kind = str(failure.get("reason") or failure.get("message") or "it failed")
     if not path.exists():
-        trials = len(schema.read_log(folder / schema.TRIALS).trials)
-        reason = f"{trials} trials were run, but the study was not evaluated"
-        return Study(name=name, folder=folder, reason=reason)
+        count = f"{len(trials)} trials were run, but the study was not evaluated"
+        return Study(**about, reason=kind if failure else count)
     try:
         results = Results.model_validate_json(path.read_text("utf-8"))
     except (ValidationError, UnicodeDecodeError) as error:
-        first = str(error).splitlines()
-        reason = f"results.json cannot be read: {' '.join(first[:3])}"
-        return Study(name=name, folder=folder, reason=reason)
+        said = " ".join(str(error).splitlines()[:3])
+        return Study(**about, reason=f"{FILE} cannot be read: {said}")
     if results.schema_ != SCHEMA:
-        reason = (
-            f"results.json has schema {results.schema_}, this version reads {SCHEMA}"
-        )
-        return Study(name=name, folder=folder, reason=reason)
-    trials = schema.read_log(folder / schema.TRIALS).trials
+        reason = f"{FILE} has schema {results.schema_}, this version reads {SCHEMA}"
+        return Study(**about, reason=reason)
     stale = staleness(results, trials, manifest=manifest)
     if failure:
         stale.append(f"the last attempt to measure it anew failed: {kind}")
     others = apart(trials, manifest=manifest)
-    return Study(name=name, folder=folder, results=results, stale=stale, apart=others)
+    return Study(**about, results=results, stale=stale, apart=others)
 
 
 _PROGRAMS = ("server", "client")
@@ -136,15 +122,6 @@ def staleness(
     results: Results, trials: Sequence[dict[str, Any]], *, manifest: dict[str, Any]
 ) -> list[str]:
     """Say why the figures of a study no longer show its trials, if so.
-
-    Parameters
-    ----------
-    results : Results
-        What the study made of its trials.
-    trials : sequence of dict
-        Those that the study holds now.
-    manifest : dict
-        The run's manifest; names the commit of the run.
 
     Returns
     -------

@@ -19,14 +19,7 @@ _SENTENCE = re.compile(r"(?<=\.)\s+(?=\S)")
 def write_page(data: Path, target: Path, *, title: str, alt: str) -> Path | None:
     """Write the page of a figure's data.
 
-    Parameters
-    ----------
-    data : path
-        CSV with the values that are drawn.
-    target : path
-        The folder that the CSV is offered in.
-    title, alt : str
-        The figure's caption, and its values in words.
+    ``title`` is the figure's caption, ``alt`` its values in words.
 
     Returns
     -------

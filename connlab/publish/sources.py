@@ -8,9 +8,11 @@ results. What is expected and not there is printed as "not measured here".
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,31 +73,23 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
 
 def wanted(paper: Path) -> Wanted:
     """List every variable and include that the sources name, each once."""
-    variables: dict[str, None] = {}
-    includes: dict[str, None] = {}
-    numbers: dict[str, None] = {}
-    claims: dict[str, None] = {}
-    pictures: dict[str, dict[str, str]] = {}
-    captions: set[str] = set()
-    texts = [*_texts(paper, ABSTRACT), *_texts(paper, INDEX)]
-    for text in texts:
-        for kind, argument in _shortcodes(text):
-            if kind == "var":
-                variables[argument] = None
-            elif kind == "include":
-                includes[argument] = None
-        numbers |= dict.fromkeys(map(address, NUMBER.findall(text)))
-        claims |= dict.fromkeys(CLAIM.findall(text))
-        pictures |= {path: _said(*said) for *said, path in _pictures(text)}
-        captions |= set(CAPTION.findall(text))
-    lists = map(tuple, (variables, includes, numbers, claims))
-    return Wanted(*lists, pictures, frozenset(captions))
+    text = "\n".join([*_texts(paper, ABSTRACT), *_texts(paper, INDEX)])
+    codes = list(_shortcodes(text))
 
+    def once(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(names))
 
-def _pictures(text: str) -> Iterator[tuple[str, str, str]]:
-    """Give caption, attributes and path of each generated picture."""
-    for found in PICTURE.finditer(text):
-        yield found["caption"], found["attributes"], found["path"]
+    return Wanted(
+        variables=once(name for kind, name in codes if kind == "var"),
+        includes=once(path for kind, path in codes if kind == "include"),
+        numbers=once(map(address, NUMBER.findall(text))),
+        claims=once(CLAIM.findall(text)),
+        pictures={
+            found["path"]: _said(found["caption"], found["attributes"])
+            for found in PICTURE.finditer(text)
+        },
+        captions=frozenset(CAPTION.findall(text)),
+    )
 
 
 def _said(caption: str, attributes: str) -> dict[str, str]:
@@ -136,39 +130,28 @@ def page_only(paper: Path) -> set[str]:
     return shown(paper, SUPPLEMENT) - shown(paper, *sections)
 
 
-def works(paper: Path) -> frozenset[str]:
-    """Return the keys of the works that the paper can cite."""
+def works(paper: Path) -> dict[str, str]:
+    """Name each work that the paper can cite by its authors and year, by its key."""
     path = paper / REFERENCES
-    text = path.read_text("utf-8") if path.is_file() else ""
-    return frozenset(re.findall(r"^@\w+\{\s*([\w-]+)\s*,", text, re.MULTILINE))
+    return _named(path.read_text("utf-8")) if path.is_file() else {}
 
 
-def names(paper: Path) -> dict[str, str]:
-    """Name each work by its authors and year, where a citation cannot be set."""
-    path = paper / REFERENCES
-    text = path.read_text("utf-8") if path.is_file() else ""
-    return {
-        key: " ".join(filter(None, (_authors(fields), _field(fields, "year"))))
-        for key, fields in _ENTRY.findall(text)
-    }
+@cache
+def _named(references: str) -> dict[str, str]:
+    import pypandoc
+
+    works = json.loads(pypandoc.convert_text(references, "csljson", "bibtex"))
+    return {work["id"]: _name(work) for work in works}
 
 
-_ENTRY = re.compile(r"^@\w+\{\s*([\w-]+)\s*,(.*?)^\}", re.MULTILINE | re.DOTALL)
-_MARKUP = re.compile(r"[{}\\]")
-
-
-def _field(fields: str, name: str) -> str:
-    found = re.search(
-        rf"^\s*{name}\s*=\s*\{{((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}", fields, re.MULTILINE
-    )
-    return _MARKUP.sub("", " ".join(found[1].split())) if found else ""
-
-
-def _authors(fields: str) -> str:
-    """Give the family name of one or two authors, of more the first."""
-    found = _field(fields, "author").split(" and ")
-    family = [author.partition(",")[0].strip() for author in found]
-    return " and ".join(family) if len(family) < 3 else f"{family[0]} et al."
+def _name(work: Mapping[str, Any]) -> str:
+    """Give the family name of one or two authors, of more the first; and the year."""
+    parts = ("non-dropping-particle", "family", "literal")
+    authors = work.get("author", ())
+    family = [" ".join(a[part] for part in parts if part in a) for a in authors]
+    who = " and ".join(family) if len(family) < 3 else f"{family[0]} et al."
+    dates = work.get("issued", {}).get("date-parts")
+    return " ".join(filter(None, (who, str(dates[0][0]) if dates else "")))
 
 
 def hand_written(paper: Path) -> list[Path]:
@@ -180,15 +163,6 @@ def hand_written(paper: Path) -> list[Path]:
 
 def expand(paper: Path, name: str, variables: Mapping[str, Any]) -> Expanded:
     """Replace every include and variable in a source file.
-
-    Parameters
-    ----------
-    paper : path
-        The folder that includes are relative to.
-    name : str
-        The file to expand, relative to ``paper``.
-    variables : mapping
-        The tree of ``_variables.yml``.
 
     Returns
     -------
