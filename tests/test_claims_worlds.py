@@ -31,12 +31,14 @@ def parts(rule):
         yield rule
 
 
-def pairs():
-    """Give each compared pair of the ledger once, named by its claim."""
-    for entry in ENTRIES:
-        for i, part in enumerate(parts(entry.rule)):
-            if part["rule"] == "compare":
-                yield pytest.param(part, id=f"{entry.id}-{i}")
+def each(rule):
+    """Return the parts of the ledger that are of a rule, named by their claim."""
+    return [
+        pytest.param(part, id=f"{entry.id}-{i}")
+        for entry in ENTRIES
+        for i, part in enumerate(parts(entry.rule))
+        if part["rule"] == rule
+    ]
 
 
 def one(cell):
@@ -73,25 +75,25 @@ def width(part):
     return min(0.02, np.log(high / max(low, 1e-3)) / 16)
 
 
-@pytest.mark.parametrize("part", list(pairs()))
+@pytest.mark.parametrize("part", each("compare"))
 def test_a_true_claim_holds(part):
     true = trials(part, within(part), scatter=width(part))
     assert claims.apply(true, part).verdict == "holds"
 
 
-@pytest.mark.parametrize("part", list(pairs()))
+@pytest.mark.parametrize("part", each("compare"))
 def test_the_contrary_of_a_claim_does_not_hold(part):
     contrary = {"more": 0.3, "less": 3.0, "alike": 3.0}[part["expect"]]
     assert claims.apply(trials(part, contrary), part).verdict == "does not hold"
 
 
-@pytest.mark.parametrize("part", list(pairs()))
+@pytest.mark.parametrize("part", each("compare"))
 def test_what_scatters_too_widely_cannot_be_told(part):
     wide = trials(part, 1.02, scatter=3.0, n=4)
     assert claims.apply(wide, part).verdict == "not testable here"
 
 
-@pytest.mark.parametrize("part", [p for p in pairs() if "size" in p.values[0]])
+@pytest.mark.parametrize("part", [p for p in each("compare") if "size" in p.values[0]])
 def test_a_size_that_only_touches_the_published_one_is_not_met(part):
     at_the_edge = trials(part, part["size"][1], scatter=0.02)
     assert claims.apply(at_the_edge, part).verdict != "holds"
@@ -100,34 +102,19 @@ def test_a_size_that_only_touches_the_published_one_is_not_met(part):
 # ---- other rules -----------------------------------------------------------------
 
 
-def counts(model, carried, *, of=("connections",), levels=(), **where):
-    """Return a trial for each level: all connections kept up to `carried`."""
-    return [
-        {
-            **where,
-            "model": model,
-            "connections": n,
-            "surviving": min(n, carried),
-            "failure": None,
-        }
-        for n in levels
-        for _ in range(3)
-    ]
+def counts(model, carried, *, levels, **where):
+    """Return three trials for each level: all connections kept up to `carried`."""
+    rows = pd.DataFrame({"connections": np.repeat(levels, 3)})
+    kept = rows["connections"].clip(upper=carried)
+    return rows.assign(model=model, surviving=kept, failure=None, **where)
 
 
-def survivors():
-    for entry in ENTRIES:
-        for i, part in enumerate(parts(entry.rule)):
-            if part["rule"] == "survives":
-                yield pytest.param(part, id=f"{entry.id}-{i}")
-
-
-@pytest.mark.parametrize("part", list(survivors()))
+@pytest.mark.parametrize("part", each("survives"))
 def test_a_limit_is_met_where_it_lies(part):
     passes, fails = part.get("passes", []), part.get("fails", [])
     levels, arm = [*passes, *fails], one(part["arm"])
     most = max(passes, default=min(fails, default=1) - 1)
-    right = pd.DataFrame(counts(arm.pop("model"), most, levels=levels, **arm))
+    right = counts(arm.pop("model"), most, levels=levels, **arm)
     assert claims.apply(right, part).verdict == "holds"
     none = right.assign(surviving=right["connections"] if fails else 0)
     found = claims.apply(none, part).verdict
@@ -136,17 +123,21 @@ def test_a_limit_is_met_where_it_lies(part):
     assert claims.apply(other, part).verdict == "not testable here"
 
 
-def test_one_server_outlasts_another_only_where_they_can_be_told_apart():
-    (part,) = [p for e in ENTRIES for p in parts(e.rule) if p["rule"] == "outlasts"][:1]
-    arm, baseline = part["arm"]["model"], part["baseline"]["model"]
-    levels = (100, 1000, 5000)
-    for more, less, said in (
+@pytest.mark.parametrize("part", each("outlasts"))
+@pytest.mark.parametrize(
+    ("more", "less", "said"),
+    [
         (5000, 1000, "holds"),
         (1000, 5000, "does not hold"),
         (5000, 5000, "not testable here"),
-    ):
-        rows = counts(arm, more, levels=levels) + counts(baseline, less, levels=levels)
-        assert claims.apply(pd.DataFrame(rows), part).verdict == said
+    ],
+)
+def test_one_server_outlasts_another_only_where_they_can_be_told_apart(
+    part, more, less, said
+):
+    sides = (part["arm"], more), (part["baseline"], less)
+    rows = [counts(c["model"], n, levels=[100, 1000, 5000]) for c, n in sides]
+    assert claims.apply(pd.concat(rows), part).verdict == said
 
 
 def stated(value, width=1.02):
@@ -178,14 +169,6 @@ def test_a_printed_ratio_is_judged_by_its_levels(printed, said):
     assert claims.apply(pd.DataFrame(), rule, printed).verdict == said
 
 
-def values():
-    """Give each bounded value of the ledger once, named by its claim."""
-    for entry in ENTRIES:
-        for i, part in enumerate(parts(entry.rule)):
-            if part["rule"] == "value":
-                yield pytest.param(part, id=f"{entry.id}-{i}")
-
-
 def cell_of(part, middle, scatter):
     """Return trials of one cell whose value scatters by so much."""
     noise = np.exp(scatter * np.linspace(-1.5, 1.5, 12))
@@ -194,7 +177,7 @@ def cell_of(part, middle, scatter):
     return rows.assign(block=rows.index, **one(part["arm"]), **there)
 
 
-@pytest.mark.parametrize("part", list(values()))
+@pytest.mark.parametrize("part", each("value"))
 def test_a_value_is_asked_for_between_its_bounds(part):
     low, high = part.get("at_least"), part.get("at_most")
     inside = (low * high) ** 0.5 if low and high else 1.1 * low if low else 0.5 * high
@@ -206,9 +189,6 @@ def test_a_value_is_asked_for_between_its_bounds(part):
     ):
         found = claims.apply(cell_of(part, middle, scatter), part)
         assert found.verdict == said
-
-
-SHARES = [p for e in ENTRIES for p in parts(e.rule) if p["rule"] == "serves_more"]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +203,7 @@ SHARES = [p for e in ENTRIES for p in parts(e.rule) if p["rule"] == "serves_more
         ((), (790, 800, 795, 810), "not testable here"),
     ],
 )
-@pytest.mark.parametrize("part", SHARES)
+@pytest.mark.parametrize("part", each("serves_more"))
 def test_a_share_rises_where_all_trials_say_so(part, limited, free, said):
     sides = (part["arm"], limited), (part["baseline"], free)
     rows = [cell | {"established": n} for cell, kept in sides for n in kept]

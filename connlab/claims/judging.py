@@ -35,13 +35,7 @@ def judge(
 ) -> str:
     """Put the ledger to the trials of a run; return the sentence that counts.
 
-    Parameters
-    ----------
-    run : str
-        Name of a run that exists.
-    root, ledger, kept : path
-        Where runs stand, the claims, and where the keys are kept. Relative paths count
-        from the project's folder.
+    Relative paths count from the project's folder; `kept` is where the keys are.
     """
     base = schema.project_root()
     folder = schema.run_folder(run, root=root)
@@ -64,13 +58,7 @@ def judge(
 
 
 def key(run: Path, ledger: Path) -> str:
-    """Return a digest of all that the verdicts on a run are made from.
-
-    Parameters
-    ----------
-    run, ledger : path
-        The folder of the run, and the file of the claims.
-    """
+    """Return a digest of all that the verdicts on a run's folder are made from."""
     published = schema.project_root() / "paper" / "published"
     code = Path(schema.__file__).parent.parent
     parts = [sys.version, *(f"{n} {importlib.metadata.version(n)}" for n in _LIBRARIES)]

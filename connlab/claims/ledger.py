@@ -111,7 +111,8 @@ def judge(
         return Untestable(claim.untestable).finding
     if not trials:
         return Untestable(f"study {listing(claim.studies)} was not run").finding
-    return apply(_together(trials), claim.rule, _together(printed))
+    ratios = pd.concat(printed, ignore_index=True) if printed else None
+    return apply(pd.concat(trials, ignore_index=True), claim.rule, ratios)
 
 
 def judge_all(
@@ -134,13 +135,6 @@ def judge_all(
 
 def _there(tables: Sequence[pd.DataFrame | None]) -> list[pd.DataFrame]:
     return [table for table in tables if table is not None and not table.empty]
-
-
-def _together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
-    """Return the rows of several tables as one; None without any."""
-    if len(tables) < 2:
-        return tables[0] if tables else None
-    return pd.concat(tables, ignore_index=True)
 
 
 def _printed(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
@@ -229,13 +223,7 @@ def write(
 ) -> None:
     """Write ``runs/NAME/claims/results.json``, which the paper prints.
 
-    Parameters
-    ----------
-    judged, rereadings : sequence of Judged
-        What reports claim, and what we read in their numbers.
-    run : str
-    root : path
-        Where runs stand.
+    With what reports claim (`judged`), and what we read in their numbers.
     """
     report = Report.without_trials(
         STUDY, run=run, number=10, question=QUESTION, root=root

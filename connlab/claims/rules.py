@@ -79,24 +79,14 @@ def _added_up(found: Sequence[Finding]) -> str:
     return ", ".join(said)
 
 
-RULES: dict[str, Callable[..., Finding]] = {
-    "compare": compare,
-    "printed_ratio": printed_ratio,
-    "survives": survives,
-    "outlasts": outlasts,
-    "serves_more": serves_more,
-    "value": value,
-    "steadier": steadier,
-    "outweighs": outweighs,
-    "published_rates": published_rates,
-    "best_pool": best_pool,
-    "all_true": all_true,
-    "every": every,
-}
-
-
-_WITH_PRINTED = ("compare", "printed_ratio", "every")
+_OF_PAIRS = (compare, printed_ratio, every)
 """Rules about pairs of cells, of which sections print ratios."""
+_OF_CELLS = (survives, outlasts, serves_more, value, steadier, outweighs, best_pool)
+_OF_TABLES = (published_rates, all_true)
+
+RULES: dict[str, Callable[..., Finding]] = {
+    rule.__name__: rule for rule in (*_OF_PAIRS, *_OF_CELLS, *_OF_TABLES)
+}
 
 
 def apply(
@@ -123,7 +113,7 @@ def apply(
     name = words.pop("rule", None)
     if name not in RULES:
         raise RuleError(f"unknown rule {name!r} (known: {', '.join(RULES)})")
-    if name in _WITH_PRINTED:
+    if RULES[name] in _OF_PAIRS:
         words["printed"] = printed
     try:
         return RULES[name](trials, **words)
