@@ -33,14 +33,7 @@ def make(
 ) -> dict[str, str]:
     """Make figures, tables and results of a run anew.
 
-    Parameters
-    ----------
-    run
-        Name of the run.
-    nb
-        The notebook of one study (see `connlab.notebook.find`); all if not said.
-    say
-        Takes one line of text.
+    Those of one study, where its notebook is named (see `connlab.notebook.find`).
 
     Returns
     -------

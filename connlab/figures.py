@@ -30,6 +30,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from scipy.optimize import isotonic_regression
 
 from connlab.study import look
 from connlab.study.calibration import Line
@@ -132,14 +133,11 @@ def log_x(grid: sns.FacetGrid | Axes, levels: Sequence[float]) -> None:
         else:
             near = ticks[1] if len(ticks) > 1 else 1
             ax.set_xscale("symlog", linthresh=near, linscale=0.4)
-        ax.set_xticks(_apart(ticks, inches=_inches(ax)))
+        width = ax.get_position().width * ax.figure.get_size_inches()[0]
+        ax.set_xticks(_apart(ticks, inches=width))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: plain(v)))
         ax.xaxis.set_minor_formatter(NullFormatter())
         ax.tick_params(axis="x", which="minor", length=0)
-
-
-def _inches(ax: Axes) -> float:
-    return ax.get_position().width * ax.figure.get_size_inches()[0]
 
 
 def _apart(ticks: Sequence[float], *, inches: float) -> list[float]:
@@ -167,12 +165,10 @@ def log_y(grid: sns.FacetGrid | Axes) -> None:
         if not np.isfinite(ax.dataLim.intervaly).all() or ax.dataLim.y1 <= 0:
             ax.set_ylim(0.1, 1)
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: _tick(v)))
+        ax.yaxis.set_major_formatter(
+            FuncFormatter(lambda v, _: plain(v) if v >= 1000 else f"{v:.3g}")
+        )
         ax.yaxis.set_minor_formatter(NullFormatter())
-
-
-def _tick(value: float) -> str:
-    return plain(value) if value >= 1000 else f"{value:.3g}"
 
 
 def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> None:
@@ -255,8 +251,13 @@ def floors(
     factor : float
         From the base unit to that of the axis.
     """
-    at = {name: factor * _value(line) for name, line in (lines or {}).items()}
-    limits = {name for name, line in (lines or {}).items() if _is_limit(line)}
+    at = {
+        name: factor * getattr(line, "value", line)
+        for name, line in (lines or {}).items()
+    }
+    limits = {
+        name for name, line in (lines or {}).items() if getattr(line, "limit", False)
+    }
     for ax in axes_of(grid):
         low, high = ax.get_ylim()
         low, high = (
@@ -280,14 +281,6 @@ def floors(
                 color=look.QUIET,
             )
             above = y
-
-
-def _value(line: Line | float) -> float:
-    return line.value if isinstance(line, Line) else line
-
-
-def _is_limit(line: Line | float) -> bool:
-    return isinstance(line, Line) and line.limit
 
 
 def hollow(grid: sns.FacetGrid | Axes, cells: pd.DataFrame, *, x: str) -> None:
@@ -396,8 +389,9 @@ def forest(
         most = table["value"].astype(float).groupby(text).max()
         order.sort(key=lambda name: most.fillna(math.inf)[name])
     levels = list(dict.fromkeys(table[hue])) if hue else [None]
+    thick = max(1.0, 0.4 * len(levels))
     around = 0.75 if hue else 0.5  # axis, its label, and the legend
-    rows = 0.19 * max(2, len(order)) * _thick(levels)
+    rows = 0.19 * max(2, len(order)) * thick
     figure = Figure(figsize=(WIDTH, around + rows), layout="constrained")
     ax = figure.add_subplot()
     colors = colors or dict(zip(levels, sns.color_palette("colorblind"), strict=False))
@@ -445,10 +439,6 @@ def _row_name(
         for v, c in zip(rest, columns[1:], strict=True)
     ]
     return ", ".join(shown)
-
-
-def _thick(levels: Sequence) -> float:
-    return max(1.0, 0.4 * len(levels))
 
 
 def _ratio(ax: Axes, line, at: float, color) -> None:
@@ -577,36 +567,12 @@ def compact(svg: str) -> str:
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Move places apart so that neighbours are `gap` away, as little as possible.
 
-    Pools neighbours that are too close into one block around their mean, until no
-    two blocks touch; then shifts what sticks out back in.
+    With so many gaps taken off, the places that are nearest by least squares are an
+    isotonic regression of the wanted ones; what sticks out is shifted back in.
     """
     order = np.argsort(wanted, kind="stable")
-    blocks: list[list[float]] = []  # [centre, count]
-    for i in order:
-        blocks.append([float(wanted[i]), 1])
-        while len(blocks) > 1 and (
-            blocks[-1][0] - blocks[-2][0] < gap * (blocks[-1][1] + blocks[-2][1]) / 2
-        ):
-            b, a = blocks.pop(), blocks.pop()
-            n = a[1] + b[1]
-            blocks.append([(a[0] * a[1] + b[0] * b[1]) / n, n])
-    out = np.empty(len(wanted))
-    at = 0
-    for centre, count in blocks:
-        start = centre - gap * (count - 1) / 2
-        for k in range(int(count)):
-            out[order[at]] = start + gap * k
-            at += 1
-    return _pushed_in(out, order, gap, low, high)
-
-
-def _pushed_in(out, order, gap, low, high) -> list[float]:
-    floor = low
-    for i in order:
-        out[i] = max(out[i], floor)
-        floor = out[i] + gap
-    ceiling = high
-    for i in order[::-1]:
-        out[i] = min(out[i], ceiling)
-        ceiling = out[i] - gap
-    return out.tolist()
+    gaps = gap * np.arange(len(order))
+    packed = isotonic_regression(np.asarray(wanted, dtype=float)[order] - gaps).x
+    places = np.empty(len(order))
+    places[order] = np.minimum(np.maximum(packed, low), high - gaps[-1]) + gaps
+    return places.tolist()

@@ -24,11 +24,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats as st
-from scipy.special import stdtrit
 
 from connlab.study.frames import cells as count_cells
-from connlab.study.interval import LEVEL, Interval, undetermined
+from connlab.study.interval import LEVEL, Interval
 from connlab.study.metrics import is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
 from connlab.study.turns import MARGIN, of_trials
@@ -63,9 +61,9 @@ def interval(values: Sequence[float], *, level: float = LEVEL) -> Interval:
     """
     x = np.asarray(values, dtype=float)
     if not len(x):
-        return undetermined([], method="none", level=level, note="no usable trial")
+        return Interval(*[math.nan] * 3, 0, level, "none", "no usable trial")
     positive = bool((x > 0).all() and np.ptp(x) > 0)
-    fit = _Fit.of(np.log(x) if positive else x)
+    fit = Fit.of(np.log(x) if positive else x)
     method = f"t over {'logs of ' if positive else ''}trials"
     return fit.interval(level, method=method, log=positive)
 
@@ -211,7 +209,7 @@ def ratios(
 
 def _pairs(
     trials: pd.DataFrame, metric: str, baseline: Hashable, by: str, within: list[str]
-) -> Iterator[tuple[tuple, Any, _Fit, str, str]]:
+) -> Iterator[tuple[tuple, Any, Fit, str, str]]:
     """Give cell, level of `by`, fit, method and whom the client limited."""
     needed = [*within, by, metric, "block", "repeat", "label", "set", "rounds"]
     needed = [c for c in dict.fromkeys(needed) if c in trials]
@@ -230,7 +228,7 @@ def _pairs(
             yield _cell(cell), side, fit, method, _CLIENT[bound]
 
 
-def _moderated(pairs: Sequence[tuple]) -> list[tuple[_Fit, str]]:
+def _moderated(pairs: Sequence[tuple]) -> list[tuple[Fit, str]]:
     """Return each pair's fit as it is used, and its method.
 
     Fits of one method tell of each other. Welch's error is of two variances, and tells
@@ -291,21 +289,23 @@ def hold_together(logs: np.ndarray, truth: float, *, level: float) -> np.ndarray
     ndarray of bool, shape (families,)
     """
     each = 1 - (1 - level) / len(logs)
-    made = [moderated([_Fit.of(x) for x in logs[:, i]]) for i in range(logs.shape[1])]
-    return np.array([all(f.holds(truth, each) for f in fits) for fits in made])
+    made = [moderated([Fit.of(x) for x in logs[:, i]]) for i in range(logs.shape[1])]
+    return np.array(
+        [all(abs(f.mean - truth) <= f.reach(each) for f in fits) for fits in made]
+    )
 
 
-def log_ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[_Fit, str]:
+def log_ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[Fit, str]:
     """Fit log(arm / base) over trials: by rounds, else by blocks, else by Welch."""
     logs = of_trials(arm, base, metric)
     if logs is not None and len(logs):
-        return _Fit.of(logs), "t over log ratios of rounds, a trial each"
+        return Fit.of(logs), "t over log ratios of rounds, a trial each"
     y, x = (_logs(side, metric) for side in (arm, base))
     by_block, of_base = dict(y), dict(x)
     both = [by_block[key] - of_base[key] for key in by_block if key in of_base]
     unique = len(by_block) == len(y) and len(of_base) == len(x)
     if unique and len(both) >= TRIALS_MIN:
-        return _Fit.of(both), "t over log ratios of blocks"
+        return Fit.of(both), "t over log ratios of blocks"
     return _welch(*([log for _, log in side] for side in (y, x))), _WELCH
 
 
@@ -320,48 +320,19 @@ def _logs(side: pd.DataFrame, metric: str) -> list[tuple[tuple, float]]:
     return [(key, math.log(value)) for key, value in pairs if value > 0]
 
 
-class _Fit(Fit):
-    """A fit with what is printed of it."""
-
-    @property
-    def p(self) -> float:
-        """Two-sided p of a mean of zero."""
-        if self.n < 2 or not math.isfinite(self.error):
-            return math.nan
-        if self.error == 0:
-            return 0.0 if self.mean else 1.0
-        return float(2 * st.t.sf(abs(self.mean) / self.error, self.df))
-
-    def holds(self, truth: float, level: float) -> bool:
-        """Whether the interval at this level holds the truth."""
-        reach = float(stdtrit(self.df, (1 + level) / 2)) * self.error
-        return abs(self.mean - truth) <= reach
-
-    def interval(self, level: float, *, method: str, log: bool) -> Interval:
-        there = float(np.exp(self.mean)) if log else self.mean
-        if self.n < TRIALS_MIN:
-            note = f"an interval needs {TRIALS_MIN} trials"
-            return Interval(there, math.nan, math.nan, self.n, level, method, note)
-        reach = st.t.ppf((1 + level) / 2, self.df) * self.error
-        lo, hi = self.mean - reach, self.mean + reach
-        if log:
-            lo, hi = math.exp(lo), math.exp(hi)
-        return Interval(there, float(lo), float(hi), self.n, level, method)
-
-
-def _welch(y: Sequence[float], x: Sequence[float]) -> _Fit:
+def _welch(y: Sequence[float], x: Sequence[float]) -> Fit:
     """Fit the difference of two means whose variances may differ.
 
     Degrees of freedom by Welch and Satterthwaite (Biometrika 34, 1947).
     """
-    b, a = _Fit.of(y), _Fit.of(x)
+    b, a = Fit.of(y), Fit.of(x)
     n = min(b.n, a.n)
     if n < 2:
-        return _Fit(b.mean - a.mean, math.nan, math.nan, n)
+        return Fit(b.mean - a.mean, math.nan, math.nan, n)
     square = b.error**2 + a.error**2
     below = b.error**4 / b.df + a.error**4 / a.df
     df = square**2 / below if below > 0 else b.df + a.df
-    return _Fit(b.mean - a.mean, math.sqrt(square), df, n)
+    return Fit(b.mean - a.mean, math.sqrt(square), df, n)
 
 
 def _verdict(row: dict, margin: float) -> str:

@@ -209,13 +209,6 @@ def left_out(stem: str, *, run: str, root: Path | str = "runs") -> str | None:
 
     The reason is kept where the paper looks for results. None: it can be measured, or
     no hosts are asked for.
-
-    Parameters
-    ----------
-    stem
-        The notebook's file without suffix.
-    run, root
-        As for `run`.
     """
     from connlab.drive import elsewhere
 
@@ -392,7 +385,8 @@ def _interruptible(km: AsyncKernelManager) -> Iterator[list[int]]:
             _kill_group(pid)
             raise Interrupted
         print("\nstopping ...", file=sys.stderr, flush=True)
-        _signal(pid, signal.SIGINT)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGINT)
         again = [threading.get_ident(), signal.SIGINT]
         timers.append(threading.Timer(_GRACE_S, signal.pthread_kill, again))
         timers[-1].start()
@@ -408,11 +402,6 @@ def _interruptible(km: AsyncKernelManager) -> Iterator[list[int]]:
             timer.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _signal(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
 
 
 def _kill_group(pid: int | None) -> None:

@@ -108,16 +108,8 @@ def make(
 ) -> Printed:
     """Print the paper of a profile from nothing but a compiler.
 
-    Parameters
-    ----------
-    profile
-        Which notebooks, with which parameters.
-    run
-        Name of the run: facts go to ``runs/NAME``.
-    renderer
-        What sets the paper; a name that cannot be had is refused before measuring.
-    say
-        Takes one line of text.
+    Facts go to ``runs/NAME``. A renderer that cannot be had is refused before
+    measuring; `say` takes one line of text.
     """
     from connlab.drive.progress import duration_text
     from connlab.publish import check, render, renderers

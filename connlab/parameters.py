@@ -146,7 +146,8 @@ def check(namespace: dict[str, Any]) -> None:
     if not cells:
         raise ParameterError("the parameters cell has not been run")
     known = parse(cells[-1])
-    given = {name for c in executed if _is_injected(c) for name in _assigned(c)}
+    injected = [c for c in executed if c.startswith("# Parameters\n")]
+    given = {name for c in injected for name in _assigned(c)}
     names = [*known, *sorted(given - set(known))]
     given = {n: namespace[n] for n in names if n in namespace}
     namespace.update(_checked(known, given))
@@ -193,10 +194,6 @@ def _is_parameters_cell(source: str) -> bool:
     except SyntaxError:
         return False
     return bool(body) and all(_declares(node) for node in body)
-
-
-def _is_injected(source: str) -> bool:
-    return source.startswith("# Parameters\n")
 
 
 def _assigned(source: str) -> list[str]:

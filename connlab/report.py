@@ -264,13 +264,6 @@ def not_measured(
 ) -> None:
     """Write results that say why a study has none, and end its notebook.
 
-    Parameters
-    ----------
-    run, study, number, question, root
-        As for `Report`.
-    reason : str
-        What is lacking.
-
     Raises
     ------
     SystemExit

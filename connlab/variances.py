@@ -12,7 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from connlab.study.interval import Interval
 
 TRIALS_MIN = 4
 """Trials without which there is no interval."""
@@ -48,11 +51,39 @@ class Fit:
         """Whether it says something of what variance is usual."""
         return self.n >= TRIALS_MIN and self.error > 0
 
+    @property
+    def p(self) -> float:
+        """Two-sided p of a mean of zero."""
+        from scipy.special import stdtr
 
-F = TypeVar("F", bound=Fit)
+        if self.n < 2 or not math.isfinite(self.error):
+            return math.nan
+        if self.error == 0:
+            return 0.0 if self.mean else 1.0
+        return float(2 * stdtr(self.df, -abs(self.mean) / self.error))
+
+    def reach(self, level: float) -> float:
+        """How far the bounds of an interval at this level lie from the mean."""
+        from scipy.special import stdtrit
+
+        return float(stdtrit(self.df, (1 + level) / 2)) * self.error
+
+    def interval(self, level: float, *, method: str, log: bool) -> Interval:
+        """Return the interval of the mean; of logarithms (`log`) that of its exp."""
+        import numpy as np
+
+        from connlab.study.interval import Interval
+
+        there = float(np.exp(self.mean)) if log else self.mean
+        if self.n < TRIALS_MIN:
+            note = f"an interval needs {TRIALS_MIN} trials"
+            return Interval(there, math.nan, math.nan, self.n, level, method, note)
+        bounds = self.mean - self.reach(level), self.mean + self.reach(level)
+        lo, hi = map(math.exp, bounds) if log else bounds
+        return Interval(there, float(lo), float(hi), self.n, level, method)
 
 
-def moderated_by_cell(fits: Sequence[F], cells: Sequence[Hashable]) -> list[F]:
+def moderated_by_cell(fits: Sequence[Fit], cells: Sequence[Hashable]) -> list[Fit]:
     """Return fits, each `moderated` by those that scatter like it.
 
     Comparisons of one cell scatter alike rather than those of 1 and of 1000
@@ -88,7 +119,7 @@ def _alike(fits: Sequence[Fit], cells: Sequence[Hashable]) -> list[list[int]]:
     return [*groups, few]
 
 
-def moderated(fits: Sequence[F]) -> list[F]:
+def moderated(fits: Sequence[Fit]) -> list[Fit]:
     """Return the fits of a family, each with the variance that all of them tell of.
 
     With four or five trials the variance of a comparison is hardly known, and its
@@ -118,7 +149,7 @@ def moderated(fits: Sequence[F]) -> list[F]:
     return [_shrunk(f, *usual) if f.n >= TRIALS_MIN else f for f in fits]
 
 
-def _shrunk(fit: F, variance: float, df: float) -> F:
+def _shrunk(fit: Fit, variance: float, df: float) -> Fit:
     own = fit.error**2 * fit.n
     most = min(df, (DF_GAIN - 1) * fit.df)
     weight = df / (df + fit.df) if math.isfinite(df) else 1.0

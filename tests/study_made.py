@@ -180,16 +180,6 @@ def sweep(
     return lines
 
 
-def bounded(frame: pd.DataFrame, *models: str) -> pd.DataFrame:
-    """Let the client be the bottleneck of all trials of some models."""
-    rows = frame.model.isin(models)
-    return frame.assign(
-        ok=frame.ok & ~rows,
-        gates_failed=frame.gates_failed.mask(rows, "client"),
-        label=frame.label.mask(rows, "client-bound"),
-    )
-
-
 def write(
     folder: Path,
     trials: Sequence[dict],

@@ -20,7 +20,6 @@ from conftest import ROOT
 from rich.console import Console
 from scipy import stats as st
 
-from connlab import __main__ as command
 from connlab import drive
 from connlab.compare import command as compare_command
 from connlab.compare import comparison, measure, screen
@@ -34,34 +33,6 @@ pytestmark = pytest.mark.usefixtures("client_program")
 
 
 # ---- what may be asked --------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["epoll"], "servers: 1; two are needed"),
-        (["epoll", "epol"], "unknown server 'epol'; did you mean 'epoll'?"),
-        (["epoll", "epoll"], "servers: epoll twice"),
-        (["epoll", "iterative"], "iterative serves one client at a time"),
-        (["epoll", "poll", "--until", "soon"], "--until: soon; allowed"),
-        (["epoll", "poll", "--until", "0"], "until: 0; allowed"),
-        (["epoll", "poll", "--budget", "1s"], "budget: 1 s; 3 servers need"),
-        (["epoll", "poll", "--budget", "later"], "--budget: later; allowed"),
-        (["epoll", "poll", "--connections", "0"], "connections: 0; allowed"),
-        (["epoll", "poll", "--connections", "900000"], "connections: 900000; allowed"),
-        (["epoll", "poll", "--workload", "ftp"], "unknown workload 'ftp'"),
-        (["epoll", "poll", "--rate", "-1"], "rate: -1; allowed"),
-        (["epoll", "poll", "--requests-per-connection", "-1"], "-1; allowed: 0"),
-        (["epoll", "poll", "--size", "5", "--workload", "work"], "size: 5; allowed"),
-        (["epoll", "poll:speed=9"], "'speed=9'; allowed: NAME=VALUE of workers"),
-    ],
-)
-def test_bad_input_is_one_line_that_says_what_is_allowed(words, said, capsys):
-    assert command.main(["compare", *words]) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert "Traceback" not in told
-    assert len(told.strip().splitlines()) == 1
 
 
 def test_the_baseline_takes_part_twice():
@@ -141,39 +112,24 @@ def outcome(
     here = plan.servers[:places]
     if places < len(plan.servers):  # who died or hung does not take part again
         here = [server for server in plan.servers if server.name not in (died, hung)]
+    of_all = {"lead_in_requests": 0, "seconds": 0.02, "slice_seconds": 0.02}
+    of_all |= {"rest_cpu_ns": 0, "steal_ns": 0}
     for number in range(20):
         shared = math.exp(rng.normal(0, 0.5))
         for place, server in enumerate(here):
             own = math.exp(rng.normal(0, noise))
             requests = rates[server.name] * 0.02 * shared * own
-            rows.append(
-                {
-                    "round": number,
-                    "counted": int(number >= 5),
-                    "target": place,
-                    "lead_in_requests": 0,
-                    "requests": requests,
-                    "seconds": 0.02,
-                    "slice_seconds": 0.02,
-                    "server_cpu_ns": None if far(server) else requests * 1000,
-                    "rest_cpu_ns": 0,
-                    "client_cpu_ns": requests * 900,
-                    "busy_ns": requests * 1900,
-                    "steal_ns": 0,
-                }
-            )
+            cpu = {"client_cpu_ns": requests * 900, "busy_ns": requests * 1900}
+            cpu |= {"server_cpu_ns": None if far(server) else requests * 1000}
+            at = {"round": number, "counted": int(number >= 5), "target": place}
+            rows.append({**of_all, **at, **cpu, "requests": requests})
+    told = {"active": 50, "requests": {"unanswered": 42}}
+    told |= {"response": {"p50_ns": 300_000, "p99_ns": 900_000}}
     for server in here:
         ended = Ended(-9, server.name == died, (), "", {})
         served.append(sets.Served(server.factors, 0, {}, ended=ended))
         early = {"reason": "hung"} if server.name == hung else None
-        reports.append(
-            {
-                "active": 50,
-                "requests": {"unanswered": 42},
-                "response": {"p50_ns": 300_000, "p99_ns": 900_000},
-                "slices": {"ended_early": early},
-            }
-        )
+        reports.append(told | {"slices": {"ended_early": early}})
     return sets.Outcome(None, served, reports, rows, {}, takes_s)
 
 
@@ -210,29 +166,27 @@ def test_it_stops_when_the_budget_is_spent(monkeypatch):
     assert made.seconds < 14
 
 
-def test_a_server_that_dies_is_named_and_the_others_go_on(monkeypatch):
+@pytest.mark.parametrize(
+    ("ends", "why"), [("died", "killed by SIGKILL"), ("hung", "42 of 50 clients")]
+)
+def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, ends, why):
     rates = RATES | {"poll": 9e4}
     words = ("epoll", "uring", "poll")
-    made = compared(monkeypatch, rates, words=words, died="uring", noise=0.01)
-    assert made.left == {"uring": "killed by SIGKILL"}
+    made = compared(monkeypatch, rates, words=words, noise=0.01, **{ends: "uring"})
+    assert list(made.left) == ["uring"]
+    assert why in made.left["uring"]
     assert set(made.ratios("rate")) == {"poll", "epoll again"}
     assert "uring" in said(made)
-
-
-def test_a_server_that_hangs_is_named_and_the_others_go_on(monkeypatch):
-    rates = RATES | {"poll": 9e4}
-    words = ("epoll", "uring", "poll")
-    made = compared(monkeypatch, rates, words=words, hung="uring", noise=0.01)
-    assert set(made.ratios("rate")) == {"poll", "epoll again"}
-    assert "42 of 50 clients" in made.left["uring"]
-    with pytest.raises(sets.SetError, match="42 of 50 clients"):
-        compared(monkeypatch, RATES, hung="epoll")
+    with pytest.raises(sets.SetError, match=why):
+        compared(monkeypatch, RATES, **{ends: "epoll"})
 
 
 def test_when_nobody_is_left_it_ends(monkeypatch):
     made = compared(monkeypatch, RATES, died="uring")
     assert made.stopped == "alone"
-    assert "no server is left to compare with" in said(made)
+    told = json.loads(json.dumps(comparison.document(made), allow_nan=False))
+    assert told["widest"] is None
+    assert list(told["failed"]) == ["uring"]
 
 
 FAR = "at:192.0.2.10:7000"
@@ -247,9 +201,7 @@ def test_a_server_at_an_address_has_no_cpu_time_and_the_others_keep_theirs(monke
     assert made.ratios("rate")[FAR].contains(0.5)
     assert made.ratios("cpu")["poll"].contains(1.0)
     assert math.isnan(made.ratios("cpu")[FAR].value)
-    text = said(made)
-    assert "not measured" in text
-    assert "the server's nobody could see: at:192.0.2.10:7000 –" in text
+    assert f"{FAR} –" in said(made)
     found = comparison.document(made)
     assert found["levels"][FAR]["cpu"]["value"] is None
     assert found["ratios"]["cpu"][FAR]["value"] is None
@@ -279,11 +231,6 @@ def test_settings_are_for_servers_that_are_started(monkeypatch):
         make_plan(["epoll", "far:workers=2"])
 
 
-def test_a_baseline_that_dies_ends_it(monkeypatch):
-    with pytest.raises(sets.SetError, match="server epoll: killed by SIGKILL"):
-        compared(monkeypatch, RATES, died="epoll")
-
-
 # ---- what is said ------------------------------------------------------------------
 
 
@@ -296,9 +243,7 @@ def said(made: comparison.Comparison) -> str:
 
 def test_the_table_says_more_and_less(monkeypatch):
     text = said(compared(monkeypatch, RATES, noise=0.01))
-    assert "echo of 64 bytes, 50 connections to each" in text
-    assert "faster" in text
-    assert "alike" in text
+    assert all(word in text for word in ("64 bytes", "faster", "alike"))
     assert "nan" not in text
 
 
@@ -339,9 +284,7 @@ def test_a_server_is_held_against_the_one_that_it_names(monkeypatch):
 
 def test_a_control_that_does_not_hold_is_said(monkeypatch):
     made = compared(monkeypatch, RATES | {"epoll again": 1.1e5}, noise=0.01)
-    assert any(
-        "the same server twice differs in rate" in d for d in screen.doubts(made)
-    )
+    assert any("control" in doubt for doubt in screen.doubts(made))
 
 
 def test_json_has_levels_ratios_and_words(monkeypatch):
@@ -373,13 +316,6 @@ def test_json_has_what_every_ratio_can_be_made_of_again(monkeypatch):
     each = 1 - (1 - kept["level"]) / kept["simultaneous"]
     reach = st.t.ppf((1 + each) / 2, len(logs) - 1) * st.sem(logs)
     assert math.exp(np.mean(logs) + reach) == pytest.approx(kept["hi"])
-
-
-def test_json_says_none_for_a_ratio_that_nobody_knows(monkeypatch):
-    made = compared(monkeypatch, RATES, died="uring")
-    told = json.loads(json.dumps(comparison.document(made), allow_nan=False))
-    assert told["widest"] is None
-    assert told["failed"] == {"uring": "killed by SIGKILL"}
 
 
 # ---- with the real programs --------------------------------------------------------

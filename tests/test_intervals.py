@@ -7,11 +7,13 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 from scipy import stats
 from scipy.special import digamma
+from statsmodels.stats.weightstats import DescrStatsW
 
 from connlab.intervals import (
-    _Fit,
     centre,
     client_bound,
     interval,
@@ -19,7 +21,7 @@ from connlab.intervals import (
     ratios,
     t95,
 )
-from connlab.variances import DF_GAIN, FAMILY_MIN, moderated, usual_variance
+from connlab.variances import DF_GAIN, FAMILY_MIN, Fit, moderated, usual_variance
 
 
 def trials(values: dict[str, list[float]], **columns) -> pd.DataFrame:
@@ -51,6 +53,30 @@ def test_a_quantity_that_may_be_zero_has_an_arithmetic_mean():
     assert (found.lo, found.hi) == pytest.approx(
         stats.t.interval(0.95, 3, 1.0, stats.sem(x))
     )
+
+
+STUDENT = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
+"""Differences of sleep that Student (1908) tested: mean 1.58, t = 4.06."""
+
+
+def test_students_own_data_have_his_interval():
+    found = interval(STUDENT)
+    assert found.value == pytest.approx(1.58)
+    assert (found.lo, found.hi) == pytest.approx((0.70, 2.46), abs=0.005)
+
+
+@given(some.lists(some.floats(0.1, 1e6), min_size=4, max_size=40))
+def test_a_fit_agrees_with_statsmodels_in_any_unit(x):
+    found = Fit.of(x).interval(0.95, method="t", log=False)
+    assert (found.lo, found.hi) == pytest.approx(
+        DescrStatsW(x).tconfint_mean(), rel=1e-7, abs=1e-7
+    )
+    scaled = Fit.of(np.array(x) * 1e-3).interval(0.95, method="t", log=False)
+    assert found.scaled(1e-3).hi == pytest.approx(scaled.hi, rel=1e-6)
+
+
+def test_no_trial_at_all_is_not_an_error():
+    assert math.isnan(interval([]).value)
 
 
 def test_three_trials_have_a_value_and_no_bounds():
@@ -131,7 +157,7 @@ def test_all_intervals_of_a_call_hold_at_once():
 def fits(spreads, *, n=5, seed=0, truth=0.0):
     """Return fits of normal log ratios, a standard deviation each."""
     rng = np.random.default_rng(seed)
-    return [_Fit.of(truth + s * rng.standard_normal(n)) for s in spreads]
+    return [Fit.of(truth + s * rng.standard_normal(n)) for s in spreads]
 
 
 def test_the_usual_variance_is_the_one_that_variances_were_drawn_from():

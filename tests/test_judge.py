@@ -147,18 +147,6 @@ def test_the_command_writes_a_page_and_says_it_by_its_status(tmp_path, capsys):
     assert html.count("<table") >= 1
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["./mine 8080"], "a command line needs {port}"),
-        (["epol"], "did you mean 'epoll'?"),
-    ],
-)
-def test_what_cannot_be_judged_is_one_line(words, said, capsys):
-    assert command.main(["judge", *words]) == 2
-    assert said in capsys.readouterr().err
-
-
 def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
     verdict = judging_module.Verdict(
         "x {port}", "x", wrong=["it said | # <b>*hello*</b>\n- more"], heard=[]

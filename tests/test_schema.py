@@ -6,6 +6,7 @@ import json
 
 import pandas as pd
 import pytest
+import study_made as made
 from pydantic import ValidationError
 
 from connlab import schema
@@ -13,43 +14,16 @@ from connlab.schema.derived import DERIVED
 
 
 def _trial(**changes) -> dict:
-    trial = {
-        "schema": 1,
-        "key": "k",
-        "study": "s",
-        "block": 0,
-        "order": 3,
-        "repeat": 0,
-        "seed": 7,
-        "factors": {"model": "epoll", "connections": 100, "size": 64, "novel": 5},
-        "started_at": "2025-01-01T00:00:00+00:00",
-        "seconds": 1.2,
-        "environment": "e",
-        "binaries": {"server": "a", "client": "b"},
-        "cores": {"server": [0], "client": [1], "shared": False},
-        "server": {
-            "model": {"name": "epoll", "family": "readiness", "label": "epoll"},
-            "stats": {"refused": {"descriptors": 2}, "refused_total": 2},
-            "samples": {
-                "window_s": 2.0,
-                "cpu_user_s": 0.5,
-                "cpu_system_s": 1.0,
-                "pss_bytes": 3000,
-                "pss_baseline_bytes": 1000,
-                "threads_max": 1,
-            },
-        },
-        "client": {
-            "connections": {"asked": 100, "established": 100, "surviving": 100},
-            "window": {"seconds": 1.0, "requests": 1000, "throughput_rps": 1000.0},
-            "response": {"n": 1000, "p50_ns": 2_000_000},
-            "errors": {"reset": 1, "closed": 2},
-            "self": {"cpu_user_s": 0.1, "cpu_system_s": 0.2},
-        },
-        "gates": {"census": {"ok": True}, "little": {"ok": None}},
-        "label": "server-bound",
-        "failure": None,
-    }
+    trial = made.trial("epoll", 100)
+    server, client = trial["server"], trial["client"]
+    trial["factors"] |= {"size": 64, "novel": 5}
+    server["stats"] = {"refused": {"descriptors": 2}, "refused_total": 2}
+    server["samples"] |= {"window_s": 2.0, "cpu_user_s": 0.5, "cpu_system_s": 1.0}
+    server["samples"] |= {"pss_bytes": 3000, "pss_baseline_bytes": 1000}
+    client["window"] |= {"requests": 1000, "throughput_rps": 1000.0}
+    client["response"] |= {"n": 1000, "p50_ns": 2_000_000}
+    client["errors"] = {"reset": 1, "closed": 2}
+    client["self"] = {"cpu_user_s": 0.1, "cpu_system_s": 0.2}
     return trial | changes
 
 

@@ -181,6 +181,3 @@ def test_time_stamps_order_trials_as_well():
     data = _sweep(slope=0.1)
     data["t"] = pd.date_range("2025-01-01", periods=len(data), freq="s")
     assert _drift(data).drifting
-
-
-# ---- stopping ----------------------------------------------------------------

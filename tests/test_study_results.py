@@ -140,6 +140,3 @@ def test_the_machine_in_a_phrase():
         "Zed 80, 2 cores, 4 GiB, Linux 6.1"
     )
     assert results.machine_of({}) == {}
-
-
-# ---- tables --------------------------------------------------------------------

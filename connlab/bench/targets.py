@@ -11,8 +11,9 @@ import pandas as pd
 
 from connlab.bench.parts import BASE, DEARER, EXTRA_NS, LAG_RATE, Part
 from connlab.compare.screen import OTHERS
-from connlab.study.interval import Interval, t_interval
-from connlab.study.turns import TRIALS_MIN, geometric_mean, per_round, width
+from connlab.study.interval import LEVEL, Interval
+from connlab.study.turns import geometric_mean, per_round, width
+from connlab.variances import TRIALS_MIN, Fit
 
 #: most bytes of an idle connection, by model or else by family
 IDLE_MOST = {"thread": 24 * 1024, "coroutine": 12 * 1024, "stackless": 1024}
@@ -124,7 +125,7 @@ def _extra_ns(part: Part) -> Interval | None:
     rounds = per_round(pd.concat(part.made.slices))
     costs = rounds.set_index(["trial", "round", "server"])["cpu"].unstack()
     more = (costs[DEARER] - costs[BASE]).groupby(level="trial").median()
-    return t_interval(list(more * 1e9))
+    return Fit.of(more * 1e9).interval(LEVEL, method="t over trials", log=False)
 
 
 def _others(part: Part) -> str:

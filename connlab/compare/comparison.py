@@ -275,7 +275,10 @@ def document(made: Comparison) -> dict[str, Any]:
         "others_share": made.others_share,
         "failed": made.left,
         "units": METRICS,
-        "levels": {name: _levels(made, name) for name in made.here if made.sets},
+        "levels": {
+            name: {metric: bounds(made.levels(name, metric)) for metric in METRICS}
+            for name in (made.here if made.sets else ())
+        },
         "ratios": {metric: _ratios(made, metric) for metric in METRICS},
         "each_set": _each_set(made) if made.sets else [],
     }
@@ -288,10 +291,6 @@ def _settings(plan: Plan, server: Any) -> dict[str, Any]:
         "against": plan.against(server) if server is not plan.servers[0] else None,
         "settings": {k: v for k, v in server.factors.items() if k != "command"},
     }
-
-
-def _levels(made: Comparison, name: str) -> dict[str, dict]:
-    return {metric: bounds(made.levels(name, metric)) for metric in METRICS}
 
 
 def _ratios(made: Comparison, metric: str) -> dict[str, dict]:

@@ -17,7 +17,7 @@ WARM_SLICES = 15
 #: slices of each server that are counted: with many servers fewer, so that the sets
 #: of a budget are enough for an interval
 COUNTED_SLICES, COUNTED_MIN, COUNTED_OF_ALL = 25, 10, 150
-#: the fewest sets that give an interval (`connlab.study.turns.TRIALS_MIN`)
+#: the fewest sets that give an interval (`connlab.variances.TRIALS_MIN`)
 SETS_LEAST = 4
 _SERVER_FACTORS = (
     "workers",

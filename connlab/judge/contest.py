@@ -50,7 +50,8 @@ def hold(judged: Sequence[str], *, connections: int) -> Contest:
     """Let judged servers and models take turns; judged ones that fail are named."""
     from connlab.compare import comparison, measure, plan
 
-    models = [name for name in MODELS[connections] if _there(name)]
+    there = {one.name for one in programs.models() if one.available}
+    models = [name for name in MODELS[connections] if name in there]
     budget_s = BUDGET_S[connections] + _MORE_S * max(0, len(judged) - 1)
     failed: dict[str, str] = {}
     here = [name for name in judged if name not in models]
@@ -79,28 +80,18 @@ def hold(judged: Sequence[str], *, connections: int) -> Contest:
         return _contest(connections, comparison.document(made), made, failed)
 
 
-def _there(name: str) -> bool:
-    return any(one.name == name and one.available for one in programs.models())
-
-
 def _least_s(servers: int) -> float:
     """Return the seconds that a few sets of so many servers need."""
     return 5 * (turns.OVERHEAD_S + (servers + 1) * 45 * turns.SLICE_S)
 
 
 def _contest(connections: int, told: dict, made: Any, failed: dict) -> Contest:
-    ratios = {
-        name: {metric: told["ratios"][metric][name] for metric in METRICS}
-        for name in told["ratios"]["rate"]
-    }
+    by_metric = told["ratios"]
     return Contest(
         connections=connections,
         sets=told["sets"],
-        levels={
-            name: {m: level[m] for m in METRICS}
-            for name, level in told["levels"].items()
-        },
-        ratios=ratios,
+        levels=told["levels"],
+        ratios={n: {m: by_metric[m][n] for m in METRICS} for n in by_metric["rate"]},
         busy={name: tuple(map(_rounded, both)) for name, both in made.busy().items()},
         failed=failed | told["failed"],
         others_share=told["others_share"],

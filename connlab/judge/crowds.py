@@ -13,7 +13,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +72,6 @@ class Crowds:
     processes_each: float | None
     idle_pss_bytes: int | None
     descriptors_limit: int | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return asdict(self)
 
 
 def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:

@@ -187,10 +187,8 @@ def _number(value: float | None, factor: float) -> str:
 
 
 def _bytes(count: float) -> str:
-    for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count:.0f} bytes"
+    factor, unit = display_unit("bytes", [count])
+    return f"{count * factor:.3g} {unit}"
 
 
 # ---- what it is set with -----------------------------------------------------------

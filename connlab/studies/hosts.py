@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from connlab import schema
-from connlab.drive import checkup, store
+from connlab.drive import checkup
+from connlab.study.frames import load_manifest
 
 AROUND = 90
 """Bytes around a message on the wire: Ethernet with its gap 38, IP 20, TCP 32."""
@@ -33,8 +33,7 @@ def room(run: str, *, root: str | Path = "runs") -> dict[str, int | None]:
 
     Those of the server's machine, as the run's manifest has them; None: no limit.
     """
-    path = schema.study_folder(run, "hosts", root=root).parent / store.MANIFEST
-    told = schema.read_json(path)["machine"]
+    told = load_manifest(run, root=root)["machine"]
     span = told["sysctls"].get("net.ipv4.ip_local_port_range")
     limit = told["limits"]["descriptors"]["hard"]
     return {"ports": checkup.port_count(span), "descriptors": limit}
@@ -42,9 +41,8 @@ def room(run: str, *, root: str | Path = "runs") -> dict[str, int | None]:
 
 def stood_in(run: str, *, root: str | Path = "runs") -> bool:
     """Whether the hosts of a run were namespaces of one machine."""
-    path = schema.study_folder(run, "hosts", root=root).parent / store.MANIFEST
-    told = schema.read_json(path)["environments"].values()
-    return any(facts.get("stand_in") for facts in told)
+    known = load_manifest(run, root=root)["environments"].values()
+    return any(facts.get("stand_in") for facts in known)
 
 
 def least(connections: int, each: int | None) -> int:

@@ -12,7 +12,7 @@ on loopback wakes both sides from idle; while a core stays busy nobody is woken.
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,63 +30,12 @@ CLOSE = 0.01
 """How near to a known time is near enough, as a part of it."""
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """One figure of a floor report: where it stands and what it means."""
-
-    path: str
-    metric: str
-    label: str
-    unit: str = "s"
-    scale: float = 1e-9
-
-
-QUANTITIES = (
-    Quantity(
-        "echo.throughput_rps", "floor_rps", "one recv and one send", "requests/s", 1.0
-    ),
-    Quantity(
-        "echo.server_cpu_per_request_s",
-        "floor_cpu_s",
-        "CPU time of recv and send",
-        "s",
-        1.0,
-    ),
-    Quantity("ping_pong.round_trip_ns", "round_trip_s", "loopback round trip"),
-    Quantity(
-        "ping_pong.server_cpu_ns", "answer_cpu_s", "CPU time of an answer from sleep"
-    ),
-    Quantity("calls.entry_ns", "entry_s", "system call that does nothing"),
-    Quantity("calls.epoll_ns", "epoll_s", "epoll_wait, one ready socket"),
-    Quantity("calls.event_ns", "event_s", "epoll_wait, each further ready socket"),
-    Quantity("calls.poll_ns", "poll_s", "poll, one socket"),
-    Quantity("calls.walk_ns", "walk_s", "poll, each further socket"),
-    Quantity("calls.pipe_ns", "pipe_s", "pipe, write and read"),
-    Quantity("calls.copy_kib_ns", "copy_kib_s", "pipe, each KiB copied"),
-    Quantity("calls.exchange_ns", "exchange_s", "CPU time of send and recv, alone"),
-    Quantity("switch.switch_ns", "switch_s", "context switch"),
-    Quantity(
-        "thread.create_join_ns", "thread_create_s", "creation and end of a thread"
-    ),
-    Quantity(
-        "process.fork_wait_ns", "process_create_s", "creation and end of a process"
-    ),
-    Quantity("timer.overshoot_p50_ns", "timer_late_p50_s", "timer late, median"),
-    Quantity(
-        "timer.overshoot_p99_ns", "timer_late_p99_s", "timer late, 99th percentile"
-    ),
-    Quantity(
-        "neighbour.slowdown",
-        "neighbour",
-        "computing beside a busy core / alone",
-        "1",
-        1,
-    ),
-)
+QUANTITIES = pd.read_csv(Path(__file__).with_name("floor.csv"))
+"""Figures of a floor report: dotted path there, metric, label, unit, scale to it."""
 
 CEILING = "the client's ceiling"
 
-LABELS = {q.metric: q.label for q in QUANTITIES} | {"ceiling_rps": CEILING}
+LABELS = dict(QUANTITIES[["metric", "label"]].to_numpy()) | {"ceiling_rps": CEILING}
 """What each cost is called in a table."""
 
 LINES = {
@@ -124,7 +73,7 @@ def floors(report: Mapping[str, Any]) -> pd.DataFrame:
     """
     rows = [
         (q.metric, q.label, q.unit, repeat, value * q.scale)
-        for q in QUANTITIES
+        for q in QUANTITIES.itertuples()
         for repeat, value in enumerate(schema.pick(report, q.path) or ())
         if value is not None
     ]
@@ -197,20 +146,14 @@ def line_records(cells: pd.DataFrame) -> list[dict[str, Any]]:
     """
     rows = cells[cells["metric"].isin(LINES) & cells["value"].notna()]
     return [
-        {
-            "metric": LINES[row["metric"]][0],
-            "label": LINES[row["metric"]][1],
-            **{k: _known(row[k]) for k in ("value", "lo", "hi")},
-            "n": int(row["n"]),
-            "level": float(row["level"]),
-            "method": str(row["method"]),
-        }
+        {"metric": LINES[row["metric"]][0], "label": LINES[row["metric"]][1]}
+        | {k: float(row[k]) if np.isfinite(row[k]) else None for k in _BOUNDS}
+        | {k: row[k] for k in ("n", "level", "method")}
         for row in rows.to_dict("records")
     ]
 
 
-def _known(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+_BOUNDS = ("value", "lo", "hi")
 
 
 def lines(run: str, *, root: str | Path = "runs") -> dict[str, dict[str, Line]]:
@@ -222,16 +165,11 @@ def lines(run: str, *, root: str | Path = "runs") -> dict[str, dict[str, Line]]:
         By metric, then by label; empty when the run has no study 00.
     """
     path = schema.study_folder(run, STUDY, root=root) / "results.json"
-    try:
-        records = json.loads(path.read_text(encoding="utf-8")).get("lines", ())
-    except (FileNotFoundError, ValueError):
-        return {}
     found: dict[str, dict[str, Line]] = {}
-    for r in records:
-        none = float("nan")
-        lo, hi = (none if r[k] is None else r[k] for k in ("lo", "hi"))
+    for r in (schema.read_json(path) or {}).get("lines", ()):
+        bounds = (math.nan if r[k] is None else r[k] for k in _BOUNDS)
         about = (r["n"], r["level"], r["method"])
-        line = Line(r["value"], lo, hi, *about, limit=r["label"] in LIMITS)
+        line = Line(*bounds, *about, limit=r["label"] in LIMITS)
         found.setdefault(r["metric"], {})[r["label"]] = line
     return found
 
@@ -255,13 +193,9 @@ def beyond(cells: pd.DataFrame, found: Mapping[str, Mapping[str, Line]]) -> list
         for label, line in by_label.items()
         if line.limit and line.determined
     ]
+    lowest = cells["lo"].fillna(cells["value"])
     return [
         f"{metric} from {least:.4g} on is beyond {label}, at most {most:.4g}"
         for metric, label, most in limits
-        for least in _least(cells[cells["metric"] == metric])
-        if least > most
+        for least in lowest[(cells["metric"] == metric) & (lowest > most)]
     ]
-
-
-def _least(cells: pd.DataFrame) -> list[float]:
-    return cells["lo"].fillna(cells["value"]).dropna().tolist()

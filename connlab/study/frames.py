@@ -11,10 +11,9 @@ out of intervals, `cells` counts what is left and why the rest is not.
 from __future__ import annotations
 
 import difflib
-import json
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -172,11 +171,7 @@ def load_windows(run: str, study: str, *, root: str | Path = "runs") -> pd.DataF
 
 def load_manifest(run: str, *, root: str | Path = "runs") -> dict:
     """Return ``manifest.json`` of a run; an empty mapping when there is none."""
-    path = schema.run_folder(run, root=root) / "manifest.json"
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
-        return {}
+    return schema.read_json(schema.run_folder(run, root=root) / "manifest.json") or {}
 
 
 def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:
@@ -268,62 +263,34 @@ def _most_frequent(values: Iterable) -> str | None:
 
 
 def _read(run: str, study: str, root) -> tuple[list[dict], list[str]]:
-    """Read the lines of a study; say what cannot be read."""
+    """Read the trials of a study; say what cannot be read."""
     path = _find(run, study, root)
-    trials, seen, notes, broken = [], set(), [], []
-    for number, line in _lines(path):
-        trial = _parse(line)
-        if trial is None:
-            broken.append(number)
-        elif trial["key"] in seen:
-            notes.append(
-                f"line {number} repeats trial {trial['key']}; the first counts"
-            )
+    log = schema.read_log(path)
+    trials, notes = {}, list(log.remarks)
+    for trial in log.trials:
+        if not _is_trial(trial):
+            notes.append(f"{path.name}: a line is no trial and was left out")
+        elif trial["key"] in trials:
+            notes.append(f"trial {trial['key']} stands twice; the first counts")
         else:
-            seen.add(trial["key"])
-            trials.append(trial)
-    if broken:
-        which = ", ".join(map(str, broken))
-        notes.append(f"{path.name}: line {which} is cut off and was left out")
+            trials[trial["key"]] = trial
     if not trials:
         raise RunError(f"{run}/{study}: {path.name} holds no whole trial")
-    return trials, notes
+    return list(trials.values()), notes
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    lines = schema.facts_bytes(path).splitlines(keepends=True)
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            whole = line if line.endswith(b"\n") else b""
-            yield number, whole.decode("utf-8", errors="replace")
-
-
-def _parse(line: str) -> dict | None:
-    """Return a trial, or None for a line that a crash cut off.
-
-    A last line without its end is no fact yet, even if it looks whole: the
-    sweep that goes on will cut it off too.
-    """
+def _is_trial(line: dict) -> bool:
+    """Whether a line is a trial that this version knows; RunError for a newer one."""
     try:
-        trial = json.loads(line)
-        schema.Trial.model_validate(trial)
-    except (json.JSONDecodeError, ValidationError) as e:
-        version = _version(e, line)
-        if version is not None and version > schema.SCHEMA:
+        schema.Trial.model_validate(line)
+    except ValidationError as error:
+        version = line.get("schema")
+        if isinstance(version, int) and version > schema.SCHEMA:
             raise RunError(
                 f"trials of schema {version}: this program reads {schema.SCHEMA}"
-            ) from e
-        return None
-    return trial
-
-
-def _version(error: Exception, line: str) -> int | None:
-    """Return the schema of a line that is JSON but no trial we know."""
-    if isinstance(error, json.JSONDecodeError):
-        return None
-    value = json.loads(line)
-    version = value.get("schema") if isinstance(value, dict) else None
-    return version if isinstance(version, int) else None
+            ) from error
+        return False
+    return True
 
 
 def _find(run: str, study: str, root) -> Path:
@@ -334,7 +301,8 @@ def _find(run: str, study: str, root) -> Path:
         return path
     if folder.parent.is_dir():
         where = f"run {run!r} has no study {study!r}"
-        names, asked = _studies(folder.parent), study
+        found = folder.parent.glob(f"*/{schema.TRIALS}*")
+        names, asked = sorted({p.parent.name for p in found}), study
     else:
         where, names, asked = f"there is no run {run!r}", [], run
         if folder.parent.parent.is_dir():
@@ -342,10 +310,6 @@ def _find(run: str, study: str, root) -> Path:
     hint = difflib.get_close_matches(asked, names, 1)
     more = f"; did you mean {hint[0]!r}?" if hint else ""
     raise RunError(f"{where} (there is: {', '.join(names) or 'nothing'}){more}")
-
-
-def _studies(folder: Path) -> list[str]:
-    return sorted({p.parent.name for p in folder.glob(f"*/{schema.TRIALS}*")})
 
 
 def _one_environment(trials, environment, mixed, notes) -> list[dict]:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats as st
 
-from connlab.study.interval import LEVEL, Interval, sample, undetermined
+from connlab.study.interval import LEVEL, Interval, sample
 
 
 @dataclass(frozen=True)
@@ -195,9 +195,8 @@ def drift(
     ).sort_values("position", ignore_index=True)
     if len(points) < 4 or np.ptp(points["residual"]) == 0:
         why = "a trend needs 4 trials that differ"
-        none = undetermined(
-            points["residual"], method="Theil–Sen", level=level, note=why
-        )
+        about = (len(points), level, "Theil–Sen", why)
+        none = Interval(points["residual"].mean(), math.nan, math.nan, *about)
         return Drift(none, math.nan, False, points)
     p = float(st.kendalltau(points["position"], points["residual"]).pvalue)
     slope = st.theilslopes(points["residual"], points["position"], alpha=level)

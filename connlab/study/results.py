@@ -173,18 +173,7 @@ def start(
 ) -> Results:
     """Begin the results of a study: machine, trials, stopping, failures, notes.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `connlab.study.load`; its ``attrs`` say run, study and folder.
-    number : int
-        Place of the study in the paper.
-    question : str
-        The notebook's title.
-    factors : sequence of str
-        Columns that were varied.
-    root : str or Path
-        Where runs stand, for the manifest.
+    As for `connlab.report.Report`; the frame's ``attrs`` say run, study and folder.
     """
     about = frame.attrs
     run, study = about["run"], about["study"]
@@ -240,27 +229,23 @@ def failed_cells(frame: pd.DataFrame, factors: Sequence[str]) -> list[Failed]:
     lost = table[table["used"] < table["trials"]].sort_values(list(factors))
     return [
         Failed(
-            factors={f: _plain_value(row[f]) for f in factors if pd.notna(row[f])},
+            factors={f: row[f] for f in factors if pd.notna(row[f])},
             n=int(row["trials"] - row["used"]),
             reason=_in_full(frame, row, factors),
         )
-        for _, row in lost.iterrows()
+        for row in lost.to_dict("records")
     ]
 
 
-def _in_full(frame: pd.DataFrame, row: pd.Series, factors: Sequence[str]) -> str:
+def _in_full(frame: pd.DataFrame, row: dict[str, Any], factors: Sequence[str]) -> str:
     """Return a cell's reason, with what the programs said of a failed trial."""
     reason = str(row["reason"])
     known = [f for f in factors if pd.notna(row[f])]
-    same = (frame[known] == row[known]).all(axis=1)
+    same = (frame[known] == [row[f] for f in known]).all(axis=1)
     said = frame.loc[same & (frame["reason"] == reason), "failure"].dropna()
     if said.empty:
         return reason
     return f"{reason} ({said.iloc[0].partition(': ')[2]})"
-
-
-def _plain_value(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
 
 
 def varied(frame: pd.DataFrame, factors: Sequence[str]) -> str:

@@ -37,8 +37,6 @@ class UslFit:
     gamma: Interval
     peak: Interval | None
     """N of the highest throughput; None when no peak is shown."""
-    verdict: str
-    """One sentence about the peak."""
     residuals: pd.DataFrame = field(repr=False)
     """Columns n, throughput, fitted, residual (relative to fitted)."""
 
@@ -61,39 +59,37 @@ def usl_fit(
     n: Sequence[float],
     throughput: Sequence[float],
     *,
-    blocks: Sequence[int] | None = None,
+    blocks: Sequence[int],
     relative: bool = False,
-    level: float = LEVEL,
     resamples: int = 1000,
     seed: int = 1,
 ) -> UslFit:
     """Fit the law to trials, with bootstrap intervals.
 
     1. Least squares with α, β ≥ 0 and γ > 0.
-    2. The same on resampled trials: within each N, or whole blocks at once
-       when `blocks` is given, because trials of a block share their weather.
-       One trial (block) fewer is drawn than there is, which gives the means
+    2. The same on resampled blocks, whole ones, because trials of a block share
+       their weather. One block fewer is drawn than there is, which gives the means
        their unbiased variance.
     3. Percentiles of the resampled parameters are the intervals, as far out
-       as Student's t reaches for so many trials (blocks). Without 2 and 3 the
+       as Student's t reaches for so many blocks. Without 2 and 3 the
        intervals of three to six trials cover 70 to 90 % instead of 95 %.
 
     Parameters
     ----------
     n, throughput : sequence of float, shape (trials,)
         Cores, workers or clients of a trial, and its requests per second.
-    blocks : sequence of int, shape (trials,), optional
-        Block of each trial.
+    blocks : sequence of int, shape (trials,)
+        Block of each trial; fewer than four bound nothing.
     relative : bool
         Weigh residuals by 1 / throughput, for noise that grows with it.
-    level, resamples, seed
-        Confidence level, bootstrap samples, seed.
+    resamples, seed
+        Bootstrap samples, seed.
 
     Returns
     -------
     UslFit
-        `peak` is None and `verdict` says so when β's interval holds 0 or the
-        peak lies outside of the N measured.
+        `peak` is None when β's interval holds 0 or the peak lies outside of the N
+        measured.
 
     Raises
     ------
@@ -115,11 +111,17 @@ def usl_fit(
         raise ValueError("n and throughput have to be above 0")
     best = _fit(n, x, relative)
     rng = np.random.default_rng(seed)
-    draws, degrees = _resampler(n, blocks, rng)
-    counts = [np.bincount(draws(), minlength=len(n)) for _ in range(resamples)]
-    boot = _fit_again(n, x, np.array(counts), relative, best)
-    tail = float(st.norm.cdf(st.t.ppf((1 - level) / 2, max(degrees, 1))))
-    return _describe(n, x, best, boot, level, tail, _too_few(n, blocks))
+    labels = np.asarray(blocks)
+    rows = [np.flatnonzero(labels == block) for block in np.unique(labels)]
+    degrees = max(len(rows) - 1, 1)
+    drawn = [rng.integers(len(rows), size=degrees) for _ in range(resamples)]
+    trials = [np.concatenate([rows[i] for i in chosen]) for chosen in drawn]
+    counts = np.array([np.bincount(each, minlength=len(n)) for each in trials])
+    boot = _fit_again(n, x, counts, relative, best)
+    tail = float(st.norm.cdf(st.t.ppf((1 - LEVEL) / 2, degrees)))
+    few = len(rows) < MIN_BLOCKS
+    why = f"{len(rows)} blocks: resampling them needs {MIN_BLOCKS}" if few else ""
+    return _describe(n, x, best, boot, tail, why)
 
 
 def _fit(n, x, relative) -> np.ndarray:
@@ -202,32 +204,8 @@ def _squares(n, x, weight, gamma, p) -> tuple[np.ndarray, np.ndarray, np.ndarray
     )
 
 
-def _too_few(n, blocks) -> str:
-    """Why there is nothing to resample; empty when there is."""
-    if blocks is not None and len(set(blocks)) < MIN_BLOCKS:
-        return f"{len(set(blocks))} blocks: resampling them needs {MIN_BLOCKS}"
-    if len(n) == len(np.unique(n)):
-        return "one trial per level: nothing to resample"
-    return ""
-
-
-def _resampler(n, blocks, rng):
-    """Return a function that draws one bootstrap sample, and its degrees."""
-    if blocks is not None:
-        labels = np.asarray(blocks)
-        rows = [np.flatnonzero(labels == b) for b in np.unique(labels)]
-        many = max(len(rows) - 1, 1)
-        return lambda: np.concatenate(
-            [rows[i] for i in rng.integers(len(rows), size=many)]
-        ), many
-    cells = [np.flatnonzero(n == v) for v in np.unique(n)]
-    return lambda: np.concatenate(
-        [rng.choice(c, size=max(len(c) - 1, 1)) for c in cells]
-    ), len(n) - len(cells)
-
-
-def _describe(n, x, best, boot, level, tail, why) -> UslFit:
-    """Turn parameters and their bootstrap into intervals and a sentence."""
+def _describe(n, x, best, boot, tail, why) -> UslFit:
+    """Turn parameters and their bootstrap into intervals."""
     lo, hi = np.quantile(boot, [tail, 1 - tail], axis=0)
     zero = np.array([1e-4, 1e-3 / n.max() ** 2, 0.0])
     lo = np.where(lo < zero, 0.0, lo)
@@ -237,38 +215,29 @@ def _describe(n, x, best, boot, level, tail, why) -> UslFit:
             math.nan if why else float(lo[k]),
             math.nan if why else float(hi[k]),
             len(x),
-            level,
+            LEVEL,
             "bootstrap over trials",
             why,
         )
         for k in range(3)
     )
-    peak, verdict = _peak(n, best, boot, b, tail)
+    peak = _peak(n, best, boot, b, tail)
     fitted = usl_throughput(n, alpha=best[0], beta=best[1], gamma=best[2])
     table = pd.DataFrame(
         {"n": n, "throughput": x, "fitted": fitted, "residual": x / fitted - 1}
     ).sort_values("n", ignore_index=True)
-    return UslFit(a, b, g, peak, verdict, table)
+    return UslFit(a, b, g, peak, table)
 
 
-def _peak(n, best, boot, beta, tail) -> tuple[Interval | None, str]:
+def _peak(n, best, boot, beta, tail) -> Interval | None:
     """Where throughput peaks: sqrt((1 − α) / β), if that is shown."""
-    none = f"no peak within the measured range ({n.min():g} to {n.max():g})"
-    if not beta.determined:
-        return None, none + ": too few trials to bound β"
-    if beta.lo <= 0:
-        return None, none + ": the interval of β holds 0"
+    if not (beta.determined and beta.lo > 0):
+        return None
     where = np.sqrt(np.maximum(1 - boot[:, 0], 0) / np.maximum(boot[:, 1], 1e-300))
     value = math.sqrt(max(1 - best[0], 0) / best[1])
+    if not n.min() <= value <= n.max():
+        return None
     lo, hi = np.quantile(where, [tail, 1 - tail])
-    if value > n.max():
-        return (
-            None,
-            none + f": the fit puts it at {value:.3g}, beyond what was measured",
-        )
-    if value < n.min():
-        return None, none + ": the fit falls from the fewest on"
-    peak = Interval(
+    return Interval(
         value, float(lo), float(hi), beta.n, beta.level, "bootstrap over trials"
     )
-    return peak, f"throughput peaks at {value:.3g}"

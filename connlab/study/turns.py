@@ -22,14 +22,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats as st
 
 from connlab.study.interval import LEVEL, Interval
-from connlab.variances import TRIALS_MIN
+from connlab.variances import Fit
 
 MARGIN = 0.05
 """Two servers are alike when the interval of their ratio lies within this of 1."""
@@ -258,34 +258,26 @@ def ratios(logs: pd.DataFrame, *, level: float = LEVEL) -> dict[str, Interval]:
     Returns
     -------
     dict of str to Interval
-        The geometric mean over trials; without bounds for fewer than `TRIALS_MIN`.
+        The geometric mean over trials; without bounds for fewer than four.
     """
     whole = logs.dropna()
     each = 1 - (1 - level) / max(1, whole.shape[1])
     return {
-        name: _geometric_mean(x, level=level, each=each) for name, x in whole.items()
+        name: replace(Fit.of(x).interval(each, method=_METHOD, log=True), level=level)
+        for name, x in whole.items()
     }
 
 
 def geometric_mean(values: Sequence[float], *, level: float = LEVEL) -> Interval:
     """Return the geometric mean of a positive quantity over trials, by t on logs.
 
-    Without bounds for fewer than `TRIALS_MIN` trials.
+    Without bounds for fewer than four trials.
     """
     logs = np.log(np.asarray(values, dtype=float))
-    return _geometric_mean(logs, level=level, each=level)
+    return Fit.of(logs).interval(level, method=_METHOD, log=True)
 
 
-def _geometric_mean(logs: Sequence[float], *, level: float, each: float) -> Interval:
-    """Return the mean of logarithms and its bounds at the level of `each`, as exp."""
-    n, method = len(logs), "t over logs of trials"
-    value = float(np.exp(np.mean(logs))) if n else math.nan
-    if n < TRIALS_MIN:
-        note = f"{n} trials; an interval needs {TRIALS_MIN}"
-        return Interval(value, math.nan, math.nan, n, level, method, note)
-    reach = st.t.ppf((1 + each) / 2, n - 1) * np.std(logs, ddof=1) / math.sqrt(n)
-    factor = float(np.exp(reach))
-    return Interval(value, value / factor, value * factor, n, level, method)
+_METHOD = "t over logs of trials"
 
 
 def width(interval: Interval) -> float:
