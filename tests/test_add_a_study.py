@@ -80,7 +80,7 @@ def connlab(tree: Path, *words: str) -> str:
 
 
 def test_the_text_keeps_the_rules_of_notebooks_and_sections(tree):
-    rules.check(tree / "notebooks" / f"{NAME}.ipynb", question=QUESTION, wants={"run"})
+    rules.check(tree / "notebooks" / f"{NAME}.ipynb")
     connlab(tree, "lint-paper")
 
 

@@ -65,10 +65,45 @@ def test_help_imports_nothing_heavy() -> None:
         ),
         (["paper", "--profile", "quik"], "did you mean 'quick'"),
         (["render", "--run", "never-measured"], "never-measured"),
+        (["words", "never-measured"], "never-measured"),
+        (["archive", "--run", "never-measured"], "never-measured"),
+        (["contribute", "--run", "never-measured"], "never-measured"),
+        (["judge", "./mine 8080"], "{port}"),
+        (["judge", "epol"], "did you mean 'epoll'?"),
+        (["bench", "epol"], "did you mean 'epoll'"),
+        (["bench", "--budget", "soon"], "--budget: soon; allowed"),
+        (["bench", "--until", "never"], "--until: never; allowed"),
+        (["compare", "epoll"], "servers: 1; two are needed"),
+        (["compare", "epoll", "epol"], "unknown server 'epol'; did you mean 'epoll'?"),
+        (["compare", "epoll", "epoll"], "servers: epoll twice"),
+        (["compare", "epoll", "iterative"], "iterative serves one client at a time"),
+        (["compare", "epoll", "poll", "--until", "soon"], "--until: soon; allowed"),
+        (["compare", "epoll", "poll", "--until", "0"], "until: 0; allowed"),
+        (["compare", "epoll", "poll", "--budget", "1s"], "budget: 1 s; 3 servers need"),
+        (["compare", "epoll", "poll", "--budget", "later"], "--budget: later; allowed"),
+        (["compare", "epoll", "poll", "--connections", "0"], "connections: 0; allowed"),
+        (
+            ["compare", "epoll", "poll", "--connections", "900000"],
+            "connections: 900000; allowed",
+        ),
+        (["compare", "epoll", "poll", "--workload", "ftp"], "unknown workload 'ftp'"),
+        (["compare", "epoll", "poll", "--rate", "-1"], "rate: -1; allowed"),
+        (
+            ["compare", "epoll", "poll", "--requests-per-connection", "-1"],
+            "-1; allowed: 0",
+        ),
+        (
+            ["compare", "epoll", "poll", "--size", "5", "--workload", "work"],
+            "size: 5; allowed",
+        ),
+        (
+            ["compare", "epoll", "poll:speed=9"],
+            "'speed=9'; allowed: NAME=VALUE of workers",
+        ),
     ],
 )
-def test_what_does_not_exist_ends_with_2(
-    words: list[str], said: str, capsys: pytest.CaptureFixture
+def test_what_does_not_exist_ends_with_2_and_a_line(
+    words: list[str], said: str, client_program: Path, capsys: pytest.CaptureFixture
 ) -> None:
     assert cli(*words) == 2
     assert said in one_line(capsys.readouterr().err)

@@ -58,24 +58,25 @@ def test_a_number_or_a_name_finds_the_notebook(books: Path, word: str) -> None:
     assert notebook.find(word, directory=books) == books / "01-good-one.ipynb"
 
 
-def test_a_path_finds_the_notebook(books: Path) -> None:
+def test_a_path_finds_the_notebook_which_says_its_question(books: Path) -> None:
     path = books / "02-bad.ipynb"
     assert notebook.find(str(path)) == path
+    assert notebook.title_of(path) == "What is it?"
 
 
-@pytest.mark.parametrize("word", ["3", "god-one", "", "01-good", "no.ipynb"])
-def test_an_unknown_word_names_what_there_is(books: Path, word: str) -> None:
-    with pytest.raises(notebook.NoSuchNotebook, match="01-good-one, 02-bad"):
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("3", ""),
+        ("god-one", "'good-one'.*"),
+        ("", ""),
+        ("01-good", ""),
+        ("no.ipynb", ""),
+    ],
+)
+def test_an_unknown_word_names_what_there_is(books: Path, word: str, hint: str) -> None:
+    with pytest.raises(notebook.NoSuchNotebook, match=f"{hint}01-good-one, 02-bad"):
         notebook.find(word, directory=books)
-
-
-def test_a_misspelt_name_gets_a_suggestion(books: Path) -> None:
-    with pytest.raises(notebook.NoSuchNotebook, match="did you mean 'good-one'"):
-        notebook.find("god-one", directory=books)
-
-
-def test_a_notebook_says_its_question(books: Path) -> None:
-    assert notebook.title_of(books / "02-bad.ipynb") == "What is it?"
 
 
 def test_a_finished_notebook_is_kept_with_its_parameters(
@@ -106,18 +107,13 @@ def test_a_failed_notebook_never_looks_finished(books: Path, tmp_path: Path) -> 
     with pytest.raises(notebook.NotebookError) as caught:
         notebook.run("bad", run="r", root=tmp_path, directory=books)
     said = str(caught.value)
-    assert "ZeroDivisionError: division by zero" in said
+    assert "ZeroDivisionError" in said
     assert "# the culprit" in said
     assert "\n" not in said
     left = {p.name for p in (tmp_path / "r" / "bad").iterdir()}
     assert left == {"notebook.failed.ipynb", "failure.json"}
     failure = json.loads((tmp_path / "r/bad/failure.json").read_text())
-    assert "division by zero" in failure["reason"]
-
-
-def test_a_later_success_clears_the_failure(books: Path, tmp_path: Path) -> None:
-    with pytest.raises(notebook.NotebookError):
-        notebook.run("bad", run="r", root=tmp_path, directory=books)
+    assert "ZeroDivisionError" in failure["reason"]
     write(books / "02-bad.ipynb", "print('good now')")
     notebook.run("bad", run="r", root=tmp_path, directory=books)
     assert [p.name for p in (tmp_path / "r/bad").iterdir()] == ["notebook.ipynb"]
@@ -125,22 +121,19 @@ def test_a_later_success_clears_the_failure(books: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("given", "names"),
-    [({"m": 1}, "m"), ({"n": "many"}, "n"), ({"n": [1, 2]}, "n")],
+    [
+        ({"m": 1}, r"\bm\b"),
+        ({"n": "many"}, r"\bn\b"),
+        ({"n": [1, 2]}, r"\bn\b"),
+        # would move the results
+        ({"n": 2, "run": "elsewhere"}, "run: 'elsewhere'.*run="),
+        ({"n": 2, "root": "elsewhere"}, "root: 'elsewhere'.*root="),
+    ],
 )
 def test_a_wrong_parameter_is_refused_before_anything_runs(
     books: Path, tmp_path: Path, given: dict, names: str
 ) -> None:
-    with pytest.raises(ValueError, match=rf"\b{names}\b"):
-        notebook.run("1", run="r", parameters=given, root=tmp_path, directory=books)
-    assert not (tmp_path / "r").exists()
-
-
-@pytest.mark.parametrize("name", ["run", "root"])
-def test_a_parameter_that_would_move_the_results_is_refused(
-    books: Path, tmp_path: Path, name: str
-) -> None:
-    given = {"n": 2, name: "elsewhere"}
-    with pytest.raises(ValueError, match=rf"{name}: 'elsewhere'.*{name}="):
+    with pytest.raises(ValueError, match=names):
         notebook.run("1", run="r", parameters=given, root=tmp_path, directory=books)
     assert not (tmp_path / "r").exists()
 
