@@ -308,15 +308,13 @@ def _with_facets(cells: pd.DataFrame, grid: sns.FacetGrid | Axes) -> pd.DataFram
     return cells.merge(known, on="model") if lacking else cells
 
 
-def failed(
-    grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str, by: str = "model"
-) -> None:
+def failed(grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str) -> None:
     """Mark each cell that has no usable trial with a cross at the top of its facet.
 
-    The axis grows by the room that the crosses need, a line for each level of `by`.
+    The axis grows by the room that the crosses need, a line for each model.
     """
-    colors = palette(trials) if by == "model" else {}
-    lost = {ax: _lost(_within(trials, facet), by, x) for ax, facet in _facets(grid)}
+    colors = palette(trials)
+    lost = {ax: _lost(_within(trials, facet), x) for ax, facet in _facets(grid)}
     _make_headroom(axes_of(grid)[0], max(len(levels) for levels in lost.values()))
     for ax, levels in lost.items():
         for rank, (level, places) in enumerate(levels.items()):
@@ -335,11 +333,11 @@ _CROSS = 0.05
 """Height of a line of crosses, as a share of the facet's."""
 
 
-def _lost(trials: pd.DataFrame, by: str, x: str) -> dict[str, list]:
-    """Return where a level of `by` has no usable trial, by level."""
-    usable = trials.groupby([by, x])["ok"].any().astype(bool)
+def _lost(trials: pd.DataFrame, x: str) -> dict[str, list]:
+    """Return where a model has no usable trial, by model."""
+    usable = trials.groupby(["model", x])["ok"].any().astype(bool)
     rows = usable[~usable].reset_index()
-    return {str(level): list(cells[x]) for level, cells in rows.groupby(by)}
+    return {str(model): list(cells[x]) for model, cells in rows.groupby("model")}
 
 
 def _make_headroom(ax: Axes, lines: int) -> None:

@@ -108,7 +108,8 @@ def intervals(
         without a usable trial has no value. Sorted by `by`.
     """
     by = [by] if isinstance(by, str) else list(by)
-    trials = _once(trials)
+    if "carried" in trials:  # the baseline once more, for a part of a set
+        trials = trials[~trials["carried"]]
     needed = list(dict.fromkeys([*by, metric, "label"]))
     good = trials.loc[trials["ok"] & trials[metric].notna(), needed]
     groups = {_cell(k): g for k, g in good.groupby(by, dropna=False)}
@@ -129,11 +130,6 @@ def intervals(
         )
     columns = [*by, "metric", *NUMBERS, "trials", "bound", "reason"]
     return pd.DataFrame(rows, columns=columns).sort_values(by, ignore_index=True)
-
-
-def _once(trials: pd.DataFrame) -> pd.DataFrame:
-    """Leave out the baseline where it was measured once more for a part of a set."""
-    return trials[~trials["carried"]] if "carried" in trials else trials
 
 
 def client_bound(trials: pd.DataFrame) -> bool:

@@ -20,18 +20,18 @@ FACTORS = ["model", "connections"]
 
 @pytest.fixture
 def trials(tmp_path):
-    made.write(tmp_path, made.sweep(("epoll", "thread"), (10, 100), blocks=5))
     return made.load(tmp_path, made.sweep(("epoll", "thread"), (10, 100), blocks=5))
 
 
 @pytest.fixture
 def report(trials, tmp_path):
-    return Report(trials, number=1, question="Q?", factors=FACTORS, root=tmp_path)
+    made = Report(trials, number=1, question="Q?", factors=FACTORS, root=tmp_path)
+    made.answer("So it is.")
+    return made
 
 
 def test_a_printed_number_is_that_of_plain_pandas(trials, report):
     report.cells(intervals(trials, "throughput_rps", FACTORS))
-    report.answer("So it is.")
     report.write()
     number = reports.numbers(report.folder)[
         "response-time/throughput_rps connections=100 model=epoll"
@@ -52,7 +52,6 @@ def test_a_ratio_has_its_baseline_in_its_address(trials, report):
     report.ratios(
         ratios(trials, "throughput_rps", baseline="epoll", within=["connections"])
     )
-    report.answer("So it is.")
     report.write()
     numbers = reports.numbers(report.folder)
     where = "response-time/throughput_rps against=epoll connections=10 model=thread"
@@ -64,7 +63,6 @@ def test_a_ratio_has_its_baseline_in_its_address(trials, report):
 def test_a_number_has_one_home(trials, report):
     report.cells(intervals(trials, "throughput_rps", FACTORS))
     report.cells(intervals(trials, "throughput_rps", FACTORS))
-    report.answer("So it is.")
     with pytest.raises(ValueError, match="stands twice"):
         report.write()
 
@@ -87,6 +85,7 @@ def test_a_name_is_given_to_one_figure_and_one_table(report):
 
 
 def test_a_report_without_an_answer_is_not_written(report):
+    report.answer("")
     with pytest.raises(ValueError, match="answer"):
         report.write()
 
@@ -127,7 +126,6 @@ def test_a_claim_that_nothing_was_measured_for_is_open(report):
 def test_claims_are_read_back(report):
     report.claim("yes", True)
     report.claim("open", None)
-    report.answer("So it is.")
     report.write()
     assert reports.read_claims(report.folder) == {
         "response-time/yes": True,
@@ -177,7 +175,6 @@ def test_a_study_that_cannot_be_measured_says_why_and_ends(tmp_path):
 
 def test_what_is_found_again_leaves_the_files_as_they_were(trials, report):
     report.cells(intervals(trials, "throughput_rps", FACTORS))
-    report.answer("So it is.")
     before = report.write().read_bytes()
     assert report.write().read_bytes() == before
     assert not list(report.folder.glob("*.part"))
@@ -186,5 +183,4 @@ def test_what_is_found_again_leaves_the_files_as_they_were(trials, report):
 def test_a_number_that_is_not_finite_is_no_json(trials, report):
     none = intervals(trials.assign(nothing=float("nan")), "nothing", FACTORS)
     report.cells(none.assign(unit="1"))
-    report.answer("So it is.")
     json.loads(report.write().read_text(), parse_constant=pytest.fail)

@@ -189,15 +189,12 @@ def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:
         Metrics that the analysis reads.
     """
     proof = needs and not any(map(client_matters, needs))
-    keep = but_for_client(frame) if proof else passed(frame)
+    keep = passed(frame)
+    if proof:
+        keep |= failed_only(frame, ["client"])
     for column in needs:
         keep &= frame[column].notna()
     return frame[keep]
-
-
-def but_for_client(frame: pd.DataFrame) -> pd.Series:
-    """Mark the usable trials, and those that only a saturated client spoils."""
-    return passed(frame) | failed_only(frame, ["client"])
 
 
 def passed(frame: pd.DataFrame) -> pd.Series:
