@@ -31,18 +31,13 @@ REFUSAL = {"select": (1000, "fd_setsize"), "thread": (30_000, "threads")}
 def latency(mean: float, n: int, rng) -> dict:
     """Return one clock's figures for a mean in seconds."""
     ns = mean * 1e9
+    moments = {"mean_ns": ns, "sd_ns": ns * 0.3}
+    ends = {"min_ns": int(ns * 0.3), "max_ns": int(ns * 8)}
     tail = {"p50": 0.95, "p90": 1.4, "p99": 2.2, "p999": 4.0}
-    facts = {
+    quantiles = {
         f"{k}_ns": int(ns * v * (1 + 0.03 * rng.random())) for k, v in tail.items()
     }
-    return {
-        "n": n,
-        "mean_ns": ns,
-        "sd_ns": ns * 0.3,
-        "min_ns": int(ns * 0.3),
-        "max_ns": int(ns * 8),
-        **facts,
-    }
+    return {"n": n, **moments, **ends, **quantiles}
 
 
 def trial(
@@ -65,16 +60,33 @@ def trial(
     rate = min(held / alone, capacity) * weather * (1 + cv * rng.standard_normal())
     response = held / rate
     requests = int(rate)
-    census = held == connections
+    refused, census = connections - held, held == connections
     family, label = MODELS.get(model, ("coroutine", model))
-    factors = {
-        "model": model,
-        "workload": "echo",
-        "connections": connections,
-        "size": 15,
-        "duration": 1.0,
-        "warmup": 0.1,
+    factors = {"model": model, "workload": "echo", "connections": connections}
+    factors |= {"size": 15, "duration": 1.0, "warmup": 0.1}
+    stats = {"accepted": held, "refused": {refusal: refused}}
+    samples = {"window_s": 1.0, "cpu_user_s": 0.2}
+    samples |= {"cpu_system_s": 0.7 + 0.01 * rng.random()}
+    samples |= {"pss_bytes": 1_000_000 + 900 * held, "pss_baseline_bytes": 1_000_000}
+    server = {
+        "model": {"name": model, "family": family, "label": label},
+        "stats": stats | {"refused_total": refused, "requests": requests},
+        "samples": samples | {"threads_max": held + 1 if model == "thread" else 1},
     }
+    counted = {"asked": connections, "attempted": connections, "established": held}
+    window = {"warmup_s": 0.1, "seconds": 1.0, "requests": requests}
+    client = {
+        "loop": "closed",
+        "connections": counted | {"refused": refused, "failed": 0, "surviving": held},
+        "window": window | {"bytes": requests * 15, "throughput_rps": rate},
+        "response": latency(response, requests, rng),
+        "service": latency(response, requests, rng),
+        "connect": latency(alone * 2, connections, rng),
+        "errors": {"reset": 0, "closed": refused},
+        "self": {"cpu_user_s": 0.2, "cpu_system_s": 0.6, "cpu_share": 0.8},
+        "stop": "duration",
+    }
+    steps = [int(rate / 10 * (1 + 0.05 * z)) for z in rng.standard_normal(11)]
     return {
         "schema": 1,
         "key": f"{model}-{connections}-{block}",
@@ -89,54 +101,9 @@ def trial(
         "environment": "made",
         "binaries": {"server": "a", "client": "b"},
         "cores": {"server": [0], "client": [1], "shared": False},
-        "server": {
-            "model": {"name": model, "family": family, "label": label},
-            "stats": {
-                "accepted": held,
-                "refused": {refusal: connections - held},
-                "refused_total": connections - held,
-                "requests": requests,
-            },
-            "samples": {
-                "window_s": 1.0,
-                "cpu_user_s": 0.2,
-                "cpu_system_s": 0.7 + 0.01 * rng.random(),
-                "pss_bytes": 1_000_000 + 900 * held,
-                "pss_baseline_bytes": 1_000_000,
-                "threads_max": held + 1 if model == "thread" else 1,
-            },
-        },
-        "client": {
-            "loop": "closed",
-            "connections": {
-                "asked": connections,
-                "attempted": connections,
-                "established": held,
-                "refused": connections - held,
-                "failed": 0,
-                "surviving": held,
-            },
-            "window": {
-                "warmup_s": 0.1,
-                "seconds": 1.0,
-                "requests": requests,
-                "bytes": requests * 15,
-                "throughput_rps": rate,
-            },
-            "response": latency(response, requests, rng),
-            "service": latency(response, requests, rng),
-            "connect": latency(alone * 2, connections, rng),
-            "errors": {"reset": 0, "closed": connections - held},
-            "self": {"cpu_user_s": 0.2, "cpu_system_s": 0.6, "cpu_share": 0.8},
-            "stop": "duration",
-        },
-        "timeline": {
-            "step_ms": 100,
-            "start_ms": 0,
-            "requests": [
-                int(rate / 10 * (1 + 0.05 * z)) for z in rng.standard_normal(11)
-            ],
-        },
+        "server": server,
+        "client": client,
+        "timeline": {"step_ms": 100, "start_ms": 0, "requests": steps},
         "gates": {
             "census": {"ok": census, "value": held / connections, "threshold": 1.0},
             "little": {"ok": True, "value": 1.0, "threshold": 0.05},
@@ -165,18 +132,8 @@ def sweep(
         for order, i in enumerate(rng.permutation(len(grid))):
             model, count = grid[i]
             most = (capacity or {}).get(model, 100_000.0)
-            lines.append(
-                trial(
-                    model,
-                    count,
-                    block=block,
-                    order=order,
-                    capacity=most,
-                    weather=weather,
-                    seed=seed,
-                    **options,
-                )
-            )
+            about = {"block": block, "order": order, "seed": seed, "weather": weather}
+            lines.append(trial(model, count, capacity=most, **about, **options))
     return lines
 
 
