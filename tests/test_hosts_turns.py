@@ -116,7 +116,8 @@ def test_equal_servers_take_turns_over_hosts(engine, tmp_path, count) -> None:
     for metric in ("throughput_rps", CPU):
         ratio = ratios(measured, metric, by="arm", baseline="one").iloc[0]
         print(count, metric, ratio["value"], ratio["lo"], ratio["hi"])
-        assert ratio["lo"] < 1.05 and ratio["hi"] > 0.95  # one in 20 misses 1
+        assert ratio["lo"] < 1.05  # one in 20 misses 1 itself
+        assert ratio["hi"] > 0.95
         assert ratio["hi"] / ratio["lo"] < 2
 
 
