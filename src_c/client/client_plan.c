@@ -273,9 +273,9 @@ static const struct flag rows[] = {
      read_time, AT(late_ns), 0.001, 60000},
     {"--pause", "TIME", "0.1ms to 60s",
      "with --begin-at: slices begin at fixed moments, the\n"
-     "length of a slice and so long apart, so that clients\n"
-     "on several hosts take the same turns; answers are\n"
-     "awaited in the first half of it (client_grid.h)",
+     "length of a slice and this long apart; clients on\n"
+     "several hosts then take the same turns, and await\n"
+     "answers in its first half (client_grid.h)",
      read_time, AT(pause_ns), 0.1, 60000},
     {"--order", "S", "0 to 2^53",
      "seed of the order of targets in rounds (--seed)",

@@ -685,7 +685,8 @@ def test_clients_take_the_same_turns_at_fixed_moments(
     assert told[0]["warmup_rounds"] <= 2 < told[0]["rounds"] <= 10
     assert not told[2]["targets"][0]["connections"]["attempted"]
     seen_s = total(watch, "server_cpu_ns") + total(watch, "rest_cpu_ns")
-    assert seen_s / 1e9 == pytest.approx(spent_s, rel=0.1, abs=0.02)
+    # psutil counts in ticks of 10 ms, user and system time of both servers
+    assert seen_s / 1e9 == pytest.approx(spent_s, rel=0.1, abs=0.05)
 
 
 def test_a_client_that_comes_late_leaves_slices_out(
