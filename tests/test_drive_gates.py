@@ -179,6 +179,15 @@ def test_a_server_slow_to_drain_its_slices_was_asked_what_was_due():
     assert gates.arrivals(fewer).ok is False
 
 
+def test_rounds_that_hosts_set_aside_were_asked_too():
+    """Totals of several hosts hold them, the rows of the turns do not."""
+    held = in_slices(opened(), drain_s=0)
+    held["turns"] |= {"round": list(range(8)), "late": 2}
+    assert gates.arrivals(held).ok is False
+    held["client"]["hosts"] = {"b": {}, "c": {}}
+    assert gates.arrivals(held).ok is True
+
+
 def test_a_line_of_before_findings_reads_as_one_of_today():
     every = {
         name: gate.model_dump() for name, gate in checked(poorer(closed())).items()
