@@ -156,7 +156,7 @@ def table(
     found : sequence of tuple
         Each situation with its ratios by design.
     families : mapping of str to str, optional
-        Of designs: many of one family share a line, with their least and most ratio.
+        Of designs: many of one family share a line, with the range of their intervals.
     """
     kin = families or {}
     rows = [[_situation(entry), *_cells(designs, kin)] for entry, designs in found]
@@ -167,7 +167,7 @@ def table(
         [[row[i] for i in kept] for row in rows],
         caption="What to use when: designs against `epoll`, or against the baseline "
         "that the row names, with ratios where a difference is shown (of several "
-        "designs that share a line, the least and the most). "
+        "designs that share a line, the range that holds all their intervals). "
         "Ratios of CPU time are below 1 where a design is better, of rates above.",
         label=TABLE,
         widths=[_SHARES[i] for i in kept],
@@ -229,10 +229,18 @@ def _kin(
 
 
 def _together(names: Sequence[str], rows: Mapping[str, dict]) -> str:
-    """Name designs and their ratio; of several the least and the most."""
-    ends = list(dict.fromkeys([names[0], names[-1]]))
-    said = " to ".join(_number(rows[name]) for name in ends)
+    """Name designs and their ratio; of several the range that holds their intervals."""
+    said = _number(rows[names[0]])
+    if len(names) > 1:
+        bounds = [_BOUNDS.search(rows[name]["text"]) for name in names]
+        low = min((b[1] for b in bounds if b), key=float)
+        high = max((b[2] for b in bounds if b), key=float)
+        said = f"{low} to {high}"
     return f"{', '.join(map(_called, names))}: {said}"
+
+
+_BOUNDS = re.compile(r"\[(\S+), (\S+)\]")
+"""Of a ratio, as they are printed."""
 
 
 def _called(name: str) -> str:
