@@ -29,6 +29,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from scipy.optimize import isotonic_regression
 
@@ -158,17 +159,25 @@ def _apart(ticks: Sequence[float], *, inches: float) -> list[float]:
 def log_y(grid: sns.FacetGrid | Axes) -> None:
     """Set a logarithmic y axis with plain numbers at 1, 2 and 5.
 
-    One without a value gets the decade below 1, as it needs some.
+    Where they would run into each other, they are at 1 only. One without a value gets
+    the decade below 1, as it needs some.
     """
     for ax in axes_of(grid):
         ax.set_yscale("log")
         if not np.isfinite(ax.dataLim.intervaly).all() or ax.dataLim.y1 <= 0:
             ax.set_ylim(0.1, 1)
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        height = ax.get_position().height * ax.figure.get_size_inches()[1]
+        decades = np.log10(np.divide(*ax.get_ylim()[::-1]))
+        close = 3 * decades > height / _LINE
+        ax.yaxis.set_major_locator(LogLocator(subs=(1,) if close else (1, 2, 5)))
         ax.yaxis.set_major_formatter(
             FuncFormatter(lambda v, _: plain(v) if v >= 1000 else f"{v:.3g}")
         )
         ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+_LINE = 0.16
+"""Inches from one tick to the next whose names do not touch."""
 
 
 def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> None:
@@ -190,6 +199,7 @@ def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> No
         ):
             known[mpl.colors.to_hex(handle.get_color())] = text.get_text()
         grid.legend.remove()
+    _name_outer_axes(grid)
     grid.figure.draw_without_rendering()
     for ax in axes_of(grid):
         ends = {}
@@ -202,6 +212,23 @@ def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> No
                 ends[name] = (float(line.get_xdata()[at]), float(y[at]), line)
         _write_ends(ax, ends, names or {})
     _make_room(grid.figure, axes_of(grid))
+
+
+def _name_outer_axes(grid: sns.FacetGrid) -> None:
+    """Keep ticks and names of shared axes at the left and below the lowest facets.
+
+    Seaborn hides those of the ticks that there were when it made the grid; those of
+    another scale are new.
+    """
+    axes = axes_of(grid)
+    columns = grid._col_wrap or len(grid.col_names) or 1
+    for i, ax in enumerate(axes):
+        if grid._sharey and i % columns:
+            ax.set_ylabel("")
+            ax.tick_params(axis="y", which="both", labelleft=False)
+        if grid._sharex and i + columns < len(axes):
+            ax.set_xlabel("")
+            ax.tick_params(axis="x", which="both", labelbottom=False)
 
 
 def _write_ends(ax: Axes, ends: dict, names: Mapping[str, str]) -> None:
@@ -227,10 +254,20 @@ def _write_ends(ax: Axes, ends: dict, names: Mapping[str, str]) -> None:
 def _make_room(figure: Figure, axes: Sequence[Axes]) -> None:
     """Move facets apart by the widest of the names at the ends of their lines."""
     renderer = figure.canvas.get_renderer()
-    texts = [text for ax in axes for text in ax.texts]
-    widest = max((t.get_window_extent(renderer).width for t in texts), default=0)
-    width = axes[0].get_window_extent().width
-    figure.subplots_adjust(wspace=(widest / width + 0.12) * 1.35)
+    # an annotation's own extent holds its arrow, which begins in the facet
+    widths = [
+        Text.get_window_extent(text, renderer).width for ax in axes for text in ax.texts
+    ]
+    columns = axes[0].get_gridspec().ncols
+    part = figure.subplotpars
+    whole = (part.right - part.left) * figure.bbox.width
+    gap = min(max(widths, default=0) + _GAP * figure.dpi, 0.6 * whole / columns)
+    facet = (whole - (columns - 1) * gap) / columns
+    figure.subplots_adjust(wspace=gap / facet)
+
+
+_GAP = 0.3
+"""Inches between facets beside the names."""
 
 
 def floors(
