@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 import seaborn as sns
+from matplotlib.text import Text
 
 from connlab import figures
 from connlab.study.calibration import Line
@@ -87,3 +90,34 @@ def test_a_logarithmic_axis_without_a_value_can_be_drawn(tmp_path):
     assert all(
         (tmp_path / "nothing").with_suffix(f".{k}").stat().st_size for k in files
     )
+
+
+@pytest.mark.parametrize("top", [3, 30_000], ids=["one decade", "four"])
+def test_facets_share_their_axes_and_nothing_overlaps(top):
+    rows = pd.DataFrame(
+        [(p, m, x, x * top) for p in "abcd" for m in ("m", "model") for x in (1, 9)],
+        columns=["panel", "model", "x", "y"],
+    )
+    grid = sns.relplot(
+        rows, x="x", y="y", hue="model", col="panel", col_wrap=2, kind="line", height=2
+    )
+    grid.set(xlabel="connections", ylabel="time")
+    figures.log_x(grid, [1, 9])
+    figures.log_y(grid)
+    figures.line_ends(grid)
+    grid.figure.draw_without_rendering()
+    texts = []
+    for ax in grid.axes.flat:
+        low, high = ax.get_ylim()
+        ticks = [t for t in ax.get_yticklabels() if low <= t.get_position()[1] <= high]
+        texts += [*ticks, *ax.texts, ax.yaxis.label, ax.title]
+    texts = [text for text in texts if text.get_visible() and text.get_text()]
+    boxes = [Text.get_window_extent(text) for text in texts]
+    run_over = [
+        (a.get_text(), b.get_text())
+        for (a, one), (b, other) in combinations(zip(texts, boxes, strict=True), 2)
+        if one.overlaps(other)
+    ]
+    assert run_over == []
+    named = [ax.get_ylabel() != "" for ax in grid.axes.flat]
+    assert named == [True, False, True, False]
