@@ -34,3 +34,19 @@ def test_studies_of_other_programs_are_named_with_theirs():
     assert facts["programs of x, z"] == f"server {'a' * 16}, client b"
     alike = provenance.machine_facts({"programs": new, "studies": {"y": studies["y"]}})
     assert [name for name, _ in alike] == ["programs (SHA-256)"]
+
+
+@pytest.mark.parametrize(
+    ("begun", "days"),
+    [
+        (["2026-01-02T23:00:00Z", "2026-01-02T09:00:00Z"], "2026-01-02"),
+        (["2026-01-03T00:10:00Z", "2026-01-02T09:00:00Z"], "2026-01-02 to 2026-01-03"),
+    ],
+)
+def test_a_run_is_of_the_days_of_its_trials_not_of_its_evaluation(
+    tmp_path, begun, days
+):
+    made.write_run(tmp_path)
+    run = results.load_run(made.RUN, root=tmp_path)
+    run.manifest["studies"] = {str(i): {"started_at": at} for i, at in enumerate(begun)}
+    assert provenance.measured_on(run) == days

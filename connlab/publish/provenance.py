@@ -66,6 +66,13 @@ def date(run: Run) -> str:
     return str(run.manifest.get("started_at", ""))[:10]
 
 
+def measured_on(run: Run) -> str:
+    """Give the day on which its studies were measured, or the first and the last."""
+    studies = run.manifest.get("studies", {}).values()
+    days = sorted({str(study.get("started_at", ""))[:10] for study in studies} - {""})
+    return " to ".join(dict.fromkeys([*days[:1], *days[-1:]])) or date(run)
+
+
 def run_variables(run: Run) -> dict[str, Any]:
     """Name the run and its machine for the text."""
     found = {"name": f"`{run.name}`", "date": date(run), "machine": machine(run)}

@@ -171,7 +171,7 @@ def _counted(found: Mapping[str, str], other: Run) -> str:
     return fragments.fill(
         "agreement.qmd",
         name=other.name,
-        date=provenance.date(other),
+        date=provenance.measured_on(other),
         machine=provenance.machine(other),
         claims=len(found) - count[NO_TRIALS],
         both=count[AGREES] + count[DIFFERS],
