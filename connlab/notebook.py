@@ -22,10 +22,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from connlab.schema import project_root, study_folder
 
@@ -130,6 +130,7 @@ def run(
     parameters: Mapping[str, Any] | None = None,
     root: Path | str = "runs",
     directory: Path | None = None,
+    kernels: Kernels | None = None,
 ) -> Finished:
     """Execute a notebook into ``runs/NAME/STUDY/notebook.ipynb``.
 
@@ -151,6 +152,8 @@ def run(
         The directory of runs, seen from the repository.
     directory
         Where notebooks are looked up, if not in the project's.
+    kernels
+        Where its kernel comes from, if others follow it.
 
     Raises
     ------
@@ -187,7 +190,9 @@ def run(
         old.unlink(missing_ok=True)
     start = time.monotonic()
     try:
-        _execute(path, partial, values)
+        with contextlib.ExitStack() as own:
+            source = kernels or own.enter_context(Kernels())
+            _execute(source, path, partial, values, follow=kernels is not None)
     except _CellFailed as error:
         _keep(partial, failed)
         _note_failure(failure, study, str(error))
@@ -286,14 +291,79 @@ class _CellFailed(Exception):
     """One line: which cell, what it said."""
 
 
-def _execute(source: Path, output: Path, parameters: Mapping[str, Any]) -> None:
-    with tempfile.TemporaryDirectory(prefix="connlab-") as sockets:
-        km = _kernel_manager(sockets)
-        _execute_in(km, source, output, parameters)
+class Kernels:
+    """Kernels for one notebook after another, each this very interpreter.
+
+    The next one starts while a notebook draws, so that none waits for its imports. At
+    the end of the context a kernel that nobody took is shut down.
+    """
+
+    def __enter__(self) -> Self:
+        self._spare: _Kernel | None = None
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._spare:
+            self._spare.end()
+
+    def take(self) -> _Kernel:
+        """Return the kernel that was prepared, or one that has not started."""
+        taken, self._spare = self._spare, None
+        return taken or _Kernel()
+
+    async def prepare(self) -> None:
+        """Start the kernel of the next notebook."""
+        if self._spare is None:
+            self._spare = _Kernel()
+            await self._spare.start()
+
+
+class _Kernel:
+    """A kernel, and the directory of its sockets, which nobody else may read."""
+
+    def __init__(self) -> None:
+        self._sockets = tempfile.TemporaryDirectory(prefix="connlab-")
+        self.manager = _kernel_manager(self._sockets.name)
+
+    async def start(self) -> None:
+        await self.manager.start_kernel(
+            cwd=str(project_root()),
+            extra_arguments=["--HistoryManager.hist_file=:memory:"],
+        )
+
+    def end(self) -> None:
+        _shut_down(self.manager)
+        self._sockets.cleanup()
+
+
+def _execute(
+    kernels: Kernels,
+    source: Path,
+    output: Path,
+    parameters: Mapping[str, Any],
+    *,
+    follow: bool,
+) -> None:
+    """Execute a notebook; with `follow`, another one comes after it."""
+    kernel = kernels.take()
+
+    async def prepare(cell: NotebookNode, **_: object) -> None:
+        # all is measured by then: from here on figures are drawn, on one core
+        if follow and "Report(" in cell.source:
+            await kernels.prepare()
+
+    try:
+        _execute_in(kernel.manager, source, output, parameters, prepare)
+    finally:
+        kernel.end()
 
 
 def _execute_in(
-    km: AsyncKernelManager, source: Path, output: Path, parameters: Mapping[str, Any]
+    km: AsyncKernelManager,
+    source: Path,
+    output: Path,
+    parameters: Mapping[str, Any],
+    on_cell_start: Callable,
 ) -> None:
     import papermill
     from nbclient.exceptions import DeadKernelError
@@ -314,6 +384,7 @@ def _execute_in(
                 stderr_file=sys.stderr,
                 cwd=str(project_root()),
                 km=km,
+                on_cell_start=on_cell_start,
             )
         except PapermillExecutionError as error:
             if asked:
@@ -327,8 +398,6 @@ def _execute_in(
             if asked:  # a kernel that was ended while it started fails anyhow
                 raise Interrupted from None
             raise
-        finally:
-            _shut_down(km)
         if asked:
             raise Interrupted
 
@@ -343,7 +412,7 @@ def _kernel_manager(sockets: str) -> AsyncKernelManager:
     from jupyter_client.manager import AsyncKernelManager
 
     here = KernelSpec(
-        argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        argv=[sys.executable, "-m", "connlab.kernel", "-f", "{connection_file}"],
         display_name="connlab",
         language="python",
     )

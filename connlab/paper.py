@@ -125,17 +125,19 @@ def make(
     failed: dict[str, str] = {}
     with _timed(seconds, "build"):
         build()
-    for stem, expected in cost.items():
-        if why := notebook.left_out(stem, run=run):
-            say(f"paper: {stem}: {why}")
-            continue
-        say(f"paper: {stem}, about {duration_text(expected)}")
-        with _timed(seconds, stem):
-            try:
-                notebook.run(stem, run=run, parameters=profile.parameters(stem))
-            except notebook.NotebookError as error:
-                failed[stem] = str(error)
-                say(f"paper: {error}; going on with the rest")
+    with notebook.Kernels() as kernels:
+        for stem, expected in cost.items():
+            if why := notebook.left_out(stem, run=run):
+                say(f"paper: {stem}: {why}")
+                continue
+            say(f"paper: {stem}, about {duration_text(expected)}")
+            given = profile.parameters(stem)
+            with _timed(seconds, stem):
+                try:
+                    notebook.run(stem, run=run, parameters=given, kernels=kernels)
+                except notebook.NotebookError as error:
+                    failed[stem] = str(error)
+                    say(f"paper: {error}; going on with the rest")
     with _timed(seconds, "claims"):
         say(f"paper: {judge(run)}")
     with _timed(seconds, "render"):

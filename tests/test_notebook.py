@@ -103,6 +103,32 @@ def test_installed_kernels_do_not_matter(
     assert machine.without_paths(sys.executable) in texts(done.notebook)
 
 
+def kernels_here() -> list[int]:
+    """Return the kernels that this process has started and that still run."""
+    children = psutil.Process().children()
+    return [child.pid for child in children if "connlab.kernel" in child.cmdline()]
+
+
+def test_the_next_kernel_starts_while_a_notebook_draws(
+    books: Path, tmp_path: Path
+) -> None:
+    """The next notebook runs in it, with the right folder; none is left over."""
+    told = "import os\nprint(os.getpid(), os.getcwd())"
+    write(books / "03-draws.ipynb", "def Report(): print('drawn')", "Report()")
+    write(books / "04-tells.ipynb", told, "Report = print\nReport('again')")
+    where = {"run": "r", "root": tmp_path, "directory": books}
+    with notebook.Kernels() as kernels:
+        notebook.run("3", kernels=kernels, **where)
+        (waiting,) = kernels_here()
+        done = notebook.run("4", kernels=kernels, **where)
+        here = machine.without_paths(f"{waiting} {ROOT}")
+        assert texts(done.notebook).splitlines()[0] == here
+        assert len(kernels_here()) == 1
+    assert kernels_here() == []
+    notebook.run("3", **where)
+    assert kernels_here() == []
+
+
 def test_a_failed_notebook_never_looks_finished(books: Path, tmp_path: Path) -> None:
     with pytest.raises(notebook.NotebookError) as caught:
         notebook.run("bad", run="r", root=tmp_path, directory=books)

@@ -1,0 +1,19 @@
+"""A kernel of notebooks that has imported what all of them use: -f CONNECTION_FILE.
+
+Imports take a second or two. `connlab.notebook.Kernels` has the kernel of the next
+notebook do them while the present one draws its figures and nothing is measured.
+"""
+
+import os
+
+# as ipykernel would set it, too late for what is imported here
+os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+
+import scipy.stats  # noqa: F401
+import seaborn  # noqa: F401
+from ipykernel.kernelapp import launch_new_instance
+
+from connlab import drive, figures, intervals, report, study  # noqa: F401
+
+if __name__ == "__main__":
+    launch_new_instance()
