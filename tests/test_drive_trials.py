@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import drive_fakes
@@ -109,3 +111,16 @@ def test_patience_grows_with_what_is_asked():
     assert trials.timeout_s(base | {"duration": 60.0}) >= short + 59
     assert trials.timeout_s(base | {"connections": 100_000}) > short + 60
     assert trials.timeout_s(base | {"connections": 100, "connect_rate": 1}) > 100
+
+
+def test_of_a_traceback_a_reason_keeps_what_went_wrong():
+    told = subprocess.run(
+        [sys.executable, "-c", "def f(): raise OSError(98, 'taken') from None\nf()"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stderr
+    assert told.count("\n") > 2
+    failure = trials.failed("server-died", f"server: exit 1: {told}")
+    assert failure.reason == "server: exit 1: OSError: [Errno 98] taken"
+    assert trials.failed("x", "no frames\nat all").reason == "no frames\nat all"

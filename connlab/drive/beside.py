@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connlab import schema
-from connlab.drive import gates, machine, plan, room, trials, turns
+from connlab.drive import gates, plan, room, trials, turns
 from connlab.drive.host import Host
 
 #: where select ends is a question of its own; this many it holds beside its own
@@ -318,8 +318,7 @@ def in_turns(
 
 def _failed(error: turns.SetError, model: schema.Model) -> trials.Outcome:
     """Return the outcome of a server that gave nothing."""
-    reason = machine.without_paths(str(error))[:500]
-    failure = schema.Failure(kind=error.kind, reason=reason)
+    failure = trials.failed(error.kind, str(error))
     return trials.Outcome(schema.Server(model=model), None, failure, {}, 0.0)
 
 
@@ -363,7 +362,7 @@ def _never_in_time(outcome: turns.Outcome) -> schema.Failure | None:
     if outcome.setting.pause_s is None or outcome.client["rounds"]:
         return None
     reason = f"none of {outcome.client['late_rounds']} rounds was whole on all hosts"
-    return schema.Failure(kind="no-requests", reason=reason)
+    return trials.failed("no-requests", reason)
 
 
 def _of_companions(outcome: turns.Outcome, rounds: schema.Turns) -> float:

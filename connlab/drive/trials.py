@@ -104,7 +104,7 @@ def run(setting: Setting, *, server_host: Host, client_host: Host) -> Outcome | 
         try:
             server = _start_server(setting, course, server_host)
         except ProgramError as error:
-            course.failure = _failure("server-start", str(error))
+            course.failure = failed("server-start", str(error))
         if server is not None and course.failure is None:
             try:
                 client = _start_client(setting, course, client_host)
@@ -117,9 +117,9 @@ def run(setting: Setting, *, server_host: Host, client_host: Host) -> Outcome | 
                     _attend(setting, course, server_host, server, client_host, client)
                 course.stall = watched.seen
             except ProgramError as error:
-                course.failure = _failure("client-failed", f"client: {error}")
+                course.failure = failed("client-failed", f"client: {error}")
     except HostLost as error:
-        course.failure = _failure("host-lost", str(error))
+        course.failure = failed("host-lost", str(error))
     finally:
         grace_s = 0 if interrupt.asked() else GRACE_S
         if client is not None:
@@ -141,13 +141,13 @@ def _stop(
     try:
         return host.stop(handle, grace_s=grace_s, wait_s=wait_s)
     except HostLost as error:
-        course.failure = course.failure or _failure("host-lost", str(error))
+        course.failure = course.failure or failed("host-lost", str(error))
         return None
 
 
 def unavailable(model: schema.Model, reason: str) -> Outcome:
     """Return the outcome of a cell that cannot run here: a reason, no figures."""
-    failure = _failure("unavailable", reason or "not available here")
+    failure = failed("unavailable", reason or "not available here")
     return Outcome(schema.Server(model=model), None, failure, {}, 0.0)
 
 
@@ -177,12 +177,12 @@ def _start_server(setting: Setting, course: _Course, host: Host) -> int | None:
         if course.ready is not None:
             course.ready.setdefault("start_s", time.monotonic() - began)
         if course.ready is None and not interrupt.asked():
-            course.failure = _failure("server-start", f"not ready after {READY_S:g} s")
+            course.failure = failed("server-start", f"not ready after {READY_S:g} s")
         elif course.ready and course.ready.get("event") != "ready":
             event = course.ready.get("event")
-            course.failure = _failure("server-start", f"said {event!r}, not 'ready'")
+            course.failure = failed("server-start", f"said {event!r}, not 'ready'")
     except ProgramError as error:
-        course.failure = _failure("server-start", f"server: {error}")
+        course.failure = failed("server-start", f"server: {error}")
     if course.failure is None and course.ready:
         reading = host.sample(handle, memory=True)
         course.looks.append(_look(reading, None))
@@ -243,7 +243,7 @@ def _attend(
         if course.client is None and time.monotonic() >= until:
             if gone_at is None:
                 reason = f"client: no report after {allowed:.3g} s"
-                course.failure = _failure("client-hung", reason)
+                course.failure = failed("client-hung", reason)
             return
 
 
@@ -315,7 +315,7 @@ def server_died(end: Ended | None) -> schema.Failure | None:
     """Return the failure of a server that ended before it was asked to."""
     if end is None or not end.early:
         return None
-    return _failure("server-died", f"server: {ending(end)}")
+    return failed("server-died", f"server: {ending(end)}")
 
 
 def ending(end: Ended) -> str:
@@ -329,14 +329,14 @@ def checked(
 ) -> tuple[schema.Client | None, schema.Failure | None]:
     """Return the client's report if it is one, else why not."""
     if told is None:
-        return None, _failure("client-failed", "client: no report")
+        return None, failed("client-failed", "client: no report")
     try:
         return schema.Client.model_validate(told), None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(step) for step in first["loc"])
         reason = f"client: its report is malformed: {place}: {first['msg']}"
-        return None, _failure("client-failed", reason)
+        return None, failed("client-failed", reason)
 
 
 def empty(client: schema.Client | None) -> schema.Failure | None:
@@ -345,10 +345,10 @@ def empty(client: schema.Client | None) -> schema.Failure | None:
         return None
     if not client.connections.established:
         errors = _nonzero(client.errors)
-        return _failure("no-connection", f"no connection was established{errors}")
+        return failed("no-connection", f"no connection was established{errors}")
     if not client.window.get("requests"):
         errors = _nonzero(client.errors)
-        return _failure("no-requests", f"no request was answered in the window{errors}")
+        return failed("no-requests", f"no request was answered in the window{errors}")
     return None
 
 
@@ -361,7 +361,7 @@ def _with_diagnostics(failure: schema.Failure, end: Ended | None) -> schema.Fail
     text = said(end)
     if not text or text in failure.reason:
         return failure
-    return _failure(failure.kind, f"{failure.reason}: {text}")
+    return failed(failure.kind, f"{failure.reason}: {text}")
 
 
 def said(end: Ended | None) -> str | None:
@@ -369,5 +369,13 @@ def said(end: Ended | None) -> str | None:
     return machine.without_paths(end.diagnostics) or None if end else None
 
 
-def _failure(kind: str, reason: str) -> schema.Failure:
-    return schema.Failure(kind=kind, reason=machine.without_paths(reason)[:500])
+def failed(kind: str, reason: str) -> schema.Failure:
+    """Return a failure whose reason names no folders and no frames of a traceback."""
+    told = machine.without_paths(_without_frames(reason))
+    return schema.Failure(kind=kind, reason=told[:500])
+
+
+def _without_frames(text: str) -> str:
+    """Leave out the frames of a Python traceback: what went wrong comes last."""
+    before, traceback, frames = text.partition("Traceback (most recent call last):")
+    return before + frames.rstrip().rpartition("\n")[2] if traceback else text
