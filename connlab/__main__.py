@@ -171,8 +171,14 @@ def bench(
 @click.option("--budget", default="60s", show_default=True, help="Time to spend.")
 @click.option("--seed", default=1, show_default=True, help="Of orders and arrivals.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
+@hosts_option
 def compare(
-    servers: tuple[str, ...], until: str, budget: str, as_json: bool, **asked: Any
+    servers: tuple[str, ...],
+    until: str,
+    budget: str,
+    as_json: bool,
+    roster: Path | None,
+    **asked: Any,
 ) -> None:
     """Let servers take turns under one client, until their ratios are known.
 
@@ -182,14 +188,17 @@ def compare(
     is measured.
     """
     from connlab import compare as comparing
+    from connlab.drive import ground
 
-    plan = comparing.make_plan(
-        servers,
-        until=_share("until", until),
-        budget_s=_seconds("budget", budget),
-        **asked,
-    )
-    comparing.run(plan, as_json=as_json)
+    with _over_hosts(roster):
+        plan = comparing.make_plan(
+            servers,
+            until=_share("until", until),
+            budget_s=_seconds("budget", budget),
+            ground=ground.asked(),
+            **asked,
+        )
+        comparing.run(plan, as_json=as_json)
 
 
 def _share(flag: str, text: str) -> float:

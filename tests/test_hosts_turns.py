@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -174,6 +175,48 @@ def test_an_open_loop_is_shared_by_the_hosts(engine, tmp_path) -> None:
         p99s = row["turns"]["response_p99_ns"]
         assert len(p99s) == len(row["turns"]["round"])
         assert sum(map(bool, p99s)) > len(p99s) / 2
+
+
+def compared(made: lab.Lab, *words: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "connlab", "compare", *words]
+    command += ["--hosts", str(made.roster)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=170)
+
+
+def test_a_server_is_compared_with_itself_over_hosts(made) -> None:
+    """Two names of one server, and the control: their ratios are 1."""
+    words = ["epoll", "epoll:processes=1", "--connections", "8", "--json"]
+    done = compared(made, *words, "--until", "5%", "--budget", "40s")
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = json.loads(done.stdout)
+    serving = {name: host["serves"] for name, host in told["hosts"].items()}
+    assert serving == {"h1": True, "h2": False, "h3": False}
+    assert len(told["machine"]["clients"]) == 2
+    assert not told["failed"]
+    assert sorted(told["ratios"]["rate"]) == ["epoll again", "epoll:processes=1"]
+    for metric in ("rate", "cpu"):
+        for name, ratio in told["ratios"][metric].items():
+            print(metric, name, ratio["value"], ratio["lo"], ratio["hi"])
+            assert ratio["lo"] < 1.05  # one in 20 misses 1 itself
+            assert ratio["hi"] > 0.95
+    for row in told["each_set"]:
+        assert 0 < row["client_busy"] <= 1.1
+        assert row["client"] > 1e-7
+    assert not running(made)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["epoll", "poll", "--workload", "http"], "over several hosts: echo, work"),
+        (["epoll", "lessons/epoll"], "a lesson listens on loopback only"),
+        (["epoll", "poll", "--connections", "1"], "1 connections are fewer than 2"),
+    ],
+)
+def test_what_cannot_be_compared_over_hosts_is_said(made, words, said) -> None:
+    done = compared(made, *words)
+    assert done.returncode
+    assert said in done.stderr
 
 
 def test_slow_answers_make_pauses_longer(engine, tmp_path) -> None:

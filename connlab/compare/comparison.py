@@ -72,6 +72,8 @@ class Comparison:
         )
         self.slices.append(slices)
         summary = _summary(slices, names, outcome.reports)
+        if self.plan.ground.afar:
+            summary = summary.assign(**_clients_afar(outcome.reports))
         self.sets.append(summary.assign(trial=measured.number))
 
     @property
@@ -235,6 +237,20 @@ def _summary(slices: pd.DataFrame, names: tuple, reports: list[dict]) -> pd.Data
     return table.where(table > 0).reset_index()
 
 
+def _clients_afar(reports: list[dict]) -> dict[str, list[float]]:
+    """Return what clients on other hosts used: slices have CPU times of the servers'.
+
+    The share of a core is that of the host that was worst off.
+    """
+    own = [report["self"] for report in reports]
+    requests = [report["window"]["requests"] for report in reports]
+    spent = zip(own, requests, strict=True)
+    return {
+        "client": [one["cpu_window_s"] / n if n else math.nan for one, n in spent],
+        "client_busy": [one["cpu_share"] - one["spin_share"] for one in own],
+    }
+
+
 def word(ratio: Interval, metric: str) -> str:
     """Return what a ratio shows: ``faster``, ``alike``, ``cannot tell``, …"""
     said = ratios_of_turns.verdict(ratio)
@@ -258,7 +274,7 @@ def document(made: Comparison) -> dict[str, Any]:
     said = {
         "schema": 1,
         "made_at": machine.now(),
-        "machine": machine.environment(plan.programs.digests()),
+        "machine": plan.ground.environment(plan.programs.digests()),
         "cores": plan.cores.recorded(),
         "servers": [_settings(plan, server) for server in plan.servers],
         "baseline": plan.baseline,
@@ -282,6 +298,8 @@ def document(made: Comparison) -> dict[str, Any]:
         "ratios": {metric: _ratios(made, metric) for metric in METRICS},
         "each_set": _each_set(made) if made.sets else [],
     }
+    if plan.ground.afar:
+        said["hosts"] = plan.ground.manifest(plan.programs)["hosts"]
     return plain(said)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from connlab.compare.plan import Plan
-from connlab.drive import pages, turns
+from connlab.drive import beside, pages, turns
 from connlab.drive.host import LocalHost
 
 
@@ -37,13 +37,13 @@ def sets(plan: Plan) -> Iterator[Set]:
     connlab.drive.turns.SetError
         When a program fails, or the baseline dies.
     """
-    host, left = LocalHost(), set()
-    with page(plan) as root, contextlib.closing(host):
+    local, left = LocalHost(), set()
+    with page(plan) as root, contextlib.closing(local):
         number = 0
         while True:
             here = tuple(s for s in plan.servers if s.name not in left)
             setting = _setting(replace(plan, servers=here), number, root)
-            outcome = turns.run(setting, host=host)
+            outcome = _run(plan, setting, local)
             if outcome is None:
                 return
             names = tuple(server.name for server in here)
@@ -53,14 +53,28 @@ def sets(plan: Plan) -> Iterator[Set]:
             number += 1
 
 
+def _run(plan: Plan, setting: turns.Setting, local: LocalHost) -> turns.Outcome | None:
+    """Run a set, over hosts where the plan has some."""
+    clients = plan.ground.turning(plan.client)
+    if clients is None:
+        return turns.run(setting, host=local)
+    host = plan.ground.server or local
+    return beside.patiently(setting, known_by="compare", host=host, clients=clients)
+
+
 def _setting(plan: Plan, number: int, root: str | None) -> turns.Setting:
     extra = {"root": root} if root else {}
+    told = {}
+    if plan.ground.afar:
+        told = {"lead_in_s": turns.LEAD_IN_AFAR * plan.slice_s}
     return turns.Setting(
         servers=tuple({**server.factors, **extra} for server in plan.servers),
         client=plan.client,
         seed=plan.seed + number,
         cores=plan.cores,
         programs=plan.programs,
+        slice_s=plan.slice_s,
+        **told,
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, machine, pages, programs, servers, turns, workers
+from connlab.drive import cores, pages, programs, servers, turns, workers
+from connlab.drive.ground import Ground, Here
 
 #: the baseline under a second name, as a control
 AGAIN = "again"
@@ -17,6 +18,8 @@ WARM_SLICES = 15
 #: slices of each server that are counted: with many servers fewer, so that the sets
 #: of a budget are enough for an interval
 COUNTED_SLICES, COUNTED_MIN, COUNTED_OF_ALL = 25, 10, 150
+#: the same over hosts, where slices are longer and a pause follows each
+WARM_SLICES_AFAR, COUNTED_SLICES_AFAR = 6, 10
 #: the fewest sets that give an interval (`connlab.variances.TRIALS_MIN`)
 SETS_LEAST = 4
 _SERVER_FACTORS = (
@@ -54,6 +57,7 @@ class Plan:
     seed: int
     cores: cores.Cores
     programs: programs.Programs
+    ground: Ground = field(default_factory=Here)
 
     @property
     def baseline(self) -> str:
@@ -77,7 +81,14 @@ class Plan:
     @property
     def set_s(self) -> float:
         """What a set is expected to take, in seconds."""
-        return turns.OVERHEAD_S + self.client["duration"] + self.client["warmup"]
+        slices_s = self.client["duration"] + self.client["warmup"]
+        pauses = 1 + turns.PAUSE_AFAR if self.ground.afar else 1
+        return turns.OVERHEAD_S + pauses * slices_s
+
+    @property
+    def slice_s(self) -> float:
+        """How long a slice is, in seconds."""
+        return turns.SLICE_AFAR_S if self.ground.afar else turns.SLICE_S
 
 
 def make_plan(
@@ -94,6 +105,7 @@ def make_plan(
     budget_s: float = 60.0,
     seed: int = 1,
     both: programs.Programs | None = None,
+    ground: Ground | None = None,
     **settings: int | None,
 ) -> Plan:
     """Check what is asked for and return how it is measured.
@@ -120,6 +132,8 @@ def make_plan(
         Orders of rounds, sizes and arrivals follow from it.
     both : Programs, optional
         Server and client; those of ``build`` if not said.
+    ground : Ground, optional
+        Where servers and client run; on this machine if not said.
     **settings
         ``workers``, ``processes``, … of all servers that take them.
 
@@ -128,10 +142,11 @@ def make_plan(
     ValueError
         Naming what was wrong, the value that came and what is allowed.
     """
-    both = both or programs.built()
+    both, ground = both or programs.built(), ground or Here()
     each = requests_per_connection
     _check(workload, connections, until, budget_s, size=size, rate=rate, each=each)
-    asked = [_server(n, workload, connections, settings, both) for n in names]
+    known = ground.registry() or programs.registry(both)
+    asked = [_server(n, workload, connections, settings, both, known) for n in names]
     if len(asked) < 2:
         raise ValueError(f"servers: {len(asked)}; two are needed, the baseline first")
     twice = {s.name for s in asked if [o.name for o in asked].count(s.name) > 1}
@@ -144,9 +159,6 @@ def make_plan(
     told |= {"size": size or 64} if workload == "echo" else {}
     told |= {"delay": delay} if workload == "work" else {}
     told |= {"path": f"/{pages.PAGE}"} if workload == "http" else {}
-    slices = turns.SLICE_S * len(asked)
-    told |= {"duration": _counted(len(asked)) * slices}
-    told |= {"warmup": WARM_SLICES * slices}
     plan = Plan(
         servers=tuple(asked),
         client=told,
@@ -154,16 +166,50 @@ def make_plan(
         until=until,
         budget_s=budget_s,
         seed=seed,
-        cores=cores.split(cores.available(), server=1),
+        cores=_cores(ground),
         programs=both,
+        ground=ground,
     )
+    plan = replace(plan, client={**told, **_lengths(plan)})
+    _check_hosts(plan, known)
     _check_room(plan, connections)
     return plan
 
 
-def _counted(servers: int) -> int:
-    """Return how many slices of each server are counted in a set."""
-    return min(COUNTED_SLICES, max(COUNTED_MIN, COUNTED_OF_ALL // servers))
+def _cores(ground: Ground) -> cores.Cores:
+    """Return one core for the servers; over hosts all that theirs has for them."""
+    if ground.afar:
+        return ground.cores({})
+    return cores.split(cores.available(), server=1)
+
+
+def _lengths(plan: Plan) -> dict[str, float]:
+    """Return how long a set is measured, and not yet, in seconds of slices."""
+    count = len(plan.servers)
+    warm = WARM_SLICES
+    counted = min(COUNTED_SLICES, max(COUNTED_MIN, COUNTED_OF_ALL // count))
+    if plan.ground.afar:
+        warm, counted = WARM_SLICES_AFAR, COUNTED_SLICES_AFAR
+    each_s = plan.slice_s * count
+    return {"duration": counted * each_s, "warmup": warm * each_s}
+
+
+def _check_hosts(plan: Plan, known: schema.Registry) -> None:
+    """Raise ValueError for what cannot be measured where the servers are to run."""
+    if plan.ground.afar and plan.page_bytes:
+        allowed = ", ".join(name for name in WORKLOADS if name != "http")
+        raise ValueError(
+            f"workload: http; allowed over several hosts: {allowed}, as the page that"
+            " is asked for lies on the driver's machine"
+        )
+    for server in plan.servers:
+        name = server.factors["model"]
+        cell = {**plan.client, **server.factors}
+        why = plan.ground.lacks(cell, servers.check(name, plan.programs, known))
+        if plan.ground.afar and servers.is_lesson(name):
+            why = "not over several hosts: a lesson listens on loopback only"
+        if why:
+            raise ValueError(f"server {server.name}: {why}")
 
 
 def _check(
@@ -196,7 +242,7 @@ def _check(
 def _check_room(plan: Plan, connections: int) -> None:
     """Raise ValueError where a set needs more descriptors, or time, than there is."""
     count = len(plan.servers)
-    hard = machine.limits()["descriptors"]["hard"]
+    hard = plan.ground.descriptors()
     most = turns.most_connections(count, descriptors=hard)
     if most is not None and connections > most:
         raise ValueError(
@@ -216,12 +262,13 @@ def _server(
     connections: int,
     settings: Mapping[str, int | None],
     both: programs.Programs,
+    known: schema.Registry,
 ) -> Server:
     """Return a server from ``NAME``, ``NAME:SETTING=VALUE,…`` or what stands whole."""
     name, _, own = text.partition(":")
     if servers.is_command(text) or servers.is_address(text):
         name, own = text, ""
-    model = servers.check(name, both)
+    model = servers.check(name, both, known)
     if not model.available:
         raise ValueError(f"server {name} cannot run here: {model.reason}")
     allowed = (model.model_extra or {}).get("workloads")

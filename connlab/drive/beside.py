@@ -14,7 +14,7 @@ would leave some of its users unserved, a trial that counts requests or stops a 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from connlab import schema
@@ -245,13 +245,25 @@ def _run(
     host: Host,
     clients: turns.Clients | None,
 ) -> turns.Outcome | None:
-    """Run a set; on other hosts again with longer pauses if answers take longer."""
+    """Run a set, on other hosts where there are `clients`."""
     if clients is None:
         return turns.run(in_turns(servers, setting), host=host)
+    asked = in_turns(servers, setting, pause=turns.PAUSE_AFAR)
     known_by = plan.cell_key({**setting.factors, "model": len(servers)})
+    return patiently(asked, known_by=known_by, host=host, clients=clients)
+
+
+def patiently(
+    asked: turns.Setting, *, known_by: str, host: Host, clients: turns.Clients
+) -> turns.Outcome | None:
+    """Run a set over hosts, again with longer pauses if answers take longer.
+
+    `clients` remember the length of pauses of what is `known_by` a name. None, and
+    SetError, as from `connlab.drive.turns.run`.
+    """
     while True:
         pause = clients.pauses.get(known_by, turns.PAUSE_AFAR)
-        asked = in_turns(servers, setting, pause=pause)
+        asked = replace(asked, pause_s=pause * asked.slice_s)
         with clients.unwatched():
             outcome = turns.run(asked, host=host, clients=clients)
         if outcome is None or _is_enough(outcome) or pause >= PAUSE_MOST:

@@ -291,8 +291,13 @@ def lessons(both: programs.Programs) -> dict[str, schema.Model]:
     }
 
 
-def check(name: str, both: programs.Programs) -> schema.Model:
+def check(
+    name: str, both: programs.Programs, known: schema.Registry | None = None
+) -> schema.Model:
     """Return what is known of a server by name or command line.
+
+    What ours can do is `known` from the host that they run on; it is this machine, if
+    not said.
 
     Raises
     ------
@@ -300,7 +305,8 @@ def check(name: str, both: programs.Programs) -> schema.Model:
         For a name that nobody has, with the nearest that somebody has; for a command
         line or an address that cannot be read.
     """
-    found = {one.name: one for one in programs.registry(both).models} | lessons(both)
+    known = known or programs.registry(both)
+    found = {one.name: one for one in known.models} | lessons(both)
     if name in found:
         return found[name]
     external = model(name)
