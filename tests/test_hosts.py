@@ -18,7 +18,7 @@ import pytest
 from cryptography import x509
 
 from connlab import drive, notebook
-from connlab.drive import elsewhere, ground
+from connlab.drive import elsewhere, ground, room
 from connlab.drive.host import Ended, HostLost, ProgramError
 from connlab.hosts import afar, agent, certificates, clock, group, roster
 from connlab.schema import Model
@@ -236,6 +236,11 @@ def made(monkeypatch: pytest.MonkeyPatch, clients=("b", "cc"), **options) -> afa
         told = {"environment": "e", "environments": {"e": facts}, "machine": facts}
         return told | {"programs": {"server": "1"}, "registry": None}
 
+    def rooms(hosts) -> list[tuple[room.Room, int]]:
+        each = {"a": (90, 7, 1e9), "b": (40, 99, 1), "cc": (30, 99, 1)}
+        return [(room.Room(*each[host.name]), 100 * len(host.name)) for host in hosts]
+
+    monkeypatch.setattr(afar, "_rooms", rooms)
     monkeypatch.setattr(afar, "Server", FakeHost)
     monkeypatch.setattr(afar, "RemoteHost", FakeHost)
     monkeypatch.setattr(afar, "_described", described)
@@ -252,6 +257,19 @@ def test_a_class_of_environment_knows_every_host(monkeypatch) -> None:
     assert facts != made(monkeypatch, clients=("b",)).environment({"server": "1"})
     assert there.told() == "server on a, clients on b, cc"
     assert there.descriptors() == 100
+
+
+def test_room_is_that_of_the_server_and_of_the_least_client(monkeypatch) -> None:
+    there = made(monkeypatch)
+    assert there.room() == room.Room(60, 7, 1e9)
+    assert made(monkeypatch, clients=("b",)).room().connections == 40
+    assert there.tasks() == 100
+
+    def lost(hosts) -> list:
+        raise HostLost("host b: gone")
+
+    monkeypatch.setattr(afar, "_rooms", lost)
+    assert there.room() == room.Room(60, 7, 1e9)
 
 
 def test_a_server_gets_so_many_cores_of_its_host(monkeypatch) -> None:

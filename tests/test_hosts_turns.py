@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from connlab import drive, study
-from connlab.drive import beside, cores, gates, programs, trials, turns
+from connlab.drive import beside, cores, flags, gates, programs, room, trials, turns
 from connlab.hosts import carrier, lab, roster
 from connlab.hosts.afar import Afar
 from connlab.hosts.carrier import Engine
@@ -28,7 +29,7 @@ pytestmark = [
     pytest.mark.serial,
     pytest.mark.skipif(bool(REASON), reason=REASON or ""),
 ]
-NUMBER = 180
+NUMBER, FEW = 180, 181
 #: what the machine of the tests does besides
 OVERLOOKED = ("quiet", "client", "stationary", "lag", "rate")
 CPU = "server_cpu_per_request_s"
@@ -175,6 +176,37 @@ def test_an_open_loop_is_shared_by_the_hosts(engine, tmp_path) -> None:
         p99s = row["turns"]["response_p99_ns"]
         assert len(p99s) == len(row["turns"]["round"])
         assert sum(map(bool, p99s)) > len(p99s) / 2
+
+
+def test_room_is_asked_of_the_hosts_and_not_of_the_driver(tmp_path) -> None:
+    """The server's host allows few tasks, one of a client few descriptors."""
+    there = lab.Lab(tmp_path / "lab", FEW)
+    there.up(3)
+    try:
+        pids = there._pids()
+        resource.prlimit(pids["h1"], resource.RLIMIT_NPROC, (2_000, 2_000))
+        resource.prlimit(pids["h3"], resource.RLIMIT_NOFILE, (300, 300))
+        with Engine(roster.load(there.roster)) as engine:
+            asked = ground(engine, 2)
+            assert asked.tasks() == 2_000 < room.tasks()
+            found = asked.room()
+            here = room.here()
+            assert found.tasks <= 1_000 < here.tasks
+            each = room.CLIENT_PROCESSES_MOST * (300 - flags.OWN_DESCRIPTORS)
+            assert found.connections == 2 * each < here.connections
+            # a thread each: too many for turns there, though not here
+            told = {"factors": {"arm": ["a", "b", "c"]}, "trials": 1}
+            threads = {"model": "thread", "connections": 260}
+            swept(engine, tmp_path / "threads", 2, fixed=threads, **told)
+            assert not any(row["turns"] for row in rows(tmp_path / "threads"))
+            # 3 times 800 connections are more than the clients may hold
+            many = {"model": "epoll", "connections": 800}
+            report = swept(engine, tmp_path / "many", 2, fixed=many, **told)
+            assert report.failed == 0
+            beside = [row["turns"]["beside"] for row in rows(tmp_path / "many")]
+            assert beside == [2] * 4
+    finally:
+        there.down()
 
 
 def compared(made: lab.Lab, *words: str) -> subprocess.CompletedProcess:

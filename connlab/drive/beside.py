@@ -13,7 +13,7 @@ would leave some of its users unserved, a trial that counts requests or stops a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,18 +82,21 @@ def sets(
     beside: Sequence[str],
     baseline: Mapping[str, Any] | None = None,
     lacking: Collection[int] = (),
+    tasks: int | None = None,
 ) -> tuple[Set, ...]:
     """Return the sets that the cells of a sweep form, which differ in `beside` only.
 
     The baseline of a set is the first cell that has the levels of `baseline`
     (`BASELINE` where it is not said), else the first of all. Cells that are `lacking`
-    cannot be measured at all.
+    cannot be measured at all. `tasks` is how many the system of the servers allows;
+    this machine's, if not said.
     """
     found: dict[str, list[int]] = {}
     alone = []
+    tasks = room.tasks() if tasks is None else tasks
     for number, cell in enumerate(cells):
         there = number not in lacking
-        if beside and there and takes_turns(models[cell["model"]], cell):
+        if beside and there and takes_turns(models[cell["model"]], cell, tasks):
             shared = {k: v for k, v in cell.items() if k not in beside}
             found.setdefault(plan.cell_key(shared), []).append(number)
         else:
@@ -115,18 +118,20 @@ def groups(
     cells: Sequence[Mapping[str, Any]],
     models: Mapping[str, schema.Model],
     sets: Sequence[Set],
+    most: Callable[[], room.Room] | None = None,
 ) -> list[Group]:
     """Return the slots of a round in the order of measuring, sets together.
 
-    A set stands where the first of its slots stood. One that the machine has no room
-    for is divided, and each part carries the baseline; so does a set of which the
-    baseline is there already.
+    A set stands where the first of its slots stood. One that there is no room for is
+    divided, and each part carries the baseline; so does a set of which the baseline is
+    there already. `most` tells the room; of this machine, if not said.
     """
     own = {cell: whole for whole in sets for cell in whole.members}
     together: dict[Set, list[plan.Slot]] = {}
     for slot in slots:
         together.setdefault(own[slot.cell], []).append(slot)
-    most = room.here() if any(whole.baseline is not None for whole in sets) else None
+    shared = any(whole.baseline is not None for whole in sets)
+    there = (most or room.here)() if shared else room.Room()
     found = []
     for whole, members in together.items():
         if whole.baseline is None:
@@ -136,7 +141,7 @@ def groups(
                 n: room.needed(models[cells[n]["model"]], cells[n])
                 for n in whole.members
             }
-            found += _parts(members, whole.baseline, need, most)
+            found += _parts(members, whole.baseline, need, there)
     return found
 
 
@@ -167,10 +172,11 @@ def _carried(base: int, part: Sequence[plan.Slot]) -> plan.Slot | None:
     return plan.Slot(base, repeat=first.repeat, block=first.block, order=first.order)
 
 
-def takes_turns(model: schema.Model, cell: Mapping[str, Any]) -> bool:
+def takes_turns(model: schema.Model, cell: Mapping[str, Any], tasks: int) -> bool:
     """Whether a cell's server serves all of its users, for a time, as they come.
 
-    Without a slice it is measured alone as well.
+    Its system allows so many tasks in all. Without a slice it is measured alone as
+    well.
     """
     connections = cell.get("connections") or 1
     if not model.available or any(cell.get(name) is not None for name in _ALONE):
@@ -180,13 +186,13 @@ def takes_turns(model: schema.Model, cell: Mapping[str, Any]) -> bool:
     workers = (cell.get("workers") or room.WORKERS_DEFAULT) * (
         cell.get("processes") or 1
     )
-    tasks = room.tasks() // 8
+    own = tasks // 8
     holds = {
         "one": 1,
-        "workers": min(workers, tasks),
+        "workers": min(workers, own),
         "fd_setsize": FDSETSIZE_HOLDS,
-        "processes": tasks,
-        "threads": tasks,
+        "processes": own,
+        "threads": own,
     }
     return connections <= holds.get(model.holds or "", connections)
 

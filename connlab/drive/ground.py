@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from connlab import schema
-from connlab.drive import cores, elsewhere, machine
+from connlab.drive import cores, elsewhere, machine, room
 from connlab.drive.cores import Cores
 from connlab.drive.host import Host
 from connlab.drive.programs import Programs
+from connlab.drive.room import Room
 from connlab.drive.turns import Clients
 
 
@@ -50,6 +51,12 @@ class Ground(Protocol):
 
     def descriptors(self) -> int | None:
         """Return how many one process may have; None: any number."""
+
+    def room(self) -> Room:
+        """Return what servers that take turns may use now, and their clients."""
+
+    def tasks(self) -> int:
+        """Return how many tasks the system of the servers allows in all."""
 
     def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
         """Return why a cell cannot be measured there; None: it can."""
@@ -97,6 +104,12 @@ class Here:
 
     def descriptors(self) -> int | None:
         return machine.limits()["descriptors"]["hard"]
+
+    def room(self) -> Room:
+        return room.here()
+
+    def tasks(self) -> int:
+        return room.tasks()
 
     def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
         return None

@@ -378,7 +378,9 @@ def _groups(work: Work, state: _State) -> Iterator[side_by_side.Group]:
         counts = [len(rows) for rows in state.rows]
         state.planned = max(_least(work), state.there + len(wanted))
         slots = plan.round_of(wanted, number=number, counts=counts, seed=work.seed)
-        yield from side_by_side.groups(slots, work.cells, work.models, work.sets)
+        yield from side_by_side.groups(
+            slots, work.cells, work.models, work.sets, most=work.ground.room
+        )
         number += 1
 
 

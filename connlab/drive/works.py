@@ -171,7 +171,12 @@ def prepare(
     told = None if baseline is None else plan.with_models(baseline)
     lacking = [n for n, c in enumerate(cells) if ground.lacks(c, models[c["model"]])]
     sets = side_by_side.sets(
-        cells, models, beside=together, baseline=told, lacking=lacking
+        cells,
+        models,
+        beside=together,
+        baseline=told,
+        lacking=lacking,
+        tasks=ground.tasks(),
     )
     rule = replace(rule, sets=tuple(each.members for each in sets))
     for count, shared in {(c.get("cores"), c.get("together")) for c in cells}:

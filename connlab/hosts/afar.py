@@ -6,8 +6,10 @@ do not mix with these.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from connlab.drive import machine
 from connlab.drive.cores import Cores, split
 from connlab.drive.host import HostLost
 from connlab.drive.programs import Programs
+from connlab.drive.room import Room
 from connlab.hosts import roster as rosters
 from connlab.hosts.agent import Agent
 from connlab.hosts.carrier import Engine, RemoteHost, Server
@@ -83,6 +86,7 @@ class Afar:
         self._client_cores = tuple(client_cores)
         self._manifest = manifest
         self._told = {host.name: _described(host) for host in self.hosts}
+        self._rooms = _rooms(self.hosts)
 
     @property
     def hosts(self) -> tuple[RemoteHost, ...]:
@@ -153,6 +157,25 @@ class Afar:
         told = [host.facts["descriptors"] for host in self.hosts]
         return min((most for most in told if most > 0), default=None)
 
+    def room(self) -> Room:
+        """Return the server's tasks and memory, and as many connections as all hold.
+
+        Connections are dealt out evenly, so that the client with the least room decides
+        for all; its ports do not, as each server of a set is another peer for them.
+        While a host is lost, what was known before.
+        """
+        with contextlib.suppress(HostLost):
+            self._rooms = _rooms(self.hosts)
+        (server, _), *clients = self._rooms
+        least = min(there.connections for there, _ in clients)
+        held = min(server.connections, len(clients) * least)
+        return replace(server, connections=held)
+
+    def tasks(self) -> int:
+        """Return how many tasks the server's host allows in all."""
+        (_, tasks), *_ = self._rooms
+        return tasks
+
     def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
         """Return why a cell cannot be measured over hosts; None: it can."""
         if (model.model_extra or {}).get("digest"):
@@ -191,6 +214,12 @@ def _described(host: RemoteHost) -> dict[str, Any]:
             f"host {host.name}: programs are missing; run `make build` there"
         )
     return told
+
+
+def _rooms(hosts: Sequence[RemoteHost]) -> list[tuple[Room, int]]:
+    """Return what each host has room for, and its limit of tasks, in their order."""
+    asked = [host.call(Agent.room) for host in hosts]
+    return [told.result() for told in asked]
 
 
 @functools.cache

@@ -28,8 +28,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from connlab.drive import cores, machine, procfs
+from connlab.drive import cores, machine, procfs, room
 from connlab.drive.host import Ended, LocalHost, Reading
+from connlab.drive.room import Room
 from connlab.hosts.clock import Echo
 
 LEASE_S = 8.0
@@ -105,6 +106,10 @@ class Agent:
     def describe(self) -> dict[str, Any]:
         """Return what a run's manifest says of this host and its programs."""
         return machine.manifest()
+
+    def room(self) -> tuple[Room, int]:
+        """Return what one set may use of this host now, and its limit of tasks."""
+        return room.here(), room.tasks()
 
     def renew(self) -> None:
         """Renew the lease."""

@@ -19,6 +19,7 @@ from connlab.drive import cores, elsewhere, machine, programs, recorded
 from connlab.drive.cores import Cores
 from connlab.drive.host import Host
 from connlab.drive.programs import Programs
+from connlab.drive.room import Room
 from connlab.hosts import lab
 from connlab.hosts import roster as rosters
 from connlab.hosts.afar import Afar
@@ -86,6 +87,12 @@ class Places:
 
     def descriptors(self) -> int | None:
         return self._widest.descriptors()
+
+    def room(self) -> Room:
+        return self._widest.room()
+
+    def tasks(self) -> int:
+        return self._widest.tasks()
 
     def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
         return self._of(factors).lacks(factors, model)
