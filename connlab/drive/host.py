@@ -158,8 +158,12 @@ class LocalHost:
         *,
         cores: Sequence[int] = (),
         files: Sequence[str] = (),
+        listening: bool = False,
     ) -> int:
-        """Start a program; see `Host.start`. Its files live in memory."""
+        """Start a program; see `Host.start`. Its files live in memory.
+
+        One that is `listening` gets a standard input; see `tell`.
+        """
         fds = {name: os.memfd_create(name, os.MFD_CLOEXEC) for name in files}
         errors_fd = os.memfd_create("stderr", os.MFD_CLOEXEC)
         words = list(argv)
@@ -169,7 +173,7 @@ class LocalHost:
             with on_cores(cores), _all_descriptors():
                 process = subprocess.Popen(
                     words,
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.PIPE if listening else subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=errors_fd,
                     process_group=0,
@@ -184,6 +188,14 @@ class LocalHost:
         pidfd = os.pidfd_open(process.pid)
         self._programs[process.pid] = _Program(process, pidfd, errors_fd, fds)
         return process.pid
+
+    def tell(self, handle: int, line: str) -> None:
+        """Write a line to the standard input of a program that is listening.
+
+        One that has ended is told nothing.
+        """
+        with contextlib.suppress(BrokenPipeError):
+            self._programs[handle].process.stdin.write(f"{line}\n".encode())
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
         """Return the program's next JSON line; see `Host.ready`."""
@@ -242,7 +254,9 @@ class LocalHost:
             diagnostics=_diagnostics(program),
             files={name: _content(fd) for name, fd in program.files.items()},
         )
-        program.process.stdout.close()
+        for pipe in (program.process.stdin, program.process.stdout):
+            if pipe:
+                pipe.close()
         for fd in (program.pidfd, program.errors_fd, *program.files.values()):
             os.close(fd)
         return ended

@@ -14,11 +14,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from connlab import schema
 from connlab.drive.host import Host
+
+#: between two questions whether it is known when the load begins
+_SOON_S = 0.01
 
 
 class Watched:
@@ -29,7 +32,12 @@ class Watched:
 
 @contextlib.contextmanager
 def during(
-    factors: Mapping[str, Any], host: Host, server: int, *, started_at_s: float
+    factors: Mapping[str, Any],
+    host: Host,
+    server: int,
+    *,
+    started_at_s: float,
+    begins_s: Callable[[], float | None] | None = None,
 ) -> Iterator[Watched]:
     """Stall the server once while the body runs, if the factors say so.
 
@@ -45,6 +53,9 @@ def during(
         When the client was started, on the driver's monotonic clock. Connecting takes
         no part in the reckoning: the stall is in the middle of the window as far as
         that was short.
+    begins_s : callable, optional
+        Tells when the clients' load begins, by the same clock, or None as long as that
+        is not known; when they were started, if not said.
     """
     watched = Watched()
     length_s = (factors.get("stall") or 0) / 1000
@@ -52,8 +63,9 @@ def during(
         yield watched
         return
     wait_s = begin_s(factors)
+    begins = begins_s or (lambda: started_at_s)
     left = threading.Event()
-    job = (watched, host, server, started_at_s, wait_s, length_s, left)
+    job = (watched, host, server, started_at_s, begins, wait_s, length_s, left)
     thread = threading.Thread(target=_stall, args=job, name="stall", daemon=True)
     thread.start()
     try:
@@ -74,11 +86,15 @@ def _stall(
     host: Host,
     server: int,
     started_at_s: float,
+    begins: Callable[[], float | None],
     wait_s: float,
     length_s: float,
     left: threading.Event,
 ) -> None:
-    if left.wait(max(0.0, started_at_s + wait_s - time.monotonic())):
+    while (from_s := begins()) is None:
+        if left.wait(_SOON_S):
+            return
+    if left.wait(max(0.0, from_s + wait_s - time.monotonic())):
         return
     began = time.monotonic()
     try:

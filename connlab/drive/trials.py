@@ -10,7 +10,7 @@ does not come up, dies midway or prints junk, a client that fails or hangs.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -113,6 +113,7 @@ def run(setting: Setting, *, server_host: Host, client_host: Host) -> Outcome | 
                     server_host,
                     server,
                     started_at_s=course.started_at_s,
+                    begins_s=_begins_s(client_host),
                 ) as watched:
                     _attend(setting, course, server_host, server, client_host, client)
                 course.stall = watched.seen
@@ -132,6 +133,13 @@ def run(setting: Setting, *, server_host: Host, client_host: Host) -> Outcome | 
     return _outcome(
         setting, course, server_end, client_end, began, server_host is client_host
     )
+
+
+def _begins_s(client_host: Host) -> Callable[[], float | None] | None:
+    """Return what tells when clients begin that agree on it; None: they do not."""
+    if not hasattr(client_host, "begins_s"):
+        return None
+    return lambda: client_host.begins_s
 
 
 def _stop(

@@ -121,9 +121,11 @@ class Agent:
         cores: Sequence[int],
         files: Sequence[str],
         watch: bool = False,
+        listening: bool = False,
     ) -> int:
-        """See `connlab.drive.host.Host.start`, as for all that follow."""
-        handle = self._call("start", argv, cores=cores, files=files)
+        """See `connlab.drive.host.LocalHost.start`, as for all that follow."""
+        told = {"cores": cores, "files": files, "listening": listening}
+        handle = self._call("start", argv, **told)
         if watch:
             self._taken[handle] = []
             told = (weakref.ref(self), handle)
@@ -141,6 +143,9 @@ class Agent:
         began = time.monotonic()
         taken.append(Reading(procfs.processes(handle), procfs.machine(self._cores)))
         return max(LOOK_S, LOOK_COST * (time.monotonic() - began))
+
+    def tell(self, handle: int, line: str) -> None:
+        self._call("tell", handle, line)
 
     def ready(self, handle: int, timeout_s: float) -> dict | None:
         return self._call("ready", handle, timeout_s=timeout_s)

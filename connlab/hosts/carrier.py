@@ -240,20 +240,16 @@ class RemoteHost:
         files: Sequence[str] = (),
     ) -> int:
         """Start a program; on a host that was lost, after it has come back."""
-        return self._start(argv, cores, files, watch=self.watches)
-
-    def _start(
-        self,
-        argv: Sequence[str],
-        cores: Sequence[int],
-        files: Sequence[str],
-        *,
-        watch: bool,
-    ) -> int:
         self.revive()
-        cores = cores or self.cores
-        told = (list(argv), list(cores), list(files), watch)
+        told = (list(argv), list(cores or self.cores), list(files), self.watches)
         return self.call(Agent.start, *told).result()
+
+    def starting(
+        self, argv: Sequence[str], *, cores: Sequence[int], files: Sequence[str]
+    ) -> Pending:
+        """Begin to start a program that awaits a moment; see `connlab.hosts.moment`."""
+        cores = cores or self.cores
+        return self.call(Agent.start, list(argv), list(cores), list(files), False, True)
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
         """Return the program's next JSON line; see `Host.ready`."""
@@ -320,12 +316,6 @@ class Server(RemoteHost):
         where = f"[{address}]:0" if ":" in address else f"{address}:0"
         words = [*argv, "--listen", where]
         return super().start(words, cores=cores, files=files)
-
-    def start_beside(
-        self, argv: Sequence[str], *, cores: Sequence[int], files: Sequence[str]
-    ) -> int:
-        """Start another program where the servers are; see `Host.start`."""
-        return self._start(argv, cores, files, watch=False)
 
 
 @dataclasses.dataclass

@@ -1,7 +1,8 @@
 """Several client hosts as one `connlab.drive.host.Host`, with one report.
 
-    start   connections, rate and seed divided; all begin at one agreed moment
-    ready   None until all have reported; then the merged report
+    start   connections, rate and seed divided
+    ready   when all have connected, one moment for all to begin; then nobody talks but
+            for a sign each second; None until all have reported; the merged report
     stop    ends all at the same time
 
 Counts add. Quantiles are those of the merged histograms, slot by slot, as the client
@@ -15,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import itertools
 import math
 import time
 from collections import Counter
@@ -22,16 +24,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connlab.drive.host import Ended, HostLost, ProgramError, Reading
+from connlab.hosts import moment
 from connlab.hosts.agent import Agent
 from connlab.hosts.carrier import RemoteHost
 from connlab.hosts.clock import Offset
 
 #: windows of several hosts agree within so much
 APART_NS = 1_000_000
-#: to carry the starts, and for every client to connect
-AHEAD_S, AHEAD_PER_HOST_S, AHEAD_PER_CONNECTION_S = 0.2, 0.02, 0.0002
-#: between two signs to a host whose client has reported
-RENEW_S = 0.5
+#: between two signs of a host whose client rests, and while its window is open
+RENEW_S, SIGN_S = 0.5, 1.0
 _HANDLE = 1
 _SUMMED = ("connections", "limits", "requests", "bytes", "errors")
 #: a merged flag is divided by the number of hosts, as whole numbers or not
@@ -53,9 +54,14 @@ class HostGroup:
         self._reports: dict[str, dict] = {}
         self._ended: dict[str, Ended] = {}
         self._offsets: dict[str, Offset] = {}
-        self._renewed_s: dict[str, float] = {}
+        self._asked_s: dict[str, float] = {}
         self._why_lost: dict[str, str] = {}
+        self._connected: set[str] = set()
         self._started_ns = 0
+        self._lasts_s = 0.0
+        self.begins_s: float | None = None
+        """When the load begins, on the driver's clock; None until all have connected.
+        """
 
     def start(
         self,
@@ -66,20 +72,18 @@ class HostGroup:
     ) -> int:
         """Start a client on every host, each with its share; see `Host.start`."""
         self._started_ns = time.monotonic_ns()
+        self.begins_s, self._lasts_s = None, _lasts_s(argv)
         for kept in (self._handles, self._pending, self._reports, self._ended):
             kept.clear()
-        self._why_lost.clear()
+        for past in (self._why_lost, self._asked_s, self._connected):
+            past.clear()
         for host in self.hosts:
             host.revive()
-        self._offsets = {host.name: host.measured_offset() for host in self.hosts}
-        begin_ns = time.monotonic_ns() + int(1e9 * ahead_s(argv, len(self.hosts)))
         wanted = [*dict.fromkeys([*files, "histogram"])]
+        several = len(self.hosts)
         try:
-            for number, host in enumerate(self.hosts):
-                words = divided(argv, number, len(self.hosts))
-                at_ns = begin_ns + self._offsets[host.name].ns
-                told = [*words, "--begin-at", str(at_ns)]
-                self._handles[host.name] = host.start(told, cores=cores, files=wanted)
+            shares = [divided(argv, number, several) for number in range(several)]
+            self._handles |= started(self.hosts, shares, cores=cores, files=wanted)
         except (HostLost, ProgramError):
             self._end_all(grace_s=0, wait_s=0)
             raise
@@ -93,25 +97,24 @@ class HostGroup:
                 self._ask(host)
             if len(self._reports) == len(self.hosts):
                 return self._merged()
+            if self.begins_s is None and len(self._connected) == len(self.hosts):
+                there = [(host, self._handles[host.name]) for host in self.hosts]
+                self.begins_s, self._offsets = moment.told(there)
             if time.monotonic() >= until:
                 return None
             time.sleep(min(0.02, max(0.0, until - time.monotonic())))
 
     def _ask(self, host: RemoteHost) -> None:
-        """Ask an agent that is not asked, take what it answers.
-
-        Where the report is there already, only the lease is renewed: other clients may
-        be seconds later, and the lease's end would take histogram and all with it.
-        """
+        """Ask an agent that is not asked, take what it answers."""
         name = host.name
-        there = name in self._reports
         if name not in self._pending:
-            if there and time.monotonic() < self._renewed_s[name] + RENEW_S:
+            asked, every_s = self._question(name)
+            now_s = time.monotonic()
+            if now_s < self._asked_s.get(name, 0.0) + every_s:
                 return
-            asked = (Agent.renew,) if there else (Agent.ready, self._handles[name], 0.5)
             call = host.call(*asked)
-            self._pending[name] = (call, time.monotonic() + call.patience_s)
-            self._renewed_s[name] = time.monotonic()
+            self._pending[name] = (call, now_s + call.patience_s)
+            self._asked_s[name] = now_s
         call, until = self._pending[name]
         if not call.done():
             if time.monotonic() > until:
@@ -122,8 +125,23 @@ class HostGroup:
             told = call.result()
         except ProgramError as error:
             raise ProgramError(f"on {name}: {error}") from error
-        if told is not None:
+        if told is not None and told.get("event") == moment.EVENT:
+            self._connected.add(name)
+        elif told is not None:
             self._reports[name] = told
+
+    def _question(self, name: str) -> tuple[tuple, float]:
+        """Return what an agent is asked now, and how often at most, in seconds.
+
+        Where a client rests only the lease is renewed: others may be seconds later,
+        and the lease's end would take histogram and all with it.
+        """
+        begins_s = self.begins_s
+        if name in self._reports or (name in self._connected and begins_s is None):
+            return (Agent.renew,), RENEW_S
+        if begins_s is not None and time.monotonic() < begins_s + self._lasts_s:
+            return (Agent.ready, self._handles[name], 0.0), SIGN_S
+        return (Agent.ready, self._handles[name], 0.5), 0.0
 
     def sample(
         self, handle: int, *, machine: bool = True, memory: bool = False
@@ -258,13 +276,46 @@ def _share(whole: int, number: int, among: int) -> int:
     return whole * (number + 1) // among - whole * number // among
 
 
-def ahead_s(argv: Sequence[str], hosts: int, servers: int = 1) -> float:
-    """Return how far ahead clients are to begin, in seconds: all have to connect."""
-    words = list(argv)
-    count = 1
-    if "--connections" in words:
-        count = int(words[words.index("--connections") + 1])
-    return AHEAD_S + AHEAD_PER_HOST_S * hosts + AHEAD_PER_CONNECTION_S * count * servers
+def started(
+    hosts: Sequence[RemoteHost],
+    words: Sequence[Sequence[str]],
+    *,
+    cores: Sequence[int],
+    files: Sequence[str],
+) -> dict[str, int]:
+    """Start a program on each host at once, that awaits its moment; return handles.
+
+    Raises
+    ------
+    HostLost, ProgramError
+        When one cannot be started; the others then have ended.
+    """
+    calls = [
+        host.starting([*told, moment.FLAG], cores=cores, files=files)
+        for host, told in zip(hosts, words, strict=True)
+    ]
+    handles: dict[str, int] = {}
+    wrong: HostLost | ProgramError | None = None
+    for host, call in zip(hosts, calls, strict=True):
+        try:
+            handles[host.name] = call.result()
+        except (HostLost, ProgramError) as error:
+            wrong = wrong or error
+    if wrong is None:
+        return handles
+    for host in hosts:
+        if host.name in handles:
+            with contextlib.suppress(HostLost):
+                host.stop(handles[host.name], grace_s=0)
+    raise wrong
+
+
+def _lasts_s(argv: Sequence[str]) -> float:
+    """Return how long warm-up and window last; 0 where requests are counted."""
+    told = dict(itertools.pairwise(argv))
+    if "--duration" not in told:
+        return 0.0
+    return float(told["--duration"]) + float(told.get("--warmup", 0))
 
 
 def _edges(report: Mapping, offset: Offset) -> tuple[int, int] | None:

@@ -1,6 +1,6 @@
 """Clients on several hosts that turn between servers at the same fixed moments.
 
-    driver   servers ready -> agree on a moment -> quiet, a sign in a pause -> reports
+    driver   all have connected -> tell a moment -> quiet, a sign in a pause -> reports
     clients  |-- slice --|-- pause --|-- slice --|-- pause --| ...      each its clock
     server's host            reads       reads       reads      CPU time of all servers
 
@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from connlab.drive import interrupt, turns
 from connlab.drive.host import Ended, HostLost, ProgramError
-from connlab.hosts import turned
+from connlab.hosts import group, moment, turned
 from connlab.hosts.agent import Agent
 from connlab.hosts.carrier import Pending, RemoteHost, Server
 from connlab.hosts.clock import Offset
-from connlab.hosts.group import HostGroup, ahead_s, divided
+from connlab.hosts.group import HostGroup, divided
 
 #: between two signs of a host while slices are under way, and else
 SIGN_S, LOOK_S = 1.0, 0.05
@@ -31,6 +31,8 @@ SIGN_S, LOOK_S = 1.0, 0.05
 _INTO_PAUSE = 0.25
 #: how long programs may take to end by themselves, and after SIGTERM
 _WAIT_S, _GRACE_S = 5.0, 1.0
+#: how long clients may connect, and more for each connection; between two looks
+_CONNECTING_S, _CONNECTING_EACH_S, _SOON_S = 30.0, 0.002, 0.02
 _HANDLE = 1
 #: what the reader of CPU clocks must be told as clients are
 _SHARED = ("--slice", "--lead-in", "--pause", "--duration", "--warmup", "--order")
@@ -64,6 +66,7 @@ class _Part:
 
     def __init__(self, name: str, host: RemoteHost, handle: int) -> None:
         self.name, self.host, self.handle = name, host, handle
+        self.connected = False
         self.report: dict | None = None
         self.ended: Ended | None = None
         self.why_lost = ""
@@ -74,12 +77,22 @@ class _Part:
             return self.host.call(Agent.renew)
         return self.host.call(Agent.ready, self.handle, 0.0)
 
+    def ask_connected(self) -> Pending:
+        """Begin to ask whether all has connected; if so, only renew the lease."""
+        if self.connected:
+            return self.host.call(Agent.renew)
+        return self.ask()
+
     def take(self, told: Pending) -> None:
         """Take what was asked for."""
         try:
-            self.report = told.result() or self.report
+            line = told.result()
         except ProgramError as error:
             raise ProgramError(f"on {self.name}: {error}") from error
+        if line is not None and line.get("event") == moment.EVENT:
+            self.connected = True
+        else:
+            self.report = line or self.report
 
 
 class Turning:
@@ -111,36 +124,55 @@ class Turning:
     ) -> int:
         """Start a client on every host, each with its share, and the reader.
 
-        `beside` are the cores of the servers.
+        `beside` are the cores of the servers. Returns when all have connected and
+        know when the first slice begins.
         """
         hosts = self.clients.hosts
         self._parts, self._rows = [], []
         self._shared = not set(cores).isdisjoint(beside)
         for host in (self.server, *hosts):
             host.revive()
-        self._offsets = {
-            host.name: host.measured_offset() for host in (self.server, *hosts)
-        }
         words, watched = _without(list(argv), "--watch")
         words += ["--order", value_of(words, "--seed")]
-        self.grid = _grid(words, len(hosts))
         try:
-            for number, host in enumerate(hosts):
-                told = [*divided(words, number, len(hosts)), *self._begin(host)]
-                handle = host.start(told, cores=cores, files=("slices", "histogram"))
-                self._parts.append(_Part(host.name, host, handle))
-            told = [*_only_watching(words, watched), *self._begin(self.server)]
-            handle = self.server.start_beside(told, cores=beside, files=("slices",))
-            self._parts.append(_Part(self.server.name, self.server, handle))
+            shares = [
+                divided(words, number, len(hosts)) for number in range(len(hosts))
+            ]
+            told = {"cores": cores, "files": ("slices", "histogram")}
+            self._add(hosts, group.started(hosts, shares, **told))
+            told = {"cores": beside, "files": ("slices",)}
+            reading, there = [_only_watching(words, watched)], (self.server,)
+            self._add(there, group.started(there, reading, **told))
+            if self._connect(words):
+                programs = [(part.host, part.handle) for part in self._parts]
+                begins_s, self._offsets = moment.told(programs)
+                self.grid = _grid(words, begins_s)
         except (HostLost, ProgramError):
             self._end_all(grace_s=0, wait_s=0)
             raise
         return _HANDLE
 
-    def _begin(self, host: RemoteHost) -> list[str]:
-        """Return when the first slice begins, on the clock of a host."""
-        at_ns = int(1e9 * self.grid.begins_s) + self._offsets[host.name].ns
-        return ["--begin-at", str(at_ns)]
+    def _add(self, hosts: Sequence[RemoteHost], handles: Mapping[str, int]) -> None:
+        parts = [_Part(host.name, host, handles[host.name]) for host in hosts]
+        self._parts += parts
+
+    def _connect(self, words: Sequence[str]) -> bool:
+        """Wait until all have connected; False when a signal asked to stop."""
+        count = int(value_of(words, "--connections")) * len(targets(words))
+        allowed_s = _CONNECTING_S + _CONNECTING_EACH_S * count
+        until_s = time.monotonic() + allowed_s
+        while not interrupt.asked():
+            asked = [(part, part.ask_connected()) for part in self._parts]
+            for part, told in asked:
+                part.take(told)
+            late = [part.name for part in self._parts if not part.connected]
+            if not late:
+                return True
+            if time.monotonic() > until_s:
+                said = f"{', '.join(late)} not connected after {allowed_s:.0f} s"
+                raise ProgramError(said)
+            time.sleep(_SOON_S)
+        return False
 
     @contextlib.contextmanager
     def unwatched(self) -> Iterator[None]:
@@ -267,8 +299,8 @@ def _only_watching(words: Sequence[str], watched: Sequence[str]) -> list[str]:
     return [words[0], *targets(words), *told, *watched, "--only-watch"]
 
 
-def _grid(words: Sequence[str], hosts: int) -> Grid:
-    """Agree on when slices are; as ``src_c/client/client_grid.h`` counts them."""
+def _grid(words: Sequence[str], begins_s: float) -> Grid:
+    """Return when slices are; as ``src_c/client/client_grid.h`` counts them."""
     servers = len(targets(words))
     slice_ms, pause_ms = (
         float(value_of(words, flag).removesuffix("ms"))
@@ -278,5 +310,4 @@ def _grid(words: Sequence[str], hosts: int) -> Grid:
         -(-round(1e9 * float(value_of(words, flag))) // round(1e6 * slice_ms * servers))
         for flag in ("--warmup", "--duration")
     )
-    begins_s = time.monotonic() + ahead_s(words, hosts, servers)
     return Grid(begins_s, slice_ms / 1e3, pause_ms / 1e3, rounds * servers)

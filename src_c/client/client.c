@@ -13,6 +13,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -163,6 +165,33 @@ static void free_asks(struct plan *plan)
     }
 }
 
+/* --begin-told: what is no moment, or nothing, ends the client. */
+static void *await_moment(void *unused)
+{
+    char text[32] = "";
+    size_t have = 0;
+    ssize_t got = 1;
+    while (got > 0 && !strchr(text, '\n') && have < sizeof text - 1) {
+        got = read(STDIN_FILENO, text + have, sizeof text - 1 - have);
+        have += got > 0 ? (size_t)got : 0;
+    }
+    uint64_t begin_at_ns = strtoull(text, NULL, 10);
+    if (begin_at_ns)
+        shared_told(shared, begin_at_ns);
+    else
+        atomic_store(&shared->interrupted, INTERRUPT_SOON);
+    return unused;
+}
+
+static void begin_awaiting(void)
+{
+    pthread_t thread;
+    errno = pthread_create(&thread, NULL, await_moment, NULL);
+    if (errno)
+        err(1, "pthread_create");
+    pthread_detach(thread);
+}
+
 int main(int argc, char **argv)
 {
     struct plan plan;
@@ -180,6 +209,8 @@ int main(int argc, char **argv)
     bool well = true;
     if (!plan.only_watch)
         check_descriptors(&plan);
+    if (plan.begin_told)
+        begin_awaiting();
     if (plan.only_watch)
         rounds_only_watch(&plan, shared);
     else if (plan.processes > 1)

@@ -7,8 +7,8 @@
  * Without --pause a slice ends with its last answer, and the next one follows.
  * Clients on several hosts cannot see each other's last answers, so that they
  * agree on moments: slice k of all, rounds * targets of them, begins k times
- * (--slice + --pause) after --begin-at, whoever is late. The order of a round
- * follows from --order, so it is the same for all.
+ * (--slice + --pause) after --begin-at, or what --begin-told was told, whoever
+ * is late. The order of a round follows from --order, the same for all.
  *
  *     lead-in        covers that a slice begins a little sooner on one host
  *                    than on another, as their clocks are known to microseconds
@@ -45,19 +45,21 @@ static inline uint64_t grid_rounds(const struct plan *plan)
     return grid_warmup_rounds(plan) + grid_rounds_in(plan, plan->duration_s);
 }
 
-static inline uint64_t grid_begin_ns(const struct plan *plan, uint64_t round,
+static inline uint64_t grid_begin_ns(const struct plan *plan,
+                                     uint64_t begin_at_ns, uint64_t round,
                                      unsigned position)
 {
     uint64_t number = round * plan->target_count + position;
-    return plan->begin_at_ns + number * (plan->slice_ns + plan->pause_ns);
+    return begin_at_ns + number * (plan->slice_ns + plan->pause_ns);
 }
 
 /* When a slice may still be begun. */
-static inline uint64_t grid_latest_ns(const struct plan *plan, uint64_t round,
+static inline uint64_t grid_latest_ns(const struct plan *plan,
+                                      uint64_t begin_at_ns, uint64_t round,
                                       unsigned position)
 {
     uint64_t late_ns = plan->only_watch ? 0 : plan->lead_in_ns / 2;
-    return grid_begin_ns(plan, round, position) + late_ns;
+    return grid_begin_ns(plan, begin_at_ns, round, position) + late_ns;
 }
 
 /* When CPU clocks are read after the slice that began at begin_ns. */
@@ -67,9 +69,10 @@ static inline uint64_t grid_look_ns(const struct plan *plan, uint64_t begin_ns)
 }
 
 /* ... and before the first slice. */
-static inline uint64_t grid_first_look_ns(const struct plan *plan)
+static inline uint64_t grid_first_look_ns(const struct plan *plan,
+                                          uint64_t begin_at_ns)
 {
-    return plan->begin_at_ns - plan->pause_ns / 4;
+    return begin_at_ns - plan->pause_ns / 4;
 }
 
 #endif

@@ -217,6 +217,11 @@ static const struct flag rows[] = {
      "clients on several hosts begin together (0); a past\n"
      "one changes nothing, and the window tells its edges",
      flag_uint64, AT(begin_at_ns), 0, 9223372036854775808.0},
+    {"--begin-told", NULL, NULL,
+     "when all have connected, print the event connected\n"
+     "and read that moment, a line of standard input; the\n"
+     "end of it ends the client",
+     flag_true, AT(begin_told), 0, 0},
     {"--drain", "S", "0 to 3600 seconds",
      "after that, wait for answers that are missing\n"
      "(0.2; 1 with --rate; 5 with --slice, at the end of\n"
@@ -272,10 +277,11 @@ static const struct flag rows[] = {
      "response; others make up for them (off)",
      read_time, AT(late_ns), 0.001, 60000},
     {"--pause", "TIME", "0.1ms to 60s",
-     "with --begin-at: slices begin at fixed moments, the\n"
-     "length of a slice and this long apart; clients on\n"
-     "several hosts then take the same turns, and await\n"
-     "answers in its first half (client_grid.h)",
+     "with --begin-at or --begin-told: slices begin at\n"
+     "fixed moments, the length of a slice and this long\n"
+     "apart; clients on several hosts then take the same\n"
+     "turns, and await answers in its first half\n"
+     "(client_grid.h)",
      read_time, AT(pause_ns), 0.1, 60000},
     {"--order", "S", "0 to 2^53",
      "seed of the order of targets in rounds (--seed)",
@@ -428,9 +434,11 @@ static void check_fixed(const struct plan *plan)
     for (size_t i = 0; i < sizeof by_answers / sizeof *by_answers; i++)
         if (plan_is_fixed(plan) && value_of(by_answers[i]))
             conflict(by_answers[i], "--pause", "allowed without --pause");
-    if (plan_is_fixed(plan) && !plan->begin_at_ns)
+    if (plan->begin_told && value_of("--begin-at"))
+        conflict("--begin-at", "--begin-told", "allowed is one of the two");
+    if (plan_is_fixed(plan) && !plan->begin_at_ns && !plan->begin_told)
         flags_refuse("--pause", value_of("--pause"),
-                     "allowed only together with --begin-at");
+                     "allowed only together with --begin-at or --begin-told");
     if (plan->only_watch && !plan_is_fixed(plan))
         flags_refuse("--only-watch", NULL,
                      "allowed only together with --pause");

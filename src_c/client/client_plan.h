@@ -44,6 +44,7 @@ struct plan {
     double duration_max_s; /* to reach them */
     double settle_s;       /* 0: warm up at once */
     uint64_t begin_at_ns;  /* of the load, at the soonest */
+    bool begin_told;       /* begin_at_ns comes when all have connected */
     double timeout_s, connect_timeout_s;
     uint64_t seed;
 

@@ -87,7 +87,7 @@ struct rounds *rounds_open(const struct plan *plan, struct shared *shared)
     r->file = shared->slices_file;
     r->rng = rng_make(plan->order_seed, 0x726f756e6473);
     r->start_ns = r->since_ns =
-        plan_is_fixed(plan) ? plan->begin_at_ns : shared->start_ns;
+        plan_is_fixed(plan) ? shared->begin_at_ns : shared->start_ns;
     r->position = plan->target_count; /* no round is under way */
     for (unsigned i = 0; i < plan->target_count; i++)
         open_watch(r, i);
@@ -349,7 +349,8 @@ static bool is_over(const struct rounds *r, uint64_t now_ns)
 static bool is_missed(const struct rounds *r, uint64_t now_ns)
 {
     return plan_is_fixed(r->plan) &&
-           now_ns > grid_latest_ns(r->plan, r->number, r->position);
+           now_ns >
+               grid_latest_ns(r->plan, r->start_ns, r->number, r->position);
 }
 
 /* The next target in the order that is left; false: the round is complete. */
@@ -376,7 +377,7 @@ static void announce(struct rounds *r)
     atomic_store(&slice->drained, 0);
     slice->begin_ns =
         plan_is_fixed(r->plan)
-            ? grid_begin_ns(r->plan, r->number, r->position)
+            ? grid_begin_ns(r->plan, r->start_ns, r->number, r->position)
             : clock_now_ns() + (r->shared->threads > 1 ? HEAD_START_NS : 0);
     atomic_fetch_add(&slice->number, 1);
 }
@@ -528,6 +529,14 @@ static void sleep_until(const struct shared *shared, uint64_t at_ns)
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
+static void sleep_until_told(struct shared *shared)
+{
+    shared_ready(shared, shared->threads);
+    while (!atomic_load(&shared->interrupted) &&
+           !atomic_load(&shared->begin_at_ns))
+        sleep_until(shared, clock_now_ns() + NS_PER_MS);
+}
+
 /* One look in a pause ends a slice and begins the next: all targets rest. */
 void rounds_only_watch(const struct plan *plan, struct shared *shared)
 {
@@ -537,7 +546,8 @@ void rounds_only_watch(const struct plan *plan, struct shared *shared)
         atomic_store(&shared->sums[i].live, 1);
     shared->records[0].engine = "none";
     shared->records[0].end = STOP_DURATION;
-    sleep_until(shared, grid_first_look_ns(plan));
+    sleep_until_told(shared);
+    sleep_until(shared, grid_first_look_ns(plan, shared->begin_at_ns));
     struct rounds *r = rounds_open(plan, shared);
     rounds_go_on(r);
     while (slice->stop == STOP_NONE) {

@@ -9,7 +9,9 @@
  */
 #include "client_shared.h"
 
+#include <stdio.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 
@@ -47,7 +49,8 @@ struct shared *shared_make(const struct plan *plan)
         shared->records[i].timeline_rows = timeline_rows;
         shared->records[i].open_loop = plan->rate > 0;
     }
-    shared->begin_at_ns = plan->begin_at_ns;
+    shared->begin_told = plan->begin_told;
+    atomic_store(&shared->begin_at_ns, plan->begin_at_ns);
     shared->began_ns = clock_now_ns();
     return shared;
 }
@@ -63,8 +66,20 @@ static void set_once(atomic_ullong *when, uint64_t soonest_ns)
 void shared_ready(struct shared *shared, unsigned threads)
 {
     unsigned before = atomic_fetch_add(&shared->ready, threads);
-    if (before < shared->threads && before + threads >= shared->threads)
-        set_once(&shared->start_ns, shared->begin_at_ns);
+    if (before >= shared->threads || before + threads < shared->threads)
+        return;
+    if (shared->begin_told) /* in one write: the report is of another process */
+        dprintf(STDOUT_FILENO, "{\"event\":\"connected\"}\n");
+    uint64_t begin_at_ns = atomic_load(&shared->begin_at_ns);
+    if (!shared->begin_told || begin_at_ns)
+        set_once(&shared->start_ns, begin_at_ns);
+}
+
+void shared_told(struct shared *shared, uint64_t begin_at_ns)
+{
+    atomic_store(&shared->begin_at_ns, begin_at_ns);
+    if (atomic_load(&shared->ready) >= shared->threads)
+        set_once(&shared->start_ns, begin_at_ns);
 }
 
 void shared_asked_once(struct shared *shared, bool late)

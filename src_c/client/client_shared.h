@@ -87,10 +87,11 @@ struct shared {
     atomic_ullong resumed_ns;    /* the warm-up begins; 0 before */
     atomic_uint warmed;          /* threads whose warm-up is over */
     atomic_ullong warm_answers, warm_response_ns; /* theirs, in all */
-    atomic_ullong to_ns;  /* of the window, if they decide;
-                             0 before */
-    uint64_t began_ns;    /* of connecting */
-    uint64_t begin_at_ns; /* start_ns is no sooner */
+    atomic_ullong to_ns;       /* of the window, if they decide;
+                                  0 before */
+    uint64_t began_ns;         /* of connecting */
+    bool begin_told;           /* begin_at_ns is 0 until it is known */
+    atomic_ullong begin_at_ns; /* start_ns is no sooner */
     unsigned threads;
     unsigned targets;
     struct record *records; /* one per thread and target */
@@ -120,8 +121,13 @@ static inline struct row *shared_row(const struct shared *shared,
 }
 
 /* A thread (or, for threads that died, their parent) has tried to connect all
- * its users. The last one to say so starts the load, soon or at begin_at_ns. */
+ * its users. The last one to say so starts the load, soon or at begin_at_ns; if
+ * that is to be told, it prints that all have connected. */
 void shared_ready(struct shared *shared, unsigned threads);
+
+/* The moment that is to be told is known: the load begins then, or when all
+ * have connected. */
+void shared_told(struct shared *shared, uint64_t begin_at_ns);
 
 /* The users of a thread have all been answered once, or (`late`) it has waited
  * long enough for all threads. The last one, or the first late one, lets users

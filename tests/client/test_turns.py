@@ -644,14 +644,16 @@ def complain(done: subprocess.CompletedProcess[str], words: list[str]) -> None:
         assert word in done.stderr
 
 
-def fixed(begin_ns: int, *flags: object) -> list[object]:
-    """Return flags for slices at fixed moments, 40 ms apart."""
+def fixed(begin_ns: int | None, *flags: object) -> list[object]:
+    """Return flags for slices at fixed moments, 40 ms apart; None: they are told."""
     told = ["--slice", "30ms", "--pause", "10ms", "--lead-in", "6ms", "--order", 5]
-    return [*told, "--begin-at", begin_ns, "--duration", 0.6, "--warmup", 0.1, *flags]
+    begin = ["--begin-told"] if begin_ns is None else ["--begin-at", begin_ns]
+    return [*told, *begin, "--duration", 0.6, "--warmup", 0.1, *flags]
 
 
+@pytest.mark.parametrize("late", [False, True])
 def test_clients_take_the_same_turns_at_fixed_moments(
-    client_program: Path, server_program: Path, tmp_path: Path
+    client_program: Path, server_program: Path, tmp_path: Path, late: bool
 ) -> None:
     """Two clients, and one that only reads CPU clocks, as on hosts of their own."""
     paths = [tmp_path / f"{number}.csv" for number in range(3)]
@@ -664,12 +666,20 @@ def test_clients_take_the_same_turns_at_fixed_moments(
         running = [
             subprocess.Popen(
                 [client_program, *targets]
-                + [str(word) for word in fixed(begin_ns, *flags)]
+                + [str(word) for word in fixed(None if late else begin_ns, *flags)]
                 + ["--connections", "6", "--slices", path],
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
             for flags, path in zip(each, paths, strict=True)
         ]
+        if late:
+            for process in running:
+                assert b"connected" in process.stdout.readline()
+            begin_ns = time.monotonic_ns() + 200_000_000
+            for process in running:
+                process.stdin.write(b"%d\n" % begin_ns)
+                process.stdin.flush()
         told = [json.loads(process.communicate()[0]) for process in running]
         spent_s = sum(sum(psutil.Process(p.pid).cpu_times()[:2]) for p in processes)
     first, second, watch = map(rows, paths)

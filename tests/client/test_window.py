@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.client.harness import Seen, client, echo, serving
+from tests.client.harness import Seen, client, echo, serving, wait_for
 
 DELAY_S = 0.02
 
@@ -116,6 +118,57 @@ def test_a_moment_that_is_over_delays_nothing(client_program: Path) -> None:
         flags = ["--duration", 0.1, "--begin-at", began - 1_000_000_000]
         window = client(client_program, seen.port, *flags)["window"]
     assert began < window["begin_ns"] < window["end_ns"] <= time.monotonic_ns()
+
+
+@contextlib.contextmanager
+def told_late(program: Path, port: int, *flags: object) -> Iterator[subprocess.Popen]:
+    """Start a client that awaits its moment; yield when all have connected."""
+    words = [program, f"127.0.0.1:{port}", "--begin-told", *map(str, flags)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(words, **pipes) as process:
+        assert json.loads(process.stdout.readline()) == {"event": "connected"}
+        yield process
+
+
+@pytest.mark.parametrize("flags", [[], ["--threads", 2], ["--processes", 2]])
+def test_the_load_begins_at_a_moment_that_is_told_late(
+    client_program: Path, engine: list[str], flags: list[object]
+) -> None:
+    flags = ["--connections", 4, "--duration", 0.1, "--warmup", 0.05, *flags, *engine]
+    with (
+        serving(echo) as seen,
+        told_late(client_program, seen.port, *flags) as process,
+    ):
+        wait_for(lambda: len(seen.peers) == 4)
+        time.sleep(0.1)
+        assert not seen.bytes_in
+        agreed = time.monotonic_ns() + 200_000_000
+        process.stdin.write(b"%d\n" % agreed)
+        process.stdin.flush()
+        window = json.loads(process.stdout.readline())["window"]
+    assert process.returncode == 0
+    assert window["begin_ns"] == pytest.approx(agreed + 50_000_000, abs=1000)
+    assert window["end_ns"] == pytest.approx(agreed + 150_000_000, abs=1000)
+
+
+@pytest.mark.parametrize("said", [b"", b"soon\n"])
+def test_a_moment_that_is_never_told_ends_the_client(
+    client_program: Path, said: bytes
+) -> None:
+    with (
+        serving(echo) as seen,
+        told_late(client_program, seen.port, "--connections", 2) as process,
+    ):
+        out, _ = process.communicate(said, timeout=10)
+    assert json.loads(out)["stop"] == "interrupted"
+    assert not seen.bytes_in
+
+
+def test_a_moment_is_agreed_or_told(client_program: Path) -> None:
+    words = [client_program, "127.0.0.1:1", "--begin-told", "--begin-at", "1"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=10)
+    assert done.returncode == 2
+    assert "allowed is one of the two" in done.stderr
 
 
 def test_without_a_window_there_are_no_edges(client_program: Path) -> None:
