@@ -139,6 +139,17 @@ def test_a_trial_over_two_client_hosts_is_one_line(three, hosts) -> None:
     assert not all_running(three)
 
 
+def test_a_server_stands_still_in_the_middle_of_a_window(three, hosts) -> None:
+    """However long clients took to agree on when it begins."""
+    even = {"rate": 1000, "arrivals": "paced", "duration": 0.6}
+    outcome = run(hosts, stall=200, **even)
+    assert outcome.failure is None
+    # of requests that are due evenly the hundredth that waits longest: 200 - 6 ms
+    p99_ns = outcome.client.model_dump()["response"]["p99_ns"]
+    assert p99_ns / 1e9 == pytest.approx(0.194, abs=0.02)
+    assert outcome.server.stall.seconds == pytest.approx(0.2, abs=0.05)
+
+
 def test_a_client_that_is_late_does_not_cost_the_others_their_lease(three) -> None:
     """Those that have reported are kept until the last has, and the row says why."""
 
@@ -387,10 +398,23 @@ def test_a_host_that_is_lost_is_a_row_and_the_same_call_goes_on(
     assert not all_running(asked)
 
 
-def test_a_notebook_measures_over_hosts(three: lab.Lab, tmp_path: Path) -> None:
-    given = {"models": "[poll,epoll]", "connections": "[20]", "trials": "2"}
-    given |= {"duration": "0.2", "accept": "[quiet]"}
-    words = ["notebook", "01", "--profile", "smoke", "--run", f"hosts-{os.getpid()}"]
+NOTEBOOKS = {
+    "response-time": {
+        "models": "[poll,epoll]",
+        "connections": "[20]",
+        "trials": "2",
+        "duration": "0.2",
+        "accept": "[quiet]",
+    },
+    "doubts": {"trials": "2", "duration": "0.3", "at": "[20]", "accept": "[quiet]"},
+    "intervals": {"repetitions": "10", "twins": "8"},
+}
+
+
+@pytest.mark.parametrize("study", NOTEBOOKS)
+def test_a_notebook_measures_over_hosts(three: lab.Lab, study: str) -> None:
+    given = NOTEBOOKS[study]
+    words = ["notebook", study, "--profile", "smoke", "--run", f"hosts-{os.getpid()}"]
     words += ["--hosts", str(three.roster)]
     words += [word for pair in given.items() for word in ("-p", *pair)]
     folder = schema.run_folder(f"hosts-{os.getpid()}")
@@ -403,7 +427,7 @@ def test_a_notebook_measures_over_hosts(three: lab.Lab, tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stderr[-2000:]
         assert "server on h1, clients on h2, h3" in done.stdout
-        assert (folder / "response-time" / "results.json").is_file()
+        assert (folder / study / "results.json").is_file()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     assert not all_running(three)

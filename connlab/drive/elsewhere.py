@@ -21,8 +21,6 @@ ONE_MACHINE = {
     "breaking-points": "it lowers limits of the machine that it runs on",
     "pools": "its bursts end with the last answer of one client",
     "guestbook": "its database stands beside the server",
-    "doubts": "it compares servers that take turns on one machine",
-    "intervals": "its twins take turns on one machine",
     "why": "it counts with perf on the machine that it runs on",
     "runtimes": "servers of others listen on loopback only",
     "winsock": "servers of others listen on loopback only",
