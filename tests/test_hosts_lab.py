@@ -18,7 +18,7 @@ import pytest
 
 from connlab import drive, schema
 from connlab.drive import cores, elsewhere, programs, trials
-from connlab.hosts import afar, carrier, checking, clock, lab, roster
+from connlab.hosts import afar, carrier, checking, clock, group, lab, moment, roster
 from connlab.hosts.agent import Agent
 from connlab.hosts.group import HostGroup
 
@@ -433,46 +433,114 @@ def test_a_notebook_measures_over_hosts(three: lab.Lab, study: str) -> None:
     assert not all_running(three)
 
 
+#: awaits its moment as a client does, has a window, and says when it began
+WAITING = """
+import sys, time
+print('{"event": "connected"}', flush=True)
+at = int(sys.stdin.readline()) / 1e9
+time.sleep(max(0, at - time.monotonic()))
+began = time.monotonic_ns()
+time.sleep(0.3)
+print('{"at": %d}' % began, flush=True)
+"""
+
+
+def begun(hosts: list[carrier.RemoteHost]) -> tuple[float, float]:
+    """Let a program on each host begin at once; return ms apart, and all its s."""
+    began_s = time.monotonic()
+    words = [[sys.executable, "-S", "-E", "-c", WAITING]] * len(hosts)
+    handles = group.started(hosts, words, cores=(), files=())
+
+    def every(method, *given) -> list:
+        calls = [host.call(method, handles[host.name], *given) for host in hosts]
+        return [call.result(30) for call in calls]
+
+    assert [line["event"] for line in every(Agent.ready, 20.0)] == [moment.EVENT] * 32
+    begins_s, offsets = moment.told([(host, handles[host.name]) for host in hosts])
+    told = every(Agent.ready, 20.0)
+    took_s = time.monotonic() - began_s
+    at_s = [
+        (one["at"] - offsets[host.name].ns) / 1e9
+        for host, one in zip(hosts, told, strict=True)
+    ]
+    for host in hosts:
+        host.stop(handles[host.name], grace_s=1.0)
+    assert min(at_s) >= begins_s - 1e-3
+    return 1e3 * (max(at_s) - min(at_s)), took_s
+
+
 def test_many_hosts_begin_together_and_report(tmp_path: Path) -> None:
-    """Workers without load: each begins at an agreed moment and says when it did."""
+    """Workers without load, on a machine that others use: the best of several tries."""
     count = 32
     made = lab.Lab(tmp_path / "lab", MANY)
     try:
         made.up(count)
         with carrier.Engine(roster.load(made.roster)) as engine:
             hosts = [engine.host(f"h{number}") for number in range(1, count + 1)]
-            agreed = time.monotonic_ns() + 3_000_000_000
-            script = "import sys, time; t = int(sys.argv[1]) / 1e9"
-            script += "\ntime.sleep(max(0, t - time.monotonic()))"
-            script += "\nprint('{\"at\": %d}' % time.monotonic_ns(), flush=True)"
-            handles = []
-            for host in hosts:
-                argv = [
-                    sys.executable,
-                    "-S",
-                    "-c",
-                    script,
-                    str(agreed + host.offset.ns),
-                ]
-                handles.append(host.start(argv))
-            calls = [
-                host.call(Agent.ready, handle, 20.0)
-                for host, handle in zip(hosts, handles, strict=True)
-            ]
-            told = [call.result(30) for call in calls]
-            reported_s = time.monotonic() - agreed / 1e9
-            for host, handle in zip(hosts, handles, strict=True):
-                host.stop(handle, grace_s=1.0)
-        late_ms = sorted((one["at"] - agreed) / 1e6 for one in told)
-        late = [f"{late_ms[at]:.2f}" for at in (0, count // 2, -1)]
-        print(f"late by {late} ms (least, median, most), told in {reported_s:.2f} s")
-        assert len(told) == count
-        assert late_ms[0] >= 0
-        # 5 ms and 3 s on a machine that is free; busy ones wait for a core
-        assert late_ms[count // 2] < 500
-        assert reported_s < 30
+            tries = []
+            while len(tries) < 10 and not any(a < 5 and s < 3 for a, s in tries):
+                tries.append(begun(hosts))
+        for apart_ms, took_s in tries:
+            print(f"begun within {apart_ms:.2f} ms, all over after {took_s:.2f} s")
+        assert any(apart_ms < 5 and took_s < 3 for apart_ms, took_s in tries)
     finally:
         made.down()
+
+
+def spent_s(pids: dict[str, int]) -> dict[str, float]:
+    """Return the CPU time of each process so far, to the nanosecond."""
+    found = {}
+    for name, pid in pids.items():
+        tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+        found[name] = sum(int(one.read_text().split()[0]) for one in tasks) / 1e9
+    return found
+
+
+def shares(pids: dict[str, int], from_s: float, to_s: float) -> dict[str, float]:
+    """Return the share of a core that each process used between two moments."""
+    time.sleep(max(0.0, from_s - time.monotonic()))
+    before, began_s = spent_s(pids), time.monotonic()
+    time.sleep(max(0.0, to_s - time.monotonic()))
+    after, ended_s = spent_s(pids), time.monotonic()
+    return {n: (after[n] - before[n]) / (ended_s - began_s) for n in pids}
+
+
+def test_agents_leave_the_machine_to_what_is_measured(three, engine) -> None:
+    """Less than 1 % of a core while a window is open, 0.5 % while nothing is asked.
+
+    Others may be busy with the same pages and caches: the best of three tries.
+    """
+    server = carrier.Server(engine, "h1")
+    clients = HostGroup([engine.host(name) for name in ("h2", "h3")], server)
+    pids = {host.name: host.facts["pid"] for host in (server, *clients.hosts)}
+    open_, idle = [], []
+    for _ in range(3):
+        found: dict[str, float] = {}
+        clients.begins_s = None
+
+        def watch(found=found) -> None:
+            until(lambda: clients.begins_s)
+            begins_s = clients.begins_s + 0.1  # the warm-up
+            found |= shares(pids, begins_s, begins_s + 3)
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        outcome = run((server, clients), duration=3.0, rate=2000)
+        thread.join()
+        assert outcome.failure is None
+        own = outcome.server.stats
+        per_request_s = (own.cpu_user_s + own.cpu_system_s) / own.requests
+        seen = outcome.server.samples
+        requests = outcome.client.window["requests"]
+        seen_s = (seen.cpu_user_s + seen.cpu_system_s) / requests
+        assert seen_s == pytest.approx(per_request_s, rel=0.15)
+        now_s = time.monotonic()
+        open_.append(found)
+        idle.append(shares(pids, now_s + 0.5, now_s + 3.5))
+    print(open_, idle)
+    for name in pids:
+        assert min(found[name] for found in open_) < 0.01
+        assert min(found[name] for found in idle) < 0.005
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ class Afar:
         self.engine = engine
         self.server = Server(engine, engine.roster.server, server_cores)
         own = [RemoteHost(engine, name, client_cores) for name in clients]
-        self.client = HostGroup(own)
+        self.client = HostGroup(own, self.server)
         self._turning = Turning(self.client, self.server)
         self._client_cores = tuple(client_cores)
         self._manifest = manifest

@@ -188,6 +188,8 @@ class RemoteHost:
 
     #: whether the agent reads the programs' CPU time by itself
     watches = False
+    #: what a look is said to cost at least
+    cost_least_s = 0.0
 
     def __init__(self, engine: Engine, name: str, cores: Sequence[int] = ()) -> None:
         self.engine, self.name = engine, name
@@ -262,7 +264,7 @@ class RemoteHost:
         began = time.monotonic()
         reading = self.call(Agent.sample, handle, machine, memory).result()
         before = tuple(map(self._on_our_clock, reading.before))
-        cost_s = min(time.monotonic() - began, COST_MOST_S)
+        cost_s = max(self.cost_least_s, min(time.monotonic() - began, COST_MOST_S))
         ours = self._on_our_clock(reading)
         return dataclasses.replace(ours, before=before, cost_s=cost_s)
 
@@ -315,7 +317,21 @@ class Server(RemoteHost):
         address = self.place.address
         where = f"[{address}]:0" if ":" in address else f"{address}:0"
         words = [*argv, "--listen", where]
-        return super().start(words, cores=cores, files=files)
+        handle = super().start(words, cores=cores, files=files)
+        self.cost_least_s = 0.0
+        if self.watches:  # its readings are cut to a window of the driver's clock
+            self.offset = self.measured_offset()
+        return handle
+
+    def expect(self, *edges_s: float) -> None:
+        """Tell the agent the edges of a window on the driver's clock.
+
+        From then on it looks often around these only, and looks of the driver are said
+        to cost as much as they may, so that they are rare.
+        """
+        ahead_s = self.offset.ns / 1e9
+        self.call(Agent.expect, [edge + ahead_s for edge in edges_s]).result()
+        self.cost_least_s = COST_MOST_S
 
 
 @dataclasses.dataclass

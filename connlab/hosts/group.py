@@ -26,7 +26,7 @@ from typing import Any
 from connlab.drive.host import Ended, HostLost, ProgramError, Reading
 from connlab.hosts import moment
 from connlab.hosts.agent import Agent
-from connlab.hosts.carrier import RemoteHost
+from connlab.hosts.carrier import RemoteHost, Server
 from connlab.hosts.clock import Offset
 
 #: windows of several hosts agree within so much
@@ -45,10 +45,19 @@ _DIVIDED = {
 
 
 class HostGroup:
-    """The clients of a trial, on hosts of their own."""
+    """The clients of a trial, on hosts of their own.
 
-    def __init__(self, hosts: Sequence[RemoteHost]) -> None:
-        self.hosts = tuple(hosts)
+    Parameters
+    ----------
+    hosts : sequence of RemoteHost
+    server : Server, optional
+        Where the server is, which is told when the window will be.
+    """
+
+    def __init__(
+        self, hosts: Sequence[RemoteHost], server: Server | None = None
+    ) -> None:
+        self.hosts, self.server = tuple(hosts), server
         self._handles: dict[str, int] = {}
         self._pending: dict[str, Any] = {}
         self._reports: dict[str, dict] = {}
@@ -58,7 +67,7 @@ class HostGroup:
         self._why_lost: dict[str, str] = {}
         self._connected: set[str] = set()
         self._started_ns = 0
-        self._lasts_s = 0.0
+        self._warmup_s = self._lasts_s = 0.0
         self.begins_s: float | None = None
         """When the load begins, on the driver's clock; None until all have connected.
         """
@@ -72,7 +81,8 @@ class HostGroup:
     ) -> int:
         """Start a client on every host, each with its share; see `Host.start`."""
         self._started_ns = time.monotonic_ns()
-        self.begins_s, self._lasts_s = None, _lasts_s(argv)
+        self.begins_s = None
+        self._warmup_s, self._lasts_s = _lasts_s(argv)
         for kept in (self._handles, self._pending, self._reports, self._ended):
             kept.clear()
         for past in (self._why_lost, self._asked_s, self._connected):
@@ -100,6 +110,9 @@ class HostGroup:
             if self.begins_s is None and len(self._connected) == len(self.hosts):
                 there = [(host, self._handles[host.name]) for host in self.hosts]
                 self.begins_s, self._offsets = moment.told(there)
+                if self.server and self._lasts_s:
+                    begins_s = self.begins_s + self._warmup_s
+                    self.server.expect(begins_s, self.begins_s + self._lasts_s)
             if time.monotonic() >= until:
                 return None
             time.sleep(min(0.02, max(0.0, until - time.monotonic())))
@@ -310,12 +323,16 @@ def started(
     raise wrong
 
 
-def _lasts_s(argv: Sequence[str]) -> float:
-    """Return how long warm-up and window last; 0 where requests are counted."""
+def _lasts_s(argv: Sequence[str]) -> tuple[float, float]:
+    """Return how long the warm-up lasts, and both it and the window.
+
+    0 where requests are counted.
+    """
     told = dict(itertools.pairwise(argv))
     if "--duration" not in told:
-        return 0.0
-    return float(told["--duration"]) + float(told.get("--warmup", 0))
+        return 0.0, 0.0
+    warmup_s = float(told.get("--warmup", 0))
+    return warmup_s, warmup_s + float(told["--duration"])
 
 
 def _edges(report: Mapping, offset: Offset) -> tuple[int, int] | None:

@@ -32,7 +32,8 @@ def trial(
     )
     with Engine(roster) as engine:
         server = Server(engine, roster.server)
-        clients = HostGroup([engine.host(name) for name in roster.clients])
+        there = [engine.host(name) for name in roster.clients]
+        clients = HostGroup(there, server)
         return trials.run(setting, server_host=server, client_host=clients)
 
 
