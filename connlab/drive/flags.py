@@ -19,6 +19,9 @@ OWN_DESCRIPTORS = 64
 #: how long a client waits at most for everybody's first answer
 SETTLE_S = 3.0
 
+#: how many a second connect at most to servers that others wrote
+CONNECT_RATE = 10_000
+
 #: windows last up to so many times their duration where ``duration_max`` is not said
 LONGER = 5
 
@@ -129,6 +132,21 @@ def with_time_to_settle(
     closed = told.get("rate") is None and told.get("requests") is None
     if serves_all and closed and told.get("settle") is None:
         told["settle"] = SETTLE_S
+    return told
+
+
+def with_time_to_accept(
+    factors: Mapping[str, Any], *, external: bool
+) -> dict[str, Any]:
+    """Return the factors with a bound on how fast clients come to another's server.
+
+    Ours let as many wait to be accepted as the system allows. Others' do not: asyncio
+    100, Node.js 511. Beyond, the kernel drops what the client sent, which sends it
+    again after 1, 3 and 7 seconds. What the caller said stays.
+    """
+    told = dict(factors)
+    if external and told.get("connect_rate") is None:
+        told["connect_rate"] = CONNECT_RATE
     return told
 
 

@@ -440,7 +440,7 @@ def _trials(
     sets = work.ground.cores(first)
     seed = plan.client_seed(work.seed, slots[0].repeat)
     started_at = machine.now()
-    told = _told(work, first, servers=len(slots))
+    told = _told(work, [work.cells[slot.cell] for slot in slots])
     setting = running.Setting(
         factors=told,
         seed=seed,
@@ -490,13 +490,16 @@ def _trials(
     return made
 
 
-def _told(work: Work, cell: Mapping[str, Any], *, servers: int) -> dict[str, Any]:
-    """Return a cell's factors with what the client needs to hold its connections."""
+def _told(work: Work, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the first cell's factors with what connecting to all of them needs."""
     hard = work.ground.descriptors()
-    told = flags.with_enough_processes(cell, descriptors=hard, servers=servers)
+    first, models = cells[0], [work.models[cell["model"]] for cell in cells]
+    told = flags.with_enough_processes(first, descriptors=hard, servers=len(cells))
+    external = any((model.model_extra or {}).get("external") for model in models)
+    told = flags.with_time_to_accept(told, external=external)
     if work.ground.afar:
         return told  # clients that have connected wait for an agreed moment
-    return flags.with_time_to_settle(told, model=work.models[cell["model"]])
+    return flags.with_time_to_settle(told, model=models[0])
 
 
 def _outcomes(
