@@ -27,7 +27,7 @@ REPEATS = 4
 FIRST = 8
 #: connections that stay silent; fewer where each has a thread or a process
 IDLE, IDLE_WORKERS = {"descriptors": 1000, "fd_setsize": 900}, 200
-SETTLE_S = 0.1
+SETTLE_S = 0.04
 CALLS_CONNECTIONS = 20
 #: requests per connection of two runs, whose difference is what requests call
 CALLS_REQUESTS = (40, 240)
