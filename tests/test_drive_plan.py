@@ -202,3 +202,13 @@ def test_the_client_waits_for_first_answers_where_all_can_have_one(
     model = schema.Model.model_construct(holds=holds, concurrent=concurrent)
     told = flags.with_time_to_settle({"connections": 10, **more}, model=model)
     assert told.get("settle") == settle
+
+
+@pytest.mark.parametrize(
+    ("external", "said", "rate"),
+    [(True, None, flags.CONNECT_RATE), (True, 50, 50), (False, None, None)],
+)
+def test_clients_come_slower_to_servers_of_others(external, said, rate):
+    factors = {"connections": 10, "connect_rate": said}
+    told = flags.with_time_to_accept(factors, external=external)
+    assert told["connect_rate"] == rate
