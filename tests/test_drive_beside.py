@@ -120,6 +120,39 @@ def test_a_set_is_divided_by_what_there_is_least_of(monkeypatch, what):
     assert [len(group.all) for group in found] == [2, 2]
 
 
+def test_a_set_holds_so_many_processes_whose_pages_are_shared():
+    models = MODELS | {
+        name: model(name, family="processes", holds="workers", workers="fixed")
+        for name in ("prefork", "prefork-lock")
+    }
+    cells = [cell("epoll", 1000), cell("poll", 1000)]
+    cells += [cell(name, 1000, workers=1000) for name in ("prefork", "prefork-lock")]
+    whole = beside.sets(cells, models, beside=("model", "workers"))
+    slots = plan.round_of(range(4), number=0, counts=[0] * 4, seed=1)
+    wide = room.Room(1e9, 1e9, 1e15)
+    found = beside.groups(slots, cells, models, whole, lambda: wide)
+    many = [[s.cell for s in group.all if s.cell >= 2] for group in found]
+    assert sorted(many) == [[2], [3]]
+    assert room.PROCESSES_MOST < 2 * 1000
+
+
+FEW = {
+    "a user": ({"connections": 1}, True),
+    "many users": ({"connections": 50}, False),
+    "one of many talks": ({"connections": 1000, "active": 1}, True),
+    "requests at a rate": ({"connections": 1, "rate": 100.0}, False),
+    "answers that wait": ({"connections": 1, "delay": "fixed:1000"}, False),
+    "pages": ({"connections": 1, "workload": "http"}, False),
+}
+
+
+@pytest.mark.parametrize("load", FEW)
+def test_a_slice_is_short_where_one_user_asks_for_little(load):
+    setting, short = FEW[load]
+    length_s = turns.usual_slice_s({"workload": "echo"} | setting)
+    assert length_s == (turns.SLICE_FEW_S if short else turns.SLICE_S)
+
+
 def test_a_lowered_limit_of_descriptors_leaves_less_room(monkeypatch):
     limits = machine.limits()
     lowered = limits | {"descriptors": {"soft": 300, "hard": 300}}

@@ -63,7 +63,8 @@ def cells(
 
     Several grids are joined: what one factor's levels do not go with (a pool has a
     size, a thread per client has none) stands in another grid. A cell that two grids
-    share is there once. What neither a factor nor `fixed` says is as `defaults` has it.
+    share is there once. What neither a factor nor `fixed` says is as `defaults` has it:
+    a value, or a function that makes one of the cell.
 
     Raises
     ------
@@ -81,6 +82,7 @@ def cells(
         _check_grid(grid, fixed)
         for values in itertools.product(*grid.values()):
             cell = base | dict(zip(grid, values, strict=True))
+            cell = {k: v(cell) if callable(v) else v for k, v in cell.items()}
             if cell.get("requests") is not None:
                 cell |= {name: None for name in flags.LASTING if name in cell}
             joined.setdefault(cell_key(cell), cell)

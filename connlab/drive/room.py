@@ -10,7 +10,7 @@ is more than there is room for, their set is divided (`connlab.drive.beside`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from connlab import schema
@@ -22,6 +22,10 @@ CONNECTIONS_MOST = 40_000
 CLIENT_PROCESSES_MOST = 4
 #: of what is free, the part that a set may use
 PART = 0.5
+#: processes of a set in all. They share the pages of one program, and whatever walks a
+#: page's mappings (reclaim, DAMON, migration) holds a core for a time that grows with
+#: their number: with 4 000 at rest, a fifth of the others' 20 ms slices stood still
+PROCESSES_MOST = 1_500
 WORKERS_DEFAULT = 8
 #: both ends of a connection in the kernel, without data; a thread's stacks; a process's
 #: page tables and own pages (rough, on x86-64 and Linux 6)
@@ -30,11 +34,16 @@ CONNECTION_BYTES, THREAD_BYTES, PROCESS_BYTES = 16 << 10, 48 << 10, 512 << 10
 
 @dataclass(frozen=True)
 class Room:
-    """Connections, tasks (threads and processes) and bytes of memory."""
+    """Connections, tasks (threads and processes), bytes of memory; processes.
+
+    Of processes only what is needed is told: what a set may have of them is no
+    machine's (`PROCESSES_MOST`).
+    """
 
     connections: float = 0
     tasks: float = 0
     memory_bytes: float = 0
+    processes: float = 0
 
     def __add__(self, other: Room) -> Room:
         return Room(
@@ -43,8 +52,9 @@ class Room:
 
     def holds(self, need: Room) -> bool:
         """Whether there is room for all that is needed."""
-        pairs = zip(astuple(self), astuple(need), strict=True)
-        return all(most >= asked for most, asked in pairs)
+        most = replace(self, processes=PROCESSES_MOST)
+        pairs = zip(astuple(most), astuple(need), strict=True)
+        return all(there >= asked for there, asked in pairs)
 
 
 def here() -> Room:
@@ -58,10 +68,11 @@ def needed(model: schema.Model, cell: Mapping[str, Any]) -> Room:
     workers = (cell.get("workers") or WORKERS_DEFAULT) * (cell.get("processes") or 1)
     each = {"threads": connections, "processes": connections, "workers": workers}
     tasks = each.get(model.holds or "", workers if model.workers == "fixed" else 1)
-    bytes_each = PROCESS_BYTES if model.holds == "processes" else THREAD_BYTES
+    processes = tasks if model.family == "processes" else 0
+    bytes_each = PROCESS_BYTES if processes else THREAD_BYTES
     buffers = 2 * _largest_bytes(cell.get("size"))
     memory = connections * (CONNECTION_BYTES + buffers) + tasks * bytes_each
-    return Room(connections, tasks, memory)
+    return Room(connections, tasks, memory, processes)
 
 
 def tasks() -> int:

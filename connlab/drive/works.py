@@ -152,8 +152,7 @@ def prepare(
     fixed = dict(fixed or {})
     defaults = _windows(duration, response_times, duration_max)
     if together:
-        slice_s = turns.SLICE_AFAR_S if ground.afar else turns.SLICE_S
-        defaults["slice"] = slice_s * 1e3
+        defaults["slice"] = _slice_ms_afar if ground.afar else _slice_ms
     cells = plan.cells(
         factors, fixed, duration=duration, warmup=warmup, defaults=defaults
     )
@@ -218,6 +217,14 @@ def prepare(
         sets=sets,
         ground=ground,
     )
+
+
+def _slice_ms(cell: Mapping[str, Any]) -> float:
+    return turns.usual_slice_s(cell) * 1e3
+
+
+def _slice_ms_afar(_: Mapping[str, Any]) -> float:
+    return turns.SLICE_AFAR_S * 1e3
 
 
 def _windows(
