@@ -21,6 +21,7 @@ holds only the sets and cells that are furthest from their target.
 
 from __future__ import annotations
 
+import enum
 import math
 import re
 import statistics
@@ -92,6 +93,45 @@ class Width:
     def need(self) -> float:
         """How far it is from its target; 1 is just met."""
         return math.inf if self.half_width is None else self.half_width / self.target
+
+
+class Why(enum.Enum):
+    """Why a sweep has measured enough."""
+
+    BLOCKS = "all blocks that were asked for are there"
+    MET = "every target was met"
+    NO_HOPE = "cells without an interval would not get one by more trials"
+    MOST = "the most trials allowed are there"
+
+
+@dataclass(frozen=True)
+class Enough:
+    """That no more trials are wanted, and why; as text, a sentence for people.
+
+    `counts` holds the trials of each cell; `cells` is how many have no interval
+    (`Why.NO_HOPE`) or one that is too wide (`Why.MOST`).
+    """
+
+    why: Why
+    counts: tuple[int, ...]
+    cells: int = 0
+
+    def __str__(self) -> str:
+        of = f"{self.cells} of {len(self.counts)} cells"
+        return {
+            Why.BLOCKS: f"all {min(self.counts)} blocks are there",
+            Why.MET: f"every target was met after {self._blocks}",
+            Why.NO_HOPE: f"no more trials would help after {self._blocks}: {of} have "
+            "no interval, the others met their targets",
+            Why.MOST: f"the most trials allowed ({max(self.counts)} per cell) are "
+            f"there; {of} are wider than their target or have too few trials that may "
+            "be used",
+        }[self.why]
+
+    @property
+    def _blocks(self) -> str:
+        low, high = min(self.counts), max(self.counts)
+        return f"{low} blocks" if low == high else f"{low} to {high} trials per cell"
 
 
 def rule(
@@ -254,22 +294,25 @@ def _spoilt(row: Mapping[str, Any]) -> bool:
     return not row.get("failure") and bool(failed) and failed <= PASSING
 
 
-def next_round(rows: Sequence[Sequence[Mapping]], rule: Rule) -> tuple[int, ...] | str:
+def next_round(
+    rows: Sequence[Sequence[Mapping]], rule: Rule
+) -> tuple[int, ...] | Enough:
     """Return the cells to measure next, or why no more is wanted.
 
     Called after whole rounds only. Without a budget a round is all cells that are
     measured alone, if one of them is too wide, and all sets that have a ratio too wide.
     """
-    counts = [len(trials) for trials in rows]
+    counts = tuple(len(trials) for trials in rows)
     if min(counts) < rule.n_min:
         least = min(counts)
         return tuple(cell for cell, n in enumerate(counts) if n == least)
     if not rule.targets:
-        return f"all {rule.n_min} blocks are there"
+        return Enough(Why.BLOCKS, counts)
     reached = widths(rows, rule)
     pending = [width for width in reached if width.pending]
     if not pending:
-        return _all_met(reached, counts)
+        without = len({width.cell for width in reached if not width.met})
+        return Enough(Why.NO_HOPE if without else Why.MET, counts, without)
     unit = _units(rule, reached, len(rows))
     need: dict[int, float] = {}
     for width in pending:
@@ -277,7 +320,7 @@ def next_round(rows: Sequence[Sequence[Mapping]], rule: Rule) -> tuple[int, ...]
             own = unit[width.cell]
             need[own] = max(width.need, need.get(own, 0.0))
     if not need:
-        return _still_wide(pending, counts)
+        return Enough(Why.MOST, counts, len({width.cell for width in pending}))
     worst = max(need.values())
     limit = worst * _NEAR_WORST if math.isfinite(worst) else worst
     wanted = {own for own, far in need.items() if rule.budget_s is None or far >= limit}
@@ -298,27 +341,3 @@ def _units(rule: Rule, reached: Sequence[Width], cells: int) -> list[int]:
     if rule.budget_s is None:
         unit = [0 if own >= 0 else own for own in unit]
     return unit
-
-
-def _all_met(reached: Sequence[Width], counts: Sequence[int]) -> str:
-    without = len({width.cell for width in reached if not width.met})
-    if not without:
-        return f"every target was met after {_blocks(counts)}"
-    return (
-        f"no more trials would help after {_blocks(counts)}: {without} of "
-        f"{len(counts)} cells have no interval, the others met their targets"
-    )
-
-
-def _still_wide(pending: Sequence[Width], counts: Sequence[int]) -> str:
-    cells = len({width.cell for width in pending})
-    return (
-        f"the most trials allowed ({max(counts)} per cell) are there; "
-        f"{cells} of {len(counts)} cells are wider than their target or have too few "
-        "trials that may be used"
-    )
-
-
-def _blocks(counts: Sequence[int]) -> str:
-    low, high = min(counts), max(counts)
-    return f"{low} blocks" if low == high else f"{low} to {high} trials per cell"

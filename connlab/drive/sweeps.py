@@ -372,8 +372,8 @@ def _groups(work: Work, state: _State) -> Iterator[side_by_side.Group]:
     number = 0
     while True:
         wanted = stopping.next_round(state.rows, work.rule)
-        if isinstance(wanted, str):
-            state.reason, state.complete = wanted, True
+        if isinstance(wanted, stopping.Enough):
+            state.reason, state.complete = str(wanted), True
             return
         counts = [len(rows) for rows in state.rows]
         state.planned = max(_least(work), state.there + len(wanted))
