@@ -174,7 +174,7 @@ def test_coverage_of_stopping_early_is_what_the_method_says():
     covered, runs = 0, 600
     for _ in range(runs):
         values: list[float] = []
-        while not isinstance(stopping.next_round([_rows(*values)], rule), str):
+        while not isinstance(stopping.next_round([_rows(*values)], rule), Enough):
             values.append(rng.gauss(100, 10))
         mean = sum(values) / len(values)
         half = stopping.relative_half_width(values) * mean
@@ -285,7 +285,7 @@ def _until_narrow(seed: int, rule: stopping.Rule) -> tuple[bool, int]:
             for cell, trials in zip(members, part, strict=True):
                 rows[cell] = trials
         wanted = stopping.next_round(rows, rule)
-        if isinstance(wanted, str):
+        if isinstance(wanted, Enough):
             break
         for cell in wanted:
             logs[cell].append(0.02 * rng.standard_normal())
