@@ -188,14 +188,14 @@ def compare(
     is measured.
     """
     from connlab import compare as comparing
-    from connlab.drive import ground
+    from connlab.drive import location
 
     with _over_hosts(roster):
         plan = comparing.make_plan(
             servers,
             until=_share("until", until),
             budget_s=_seconds("budget", budget),
-            ground=ground.asked(),
+            location=location.asked(),
             **asked,
         )
         comparing.run(plan, as_json=as_json)
@@ -444,17 +444,17 @@ def _over_hosts(roster: Path | None) -> Iterator[None]:
     if roster is None:
         yield
         return
-    from connlab.drive import elsewhere
+    from connlab.drive import hosts_asked
     from connlab.hosts import roster as rosters
 
     rosters.asked(roster)  # one that is wrong is refused at once
-    before = os.environ.get(elsewhere.ROSTER)
-    os.environ[elsewhere.ROSTER] = str(roster.resolve())
+    before = os.environ.get(hosts_asked.ROSTER)
+    os.environ[hosts_asked.ROSTER] = str(roster.resolve())
     try:
         yield
     finally:
-        os.environ.pop(elsewhere.ROSTER)
-        os.environ |= {elsewhere.ROSTER: before} if before else {}
+        os.environ.pop(hosts_asked.ROSTER)
+        os.environ |= {hosts_asked.ROSTER: before} if before else {}
 
 
 @cli.command()

@@ -119,10 +119,10 @@ def parameters(run: str, path: Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def _in_place_of_this_machine(run: str) -> Iterator[None]:
     """Let a run stand in for this machine in every kernel that starts meanwhile."""
-    from connlab.drive import recorded
+    from connlab.drive import evaluation
 
-    os.environ[recorded.FOLDER] = str(run_folder(run))
+    os.environ[evaluation.FOLDER] = str(run_folder(run))
     try:
         yield
     finally:
-        del os.environ[recorded.FOLDER]
+        del os.environ[evaluation.FOLDER]

@@ -33,12 +33,12 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from scipy.optimize import isotonic_regression
 
-from connlab.study import look
+from connlab.study import style
 from connlab.study.calibration import Line
 from connlab.study.formatting import plain
 from connlab.study.turns import MARGIN
 
-WIDTH = look.WIDTH
+WIDTH = style.WIDTH
 """Inches: the text width of the printed page."""
 
 _SVG = {"Date": None, "Creator": "connlab"}
@@ -50,7 +50,7 @@ _LEAST, _ROW = 6.0, 0.12
 
 def style() -> None:
     """Set fonts, lines and grid of the paper for all figures that follow."""
-    rc = {**look.RC, "legend.title_fontsize": 8}
+    rc = {**style.RC, "legend.title_fontsize": 8}
     sns.set_theme(style="whitegrid", palette="colorblind", rc=rc)
 
 
@@ -65,7 +65,7 @@ def palette(trials: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
         As from `connlab.study.load`; or any frame with the column model, and family
         where there is more than one.
     """
-    styles = look.styles(trials)
+    styles = style.styles(trials)
     shades: dict[str, list[str]] = {}
     for name, one in styles.items():
         shades.setdefault(one.color, []).append(name)
@@ -90,12 +90,12 @@ def _shades(base: str, count: int) -> list[tuple[float, float, float]]:
 
 def markers(trials: pd.DataFrame) -> dict[str, str]:
     """Return a marker for each model; relatives have different ones."""
-    return {name: one.marker for name, one in look.styles(trials).items()}
+    return {name: one.marker for name, one in style.styles(trials).items()}
 
 
 def labels(trials: pd.DataFrame) -> dict[str, str]:
     """Return what each model is called on figures."""
-    return {name: one.label for name, one in look.styles(trials).items()}
+    return {name: one.label for name, one in style.styles(trials).items()}
 
 
 def axes_of(grid: sns.FacetGrid | Axes) -> list[Axes]:
@@ -247,7 +247,7 @@ def _write_ends(ax: Axes, ends: dict, names: Mapping[str, str]) -> None:
             fontsize=_SMALL,
             color=tuple(0.75 * c for c in mpl.colors.to_rgb(line.get_color())),
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": look.FAINT, "linewidth": 0.5},
+            arrowprops={"arrowstyle": "-", "color": style.FAINT, "linewidth": 0.5},
         )
 
 
@@ -306,7 +306,7 @@ def floors(
         for name, y in sorted(at.items(), key=lambda line: -line[1]):
             close = (above - y) < 0.06 * (high - low)
             dashes = (4, 2) if name in limits else (1, 2)
-            ax.axhline(y, color=look.QUIET, linewidth=1, linestyle=(0, dashes))
+            ax.axhline(y, color=style.QUIET, linewidth=1, linestyle=(0, dashes))
             ax.annotate(
                 f"limit: {name}" if name in limits else name,
                 (0.01, y),
@@ -315,7 +315,7 @@ def floors(
                 textcoords="offset points",
                 va="top" if close else "bottom",
                 fontsize=_SMALL,
-                color=look.QUIET,
+                color=style.QUIET,
             )
             above = y
 
@@ -359,7 +359,7 @@ def failed(grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str) -> None:
                 places,
                 [1 - _CROSS * (rank + 0.5)] * len(places),
                 "x",
-                color=colors.get(level, look.INK),
+                color=colors.get(level, style.INK),
                 transform=ax.get_xaxis_transform(),
                 markersize=5,
                 clip_on=False,
@@ -433,10 +433,10 @@ def forest(
     for i, (name, line) in enumerate(zip(text, table.itertuples(), strict=True)):
         level = getattr(line, hue) if hue else None
         step = (levels.index(level) - (len(levels) - 1) / 2) * 0.7 / len(levels)
-        color = colors.get(level if hue else table[columns[0]][i], look.INK)
+        color = colors.get(level if hue else table[columns[0]][i], style.INK)
         _ratio(ax, line, len(order) - 1 - order.index(name) - step, color)
-    ax.axvspan(1 / (1 + MARGIN), 1 + MARGIN, color=look.FAINT, alpha=0.5, zorder=0)
-    ax.axvline(1, color=look.QUIET, linewidth=0.8)
+    ax.axvspan(1 / (1 + MARGIN), 1 + MARGIN, color=style.FAINT, alpha=0.5, zorder=0)
+    ax.axvline(1, color=style.QUIET, linewidth=0.8)
     _ratio_axis(ax, table)
     ax.set_yticks(range(len(order)), order[::-1])
     ax.set_ylim(-0.6, len(order) - 0.4)
@@ -445,7 +445,7 @@ def forest(
     sns.despine(ax=ax, left=True)
     if hue:
         marks = [
-            mpl.lines.Line2D([], [], color=colors.get(v, look.INK), marker="o", ls="")
+            mpl.lines.Line2D([], [], color=colors.get(v, style.INK), marker="o", ls="")
             for v in levels
         ]
         noun = hue.replace("_", " ")
@@ -555,7 +555,7 @@ def _flame(ax: Axes, frames: pd.DataFrame, colors: Mapping[str, object]) -> None
     for one in frames.itertuples():
         if one.width > 0.94 * len(one.function) + 0.5:
             at = (one.left + 0.3, one.depth + 0.45)
-            ax.text(*at, one.function, fontsize=_LEAST, va="center", color=look.INK)
+            ax.text(*at, one.function, fontsize=_LEAST, va="center", color=style.INK)
     ax.set(xlim=(0, 100), ylim=(0, frames["depth"].max() + 1))
     ax.set_axis_off()
 
@@ -569,7 +569,7 @@ def save(
     """
     figure = drawn.figure if not isinstance(drawn, Figure) else drawn
     folder.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context(look.RC):
+    with mpl.rc_context(style.RC):
         figure.draw_without_rendering()
         drawn = figure.get_tightbbox().padded(mpl.rcParams["savefig.pad_inches"])
         figure.savefig(folder / f"{name}.pdf", metadata=_PDF, bbox_inches=drawn)

@@ -166,7 +166,7 @@ def run(
     Interrupted
         After SIGINT or SIGTERM.
     """
-    from connlab.drive import elsewhere
+    from connlab.drive import hosts_asked
     from connlab.parameters import declared, validate
 
     path = find(nb, directory=directory)
@@ -179,7 +179,7 @@ def run(
         given["root"] = str(root)
     values = validate(path, given)
     study = study_of(path)
-    if why := elsewhere.why_not(study):
+    if why := hosts_asked.why_not(study):
         raise ValueError(f"{path.stem}: {why}")
     target = study_folder(run, study, root=root)
     target.mkdir(parents=True, exist_ok=True)
@@ -215,10 +215,10 @@ def left_out(stem: str, *, run: str, root: Path | str = "runs") -> str | None:
     The reason is kept where the paper looks for results. None: it can be measured, or
     no hosts are asked for.
     """
-    from connlab.drive import elsewhere
+    from connlab.drive import hosts_asked
 
     study = study_of(Path(stem))
-    why = elsewhere.why_not(study)
+    why = hosts_asked.why_not(study)
     if why:
         target = study_folder(run, study, root=root)
         target.mkdir(parents=True, exist_ok=True)

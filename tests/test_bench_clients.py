@@ -11,7 +11,7 @@ import pytest
 from connlab.bench import clients
 from connlab.bench.clients import OURS
 from connlab.compare import make_plan
-from connlab.drive import cores, pages
+from connlab.drive import cores, web_page
 from connlab.drive.host import ProgramError
 
 WRK = """\
@@ -131,7 +131,7 @@ def test_all_that_are_installed_serve_a_round(build_dir, monkeypatch):
 @pytest.mark.serial
 def test_a_page_that_is_not_there_fails(build_dir, monkeypatch):
     asked = plan()
-    monkeypatch.setattr(pages, "PAGE", "nowhere")
+    monkeypatch.setattr(web_page, "PAGE", "nowhere")
     monkeypatch.setattr(clients, "ROUNDS", 1)
     with pytest.raises(ProgramError, match="Non-2xx|status"):
         clients.beside(asked)

@@ -1,214 +1,97 @@
-"""The grid, its blocks and its keys."""
+"""What a sweep will cost, before anything has been measured."""
 
 from __future__ import annotations
 
-import json
-
 import pytest
+from drive_fakes import programs
 
-from connlab import schema
+from connlab import drive
 from connlab.drive import flags, plan
 
-ENDS = {"duration": 1.0, "warmup": 0.1}
+
+def work(**changes) -> plan.SweepPlan:
+    """Return the work of a sweep of the fakes."""
+    asked = {
+        "factors": {"model": ["good"], "connections": [10]},
+        "trials": 1,
+        "duration": 1.0,
+        "warmup": 0.2,
+        "programs": programs(),
+    } | changes
+    return plan.prepare("s", run="r", **asked)
 
 
-def test_the_grid_holds_every_combination_once():
-    factors = {"model": ["a", "b"], "connections": [1, 10, 100]}
-    cells = plan.cells(factors, {"size": 64}, **ENDS)
-    assert len(cells) == 6
-    assert {(c["model"], c["connections"]) for c in cells} == {
-        (m, n) for m in "ab" for n in (1, 10, 100)
-    }
-    assert all(c["size"] == 64 for c in cells)
-    assert all(c["workload"] == "echo" for c in cells)
-    assert all(c["duration"] == 1.0 for c in cells)
+def guess(**changes) -> float:
+    """Return what the first cell's trial is thought to cost, in seconds."""
+    return plan.guess_s(work(**changes), 0, [])
+
+
+def at(connections: int, **more) -> dict:
+    return {"factors": {"model": ["good"], "connections": [connections]}, **more}
+
+
+def test_a_guess_holds_warm_up_and_window_and_little_else():
+    assert 1.2 < guess() < 1.4
+
+
+def test_windows_that_are_prolonged_cost_more():
+    short = guess(**at(10_000, response_times=0))
+    assert guess(**at(10_000)) > short + 1
+    assert guess(**at(10_000, duration_max=1.5)) == pytest.approx(short + 0.5)
+    assert guess(**at(10_000, fixed={"rate": 1000.0})) == short
+
+
+def test_what_was_measured_is_known_better_than_guessed():
+    assert plan.guess_s(work(), 0, [3.0, 5.0]) == 4.0
 
 
 @pytest.mark.parametrize(
-    ("factors", "fixed", "words"),
+    ("workers", "seconds"), [(None, 0.05), (16, 5.12), (512, 0.16)]
+)
+def test_a_burst_takes_as_long_as_its_delays_keep_the_workers_busy(workers, seconds):
+    """1024 requests of 80 ms: all at once, or 16 or 512 of them."""
+    model = "busy" if workers is None else "good"
+    made = work(factors={"model": [model]}, fixed={"workers": workers})
+    asked = {"workload": "work", "connections": 1024, "requests": 1, "delay": "80"}
+    fixed = made.models[model].model_copy(
+        update={"workers": "none" if workers is None else "fixed", "holds": None}
+    )
+    found = plan._window_s(asked | {"workers": workers}, fixed)
+    assert found == pytest.approx(seconds + 0.08, rel=0.4)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("5", 0.005), ("exponential:5", 0.005), ("uniform:250us:50us", 250e-6), (None, 0)],
+)
+def test_the_mean_of_a_delay(text, seconds):
+    assert flags.mean_s(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
     [
-        ({"model": ["a"], "conections": [1]}, {}, "did you mean 'connections'"),
-        ({"model": ["a"]}, {"bcklog": 1}, "did you mean 'backlog'"),
-        ({"model": "epoll"}, {}, "a list of levels"),
-        ({"model": []}, {}, "no levels"),
-        ({"model": ["a"], "connections": [1, 1]}, {}, "twice"),
-        ({"model": ["a"]}, {"model": "b"}, "both a factor and fixed"),
-        ({"connections": [1]}, {}, "model: not given"),
+        ({"response_times": -1}, "response_times: -1; allowed: 0 or more"),
+        ({"duration_max": 0.5}, "duration_max: 0.5; allowed: 1.0"),
     ],
 )
-def test_a_wrong_grid_is_refused_by_name(factors, fixed, words):
+def test_windows_that_cannot_be_are_refused(asked, words):
     with pytest.raises(ValueError, match=words):
-        plan.cells(factors, fixed, **ENDS)
+        work(**asked)
 
 
-def test_several_grids_are_joined_and_a_shared_cell_is_there_once():
-    pool = {"model": ["pool"], "workers": [16, 512], "connections": [1024]}
-    more = {"model": ["pool"], "workers": [16], "connections": [256, 1024]}
-    alone = {"model": ["thread"], "connections": [1024]}
-    cells = plan.cells([pool, more, alone], {"size": 64}, **ENDS)
-    assert [(c["model"], c.get("workers"), c["connections"]) for c in cells] == [
-        ("pool", 16, 1024),
-        ("pool", 512, 1024),
-        ("pool", 16, 256),
-        ("thread", None, 1024),
-    ]
-    assert plan.varied([pool, alone]) == ("model", "workers", "connections")
-    assert plan.varied(alone) == ("model", "connections")
+def test_windows_are_prolonged_unless_it_is_a_burst():
+    assert work().cells[0]["response_times"] == 50
+    assert "response_times" not in work(response_times=0).cells[0]
+    burst = work(fixed={"requests": 3}).cells[0]
+    assert burst["response_times"] is None
+    assert "--response-times" not in flags.client_flags(burst, seed=1)
 
 
-def test_each_of_several_grids_is_checked():
-    with pytest.raises(ValueError, match="did you mean 'workers'"):
-        plan.cells([{"model": ["a"]}, {"model": ["a"], "worker": [1]}], {}, **ENDS)
-    with pytest.raises(ValueError, match="no grid"):
-        plan.cells([], {}, **ENDS)
-
-
-def test_where_redis_listens_is_no_part_of_a_trials_identity():
-    base = {"repeat": 0, "binaries": {}, "environment": "e"}
-    here, there = ({"model": "m", "redis": f"127.0.0.1:{p}"} for p in (1, 2))
-    assert plan.key(here, **base) == plan.key(there, **base)
-    assert plan.cell_key(here) == plan.cell_key(there)
-
-
-def test_where_a_page_lies_is_no_part_of_a_trials_identity():
-    base = {"repeat": 0, "binaries": {}, "environment": "e"}
-    here, there = ({"model": "m", "root": f"/page-{n}"} for n in (1, 2))
-    assert plan.key(here, **base) == plan.key(there, **base)
-
-
-def _block(number: int, seed: int) -> tuple[plan.Slot, ...]:
-    return plan.round_of(range(20), number=number, counts=[number] * 20, seed=seed)
-
-
-def test_a_block_holds_every_cell_once_in_an_order_fixed_by_the_seed():
-    first = _block(0, seed=1)
-    assert sorted(slot.cell for slot in first) == list(range(20))
-    assert [slot.order for slot in first] == list(range(20))
-    assert first == _block(0, seed=1)
-    for other in (_block(1, seed=1), _block(0, seed=2)):
-        assert [s.cell for s in other] != [s.cell for s in first]
-
-
-def test_a_partial_round_goes_on_with_the_count_of_each_cell():
-    slots = plan.round_of((1, 3), number=9, counts=[5, 6, 5, 7], seed=1)
-    assert {(slot.cell, slot.repeat) for slot in slots} == {(1, 6), (3, 7)}
-    assert all(slot.block == 9 for slot in slots)
-
-
-def test_the_key_depends_on_all_that_defines_a_trial_and_on_no_order():
-    base = {"repeat": 0, "binaries": {"server": "a"}, "environment": "e"}
-    key = plan.key({"model": "m", "size": 1}, **base)
-    assert key == plan.key({"size": 1, "model": "m"}, **base)
-    assert key != plan.key({"model": "m", "size": 2}, **base)
-    changed = ({"repeat": 1}, {"binaries": {"server": "b"}}, {"environment": "f"})
-    for change in changed:
-        assert key != plan.key({"model": "m", "size": 1}, **(base | change))
-
-
-def test_why_a_model_cannot_run_is_part_of_the_trials_identity():
-    base = {"repeat": 0, "binaries": {}, "environment": "e"}
-    reasons = (None, "no kernel", "no library", "")
-    keys = [plan.key({"model": "m"}, **base, unavailable=why) for why in reasons]
-    assert len(set(keys)) == 4
-    assert keys[0] == plan.key({"model": "m"}, **base)
-
-
-def test_a_lowered_limit_of_descriptors_is_part_of_it():
-    base = {"repeat": 0, "binaries": {}, "environment": "e"}
-    lowered = plan.key({"model": "m", "descriptors": 1200}, **base)
-    assert lowered != plan.key({"model": "m"}, **base)
-
-
-REFERENCE = sorted((schema.project_root() / "runs/reference").glob("*/trials.jsonl*"))
-
-
-@pytest.mark.parametrize("path", REFERENCE, ids=lambda path: path.parent.name)
-def test_what_was_measured_before_keeps_its_key(path):
-    for trial in map(json.loads, schema.facts_bytes(path).splitlines()[:5]):
-        about = {n: trial[n] for n in ("repeat", "binaries", "environment")}
-        model = trial["server"]["model"]
-        about["unavailable"] = None if model["available"] else model["reason"]
-        assert plan.key(trial["factors"], **about) == trial["key"]
-
-
-def test_clients_of_one_repeat_share_their_seed():
-    assert plan.client_seed(1, 0) == plan.client_seed(1, 0)
-    assert plan.client_seed(1, 0) != plan.client_seed(1, 1)
-
-
-def test_every_factor_has_a_column_and_every_factor_column_a_flag():
-    columns = {column.path.removeprefix("factors.") for column in schema.FACTORS}
-    assert columns == set(flags.FLAGS)
-
-
-def test_factors_become_the_flags_of_their_program():
-    factors = {
-        "model": "epoll",
-        "workload": "echo",
-        "workers": 4,
-        "connections": 10,
-        "client_processes": 2,
-        "processes": 3,
-        "size": [64, 128],
-        "rate": 1e6,
-        "active": None,
-        "duration": 0.5,
-    }
-    server = flags.server_flags(factors)
-    assert server[0] == "epoll"
-    assert " ".join(server[1:]) == "--workload echo --workers 4 --processes 3"
-    client = " ".join(flags.client_flags(factors, seed=7))
-    assert "--size 64-128" in client
-    assert "--processes 2" in client
-    assert "--rate 1000000" in client
-    assert "--seed 7" in client
-    assert "--active" not in client
-    asked = " ".join(flags.client_flags(factors | {"requests": 5}, seed=7))
-    assert "--requests 5" in asked
-    assert "--duration" not in asked
-
-
-@pytest.mark.parametrize(
-    ("connections", "said", "processes"),
-    [
-        (100, None, None),
-        (936, None, None),
-        (937, None, 2),
-        (5000, None, 6),
-        (5000, 1, 1),
-    ],
-)
-def test_the_client_gets_the_processes_it_needs(connections, said, processes):
-    factors = {"connections": connections, "client_processes": said}
-    told = flags.with_enough_processes(factors, descriptors=1000)
-    assert told["client_processes"] == processes
-
-
-@pytest.mark.parametrize(
-    ("holds", "concurrent", "more", "settle"),
-    [
-        ("threads", True, {}, flags.SETTLE_S),
-        ("threads", True, {"settle": 0.5}, 0.5),
-        ("descriptors", True, {}, flags.SETTLE_S),
-        ("workers", True, {}, None),
-        ("one", False, {}, None),
-        ("threads", True, {"rate": 1000}, None),
-        ("threads", True, {"requests": 10}, None),
-    ],
-)
-def test_the_client_waits_for_first_answers_where_all_can_have_one(
-    holds, concurrent, more, settle
-):
-    model = schema.Model.model_construct(holds=holds, concurrent=concurrent)
-    told = flags.with_time_to_settle({"connections": 10, **more}, model=model)
-    assert told.get("settle") == settle
-
-
-@pytest.mark.parametrize(
-    ("external", "said", "rate"),
-    [(True, None, flags.CONNECT_RATE), (True, 50, 50), (False, None, None)],
-)
-def test_clients_come_slower_to_servers_of_others(external, said, rate):
-    factors = {"connections": 10, "connect_rate": said}
-    told = flags.with_time_to_accept(factors, external=external)
-    assert told["connect_rate"] == rate
+def test_an_estimate_is_the_sum_of_its_trials():
+    asked = {"duration": 1.0, "warmup": 0.2, "programs": programs(), "run": "r"}
+    cells = {"model": ["good", "busy"]}
+    one = drive.estimate("s", factors=cells, trials=1, **asked)
+    five = drive.estimate("s", factors=cells, trials=5, **asked)
+    assert (one.trials, five.trials) == (2, 10)
+    assert five.seconds == pytest.approx(5 * one.seconds)

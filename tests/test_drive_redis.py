@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from connlab.drive import companions, redis
+from connlab.drive import redis, services
 
 installed = pytest.mark.skipif(
     not shutil.which(redis.PROGRAM), reason="redis-server is not installed"
@@ -48,12 +48,12 @@ def test_it_holds_the_remarks_and_is_gone_afterwards():
 
 @installed
 def test_its_cpu_time_is_that_of_a_companion():
-    before = companions.cpu_s()
+    before = services.cpu_s()
     with redis.serving() as place:
         for _ in range(200):
             redis.command(port_of(place), "LRANGE", redis.REMARKS, "0", "-1")
-        assert companions.cpu_s() > 0
-    assert before == companions.cpu_s() == 0
+        assert services.cpu_s() > 0
+    assert before == services.cpu_s() == 0
 
 
 @installed

@@ -12,7 +12,7 @@ from connlab import __main__ as command
 from connlab import drive, schema
 from connlab.compare import make_plan, measure
 from connlab.compare.comparison import compare
-from connlab.drive import plan, programs, servers
+from connlab.drive import grid, programs, servers
 from tests.test_external import MISBEHAVING
 
 ENTRY = """
@@ -131,7 +131,7 @@ def test_a_server_that_nobody_knows(build_dir, name, said, capsys):
 
 
 def test_server_is_another_word_for_model_in_a_grid():
-    cells = plan.cells({"server": ["epoll", "go"]}, {}, duration=1, warmup=0)
+    cells = grid.cells({"server": ["epoll", "go"]}, {}, duration=1, warmup=0)
     assert [cell["model"] for cell in cells] == ["epoll", "go"]
 
 

@@ -17,7 +17,7 @@ import pytest
 from drive_fakes import rows, sweep, sweep_in_process
 
 from connlab import drive, schema
-from connlab.drive import gates, machine, store, sweeps, works
+from connlab.drive import gates, machine, plan, store, sweeps
 
 
 @pytest.fixture(autouse=True)
@@ -106,10 +106,10 @@ def test_trials_of_other_binaries_or_machines_are_mixed_on_request_only(
 def test_a_model_that_can_run_by_now_is_measured(tmp_path, monkeypatch):
     sweep(tmp_path, models=["gone"])
     assert sweep(tmp_path, models=["gone"]).resumed == 1
-    known = works.registry(drive_fakes.programs())
+    known = plan.registry(drive_fakes.programs())
     able = [model.model_copy(update={"available": True}) for model in known.models]
     now = known.model_copy(update={"models": tuple(able)})
-    monkeypatch.setattr(works, "registry", lambda programs: now)
+    monkeypatch.setattr(plan, "registry", lambda programs: now)
     report = sweep(tmp_path, models=["gone"])
     assert (report.done, report.resumed, report.failed) == (1, 0, 0)
 

@@ -13,7 +13,7 @@ from conftest import REFERENCE, ROOT, with_reference
 
 from connlab import evaluate, notebook, report, schema
 from connlab.__main__ import main
-from connlab.drive import recorded
+from connlab.drive import evaluation
 
 STUDY = "uring"
 #: what a study prints, apart from when it was made
@@ -56,7 +56,7 @@ def test_a_study_measured_elsewhere_is_made_again_from_its_trials(
         assert (run / STUDY / figure["files"]["svg"]).is_file()
     assert facts == schema.facts_bytes(run / STUDY / schema.TRIALS)
     assert manifest == (run / "manifest.json").read_bytes()
-    assert recorded.FOLDER not in os.environ
+    assert evaluation.FOLDER not in os.environ
     assert re.search(r"Of \d+ claims", capsys.readouterr().out)
 
 

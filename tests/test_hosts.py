@@ -18,9 +18,9 @@ import pytest
 from cryptography import x509
 
 from connlab import drive, notebook
-from connlab.drive import elsewhere, ground, room
+from connlab.drive import capacity, hosts_asked, location
 from connlab.drive.host import Ended, HostLost, ProgramError
-from connlab.hosts import afar, agent, certificates, clock, group, roster
+from connlab.hosts import agent, certificates, clock, group, remote, roster
 from connlab.schema import Model
 from tests.client.harness import echo, serving
 
@@ -183,7 +183,7 @@ def test_a_server_is_read_on_the_spot() -> None:
     assert watching.look(pid) is None
 
 
-# ---- a ground for sweeps ---------------------------------------------------------
+# ---- a location for sweeps ---------------------------------------------------------
 
 
 def test_an_existing_scheduler_takes_the_place_of_the_files(
@@ -204,8 +204,8 @@ def test_what_needs_one_machine_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert notebook.left_out("00-the-machine", run="r", root=tmp_path) is None
-    assert isinstance(ground.asked(), ground.Here)
-    monkeypatch.setenv(elsewhere.ROSTER, str(tmp_path / "hosts.toml"))
+    assert isinstance(location.asked(), location.ThisMachine)
+    monkeypatch.setenv(hosts_asked.ROSTER, str(tmp_path / "hosts.toml"))
     with pytest.raises(ValueError, match="hosts.toml; calls are measured on this"):
         drive.floor("the-machine", run="r", root=tmp_path)
     with pytest.raises(ValueError, match="00-the-machine: not over several hosts"):
@@ -218,11 +218,11 @@ def test_what_needs_one_machine_says_so(
 
 def test_every_study_that_needs_one_machine_exists() -> None:
     known = {notebook.study_of(path) for path in notebook.every()}
-    assert elsewhere.ONE_MACHINE.keys() <= known
+    assert hosts_asked.ONE_MACHINE.keys() <= known
 
 
 class FakeHost:
-    """A host as `afar.Afar` meets it, that describes itself."""
+    """A host as `remote.RemoteHosts` meets it, that describes itself."""
 
     def __init__(self, engine, name: str, cores=()) -> None:
         self.engine, self.name, self.cores, self.lost = engine, name, tuple(cores), ""
@@ -230,22 +230,26 @@ class FakeHost:
         self.facts["physical"] = {0: 0, 1: 0, 2: 2, 3: 2}
 
 
-def made(monkeypatch: pytest.MonkeyPatch, clients=("b", "cc"), **options) -> afar.Afar:
+def made(
+    monkeypatch: pytest.MonkeyPatch, clients=("b", "cc"), **options
+) -> remote.RemoteHosts:
     def described(host: FakeHost) -> dict:
         facts = {"kernel": f"6.{len(host.name)}", "cores": 1, "cpu": "fast"}
         told = {"environment": "e", "environments": {"e": facts}, "machine": facts}
         return told | {"programs": {"server": "1"}, "registry": None}
 
-    def rooms(hosts) -> list[tuple[room.Room, int]]:
+    def rooms(hosts) -> list[tuple[capacity.Room, int]]:
         each = {"a": (90, 7, 1e9), "b": (40, 99, 1), "cc": (30, 99, 1)}
-        return [(room.Room(*each[host.name]), 100 * len(host.name)) for host in hosts]
+        return [
+            (capacity.Room(*each[host.name]), 100 * len(host.name)) for host in hosts
+        ]
 
-    monkeypatch.setattr(afar, "_rooms", rooms)
-    monkeypatch.setattr(afar, "Server", FakeHost)
-    monkeypatch.setattr(afar, "RemoteHost", FakeHost)
-    monkeypatch.setattr(afar, "_described", described)
+    monkeypatch.setattr(remote, "_rooms", rooms)
+    monkeypatch.setattr(remote, "Server", FakeHost)
+    monkeypatch.setattr(remote, "RemoteHost", FakeHost)
+    monkeypatch.setattr(remote, "_described", described)
     engine = SimpleNamespace(roster=SimpleNamespace(server="a", clients=clients))
-    return afar.Afar(engine, clients, **options)
+    return remote.RemoteHosts(engine, clients, **options)
 
 
 def test_a_class_of_environment_knows_every_host(monkeypatch) -> None:
@@ -261,15 +265,15 @@ def test_a_class_of_environment_knows_every_host(monkeypatch) -> None:
 
 def test_room_is_that_of_the_server_and_of_the_least_client(monkeypatch) -> None:
     there = made(monkeypatch)
-    assert there.room() == room.Room(60, 7, 1e9)
+    assert there.room() == capacity.Room(60, 7, 1e9)
     assert made(monkeypatch, clients=("b",)).room().connections == 40
     assert there.tasks() == 100
 
     def lost(hosts) -> list:
         raise HostLost("host b: gone")
 
-    monkeypatch.setattr(afar, "_rooms", lost)
-    assert there.room() == room.Room(60, 7, 1e9)
+    monkeypatch.setattr(remote, "_rooms", lost)
+    assert there.room() == capacity.Room(60, 7, 1e9)
 
 
 def test_a_server_gets_so_many_cores_of_its_host(monkeypatch) -> None:

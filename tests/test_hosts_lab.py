@@ -17,8 +17,17 @@ from pathlib import Path
 import pytest
 
 from connlab import drive, schema
-from connlab.drive import cores, elsewhere, programs, trials
-from connlab.hosts import afar, carrier, checking, clock, group, lab, moment, roster
+from connlab.drive import cores, hosts_asked, programs, trials
+from connlab.hosts import (
+    carrier,
+    checking,
+    clock,
+    group,
+    lab,
+    remote,
+    roster,
+    start_time,
+)
 from connlab.hosts.agent import Agent
 from connlab.hosts.group import HostGroup
 
@@ -323,10 +332,10 @@ def test_one_command_measures(three: lab.Lab) -> None:
 @pytest.fixture
 def asked(three: lab.Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[lab.Lab]:
     """Let sweeps measure over the lab."""
-    monkeypatch.setenv(elsewhere.ROSTER, str(three.roster))
+    monkeypatch.setenv(hosts_asked.ROSTER, str(three.roster))
     yield three
-    afar.connected(three.roster).engine.close()
-    afar.connected.cache_clear()
+    remote.connected(three.roster).engine.close()
+    remote.connected.cache_clear()
 
 
 def swept(root: Path, **changes) -> drive.SweepReport:
@@ -362,7 +371,7 @@ def test_trials_over_hosts_and_of_one_machine_do_not_mix(
     asked, tmp_path, monkeypatch
 ) -> None:
     swept(tmp_path)
-    monkeypatch.delenv(elsewhere.ROSTER)
+    monkeypatch.delenv(hosts_asked.ROSTER)
     with pytest.raises(ValueError, match=r"other .*clients.*use another run name"):
         swept(tmp_path)
 
@@ -392,7 +401,7 @@ def test_a_host_that_is_lost_is_a_row_and_the_same_call_goes_on(
     lost = [row["failure"] for row in rows(tmp_path) if row["failure"]]
     assert [failure["kind"] for failure in lost] == ["host-lost"]
     asked.start_worker(3)
-    until(lambda: "h3" in afar.connected(asked.roster).engine.workers())
+    until(lambda: "h3" in remote.connected(asked.roster).engine.workers())
     report = swept(tmp_path, factors=models, duration=3.0)
     assert (report.done, report.resumed, report.failed) == (2, 1, 1)
     assert not all_running(asked)
@@ -455,8 +464,10 @@ def begun(hosts: list[carrier.RemoteHost]) -> tuple[float, float]:
         calls = [host.call(method, handles[host.name], *given) for host in hosts]
         return [call.result(30) for call in calls]
 
-    assert [line["event"] for line in every(Agent.ready, 20.0)] == [moment.EVENT] * 32
-    begins_s, offsets = moment.told([(host, handles[host.name]) for host in hosts])
+    assert [line["event"] for line in every(Agent.ready, 20.0)] == [
+        start_time.EVENT
+    ] * 32
+    begins_s, offsets = start_time.told([(host, handles[host.name]) for host in hosts])
     told = every(Agent.ready, 20.0)
     took_s = time.monotonic() - began_s
     at_s = [

@@ -19,10 +19,19 @@ import yaml
 from conftest import ROOT
 
 from connlab import drive, study
-from connlab.drive import beside, cores, flags, gates, programs, room, trials, turns
+from connlab.drive import (
+    capacity,
+    cores,
+    flags,
+    gates,
+    interleaving,
+    programs,
+    trials,
+    turns,
+)
 from connlab.hosts import carrier, lab, roster
-from connlab.hosts.afar import Afar
 from connlab.hosts.carrier import Engine
+from connlab.hosts.remote import RemoteHosts
 from connlab.intervals import ratios
 
 REASON = lab.missing()
@@ -76,17 +85,17 @@ def until(condition, seconds: float = 30.0) -> None:
         time.sleep(0.05)
 
 
-def ground(engine: Engine, count: int) -> Afar:
+def location(engine: Engine, count: int) -> RemoteHosts:
     """Return a server on the first core, and so many client hosts on the second."""
     own = sorted(cores.available())
     sides = {"server_cores": own[:1], "client_cores": own[1:2]}
-    return Afar(engine, engine.roster.clients[:count], **sides)
+    return RemoteHosts(engine, engine.roster.clients[:count], **sides)
 
 
 def swept(engine: Engine, root: Path, count: int, **changes) -> drive.SweepReport:
     told = {"run": "r", "root": root, "duration": 0.5, "trials": 4, "beside": "arm"}
     told |= {"fixed": {"connections": 10, "model": "epoll"}, "progress": False}
-    return drive.sweep("s", ground=ground(engine, count), **told | changes)
+    return drive.sweep("s", location=location(engine, count), **told | changes)
 
 
 def rows(root: Path) -> list[dict]:
@@ -158,10 +167,10 @@ def test_cpu_time_is_what_the_server_itself_counts(engine, tmp_path) -> None:
     common = {"connections": 10, "workload": "echo"}
     cells = [{"model": model} | common for model in ("epoll", "thread")]
     cells = [cell | {"duration": 1.0, "warmup": 0.1, "slice": 50.0} for cell in cells]
-    there = ground(engine, 2)
+    there = location(engine, 2)
     setting = trials.Setting(cells[0], 1, there.cores({}), programs.built())
     clients = there.turning({})
-    asked = beside.in_turns(cells, setting, pause=turns.PAUSE_AFAR)
+    asked = interleaving.in_turns(cells, setting, pause=turns.PAUSE_REMOTE)
     with clients.unwatched():
         outcome = turns.run(asked, host=there.server, clients=clients)
     for place, served in enumerate(outcome.served):
@@ -203,12 +212,12 @@ def test_room_is_asked_of_the_hosts_and_not_of_the_driver(tmp_path) -> None:
         resource.prlimit(pids["h1"], resource.RLIMIT_NPROC, (2_000, 2_000))
         resource.prlimit(pids["h3"], resource.RLIMIT_NOFILE, (300, 300))
         with Engine(roster.load(there.roster)) as engine:
-            asked = ground(engine, 2)
-            assert asked.tasks() == 2_000 < room.tasks()
+            asked = location(engine, 2)
+            assert asked.tasks() == 2_000 < capacity.tasks()
             found = asked.room()
-            here = room.here()
+            here = capacity.here()
             assert found.tasks <= 1_000 < here.tasks
-            each = room.CLIENT_PROCESSES_MOST * (300 - flags.OWN_DESCRIPTORS)
+            each = capacity.CLIENT_PROCESSES_MOST * (300 - flags.OWN_DESCRIPTORS)
             assert found.connections == 2 * each < here.connections
             # a thread each: too many for turns there, though not here
             told = {"factors": {"arm": ["a", "b", "c"]}, "trials": 1}
@@ -284,9 +293,9 @@ def test_a_host_that_is_lost_in_turns_is_a_reason(
 ) -> None:
     """Its rows say so, nothing runs on, and with its worker the next sweep works."""
     monkeypatch.setattr(carrier, "RETURN_S", 1.0)
-    there = ground(engine, 2)
+    there = location(engine, 2)
     models = {"factors": {"model": ["epoll", "poll"]}, "fixed": {"connections": 4}}
-    told = models | {"run": "r", "root": tmp_path, "beside": "model", "ground": there}
+    told = models | {"run": "r", "root": tmp_path, "beside": "model", "location": there}
 
     def kill() -> None:
         until(lambda: len(running(made)) == 5)

@@ -1,4 +1,4 @@
-"""Places of clients as one ground, and what follows for links and crowds."""
+"""Places of clients as one location, and what follows for links and crowds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from connlab.hosts import places
 from connlab.studies import hosts
 
 
-def ground(name: str, clients: int):
+def location(name: str, clients: int):
     """Return what `Places` asks of the hosts of one place."""
     many = tuple(f"{name}{n}" for n in range(clients + 1))
     return SimpleNamespace(
@@ -31,7 +31,7 @@ def ground(name: str, clients: int):
 
 @pytest.fixture
 def both() -> places.Places:
-    made = {"loopback": ground("lo", 1), "2 hosts": ground("far", 2)}
+    made = {"loopback": location("lo", 1), "2 hosts": location("far", 2)}
     return places.Places(made, stand_in=True)
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from connlab import figures
 from connlab.claims.finding import Verdict
-from connlab.study import look
+from connlab.study import style
 
 if TYPE_CHECKING:
     from connlab.claims.ledger import Judged
@@ -21,7 +21,7 @@ COLORS: dict[Verdict, str] = {
     "holds": "#00A077",
     "holds in part": "#2450D8",
     "does not hold": "#DB7A10",
-    "not testable here": look.QUIET,
+    "not testable here": style.QUIET,
 }
 """Verdicts, by colours that are told apart with any common colour deficiency."""
 _LIMITS = (0.02, 50.0)
@@ -63,11 +63,11 @@ def draw(table: pd.DataFrame) -> Figure:
         color = COLORS[row.verdict]
         if np.isfinite(row.claimed_to) or row.claimed_from > 0:
             ends = np.clip([row.claimed_from, row.claimed_to], *_LIMITS)
-            ax.plot(ends, [at, at], color=look.FAINT, linewidth=6, zorder=1)
+            ax.plot(ends, [at, at], color=style.FAINT, linewidth=6, zorder=1)
         ends = np.clip([row.lo, row.hi], *_LIMITS)
         ax.plot(ends, [at, at], color=color, linewidth=1.4, zorder=2)
         ax.plot([row.value], [at], "o", color=color, markersize=4.5, zorder=3)
-    ax.axvline(1, color=look.QUIET, linewidth=0.8, zorder=0)
+    ax.axvline(1, color=style.QUIET, linewidth=0.8, zorder=0)
     ax.set_xscale("log")
     ax.set_xlim(*_LIMITS)
     ax.set_xticks([0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50])

@@ -72,7 +72,7 @@ class Comparison:
         )
         self.slices.append(slices)
         summary = _summary(slices, names, outcome.reports)
-        if self.plan.ground.afar:
+        if self.plan.location.remote:
             summary = summary.assign(**_clients_afar(outcome.reports))
         self.sets.append(summary.assign(trial=measured.number))
 
@@ -274,7 +274,7 @@ def document(made: Comparison) -> dict[str, Any]:
     said = {
         "schema": 1,
         "made_at": machine.now(),
-        "machine": plan.ground.environment(plan.programs.digests()),
+        "machine": plan.location.environment(plan.programs.digests()),
         "cores": plan.cores.recorded(),
         "servers": [_settings(plan, server) for server in plan.servers],
         "baseline": plan.baseline,
@@ -298,8 +298,8 @@ def document(made: Comparison) -> dict[str, Any]:
         "ratios": {metric: _ratios(made, metric) for metric in METRICS},
         "each_set": _each_set(made) if made.sets else [],
     }
-    if plan.ground.afar:
-        said["hosts"] = plan.ground.manifest(plan.programs)["hosts"]
+    if plan.location.remote:
+        said["hosts"] = plan.location.manifest(plan.programs)["hosts"]
     return plain(said)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from connlab.compare.plan import Plan
-from connlab.drive import beside, pages, turns
+from connlab.drive import interleaving, turns, web_page
 from connlab.drive.host import LocalHost
 
 
@@ -55,17 +55,19 @@ def sets(plan: Plan) -> Iterator[Set]:
 
 def _run(plan: Plan, setting: turns.Setting, local: LocalHost) -> turns.Outcome | None:
     """Run a set, over hosts where the plan has some."""
-    clients = plan.ground.turning(plan.client)
+    clients = plan.location.turning(plan.client)
     if clients is None:
         return turns.run(setting, host=local)
-    host = plan.ground.server or local
-    return beside.patiently(setting, known_by="compare", host=host, clients=clients)
+    host = plan.location.server or local
+    return interleaving.patiently(
+        setting, known_by="compare", host=host, clients=clients
+    )
 
 
 def _setting(plan: Plan, number: int, root: str | None) -> turns.Setting:
     extra = {"root": root} if root else {}
     told = {}
-    if plan.ground.afar:
+    if plan.location.remote:
         told = {"lead_in_s": turns.LEAD_IN_AFAR * plan.slice_s}
     return turns.Setting(
         servers=tuple({**server.factors, **extra} for server in plan.servers),
@@ -108,5 +110,5 @@ def page(plan: Plan) -> Iterator[str | None]:
     if plan.page_bytes is None:
         yield None
         return
-    with pages.page(plan.page_bytes) as folder:
+    with web_page.page(plan.page_bytes) as folder:
         yield folder

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, pages, programs, servers, turns, workers
-from connlab.drive.ground import Ground, Here
+from connlab.drive import cores, programs, servers, turns, web_page, workers
+from connlab.drive.location import Location, ThisMachine
 
 #: the baseline under a second name, as a control
 AGAIN = "again"
@@ -57,7 +57,7 @@ class Plan:
     seed: int
     cores: cores.Cores
     programs: programs.Programs
-    ground: Ground = field(default_factory=Here)
+    location: Location = field(default_factory=ThisMachine)
 
     @property
     def baseline(self) -> str:
@@ -82,13 +82,13 @@ class Plan:
     def set_s(self) -> float:
         """What a set is expected to take, in seconds."""
         slices_s = self.client["duration"] + self.client["warmup"]
-        pauses = 1 + turns.PAUSE_AFAR if self.ground.afar else 1
+        pauses = 1 + turns.PAUSE_REMOTE if self.location.remote else 1
         return turns.OVERHEAD_S + pauses * slices_s
 
     @property
     def slice_s(self) -> float:
         """How long a slice is, in seconds."""
-        return turns.SLICE_AFAR_S if self.ground.afar else turns.SLICE_S
+        return turns.SLICE_REMOTE_S if self.location.remote else turns.SLICE_S
 
 
 def make_plan(
@@ -105,7 +105,7 @@ def make_plan(
     budget_s: float = 60.0,
     seed: int = 1,
     both: programs.Programs | None = None,
-    ground: Ground | None = None,
+    location: Location | None = None,
     **settings: int | None,
 ) -> Plan:
     """Check what is asked for and return how it is measured.
@@ -132,7 +132,7 @@ def make_plan(
         Orders of rounds, sizes and arrivals follow from it.
     both : Programs, optional
         Server and client; those of ``build`` if not said.
-    ground : Ground, optional
+    location : Ground, optional
         Where servers and client run; on this machine if not said.
     **settings
         ``workers``, ``processes``, … of all servers that take them.
@@ -142,10 +142,10 @@ def make_plan(
     ValueError
         Naming what was wrong, the value that came and what is allowed.
     """
-    both, ground = both or programs.built(), ground or Here()
+    both, location = both or programs.built(), location or ThisMachine()
     each = requests_per_connection
     _check(workload, connections, until, budget_s, size=size, rate=rate, each=each)
-    known = ground.registry() or programs.registry(both)
+    known = location.registry() or programs.registry(both)
     asked = [_server(n, workload, connections, settings, both, known) for n in names]
     if len(asked) < 2:
         raise ValueError(f"servers: {len(asked)}; two are needed, the baseline first")
@@ -158,7 +158,7 @@ def make_plan(
     told |= {"requests_per_connection": requests_per_connection, "engine": engine}
     told |= {"size": size or 64} if workload == "echo" else {}
     told |= {"delay": delay} if workload == "work" else {}
-    told |= {"path": f"/{pages.PAGE}"} if workload == "http" else {}
+    told |= {"path": f"/{web_page.PAGE}"} if workload == "http" else {}
     plan = Plan(
         servers=tuple(asked),
         client=told,
@@ -166,9 +166,9 @@ def make_plan(
         until=until,
         budget_s=budget_s,
         seed=seed,
-        cores=_cores(ground),
+        cores=_cores(location),
         programs=both,
-        ground=ground,
+        location=location,
     )
     plan = replace(plan, client={**told, **_lengths(plan)})
     _check_hosts(plan, known)
@@ -176,10 +176,10 @@ def make_plan(
     return plan
 
 
-def _cores(ground: Ground) -> cores.Cores:
+def _cores(location: Location) -> cores.Cores:
     """Return one core for the servers; over hosts all that theirs has for them."""
-    if ground.afar:
-        return ground.cores({})
+    if location.remote:
+        return location.cores({})
     return cores.split(cores.available(), server=1)
 
 
@@ -188,7 +188,7 @@ def _lengths(plan: Plan) -> dict[str, float]:
     count = len(plan.servers)
     warm = WARM_SLICES
     counted = min(COUNTED_SLICES, max(COUNTED_MIN, COUNTED_OF_ALL // count))
-    if plan.ground.afar:
+    if plan.location.remote:
         warm, counted = WARM_SLICES_AFAR, COUNTED_SLICES_AFAR
     each_s = plan.slice_s * count
     return {"duration": counted * each_s, "warmup": warm * each_s}
@@ -196,7 +196,7 @@ def _lengths(plan: Plan) -> dict[str, float]:
 
 def _check_hosts(plan: Plan, known: schema.Registry) -> None:
     """Raise ValueError for what cannot be measured where the servers are to run."""
-    if plan.ground.afar and plan.page_bytes:
+    if plan.location.remote and plan.page_bytes:
         allowed = ", ".join(name for name in WORKLOADS if name != "http")
         raise ValueError(
             f"workload: http; allowed over several hosts: {allowed}, as the page that"
@@ -205,8 +205,8 @@ def _check_hosts(plan: Plan, known: schema.Registry) -> None:
     for server in plan.servers:
         name = server.factors["model"]
         cell = {**plan.client, **server.factors}
-        why = plan.ground.lacks(cell, servers.check(name, plan.programs, known))
-        if plan.ground.afar and servers.is_lesson(name):
+        why = plan.location.lacks(cell, servers.check(name, plan.programs, known))
+        if plan.location.remote and servers.is_lesson(name):
             why = "not over several hosts: a lesson listens on loopback only"
         if why:
             raise ValueError(f"server {server.name}: {why}")
@@ -242,7 +242,7 @@ def _check(
 def _check_room(plan: Plan, connections: int) -> None:
     """Raise ValueError where a set needs more descriptors, or time, than there is."""
     count = len(plan.servers)
-    hard = plan.ground.descriptors()
+    hard = plan.location.descriptors()
     most = turns.most_connections(count, descriptors=hard)
     if most is not None and connections > most:
         raise ValueError(

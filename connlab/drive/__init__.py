@@ -13,7 +13,7 @@ The few names that notebooks and commands need:
   `lower_descriptors` are what studies of limits ask for besides.
 
 A sweep measures on this machine, or over the hosts that `CONNLAB_HOSTS` names
-(`connlab.drive.ground`). How a trial goes is in `connlab.drive.trials`, how a sweep
+(`connlab.drive.location`). How a trial goes is in `connlab.drive.trials`, how a sweep
 goes in `connlab.drive.sweeps`; what they leave behind is described in
 ``runs/README.md``.
 """
@@ -21,14 +21,14 @@ goes in `connlab.drive.sweeps`; what they leave behind is described in
 from connlab.drive.checkup import Checkup, doctor
 from connlab.drive.counting import count
 from connlab.drive.floor import floor
-from connlab.drive.ground import core_count
-from connlab.drive.holding import hold
+from connlab.drive.idle_memory import hold
+from connlab.drive.location import core_count
 from connlab.drive.machine import lower_descriptors, manifest
-from connlab.drive.pages import page
 from connlab.drive.profiling import profile
 from connlab.drive.programs import Programs, models, registry
 from connlab.drive.reports import Estimate, SweepReport
 from connlab.drive.sweeps import estimate, sweep
+from connlab.drive.web_page import page
 from connlab.drive.workers import all_served
 
 __all__ = [

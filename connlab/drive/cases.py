@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from connlab.drive import procfs, recorded, store, trials
+from connlab.drive import evaluation, procfs, store, trials
 from connlab.drive.host import ProgramError
 from connlab.drive.programs import Programs, built, models
 from connlab.drive.running import running, visit
@@ -116,7 +116,7 @@ def ask_all(
 
     While a run is evaluated again, return those that the folder holds of them.
     """
-    if recorded.folder():
+    if evaluation.folder():
         subjects = {*names, "client"}
         return tuple(one for one in read(folder) if one.subject in subjects)
     answers = run(names, valgrind=valgrind)

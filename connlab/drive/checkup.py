@@ -27,7 +27,7 @@ from statistics import median
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, machine, procfs, programs, recorded
+from connlab.drive import cores, evaluation, machine, procfs, programs
 from connlab.drive.floor import neighbour
 
 #: descriptors that a server needs beside those of its connections
@@ -102,8 +102,8 @@ def doctor(*, descriptors: int | None = None) -> Checkup:
     Checkup
         Prints as a text; `findings` and `capacities` are the same as values.
     """
-    if recorded.folder():
-        return _as_recorded(recorded.manifest(), programs.registry(), descriptors)
+    if evaluation.folder():
+        return _as_recorded(evaluation.manifest(), programs.registry(), descriptors)
     try:
         registry = programs.registry()
     except (FileNotFoundError, RuntimeError) as error:

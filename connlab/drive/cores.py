@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from typing import Any
 
-from connlab.drive import procfs, recorded
+from connlab.drive import evaluation, procfs
 
 Place = Callable[[int], Hashable]
 #: environment variable: cores by commas, the server's first
@@ -67,8 +67,8 @@ def available() -> tuple[int, ...]:
 
 def count() -> int:
     """Return how many cores a run may use here, or could when it was measured."""
-    if recorded.folder():
-        return recorded.manifest()["machine"]["cores"]
+    if evaluation.folder():
+        return evaluation.manifest()["machine"]["cores"]
     return len(available())
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import apart, elsewhere, flags, programs, recorded, workers
+from connlab.drive import evaluation, flags, hosts_asked, programs, untimed, workers
 from connlab.drive.host import ProgramError, serving
 
 FILE = "counts.jsonl"
@@ -121,16 +121,16 @@ def count(
     ValueError
         For `requests` below 100 or above 10 million.
     """
-    if recorded.study(study, run=run, root=root):
+    if evaluation.study(study, run=run, root=root):
         return None
-    elsewhere.refuse("events are counted")
+    hosts_asked.refuse("events are counted")
     if not 100 <= requests <= 10_000_000:
         raise ValueError(f"requests: {requests}; allowed: 100 to 10000000")
     if (why := missing()) is not None:
         return why
     both, known = programs.built(), {model.name: model for model in programs.models()}
     with _kept_open():
-        apart.measure(
+        untimed.measure(
             schema.study_folder(run, study, root=root) / FILE,
             ({**cell, "size": size, "asked": requests} for cell in cells),
             lambda about: _counted(both, known[about["model"]], about, ATTEMPTS),

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, elsewhere, machine, programs, recorded, store
+from connlab.drive import cores, evaluation, hosts_asked, machine, programs, store
 
 FILE = "floor.jsonl"
 #: what the program measures, each for one window
@@ -71,9 +71,9 @@ def floor(
     RuntimeError
         When it fails, with what it said.
     """
-    if there := recorded.study(study, run=run, root=root):
+    if there := evaluation.study(study, run=run, root=root):
         return len(store.read(there / FILE).trials)
-    elsewhere.refuse("calls are measured")
+    hosts_asked.refuse("calls are measured")
     if rounds < 1:
         raise ValueError(f"rounds: {rounds}; allowed: 1 or more")
     if not 0.01 <= duration <= 3600:

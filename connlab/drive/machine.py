@@ -22,7 +22,7 @@ from typing import Any
 
 import connlab
 from connlab import schema
-from connlab.drive import cores, elsewhere, procfs, programs, recorded, store
+from connlab.drive import cores, evaluation, hosts_asked, procfs, programs, store
 
 SYSCTLS = (
     "fs.file-max",
@@ -98,8 +98,8 @@ def lower_descriptors(limit: int) -> None:
     ValueError
         When the limit is lower already.
     """
-    if not recorded.folder():
-        elsewhere.refuse("limits are lowered")
+    if not evaluation.folder():
+        hosts_asked.refuse("limits are lowered")
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 

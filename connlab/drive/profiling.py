@@ -26,12 +26,12 @@ from typing import Any
 
 from connlab import schema
 from connlab.drive import (
-    apart,
     cores,
-    elsewhere,
+    evaluation,
     flags,
+    hosts_asked,
     programs,
-    recorded,
+    untimed,
     workers,
 )
 from connlab.drive.host import ProgramError, serving
@@ -107,9 +107,9 @@ def profile(
     ValueError
         For `repeats` outside 0 to 1000, or `seconds` outside 0.05 to 600.
     """
-    if recorded.study(study, run=run, root=root):
+    if evaluation.study(study, run=run, root=root):
         return None
-    elsewhere.refuse("servers are sampled")
+    hosts_asked.refuse("servers are sampled")
     if not 0 <= repeats <= 1000:
         raise ValueError(f"repeats: {repeats}; allowed: 0 to 1000")
     if not 0.05 <= seconds <= 600:
@@ -118,7 +118,7 @@ def profile(
         return why
     both, known = programs.built(), {model.name: model for model in programs.models()}
     fixed = {"size": size, "seconds": seconds, "hertz": HERTZ}
-    apart.measure(
+    untimed.measure(
         schema.study_folder(run, study, root=root) / FILE,
         ({**cell, **fixed, "repeat": n} for n in range(repeats) for cell in cells),
         lambda about: _profiled(both, known[about["model"]], about),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connlab import schema
-from connlab.drive import recorded
+from connlab.drive import evaluation
 
 _LIST_TIMEOUT_S = 20
 
@@ -54,8 +54,8 @@ def registry(programs: Programs | None = None) -> schema.Registry:
     RuntimeError
         When it cannot list its models.
     """
-    if programs is None and recorded.folder():
-        return schema.Registry.model_validate(recorded.manifest()["registry"])
+    if programs is None and evaluation.folder():
+        return schema.Registry.model_validate(evaluation.manifest()["registry"])
     command = (programs or built()).server
     return _registry(command, _stamp(command[-1]))
 

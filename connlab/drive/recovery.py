@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from connlab.drive import flags, machine, procfs, recorded, store
+from connlab.drive import evaluation, flags, machine, procfs, store
 from connlab.drive.programs import Programs
 from connlab.drive.running import Running, running, visit
 
@@ -83,7 +83,7 @@ def try_all(crowds: Mapping[str, int], folder: Path) -> list[Recovery]:
 
     While a run is evaluated again, return what that folder holds of these models.
     """
-    if recorded.folder():
+    if evaluation.folder():
         return [one for one in read(folder) if one.model in crowds]
     found = [run(model, connections=crowd) for model, crowd in crowds.items()]
     keep(found, folder)

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from connlab.drive import companions, elsewhere, recorded
+from connlab.drive import evaluation, hosts_asked, services
 
 PROGRAM = "redis-server"
 REMARKS = "guestbook:remarks"
@@ -75,10 +75,10 @@ def serving(*, remarks: int = 20, program: str = PROGRAM) -> Iterator[Redis]:
     RedisError
         When the program is there but does not come up.
     """
-    if recorded.folder():
-        yield Redis(None, recorded.WHY, None)
+    if evaluation.folder():
+        yield Redis(None, evaluation.WHY, None)
         return
-    elsewhere.refuse("the database runs")
+    hosts_asked.refuse("the database runs")
     path = shutil.which(program)
     if path is None:
         yield Redis(None, f"{program} is not installed", None)
@@ -89,7 +89,7 @@ def serving(*, remarks: int = 20, program: str = PROGRAM) -> Iterator[Redis]:
             for number in range(remarks):
                 text = f"remark-{number:04d}-" + "x" * 40
                 command(port, "LPUSH", REMARKS, text)
-            with companions.joined(process.pid):
+            with services.joined(process.pid):
                 yield Redis(f"127.0.0.1:{port}", None, _version(port))
         finally:
             process.kill()

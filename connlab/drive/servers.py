@@ -37,7 +37,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from connlab import schema
-from connlab.drive import address, flags, programs, recorded
+from connlab.drive import address, evaluation, flags, programs
 
 FILE = "servers.toml"
 PORT = "{port}"
@@ -264,7 +264,7 @@ def models(names: Iterable[str]) -> dict[str, schema.Model]:
 
     While a run is evaluated again nothing is asked of this machine.
     """
-    if recorded.folder():
+    if evaluation.folder():
         return {}
     return {name: one for name in names if (one := model(name)) is not None}
 

@@ -21,30 +21,31 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import beside as side_by_side
 from connlab.drive import (
-    companions,
+    evaluation,
     flags,
     gates,
+    grid,
+    interleaving,
     interrupt,
     machine,
     plan,
     ratios,
-    recorded,
     servers,
+    services,
     stopping,
     store,
     timelines,
     turns,
-    works,
 )
-from connlab.drive import progress as telling
-from connlab.drive import trials as running
-from connlab.drive.ground import Ground
 from connlab.drive.host import Host, HostLost, LocalHost
+from connlab.drive.location import Location
+from connlab.drive.plan import SweepPlan
 from connlab.drive.programs import Programs
+from connlab.drive.progress import Show, duration_text, say, shown
 from connlab.drive.reports import Estimate, Reached, SweepReport
-from connlab.drive.works import Work
+from connlab.drive.trials import Outcome, Setting, unavailable
+from connlab.drive.trials import run as run_trial
 
 
 @dataclass
@@ -105,7 +106,7 @@ def sweep(
     response_times: float = gates.RESPONSE_TIMES,
     duration_max: float | None = None,
     programs: Programs | None = None,
-    ground: Ground | None = None,
+    location: Location | None = None,
     server_host: Host | None = None,
     client_host: Host | None = None,
 ) -> SweepReport:
@@ -113,7 +114,7 @@ def sweep(
 
     A trial that is on disk already is not repeated, so the same call goes on where an
     earlier one was interrupted. Nothing is measured while a run is evaluated again
-    (`connlab.drive.recorded`).
+    (`connlab.drive.evaluation`).
 
     Parameters
     ----------
@@ -159,9 +160,9 @@ def sweep(
         Factors whose levels are measured side by side: the servers of all cells of a
         block that differ only in these take turns under one client, every 20 ms, so
         that their ratios do not feel what else the machine does. Settings of the
-        server only (`connlab.drive.beside` says which cells are measured alone). The
-        factor ``slice`` is the length of a turn in ms; with None among its levels the
-        same cells are measured one by one as well.
+        server only (`connlab.drive.interleaving` says which cells are measured alone).
+        The factor ``slice`` is the length of a turn in ms; with None among its levels
+        the same cells are measured one by one as well.
     baseline : mapping of str to level, optional
         Which server of each set the others are compared with, as
         ``{"model": "epoll"}``, which holds if it is not said; the set's first if none
@@ -174,12 +175,12 @@ def sweep(
         But not beyond so many seconds; five times `duration` if not said.
     programs : Programs, optional
         The two programs, if not ``build/server`` and ``build/client``.
-    ground : Ground, optional
+    location : Ground, optional
         Where is measured: over the hosts that ``CONNLAB_HOSTS`` names, else this
         machine, if not said. A trial in which a host is lost is a line with that
         reason.
     server_host, client_host : Host, optional
-        Where they run, if not on that ground.
+        Where they run, if not on that location.
 
     Returns
     -------
@@ -198,14 +199,14 @@ def sweep(
         on disk, and how to go on has been said.
     """
     asked = {name: told for name, told in locals().items() if name not in _HOW}
-    if there := recorded.study(study, run=run, root=root):
+    if there := evaluation.study(study, run=run, root=root):
         report = _as_recorded(there)
         if progress:
-            telling.say(str(report))
+            say(str(report))
         return report
-    work = works.prepare(**asked)
+    work = plan.prepare(**asked)
     here = LocalHost()
-    server = server_host or work.ground.server or here
+    server = server_host or work.location.server or here
     client = client_host or server
     with interrupt.noted():
         try:
@@ -214,7 +215,7 @@ def sweep(
             here.close()
         stopped = interrupt.caught()
     if progress:
-        telling.say(str(report))
+        say(str(report))
     if stopped == signal.SIGINT:
         raise KeyboardInterrupt(report.stopped_because)
     if stopped is not None:
@@ -229,29 +230,29 @@ def estimate(study: str, **arguments: Any) -> Estimate:
     window, warm-up and connections.
     """
     asked = {name: told for name, told in arguments.items() if name not in _HOW}
-    work = works.prepare(study, **asked)
+    work = plan.prepare(study, **asked)
     log = store.read(work.folder / store.TRIALS)
-    return works.estimated(work, works.known(work, log.trials))
+    return plan.estimated(work, plan.known(work, log.trials))
 
 
-def _swept(work: Work, hosts: tuple[Host, Host], progress: bool) -> SweepReport:
+def _swept(work: SweepPlan, hosts: tuple[Host, Host], progress: bool) -> SweepReport:
     state = _State(rows=[[] for _ in work.cells])
     run_folder = work.folder.parent
     with store.journal(work.folder / store.TRIALS) as (log, append):
-        there = works.known(work, log.trials)
+        there = plan.known(work, log.trials)
         manifest = schema.read_json(run_folder / store.MANIFEST) or {}
-        state.remarks += [*log.remarks, *works.strangers(work, log.trials, manifest)]
-        cost = works.estimated(work, there)
+        state.remarks += [*log.remarks, *plan.strangers(work, log.trials, manifest)]
+        cost = plan.estimated(work, there)
         state.planned = cost.trials + min(cost.resumed, _least(work))
         if progress:
             for remark in state.remarks:
-                telling.say(f"{work.study}: {remark}")
-            telling.say(f"{work.study}: {cost}")
-            if where := work.ground.told():
-                telling.say(f"{work.study}: {where}")
-        facts = work.ground.manifest(work.programs)
+                say(f"{work.study}: {remark}")
+            say(f"{work.study}: {cost}")
+            if where := work.location.told():
+                say(f"{work.study}: {where}")
+        facts = work.location.manifest(work.programs)
         _note_in_manifest(work, state, facts)
-        with telling.shown(work.study, enabled=progress) as show:
+        with shown(work.study, enabled=progress) as show:
             _measure(work, state, hosts, there, append, show)
         report = _report(work, state)
         _note_in_manifest(work, state, facts, report)
@@ -275,22 +276,22 @@ def _as_recorded(there: Path) -> SweepReport:
         flagged=state.flagged,
         seconds=0.0,
         window_share=None,
-        stopped_because=recorded.WHY,
+        stopped_because=evaluation.WHY,
         remarks=log.remarks,
     )
 
 
-def _least(work: Work) -> int:
+def _least(work: SweepPlan) -> int:
     return work.rule.n_min * len(work.cells)
 
 
 def _measure(
-    work: Work,
+    work: SweepPlan,
     state: _State,
     hosts: tuple[Host, Host],
     there: Mapping[str, dict],
     append: Callable[[str], None],
-    show: telling.Show,
+    show: Show,
 ) -> None:
     """Walk the rounds; take what is there, measure what is not, keep each at once."""
     for group in _groups(work, state):
@@ -306,7 +307,7 @@ def _measure(
                 return
             _beat(work, state, current=work.cells[todo.slots[0].cell])
             try:
-                work.ground.await_hosts()
+                work.location.await_hosts()
                 found = _measured(work, state, todo, hosts, append)
             except store.StoreError as error:
                 state.reason = f"{error}; free some space, then the same call goes on"
@@ -331,16 +332,16 @@ def _measure(
         )
 
 
-def _note(work: Work, state: _State) -> str:
-    lost = work.ground.lost()
+def _note(work: SweepPlan, state: _State) -> str:
+    lost = work.location.lost()
     return f"{state.failed} failed" + (f", lost: {', '.join(lost)}" if lost else "")
 
 
 def _compare(
-    work: Work,
-    group: side_by_side.Group,
-    rows: Mapping[plan.Slot, dict],
-    flat: Mapping[plan.Slot, dict],
+    work: SweepPlan,
+    group: interleaving.Group,
+    rows: Mapping[grid.Slot, dict],
+    flat: Mapping[grid.Slot, dict],
     there: Mapping[str, dict],
 ) -> None:
     """Note in the flat rows of a set their log ratios to the baseline beside them."""
@@ -364,7 +365,7 @@ def _compare(
         flat[slot][stopping.RATIOS] = found
 
 
-def _groups(work: Work, state: _State) -> Iterator[side_by_side.Group]:
+def _groups(work: SweepPlan, state: _State) -> Iterator[interleaving.Group]:
     """Give group after group, looking after each round whether more is wanted.
 
     A group is one cell, or those that are measured side by side.
@@ -377,9 +378,9 @@ def _groups(work: Work, state: _State) -> Iterator[side_by_side.Group]:
             return
         counts = [len(rows) for rows in state.rows]
         state.planned = max(_least(work), state.there + len(wanted))
-        slots = plan.round_of(wanted, number=number, counts=counts, seed=work.seed)
-        yield from side_by_side.groups(
-            slots, work.cells, work.models, work.sets, most=work.ground.room
+        slots = grid.round_of(wanted, number=number, counts=counts, seed=work.seed)
+        yield from interleaving.groups(
+            slots, work.cells, work.models, work.sets, most=work.location.room
         )
         number += 1
 
@@ -392,12 +393,12 @@ def _count(state: _State, cell: int, flat: dict) -> None:
 
 
 def _measured(
-    work: Work,
+    work: SweepPlan,
     state: _State,
-    group: side_by_side.Group,
+    group: interleaving.Group,
     hosts: tuple[Host, Host],
     append: Callable[[str], None],
-) -> dict[plan.Slot, dict] | None:
+) -> dict[grid.Slot, dict] | None:
     """Measure a group and keep its trials; None when a signal came meanwhile.
 
     The lines of a set are written at once: it is there as a whole, or not.
@@ -433,15 +434,15 @@ def _measuring_s(row: Mapping) -> float:
 
 
 def _trials(
-    work: Work, group: side_by_side.Group, hosts: tuple[Host, Host]
-) -> list[tuple[running.Outcome, schema.Trial]] | None:
+    work: SweepPlan, group: interleaving.Group, hosts: tuple[Host, Host]
+) -> list[tuple[Outcome, schema.Trial]] | None:
     slots = group.all
     first = work.cells[slots[0].cell]
-    sets = work.ground.cores(first)
-    seed = plan.client_seed(work.seed, slots[0].repeat)
+    sets = work.location.cores(first)
+    seed = grid.client_seed(work.seed, slots[0].repeat)
     started_at = machine.now()
     told = _told(work, [work.cells[slot.cell] for slot in slots])
-    setting = running.Setting(
+    setting = Setting(
         factors=told,
         seed=seed,
         cores=sets,
@@ -473,7 +474,7 @@ def _trials(
             environment=work.environment,
             binaries=work.binaries_of(work.models[factors["model"]]),
             commands=_commands(factors, setting, outcome),
-            cores=sets.recorded() | companions.recorded() | work.ground.recorded(),
+            cores=sets.recorded() | services.recorded() | work.location.recorded(),
             server=outcome.server,
             client=outcome.client,
             timeline=_timeline(outcome),
@@ -490,43 +491,43 @@ def _trials(
     return made
 
 
-def _told(work: Work, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _told(work: SweepPlan, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the first cell's factors with what connecting to all of them needs."""
-    hard = work.ground.descriptors()
+    hard = work.location.descriptors()
     first, models = cells[0], [work.models[cell["model"]] for cell in cells]
     told = flags.with_enough_processes(first, descriptors=hard, servers=len(cells))
     external = any((model.model_extra or {}).get("external") for model in models)
     told = flags.with_time_to_accept(told, external=external)
-    if work.ground.afar:
+    if work.location.remote:
         return told  # clients that have connected wait for an agreed moment
     return flags.with_time_to_settle(told, model=models[0])
 
 
 def _outcomes(
-    work: Work,
-    group: side_by_side.Group,
-    setting: running.Setting,
+    work: SweepPlan,
+    group: interleaving.Group,
+    setting: Setting,
     hosts: tuple[Host, Host],
-) -> list[running.Outcome] | None:
+) -> list[Outcome] | None:
     """Run a trial, or several cells side by side; None when a signal came."""
     why = work.lacking(group.all[0].cell)
     if why is not None:
-        return [running.unavailable(setting.model, why)]
+        return [unavailable(setting.model, why)]
     if group.baseline is not None:
         cells = [work.cells[slot.cell] for slot in group.all]
-        return side_by_side.run(
+        return interleaving.run(
             cells,
             setting,
             models=work.models,
             host=hosts[0],
-            clients=work.ground.turning(cells[0]),
+            clients=work.location.turning(cells[0]),
         )
-    client = work.ground.client_of(work.cells[group.all[0].cell]) or hosts[1]
-    outcome = running.run(setting, server_host=hosts[0], client_host=client)
+    client = work.location.client_of(work.cells[group.all[0].cell]) or hosts[1]
+    outcome = run_trial(setting, server_host=hosts[0], client_host=client)
     return outcome and [outcome]
 
 
-def _timeline(outcome: running.Outcome) -> schema.Timeline | None:
+def _timeline(outcome: Outcome) -> schema.Timeline | None:
     if outcome.client is None or outcome.turns is not None:
         return None
     window = outcome.client.window
@@ -535,7 +536,7 @@ def _timeline(outcome: running.Outcome) -> schema.Timeline | None:
 
 
 def _commands(
-    factors: Mapping[str, Any], setting: running.Setting, outcome: running.Outcome
+    factors: Mapping[str, Any], setting: Setting, outcome: Outcome
 ) -> dict[str, str]:
     """Return both command lines as one would type them, without paths."""
     count = outcome.turns.beside if outcome.turns else 1
@@ -544,13 +545,13 @@ def _commands(
         pause = (
             outcome.turns.pause_ms and outcome.turns.pause_ms / outcome.turns.slice_ms
         )
-        told = side_by_side.in_turns([factors] * count, setting, pause=pause)
+        told = interleaving.in_turns([factors] * count, setting, pause=pause)
         words = turns.client_flags(told)
     client = ["client", *["HOST:PORT"] * count, *words]
     return {"server": servers.shown_command(factors), "client": " ".join(client)}
 
 
-def _keep_histogram(work: Work, state: _State, key: str, data: bytes) -> None:
+def _keep_histogram(work: SweepPlan, state: _State, key: str, data: bytes) -> None:
     path = work.folder / "latency" / f"{key}.csv.gz"
     try:
         store.put(path, gzip.compress(data, compresslevel=6, mtime=0), flush=True)
@@ -562,17 +563,17 @@ def _keep_histogram(work: Work, state: _State, key: str, data: bytes) -> None:
             state.remarks.append(remark)
 
 
-def _out_of_budget(work: Work, state: _State, cells: Sequence[int]) -> bool:
+def _out_of_budget(work: SweepPlan, state: _State, cells: Sequence[int]) -> bool:
     budget_s = work.rule.budget_s
     if budget_s is None:
         return False
     cost_s = sum(
-        works.guess_s(work, cell, [row["seconds"] for row in state.rows[cell]])
+        plan.guess_s(work, cell, [row["seconds"] for row in state.rows[cell]])
         for cell in cells
     )
     if state.spent_s + cost_s <= budget_s:
         return False
-    text = telling.duration_text(budget_s)
+    text = duration_text(budget_s)
     state.reason = f"the budget of {text} is used; {state.there} trials are there"
     state.complete = min(len(rows) for rows in state.rows) >= work.rule.n_min
     if not state.complete:
@@ -580,11 +581,11 @@ def _out_of_budget(work: Work, state: _State, cells: Sequence[int]) -> bool:
     return True
 
 
-def _eta_s(work: Work, state: _State) -> float:
+def _eta_s(work: SweepPlan, state: _State) -> float:
     """Return what the trials that are planned now will take."""
     left = state.planned - state.there
     each = [
-        works.guess_s(work, cell, [row["seconds"] for row in rows])
+        plan.guess_s(work, cell, [row["seconds"] for row in rows])
         for cell, rows in enumerate(state.rows)
     ]
     missing = [max(0, work.rule.n_min - len(rows)) for rows in state.rows]
@@ -606,7 +607,7 @@ def _window_share(state: _State) -> float | None:
     return state.window_s / spent if state.done and spent > 0 else None
 
 
-def _reached(work: Work, widths: Sequence[stopping.Width]) -> tuple[Reached, ...]:
+def _reached(work: SweepPlan, widths: Sequence[stopping.Width]) -> tuple[Reached, ...]:
     found = []
     for metric, target in work.rule.targets.items():
         known = [w for w in widths if w.metric == metric and w.half_width is not None]
@@ -628,7 +629,7 @@ def _reached(work: Work, widths: Sequence[stopping.Width]) -> tuple[Reached, ...
     return tuple(found)
 
 
-def _report(work: Work, state: _State) -> SweepReport:
+def _report(work: SweepPlan, state: _State) -> SweepReport:
     unusable = sum(not any(map(stopping.is_used, r)) for r in state.rows if r)
     if unusable:
         state.remarks.append(
@@ -662,11 +663,11 @@ def _report(work: Work, state: _State) -> SweepReport:
 
 
 def _note_in_manifest(
-    work: Work, state: _State, facts: dict, report: SweepReport | None = None
+    work: SweepPlan, state: _State, facts: dict, report: SweepReport | None = None
 ) -> None:
     """Keep what was asked and, at the end, how it ended; a full disk stops nothing."""
     entry: dict[str, Any] = {
-        "sweep": plan.cell_key({"cells": sorted(map(plan.cell_key, work.cells))}),
+        "sweep": grid.cell_key({"cells": sorted(map(grid.cell_key, work.cells))}),
         "started_at": state.started_at,
         "environment": work.environment,
         "binaries": dict(work.binaries),
@@ -683,7 +684,7 @@ def _note_in_manifest(
         state.remarks.append(f"{store.MANIFEST} was not renewed: {error.strerror}")
 
 
-def _width_facts(work: Work, width: stopping.Width) -> dict[str, Any]:
+def _width_facts(work: SweepPlan, width: stopping.Width) -> dict[str, Any]:
     return {
         "factors": work.level(width.cell),
         "metric": width.metric,
@@ -695,7 +696,7 @@ def _width_facts(work: Work, width: stopping.Width) -> dict[str, Any]:
     }
 
 
-def _set_facts(work: Work, state: _State, report: SweepReport) -> list[dict]:
+def _set_facts(work: SweepPlan, state: _State, report: SweepReport) -> list[dict]:
     """Return how wide the widest ratio of each set and metric is, and why it ended.
 
     Also where no target was set: then of the metrics that usually have one.
@@ -731,7 +732,7 @@ def _set_facts(work: Work, state: _State, report: SweepReport) -> list[dict]:
     return found
 
 
-def _shared(work: Work, each: side_by_side.Set) -> dict[str, Any]:
+def _shared(work: SweepPlan, each: interleaving.Set) -> dict[str, Any]:
     """Return the levels that all cells of a set have in common."""
     return {
         name: level
@@ -741,9 +742,9 @@ def _shared(work: Work, each: side_by_side.Set) -> dict[str, Any]:
 
 
 def _why(
-    work: Work,
+    work: SweepPlan,
     state: _State,
-    each: side_by_side.Set,
+    each: interleaving.Set,
     widths: Sequence[stopping.Width],
     report: SweepReport,
 ) -> str:
@@ -756,7 +757,7 @@ def _why(
     return report.stopped_because if pending or not report.complete else "no hope"
 
 
-def _stopping(work: Work, state: _State, report: SweepReport) -> dict[str, Any]:
+def _stopping(work: SweepPlan, state: _State, report: SweepReport) -> dict[str, Any]:
     widths = stopping.widths(state.rows, work.rule)
     return {
         "reason": report.stopped_because,
@@ -775,7 +776,7 @@ def _stopping(work: Work, state: _State, report: SweepReport) -> dict[str, Any]:
 
 
 def _beat(
-    work: Work,
+    work: SweepPlan,
     state: _State,
     *,
     current: Mapping | None = None,

@@ -19,12 +19,12 @@ from pydantic import ValidationError
 from connlab import schema
 from connlab.drive import (
     address,
-    companions,
     flags,
     interrupt,
     machine,
     samples,
     servers,
+    services,
     stall,
 )
 from connlab.drive.cores import Cores
@@ -257,7 +257,7 @@ def _attend(
 
 def _look(server: Reading, client: Reading | None) -> samples.Look:
     now, own = time.monotonic(), time.process_time()
-    return samples.Look(server, client, now, own, companions.cpu_s())
+    return samples.Look(server, client, now, own, services.cpu_s())
 
 
 def _outcome(

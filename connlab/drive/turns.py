@@ -19,12 +19,12 @@ from typing import Any, Protocol
 
 from connlab.drive import (
     address,
-    companions,
     flags,
     gates,
     interrupt,
     procfs,
     servers,
+    services,
     trials,
 )
 from connlab.drive.cores import Cores
@@ -47,7 +47,7 @@ LEAD_IN_OPEN = 0.2
 #: the same with clients on other hosts, where slices begin at fixed moments: the
 #: lead-in covers what their clocks differ by, and the pause, both parts of a slice, the
 #: last answers
-SLICE_AFAR_S, LEAD_IN_AFAR, PAUSE_AFAR = 0.05, 0.2, 0.2
+SLICE_REMOTE_S, LEAD_IN_AFAR, PAUSE_REMOTE = 0.05, 0.2, 0.2
 #: what no request is late by
 NEVER_LATE_S = 60.0
 #: how long a look at one server's memory keeps the driver from the next
@@ -192,13 +192,13 @@ def run(
     asking: Host | Clients = clients or host
     started: list[tuple[Host, int]] = []
     client = report = client_end = None
-    companions_s = companions.cpu_s()
+    companions_s = services.cpu_s()
     try:
         _start_servers(setting, host, started, served)
         if len(served) == len(setting.servers):
             client = _start_client(setting, host, clients, served)
             report = _attend(setting, host, clients, client, served)
-        companions_s = companions.cpu_s() - companions_s
+        companions_s = services.cpu_s() - companions_s
     except ProgramError as error:
         raise SetError(f"client: {error}", kind="client-failed") from None
     except HostLost as error:
@@ -230,8 +230,8 @@ def run(
 def _start_client(
     setting: Setting, host: Host, clients: Clients | None, served: list[Served]
 ) -> int:
-    afar = clients is not None
-    argv = [*setting.programs.client, *_client_words(setting, served, afar=afar)]
+    remote = clients is not None
+    argv = [*setting.programs.client, *_client_words(setting, served, remote=remote)]
     cores = setting.cores.client
     if clients is None:
         return host.start(argv, cores=cores, files=("slices",))
@@ -304,10 +304,10 @@ def _order(served: Sequence[Served]) -> list[int]:
     return sorted(range(len(served)), key=lambda place: served[place].at is not None)
 
 
-def _client_words(setting: Setting, served: list[Served], *, afar: bool) -> list[str]:
+def _client_words(setting: Setting, served: list[Served], *, remote: bool) -> list[str]:
     in_turn = [served[place].ready for place in _order(served)]
     targets = [f"{ready['host']}:{ready['port']}" for ready in in_turn]
-    own = _own if afar else _watched
+    own = _own if remote else _watched
     watched = [word for each in _seen(served) for word in ("--watch", own(each))]
     return [*targets, *client_flags(setting), *watched]
 

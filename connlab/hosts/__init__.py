@@ -7,7 +7,7 @@ carrier        an agent as `connlab.drive.host.Host`, carried by Dask distribute
 group          several client hosts as one, with one report
 turning        clients on several hosts that take turns at the same moments
 turned         what they saw, as if they were one client
-afar           the hosts of a roster as the ground of a sweep
+remote         the hosts of a roster as the location of a sweep
 places         one server, its clients beside it or on so many hosts, in one sweep
 starting       scheduler and workers, over SSH
 lab            hosts of network namespaces, for tests and for a look

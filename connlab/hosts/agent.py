@@ -29,9 +29,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from connlab.drive import cores, machine, procfs, room
+from connlab.drive import capacity, cores, machine, procfs
+from connlab.drive.capacity import Room
 from connlab.drive.host import Ended, LocalHost, Reading
-from connlab.drive.room import Room
 from connlab.hosts.clock import Echo
 
 LEASE_S = 8.0
@@ -113,7 +113,7 @@ class Agent:
 
     def room(self) -> tuple[Room, int]:
         """Return what one set may use of this host now, and its limit of tasks."""
-        return room.here(), room.tasks()
+        return capacity.here(), capacity.tasks()
 
     def renew(self) -> None:
         """Renew the lease."""

@@ -249,7 +249,7 @@ class RemoteHost:
     def starting(
         self, argv: Sequence[str], *, cores: Sequence[int], files: Sequence[str]
     ) -> Pending:
-        """Begin to start a program that awaits a moment; see `connlab.hosts.moment`."""
+        """Start a program that awaits a moment (`connlab.hosts.start_time`)."""
         cores = cores or self.cores
         return self.call(Agent.start, list(argv), list(cores), list(files), False, True)
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connlab.drive.host import Ended, HostLost, ProgramError, Reading
-from connlab.hosts import moment
+from connlab.hosts import start_time
 from connlab.hosts.agent import Agent
 from connlab.hosts.carrier import RemoteHost, Server
 from connlab.hosts.clock import Offset
@@ -109,7 +109,7 @@ class HostGroup:
                 return self._merged()
             if self.begins_s is None and len(self._connected) == len(self.hosts):
                 there = [(host, self._handles[host.name]) for host in self.hosts]
-                self.begins_s, self._offsets = moment.told(there)
+                self.begins_s, self._offsets = start_time.told(there)
                 if self.server and self._lasts_s:
                     begins_s = self.begins_s + self._warmup_s
                     self.server.expect(begins_s, self.begins_s + self._lasts_s)
@@ -138,7 +138,7 @@ class HostGroup:
             told = call.result()
         except ProgramError as error:
             raise ProgramError(f"on {name}: {error}") from error
-        if told is not None and told.get("event") == moment.EVENT:
+        if told is not None and told.get("event") == start_time.EVENT:
             self._connected.add(name)
         elif told is not None:
             self._reports[name] = told
@@ -304,7 +304,7 @@ def started(
         When one cannot be started; the others then have ended.
     """
     calls = [
-        host.starting([*told, moment.FLAG], cores=cores, files=files)
+        host.starting([*told, start_time.FLAG], cores=cores, files=files)
         for host, told in zip(hosts, words, strict=True)
     ]
     handles: dict[str, int] = {}

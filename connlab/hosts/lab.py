@@ -24,7 +24,7 @@ from pathlib import Path
 
 from connlab import schema
 from connlab.hosts import carrier, certificates
-from connlab.hosts.keeper import Keeper
+from connlab.hosts.lab_guard import Keeper
 
 #: the network 10.N.0.0/24
 NUMBER = 77

@@ -1,4 +1,4 @@
-"""One server with its clients in several places, as the ground of one sweep.
+"""One server with its clients in several places, as the location of one sweep.
 
     arm=loopback   clients on the server's own host, through its loopback interface
     arm=1 host     clients on another one
@@ -15,15 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, elsewhere, machine, programs, recorded
+from connlab.drive import cores, evaluation, hosts_asked, machine, programs
+from connlab.drive.capacity import Room
 from connlab.drive.cores import Cores
 from connlab.drive.host import Host
 from connlab.drive.programs import Programs
-from connlab.drive.room import Room
 from connlab.hosts import lab
 from connlab.hosts import roster as rosters
-from connlab.hosts.afar import Afar
 from connlab.hosts.carrier import Engine, RemoteHost
+from connlab.hosts.remote import RemoteHosts
 from connlab.hosts.turning import Turning
 
 #: of a study's lab, apart from the one of `make lab`
@@ -36,29 +36,29 @@ def name(count: int) -> str:
 
 
 class Places:
-    """The ground of a sweep whose factor `arm` says where the clients are.
+    """The location of a sweep whose factor `arm` says where the clients are.
 
     Parameters
     ----------
-    grounds : mapping of str to Afar
+    locations : mapping of str to RemoteHosts
         By the name of the place; all have the same server.
     stand_in : bool
         Whether all hosts are namespaces of this machine.
     """
 
-    afar = True
+    remote = True
 
-    def __init__(self, grounds: Mapping[str, Afar], *, stand_in: bool) -> None:
-        self.grounds, self.stand_in = dict(grounds), stand_in
+    def __init__(self, locations: Mapping[str, RemoteHosts], *, stand_in: bool) -> None:
+        self.locations, self.stand_in = dict(locations), stand_in
         # what holds of all hosts is asked of the place that has most of them
-        self._widest = max(self.grounds.values(), key=lambda one: len(one.hosts))
+        self._widest = max(self.locations.values(), key=lambda one: len(one.hosts))
         self.server: Host = self._widest.server
 
-    def _of(self, factors: Mapping[str, Any]) -> Afar:
-        return self.grounds.get(factors.get("arm", ""), self._widest)
+    def _of(self, factors: Mapping[str, Any]) -> RemoteHosts:
+        return self.locations.get(factors.get("arm", ""), self._widest)
 
     def client_of(self, factors: Mapping[str, Any]) -> Host:
-        """See `connlab.drive.ground.Ground`, as for all that follow."""
+        """See `connlab.drive.location.Location`, as for all that follow."""
         return self._of(factors).client
 
     def turning(self, factors: Mapping[str, Any]) -> Turning:
@@ -98,20 +98,22 @@ class Places:
         return self._of(factors).lacks(factors, model)
 
     def await_hosts(self) -> None:
-        for ground in self.grounds.values():
-            ground.await_hosts()
+        for location in self.locations.values():
+            location.await_hosts()
 
     def lost(self) -> list[str]:
-        lost = [name for ground in self.grounds.values() for name in ground.lost()]
+        lost = [
+            name for location in self.locations.values() for name in location.lost()
+        ]
         return list(dict.fromkeys(lost))
 
     def told(self) -> str:
-        return "; ".join(f"{n}: {g.told()}" for n, g in self.grounds.items())
+        return "; ".join(f"{n}: {g.told()}" for n, g in self.locations.items())
 
 
 def missing() -> str | None:
     """Return why nothing can be measured over hosts here; None: it can, or is there."""
-    if recorded.folder() or elsewhere.roster():
+    if evaluation.folder() or hosts_asked.roster():
         return None
     return lab.missing()
 
@@ -130,10 +132,10 @@ def over(counts: Sequence[int]) -> Iterator[Places | None]:
     RuntimeError
         When no namespaces can be made here.
     """
-    if recorded.folder():
+    if evaluation.folder():
         yield None
         return
-    if path := elsewhere.roster():
+    if path := hosts_asked.roster():
         with Engine(rosters.asked(path)) as engine:
             yield _places(engine, counts)
         return
@@ -161,10 +163,10 @@ def _places(
     own = serving.cores or tuple(serving.facts["cores"])
     sets = here or cores.split(own)
     facts = machine.manifest(programs.built()) if here else None
-    grounds = {}
+    locations = {}
     for count in counts:
         clients = there.clients[:count] or (there.server,)
         theirs = sets.client if here or not count else ()
         told = {"server_cores": sets.server, "client_cores": theirs, "manifest": facts}
-        grounds[name(count)] = Afar(engine, clients, **told)
-    return Places(grounds, stand_in=here is not None)
+        locations[name(count)] = RemoteHosts(engine, clients, **told)
+    return Places(locations, stand_in=here is not None)

@@ -19,7 +19,7 @@ from typing import Any
 
 from connlab.drive import interrupt, turns
 from connlab.drive.host import Ended, HostLost, ProgramError
-from connlab.hosts import group, moment, turned
+from connlab.hosts import group, merged_turns, start_time
 from connlab.hosts.agent import Agent
 from connlab.hosts.carrier import Pending, RemoteHost, Server
 from connlab.hosts.clock import Offset
@@ -89,7 +89,7 @@ class _Part:
             line = told.result()
         except ProgramError as error:
             raise ProgramError(f"on {self.name}: {error}") from error
-        if line is not None and line.get("event") == moment.EVENT:
+        if line is not None and line.get("event") == start_time.EVENT:
             self.connected = True
         else:
             self.report = line or self.report
@@ -145,7 +145,7 @@ class Turning:
             self._add(there, group.started(there, reading, **told))
             if self._connect(words):
                 programs = [(part.host, part.handle) for part in self._parts]
-                begins_s, self._offsets = moment.told(programs)
+                begins_s, self._offsets = start_time.told(programs)
                 self.grid = _grid(words, begins_s)
         except (HostLost, ProgramError):
             self._end_all(grace_s=0, wait_s=0)
@@ -211,7 +211,7 @@ class Turning:
             early=any(end.early for end in ends),
             lines=(),
             diagnostics="\n".join(end.diagnostics for end in ends if end.diagnostics),
-            files={"slices": turned.table(self._rows)},
+            files={"slices": merged_turns.table(self._rows)},
         )
 
     def _end_all(self, *, grace_s: float, wait_s: float) -> None:
@@ -238,7 +238,7 @@ class Turning:
                 raise HostLost(part.why_lost or part.host.lost)
             files = part.ended.files
             made.append(
-                turned.Part(
+                merged_turns.Part(
                     name=part.name,
                     report=part.report,
                     rows=turns.table(files["slices"]),
@@ -257,14 +257,14 @@ class Turning:
             for name, offset in self._offsets.items()
         }
         *clients, watch = made
-        self._rows = turned.merged_rows(
+        self._rows = merged_turns.merged_rows(
             [client.rows for client in clients],
             watch.rows,
             slice_s=self.grid.slice_s,
             pause_s=self.grid.pause_s,
             shared=self._shared,
         )
-        return turned.report(clients, watch, self._rows, clocks)
+        return merged_turns.report(clients, watch, self._rows, clocks)
 
 
 # ---- words -----------------------------------------------------------------------

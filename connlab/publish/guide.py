@@ -21,7 +21,7 @@ from connlab import figures, report
 from connlab.publish import markdown as md
 from connlab.publish import models, numbers, provenance, reference, sources
 from connlab.publish.results import Run
-from connlab.study import look
+from connlab.study import style
 from connlab.study.metrics import metric
 
 FOLDER = Path("_generated") / "guide"
@@ -271,7 +271,7 @@ def draw(
         rows,
         row="situation",
         hue="design",
-        colors={m["name"]: look.FAMILIES.get(m["family"], look.INK) for m in models},
+        colors={m["name"]: style.FAMILIES.get(m["family"], style.INK) for m in models},
         xlabel="cost of a request, divided by that of epoll",
     )
     for text in figure.legends[0].get_texts():

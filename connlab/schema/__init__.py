@@ -56,7 +56,7 @@ from connlab.schema.files import (
     read_json,
     read_log,
 )
-from connlab.schema.places import (
+from connlab.schema.paths import (
     NoSuchRun,
     existing_run,
     project_root,

@@ -13,7 +13,7 @@ import pandas as pd
 from connlab import schema
 from connlab.intervals import ratios
 from connlab.report import RATIOS, level, levels, word
-from connlab.study import look
+from connlab.study import style
 from connlab.study.frames import RunError, RunWarning, load
 from connlab.study.metrics import metric as metric_of
 
@@ -177,7 +177,7 @@ def decisions(found: list[Study], baseline: str) -> pd.DataFrame:
     """
     rows = []
     for study in found:
-        names = {n: one.label for n, one in look.styles(study.trials).items()}
+        names = {n: one.label for n, one in style.styles(study.trials).items()}
         mine = study.printed[study.printed["against"] == baseline]
         for metric, pairs in mine.groupby("metric"):
             within = [c for c in levels(pairs.iloc[0].to_dict()) if c not in _PAIR]

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from connlab import schema
-from connlab.drive import holding, store
+from connlab.drive import idle_memory, store
 
 
 def crossings(
@@ -82,7 +82,7 @@ def held(run: str, study: str = "idle", *, root: str | Path = "runs") -> pd.Data
     Columns model, server_bytes, kernel_bytes (NaN where the kernel does not tell); ok,
     label and reason as of trials. No row where none was measured.
     """
-    path = schema.study_folder(run, study, root=root) / holding.FILE
+    path = schema.study_folder(run, study, root=root) / idle_memory.FILE
     rows = [row for row in store.read(path).trials if not row.get("failure")]
     made = pd.DataFrame(rows, columns=["model", "repeat", *HELD])
     made[HELD] = made[HELD].astype(float)

@@ -1,6 +1,6 @@
 """Where a sweep measures: on this machine, or over the hosts that are asked for.
 
-A ground knows where server and client run, of what class that environment is, which
+A location knows where server and client run, of what class that environment is, which
 cores and descriptors there are, and what cannot be measured there.
 """
 
@@ -10,18 +10,18 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from connlab import schema
-from connlab.drive import cores, elsewhere, machine, room
+from connlab.drive import capacity, cores, hosts_asked, machine
+from connlab.drive.capacity import Room
 from connlab.drive.cores import Cores
 from connlab.drive.host import Host
 from connlab.drive.programs import Programs
-from connlab.drive.room import Room
 from connlab.drive.turns import Clients
 
 
-class Ground(Protocol):
-    """Where a sweep measures; `Here` is this machine."""
+class Location(Protocol):
+    """Where a sweep measures; `ThisMachine` is this machine."""
 
-    afar: bool
+    remote: bool
     server: Host | None
     """None: the sweep makes one on this machine."""
 
@@ -71,14 +71,14 @@ class Ground(Protocol):
         """Return who does what, for a line of progress; empty: nothing to say."""
 
 
-class Here:
+class ThisMachine:
     """This machine, with server and client beside each other."""
 
-    afar = False
+    remote = False
     server: Host | None = None
 
     def client_of(self, factors: Mapping[str, Any]) -> Host | None:
-        """See `Ground`, as for all that follow."""
+        """See `Location`, as for all that follow."""
         return None
 
     def turning(self, factors: Mapping[str, Any]) -> Clients | None:
@@ -106,10 +106,10 @@ class Here:
         return machine.limits()["descriptors"]["hard"]
 
     def room(self) -> Room:
-        return room.here()
+        return capacity.here()
 
     def tasks(self) -> int:
-        return room.tasks()
+        return capacity.tasks()
 
     def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
         return None
@@ -124,7 +124,7 @@ class Here:
         return ""
 
 
-def asked() -> Ground:
+def asked() -> Location:
     """Return the hosts that the environment names, this machine if it names none.
 
     Raises
@@ -134,12 +134,12 @@ def asked() -> Ground:
     HostLost, OSError
         When they cannot be reached.
     """
-    path = elsewhere.roster()
+    path = hosts_asked.roster()
     if path is None:
-        return Here()
-    from connlab.hosts import afar
+        return ThisMachine()
+    from connlab.hosts import remote
 
-    return afar.connected(path)
+    return remote.connected(path)
 
 
 def core_count() -> int:

@@ -1,4 +1,4 @@
-"""The hosts of a roster as the ground of a sweep; see `connlab.drive.ground`.
+"""The hosts of a roster as the location of a sweep; see `connlab.drive.location`.
 
 The class of environment holds the facts of every host, so that trials over other hosts
 do not mix with these.
@@ -15,10 +15,10 @@ from typing import Any
 
 from connlab import schema
 from connlab.drive import machine
+from connlab.drive.capacity import Room
 from connlab.drive.cores import Cores, split
 from connlab.drive.host import HostLost
 from connlab.drive.programs import Programs
-from connlab.drive.room import Room
 from connlab.hosts import roster as rosters
 from connlab.hosts.agent import Agent
 from connlab.hosts.carrier import Engine, RemoteHost, Server
@@ -41,7 +41,7 @@ _ONE_CLIENT = {
 }
 
 
-class Afar:
+class RemoteHosts:
     """A server's host, and those of its clients.
 
     Parameters
@@ -67,7 +67,7 @@ class Afar:
         When one has not built the programs.
     """
 
-    afar = True
+    remote = True
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ def _rooms(hosts: Sequence[RemoteHost]) -> list[tuple[Room, int]]:
 
 
 @functools.cache
-def connected(path: Path) -> Afar:
+def connected(path: Path) -> RemoteHosts:
     """Return the hosts of a ``hosts.toml``, connected once for the whole process."""
     told = rosters.asked(path)
-    return Afar(Engine(told), told.clients)
+    return RemoteHosts(Engine(told), told.clients)

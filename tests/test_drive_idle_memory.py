@@ -7,7 +7,7 @@ import json
 import pytest
 
 from connlab import schema
-from connlab.drive import elsewhere, holding
+from connlab.drive import hosts_asked, idle_memory
 from connlab.studies.idle import held
 
 SLABINFO = """\
@@ -19,21 +19,24 @@ eventpoll_epi       411    544    128   32    1 : tunables    0    0    0
 
 
 def test_a_cache_has_the_bytes_of_its_objects_in_use():
-    assert holding.parse_slabs(SLABINFO) == {"TCPv6": 91 * 2496, "eventpoll_epi": 52608}
-    assert holding.parse_slabs("") == {}
+    assert idle_memory.parse_slabs(SLABINFO) == {
+        "TCPv6": 91 * 2496,
+        "eventpoll_epi": 52608,
+    }
+    assert idle_memory.parse_slabs("") == {}
 
 
 def test_of_what_both_ends_have_the_server_has_half():
     added = {"pss": 300.0, "TCP": 4000.0, "eventpoll_epi": 128.0, "stacks": 2.0}
-    found = holding._summed(added)
+    found = idle_memory._summed(added)
     assert found["server_bytes"] == 300
     assert found["kernel_bytes"] == 2000 + 128 + 2
 
 
 def test_a_kernel_that_does_not_tell_leaves_its_part_unknown(tmp_path):
-    found = holding._summed({"pss": 300.0, "stacks": 0.0, "page_tables": 4.0})
+    found = idle_memory._summed({"pss": 300.0, "stacks": 0.0, "page_tables": 4.0})
     assert found["kernel_bytes"] is None
-    path = schema.study_folder("r", "idle", root=tmp_path) / holding.FILE
+    path = schema.study_folder("r", "idle", root=tmp_path) / idle_memory.FILE
     path.parent.mkdir(parents=True)
     rows = [
         {"model": "epoll", "repeat": 0, "failure": None, **found},
@@ -51,22 +54,22 @@ def test_a_run_that_held_none_has_no_row(tmp_path):
 
 def test_repeats_out_of_range_are_refused(tmp_path):
     with pytest.raises(ValueError, match="repeats"):
-        holding.hold("idle", run="r", models=[], repeats=-1, root=tmp_path)
+        idle_memory.hold("idle", run="r", models=[], repeats=-1, root=tmp_path)
 
 
 def test_on_other_hosts_nothing_is_read_and_that_is_said(tmp_path, monkeypatch):
-    monkeypatch.setenv(elsewhere.ROSTER, "hosts.toml")
+    monkeypatch.setenv(hosts_asked.ROSTER, "hosts.toml")
     told = {"run": "r", "models": ["epoll"], "root": tmp_path}
-    assert "another host" in holding.hold("idle", **told)
+    assert "another host" in idle_memory.hold("idle", **told)
     assert held("r", root=tmp_path).empty
 
 
 @pytest.mark.serial
-@pytest.mark.skipif(holding.missing() is not None, reason="needs /proc/slabinfo")
+@pytest.mark.skipif(idle_memory.missing() is not None, reason="needs /proc/slabinfo")
 def test_a_thread_takes_a_stack_in_the_kernel(tmp_path, build_dir):
     told = {"run": "r", "repeats": 3, "root": tmp_path}
-    assert holding.hold("idle", models=["epoll", "thread", "pool"], **told) is None
-    assert holding.hold("idle", models=["epoll", "thread"], **told) is None
+    assert idle_memory.hold("idle", models=["epoll", "thread", "pool"], **told) is None
+    assert idle_memory.hold("idle", models=["epoll", "thread"], **told) is None
     # other programs come and go beside the servers, so one of three may be off
     found = held("r", root=tmp_path).groupby("model")["kernel_bytes"].median()
     assert found.index.tolist() == ["epoll", "thread"]

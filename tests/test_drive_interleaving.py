@@ -7,7 +7,16 @@ import json
 import pytest
 
 from connlab import drive, schema
-from connlab.drive import beside, gates, machine, plan, room, sweeps, turns, works
+from connlab.drive import (
+    capacity,
+    gates,
+    grid,
+    interleaving,
+    machine,
+    plan,
+    sweeps,
+    turns,
+)
 from connlab.study import load
 
 
@@ -31,18 +40,20 @@ MODELS = {
 
 def sets(cells: list[dict], together=("model",)) -> list[list[str]]:
     """Return the models of each set of one block."""
-    slots = plan.round_of(range(len(cells)), number=0, counts=[0] * len(cells), seed=1)
+    slots = grid.round_of(range(len(cells)), number=0, counts=[0] * len(cells), seed=1)
     found = grouped(cells, together, slots)
     return sorted(sorted(cells[s.cell]["model"] for s in g.slots) for g in found)
 
 
-def grouped(cells: list[dict], together=("model",), slots=None) -> list[beside.Group]:
+def grouped(
+    cells: list[dict], together=("model",), slots=None
+) -> list[interleaving.Group]:
     """Return the groups of one block, or of some slots of it."""
     if slots is None:
         counts = [0] * len(cells)
-        slots = plan.round_of(range(len(cells)), number=0, counts=counts, seed=1)
-    whole = beside.sets(cells, MODELS, beside=together)
-    return beside.groups(slots, cells, MODELS, whole)
+        slots = grid.round_of(range(len(cells)), number=0, counts=counts, seed=1)
+    whole = interleaving.sets(cells, MODELS, beside=together)
+    return interleaving.groups(slots, cells, MODELS, whole)
 
 
 def cell(name: str, connections: int = 10, **more) -> dict:
@@ -102,21 +113,21 @@ def test_a_set_that_has_no_room_is_divided_and_each_part_carries_the_baseline():
 LITTLE = {
     "connections": {"connections": 25},
     "tasks": {"tasks": 25},
-    "memory": {"memory_bytes": 25 * room.CONNECTION_BYTES},
+    "memory": {"memory_bytes": 25 * capacity.CONNECTION_BYTES},
 }
 
 
 @pytest.mark.parametrize("what", LITTLE)
 def test_a_set_is_divided_by_what_there_is_least_of(monkeypatch, what):
     wide = {"connections": 1e9, "tasks": 1e9, "memory_bytes": 1e15}
-    monkeypatch.setattr(room, "here", lambda: room.Room(**wide | LITTLE[what]))
-    monkeypatch.setattr(room, "THREAD_BYTES", 0)
+    monkeypatch.setattr(capacity, "here", lambda: capacity.Room(**wide | LITTLE[what]))
+    monkeypatch.setattr(capacity, "THREAD_BYTES", 0)
     name = "thread" if what == "tasks" else "epoll"
     models = MODELS | {"thread": model("thread", holds="threads")}
     cells = [cell(name, 10, workers=n) for n in range(1, 4)]
-    whole = beside.sets(cells, models, beside=("workers",))
-    slots = plan.round_of(range(3), number=0, counts=[0] * 3, seed=1)
-    found = beside.groups(slots, cells, models, whole)
+    whole = interleaving.sets(cells, models, beside=("workers",))
+    slots = grid.round_of(range(3), number=0, counts=[0] * 3, seed=1)
+    found = interleaving.groups(slots, cells, models, whole)
     assert [len(group.all) for group in found] == [2, 2]
 
 
@@ -127,13 +138,13 @@ def test_a_set_holds_so_many_processes_whose_pages_are_shared():
     }
     cells = [cell("epoll", 1000), cell("poll", 1000)]
     cells += [cell(name, 1000, workers=1000) for name in ("prefork", "prefork-lock")]
-    whole = beside.sets(cells, models, beside=("model", "workers"))
-    slots = plan.round_of(range(4), number=0, counts=[0] * 4, seed=1)
-    wide = room.Room(1e9, 1e9, 1e15)
-    found = beside.groups(slots, cells, models, whole, lambda: wide)
+    whole = interleaving.sets(cells, models, beside=("model", "workers"))
+    slots = grid.round_of(range(4), number=0, counts=[0] * 4, seed=1)
+    wide = capacity.Room(1e9, 1e9, 1e15)
+    found = interleaving.groups(slots, cells, models, whole, lambda: wide)
     many = [[s.cell for s in group.all if s.cell >= 2] for group in found]
     assert sorted(many) == [[2], [3]]
-    assert room.PROCESSES_MOST < 2 * 1000
+    assert capacity.PROCESSES_MOST < 2 * 1000
 
 
 FEW = {
@@ -156,15 +167,15 @@ def test_a_slice_is_short_where_one_user_asks_for_little(load):
 def test_a_lowered_limit_of_descriptors_leaves_less_room(monkeypatch):
     limits = machine.limits()
     lowered = limits | {"descriptors": {"soft": 300, "hard": 300}}
-    before = room.here().connections
+    before = capacity.here().connections
     monkeypatch.setattr(machine, "limits", lambda: lowered)
-    assert room.here().connections == 4 * (300 - 64) < before
+    assert capacity.here().connections == 4 * (300 - 64) < before
 
 
 def test_a_server_that_is_added_later_brings_the_baseline_along():
     """Its ratio needs a baseline in its own set."""
     cells = [cell("epoll"), cell("poll"), cell("select")]
-    slots = plan.round_of([1], number=3, counts=[4, 0, 4], seed=1)
+    slots = grid.round_of([1], number=3, counts=[4, 0, 4], seed=1)
     (group,) = grouped(cells, slots=slots)
     assert [slot.cell for slot in group.all] == [1, 0]
     assert group.carried.repeat == 0
@@ -175,19 +186,19 @@ def test_a_server_that_is_added_later_brings_the_baseline_along():
 
 def test_the_baseline_is_the_one_that_is_asked_for():
     cells = [cell("poll"), cell("epoll"), cell("select")]
-    (whole,) = beside.sets(cells, MODELS, beside=("model",))
+    (whole,) = interleaving.sets(cells, MODELS, beside=("model",))
     assert whole.baseline == 1
     asked = {"model": "select"}
-    (whole,) = beside.sets(cells, MODELS, beside=("model",), baseline=asked)
+    (whole,) = interleaving.sets(cells, MODELS, beside=("model",), baseline=asked)
     assert whole.baseline == 2
-    (whole,) = beside.sets(cells[::2], MODELS, beside=("model",))
+    (whole,) = interleaving.sets(cells[::2], MODELS, beside=("model",))
     assert whole.baseline == 0
 
 
 @pytest.mark.parametrize("name", ["connections", "size", "duration", "cores"])
 def test_only_settings_of_the_server_stand_beside_each_other(name):
     with pytest.raises(ValueError, match=f"beside: '{name}'; allowed: arm, model"):
-        works.prepare("s", run="r", factors={"model": ["epoll"]}, beside=name)
+        plan.prepare("s", run="r", factors={"model": ["epoll"]}, beside=name)
 
 
 def test_other_programs_are_what_neither_server_nor_client_used():
@@ -318,7 +329,7 @@ def test_a_server_that_does_not_come_up_fails_alone(monkeypatch):
         },
     )
     cells = [cell("epoll"), cell("poll")]
-    made = beside.run(cells, setting, models=MODELS, host=None)
+    made = interleaving.run(cells, setting, models=MODELS, host=None)
     assert asked == [["epoll", "poll"], ["epoll"]]
     assert [one.failure.kind for one in made] == ["client-hung", "server-start"]
 
@@ -327,7 +338,7 @@ def test_a_server_that_does_not_come_up_fails_alone(monkeypatch):
 def test_parts_of_a_set_carry_the_baseline_and_are_resumed(
     client_program, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(room, "CONNECTIONS_MOST", 8)
+    monkeypatch.setattr(capacity, "CONNECTIONS_MOST", 8)
     swept(tmp_path, ["epoll", "poll", "select"])
     trials = lines(tmp_path)
     parts: dict[str, list] = {}

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from connlab import schema
-from connlab.drive import gates, plan, room, trials, turns
+from connlab.drive import capacity, gates, grid, trials, turns
 from connlab.drive.host import Host
 
 #: where select ends is a question of its own; this many it holds beside its own
@@ -58,16 +58,16 @@ class Group:
     more, as a ratio needs both sides in one set.
     """
 
-    slots: tuple[plan.Slot, ...]
+    slots: tuple[grid.Slot, ...]
     baseline: int | None = None
-    carried: plan.Slot | None = None
+    carried: grid.Slot | None = None
 
     @property
-    def all(self) -> tuple[plan.Slot, ...]:
+    def all(self) -> tuple[grid.Slot, ...]:
         """The slots, and the carried one after them."""
         return self.slots if self.carried is None else (*self.slots, self.carried)
 
-    def without(self, there: Collection[plan.Slot]) -> Group:
+    def without(self, there: Collection[grid.Slot]) -> Group:
         """Return the group of the slots that are not there, with its baseline."""
         left = tuple(slot for slot in self.slots if slot not in there)
         if not left or self.baseline is None:
@@ -93,12 +93,12 @@ def sets(
     """
     found: dict[str, list[int]] = {}
     alone = []
-    tasks = room.tasks() if tasks is None else tasks
+    tasks = capacity.tasks() if tasks is None else tasks
     for number, cell in enumerate(cells):
         there = number not in lacking
         if beside and there and takes_turns(models[cell["model"]], cell, tasks):
             shared = {k: v for k, v in cell.items() if k not in beside}
-            found.setdefault(plan.cell_key(shared), []).append(number)
+            found.setdefault(grid.cell_key(shared), []).append(number)
         else:
             alone.append(Set((number,)))
     wanted = (BASELINE if baseline is None else baseline).items()
@@ -114,11 +114,11 @@ def _first(members: Sequence[int], cells: Sequence[Mapping], levels: Any) -> int
 
 
 def groups(
-    slots: Sequence[plan.Slot],
+    slots: Sequence[grid.Slot],
     cells: Sequence[Mapping[str, Any]],
     models: Mapping[str, schema.Model],
     sets: Sequence[Set],
-    most: Callable[[], room.Room] | None = None,
+    most: Callable[[], capacity.Room] | None = None,
 ) -> list[Group]:
     """Return the slots of a round in the order of measuring, sets together.
 
@@ -127,18 +127,18 @@ def groups(
     there already. `most` tells the room; of this machine, if not said.
     """
     own = {cell: whole for whole in sets for cell in whole.members}
-    together: dict[Set, list[plan.Slot]] = {}
+    together: dict[Set, list[grid.Slot]] = {}
     for slot in slots:
         together.setdefault(own[slot.cell], []).append(slot)
     shared = any(whole.baseline is not None for whole in sets)
-    there = (most or room.here)() if shared else room.Room()
+    there = (most or capacity.here)() if shared else capacity.Room()
     found = []
     for whole, members in together.items():
         if whole.baseline is None:
             found += [Group((slot,)) for slot in members]
         else:
             need = {
-                n: room.needed(models[cells[n]["model"]], cells[n])
+                n: capacity.needed(models[cells[n]["model"]], cells[n])
                 for n in whole.members
             }
             found += _parts(members, whole.baseline, need, there)
@@ -146,13 +146,13 @@ def groups(
 
 
 def _parts(
-    members: Sequence[plan.Slot],
+    members: Sequence[grid.Slot],
     base: int,
-    need: Mapping[int, room.Room],
-    most: room.Room,
+    need: Mapping[int, capacity.Room],
+    most: capacity.Room,
 ) -> list[Group]:
     """Divide a set until each part has room beside the baseline."""
-    parts: list[list[plan.Slot]] = [[]]
+    parts: list[list[grid.Slot]] = [[]]
     used = need[base]
     for slot in sorted(members, key=lambda slot: slot.cell != base):
         others = any(there.cell != base for there in parts[-1])
@@ -160,16 +160,16 @@ def _parts(
             parts.append([])
             used = need[base]
         parts[-1].append(slot)
-        used += need[slot.cell] if slot.cell != base else room.Room()
+        used += need[slot.cell] if slot.cell != base else capacity.Room()
     return [Group(tuple(part), base, _carried(base, part)) for part in parts]
 
 
-def _carried(base: int, part: Sequence[plan.Slot]) -> plan.Slot | None:
+def _carried(base: int, part: Sequence[grid.Slot]) -> grid.Slot | None:
     """Return the slot of a baseline that a part has not of its own."""
     if any(slot.cell == base for slot in part):
         return None
     first = part[0]
-    return plan.Slot(base, repeat=first.repeat, block=first.block, order=first.order)
+    return grid.Slot(base, repeat=first.repeat, block=first.block, order=first.order)
 
 
 def takes_turns(model: schema.Model, cell: Mapping[str, Any], tasks: int) -> bool:
@@ -183,7 +183,7 @@ def takes_turns(model: schema.Model, cell: Mapping[str, Any], tasks: int) -> boo
         return False
     if cell.get("slice") is None:
         return False
-    workers = (cell.get("workers") or room.WORKERS_DEFAULT) * (
+    workers = (cell.get("workers") or capacity.WORKERS_DEFAULT) * (
         cell.get("processes") or 1
     )
     own = tasks // 8
@@ -254,8 +254,8 @@ def _run(
     """Run a set, on other hosts where there are `clients`."""
     if clients is None:
         return turns.run(in_turns(servers, setting), host=host)
-    asked = in_turns(servers, setting, pause=turns.PAUSE_AFAR)
-    known_by = plan.cell_key({**setting.factors, "model": len(servers)})
+    asked = in_turns(servers, setting, pause=turns.PAUSE_REMOTE)
+    known_by = grid.cell_key({**setting.factors, "model": len(servers)})
     return patiently(asked, known_by=known_by, host=host, clients=clients)
 
 
@@ -268,7 +268,7 @@ def patiently(
     SetError, as from `connlab.drive.turns.run`.
     """
     while True:
-        pause = clients.pauses.get(known_by, turns.PAUSE_AFAR)
+        pause = clients.pauses.get(known_by, turns.PAUSE_REMOTE)
         asked = replace(asked, pause_s=pause * asked.slice_s)
         with clients.unwatched():
             outcome = turns.run(asked, host=host, clients=clients)

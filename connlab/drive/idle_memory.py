@@ -18,12 +18,12 @@ from typing import Any
 
 from connlab import schema
 from connlab.drive import (
-    apart,
-    elsewhere,
+    evaluation,
     footprint,
+    hosts_asked,
     procfs,
     programs,
-    recorded,
+    untimed,
 )
 from connlab.drive.host import ProgramError, serving
 
@@ -92,15 +92,15 @@ def hold(
     ValueError
         For `repeats` outside 0 to 1000.
     """
-    if recorded.study(study, run=run, root=root):
+    if evaluation.study(study, run=run, root=root):
         return None
     if not 0 <= repeats <= 1000:
         raise ValueError(f"repeats: {repeats}; allowed: 0 to 1000")
-    if elsewhere.roster():
+    if hosts_asked.roster():
         return "the server runs on another host"
     both, known = programs.built(), {model.name: model for model in programs.models()}
     asked = [name for name in models if name in known and footprint.holds(known[name])]
-    apart.measure(
+    untimed.measure(
         schema.study_folder(run, study, root=root) / FILE,
         ({"model": name, "repeat": n} for n in range(repeats) for name in asked),
         lambda about: _held(both, known[about["model"]]),

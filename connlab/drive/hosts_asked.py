@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from connlab.drive import recorded
+from connlab.drive import evaluation
 
 #: environment variable: the file that says who is who
 ROSTER = "CONNLAB_HOSTS"
@@ -33,7 +33,7 @@ def roster() -> Path | None:
     None as well while a run is evaluated again, as nothing is measured then.
     """
     told = os.environ.get(ROSTER)
-    return Path(told) if told and not recorded.folder() else None
+    return Path(told) if told and not evaluation.folder() else None
 
 
 def why_not(study: str) -> str | None:

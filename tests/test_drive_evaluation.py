@@ -10,7 +10,7 @@ import study_made as made
 from conftest import REFERENCE, with_reference
 
 from connlab import drive
-from connlab.drive import cases, machine, recorded, recovery, redis
+from connlab.drive import cases, evaluation, machine, recovery, redis
 from connlab.drive.floor import FILE as FLOOR
 
 pytestmark = with_reference
@@ -19,7 +19,7 @@ pytestmark = with_reference
 @pytest.fixture
 def reference(monkeypatch: pytest.MonkeyPatch) -> dict:
     """Evaluate the reference again; return its manifest."""
-    monkeypatch.setenv(recorded.FOLDER, "runs/reference")
+    monkeypatch.setenv(evaluation.FOLDER, "runs/reference")
     monkeypatch.setenv("PATH", "")  # whatever is looked for is not there
     monkeypatch.setenv("CONNLAB_BUILD", "/nowhere")
     return json.loads((REFERENCE / "manifest.json").read_text())
@@ -34,7 +34,7 @@ def test_a_sweep_takes_what_is_there_and_writes_nothing(
 ) -> None:
     trials = made.sweep(("select", "epoll"), (1, 2000), blocks=3)
     made.write(tmp_path, trials, tail='{"schema": 1, "ke')
-    monkeypatch.setenv(recorded.FOLDER, str(tmp_path / "made"))
+    monkeypatch.setenv(evaluation.FOLDER, str(tmp_path / "made"))
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     report = drive.sweep(
         "response-time",
@@ -105,6 +105,6 @@ def test_no_redis_is_started(reference) -> None:
 
 
 def test_without_a_manifest_nobody_knows_the_machine(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv(recorded.FOLDER, str(tmp_path))
+    monkeypatch.setenv(evaluation.FOLDER, str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"manifest\.json"):
         drive.models()

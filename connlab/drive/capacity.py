@@ -4,7 +4,7 @@
     a server and its clients -> what they need of it
 
 Servers that take turns stand beside each other with all their connections. Where that
-is more than there is room for, their set is divided (`connlab.drive.beside`).
+is more than there is room for, their set is divided (`connlab.drive.interleaving`).
 """
 
 from __future__ import annotations

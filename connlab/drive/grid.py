@@ -1,0 +1,166 @@
+"""The grid of a sweep: cells, shuffled blocks, and the key of each trial.
+
+A block holds every cell once, in an order that the sweep's seed and the block's number
+fix, so that drift of the machine meets all cells alike and a sweep that goes on
+tomorrow walks the same order as one that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connlab.drive import flags
+
+#: where a trial finds something, which says nothing about what it measures
+PLACES = ("redis", "root")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place in the plan: which cell, which repeat, where in which block."""
+
+    cell: int
+    repeat: int
+    block: int
+    order: int
+
+
+def grids(factors: Mapping | Sequence[Mapping]) -> tuple[Mapping[str, Sequence], ...]:
+    """Return the grids of a sweep, whether it names one or several."""
+    several = (factors,) if isinstance(factors, Mapping) else factors
+    return tuple(with_models(grid) for grid in several)
+
+
+def with_models(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings in which a `server` is called a `model`.
+
+    A server may be a model, an entry of ``servers.toml`` or a command line; in trials
+    all of them stand in the column `model`.
+    """
+    return {"model" if k == "server" else k: v for k, v in settings.items()}
+
+
+def varied(factors: Mapping | Sequence[Mapping]) -> tuple[str, ...]:
+    """Return the names of the factors of all grids, each once, in their order."""
+    return tuple(dict.fromkeys(name for grid in grids(factors) for name in grid))
+
+
+def cells(
+    factors: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]],
+    fixed: Mapping[str, Any],
+    *,
+    duration: float,
+    warmup: float,
+    defaults: Mapping[str, Any] | None = None,
+) -> tuple[dict[str, Any], ...]:
+    """Return every combination of the factors' levels, each with the fixed settings.
+
+    Several grids are joined: what one factor's levels do not go with (a pool has a
+    size, a thread per client has none) stands in another grid. A cell that two grids
+    share is there once. What neither a factor nor `fixed` says is as `defaults` has it:
+    a value, or a function that makes one of the cell.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, a factor without levels or with a level twice, a name
+        that is both varied and fixed, or when no model is named.
+    """
+    if not grids(factors):
+        raise ValueError("factors: no grid; name one at least")
+    fixed = with_models(fixed)
+    base = {"workload": "echo", "duration": duration, "warmup": warmup}
+    base |= dict(defaults or {}) | fixed
+    joined = {}
+    for grid in grids(factors):
+        _check_grid(grid, fixed)
+        for values in itertools.product(*grid.values()):
+            cell = base | dict(zip(grid, values, strict=True))
+            cell = {k: v(cell) if callable(v) else v for k, v in cell.items()}
+            if cell.get("requests") is not None:
+                cell |= {name: None for name in flags.LASTING if name in cell}
+            joined.setdefault(cell_key(cell), cell)
+    return tuple(joined.values())
+
+
+def _check_grid(grid: Mapping[str, Sequence], fixed: Mapping[str, Any]) -> None:
+    flags.check_names([*grid, *fixed])
+    for name, levels in grid.items():
+        _check_levels(name, levels)
+    if both := set(grid) & set(fixed):
+        raise ValueError(f"{sorted(both)[0]}: both a factor and fixed; choose one")
+    if "model" not in grid and "model" not in fixed:
+        raise ValueError("model: not given; name one model at least")
+
+
+def _check_levels(name: str, levels: Any) -> None:
+    if isinstance(levels, str) or not isinstance(levels, Sequence):
+        raise ValueError(f"{name}: {levels!r}; a list of levels is wanted")
+    if not levels:
+        raise ValueError(f"{name}: no levels; name one at least")
+    seen = [json.dumps(level) for level in levels]
+    if twice := [level for level in seen if seen.count(level) > 1]:
+        raise ValueError(f"{name}: level {twice[0]} stands there twice")
+
+
+def round_of(
+    cells: Sequence[int], *, number: int, counts: Sequence[int], seed: int
+) -> tuple[Slot, ...]:
+    """Return round `number`: some cells (a block: all of them), shuffled by `seed`.
+
+    `counts` says how many trials each cell of the grid has so far.
+    """
+    order = list(cells)
+    random.Random(f"{seed}/{number}").shuffle(order)
+    return tuple(
+        Slot(cell=cell, repeat=counts[cell], block=number, order=place)
+        for place, cell in enumerate(order)
+    )
+
+
+def key(
+    factors: Mapping[str, Any],
+    *,
+    repeat: int,
+    binaries: Mapping[str, str],
+    environment: str,
+    unavailable: str | None = None,
+    carried_by: str | None = None,
+) -> str:
+    """Return the name that a trial is resumed by: a hash of all that defines it.
+
+    Where a trial finds something (`PLACES`) is no part of it. Why a model is
+    `unavailable` is: once that is otherwise, the trial is another one. So is that of a
+    baseline which is measured once more for the set named `carried_by`.
+    """
+    more = [] if unavailable is None else [unavailable]
+    more += [] if carried_by is None else ["carried", carried_by]
+    return _hash([_defining(factors), repeat, dict(binaries), environment, *more])
+
+
+def cell_key(factors: Mapping[str, Any]) -> str:
+    """Return a hash of a cell's factors and fixed settings."""
+    return _hash(_defining(factors))
+
+
+def _defining(factors: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in factors.items() if name not in PLACES}
+
+
+def client_seed(seed: int, repeat: int) -> int:
+    """Return the client's seed: the same for every cell of one repeat.
+
+    So arrivals and sizes are the same for all models that are compared in a block.
+    """
+    return random.Random(f"{seed}/client/{repeat}").randrange(1, 2**31)
+
+
+def _hash(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
