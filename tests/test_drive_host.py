@@ -92,7 +92,7 @@ def test_children_are_seen_and_do_not_outlive_the_program(host):
     assert reading.processes.processes == 3
     host.stop(handle, grace_s=2)
     gone_by = time.monotonic() + 2
-    alive = {pid for pid, _share in reading.processes.closely}
+    alive = {pid for pid, _weight in reading.processes.weights}
     while alive and time.monotonic() < gone_by:
         alive = {pid for pid in alive if _running(pid)}
     assert not alive

@@ -66,15 +66,15 @@ def test_a_large_family_is_counted_whole_and_looked_at_in_part(forking):
     found = procfs.processes(forking)
     assert found.processes == 101
     assert found.threads == 101
-    assert len(found.closely) < 101
-    assert sum(share for _pid, share in found.closely) == pytest.approx(101)
+    assert len(found.weights) < 101
+    assert sum(weight for _pid, weight in found.weights) == pytest.approx(101)
 
 
 def test_memory_of_a_large_family_agrees_with_the_sum_over_all(forking):
     found = procfs.processes(forking)
     everyone = [psutil.Process(forking), *psutil.Process(forking).children()]
     whole = sum(process.memory_full_info().pss for process in everyone)
-    assert procfs.pss_bytes(found.closely) == pytest.approx(whole, rel=0.1)
+    assert procfs.pss_bytes(found.weights) == pytest.approx(whole, rel=0.1)
 
 
 def test_a_process_that_is_gone_is_none():

@@ -29,16 +29,16 @@ from connlab.drive import cores as core_sets
 from connlab.drive import interrupt, procfs
 
 _SLICE_S = 0.1
-#: between the end of a program's output and its own end
+#: between the end of a program's output and the end of the program
 _LAST_WORDS_S = 1.0
-#: context switches stand in a file per thread, so many are not looked at
+#: context switches stand in a file per thread, so those of more are not read
 _FEW_THREADS = 64
 _LINE_MAX_BYTES = 16 << 20
 _DIAGNOSTICS_BYTES = 2000
 
 
 class ProgramError(RuntimeError):
-    """A program did not say what it must; the text is fit for a trial's reason."""
+    """A program did not print what it must; the text can be a trial's reason."""
 
 
 class HostLost(RuntimeError):
@@ -47,10 +47,11 @@ class HostLost(RuntimeError):
 
 @dataclass(frozen=True)
 class Reading:
-    """One look at a program and its machine. Times in seconds.
+    """What a program and its machine use at a moment. Times in seconds.
 
-    `before` has those that the host took by itself since the last one. `processes` is
-    None where the program is gone, and where nobody can look at it (`unseen`).
+    `before` has the readings that the host took by itself since the last one.
+    `processes` is None where the program is gone, and where it cannot be read at all
+    (`unseen`).
     """
 
     processes: procfs.Processes | None
@@ -63,7 +64,7 @@ class Reading:
 
     @property
     def gone(self) -> bool:
-        """Whether the program is there no more."""
+        """Whether the program has ended."""
         return self.processes is None and not self.unseen
 
 
@@ -71,9 +72,9 @@ class Reading:
 class Ended:
     """How a program ended.
 
-    `exit` is negative for a signal, None for a program that was not ended, as somebody
-    else had started it; `early` says that it had ended before it was told to; `lines`
-    are the JSON objects that nobody had taken yet.
+    `exit` is negative for a signal, None for a program that somebody else had started
+    and that was left running; `early`: it ended before it was told to; `lines`: the
+    JSON objects that `ready` had not returned yet.
     """
 
     exit: int | None
@@ -84,7 +85,7 @@ class Ended:
 
 
 class Host(Protocol):
-    """The place where programs run. A handle is an opaque number."""
+    """A place where programs run. A handle is an opaque number."""
 
     def start(
         self,
@@ -108,7 +109,7 @@ class Host(Protocol):
     def sample(
         self, handle: int, *, machine: bool = True, memory: bool = False
     ) -> Reading:
-        """Look at the program, with memory when asked (which costs more)."""
+        """Read what the program uses, with memory when asked (which costs more)."""
 
     def ask_to_end(self, handle: int) -> None:
         """Send the program SIGTERM and do not wait; `stop` it soon after.
@@ -124,10 +125,10 @@ class Host(Protocol):
         """
 
     def pause(self, handle: int) -> None:
-        """Let the program and all that it started stand still; see `resume`."""
+        """Stop the program and all that it started until `resume`."""
 
     def resume(self, handle: int) -> None:
-        """Let what `pause` stopped go on; does nothing to one that goes, or is gone."""
+        """Continue what `pause` stopped; does nothing to any other."""
 
 
 @dataclass
@@ -143,9 +144,9 @@ class _Program:
 
 
 class LocalHost:
-    """Programs on this machine; its CPU time is that of the cores `watched`.
+    """Programs on this machine; `watched` are the cores whose CPU time is read.
 
-    Those that programs may use, if not said.
+    By default those that programs may use.
     """
 
     def __init__(self, watched: Sequence[int] = ()) -> None:
@@ -162,17 +163,17 @@ class LocalHost:
     ) -> int:
         """Start a program; see `Host.start`. Its files live in memory.
 
-        One that is `listening` gets a standard input; see `tell`.
+        One that is `listening` gets a standard input, for `tell`.
         """
         fds = {name: os.memfd_create(name, os.MFD_CLOEXEC) for name in files}
         errors_fd = os.memfd_create("stderr", os.MFD_CLOEXEC)
-        words = list(argv)
+        argv = list(argv)
         for name, fd in fds.items():
-            words += [f"--{name}", f"/proc/{os.getpid()}/fd/{fd}"]
+            argv += [f"--{name}", f"/proc/{os.getpid()}/fd/{fd}"]
         try:
             with on_cores(cores), _all_descriptors():
                 process = subprocess.Popen(
-                    words,
+                    argv,
                     stdin=subprocess.PIPE if listening else subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=errors_fd,
@@ -190,44 +191,42 @@ class LocalHost:
         return process.pid
 
     def tell(self, handle: int, line: str) -> None:
-        """Write a line to the standard input of a program that is listening.
-
-        One that has ended is told nothing.
-        """
+        """Write a line to the standard input of a program that is listening."""
         with contextlib.suppress(BrokenPipeError):
             self._programs[handle].process.stdin.write(f"{line}\n".encode())
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
         """Return the program's next JSON line; see `Host.ready`."""
         program = self._programs[handle]
-        until = time.monotonic() + timeout_s
+        deadline = time.monotonic() + timeout_s
         while True:
             line = _next_line(program)
             if line is not None:
                 return _parsed(line)
-            ended = _wait(program, until - time.monotonic())
+            ended = _wait(program, deadline - time.monotonic())
             _drain(program)
             if b"\n" in program.pending:
                 continue
             if ended or program.eof:
                 _until_ended(program, _LAST_WORDS_S)
                 raise ProgramError(_how_it_ended(program))
-            if time.monotonic() >= until or interrupt.asked():
+            if time.monotonic() >= deadline or interrupt.asked():
                 return None
 
     def sample(
         self, handle: int, *, machine: bool = True, memory: bool = False
     ) -> Reading:
-        """Look at the program and, if asked, at its memory and context switches."""
+        """Read what the program uses; see `Host.sample`."""
         start = time.monotonic()
-        found = procfs.processes(handle) if _alive(self._programs[handle]) else None
-        closely = found.closely if found else ()
-        few = found is not None and found.threads <= _FEW_THREADS
-        pids = [pid for pid, _share in closely]
+        alive = _alive(self._programs[handle])
+        processes = procfs.processes(handle) if alive else None
+        weights = processes.weights if processes else ()
+        few = processes is not None and processes.threads <= _FEW_THREADS
+        pids = [pid for pid, _weight in weights]
         return Reading(
-            processes=found,
+            processes=processes,
             machine=procfs.machine(self._cores) if machine else None,
-            pss_bytes=procfs.pss_bytes(closely) if memory else None,
+            pss_bytes=procfs.pss_bytes(weights) if memory else None,
             context_switches=procfs.context_switches(pids) if few else None,
             cost_s=time.monotonic() - start,
         )
@@ -282,12 +281,7 @@ def serving(
     """Run a server for a block; yield its host, its handle and its ready line.
 
     SIGTERM goes to the process that its ready line names, so that a tracer around it
-    ends by itself.
-
-    Raises
-    ------
-    ProgramError
-        When it is not ready after `timeout_s`.
+    ends by itself. Raises `ProgramError` when it is not ready after `timeout_s`.
     """
     with contextlib.closing(LocalHost()) as host:
         handle = host.start(argv, cores=cores)
@@ -317,11 +311,7 @@ def on_cores(cores: Sequence[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _all_descriptors() -> Iterator[None]:
-    """Let what is started meanwhile have as many descriptors as it may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == hard:
-        yield
-        return
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
         yield
@@ -342,22 +332,18 @@ def _polled(fds: Sequence[int], timeout_s: float) -> list[int]:
 
 def _wait(program: _Program, timeout_s: float) -> bool:
     """Wait a slice at most for output or the end; return whether it has ended."""
-    fds = [program.pidfd]
-    if not program.eof:
-        fds.append(program.process.stdout.fileno())
-    return program.pidfd in _polled(fds, min(timeout_s, _SLICE_S))
+    stdout = [] if program.eof else [program.process.stdout.fileno()]
+    return program.pidfd in _polled([program.pidfd, *stdout], min(timeout_s, _SLICE_S))
 
 
 def _until_ended(program: _Program, timeout_s: float) -> None:
-    """Wait for the end, taking output; a signal to the driver cuts the wait short."""
-    until = time.monotonic() + timeout_s
-    while _alive(program) and time.monotonic() < until and not interrupt.asked():
-        _wait(program, until - time.monotonic())
+    deadline = time.monotonic() + timeout_s
+    while _alive(program) and time.monotonic() < deadline and not interrupt.asked():
+        _wait(program, deadline - time.monotonic())
         _drain(program)
 
 
 def _ask_to_end(program: _Program) -> None:
-    """Send SIGTERM, once; who had ended by then ended early."""
     if not program.asked_to_end:
         program.early |= not _alive(program)
         program.asked_to_end = True
@@ -369,7 +355,6 @@ def _content(fd: int) -> bytes:
 
 
 def _drain(program: _Program) -> None:
-    """Take what the program has printed so far, without waiting."""
     while not program.eof and len(program.pending) < _LINE_MAX_BYTES:
         try:
             chunk = os.read(program.process.stdout.fileno(), 1 << 18)
@@ -380,32 +365,28 @@ def _drain(program: _Program) -> None:
 
 
 def _next_line(program: _Program) -> bytes | None:
-    at = program.pending.find(b"\n")
-    if at < 0:
+    line, newline, rest = program.pending.partition(b"\n")
+    if not newline:
         return None
-    line = bytes(program.pending[:at])
-    del program.pending[: at + 1]
-    return line
+    program.pending = rest
+    return bytes(line)
 
 
 def _parsed(line: bytes) -> dict:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        shown = line[:80].decode("utf-8", "replace")
-        raise ProgramError(f"printed {shown!r} in place of a JSON object")
-    return value
+    with contextlib.suppress(ValueError):
+        if isinstance(value := json.loads(line), dict):
+            return value
+    shown = line[:80].decode("utf-8", "replace")
+    raise ProgramError(f"printed {shown!r} in place of a JSON object")
 
 
 def _lines_left(program: _Program) -> tuple[dict, ...]:
     """Return the JSON objects printed last; a line of anything else is skipped."""
-    found = []
+    lines = []
     while (line := _next_line(program)) is not None:
         with contextlib.suppress(ProgramError):
-            found.append(_parsed(line))
-    return tuple(found)
+            lines.append(_parsed(line))
+    return tuple(lines)
 
 
 def _signal(program: _Program, number: int) -> None:

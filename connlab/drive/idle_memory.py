@@ -130,15 +130,14 @@ def _held(both: programs.Programs, model: schema.Model) -> dict[str, Any]:
 
 def _look(pss: int, server: int) -> Mapping[str, float]:
     """Return bytes by what has them: the server, caches, stacks, page tables."""
-    pids = [pid for part in procfs.tree(server) for pid in part]
+    pids = procfs.descendants(server)
     status = [procfs.read_text(f"/proc/{pid}/status") for pid in pids]
     slabs = parse_slabs(procfs.read_text(SLABINFO))
-    known = (
-        {name: slabs.get(name, 0) for name in (*OF_BOTH, *OF_SERVER)} if slabs else {}
-    )
+    caches = (*OF_BOTH, *OF_SERVER) if slabs else ()
     stacks = _field_bytes(procfs.read_text("/proc/meminfo"), "KernelStack")
     tables = sum(_field_bytes(text, "VmPTE") for text in status)
-    return {"pss": pss, **known, "stacks": stacks, "page_tables": tables}
+    used = {name: slabs.get(name, 0) for name in caches}
+    return {"pss": pss, **used, "stacks": stacks, "page_tables": tables}
 
 
 def _field_bytes(text: str, name: str) -> int:

@@ -30,9 +30,9 @@ class Processes:
     """A process and its descendants, summed. Times in seconds since their start.
 
     `time_s` is when CPU time was read, on the monotonic clock: a reader that is kept
-    from its core takes a second from one file to the next. `closely` holds the
-    processes that were looked at one by one, each with how many it stands for: 1, or
-    more where it speaks for its siblings too.
+    from its core takes a second from one file to the next. `weights` holds the
+    processes that were read one by one, each with how many it stands for: 1, or more
+    where it is a sample of its siblings.
     """
 
     time_s: float
@@ -41,7 +41,7 @@ class Processes:
     system_s: float
     threads: int
     processes: int
-    closely: tuple[tuple[int, float], ...]
+    weights: tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,10 @@ class Machine:
 def read_text(path: str) -> str:
     """Return a small file's text, or "" when it is not there (or not ours)."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with open(path, "rb", buffering=0) as file:
+            return file.readall().decode("utf-8", "replace")
     except OSError:
         return ""
-    try:
-        parts = []
-        while chunk := os.read(fd, 65536):
-            parts.append(chunk)
-        return b"".join(parts).decode("utf-8", "replace")
-    except OSError:
-        return ""
-    finally:
-        os.close(fd)
 
 
 def cpu_clock_s(pid: int) -> float | None:
@@ -92,35 +84,40 @@ def children(pid: int) -> list[int]:
     return [int(p) for p in read_text(f"/proc/{pid}/task/{pid}/children").split()]
 
 
-def tree(pid: int) -> tuple[list[int], list[int]]:
+def descendants(pid: int) -> list[int]:
+    """Return `pid` and the processes below it; see `_tree` for large families."""
+    pids, family = _tree(pid)
+    return pids + family
+
+
+def _tree(pid: int) -> tuple[list[int], list[int]]:
     """Return `pid` and its descendants, and apart from them members of large families.
 
     A process that forks one child per connection has thousands; reading a few files
     of each would disturb what is measured. Such children count as having none.
     """
-    found, family, todo = [], [], [pid]
-    while todo:
-        found.append(todo.pop())
-        born = children(found[-1])
-        (todo if len(born) <= FAMILY else family).extend(born)
-    return found, family
+    pids, family, queue = [], [], [pid]
+    while queue:
+        pids.append(queue.pop())
+        forked = children(pids[-1])
+        (queue if len(forked) <= FAMILY else family).extend(forked)
+    return pids, family
 
 
 def descriptors(pid: int) -> int:
     """Return how many files a process and its descendants have open."""
-    return sum(_entries(f"/proc/{one}/fd") for part in tree(pid) for one in part)
+    return sum(len(_listed(f"/proc/{member}/fd")) for member in descendants(pid))
 
 
 def tasks(pids: Iterable[int]) -> int:
     """Return how many threads some processes have."""
-    return sum(_entries(f"/proc/{pid}/task") for pid in pids)
+    return sum(len(_listed(f"/proc/{pid}/task")) for pid in pids)
 
 
 def sockets(pids: Iterable[int]) -> int:
-    """Return how many sockets some processes have open, but for Unix sockets.
+    """Return how many sockets some processes have open, except Unix sockets.
 
-    Over those a server passes descriptors among its own, from a moment after it
-    listens (prefork-pass).
+    Over those a server passes descriptors between its processes (prefork-pass).
     """
     lines = read_text("/proc/net/unix").splitlines()[1:]
     unix = {f"socket:[{line.split()[6]}]" for line in lines}
@@ -129,18 +126,16 @@ def sockets(pids: Iterable[int]) -> int:
 
 
 def _links(folder: str) -> Iterator[str]:
-    """Give what the links in a folder lead to; nothing of what goes meanwhile."""
-    with contextlib.suppress(OSError):
-        for name in os.listdir(folder):
-            with contextlib.suppress(OSError):
-                yield os.readlink(f"{folder}/{name}")
+    for name in _listed(folder):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            yield os.readlink(f"{folder}/{name}")
 
 
-def _entries(folder: str) -> int:
+def _listed(folder: str) -> list[str]:
     try:
-        return len(os.listdir(folder))
+        return os.listdir(folder)
     except OSError:
-        return 0
+        return []
 
 
 def processes(pid: int) -> Processes | None:
@@ -150,85 +145,78 @@ def processes(pid: int) -> Processes | None:
     from every process; of a large family, threads and the split into user and system
     time from 64 members, which speak for the others.
     """
-    found, family = tree(pid)
-    some = family[:: -(-len(family) // FAMILY) or 1]
-    weight = len(family) / len(some) if some else 1.0
-    closely = [(one, 1.0) for one in found] + [(one, weight) for one in some]
+    pids, family = _tree(pid)
+    sample = family[:: -(-len(family) // FAMILY) or 1]
+    family_weight = len(family) / len(sample) if sample else 1.0
+    members = [(pid, 1.0) for pid in pids] + [(pid, family_weight) for pid in sample]
     cpu = user = system = threads = 0.0
-    alive = []
-    for one, share in closely:
-        stat = read_text(f"/proc/{one}/stat")
+    weights = []
+    for member, weight in members:
+        stat = read_text(f"/proc/{member}/stat")
         if not stat:
             continue
         fields = stat[stat.rindex(")") + 2 :].split()
         utime, stime, cutime, cstime = (int(t) * TICK_S for t in fields[11:15])
         cpu += cutime + cstime
-        user += (utime + cutime) * share
-        system += (stime + cstime) * share
-        threads += int(fields[17]) * share
-        alive.append((one, share))
-    if not alive:
+        user += (utime + cutime) * weight
+        system += (stime + cstime) * weight
+        threads += int(fields[17]) * weight
+        weights.append((member, weight))
+    if not weights:
         return None
-    count = sum(share for _one, share in alive)
-    began = time.monotonic()
-    cpu += sum(cpu_clock_s(one) or 0.0 for one in (*found, *family))
+    start = time.monotonic()
+    cpu += sum(cpu_clock_s(member) or 0.0 for member in (*pids, *family))
     return Processes(
-        time_s=(began + time.monotonic()) / 2,
+        time_s=(start + time.monotonic()) / 2,
         cpu_s=cpu,
         user_s=user,
         system_s=system,
         threads=round(threads),
-        processes=round(count),
-        closely=tuple(alive),
+        processes=round(sum(weight for _pid, weight in weights)),
+        weights=tuple(weights),
     )
 
 
 def pss_bytes(
-    closely: tuple[tuple[int, float], ...], *, what: str = "Pss"
+    weights: tuple[tuple[int, float], ...], *, field: str = "Pss"
 ) -> int | None:
     """Return the proportional set size of some processes together.
 
     A page that k processes share counts 1/k in each, so that the sum is what the
-    processes together really hold. Each counts as often as it stands for others.
-    Of files, libraries among them, strangers share pages: what their coming and going
-    must not move is ``Pss_Anon`` (Linux 5.4).
+    processes together really hold. Each counts by its weight. Pages of files and
+    libraries are shared with unrelated processes; ``Pss_Anon`` (Linux 5.4) does not
+    depend on whether those run.
     """
     total = None
-    for pid, share in closely:
+    for pid, weight in weights:
         text = read_text(f"/proc/{pid}/smaps_rollup")
-        at = text.find(f"\n{what}:")
-        if at >= 0:
-            kib = int(text[at + len(what) + 2 :].split(None, 1)[0])
-            total = (total or 0.0) + kib * 1024 * share
+        _, label, rest = text.partition(f"\n{field}:")
+        if label:
+            total = (total or 0.0) + int(rest.split(None, 1)[0]) * 1024 * weight
     return None if total is None else round(total)
 
 
 def context_switches(pids: Iterable[int]) -> tuple[int, int] | None:
     """Return voluntary and involuntary switches of all living threads."""
-    voluntary = involuntary = 0
-    seen = False
+    names = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
+    counts: dict[str, list[int]] = {name: [] for name in names}
     for pid in pids:
-        try:
-            tids = os.listdir(f"/proc/{pid}/task")
-        except OSError:
-            continue
-        for tid in tids:
+        for tid in _listed(f"/proc/{pid}/task"):
             for line in read_text(f"/proc/{pid}/task/{tid}/status").splitlines()[-2:]:
                 name, _, count = line.partition(":")
-                if name == "voluntary_ctxt_switches":
-                    voluntary, seen = voluntary + int(count), True
-                elif name == "nonvoluntary_ctxt_switches":
-                    involuntary += int(count)
-    return (voluntary, involuntary) if seen else None
+                if name in counts:
+                    counts[name].append(int(count))
+    voluntary, involuntary = counts.values()
+    return (sum(voluntary), sum(involuntary)) if voluntary else None
 
 
 def machine(cores: Iterable[int] | None = None) -> Machine:
     """Read the machine's counters; times are those of `cores`, or of all."""
-    of = None if cores is None else frozenset(cores)
-    began = time.monotonic()
-    busy, steal = parse_stat(read_text("/proc/stat"), of)
-    softirq = softirq_s(of)
-    time_s = (began + time.monotonic()) / 2
+    chosen = None if cores is None else frozenset(cores)
+    start = time.monotonic()
+    busy, steal = parse_stat(read_text("/proc/stat"), chosen)
+    softirq = softirq_s(chosen)
+    time_s = (start + time.monotonic()) / 2
     sockets = parse_sockstat(read_text("/proc/net/sockstat"))
     sockets6 = parse_sockstat(read_text("/proc/net/sockstat6"))
     drops = parse_netstat(read_text("/proc/net/netstat"))
@@ -249,16 +237,16 @@ def machine(cores: Iterable[int] | None = None) -> Machine:
 def parse_stat(text: str, cores: frozenset[int] | None = None) -> tuple[float, float]:
     """Return busy and stolen seconds from ``/proc/stat``, over `cores` or over all.
 
-    Over all as well where a core has no line of its own, as in a container that is
-    told of other numbers than it may use.
+    Over all as well where a core has no line of its own, as in a container whose
+    cores are numbered differently there.
     """
-    told = [line.split() for line in text.splitlines() if line.startswith("cpu")]
-    lines = {name: fields for name, *fields in told}
+    rows = [line.split() for line in text.splitlines() if line.startswith("cpu")]
+    ticks = {name: fields for name, *fields in rows}
     names = ["cpu"] if cores is None else [f"cpu{core}" for core in cores]
-    if not set(names) <= set(lines):
+    if not set(names) <= set(ticks):
         names = ["cpu"]
-    each = [_busy_and_stolen(lines.get(name, ())) for name in names]
-    return sum(busy for busy, _ in each), sum(stolen for _, stolen in each)
+    times = [_busy_and_stolen(ticks.get(name, ())) for name in names]
+    return sum(busy for busy, _ in times), sum(stolen for _, stolen in times)
 
 
 def _busy_and_stolen(fields: Iterable[str]) -> tuple[float, float]:
@@ -268,29 +256,26 @@ def _busy_and_stolen(fields: Iterable[str]) -> tuple[float, float]:
 
 
 def softirq_s(cores: frozenset[int] | None = None) -> float:
-    """Return the CPU time of the kernel's own threads for packets (ksoftirqd).
+    """Return the CPU time of the kernel's packet threads (ksoftirqd) of some cores.
 
-    Those of `cores`, or of all; there is one for each.
-
-    Over loopback a packet is received while it is sent, on the sender's account. What
-    that cannot keep up with goes to these threads: work of the trial, on nobody's
-    account. 0.0 where they cannot be seen, as in a container.
+    Over loopback a packet is received while it is sent, and the sender is charged for
+    it. What exceeds that goes to these threads: work of the trial that no process is
+    charged for. 0.0 where they cannot be seen, as in a container.
     """
     threads = _softirq_threads()
     pids = [pid for core, pid in threads.items() if cores is None or core in cores]
-    told = (read_text(f"/proc/{pid}/schedstat") for pid in pids)
-    return sum(int(text.split()[0]) for text in told if text) / 1e9
+    texts = (read_text(f"/proc/{pid}/schedstat") for pid in pids)
+    return sum(int(text.split()[0]) for text in texts if text) / 1e9
 
 
 @functools.cache
 def _softirq_threads() -> dict[int, int]:
-    """Return the process id of each core's thread."""
-    found = {}
+    threads = {}
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         name, _, core = read_text(f"/proc/{pid}/comm").strip().partition("/")
         if name == "ksoftirqd" and core.isdigit():
-            found[int(core)] = pid
-    return found
+            threads[int(core)] = pid
+    return threads
 
 
 def cgroup_paths() -> dict[str, str]:
@@ -306,26 +291,22 @@ def cgroup_paths() -> dict[str, str]:
 def cpu_quota() -> float | None:
     """Return how many cores' time a container lets this process use; None: no limit.
 
-    The least of what its own cgroup and those around it say, in either version.
+    The least of its own cgroup and all those above it, in either version.
     """
     paths = cgroup_paths()
-    own, old = paths.get("", "/"), paths.get("cpu", "/")
-    told = [read_text(f"{folder}/cpu.max") for folder in _around("", own)]
-    told += [_first_version(folder) for folder in _around("/cpu", old)]
-    quotas = [quota for text in told if (quota := parse_quota(text)) is not None]
+    texts = [
+        read_text(f"{CGROUPS}{path}/cpu.max") for path in _ancestors(paths.get("", "/"))
+    ]
+    for path in _ancestors(paths.get("cpu", "/")):
+        folder = f"{CGROUPS}/cpu{path}"
+        quota, period = (f"{folder}/cpu.cfs_{name}_us" for name in ("quota", "period"))
+        texts.append(f"{read_text(quota)} {read_text(period)}")
+    quotas = [quota for text in texts if (quota := parse_quota(text)) is not None]
     return min(quotas, default=None)
 
 
-def _first_version(folder: str) -> str:
-    """Return a cgroup's quota and period as the second version writes them."""
-    files = (f"{folder}/cpu.cfs_{name}_us" for name in ("quota", "period"))
-    return " ".join(map(read_text, files))
-
-
-def _around(mount: str, path: str) -> list[str]:
-    """Return the folders of a cgroup and of all those around it."""
-    own = PurePosixPath(path)
-    return [f"{CGROUPS}{mount}{one}".rstrip("/") for one in (own, *own.parents)]
+def _ancestors(path: str) -> list[PurePosixPath]:
+    return [PurePosixPath(path), *PurePosixPath(path).parents]
 
 
 def parse_quota(text: str) -> float | None:

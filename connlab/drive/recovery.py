@@ -151,5 +151,5 @@ def _settled(pid: int, before: tuple[int, int]) -> tuple[int, int]:
 
 def _open(pid: int) -> tuple[int, int]:
     """Return the sockets and the threads of a process and those below it."""
-    pids = [one for part in procfs.tree(pid) for one in part]
+    pids = procfs.descendants(pid)
     return procfs.sockets(pids), procfs.tasks(pids)

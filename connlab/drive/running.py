@@ -11,17 +11,17 @@ from typing import Any
 from connlab.drive import flags, procfs, programs, servers, trials
 from connlab.drive.host import Ended, LocalHost, ProgramError
 
-#: a judged server with more processes is ended
+#: a server that is judged and has more processes is ended
 PROCESSES_MOST = 4000
 
 
 class NotServing(RuntimeError):
-    """A server that never listened; the text says how it ended and what it said."""
+    """A server that never listened; the text says how it ended and what it printed."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """What a server holds at a moment; None where nobody could look."""
+    """What a server holds at a moment; None where it could not be read."""
 
     pss_bytes: int | None
     threads: int | None
@@ -44,46 +44,49 @@ class Running:
         return self.ready["host"], self.ready["port"]
 
     def descriptors(self) -> int:
-        """Return how many files are open in it, and in what runs it."""
+        """Return how many files are open in it, and in what started it."""
         return procfs.descriptors(self.handle)
 
     def held(self) -> Held:
-        """Return what all processes of the server hold, without what runs it.
+        """Return what all processes of the server hold, without those that started it.
 
-        They are looked for below the program that was started, as a daemon's first
+        They are the descendants of the program that was started, as a daemon's first
         process is gone.
         """
-        found = procfs.processes(self.handle)
-        if found is None:
+        processes = procfs.processes(self.handle)
+        if processes is None:
             return Held(None, None, None, None)
-        runs = self._runners()
-        own = tuple(one for one in found.closely if one[0] not in runs)
+        launchers = len(self._launchers())
         return Held(
-            pss_bytes=procfs.pss_bytes(own),
-            threads=found.threads - len(runs),
-            processes=found.processes - len(runs),
+            pss_bytes=self._pss_bytes(processes),
+            threads=processes.threads - launchers,
+            processes=processes.processes - launchers,
             descriptors=self.descriptors(),
         )
 
     def anonymous_bytes(self) -> int | None:
         """Return the memory of all processes that is of no file: heaps and stacks."""
-        found, runs = procfs.processes(self.handle), self._runners()
-        own = tuple(o for o in found.closely if o[0] not in runs) if found else ()
-        return procfs.pss_bytes(own, what="Pss_Anon")
+        processes = procfs.processes(self.handle)
+        return self._pss_bytes(processes, field="Pss_Anon") if processes else None
 
-    def _runners(self) -> set[int]:
-        """Return the processes that run the server, and are none of its own."""
+    def _pss_bytes(self, processes: procfs.Processes, field: str = "Pss") -> int | None:
+        launchers = self._launchers()
+        weights = tuple(row for row in processes.weights if row[0] not in launchers)
+        return procfs.pss_bytes(weights, field=field)
+
+    def _launchers(self) -> set[int]:
+        """Return the processes that started the server and are not part of it."""
         return {self.handle, *procfs.children(self.handle)}
 
     def program(self) -> str:
-        """Return the name of the file that its process runs; "" where none is seen."""
+        """Return the name of the file that its process runs; "" where none is known."""
         try:
             return Path(f"/proc/{self.ready['pid']}/exe").readlink().name
         except OSError:
             return ""
 
     def died(self) -> str | None:
-        """Return how it ended and what it said, if nobody had asked it to."""
+        """Return how it ended and what it printed, if nobody had asked it to."""
         if self.ended is None or not self.ended.early:
             return None
         return trials.ending(self.ended)
@@ -91,10 +94,8 @@ class Running:
 
 def _bounded(words: list[str]) -> list[str]:
     """Return the words of ``build/external`` with a bound on processes."""
-    program, *rest = words
-    if "--" not in rest:
-        return words
-    return [program, "--processes", str(PROCESSES_MOST), *rest]
+    bound = ["--processes", str(PROCESSES_MOST)] if "--" in words else []
+    return [*words[:1], *bound, *words[1:]]
 
 
 @contextlib.contextmanager
@@ -135,7 +136,7 @@ def running(
     both = both or programs.built()
     host = LocalHost()
     handle = None
-    made = None
+    process = None
     try:
         try:
             words = _bounded(servers.argv(both, {"model": server, **factors}))
@@ -145,13 +146,13 @@ def running(
             raise NotServing(str(error)) from None
         if ready is None:
             raise NotServing(f"not ready after {trials.READY_S:g} s")
-        made = Running(host, handle, ready)
-        yield made
+        process = Running(host, handle, ready)
+        yield process
     finally:
         if handle is not None:
             ended = host.stop(handle, grace_s=grace_s)
-            if made is not None:
-                made.ended = ended
+            if process is not None:
+                process.ended = ended
         host.close()
 
 

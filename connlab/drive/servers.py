@@ -68,7 +68,7 @@ class Need(BaseModel):
     @property
     def there(self) -> str | None:
         """The first of them that is there and new enough, as a path."""
-        paths = (path for one in self.any_of for path in _found(one))
+        paths = (path for name in self.any_of for path in _paths(name))
         return next((path for path in paths if self._is_new_enough(path)), None)
 
     @property
@@ -145,11 +145,15 @@ class Entry(BaseModel):
 
     def fill(self, text: str, **values: object) -> str:
         """Return a text with its places filled; one that is not given stays."""
-        known = {"folder": self.folder, "build": self.build_folder}
-        known |= {"project": schema.project_root()} | values
-        found = [need.there for need in self.needs]
-        known |= {f"need{i}": path for i, path in enumerate(found, 1) if path}
-        return _PLACES.sub(lambda m: str(known.get(m[1], m[0])), text)
+        values = {
+            "folder": self.folder,
+            "build": self.build_folder,
+            "project": schema.project_root(),
+            **values,
+        }
+        paths = [need.there for need in self.needs]
+        values |= {f"need{i}": path for i, path in enumerate(paths, 1) if path}
+        return _filled(text, values)
 
 
 def entries() -> dict[str, Entry]:
@@ -186,16 +190,18 @@ def parse(text: str) -> dict[str, Entry]:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ServersError(f"{FILE}: {error}") from None
-    found, wrong = {}, []
+    found, errors = {}, []
     for name, table in tables.items():
         try:
             found[name] = Entry.model_validate({**table, "name": name})
-        except (ValidationError, TypeError) as error:
-            wrong += _told(name, error)
+        except TypeError:
+            errors.append(f"{FILE}: {name}: want a table, [{name}]")
+        except ValidationError as error:
+            errors += [_described(name, detail) for detail in error.errors()]
         else:
-            wrong += _misplaced(found[name])
-    if wrong:
-        raise ServersError("\n".join(wrong))
+            errors += _misplaced(found[name])
+    if errors:
+        raise ServersError("\n".join(errors))
     return found
 
 
@@ -236,26 +242,24 @@ def model(name: str) -> schema.Model | None:
     """
     if is_command(name):
         words = shlex.split(name)
-        return _model(name, label=Path(words[0]).name, digest=_of_files(name, words))
+        return _model(name, label=Path(words[0]).name, digest=_digest(name, *words))
     if is_address(name):
-        there = str(at(name))
-        return _model(name, label=there, at=there, digest=_of_files(name, ()))
+        shown = str(at(name))
+        return _model(name, label=shown, at=shown, digest=_digest(name))
     entry = entries().get(name)
     if entry is None:
         return None
     if entry.at:
-        return _of_entry(entry, at=entry.at, digest=_of_files(f"at:{entry.at}", ()))
+        return _of_entry(entry, at=entry.at, digest=_digest(f"at:{entry.at}"))
     version = version_of(entry)
-    product = [entry.fill(entry.product)] if entry.product else []
+    files = [entry.fill(entry.product), *sorted(entry.folder.rglob("*"))]
     return _of_entry(
         entry,
         available=entry.available,
         reason=entry.reason,
         workers="fixed" if "{workers}" in entry.command else None,
         version=version,
-        digest=_of_files(
-            f"{entry.command} {version}", [*product, *_sources(entry.folder)]
-        ),
+        digest=_digest(f"{entry.command} {version}", *files),
     )
 
 
@@ -266,13 +270,7 @@ def models(names: Iterable[str]) -> dict[str, schema.Model]:
     """
     if evaluation.folder():
         return {}
-    return {name: one for name in names if (one := model(name)) is not None}
-
-
-def known_names(both: programs.Programs) -> list[str]:
-    """Return the names that a server may have, models first."""
-    ours = [one.name for one in programs.registry(both).models]
-    return [*ours, *lessons(both), *entries()]
+    return {name: row for name in names if (row := model(name)) is not None}
 
 
 def is_lesson(name: str) -> bool:
@@ -283,9 +281,10 @@ def is_lesson(name: str) -> bool:
 def lessons(both: programs.Programs) -> dict[str, schema.Model]:
     """Return the lessons that are built, each as its model without settings."""
     folder = Path(both.server[-1]).parent
-    as_it_is = {"workers": "none", "workloads": ("echo",)}
     return {
-        name: model.model_copy(update={"name": name, **as_it_is})
+        name: model.model_copy(
+            update={"name": name, "workers": "none", "workloads": ("echo",)}
+        )
         for model in programs.registry(both).models
         if (folder / (name := f"{LESSON}{model.name}")).is_file()
     }
@@ -296,8 +295,7 @@ def check(
 ) -> schema.Model:
     """Return what is known of a server by name or command line.
 
-    What ours can do is `known` from the host that they run on; it is this machine, if
-    not said.
+    `known` lists the models of the host that they run on; by default this machine's.
 
     Raises
     ------
@@ -306,17 +304,16 @@ def check(
         line or an address that cannot be read.
     """
     known = known or programs.registry(both)
-    found = {one.name: one for one in known.models} | lessons(both)
-    if name in found:
-        return found[name]
-    external = model(name)
-    if external is not None:
-        return external
+    built = {row.name: row for row in known.models} | lessons(both)
+    if (row := built.get(name) or model(name)) is not None:
+        return row
     if any(c.isspace() or c == "/" for c in name):
         raise ValueError(
             f"server {name!r}: a command line needs {PORT}, where the port goes"
         )
-    raise ValueError(programs.unknown("server", name, known_names(both)))
+    names = [row.name for row in programs.registry(both).models]
+    names += [*lessons(both), *entries()]
+    raise ValueError(programs.unknown("server", name, names))
 
 
 def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
@@ -333,21 +330,18 @@ def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
         return [*both.server, *flags.server_flags(factors)]
     if not is_command(name) and entries()[name].contract:
         return _command(name, factors, port=0)
-    told = ["--name", name, "--workload", str(factors.get("workload") or "echo")]
-    return [external_program(both), *told, "--", *_command(name, factors)]
+    words = ["--name", name, "--workload", str(factors.get("workload") or "echo")]
+    return [_external_program(both), *words, "--", *_command(name, factors)]
 
 
 def command_line(name: str, both: programs.Programs) -> str:
     """Return a command line with ``{port}`` that starts a server of any kind.
 
-    Raises
-    ------
-    ValueError
-        For a server that runs already, which nothing can start.
+    Raises ValueError for a server that runs already, which nothing can start.
     """
-    if there := at(name):
+    if place := at(name):
         raise ValueError(
-            f"server {name}: runs at {there} already; allowed: one that can be started"
+            f"server {name}: runs at {place} already; allowed: one that can be started"
         )
     if is_command(name):
         return name
@@ -367,19 +361,17 @@ def shown_command(factors: Mapping[str, Any]) -> str:
         return name
     if not is_external(name):
         return " ".join(["server", *flags.server_flags(factors)])
-    if there := at(name):
-        return f"{address.WORD}{there}"
+    if place := at(name):
+        return f"{address.WORD}{place}"
     return name if is_command(name) else entries()[name].command
 
 
-def external_program(both: programs.Programs) -> str:
-    """Return the path of ``build/external``, beside the client."""
-    beside = Path(both.client[-1]).with_name("external")
-    return str(
-        beside
-        if beside.exists()
-        else Path(programs.built().client[-1]).parent / "external"
-    )
+def _external_program(both: programs.Programs) -> str:
+    """Return the path of ``build/external``: beside the client, if it is there."""
+    path = Path(both.client[-1]).with_name("external")
+    if not path.exists():
+        path = Path(programs.built().client[-1]).with_name("external")
+    return str(path)
 
 
 def version_of(entry: Entry) -> str:
@@ -397,13 +389,7 @@ def _entries(path: Path, _mtime_ns: int) -> dict[str, Entry]:
     return parse(path.read_text(encoding="utf-8"))
 
 
-def _told(name: str, error: ValidationError | TypeError) -> list[str]:
-    if isinstance(error, TypeError):
-        return [f"{FILE}: {name}: want a table, [{name}]"]
-    return [_one_told(name, one) for one in error.errors()]
-
-
-def _one_told(name: str, error: Mapping[str, Any]) -> str:
+def _described(name: str, error: Mapping[str, Any]) -> str:
     key = ".".join(str(step) for step in error["loc"])
     if error["type"] == "extra_forbidden":
         known = Need.model_fields if "needs" in error["loc"] else Entry.model_fields
@@ -414,41 +400,40 @@ def _one_told(name: str, error: Mapping[str, Any]) -> str:
 
 
 def _misplaced(entry: Entry) -> list[str]:
-    """Return what is wrong with an entry's address, or the places of its command."""
+    """Return the errors in an entry's address, or in the places of its command."""
     if entry.at:
         return _misaddressed(entry)
     places = _PLACES.findall(entry.command)
     allowed = (*_KNOWN_PLACES, *(f"need{i + 1}" for i in range(len(entry.needs))))
-    wrong = [
+    errors = [
         f"{FILE}: {entry.name}: command: {programs.unknown('place', place, allowed)}"
         for place in places
         if place not in allowed
     ]
     if not entry.command:
-        wrong.append(f"{FILE}: {entry.name}: command is missing, and at as well")
+        errors.append(f"{FILE}: {entry.name}: command is missing, and at as well")
     elif "port" not in places:
-        wrong.append(f"{FILE}: {entry.name}: command has no {PORT}")
-    return wrong
+        errors.append(f"{FILE}: {entry.name}: command has no {PORT}")
+    return errors
 
 
-#: what an entry says of how it is started
+#: keys of how a server is started
 _STARTING = ("command", "build", "product", "version", "needs", "contract")
 
 
 def _misaddressed(entry: Entry) -> list[str]:
-    """Return what is wrong with an entry of a server that runs already."""
-    wrong = [f"{name} beside at" for name in _STARTING if getattr(entry, name)]
+    errors = [f"{name} beside at" for name in _STARTING if getattr(entry, name)]
     try:
         address.parse(entry.at)
     except ValueError as error:
-        wrong.append(f"at: {error}")
-    return [f"{FILE}: {entry.name}: {said}" for said in wrong]
+        errors.append(f"at: {error}")
+    return [f"{FILE}: {entry.name}: {error}" for error in errors]
 
 
 # ---- what is there ----------------------------------------------------------------
 
 
-def _found(name: str) -> list[str]:
+def _paths(name: str) -> list[str]:
     """Return the paths of a program, also where only root looks, or of files."""
     if "/" in name:
         return sorted(glob.glob(name))
@@ -475,17 +460,13 @@ def _of_entry(entry: Entry, **facts: Any) -> schema.Model:
     )
 
 
-def _sources(folder: Path) -> list[str]:
-    return [str(path) for path in sorted(folder.rglob("*")) if path.is_file()]
-
-
-def _of_files(text: str, paths: Iterable[str]) -> str:
+def _digest(text: str, *paths: str | Path) -> str:
     """Return a hash of a text and of those of the paths that are files."""
-    found = hashlib.sha256(text.encode())
+    digest = hashlib.sha256(text.encode())
     for path in map(Path, paths):
         if path.is_file():
-            found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 @functools.lru_cache(maxsize=64)
@@ -510,11 +491,13 @@ def _command(name: str, factors: Mapping[str, Any], **places: object) -> list[st
         "root": factors.get("root") or ".",
     } | places
     if is_command(name):
-        return [
-            _PLACES.sub(lambda m: str(values.get(m[1], m[0])), word)
-            for word in shlex.split(name)
-        ]
+        return [_filled(word, values) for word in shlex.split(name)]
     entry = entries()[name]
     if "{build}" in entry.command:  # its own files; nobody may have built anything
         entry.build_folder.mkdir(parents=True, exist_ok=True)
     return [entry.fill(word, **values) for word in shlex.split(entry.command)]
+
+
+def _filled(text: str, values: Mapping[str, object]) -> str:
+    """Return a text with its places filled; one without a value stays."""
+    return _PLACES.sub(lambda place: str(values.get(place[1], place[0])), text)
