@@ -4,7 +4,7 @@ Their table asks six questions of a client and six of each server: are lengths
 varied, do the same bytes come back, are there as many answers as requests, do both
 sides count them alike, are sockets closed, does memory leak. Their select server
 failed three; their leaks of possibly lost memory were "permitted". Here a case
-holds or does not, and each answer carries the figures that it rests on.
+holds or does not, and each answer has the figures that it rests on.
 
     server under test + our client, over TCP -> both sides' own counts, compared
     the same once more under valgrind        -> its leak summaries, parsed
@@ -68,13 +68,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Conversation:
-    """What both sides said of one run; `left` are sockets, then descriptors."""
+    """The reports of both sides on one run, and what the server left open."""
 
     client: dict
     server: dict
     per_connection: tuple[dict, ...]
     log: tuple[dict, ...]
-    left: tuple[int, int]
+    open_sockets: int
+    open_descriptors: int
 
 
 def run(
@@ -83,19 +84,10 @@ def run(
     programs: Programs | None = None,
     valgrind: bool = True,
 ) -> tuple[Answer, ...]:
-    """Ask all questions of the client and of each model.
+    """Ask all questions of the client and of each model (by default all available).
 
-    Parameters
-    ----------
-    names
-        Models; all that are available when left out.
-    valgrind
-        Whether to ask about leaks, which takes a few seconds a model.
-
-    Raises
-    ------
-    RuntimeError
-        When a server does not come up or does not end; its words are in the text.
+    `valgrind`: also about leaks, which takes a few seconds a model. Raises RuntimeError
+    with what a server printed when it does not come up or does not end.
     """
     programs = programs or built()
     names = names or [model.name for model in models(programs) if model.available]
@@ -118,7 +110,7 @@ def ask_all(
     """
     if evaluation.folder():
         subjects = {*names, "client"}
-        return tuple(one for one in read(folder) if one.subject in subjects)
+        return tuple(answer for answer in read(folder) if answer.subject in subjects)
     answers = run(names, valgrind=valgrind)
     keep(answers, folder)
     return answers
@@ -154,21 +146,20 @@ def _converse(
     )
     with server as serving:
         before = procfs.sockets([serving.handle])
-        told, ended = visit(
+        report, ended = visit(
             serving, ASKS, both=programs, under=client_under, files=(_TABLE,)
         )
-        left = (
-            settled(lambda: open_sockets(serving.address[1])),
-            settled(lambda: procfs.sockets([serving.handle]) - before),
-        )
+        sockets = settled(lambda: open_sockets(serving.address[1]))
+        descriptors = settled(lambda: procfs.sockets([serving.handle]) - before)
     if not serving.ended.lines:
         raise ProgramError(f"{model}: no stats line: {trials.ending(serving.ended)}")
     return _Conversation(
-        client=told,
+        client=report,
         server=serving.ended.lines[-1],
         per_connection=_rows(ended.files[_TABLE]),
         log=_rows(serving.ended.files["log"]),
-        left=left,
+        open_sockets=sockets,
+        open_descriptors=max(0, descriptors),
     )
 
 
@@ -178,101 +169,88 @@ def _rows(table: bytes) -> tuple[dict, ...]:
 
 def settled(measure: Callable[[], int], *, seconds: float = 2.0) -> int:
     """Return what is measured once it is 0, or after a while as it is."""
-    until = time.monotonic() + seconds
-    while (found := measure()) and time.monotonic() < until:
+    deadline = time.monotonic() + seconds
+    while (value := measure()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return found
+    return value
 
 
 def open_sockets(port: int) -> int:
     """Count the server's sockets on `port` that are neither listening nor done."""
-    open_ones = 0
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        local, state = int(fields[1].split(":")[1], 16), int(fields[3], 16)
-        open_ones += local == port and state not in (_TCP_LISTEN, _TCP_TIME_WAIT)
-    return open_ones
+    rows = map(str.split, Path("/proc/net/tcp").read_text().splitlines()[1:])
+    sockets = [(int(row[1].split(":")[1], 16), int(row[3], 16)) for row in rows]
+    done = (_TCP_LISTEN, _TCP_TIME_WAIT)
+    return sum(local == port and state not in done for local, state in sockets)
 
 
-# --- what it shows ----------------------------------------------------------
+# --- answers ----------------------------------------------------------------
 
 
 def _answer(question: str, subject: str, holds: bool | None, evidence: str) -> Answer:
     servers, client = QUESTIONS[question]
-    their = dict(zip(("thread", "select", "epoll"), servers, strict=True))
-    cases = (client,) if subject == "client" else (their.get(subject),)
-    return Answer(question, subject, tuple(c for c in cases if c), holds, evidence)
+    numbers = dict(zip(("thread", "select", "epoll"), servers, strict=True))
+    numbers["client"] = client
+    cases = (numbers[subject],) if subject in numbers else ()
+    return Answer(question, subject, cases, holds, evidence)
 
 
 def _about_server(name: str, talk: _Conversation) -> list[Answer]:
     client, server = talk.client, talk.server
-    sockets, descriptors = talk.left
-    sent, got = client["bytes"]["sent"], client["bytes"]["received"]
-    asked, told = client["requests"]["sent"], client["requests"]["completed"]
+    sent, received = client["bytes"]["sent"], client["bytes"]["received"]
+    requests = client["requests"]["sent"]
+    completed = client["requests"]["completed"]
     mismatches = client["errors"]["mismatch"]
     lengths = {(row["bytes_in"], row["requests"]) for row in talk.log}
-    rows = sorted((int(r["requests"]), int(r["bytes_in"])) for r in talk.log)
-    theirs = sorted(
-        (int(r["requests"]), int(r["bytes_out"])) for r in talk.per_connection
+    at_server = sorted((int(row["requests"]), int(row["bytes_in"])) for row in talk.log)
+    at_client = sorted(
+        (int(row["requests"]), int(row["bytes_out"])) for row in talk.per_connection
     )
-    return [
-        _answer(
-            "varied lengths",
-            name,
+    results = {
+        "varied lengths": (
             len(lengths) > 1 and server["bytes_in"] == sent,
             f"messages of {SIZES} bytes: sent {sent}, received {server['bytes_in']}",
         ),
-        _answer(
-            "the same bytes",
-            name,
-            mismatches == 0 and sent == got == server["bytes_out"] > 0,
-            f"{got} of {sent} bytes came back, {mismatches} differ",
+        "the same bytes": (
+            mismatches == 0 and sent == received == server["bytes_out"] > 0,
+            f"{received} of {sent} bytes came back, {mismatches} differ",
         ),
-        _answer(
-            "as many answers as requests",
-            name,
-            asked == told == CONNECTIONS * REQUESTS,
-            f"{told} answers to {asked} requests",
+        "as many answers as requests": (
+            requests == completed == CONNECTIONS * REQUESTS,
+            f"{completed} answers to {requests} requests",
         ),
-        _answer(
-            "requests counted",
-            name,
-            server["requests"] == told and rows == theirs,
-            f"server {server['requests']}, client {told}; connection by connection",
+        "requests counted": (
+            server["requests"] == completed and at_server == at_client,
+            f"server {server['requests']}, client {completed}; "
+            "connection by connection",
         ),
-        _answer(
-            "sockets closed",
-            name,
-            sockets == 0 and descriptors <= 0,
-            f"{sockets} sockets, {max(0, descriptors)} descriptors left",
+        "sockets closed": (
+            talk.open_sockets == talk.open_descriptors == 0,
+            f"{talk.open_sockets} sockets, {talk.open_descriptors} descriptors left",
         ),
-    ]
+    }
+    return [_answer(question, name, *result) for question, result in results.items()]
 
 
 def _about_client(talk: _Conversation) -> list[Answer]:
     client = talk.client
-    per = [int(row["requests"]) for row in talk.per_connection]
+    counts = [int(row["requests"]) for row in talk.per_connection]
     sizes = {row["bytes_out"] for row in talk.per_connection}
-    sent = client["bytes"]["sent"]
-    asked = client["requests"]["sent"]
+    sent, requests = client["bytes"]["sent"], client["requests"]["sent"]
+    results = {
+        "varied lengths": (len(sizes) > 1, f"sizes {SIZES}"),
+        "the same bytes": (sent > 0, f"{sent} bytes sent"),
+        "as many answers as requests": (requests > 1, f"{requests} requests"),
+        "requests counted": (
+            sum(counts) == client["requests"]["completed"],
+            f"{sum(counts)} over {len(counts)} connections",
+        ),
+        "sockets closed": (
+            talk.open_sockets == 0,
+            f"{talk.open_sockets} sockets left",
+        ),
+    }
     return [
-        _answer("varied lengths", "client", len(sizes) > 1, f"sizes {SIZES}"),
-        _answer("the same bytes", "client", sent > 0, f"{sent} bytes sent"),
-        _answer(
-            "as many answers as requests", "client", asked > 1, f"{asked} requests"
-        ),
-        _answer(
-            "requests counted",
-            "client",
-            sum(per) == client["requests"]["completed"],
-            f"{sum(per)} over {len(per)} connections",
-        ),
-        _answer(
-            "sockets closed",
-            "client",
-            talk.left[0] == 0,
-            f"{talk.left[0]} sockets left",
-        ),
+        _answer(question, "client", *result) for question, result in results.items()
     ]
 
 
@@ -286,19 +264,18 @@ def _not_asked(subject: str) -> Answer:
 def lost(
     text: str, *, kinds: Sequence[str] = ("definitely", "indirectly", "possibly")
 ) -> tuple[int, int]:
-    """Return the bytes lost in all processes, and how many processes said so."""
-    told = (n for kind, n in _LOST.findall(text) if kind in kinds)
-    lost = sum(int(n.replace(",", "")) for n in told)
-    said = text.count("LEAK SUMMARY") + text.count(_NO_LEAKS)
-    return lost, said
+    """Return the bytes lost in all processes, and how many processes reported."""
+    amounts = (n for kind, n in _LOST.findall(text) if kind in kinds)
+    lost = sum(int(n.replace(",", "")) for n in amounts)
+    reports = text.count("LEAK SUMMARY") + text.count(_NO_LEAKS)
+    return lost, reports
 
 
 def _verdict(subject: str, text: str) -> Answer:
-    bytes_lost, said = lost(text)
-    evidence = (
-        f"{bytes_lost} bytes lost definitely, indirectly or possibly ({said} reports)"
-    )
-    return _answer(LEAKS, subject, bytes_lost == 0 if said else None, evidence)
+    amount, reports = lost(text)
+    kinds = "definitely, indirectly or possibly"
+    evidence = f"{amount} bytes lost {kinds} ({reports} reports)"
+    return _answer(LEAKS, subject, amount == 0 if reports else None, evidence)
 
 
 def _leaks(programs: Programs, name: str) -> Answer:
@@ -313,9 +290,9 @@ def _client_leaks(programs: Programs) -> Answer:
 def _under_valgrind(
     programs: Programs, model: str, side: str, *, subject: str
 ) -> Answer:
-    """Hold a conversation with one side under valgrind, which writes a file a process.
+    """Converse with one side under valgrind, which writes a file per process.
 
-    A side that it does not let end in time is killed, and leaves no summary.
+    A side that does not end in time under it is killed, and leaves no summary.
     """
     program = shutil.which("valgrind")
     if program is None:

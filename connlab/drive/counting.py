@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import evaluation, flags, hosts_asked, programs, untimed, workers
-from connlab.drive.host import ProgramError, serving
+from connlab.drive import evaluation, hosts_asked, programs, untimed
+from connlab.drive.host import ProgramError
 
 FILE = "counts.jsonl"
 #: system calls that a server makes for a request, by the kernel's names
@@ -57,7 +57,6 @@ EACH = 50
 APART = 50
 #: pairs of runs tried before a cell is a failure
 ATTEMPTS = 3
-_READY_S, _REPORT_S = 30.0, 60.0
 
 
 def missing() -> str | None:
@@ -66,7 +65,7 @@ def missing() -> str | None:
         return "perf is not installed (Debian: linux-perf)"
     argv = ["perf", "stat", "-x,", "-e", "raw_syscalls:sys_enter", "true"]
     done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=_READY_S, check=False
+        argv, capture_output=True, text=True, timeout=untimed.READY_S, check=False
     )
     if done.returncode or not parse(done.stderr):
         return "perf may not read tracepoints here (kernel.perf_event_paranoid)"
@@ -126,23 +125,22 @@ def count(
     hosts_asked.refuse("events are counted")
     if not 100 <= requests <= 10_000_000:
         raise ValueError(f"requests: {requests}; allowed: 100 to 10000000")
-    if (why := missing()) is not None:
-        return why
-    both, known = programs.built(), {model.name: model for model in programs.models()}
+    if (reason := missing()) is not None:
+        return reason
     with _kept_open():
         untimed.measure(
             schema.study_folder(run, study, root=root) / FILE,
             ({**cell, "size": size, "asked": requests} for cell in cells),
-            lambda about: _counted(both, known[about["model"]], about, ATTEMPTS),
+            _counted,
         )
     return None
 
 
 @contextlib.contextmanager
 def _kept_open() -> Iterator[None]:
-    """Let nobody be the last to close a tracepoint while the body runs.
+    """Keep the tracepoints open while the body runs.
 
-    The last one waits until all processors have left it: 0.7 s for all of `EVENTS`.
+    Who closes one last waits until all processors have left it: 0.7 s for `EVENTS`.
     """
     argv = ["perf", "stat", "-o", "/dev/null", "-e", ",".join(EVENTS), "--", "cat"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL):
@@ -150,15 +148,12 @@ def _kept_open() -> Iterator[None]:
 
 
 def _counted(
-    both: programs.Programs,
-    model: schema.Model,
-    about: Mapping[str, Any],
-    attempts: int,
+    both: programs.Programs, model: schema.Model, cell: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the events per request of a cell, or why `attempts` pairs gave none."""
-    for _ in range(attempts):
+    """Return the events per request of a cell, or why `ATTEMPTS` pairs gave none."""
+    for _ in range(ATTEMPTS):
         try:
-            short, long = (_traced(both, model, about, part) for part in PARTS)
+            short, long = (_traced(both, model, cell, part) for part in PARTS)
         except ProgramError as error:
             outcome = {"failure": str(error)}
         else:
@@ -169,12 +164,12 @@ def _counted(
 
 
 def _per_request(short: Mapping[str, int], long: Mapping[str, int]) -> dict[str, Any]:
-    """Return the events of the requests that the long run had more, for each.
+    """Return the events per request: the differences between the two runs.
 
     Only system calls must be more in the long run. Switches and wake-ups depend on
     which processors the scheduler gave to server and client: a short run with both on
     one of them had 209 switches, a long one on two 37. Where they are fewer in the
-    long run, requests add none that can be told from chance: 0.
+    long run, they count as 0: what requests add is within chance.
 
     Examples
     --------
@@ -184,33 +179,24 @@ def _per_request(short: Mapping[str, int], long: Mapping[str, int]) -> dict[str,
     requests = long["requests"] - short["requests"]
     if requests <= 0:
         return {"failure": "the long run had no more requests than the short one"}
-    more = {k: n - short.get(k, 0) for k, n in long.items() if k != "requests"}
+    added = {k: n - short.get(k, 0) for k, n in long.items() if k != "requests"}
     calls = {*CALLS, "system_calls"}
-    if lost := sorted(k for k, n in more.items() if k in calls and n < -APART):
-        return {"failure": f"fewer in the long run: {', '.join(lost)}"}
-    per = {k: max(n, 0) / requests for k, n in more.items()}
-    return {"failure": None, "requests": requests, "per_request": per}
+    if fewer := sorted(k for k, n in added.items() if k in calls and n < -APART):
+        return {"failure": f"fewer in the long run: {', '.join(fewer)}"}
+    rates = {k: max(n, 0) / requests for k, n in added.items()}
+    return {"failure": None, "requests": requests, "per_request": rates}
 
 
 def _traced(
-    both: programs.Programs, model: schema.Model, about: Mapping[str, Any], part: float
+    both: programs.Programs, model: schema.Model, cell: Mapping[str, Any], part: float
 ) -> dict[str, int]:
     """Return events and requests of one server under one load."""
-    clients = about["connections"]
-    told = {"model": model.name, "workers": workers.needed(model, clients)}
-    asks = {name: about[name] for name in ("connections", "active", "size")}
-    asked = max(about["asked"], EACH * clients)
-    asks["requests"] = max(1, round(asked * part / about["active"]))
+    factors = {name: cell[name] for name in ("connections", "active", "size")}
+    requests = max(cell["asked"], EACH * cell["connections"])
+    factors["requests"] = max(1, round(requests * part / cell["active"]))
     with tempfile.NamedTemporaryFile("r", prefix="connlab-perf-") as table:
-        argv = ["perf", "stat", "-x,", "-o", table.name, "-e", ",".join(EVENTS)]
-        argv += ["--", *both.server, *flags.server_flags(told)]
-        with serving(argv, timeout_s=_READY_S) as (host, _server, ready):
-            words = flags.client_flags(asks, seed=1)
-            address = f"{ready['host']}:{ready['port']}"
-            client = host.start([*both.client, address, *words])
-            report = host.ready(client, timeout_s=_REPORT_S)
-        if report is None:
-            raise ProgramError(f"client of {model.name}, traced: no report")
+        perf = ["perf", "stat", "-x,", "-o", table.name, "-e", ",".join(EVENTS), "--"]
+        report = untimed.traced(perf, both, model, factors)
         events = parse(Path(table.name).read_text())
     if "system_calls" not in events:
         raise ProgramError(f"{model.name}: perf counted nothing")

@@ -1,4 +1,4 @@
-"""Run ``build/floor``, which measures the machine's own calls, and keep what it says.
+"""Run ``build/floor``, which measures the machine's own calls, and keep its results.
 
     round: a fresh process measures every cost once -> one line of floor.jsonl
 
@@ -24,8 +24,8 @@ FILE = "floor.jsonl"
 #: what the program measures, each for one window
 COSTS = 8
 _TIMEOUT_S = 60
-#: what becomes of a program that cannot say something
-_UNTOLD = (RuntimeError, OSError, ValueError, LookupError, subprocess.SubprocessError)
+#: what a program that cannot measure something ends in
+_FAILURES = (RuntimeError, OSError, ValueError, LookupError, subprocess.SubprocessError)
 
 
 def floor(
@@ -71,8 +71,8 @@ def floor(
     RuntimeError
         When it fails, with what it said.
     """
-    if there := evaluation.study(study, run=run, root=root):
-        return len(store.read(there / FILE).trials)
+    if folder := evaluation.study(study, run=run, root=root):
+        return len(store.read(folder / FILE).trials)
     hosts_asked.refuse("calls are measured")
     if rounds < 1:
         raise ValueError(f"rounds: {rounds}; allowed: 1 or more")
@@ -81,15 +81,21 @@ def floor(
     if not 1 <= connections <= 100_000:
         raise ValueError(f"connections: {connections}; allowed: 1 to 100000")
     command = command or _built()
-    told = {"connections": connections, "whats": list(whats)}
-    about = _about(command, duration) | told
+    binaries = {"floor": programs.digest(command[-1])}
+    settings = {
+        "binaries": binaries,
+        "environment": machine.environment_class(machine.environment(binaries)),
+        "duration": duration,
+        "cores": _pair(),
+        "connections": connections,
+        "whats": list(whats),
+    }
     path = schema.study_folder(run, study, root=root) / FILE
     with store.journal(path) as (log, append):
-        there = {row.get("key") for row in log.trials}
-        wanted = [_key(about, n) for n in range(rounds)]
-        missing = [n for n, key in enumerate(wanted) if key not in there]
+        kept = {row.get("key") for row in log.trials}
+        missing = [n for n in range(rounds) if _key(settings, n) not in kept]
         for n in missing:
-            append(json.dumps(_round(command, about, n), allow_nan=False))
+            append(json.dumps(_round(command, settings, n), allow_nan=False))
     if progress:
         print(f"{study}: {len(missing)} rounds of the floor measured, {rounds} there")
     return rounds
@@ -100,44 +106,30 @@ def _built() -> tuple[str, ...]:
     return (str(server.with_name("floor")),)
 
 
-def _about(command: tuple[str, ...], duration: float) -> dict[str, Any]:
-    """Return what defines a round, whichever it is."""
-    binary = Path(command[-1])
-    if not binary.is_file():
-        raise FileNotFoundError("floor is not built; run `make build`")
-    digest = hashlib.sha256(binary.read_bytes()).hexdigest()[:16]
-    binaries = {"floor": digest}
-    kind = machine.environment_class(machine.environment(binaries))
-    return {
-        "binaries": binaries,
-        "environment": kind,
-        "duration": duration,
-        "cores": _pair(),
-    }
-
-
 def _pair() -> list[int]:
     sets = cores.one_each(cores.available())
     return [*sets.server, *sets.client]
 
 
-def _key(about: dict[str, Any], n: int) -> str:
-    text = json.dumps([about, n], sort_keys=True)
+def _key(settings: dict[str, Any], n: int) -> str:
+    text = json.dumps([settings, n], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _round(command: tuple[str, ...], about: dict[str, Any], n: int) -> dict[str, Any]:
-    began, started_at = time.monotonic(), machine.now()
-    words = ["--connections", str(about["connections"])]
-    words += ["--what", ",".join(about["whats"])] if about["whats"] else []
-    report = _measure(command, about["duration"], about["cores"], *words)
+def _round(
+    command: tuple[str, ...], settings: dict[str, Any], n: int
+) -> dict[str, Any]:
+    start, started_at = time.monotonic(), machine.now()
+    words = ["--connections", str(settings["connections"])]
+    words += ["--what", ",".join(settings["whats"])] if settings["whats"] else []
+    report = _measure(command, settings["duration"], settings["cores"], *words)
     return {
         "schema": schema.SCHEMA,
-        "key": _key(about, n),
+        "key": _key(settings, n),
         "round": n,
         "started_at": started_at,
-        "seconds": time.monotonic() - began,
-        **about,
+        "seconds": time.monotonic() - start,
+        **settings,
         "report": report,
     }
 
@@ -145,7 +137,6 @@ def _round(command: tuple[str, ...], about: dict[str, Any], n: int) -> dict[str,
 def _measure(
     command: tuple[str, ...], duration: float, pair: Sequence[int], *flags: str
 ) -> dict[str, Any]:
-    """Run the program once and return what it prints."""
     words = ["--repeats", "1", "--duration", f"{duration:g}"]
     words += ["--cores", ",".join(map(str, pair)), *flags]
     done = subprocess.run(
@@ -177,14 +168,13 @@ def echo(connections: int, *, size: int, duration: float, pair: Sequence[int]) -
     FileNotFoundError, RuntimeError
         When the program is not built, or fails.
     """
-    told = {"--what": "echo", "--connections": connections, "--size": size}
-    words = [str(word) for flag in told.items() for word in flag]
+    words = ["--what", "echo", "--connections", str(connections), "--size", str(size)]
     report = _measure(_built(), duration, pair, *words)
     return report["echo"]["server_cpu_per_request_s"][0]
 
 
 def neighbour(duration: float = 0.2) -> float | None:
-    """Return how often as long a computation takes while another core is busy.
+    """Return the slowdown of a computation while another core is busy.
 
     1 where the server's core and the client's are two, up to 2 where they are one;
     None where there is one only, or where the program is not built, is too old to
@@ -193,5 +183,5 @@ def neighbour(duration: float = 0.2) -> float | None:
     try:
         report = _measure(_built(), duration, _pair(), "--what", "neighbour")
         return report["neighbour"]["slowdown"][0]
-    except _UNTOLD:
+    except _FAILURES:
         return None

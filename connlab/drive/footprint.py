@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from connlab import schema
-from connlab.drive import flags, workers
-from connlab.drive.host import LocalHost, ProgramError, serving
+from connlab.drive import untimed
+from connlab.drive.host import LocalHost, serving
 from connlab.drive.programs import Programs
 
-Look = TypeVar("Look")
+Reading = TypeVar("Reading")
 
 REPEATS = 4
 #: the first connections, which pay for what all share
@@ -31,7 +31,7 @@ SETTLE_S = 0.04
 CALLS_CONNECTIONS = 20
 #: requests per connection of two runs, whose difference is what requests call
 CALLS_REQUESTS = (40, 240)
-#: calls rarer than this per request are not worth a word
+#: calls rarer than this per request are left out
 CALLS_RARE = 0.005
 _STRACE_ROW = re.compile(
     r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?([a-z]\w*)\s*$"
@@ -47,8 +47,11 @@ def idle_memory(
     connections than it has workers is left out: there an idle client costs a worker,
     not memory.
     """
-    kept = [m for m in models if holds(m)]
-    return {m.name: [_per_idle(both, m) for _ in range(REPEATS)] for m in kept}
+    return {
+        model.name: [_per_idle(both, model) for _ in range(REPEATS)]
+        for model in models
+        if holds(model)
+    }
 
 
 def holds(model: schema.Model) -> bool:
@@ -59,25 +62,27 @@ def holds(model: schema.Model) -> bool:
 def _per_idle(both: Programs, model: schema.Model) -> float:
     with serving([*both.server, model.name]) as (host, server, ready):
         address = (ready["host"], ready["port"])
-        count, few, many = looks(model, address, lambda: settled_pss(host, server))
-        return (many - few) / count
+        count, before, after = before_and_after(
+            model, address, lambda: settled_pss(host, server)
+        )
+        return (after - before) / count
 
 
-def looks(
-    model: schema.Model, address: tuple[str, int], look: Callable[[], Look]
-) -> tuple[int, Look, Look]:
-    """Look at a server with a few silent connections, then with many more.
+def before_and_after(
+    model: schema.Model, address: tuple[str, int], read: Callable[[], Reading]
+) -> tuple[int, Reading, Reading]:
+    """Read a server with a few silent connections, then with many more.
 
-    Returns how many more, and what `look` returned both times.
+    Returns how many more, and what `read` returned both times.
     """
     count = IDLE.get(model.holds or "", IDLE_WORKERS)
-    seen = []
-    with contextlib.ExitStack() as opened:
+    readings = []
+    with contextlib.ExitStack() as stack:
         for more in (FIRST, count):
             for _ in range(more):
-                opened.enter_context(socket.create_connection(address))
-            seen.append(look())
-    return count, *seen
+                stack.enter_context(socket.create_connection(address))
+            readings.append(read())
+    return count, *readings
 
 
 def settled_pss(host: LocalHost, server: int) -> int:
@@ -85,8 +90,8 @@ def settled_pss(host: LocalHost, server: int) -> int:
     last, now = -1, 0
     while now != last:
         time.sleep(SETTLE_S)
-        seen = host.sample(server, machine=False, memory=True).pss_bytes
-        last, now = now, seen or 0
+        reading = host.sample(server, machine=False, memory=True)
+        last, now = now, reading.pss_bytes or 0
     return now
 
 
@@ -96,36 +101,31 @@ def system_calls(
     """Return calls per echo request by name, the difference of two traced runs.
 
     Starting, accepting and ending make calls as well; both runs have as many
-    connections, so that those cancel. Tracing makes calls slow, and so a turn of a
-    loop finds more to do than it otherwise would. Without strace: nothing.
+    connections, so that those cancel. Tracing makes calls slow, so a turn of a loop
+    finds more to do than it otherwise would. Nothing where strace is not installed.
     """
-    there = [m for m in models if m.concurrent and m.available]
+    if shutil.which("strace") is None:
+        return {}
     return {
         model.name: per_request(*(_traced(both, model, n) for n in CALLS_REQUESTS))
-        for model in there
-        if shutil.which("strace")
+        for model in models
+        if model.concurrent and model.available
     }
 
 
 def per_request(few: Mapping[str, int], many: Mapping[str, int]) -> dict[str, float]:
     """Return calls per request from the calls of both runs, the rare ones left out."""
     requests = (CALLS_REQUESTS[1] - CALLS_REQUESTS[0]) * CALLS_CONNECTIONS
-    per = {name: (n - few.get(name, 0)) / requests for name, n in many.items()}
-    ordered = sorted(per.items(), key=lambda item: -item[1])
-    return {name: n for name, n in ordered if n >= CALLS_RARE}
+    rates = {name: (n - few.get(name, 0)) / requests for name, n in many.items()}
+    ordered = sorted(rates.items(), key=lambda item: -item[1])
+    return {name: rate for name, rate in ordered if rate >= CALLS_RARE}
 
 
 def _traced(both: Programs, model: schema.Model, requests: int) -> dict[str, int]:
-    told = {"model": model.name, "workers": workers.needed(model, CALLS_CONNECTIONS)}
-    asks = {"connections": CALLS_CONNECTIONS, "requests": requests}
+    factors = {"connections": CALLS_CONNECTIONS, "requests": requests}
     with tempfile.NamedTemporaryFile("r", prefix="connlab-strace-") as table:
-        argv = ["strace", "-f", "-c", "-o", table.name, *both.server]
-        with serving([*argv, *flags.server_flags(told)]) as (host, _server, ready):
-            words = flags.client_flags(asks, seed=1)
-            address = f"{ready['host']}:{ready['port']}"
-            client = host.start([*both.client, address, *words])
-            if host.ready(client, timeout_s=120) is None:
-                raise ProgramError(f"client of {model.name}, traced: no report")
+        strace = ["strace", "-f", "-c", "-o", table.name]
+        untimed.traced(strace, both, model, factors)
         return parse_strace(table.read())
 
 

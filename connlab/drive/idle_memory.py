@@ -1,13 +1,13 @@
 """What idle connections take in a server and in the kernel, apart from timed runs.
 
-    fresh server -> 8 connections -> look -> many more -> look -> difference / many
+    fresh server -> 8 connections -> read -> many more -> read -> difference / many
 
-The kernel tells the memory of its objects in ``/proc/slabinfo``, for the whole machine
-and to root only. Both ends of a connection are on this machine: of what each end has
-(a socket, its inode, a file) the server's is half. Only the server's side has the rest:
-what epoll keeps of a socket, threads and processes with their stacks and page tables.
-What sockets buffer is nothing while they are idle; names of files (dentry) are left
-out, since any program makes them.
+The memory of the kernel's objects is in ``/proc/slabinfo``, for the whole machine and
+readable by root only. Both ends of a connection are on this machine: of what each end
+has (a socket, its inode, a file) the server's is half. Only the server's side has the
+rest: what epoll keeps of a socket, threads and processes with their stacks and page
+tables. What sockets buffer is nothing while they are idle; names of files (dentry) are
+left out, since any program makes them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import (
-    evaluation,
-    footprint,
-    hosts_asked,
-    procfs,
-    programs,
-    untimed,
-)
+from connlab.drive import evaluation, footprint, hosts_asked, procfs, programs, untimed
 from connlab.drive.host import ProgramError, serving
 
 FILE = "holding.jsonl"
@@ -44,14 +37,12 @@ OF_SERVER = (
     "mm_struct",
     "vm_area_struct",
 )
-#: until a server listens
-_READY_S = 10.0
 
 
 def missing() -> str | None:
     """Return why the kernel's memory cannot be read here; None: it can."""
-    there = parse_slabs(procfs.read_text(SLABINFO))
-    return None if there else f"{SLABINFO} cannot be read (only root may)"
+    slabs = parse_slabs(procfs.read_text(SLABINFO))
+    return None if slabs else f"{SLABINFO} cannot be read (only root may)"
 
 
 def parse_slabs(text: str) -> dict[str, int]:
@@ -98,38 +89,35 @@ def hold(
         raise ValueError(f"repeats: {repeats}; allowed: 0 to 1000")
     if hosts_asked.roster():
         return "the server runs on another host"
-    both, known = programs.built(), {model.name: model for model in programs.models()}
-    asked = [name for name in models if name in known and footprint.holds(known[name])]
+    suitable = {model.name for model in programs.models() if footprint.holds(model)}
+    names = [name for name in models if name in suitable]
     untimed.measure(
         schema.study_folder(run, study, root=root) / FILE,
-        ({"model": name, "repeat": n} for n in range(repeats) for name in asked),
-        lambda about: _held(both, known[about["model"]]),
+        ({"model": name, "repeat": n} for n in range(repeats) for name in names),
+        _measured,
     )
     return missing()
 
 
-def _held(both: programs.Programs, model: schema.Model) -> dict[str, Any]:
+def _measured(
+    both: programs.Programs, model: schema.Model, _setting: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return what a connection adds in bytes, or why that is not known."""
     try:
-        with serving([*both.server, model.name], timeout_s=_READY_S) as (
-            host,
-            server,
-            ready,
-        ):
-            seen = footprint.looks(
+        with serving([*both.server, model.name]) as (host, server, ready):
+            count, before, after = footprint.before_and_after(
                 model,
                 (ready["host"], ready["port"]),
-                lambda: _look(footprint.settled_pss(host, server), server),
+                lambda: _bytes(footprint.settled_pss(host, server), server),
             )
     except (ProgramError, OSError) as error:
         return {"failure": str(error)}
-    count, before, after = seen
     added = {name: (after[name] - before[name]) / count for name in before}
     return {"failure": None, "connections": count, **_summed(added)}
 
 
-def _look(pss: int, server: int) -> Mapping[str, float]:
-    """Return bytes by what has them: the server, caches, stacks, page tables."""
+def _bytes(pss: int, server: int) -> Mapping[str, float]:
+    """Return bytes by owner: the server, caches, stacks, page tables."""
     pids = procfs.descendants(server)
     status = [procfs.read_text(f"/proc/{pid}/status") for pid in pids]
     slabs = parse_slabs(procfs.read_text(SLABINFO))
@@ -148,7 +136,7 @@ def _field_bytes(text: str, name: str) -> int:
 
 def _summed(added: Mapping[str, float]) -> dict[str, Any]:
     """Return the bytes of a connection in the server and in the kernel."""
-    parts = {name: each for name, each in added.items() if name != "pss"}
+    parts = {name: size for name, size in added.items() if name != "pss"}
     for name in OF_BOTH:
         if name in parts:
             parts[name] /= 2

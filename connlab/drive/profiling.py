@@ -25,15 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import (
-    cores,
-    evaluation,
-    flags,
-    hosts_asked,
-    programs,
-    untimed,
-    workers,
-)
+from connlab.drive import cores, evaluation, hosts_asked, programs, untimed
 from connlab.drive.host import ProgramError, serving
 
 FILE = "profiles.jsonl"
@@ -47,7 +39,7 @@ SAMPLES_MIN = 20
 LONGER = (1, 4, 16)
 #: until all clients have connected and talk: at least, and more for each
 _SETTLE_S, _SETTLE_EACH_S = 0.15, 0.0008
-_READY_S, _REPORT_S = 30.0, 60.0
+_REPORT_S = 60.0
 #: without the thread that looks for BPF programs: perf waits a second for its end
 _RECORD = ("perf", "record", "--no-bpf-event", "-q", "-B", "-N", "-g")
 _CLOCK = ("-F", str(HERTZ), "-e")
@@ -60,7 +52,9 @@ def missing() -> str | None:
     with tempfile.TemporaryDirectory(prefix="connlab-perf-") as folder:
         # of the kernel alone: perf falls back to user space where it may not see both
         argv = [*_RECORD, *_CLOCK, "cpu-clock:k", "-o", f"{folder}/data", "--", "true"]
-        done = subprocess.run(argv, capture_output=True, timeout=_READY_S, check=False)
+        done = subprocess.run(
+            argv, capture_output=True, timeout=untimed.READY_S, check=False
+        )
     if done.returncode:
         return "perf may not sample the kernel here (kernel.perf_event_paranoid)"
     return None if _symbols() else "the kernel hides its symbols (kernel.kptr_restrict)"
@@ -114,29 +108,28 @@ def profile(
         raise ValueError(f"repeats: {repeats}; allowed: 0 to 1000")
     if not 0.05 <= seconds <= 600:
         raise ValueError(f"seconds: {seconds}; allowed: 0.05 to 600")
-    if (why := missing()) is not None:
-        return why
-    both, known = programs.built(), {model.name: model for model in programs.models()}
+    if (reason := missing()) is not None:
+        return reason
     fixed = {"size": size, "seconds": seconds, "hertz": HERTZ}
     untimed.measure(
         schema.study_folder(run, study, root=root) / FILE,
         ({**cell, **fixed, "repeat": n} for n in range(repeats) for cell in cells),
-        lambda about: _profiled(both, known[about["model"]], about),
+        _profiled,
     )
     return None
 
 
 def _profiled(
-    both: programs.Programs, model: schema.Model, about: Mapping[str, Any]
+    both: programs.Programs, model: schema.Model, cell: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the samples of one server, or why there are none.
 
     Where other programs left it too little time for a profile, a fresh one is sampled
     for longer.
     """
-    for longer in LONGER:
+    for factor in LONGER:
         try:
-            stacks = _stacks(both, model, about, longer * about["seconds"])
+            stacks = _stacks(both, model, cell, factor * cell["seconds"])
         except (ProgramError, subprocess.TimeoutExpired) as error:
             outcome = {"failure": str(error)}
             continue
@@ -150,36 +143,35 @@ def _profiled(
 def _stacks(
     both: programs.Programs,
     model: schema.Model,
-    about: Mapping[str, Any],
+    cell: Mapping[str, Any],
     seconds: float,
 ) -> list[tuple[str, ...]]:
     with tempfile.TemporaryDirectory(prefix="connlab-perf-") as folder:
-        _sample(both, model, about, seconds, Path(folder))
+        _sample(both, model, cell, seconds, Path(folder))
         return list(parse(_script(Path(folder))))
 
 
 def _sample(
     both: programs.Programs,
     model: schema.Model,
-    about: Mapping[str, Any],
+    cell: Mapping[str, Any],
     seconds: float,
     folder: Path,
 ) -> None:
     """Run one server under load, sampled for a while; leaves ``folder/data``."""
-    clients, control = about["connections"], folder / "control"
+    clients, control = cell["connections"], folder / "control"
     os.mkfifo(control)
     fd = os.open(control, os.O_RDWR | os.O_CLOEXEC)
-    told = {"model": model.name, "workers": workers.needed(model, clients)}
-    asks = {name: about[name] for name in ("connections", "active", "size")}
+    factors = {name: cell[name] for name in ("connections", "active", "size")}
+    factors["duration"] = seconds + _REPORT_S
     pair = cores.one_each(cores.available())
-    argv = [*_RECORD, *_CLOCK, "cpu-clock", "-D", "-1", "--control", f"fifo:{control}"]
-    argv += ["-o", str(folder / "data"), "--", *both.server]
-    argv += flags.server_flags(told)
+    perf = [*_RECORD, *_CLOCK, "cpu-clock", "-D", "-1", "--control", f"fifo:{control}"]
+    perf += ["-o", str(folder / "data"), "--"]
+    argv = [*perf, *untimed.server_argv(both, model, clients)]
+    serve = serving(argv, cores=pair.server, timeout_s=untimed.READY_S)
     try:
-        with serving(argv, cores=pair.server, timeout_s=_READY_S) as (host, _, ready):
-            address = f"{ready['host']}:{ready['port']}"
-            words = flags.client_flags(asks | {"duration": seconds + _REPORT_S}, seed=1)
-            argv = [*both.client, address, *words]
+        with serve as (host, _server, ready):
+            argv = untimed.client_argv(both, ready, factors)
             client = host.start(argv, cores=pair.client)
             time.sleep(_SETTLE_S + _SETTLE_EACH_S * clients)
             os.write(fd, b"enable\n")
@@ -215,12 +207,12 @@ def parse(text: str) -> Iterator[tuple[str, ...]]:
     for sample in text.split("\n\n"):
         # a caller without a file is what a frame pointer that is none points to
         lines = [line for line in sample.splitlines() if line.strip()]
-        known = [line for line in lines if "([unknown])" not in line]
-        frames = [_frame(line) for line in known or lines[:1]]
-        inner = [name for name in frames if name.endswith(KERNEL)]
+        resolved = [line for line in lines if "([unknown])" not in line]
+        frames = [_frame(line) for line in resolved or lines[:1]]
+        kernel = [name for name in frames if name.endswith(KERNEL)]
         user = [name for name in frames if not name.endswith(KERNEL)][:1]
         if frames:
-            yield (*user, *reversed(inner))
+            yield (*user, *reversed(kernel))
 
 
 def _frame(line: str) -> str:
@@ -239,24 +231,19 @@ def tree(stacks: Iterable[Sequence[str]]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> made = tree([("a", "b"), ("a",)])
-    >>> made["value"], made["children"][0]["children"]
+    >>> root = tree([("a", "b"), ("a",)])
+    >>> root["value"], root["children"][0]["children"]
     (2, [{'name': 'b', 'value': 1}])
     """
     root: dict[str, Any] = {"name": "", "value": 0}
     for stack in stacks:
-        node = root
+        node: Any = root
         node["value"] += 1
         for name in stack:
-            node = _child(node, name)
+            children = node.setdefault("children", [])
+            node = next((child for child in children if child["name"] == name), None)
+            if node is None:
+                node = {"name": name, "value": 0}
+                children.append(node)
             node["value"] += 1
     return root
-
-
-def _child(node: dict[str, Any], name: str) -> dict[str, Any]:
-    children = node.setdefault("children", [])
-    for child in children:
-        if child["name"] == name:
-            return child
-    children.append({"name": name, "value": 0})
-    return children[-1]

@@ -30,10 +30,7 @@ class Programs:
 
     def digests(self) -> dict[str, str]:
         """Return a hash of each program's file, as recorded with every trial."""
-        return {
-            "server": _digest(*_stamp(self.server[-1])),
-            "client": _digest(*_stamp(self.client[-1])),
-        }
+        return {"server": digest(self.server[-1]), "client": digest(self.client[-1])}
 
 
 def built() -> Programs:
@@ -71,6 +68,11 @@ def unknown(what: str, name: object, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return f"unknown {what} {name!r}{hint} (known: {', '.join(known)})"
+
+
+def digest(path: str) -> str:
+    """Return a hash of a program's file; raise FileNotFoundError if it is not built."""
+    return _digest(*_stamp(path))
 
 
 def _stamp(path: str) -> tuple[str, int, int]:

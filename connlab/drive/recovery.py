@@ -30,11 +30,11 @@ _START_S = 0.1
 
 @dataclass(frozen=True)
 class Recovery:
-    """What one server had before, during and after too many clients.
+    """What one server held during and after too many clients.
 
-    `sockets` and `tasks` (threads of all its processes) are what it has open more
-    than before the load, once things have settled; `again` of `AGAIN` new clients
-    were answered. `error` says why there is no answer.
+    `held` connections survived; `sockets` and `tasks` (threads of all its processes)
+    are what it has open more than before the load, once that has settled; `again` of
+    `AGAIN` new clients were answered. `error` says why nothing is known.
     """
 
     model: str
@@ -60,34 +60,27 @@ def run(
     duration: float = 0.5,
     programs: Programs | None = None,
 ) -> Recovery:
-    """Load a server with so many connections, let them go, and look.
+    """Load a server with so many connections for `duration` seconds; see what stays.
 
-    Parameters
-    ----------
-    model : str
-        Name from ``server --list``.
-    connections : int
-        How many come at once; more than it can hold, for this to be a question.
-    duration : float
-        Seconds that they stay.
+    There should be more connections than it can hold.
     """
     try:
-        with running(model, both=programs, grace_s=0) as serving:
-            return _seen(serving, model, programs, connections, duration)
+        with running(model, both=programs, grace_s=0) as server:
+            return _measured(server, model, programs, connections, duration)
     except RuntimeError as error:
         return Recovery(model, connections, error=str(error))
 
 
 def try_all(crowds: Mapping[str, int], folder: Path) -> list[Recovery]:
-    """Load each model with so many connections; keep what was seen in a folder.
+    """Load each model with so many connections; keep the results in a folder.
 
     While a run is evaluated again, return what that folder holds of these models.
     """
     if evaluation.folder():
-        return [one for one in read(folder) if one.model in crowds]
-    found = [run(model, connections=crowd) for model, crowd in crowds.items()]
-    keep(found, folder)
-    return found
+        return [row for row in read(folder) if row.model in crowds]
+    recoveries = [run(model, connections=crowd) for model, crowd in crowds.items()]
+    keep(recoveries, folder)
+    return recoveries
 
 
 def read(folder: Path) -> list[Recovery]:
@@ -97,17 +90,17 @@ def read(folder: Path) -> list[Recovery]:
     return [Recovery(**{k: v for k, v in row.items() if k in names}) for row in rows]
 
 
-def keep(found: Iterable[Recovery], folder: Path) -> Path:
+def keep(recoveries: Iterable[Recovery], folder: Path) -> Path:
     """Write ``folder/recovery.jsonl``, a line per model; return the path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE
-    rows = [asdict(one) | {"recovered": one.recovered} for one in found]
+    rows = [asdict(row) | {"recovered": row.recovered} for row in recoveries]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
-def _seen(
-    serving: Running,
+def _measured(
+    server: Running,
     model: str,
     programs: Programs | None,
     connections: int,
@@ -115,14 +108,14 @@ def _seen(
 ) -> Recovery:
     few = {"connections": AGAIN, "requests": 1}  # each asks once: nobody waits
     crowd = {"connections": connections, "duration": duration, "warmup": 0}
-    _client(serving, programs, few)
+    _client(server, programs, few)
     time.sleep(_START_S)
-    before = _open(serving.handle)
-    load = _client(serving, programs, crowd)
-    began = time.monotonic()
-    after = _settled(serving.handle, before)
-    settled_s = time.monotonic() - began
-    again = _client(serving, programs, few)
+    before = _open(server.handle)
+    load = _client(server, programs, crowd)
+    start = time.monotonic()
+    after = _settled(server.handle, before)
+    settled_s = time.monotonic() - start
+    again = _client(server, programs, few)
     return Recovery(
         model,
         connections,
@@ -134,17 +127,18 @@ def _seen(
     )
 
 
-def _client(serving: Running, programs: Programs | None, asks: Mapping) -> dict:
-    hard = machine.limits()["descriptors"]["hard"]
-    told = {"connect_timeout": 1, "timeout": 5, **asks}
-    told = flags.with_enough_processes(told, descriptors=hard)
-    return visit(serving, told, both=programs)[0]
+def _client(server: Running, programs: Programs | None, factors: Mapping) -> dict:
+    factors = flags.with_enough_processes(
+        {"connect_timeout": 1, "timeout": 5, **factors},
+        descriptors=machine.limits()["descriptors"]["hard"],
+    )
+    return visit(server, factors, both=programs)[0]
 
 
 def _settled(pid: int, before: tuple[int, int]) -> tuple[int, int]:
     """Return what is open once it is as before, or after a while as it is."""
-    until = time.monotonic() + _SETTLE_S
-    while (now := _open(pid)) != before and time.monotonic() < until:
+    deadline = time.monotonic() + _SETTLE_S
+    while (now := _open(pid)) != before and time.monotonic() < deadline:
         time.sleep(0.02)
     return now
 

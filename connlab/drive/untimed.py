@@ -2,50 +2,86 @@
 
     cells + how -> key -> not in the file yet -> measure -> one line
 
-A line says everything about itself, as a trial does; what is there is not repeated.
+A line holds all about itself, as a trial does; what the file has is not repeated.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import machine, programs, store
+from connlab.drive import flags, machine, programs, store, workers
+from connlab.drive.host import ProgramError, serving
+
+#: until a server listens, and until a client's report is there
+READY_S, _REPORT_S = 30.0, 120.0
 
 
 def measure(
     path: Path,
-    asked: Iterable[Mapping[str, Any]],
-    one: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    settings: Iterable[Mapping[str, Any]],
+    measure_one: Callable[
+        [programs.Programs, schema.Model, Mapping[str, Any]], Mapping[str, Any]
+    ],
 ) -> None:
-    """Append a line for each of what is asked that the file does not hold yet.
+    """Append a line for each of the settings that the file does not hold yet.
 
     Parameters
     ----------
     path : Path
         A file of lines, below the folder of a study.
-    asked : iterable of mapping
-        What defines a line. The class of environment, with the server's binary, is
-        added, and all of it makes the ``key``.
-    one : callable
-        Returns the rest of a line, with ``failure``: None, or what went wrong.
+    settings : iterable of mapping
+        What defines a line, the ``model`` among it. The class of environment, with the
+        server's binary, is added, and all of it makes the ``key``.
+    measure_one : callable
+        Takes the programs, the model and the settings; returns the rest of a line, with
+        ``failure``: None, or what went wrong.
     """
-    kind = _environment()
+    both, models = programs.built(), {model.name: model for model in programs.models()}
+    binaries = {"server": programs.digest(both.server[-1])}
+    environment = machine.environment_class(machine.environment(binaries))
     with store.journal(path) as (log, append):
-        there = {row.get("key") for row in log.trials}
-        for about in ({**given, "environment": kind} for given in asked):
-            text = json.dumps(about, sort_keys=True, default=str)
+        kept = {row.get("key") for row in log.trials}
+        for setting in ({**row, "environment": environment} for row in settings):
+            text = json.dumps(setting, sort_keys=True, default=str)
             key = hashlib.sha256(text.encode()).hexdigest()[:16]
-            if key not in there:
-                row = {"schema": schema.SCHEMA, "key": key, **about, **one(about)}
+            if key not in kept:
+                result = measure_one(both, models[setting["model"]], setting)
+                row = {"schema": schema.SCHEMA, "key": key, **setting, **result}
                 append(json.dumps(row, default=str))
 
 
-def _environment() -> str:
-    binary = Path(programs.built().server[-1]).read_bytes()
-    digest = hashlib.sha256(binary).hexdigest()[:16]
-    return machine.environment_class(machine.environment({"server": digest}))
+def server_argv(
+    both: programs.Programs, model: schema.Model, connections: int
+) -> list[str]:
+    """Return the words that start a server with workers for so many clients."""
+    factors = {"model": model.name, "workers": workers.needed(model, connections)}
+    return [*both.server, *flags.server_flags(factors)]
+
+
+def client_argv(
+    both: programs.Programs, ready: Mapping[str, Any], factors: Mapping[str, Any]
+) -> list[str]:
+    """Return the words that start a client of the server with this ready line."""
+    address = f"{ready['host']}:{ready['port']}"
+    return [*both.client, address, *flags.client_flags(factors, seed=1)]
+
+
+def traced(
+    tracer: Sequence[str],
+    both: programs.Programs,
+    model: schema.Model,
+    factors: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Run a server under a tracer and one client to its end; return its report."""
+    server = server_argv(both, model, factors["connections"])
+    with serving([*tracer, *server], timeout_s=READY_S) as (host, _server, ready):
+        client = host.start(client_argv(both, ready, factors))
+        report = host.ready(client, timeout_s=_REPORT_S)
+        if report is None:
+            raise ProgramError(f"client of {model.name}, traced: no report")
+    return report
