@@ -15,7 +15,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby, zip_longest
 from typing import Any
 
@@ -41,11 +41,9 @@ class Cores:
 
     def recorded(self) -> dict[str, list[int] | bool]:
         """Return the sets as a trial keeps them."""
-        return {
+        return asdict(self) | {
             "server": list(self.server),
             "client": list(self.client),
-            "shared": self.shared,
-            "siblings": self.siblings,
         }
 
 
@@ -60,9 +58,10 @@ def available() -> tuple[int, ...]:
     ValueError
         When the choice is no list of cores that this process may use.
     """
-    there = _chosen(os.environ.get(CHOSEN), sorted(os.sched_getaffinity(0), key=_order))
+    allowed = sorted(os.sched_getaffinity(0), key=_order)
+    cores = _chosen(os.environ.get(CHOSEN), allowed)
     quota = procfs.cpu_quota()
-    return tuple(there if quota is None else within(there, quota))
+    return tuple(cores if quota is None else within(cores, quota))
 
 
 def count() -> int:
@@ -72,23 +71,23 @@ def count() -> int:
     return len(available())
 
 
-def _chosen(text: str | None, there: list[int]) -> list[int]:
+def _chosen(text: str | None, allowed: list[int]) -> list[int]:
     if not text:
-        return there
+        return allowed
     words = [word.strip() for word in text.split(",")]
-    known = {str(core): core for core in there}
-    if not set(words) <= known.keys() or len(set(words)) < len(words):
-        allowed = ", ".join(known)
-        raise ValueError(f"{CHOSEN}: {text}; allowed here, each once: {allowed}")
-    return [known[word] for word in words]
+    numbers = {str(core): core for core in allowed}
+    if not set(words) <= numbers.keys() or len(set(words)) < len(words):
+        choice = ", ".join(numbers)
+        raise ValueError(f"{CHOSEN}: {text}; allowed here, each once: {choice}")
+    return [numbers[word] for word in words]
 
 
 def place(core: int) -> int:
     """Return the first thread of the physical core that a core is a thread of.
 
-    As the kernel says it; a virtual machine may be told that each is its own. Its
-    number of a physical core would be no name: that counts anew in each package, and
-    on some machines in each cluster.
+    As the kernel reports it; in a virtual machine each may seem to be one of its own.
+    The kernel's ``core_id`` would not do: it starts anew in each package, and on some
+    machines in each cluster.
     """
     path = f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list"
     first = re.match(r"\d+", procfs.read_text(path))
@@ -96,7 +95,7 @@ def place(core: int) -> int:
 
 
 def _order(core: int) -> tuple[int, int, int]:
-    """Return what brings together cores of a package, and threads of a core."""
+    """Return a key that sorts by package, then by physical core."""
     path = f"/sys/devices/system/cpu/cpu{core}/topology/physical_package_id"
     return int(procfs.read_text(path).strip() or 0), place(core), core
 
@@ -143,12 +142,19 @@ def split(
     if server is not None and not 1 <= server <= len(cores):
         raise ValueError(f"cores: {server}; allowed here: 1 to {len(cores)}")
     groups = physical(cores, place=place)
-    first = _half(groups) if server is None else _spread(groups)[:server]
-    used = {place(core) for core in first}
-    left = [core for core in cores if core not in first]
-    apart = [core for core in left if place(core) not in used]
-    client = tuple(apart or left or cores)
-    return Cores(tuple(sorted(first)), client, not left, bool(left) and not apart)
+    if server is None:
+        chosen = _half(groups)
+    else:  # the last physical core only when all others are used up
+        chosen = [*_by_rank(groups[:-1]), *groups[-1]][:server]
+    used = {place(core) for core in chosen}
+    unused = [core for core in cores if core not in chosen]
+    separate = [core for core in unused if place(core) not in used]
+    return Cores(
+        server=tuple(sorted(chosen)),
+        client=tuple(separate or unused or cores),
+        shared=not unused,
+        siblings=bool(unused) and not separate,
+    )
 
 
 def one_each(cores: Sequence[int], *, place: Place = place) -> Cores:
@@ -159,32 +165,28 @@ def one_each(cores: Sequence[int], *, place: Place = place) -> Cores:
 
 def together(cores: Sequence[int]) -> Cores:
     """Give server and client one core between them."""
-    one = tuple(cores[:1])
-    return Cores(one, one, shared=True)
+    core = tuple(cores[:1])
+    return Cores(core, core, shared=True)
 
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let what is started meanwhile not be interrupted by others that wake up.
+    """Start programs under SCHED_BATCH, so that none preempts another by waking up.
 
-    The policy SCHED_BATCH: two programs on one core cost each other what they do and
-    not, besides, the turns in which one interrupts the other.
+    Two of them on one core cost each other their work, and no preemptions besides.
     """
-    before, told = os.sched_getscheduler(0), os.sched_getparam(0)
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     try:
         yield
     finally:
-        os.sched_setscheduler(0, before, told)
+        os.sched_setscheduler(0, policy, parameters)
 
 
 def asked(factors: Mapping[str, Any]) -> Cores:
     """Return the sets of a trial with these factors: `cores`, `together` or neither.
 
-    Raises
-    ------
-    ValueError
-        When there are not so many cores, or when both are asked for.
+    Raises ValueError when there are not so many cores, or for both factors at once.
     """
     count = factors.get("cores")
     if not factors.get("together"):
@@ -196,14 +198,8 @@ def asked(factors: Mapping[str, Any]) -> Cores:
 
 def _half(groups: Sequence[Sequence[int]]) -> list[int]:
     if len(groups) == 1:
-        (threads,) = groups
-        return list(threads[: max(1, len(threads) // 2)])
+        return list(groups[0][: max(1, len(groups[0]) // 2)])
     return [core for threads in groups[: len(groups) // 2] for core in threads]
-
-
-def _spread(groups: Sequence[Sequence[int]]) -> list[int]:
-    *most, last = groups
-    return _by_rank(most) + _by_rank([last])
 
 
 def _by_rank(groups: Sequence[Sequence[int]]) -> list[int]:

@@ -8,6 +8,7 @@ is recorded.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import json
@@ -62,6 +63,13 @@ _LIMITS = {
     "address_space_bytes": resource.RLIMIT_AS,
 }
 
+#: files of limits in the first version of cgroups; ``NAME.max`` in the second
+_CGROUP_V1 = {
+    "cpu": "cpu.cfs_quota_us",
+    "memory": "memory.limit_in_bytes",
+    "pids": "pids.max",
+}
+
 _PACKAGES = ("numpy", "pandas", "pydantic", "scipy", "papermill")
 
 
@@ -78,25 +86,21 @@ def sysctl(name: str) -> str | None:
 
 def limits() -> dict[str, dict[str, int | None]]:
     """Return soft and hard limits of this process by name; None is unlimited."""
-    found = {}
+    values = {}
     for name, number in _LIMITS.items():
         soft, hard = (
             None if value == resource.RLIM_INFINITY else value
             for value in resource.getrlimit(number)
         )
-        found[name] = {"soft": soft, "hard": hard}
-    return found
+        values[name] = {"soft": soft, "hard": hard}
+    return values
 
 
 def lower_descriptors(limit: int) -> None:
-    """Let this process, and all that it starts, have no more descriptors than that.
+    """Limit the descriptors of this process and all that it starts.
 
-    Does nothing while a run is evaluated again.
-
-    Raises
-    ------
-    ValueError
-        When the limit is lower already.
+    Does nothing while a run is evaluated again. Raises ValueError when the limit is
+    lower already.
     """
     if not evaluation.folder():
         hosts_asked.refuse("limits are lowered")
@@ -104,7 +108,7 @@ def lower_descriptors(limit: int) -> None:
 
 
 def mitigations() -> dict[str, str]:
-    """Return what the kernel says of each known weakness of the processor."""
+    """Return how the kernel treats each known weakness of the processor."""
     folder = "/sys/devices/system/cpu/vulnerabilities"
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     return {name: procfs.read_text(f"{folder}/{name}").strip() for name in names}
@@ -113,8 +117,8 @@ def mitigations() -> dict[str, str]:
 def environment(binaries: Mapping[str, str]) -> dict[str, Any]:
     """Return what must be equal for two trials to be compared.
 
-    What few machines have (a quota of CPU time, fewer physical cores than cores) stands
-    in it only where it is so.
+    A quota of CPU time and the number of physical cores are in it only where there is
+    a quota, or where there are fewer than cores.
     """
     return _unusual() | {
         "kernel": platform.release(),
@@ -123,7 +127,7 @@ def environment(binaries: Mapping[str, str]) -> dict[str, Any]:
         "libc": " ".join(platform.libc_ver()),
         "cpu": _cpuinfo().get("model name") or platform.processor(),
         "cores": len(cores.available()),
-        "governor": _governor(),
+        "governor": _line("cpu/cpu0/cpufreq/scaling_governor"),
         "congestion_control": sysctl("net.ipv4.tcp_congestion_control"),
         "mitigations": mitigations(),
         "binaries": dict(binaries),
@@ -131,10 +135,10 @@ def environment(binaries: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _unusual() -> dict[str, Any]:
-    there, quota = cores.available(), procfs.cpu_quota()
-    whole = len(cores.physical(there))
-    found = {} if whole == len(there) else {"physical_cores": whole}
-    return found if quota is None else found | {"cpu_quota": quota}
+    available, quota = cores.available(), procfs.cpu_quota()
+    physical = len(cores.physical(available))
+    facts = {} if physical == len(available) else {"physical_cores": physical}
+    return facts if quota is None else facts | {"cpu_quota": quota}
 
 
 def environment_class(facts: Mapping[str, Any]) -> str:
@@ -144,22 +148,19 @@ def environment_class(facts: Mapping[str, Any]) -> str:
 
 
 def differences(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
-    """Say in which facts two environments differ, for a reader."""
+    """Return the names of the facts in which two environments differ, as a text."""
     if not before:
         return "unknown"
-    both = dict.fromkeys([*now, *before])
-    names = [name for name in both if before.get(name) != now.get(name)]
-    return ", ".join(names) or "nothing that is known"
+    names = dict.fromkeys([*now, *before])
+    changed = [name for name in names if before.get(name) != now.get(name)]
+    return ", ".join(changed) or "nothing that is known"
 
 
 def manifest(both: programs.Programs | None = None) -> dict[str, Any]:
-    """Return all that a run's manifest says of this machine and its software.
+    """Return a run's manifest of this machine and its software.
 
-    Parameters
-    ----------
-    both : Programs, optional
-        The two programs, ``build/server`` and ``build/client`` if not said; where
-        one is missing both are recorded as null.
+    `both` programs are ``build/server`` and ``build/client`` by default; where one is
+    missing, no hash of either is recorded.
     """
     binaries = _digests(both or programs.built())
     facts = environment(binaries)
@@ -176,7 +177,7 @@ def manifest(both: programs.Programs | None = None) -> dict[str, Any]:
             "online_cores": os.cpu_count(),
             "physical_cores": len(cores.physical(cores.available())),
             "hypervisor": "hypervisor" in _cpuinfo().get("flags", "").split(),
-            "clocksource": _clocksource(),
+            "clocksource": _line("clocksource/clocksource0/current_clocksource"),
             "limits": limits(),
             "cgroup": cgroup(),
             "sysctls": {name: sysctl(name) for name in SYSCTLS},
@@ -203,7 +204,11 @@ def keep_manifest(
     old = schema.read_json(path) or {}
     studies = dict(old.get("studies") or {})
     before = studies.get(study) or {}
-    studies[study] = before | entry | {"earlier": _earlier(before, entry["sweep"])}
+    earlier = dict(before.get("earlier") or {})
+    if before.get("stopping"):
+        earlier[before.get("sweep", "")] = before["stopping"]
+    earlier.pop(entry["sweep"], None)
+    studies[study] = before | entry | {"earlier": earlier}
     value = {"schema": schema.SCHEMA, "run": run} | facts
     value["made_at"] = old.get("made_at") or facts["made_at"]
     value["renewed_at"] = facts["made_at"]
@@ -212,36 +217,16 @@ def keep_manifest(
     store.replace(path, value, flush=True)
 
 
-def _earlier(before: Mapping[str, Any], sweep: str) -> dict[str, dict]:
-    """Return how each sweep of a study ended, but the one that runs now."""
-    ended = dict(before.get("earlier") or {})
-    if before.get("stopping"):
-        ended[before.get("sweep", "")] = before["stopping"]
-    ended.pop(sweep, None)
-    return ended
-
-
 def cgroup() -> dict[str, str | None]:
     """Return the limits that a container puts on this process, where it does."""
     paths = procfs.cgroup_paths()
-    unified = f"{procfs.CGROUPS}{paths.get('', '/').rstrip('/')}"
-    old_cpu = (
-        f"{procfs.CGROUPS}/cpu{paths.get('cpu', '/').rstrip('/')}/cpu.cfs_quota_us"
-    )
-    old_pids = f"{procfs.CGROUPS}/pids{paths.get('pids', '/').rstrip('/')}/pids.max"
-    old_memory = (
-        f"{procfs.CGROUPS}/memory{paths.get('memory', '/').rstrip('/')}"
-        "/memory.limit_in_bytes"
-    )
-    read = {
-        "cpu": (f"{unified}/cpu.max", old_cpu),
-        "memory": (f"{unified}/memory.max", old_memory),
-        "pids": (f"{unified}/pids.max", old_pids),
-    }
-    return {
-        name: next((t for p in files if (t := procfs.read_text(p).strip())), None)
-        for name, files in read.items()
-    }
+    limits = {}
+    for name, file in _CGROUP_V1.items():
+        path = f"{procfs.CGROUPS}{paths.get('', '/')}/{name}.max"
+        path_v1 = f"{procfs.CGROUPS}/{name}{paths.get(name, '/')}/{file}"
+        text = procfs.read_text(path).strip() or procfs.read_text(path_v1).strip()
+        limits[name] = text or None
+    return limits
 
 
 def without_paths(text: str) -> str:
@@ -258,14 +243,8 @@ def _cpuinfo() -> dict[str, str]:
     return {name.strip(): value.strip() for name, value in pairs}
 
 
-def _governor() -> str | None:
-    path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
-    return procfs.read_text(path).strip() or None
-
-
-def _clocksource() -> str | None:
-    folder = "/sys/devices/system/clocksource/clocksource0"
-    return procfs.read_text(f"{folder}/current_clocksource").strip() or None
+def _line(path: str) -> str | None:
+    return procfs.read_text(f"/sys/devices/system/{path}").strip() or None
 
 
 def _system() -> str | None:
@@ -276,47 +255,41 @@ def _system() -> str | None:
 
 
 def _compiler() -> dict[str, Any] | None:
-    """Return what `make build` recorded of the compiler, the flags and the library."""
     server = programs.built().server[-1]
     flags = schema.read_json(Path(server).with_name("flags.json"))
     return json.loads(without_paths(json.dumps(flags))) if flags else None
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "connlab": connlab.__version__}
+    versions = {"python": platform.python_version(), "connlab": connlab.__version__}
     for name in _PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def _git() -> dict[str, Any] | None:
-    commit = _git_says("rev-parse", "HEAD")
+    commit = _git_output("rev-parse", "HEAD")
     if commit is None:
         return None
-    what = ["--", ".", ":(exclude)runs"]  # facts are no sources
-    changed = _git_says("status", "--porcelain", "--untracked-files=no", *what)
+    sources = ["--", ".", ":(exclude)runs"]
+    changed = _git_output("status", "--porcelain", "--untracked-files=no", *sources)
     return {"commit": commit, "dirty": changed is None or bool(changed)}
 
 
-def _git_says(*words: str) -> str | None:
+def _git_output(*words: str) -> str | None:
+    argv = ["git", "-C", str(schema.project_root()), *words]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(schema.project_root()), *words],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
+        output = subprocess.check_output(
+            argv, stderr=subprocess.DEVNULL, text=True, timeout=10
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
+    return output.strip()
 
 
 def _registry(both: programs.Programs | None) -> dict[str, Any] | None:
-    """Return what the server can do, so that figures and paper know every model."""
+    """Return what the server lists, so that figures and paper know every model."""
     try:
         return programs.registry(both).model_dump(by_alias=True)
     except (FileNotFoundError, RuntimeError):
