@@ -5,8 +5,8 @@
         sample -> nothing seen  stop  -> reached once more: is it still there?
 
 Somebody started it by hand, mostly on another machine, perhaps of another system. So
-nothing is known but what the client sees; what a look at its processes would give is
-null, with `why` as the reason.
+nothing is known but what the client sees; what its processes use is null, with `why`
+as the reason.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ def parse(text: str) -> Address:
     >>> parse("192.0.2.10:7000").port
     7000
     """
-    found = _ADDRESS.fullmatch(text)
-    if found is None or not 1 <= int(found[3]) <= 65535:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or not 1 <= int(match[3]) <= 65535:
         raise ValueError(
             f"address {text!r}; allowed: HOST:PORT, with a port of 1 to 65535"
         )
-    return Address(found[1] or found[2], int(found[3]))
+    return Address(match[1] or match[2], int(match[3]))
 
 
 class Elsewhere:
@@ -100,8 +100,8 @@ class Elsewhere:
         answers at its address.
         """
         del handle
-        if why := _not_reached(self.address, timeout_s):
-            raise ProgramError(f"nothing answers at {self.address}: {why}")
+        if reason := _unreachable(self.address, timeout_s):
+            raise ProgramError(f"nothing answers at {self.address}: {reason}")
         return {
             "event": "ready",
             "model": self.name,
@@ -118,17 +118,17 @@ class Elsewhere:
         return Reading(processes=None, unseen=True)
 
     def ask_to_end(self, handle: int) -> None:
-        """Do nothing: who started the server ends it."""
+        """Do nothing: whoever started the server ends it."""
 
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
-        """Leave the server alone; say that it ended early where nobody answers now.
+        """Leave the server alone; it has ended early if nobody answers now.
 
-        Who is in a hurry (`grace_s` is 0) does not ask.
+        That is not tried without a `grace_s`.
         """
         del handle, wait_s
-        why = _not_reached(self.address, REACH_S) if grace_s > 0 else ""
-        said = f"nothing answers at {self.address} any more: {why}" if why else ""
-        return Ended(None, bool(why), (), said, {})
+        reason = _unreachable(self.address, REACH_S) if grace_s > 0 else ""
+        text = f"nothing answers at {self.address} any more: {reason}" if reason else ""
+        return Ended(None, bool(reason), (), text, {})
 
     def pause(self, handle: int) -> None:
         """Raise ProgramError: a server elsewhere cannot be made to stand still."""
@@ -143,23 +143,23 @@ def place(address: Address | None, name: str, host: Host) -> Host:
     return host if address is None else Elsewhere(name, address)
 
 
-def _not_reached(address: Address, timeout_s: float) -> str:
+def _unreachable(address: Address, timeout_s: float) -> str:
     """Return why no connection can be made, "" once one was.
 
     A refusal counts when it lasts for `PATIENCE_S`.
     """
-    until = time.monotonic() + min(PATIENCE_S, timeout_s)
-    while why := _refusal(address, min(REACH_S, timeout_s)):
-        if time.monotonic() >= until or interrupt.asked():
-            return why
+    deadline = time.monotonic() + min(PATIENCE_S, timeout_s)
+    while reason := _refusal(address, min(REACH_S, timeout_s)):
+        if time.monotonic() >= deadline or interrupt.asked():
+            return reason
         time.sleep(_RETRY_S)
     return ""
 
 
 def _refusal(address: Address, timeout_s: float) -> str:
     try:
-        there = (address.host, address.port)
-        socket.create_connection(there, timeout=timeout_s).close()
+        pair = (address.host, address.port)
+        socket.create_connection(pair, timeout=timeout_s).close()
     except OSError as error:
         return error.strerror or str(error) or type(error).__name__
     return ""

@@ -19,13 +19,13 @@ OWN_DESCRIPTORS = 64
 #: how long a client waits at most for everybody's first answer
 SETTLE_S = 3.0
 
-#: how many a second connect at most to servers that others wrote
+#: connects per second at most to servers that others wrote
 CONNECT_RATE = 10_000
 
 #: windows last up to so many times their duration where ``duration_max`` is not said
 LONGER = 5
 
-#: factor -> the programs that it is told to, and the flag (without the dashes)
+#: factor -> the programs that get it, and the flag (without the dashes)
 FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "model": ((SERVER,), ""),
     "workload": ((SERVER, CLIENT), "workload"),
@@ -92,10 +92,9 @@ def server_flags(factors: Mapping[str, Any]) -> list[str]:
 
 def client_flags(factors: Mapping[str, Any], *, seed: int) -> list[str]:
     """Return the client's arguments, without the target."""
-    told = dict(factors)
-    if told.get("requests") is not None:
-        told |= dict.fromkeys(("duration", *LASTING))
-    return [*_flags(CLIENT, told), "--seed", str(seed)]
+    if factors.get("requests") is not None:
+        factors = {**factors, **dict.fromkeys(("duration", *LASTING))}
+    return [*_flags(CLIENT, factors), "--seed", str(seed)]
 
 
 def with_enough_processes(
@@ -103,36 +102,34 @@ def with_enough_processes(
 ) -> dict[str, Any]:
     """Return the factors with as many client processes as the connections need.
 
-    One process may have only so many `descriptors`; a client that cannot hold what it
-    is asked for, to each of `servers`, would measure itself. What the caller said
-    stays.
+    One process may have only so many `descriptors`; a client that cannot hold its
+    connections to each of `servers` would measure itself. A number that the caller
+    gave stays.
     """
-    told = dict(factors)
-    asked = (told.get("connections") or 1) * servers
-    if descriptors and told.get("client_processes") is None:
-        each = max(1, descriptors - OWN_DESCRIPTORS)
-        if asked > each:
-            told["client_processes"] = -(-asked // each)
-    return told
+    connections = (factors.get("connections") or 1) * servers
+    if not descriptors or factors.get("client_processes") is not None:
+        return dict(factors)
+    most = max(1, descriptors - OWN_DESCRIPTORS)
+    needed = {"client_processes": -(-connections // most)} if connections > most else {}
+    return {**factors, **needed}
 
 
 def with_time_to_settle(
     factors: Mapping[str, Any], *, model: schema.Model | None
 ) -> dict[str, Any]:
-    """Return the factors with a greeting of everybody, where that is possible.
+    """Return the factors with a wait for everybody's first answer, where possible.
 
     Accepting thousands, and starting a thread or a process for each, takes a server
     longer than a client takes to connect; under load even more so, and those accepted
     early would have it for themselves meanwhile. A model that serves some clients only
     after others have left would be waited for in vain, and the open loop has no users
-    to wait for. What the caller said stays.
+    to wait for. A time that the caller gave stays.
     """
-    told = dict(factors)
     serves_all = model is not None and model.holds not in ("one", "workers", None)
-    closed = told.get("rate") is None and told.get("requests") is None
-    if serves_all and closed and told.get("settle") is None:
-        told["settle"] = SETTLE_S
-    return told
+    closed = factors.get("rate") is None and factors.get("requests") is None
+    if serves_all and closed and factors.get("settle") is None:
+        return {**factors, "settle": SETTLE_S}
+    return dict(factors)
 
 
 def with_time_to_accept(
@@ -140,14 +137,13 @@ def with_time_to_accept(
 ) -> dict[str, Any]:
     """Return the factors with a bound on how fast clients come to another's server.
 
-    Ours let as many wait to be accepted as the system allows. Others' do not: asyncio
-    100, Node.js 511. Beyond, the kernel drops what the client sent, which sends it
-    again after 1, 3 and 7 seconds. What the caller said stays.
+    Ours have the longest backlog that the system allows. Others do not: asyncio 100,
+    Node.js 511. Beyond that the kernel drops a client's SYN, which is sent again after
+    1, 3 and 7 seconds. A rate that the caller gave stays.
     """
-    told = dict(factors)
-    if external and told.get("connect_rate") is None:
-        told["connect_rate"] = CONNECT_RATE
-    return told
+    if external and factors.get("connect_rate") is None:
+        return {**factors, "connect_rate": CONNECT_RATE}
+    return dict(factors)
 
 
 def _flags(program: str, factors: Mapping[str, Any]) -> list[str]:
@@ -161,9 +157,10 @@ def _flags(program: str, factors: Mapping[str, Any]) -> list[str]:
 
 def mean_s(delay: Any) -> float:
     """Return the mean of a delay, in seconds: ``5`` (ms), ``uniform:250us:50us``."""
-    parts = re.findall(r"([\d.]+)(us|ms|s|)", str(delay or "0"))
-    number, unit = parts[0] if parts else ("0", "")
-    return float(number) * {"us": 1e-6, "s": 1.0}.get(unit, 1e-3)
+    match = re.search(r"([\d.]+)(us|ms|s|)", str(delay or "0"))
+    if match is None:
+        return 0.0
+    return float(match[1]) * {"us": 1e-6, "s": 1.0}.get(match[2], 1e-3)
 
 
 def as_text(value: Any) -> str:

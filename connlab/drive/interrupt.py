@@ -1,9 +1,9 @@
 """A request to stop, noted at once and obeyed at a safe place.
 
-Python raises KeyboardInterrupt between any two bytecodes, also between the birth of a
-process and the line that notes its id; such a process would be left behind. So a
+Python raises KeyboardInterrupt between any two bytecodes, also between the start of a
+process and the line that keeps its id; such a process would be left behind. So a
 sweep only notes the signal here. Everything that waits does so in short slices and
-asks `asked` between them.
+calls `asked` between them.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
               -> its address for the server's --redis
               -> gone, with its folder, at the end of the block or with us
 
-It keeps nothing on disk. Where redis-server is not installed there is no address, and
-the reason is said.
+It keeps nothing on disk. Where redis-server is not installed there is a reason in
+place of an address.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import shutil
 import signal
 import socket
@@ -21,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from connlab.drive import evaluation, hosts_asked, services
 
@@ -55,25 +57,10 @@ class Redis:
 
 @contextlib.contextmanager
 def serving(*, remarks: int = 20, program: str = PROGRAM) -> Iterator[Redis]:
-    """Run a Redis with so many remarks in its guestbook for a block of code.
+    """Run a Redis for a block of code, with `remarks` of some 50 bytes in it.
 
-    Parameters
-    ----------
-    remarks : int
-        How many guests have left one, of some fifty bytes each.
-    program : str
-        The command; looked up on the PATH.
-
-    Yields
-    ------
-    Redis
-        Without an address, and with the reason, where the program is not installed or
-        nothing is measured.
-
-    Raises
-    ------
-    RedisError
-        When the program is there but does not come up.
+    Yields one without an address, and with the reason, where the program is not
+    installed or nothing is measured; raises `RedisError` when it does not come up.
     """
     if evaluation.folder():
         yield Redis(None, evaluation.WHY, None)
@@ -110,7 +97,7 @@ def _started(path: str, folder: str) -> tuple[subprocess.Popen, int]:
         flags = {"--port": port, "--bind": "127.0.0.1", "--dir": folder, "--save": ""}
         flags |= {"--appendonly": "no", "--daemonize": "no"}
         process = subprocess.Popen(
-            [path, *(str(word) for pair in flags.items() for word in pair)],
+            [path, *map(str, chain.from_iterable(flags.items()))],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -134,8 +121,8 @@ def _free_port() -> int:
 
 
 def _answers(process: subprocess.Popen, port: int) -> bool:
-    until = time.monotonic() + _READY_S
-    while process.poll() is None and time.monotonic() < until:
+    deadline = time.monotonic() + _READY_S
+    while process.poll() is None and time.monotonic() < deadline:
         with contextlib.suppress(OSError):
             if command(port, "PING").startswith("+PONG"):
                 return True
@@ -144,7 +131,5 @@ def _answers(process: subprocess.Popen, port: int) -> bool:
 
 
 def _version(port: int) -> str | None:
-    for line in command(port, "INFO", "server").splitlines():
-        if line.startswith("redis_version:"):
-            return line.partition(":")[2].strip()
-    return None
+    version = re.search(r"redis_version:(\S+)", command(port, "INFO", "server"))
+    return version[1] if version else None

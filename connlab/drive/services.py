@@ -1,8 +1,8 @@
 """Programs that trials need beside server and client, such as Redis.
 
-They run on the client's cores where it has one to spare, else on the server's, and
-their CPU time is kept with each trial: it is neither the client's nor that of a
-stranger who disturbs the measurement.
+They run on the client's cores where it has more than one, else on the server's. Their
+CPU time is kept with each trial, apart from that of the client and of other programs,
+which disturb the measurement.
 """
 
 from __future__ import annotations
@@ -13,19 +13,15 @@ from collections.abc import Iterator
 
 from connlab.drive import cores, procfs
 
+#: cores of each by process id
 _RUNNING: dict[int, tuple[int, ...]] = {}
-
-
-def place() -> tuple[int, ...]:
-    """Return the cores for a companion: not the only one that the client has."""
-    sets = cores.split(cores.available())
-    return sets.client if len(sets.client) > 1 else sets.server
 
 
 @contextlib.contextmanager
 def joined(pid: int) -> Iterator[None]:
     """Count a running program as a companion of all trials of a block of code."""
-    chosen = place()
+    sets = cores.split(cores.available())
+    chosen = sets.client if len(sets.client) > 1 else sets.server
     os.sched_setaffinity(pid, chosen)
     _RUNNING[pid] = chosen
     try:

@@ -50,12 +50,12 @@ def during(
     host, server
         Where the server runs, and its handle there.
     started_at_s : float
-        When the client was started, on the driver's monotonic clock. Connecting takes
-        no part in the reckoning: the stall is in the middle of the window as far as
+        When the client was started, on the driver's monotonic clock. The time to
+        connect is not considered: the stall is in the middle of the window as far as
         that was short.
     begins_s : callable, optional
-        Tells when the clients' load begins, by the same clock, or None as long as that
-        is not known; when they were started, if not said.
+        Returns when the clients' load begins, by the same clock, or None as long as
+        that is not known; by default when they were started.
     """
     watched = Watched()
     length_s = (factors.get("stall") or 0) / 1000
@@ -64,14 +64,29 @@ def during(
         return
     wait_s = begin_s(factors)
     begins = begins_s or (lambda: started_at_s)
-    left = threading.Event()
-    job = (watched, host, server, started_at_s, begins, wait_s, length_s, left)
-    thread = threading.Thread(target=_stall, args=job, name="stall", daemon=True)
+    leaving = threading.Event()
+
+    def stall() -> None:
+        while (load_at_s := begins()) is None:
+            if leaving.wait(_SOON_S):
+                return
+        if leaving.wait(max(0.0, load_at_s + wait_s - time.monotonic())):
+            return
+        start = time.monotonic()
+        try:
+            host.pause(server)
+            leaving.wait(start + length_s - time.monotonic())
+        finally:
+            host.resume(server)
+        seconds = time.monotonic() - start
+        watched.seen = schema.Stall(from_s=start - started_at_s, seconds=seconds)
+
+    thread = threading.Thread(target=stall, name="stall", daemon=True)
     thread.start()
     try:
         yield watched
     finally:
-        left.set()
+        leaving.set()
         thread.join()
 
 
@@ -79,29 +94,3 @@ def begin_s(factors: Mapping[str, Any]) -> float:
     """Return how long after the client's start a stall in the middle begins."""
     half = (factors["duration"] - factors["stall"] / 1000) / 2
     return factors.get("warmup", 0) + max(0.0, half)
-
-
-def _stall(
-    watched: Watched,
-    host: Host,
-    server: int,
-    started_at_s: float,
-    begins: Callable[[], float | None],
-    wait_s: float,
-    length_s: float,
-    left: threading.Event,
-) -> None:
-    while (from_s := begins()) is None:
-        if left.wait(_SOON_S):
-            return
-    if left.wait(max(0.0, from_s + wait_s - time.monotonic())):
-        return
-    began = time.monotonic()
-    try:
-        host.pause(server)
-        left.wait(began + length_s - time.monotonic())
-    finally:
-        host.resume(server)
-    watched.seen = schema.Stall(
-        from_s=began - started_at_s, seconds=time.monotonic() - began
-    )

@@ -33,12 +33,12 @@ def all_served(
     connections : sequence of int
         Clients at once.
     """
-    known = {model.name: model for model in models if model.available}
-    chosen = list(names or known)
-    fixed = [name for name in chosen if name in known and needed(known[name], 1)]
-    many = [name for name in chosen if name not in fixed]
-    made = [{"model": many, "connections": list(connections)}] if many else []
-    return made + [
+    available = {model.name: model for model in models if model.available}
+    chosen = list(names or available)
+    fixed = [n for n in chosen if n in available and needed(available[n], 1)]
+    others = [name for name in chosen if name not in fixed]
+    grids = [{"model": others, "connections": list(connections)}] if others else []
+    return grids + [
         {"model": fixed, "connections": [clients], "workers": [clients]}
         for clients in connections
         if fixed
