@@ -38,7 +38,6 @@ class Address:
     port: int
 
     def __str__(self) -> str:
-        """Return it as it is typed."""
         return f"{self.shown_host}:{self.port}"
 
     @property
@@ -54,11 +53,6 @@ class Address:
 
 def parse(text: str) -> Address:
     """Return the address that ``HOST:PORT`` or ``[HOST]:PORT`` means.
-
-    Raises
-    ------
-    ValueError
-        With the text, and what is allowed.
 
     Examples
     --------
@@ -90,7 +84,6 @@ class Elsewhere:
         files: Sequence[str] = (),
     ) -> int:
         """Start nothing; return a handle that means the server."""
-        del argv, cores, files
         return 0
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
@@ -99,7 +92,6 @@ class Elsewhere:
         How long it took to start is not known. Raises `ProgramError` where nobody
         answers at its address.
         """
-        del handle
         if reason := _unreachable(self.address, timeout_s):
             raise ProgramError(f"nothing answers at {self.address}: {reason}")
         return {
@@ -113,8 +105,6 @@ class Elsewhere:
     def sample(
         self, handle: int, *, machine: bool = True, memory: bool = False
     ) -> Reading:
-        """Return a reading of nothing."""
-        del handle, machine, memory
         return Reading(processes=None, unseen=True)
 
     def ask_to_end(self, handle: int) -> None:
@@ -125,7 +115,6 @@ class Elsewhere:
 
         That is not tried without a `grace_s`.
         """
-        del handle, wait_s
         reason = _unreachable(self.address, REACH_S) if grace_s > 0 else ""
         text = f"nothing answers at {self.address} any more: {reason}" if reason else ""
         return Ended(None, bool(reason), (), text, {})

@@ -126,8 +126,7 @@ def keep(answers: Sequence[Answer], folder: Path) -> Path:
     """Write the answers to ``folder/cases.jsonl``, a line each; return the path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE
-    lines = [json.dumps(asdict(answer)) + "\n" for answer in answers]
-    path.write_text("".join(lines))
+    path.write_text("".join(f"{json.dumps(asdict(answer))}\n" for answer in answers))
     return path
 
 

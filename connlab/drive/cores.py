@@ -51,12 +51,8 @@ def available() -> tuple[int, ...]:
     """Return the cores this process may use, threads of one physical core together.
 
     No more than its quota of CPU time allows for; see `within`. `CHOSEN` in the
-    environment names some of them, in the order in which `split` deals them out.
-
-    Raises
-    ------
-    ValueError
-        When the choice is no list of cores that this process may use.
+    environment names some of them, in the order in which `split` deals them out; raises
+    ValueError when that is no list of cores that this process may use.
     """
     allowed = sorted(os.sched_getaffinity(0), key=_order)
     cores = _chosen(os.environ.get(CHOSEN), allowed)

@@ -152,21 +152,10 @@ def _measure(
 
 
 def echo(connections: int, *, size: int, duration: float, pair: Sequence[int]) -> float:
-    """Return the CPU time (s) of a request that is received and sent, no more.
+    """Return the CPU time (s) of a request that is received and sent.
 
-    Parameters
-    ----------
-    connections, size : int
-        Connections at once, bytes of a message.
-    duration : float
-        Seconds to measure.
-    pair : sequence of int
-        The core of the half that answers, and that of the half that asks.
-
-    Raises
-    ------
-    FileNotFoundError, RuntimeError
-        When the program is not built, or fails.
+    `connections` at once have messages of `size` bytes for `duration` seconds; `pair` is
+    the core of the half that answers, and that of the half that asks.
     """
     words = ["--what", "echo", "--connections", str(connections), "--size", str(size)]
     report = _measure(_built(), duration, pair, *words)

@@ -144,7 +144,7 @@ class _Program:
 
 
 class LocalHost:
-    """Programs on this machine; `watched` are the cores whose CPU time is read.
+    """Programs on this machine; see `Host`. CPU time is that of the cores `watched`.
 
     By default those that programs may use.
     """
@@ -196,7 +196,6 @@ class LocalHost:
             self._programs[handle].process.stdin.write(f"{line}\n".encode())
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
-        """Return the program's next JSON line; see `Host.ready`."""
         program = self._programs[handle]
         deadline = time.monotonic() + timeout_s
         while True:
@@ -216,7 +215,6 @@ class LocalHost:
     def sample(
         self, handle: int, *, machine: bool = True, memory: bool = False
     ) -> Reading:
-        """Read what the program uses; see `Host.sample`."""
         start = time.monotonic()
         alive = _alive(self._programs[handle])
         processes = procfs.processes(handle) if alive else None
@@ -232,11 +230,9 @@ class LocalHost:
         )
 
     def ask_to_end(self, handle: int) -> None:
-        """Send the program SIGTERM; see `Host.ask_to_end`."""
         _ask_to_end(self._programs[handle])
 
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
-        """End the program and all that it started; see `Host.stop`."""
         program = self._programs.pop(handle)
         program.early |= not program.asked_to_end and not _alive(program)
         _until_ended(program, wait_s)
@@ -261,11 +257,9 @@ class LocalHost:
         return ended
 
     def pause(self, handle: int) -> None:
-        """Stop the program's group; see `Host.pause`."""
         _signal_group(handle, signal.SIGSTOP)
 
     def resume(self, handle: int) -> None:
-        """Continue the program's group; see `Host.resume`."""
         _signal_group(handle, signal.SIGCONT)
 
     def close(self) -> None:
@@ -402,11 +396,10 @@ def _signal_group(handle: int, number: int) -> None:
 def _how_it_ended(program: _Program) -> str:
     if _alive(program):
         return "closed its standard output"
-    status = os.waitid(os.P_PIDFD, program.pidfd, os.WEXITED | os.WNOWAIT)
+    end = os.waitid(os.P_PIDFD, program.pidfd, os.WEXITED | os.WNOWAIT)
+    status = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
     text = _diagnostics(program)
-    return describe_exit(
-        status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
-    ) + (f": {text}" if text else "")
+    return f"{describe_exit(status)}: {text}" if text else describe_exit(status)
 
 
 def describe_exit(status: int) -> str:
@@ -420,7 +413,5 @@ def describe_exit(status: int) -> str:
 
 
 def _diagnostics(program: _Program) -> str:
-    size = os.fstat(program.errors_fd).st_size
-    start = max(0, size - _DIAGNOSTICS_BYTES)
-    text = os.pread(program.errors_fd, _DIAGNOSTICS_BYTES, start)
+    text = _content(program.errors_fd)[-_DIAGNOSTICS_BYTES:]
     return text.decode("utf-8", "replace").strip()

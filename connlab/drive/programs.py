@@ -42,14 +42,9 @@ def built() -> Programs:
 def registry(programs: Programs | None = None) -> schema.Registry:
     """Return what ``server --list`` says: the models and the workloads.
 
-    While a run is evaluated again, what it said when that was measured.
-
-    Raises
-    ------
-    FileNotFoundError
-        When the server has not been built.
-    RuntimeError
-        When it cannot list its models.
+    While a run is evaluated again, what it said when that was measured. Raises
+    FileNotFoundError when the server has not been built, RuntimeError when it cannot
+    list its models.
     """
     if programs is None and evaluation.folder():
         return schema.Registry.model_validate(evaluation.manifest()["registry"])

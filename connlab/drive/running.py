@@ -111,27 +111,11 @@ def running(
 ) -> Iterator[Running]:
     """Start a server, wait until it listens, end it with all that it started.
 
-    Parameters
-    ----------
-    server : str
-        A model, an entry of ``servers.toml`` or a command line with ``{port}``.
-    cores : sequence of int
-        Where it runs; anywhere if not said.
-    both : Programs, optional
-        ``build/server`` and ``build/client`` if not said.
-    under : sequence of str
-        The words of a program that runs it, such as valgrind.
-    files : sequence of str
-        Flags of the server that take a file; `Running.ended` has what it wrote there.
-    grace_s : float
-        How long it may take to end before it is killed.
-    **factors
-        Its settings by the names of `connlab.drive.flags.FLAGS`.
-
-    Raises
-    ------
-    NotServing
-        When it does not come up.
+    `server` is a model, an entry of ``servers.toml`` or a command line with ``{port}``;
+    `factors` are its settings by the names of `connlab.drive.flags.FLAGS`. `under` are
+    the words of a program that runs it, such as valgrind. `files` are flags of the
+    server that take a file; `Running.ended` has what it wrote there. After `grace_s` it
+    is killed. Raises `NotServing` when it does not come up.
     """
     both = both or programs.built()
     host = LocalHost()
@@ -167,19 +151,9 @@ def visit(
 ) -> tuple[dict[str, Any], Ended]:
     """Run a client against a server to its end; return its report, and how it ended.
 
-    Parameters
-    ----------
-    asks : mapping
-        The client's settings by the names of `connlab.drive.flags.FLAGS`.
-    both, under, files
-        As for `running`.
-    timeout_s : float
-        How long it may take.
-
-    Raises
-    ------
-    ProgramError
-        When it fails or takes longer; the text is what it said.
+    `asks` are its settings by the names of `connlab.drive.flags.FLAGS`; the others are
+    as for `running`. Raises `ProgramError` with what it printed when it fails, or takes
+    longer than `timeout_s`.
     """
     host, (name, port) = server.host, server.address
     words = [*under, *(both or programs.built()).client, f"{name}:{port}"]

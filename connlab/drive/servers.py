@@ -159,10 +159,7 @@ class Entry(BaseModel):
 def entries() -> dict[str, Entry]:
     """Return the entries of ``servers.toml`` by name; none where there is no file.
 
-    Raises
-    ------
-    ServersError
-        Naming the entry, the key and what is allowed.
+    Raises `ServersError` with the entry, the key and what is allowed.
     """
     path = schema.project_root() / FILE
     try:
@@ -223,10 +220,7 @@ def is_address(name: str) -> bool:
 def at(name: str) -> address.Address | None:
     """Return where a server runs already; None for one that is to be started.
 
-    Raises
-    ------
-    ValueError
-        For a text after ``at:`` that is no address.
+    Raises ValueError for a text after ``at:`` that is no address.
     """
     if is_address(name):
         return address.parse(name.removeprefix(address.WORD))
@@ -296,12 +290,8 @@ def check(
     """Return what is known of a server by name or command line.
 
     `known` lists the models of the host that they run on; by default this machine's.
-
-    Raises
-    ------
-    ValueError
-        For a name that nobody has, with the nearest that somebody has; for a command
-        line or an address that cannot be read.
+    Raises ValueError for an unknown name, with the nearest known one, and
+    for a command line or an address that cannot be read.
     """
     known = known or programs.registry(both)
     built = {row.name: row for row in known.models} | lessons(both)

@@ -41,21 +41,12 @@ def during(
 ) -> Iterator[Watched]:
     """Stall the server once while the body runs, if the factors say so.
 
-    On leaving, the server is going again, whatever has happened.
-
-    Parameters
-    ----------
-    factors : mapping
-        ``stall`` in ms (nothing, or 0: no stall), ``warmup`` and ``duration`` in s.
-    host, server
-        Where the server runs, and its handle there.
-    started_at_s : float
-        When the client was started, on the driver's monotonic clock. The time to
-        connect is not considered: the stall is in the middle of the window as far as
-        that was short.
-    begins_s : callable, optional
-        Returns when the clients' load begins, by the same clock, or None as long as
-        that is not known; by default when they were started.
+    On leaving, the server is going again, whatever has happened. `server` is its handle
+    on `host`; the factors are ``stall`` in ms (nothing, or 0: no stall), ``warmup`` and
+    ``duration`` in s. `started_at_s` is when the client was started and `begins_s`
+    returns when its load begins (by default then), None as long as that is not known;
+    both by the driver's monotonic clock. The time to connect is not considered: the
+    stall is in the middle of the window as far as that was short.
     """
     watched = Watched()
     length_s = (factors.get("stall") or 0) / 1000

@@ -30,16 +30,9 @@ def measure(
 ) -> None:
     """Append a line for each of the settings that the file does not hold yet.
 
-    Parameters
-    ----------
-    path : Path
-        A file of lines, below the folder of a study.
-    settings : iterable of mapping
-        What defines a line, the ``model`` among it. The class of environment, with the
-        server's binary, is added, and all of it makes the ``key``.
-    measure_one : callable
-        Takes the programs, the model and the settings; returns the rest of a line, with
-        ``failure``: None, or what went wrong.
+    The settings define a line, its ``model`` among them; with the class of environment
+    and the server's binary they make its ``key``. `measure_one` returns the rest of a
+    line, with ``failure``: None, or what went wrong.
     """
     both, models = programs.built(), {model.name: model for model in programs.models()}
     binaries = {"server": programs.digest(both.server[-1])}

@@ -23,15 +23,9 @@ def all_served(
 ) -> list[dict[str, list]]:
     """Return the grids of a sweep in which every client is served.
 
-    Parameters
-    ----------
-    models : sequence of Model
-        What the server lists.
-    names : sequence of str
-        Those that take part; all that can run here, if none is named. An unknown name
-        stays, for the sweep to say so.
-    connections : sequence of int
-        Clients at once.
+    Of the `models` those with `names` take part; all that can run here, if none is
+    named. An unknown name stays, for the sweep to report. `connections` are the numbers
+    of clients at once.
     """
     available = {model.name: model for model in models if model.available}
     chosen = list(names or available)
