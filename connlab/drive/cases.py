@@ -17,15 +17,14 @@ import json
 import re
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from connlab.drive import evaluation, procfs, store, trials
 from connlab.drive.host import ProgramError
 from connlab.drive.programs import Programs, built, models
-from connlab.drive.running import running, visit
+from connlab.drive.running import running, settled, visit
 
 FILE = "cases.jsonl"
 CONNECTIONS = 4
@@ -149,7 +148,7 @@ def _converse(
             serving, ASKS, both=programs, under=client_under, files=(_TABLE,)
         )
         sockets = settled(lambda: open_sockets(serving.address[1]))
-        descriptors = settled(lambda: procfs.sockets([serving.handle]) - before)
+        left = settled(lambda: procfs.sockets([serving.handle]), expected=before)
     if not serving.ended.lines:
         raise ProgramError(f"{model}: no stats line: {trials.ending(serving.ended)}")
     return _Conversation(
@@ -158,20 +157,12 @@ def _converse(
         per_connection=_rows(ended.files[_TABLE]),
         log=_rows(serving.ended.files["log"]),
         open_sockets=sockets,
-        open_descriptors=max(0, descriptors),
+        open_descriptors=max(0, left - before),
     )
 
 
 def _rows(table: bytes) -> tuple[dict, ...]:
     return tuple(csv.DictReader(table.decode().splitlines()))
-
-
-def settled(measure: Callable[[], int], *, seconds: float = 2.0) -> int:
-    """Return what is measured once it is 0, or after a while as it is."""
-    deadline = time.monotonic() + seconds
-    while (value := measure()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return value
 
 
 def open_sockets(port: int) -> int:

@@ -130,8 +130,7 @@ def judge(facts: Mapping[str, Any], registry: schema.Registry | None) -> Checkup
     findings = [
         _system(facts),
         _cores(facts),
-        *_quota(facts),
-        *_neighbour(facts),
+        *_shares(facts),
         *_noise(facts),
         *_limits(facts),
         *_missing(facts, registry),
@@ -257,53 +256,34 @@ def _cores(facts: Mapping) -> Finding:
     place = {core: core for core in facts["cores"]} | first_thread
     sets = cores.split(facts["cores"], place=place.__getitem__)
     if sets.shared:
-        return Finding(
-            "cores",
-            str(count),
-            "noise",
-            "server and client share it, so each slows the other",
-            "use a machine with two cores or more",
-        )
-    shares = f"server on {list(sets.server)}, client on {list(sets.client)}"
+        means = "server and client share it, so each slows the other"
+        change = "use a machine with two cores or more"
+        return Finding("cores", str(count), "noise", means, change)
+    means = f"server on {list(sets.server)}, client on {list(sets.client)}"
     if sets.siblings:
+        value = f"{count} threads of one physical core"
+        change = "use a machine with two physical cores or more"
         return Finding(
-            "cores",
-            f"{count} threads of one physical core",
-            "noise",
-            f"{shares}: each slows the other",
-            "use a machine with two physical cores or more",
+            "cores", value, "noise", f"{means}: each slows the other", change
         )
-    return Finding("cores", str(count), means=shares)
+    return Finding("cores", str(count), means=means)
 
 
-def _quota(facts: Mapping) -> list[Finding]:
-    quota = facts["machine"].get("cpu_quota")
-    if quota is None:
-        return []
-    return [
-        Finding(
-            "CPU quota",
-            f"{quota:g} cores' time",
-            "noise",
-            "whenever it is used up, server and client are stopped together",
-            "give whole cores (docker --cpuset-cpus) in place of a share (--cpus)",
-        )
-    ]
-
-
-def _neighbour(facts: Mapping) -> list[Finding]:
-    slowdown = facts.get("neighbour")
-    if slowdown is None:
-        return []
-    return [
-        Finding(
-            "busy neighbour",
-            f"{slowdown:.2f} × the time alone",
-            "noise" if slowdown > schema.CORES_APART else "ok",
-            "a computation on the server's core while the client's works",
-            "the host lends two threads of one core: ask it for whole ones",
-        )
-    ]
+def _shares(facts: Mapping) -> list[Finding]:
+    """Return what a quota of CPU time and a busy core cost, where they are known."""
+    findings = []
+    if (quota := facts["machine"].get("cpu_quota")) is not None:
+        value = f"{quota:g} cores' time"
+        means = "whenever it is used up, server and client are stopped together"
+        change = "give whole cores (docker --cpuset-cpus) in place of a share (--cpus)"
+        findings.append(Finding("CPU quota", value, "noise", means, change))
+    if (slowdown := facts.get("neighbour")) is not None:
+        value = f"{slowdown:.2f} × the time alone"
+        grade = "noise" if slowdown > schema.CORES_APART else "ok"
+        means = "a computation on the server's core while the client's works"
+        change = "the host lends two threads of one core: ask it for whole ones"
+        findings.append(Finding("busy neighbour", value, grade, means, change))
+    return findings
 
 
 def _noise(facts: Mapping) -> list[Finding]:

@@ -106,12 +106,13 @@ def with_enough_processes(
     connections to each of `servers` would measure itself. A number that the caller
     gave stays.
     """
+    factors = dict(factors)
     connections = (factors.get("connections") or 1) * servers
-    if not descriptors or factors.get("client_processes") is not None:
-        return dict(factors)
-    most = max(1, descriptors - OWN_DESCRIPTORS)
-    needed = {"client_processes": -(-connections // most)} if connections > most else {}
-    return {**factors, **needed}
+    if descriptors and factors.get("client_processes") is None:
+        most = max(1, descriptors - OWN_DESCRIPTORS)
+        if connections > most:
+            factors["client_processes"] = -(-connections // most)
+    return factors
 
 
 def with_time_to_settle(

@@ -120,25 +120,25 @@ def environment(binaries: Mapping[str, str]) -> dict[str, Any]:
     A quota of CPU time and the number of physical cores are in it only where there is
     a quota, or where there are fewer than cores.
     """
-    return _unusual() | {
+    available, quota = cores.available(), procfs.cpu_quota()
+    physical = len(cores.physical(available))
+    unusual: dict[str, Any] = {}
+    if physical != len(available):
+        unusual["physical_cores"] = physical
+    if quota is not None:
+        unusual["cpu_quota"] = quota
+    return unusual | {
         "kernel": platform.release(),
         "kernel_build": platform.version(),
         "architecture": platform.machine(),
         "libc": " ".join(platform.libc_ver()),
         "cpu": _cpuinfo().get("model name") or platform.processor(),
-        "cores": len(cores.available()),
+        "cores": len(available),
         "governor": _line("cpu/cpu0/cpufreq/scaling_governor"),
         "congestion_control": sysctl("net.ipv4.tcp_congestion_control"),
         "mitigations": mitigations(),
         "binaries": dict(binaries),
     }
-
-
-def _unusual() -> dict[str, Any]:
-    available, quota = cores.available(), procfs.cpu_quota()
-    physical = len(cores.physical(available))
-    facts = {} if physical == len(available) else {"physical_cores": physical}
-    return facts if quota is None else facts | {"cpu_quota": quota}
 
 
 def environment_class(facts: Mapping[str, Any]) -> str:
@@ -162,7 +162,10 @@ def manifest(both: programs.Programs | None = None) -> dict[str, Any]:
     `both` programs are ``build/server`` and ``build/client`` by default; where one is
     missing, no hash of either is recorded.
     """
-    binaries = _digests(both or programs.built())
+    try:
+        binaries = (both or programs.built()).digests()
+    except FileNotFoundError:
+        binaries = {}
     facts = environment(binaries)
     shared = {name: value for name, value in facts.items() if name != "binaries"}
     return {
@@ -294,10 +297,3 @@ def _registry(both: programs.Programs | None) -> dict[str, Any] | None:
         return programs.registry(both).model_dump(by_alias=True)
     except (FileNotFoundError, RuntimeError):
         return None
-
-
-def _digests(both: programs.Programs) -> dict[str, str]:
-    try:
-        return both.digests()
-    except FileNotFoundError:
-        return {}

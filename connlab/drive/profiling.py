@@ -148,7 +148,13 @@ def _stacks(
 ) -> list[tuple[str, ...]]:
     with tempfile.TemporaryDirectory(prefix="connlab-perf-") as folder:
         _sample(both, model, cell, seconds, Path(folder))
-        return list(parse(_script(Path(folder))))
+        argv = ["perf", "script", "-i", f"{folder}/data", "-F", "ip,sym,dso"]
+        done = subprocess.run(
+            argv, capture_output=True, text=True, timeout=_REPORT_S, check=False
+        )
+    if done.returncode:
+        raise ProgramError(f"perf script: {done.stderr.strip()[:200]}")
+    return list(parse(done.stdout))
 
 
 def _sample(
@@ -181,16 +187,6 @@ def _sample(
                 raise ProgramError(f"client of {model.name}, sampled: it ended early")
     finally:
         os.close(fd)
-
-
-def _script(folder: Path) -> str:
-    argv = ["perf", "script", "-i", str(folder / "data"), "-F", "ip,sym,dso"]
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=_REPORT_S, check=False
-    )
-    if done.returncode:
-        raise ProgramError(f"perf script: {done.stderr.strip()[:200]}")
-    return done.stdout
 
 
 def parse(text: str) -> Iterator[tuple[str, ...]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from connlab.drive import evaluation, flags, machine, procfs, store
 from connlab.drive.programs import Programs
-from connlab.drive.running import Running, running, visit
+from connlab.drive.running import Running, running, settled, visit
 
 FILE = "recovery.jsonl"
 AGAIN = 5
@@ -113,7 +113,7 @@ def _measured(
     before = _open(server.handle)
     load = _client(server, programs, crowd)
     start = time.monotonic()
-    after = _settled(server.handle, before)
+    after = settled(lambda: _open(server.handle), expected=before, seconds=_SETTLE_S)
     settled_s = time.monotonic() - start
     again = _client(server, programs, few)
     return Recovery(
@@ -133,14 +133,6 @@ def _client(server: Running, programs: Programs | None, factors: Mapping) -> dic
         descriptors=machine.limits()["descriptors"]["hard"],
     )
     return visit(server, factors, both=programs)[0]
-
-
-def _settled(pid: int, before: tuple[int, int]) -> tuple[int, int]:
-    """Return what is open once it is as before, or after a while as it is."""
-    deadline = time.monotonic() + _SETTLE_S
-    while (now := _open(pid)) != before and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return now
 
 
 def _open(pid: int) -> tuple[int, int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -168,3 +169,13 @@ def visit(
     if ended.exit:
         raise ProgramError(trials.ending(ended))
     return report, ended
+
+
+def settled(
+    measure: Callable[[], Any], *, expected: Any = 0, seconds: float = 2.0
+) -> Any:
+    """Return what is measured: `expected` at once, any other value after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while (value := measure()) != expected and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return value

@@ -144,7 +144,7 @@ class Entry(BaseModel):
         return None
 
     def fill(self, text: str, **values: object) -> str:
-        """Return a text with its places filled; one that is not given stays."""
+        """Return a text with its places filled; one without a value stays."""
         values = {
             "folder": self.folder,
             "build": self.build_folder,
@@ -290,8 +290,8 @@ def check(
     """Return what is known of a server by name or command line.
 
     `known` lists the models of the host that they run on; by default this machine's.
-    Raises ValueError for an unknown name, with the nearest known one, and
-    for a command line or an address that cannot be read.
+    Raises ValueError for an unknown name, with the nearest known one, and for a command
+    line or an address that cannot be read.
     """
     known = known or programs.registry(both)
     built = {row.name: row for row in known.models} | lessons(both)
@@ -437,17 +437,9 @@ def _model(name: str, **facts: Any) -> schema.Model:
 
 
 def _of_entry(entry: Entry, **facts: Any) -> schema.Model:
-    return _model(
-        entry.name,
-        label=entry.label,
-        family=entry.family,
-        language=entry.language,
-        holds=entry.holds,
-        concurrent=entry.holds != "one",
-        nearest=entry.nearest,
-        workloads=entry.workloads,
-        **facts,
-    )
+    names = {"label", "family", "language", "holds", "nearest", "workloads"}
+    facts |= entry.model_dump(include=names) | {"concurrent": entry.holds != "one"}
+    return _model(entry.name, **facts)
 
 
 def _digest(text: str, *paths: str | Path) -> str:
@@ -489,5 +481,4 @@ def _command(name: str, factors: Mapping[str, Any], **places: object) -> list[st
 
 
 def _filled(text: str, values: Mapping[str, object]) -> str:
-    """Return a text with its places filled; one without a value stays."""
     return _PLACES.sub(lambda place: str(values.get(place[1], place[0])), text)
