@@ -49,12 +49,12 @@ EVENTS = {f"syscalls:sys_enter_{name}": name for name in CALLS} | {
     "context-switches": "switches",
     "page-faults": "page_faults",
 }
-#: requests of both runs, as parts of those asked for
-PARTS = (0.1, 1.1)
-#: for each connection at least, since each that opens wakes the server as well
-EACH = 50
+#: requests of the short and the long run, as shares of those asked for
+RUN_SHARES = (0.1, 1.1)
+#: per connection, as each that opens wakes the server as well
+REQUESTS_MIN = 50
 #: system calls that two starts of a server may differ by (24 starts did in none)
-APART = 50
+TOLERANCE = 50
 #: pairs of runs tried before a cell is a failure
 ATTEMPTS = 3
 
@@ -153,7 +153,7 @@ def _counted(
     """Return the events per request of a cell, or why `ATTEMPTS` pairs gave none."""
     for _ in range(ATTEMPTS):
         try:
-            short, long = (_traced(both, model, cell, part) for part in PARTS)
+            short, long = (_traced(both, model, cell, share) for share in RUN_SHARES)
         except ProgramError as error:
             outcome = {"failure": str(error)}
         else:
@@ -181,19 +181,19 @@ def _per_request(short: Mapping[str, int], long: Mapping[str, int]) -> dict[str,
         return {"failure": "the long run had no more requests than the short one"}
     added = {k: n - short.get(k, 0) for k, n in long.items() if k != "requests"}
     calls = {*CALLS, "system_calls"}
-    if fewer := sorted(k for k, n in added.items() if k in calls and n < -APART):
+    if fewer := sorted(k for k, n in added.items() if k in calls and n < -TOLERANCE):
         return {"failure": f"fewer in the long run: {', '.join(fewer)}"}
     rates = {k: max(n, 0) / requests for k, n in added.items()}
     return {"failure": None, "requests": requests, "per_request": rates}
 
 
 def _traced(
-    both: programs.Programs, model: schema.Model, cell: Mapping[str, Any], part: float
+    both: programs.Programs, model: schema.Model, cell: Mapping[str, Any], share: float
 ) -> dict[str, int]:
     """Return events and requests of one server under one load."""
     factors = {name: cell[name] for name in ("connections", "active", "size")}
-    requests = max(cell["asked"], EACH * cell["connections"])
-    factors["requests"] = max(1, round(requests * part / cell["active"]))
+    requests = max(cell["asked"], REQUESTS_MIN * cell["connections"])
+    factors["requests"] = max(1, round(requests * share / cell["active"]))
     with tempfile.NamedTemporaryFile("r", prefix="connlab-perf-") as table:
         perf = ["perf", "stat", "-x,", "-o", table.name, "-e", ",".join(EVENTS), "--"]
         report = untimed.traced(perf, both, model, factors)

@@ -154,8 +154,8 @@ def _measure(
 def echo(connections: int, *, size: int, duration: float, pair: Sequence[int]) -> float:
     """Return the CPU time (s) of a request that is received and sent.
 
-    `connections` exchange messages of `size` bytes for `duration` seconds. `pair` is the
-    core of the half that answers, and that of the half that asks.
+    `connections` exchange messages of `size` bytes for `duration` seconds. `pair` is
+    the core of the half that answers, and that of the half that asks.
     """
     words = ["--what", "echo", "--connections", str(connections), "--size", str(size)]
     report = _measure(_built(), duration, pair, *words)

@@ -23,7 +23,7 @@ from connlab.drive.programs import Programs
 Reading = TypeVar("Reading")
 
 REPEATS = 4
-#: the first connections, which pay for what all share
+#: the first connections, which also pay for what all share
 FIRST = 8
 #: connections that stay silent; fewer where each has a thread or a process
 IDLE, IDLE_WORKERS = {"descriptors": 1000, "fd_setsize": 900}, 200

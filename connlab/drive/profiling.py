@@ -33,10 +33,10 @@ FILE = "profiles.jsonl"
 KERNEL = "_[k]"
 #: samples a second of CPU time; no divisor of a timer's frequency
 HERTZ = 1999
-#: a profile of fewer samples tells nothing
+#: a profile of fewer samples is a failure
 SAMPLES_MIN = 20
-#: how much longer each attempt samples
-LONGER = (1, 4, 16)
+#: how long each attempt samples, in times of the first
+LENGTHS = (1, 4, 16)
 #: until all clients have connected and talk: at least, and more for each
 _SETTLE_S, _SETTLE_EACH_S = 0.15, 0.0008
 _REPORT_S = 60.0
@@ -127,7 +127,7 @@ def _profiled(
     Where other programs left it too little time for a profile, a fresh one is sampled
     for longer.
     """
-    for factor in LONGER:
+    for factor in LENGTHS:
         try:
             stacks = _stacks(both, model, cell, factor * cell["seconds"])
         except (ProgramError, subprocess.TimeoutExpired) as error:
