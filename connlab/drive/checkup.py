@@ -429,10 +429,8 @@ def _number(text: str | None) -> int | None:
 
 
 def _memory_available() -> int:
-    for line in procfs.read_text("/proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return os.sysconf("SC_AVPHYS_PAGES") * procfs.PAGE_BYTES
+    available = procfs.field_bytes("/proc/meminfo", "MemAvailable")
+    return available or os.sysconf("SC_AVPHYS_PAGES") * procfs.PAGE_BYTES
 
 
 def _busy(seconds: float) -> float:

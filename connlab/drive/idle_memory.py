@@ -119,19 +119,15 @@ def _measured(
 def _bytes(pss: int, server: int) -> Mapping[str, float]:
     """Return bytes by owner: the server, caches, stacks, page tables."""
     pids = procfs.descendants(server)
-    status = [procfs.read_text(f"/proc/{pid}/status") for pid in pids]
+    tables = [procfs.field_bytes(f"/proc/{pid}/status", "VmPTE") for pid in pids]
     slabs = parse_slabs(procfs.read_text(SLABINFO))
     caches = (*OF_BOTH, *OF_SERVER) if slabs else ()
-    stacks = _field_bytes(procfs.read_text("/proc/meminfo"), "KernelStack")
-    tables = sum(_field_bytes(text, "VmPTE") for text in status)
-    used = {name: slabs.get(name, 0) for name in caches}
-    return {"pss": pss, **used, "stacks": stacks, "page_tables": tables}
-
-
-def _field_bytes(text: str, name: str) -> int:
-    """Return a line ``name: 12 kB`` in bytes; 0 where there is none."""
-    lines = (line.split() for line in text.splitlines())
-    return next((int(row[1]) * 1024 for row in lines if row[:1] == [f"{name}:"]), 0)
+    return {
+        "pss": pss,
+        **{name: slabs.get(name, 0) for name in caches},
+        "stacks": procfs.field_bytes("/proc/meminfo", "KernelStack") or 0,
+        "page_tables": sum(size or 0 for size in tables),
+    }
 
 
 def _summed(added: Mapping[str, float]) -> dict[str, Any]:

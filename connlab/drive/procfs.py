@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -69,6 +70,12 @@ def read_text(path: str) -> str:
             return file.readall().decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def field_bytes(path: str, name: str) -> int | None:
+    """Return a file's line ``name: 12 kB`` in bytes, None where there is none."""
+    match = re.search(rf"^{name}:\s+(\d+) kB", read_text(path), re.MULTILINE)
+    return int(match[1]) * 1024 if match else None
 
 
 def cpu_clock_s(pid: int) -> float | None:
@@ -187,13 +194,12 @@ def pss_bytes(
     libraries are shared with unrelated processes; ``Pss_Anon`` (Linux 5.4) does not
     depend on whether those run.
     """
-    total = None
-    for pid, weight in weights:
-        text = read_text(f"/proc/{pid}/smaps_rollup")
-        _, label, rest = text.partition(f"\n{field}:")
-        if label:
-            total = (total or 0.0) + int(rest.split(None, 1)[0]) * 1024 * weight
-    return None if total is None else round(total)
+    sizes = [
+        size * weight
+        for pid, weight in weights
+        if (size := field_bytes(f"/proc/{pid}/smaps_rollup", field)) is not None
+    ]
+    return round(sum(sizes)) if sizes else None
 
 
 def context_switches(pids: Iterable[int]) -> tuple[int, int] | None:

@@ -47,6 +47,8 @@ LESSON = "lessons/"
 FAMILY = "external"
 _PLACES = re.compile(r"\{(\w+)\}")
 _KNOWN_PLACES = ("port", "workers", "root", "folder", "build", "project")
+#: keys of an entry that cannot stand beside `at`
+_STARTING = ("command", "build", "product", "version", "needs", "contract")
 _VERSION_TIMEOUT_S = 20
 
 
@@ -196,7 +198,7 @@ def parse(text: str) -> dict[str, Entry]:
         except ValidationError as error:
             errors += [_described(name, detail) for detail in error.errors()]
         else:
-            errors += _misplaced(found[name])
+            errors += _place_errors(found[name])
     if errors:
         raise ServersError("\n".join(errors))
     return found
@@ -389,10 +391,10 @@ def _described(name: str, error: Mapping[str, Any]) -> str:
     return f"{FILE}: {name}: {key}: {error['input']!r}; {error['msg'].lower()}"
 
 
-def _misplaced(entry: Entry) -> list[str]:
+def _place_errors(entry: Entry) -> list[str]:
     """Return the errors in an entry's address, or in the places of its command."""
     if entry.at:
-        return _misaddressed(entry)
+        return _address_errors(entry)
     places = _PLACES.findall(entry.command)
     allowed = (*_KNOWN_PLACES, *(f"need{i + 1}" for i in range(len(entry.needs))))
     errors = [
@@ -407,11 +409,7 @@ def _misplaced(entry: Entry) -> list[str]:
     return errors
 
 
-#: keys of how a server is started
-_STARTING = ("command", "build", "product", "version", "needs", "contract")
-
-
-def _misaddressed(entry: Entry) -> list[str]:
+def _address_errors(entry: Entry) -> list[str]:
     errors = [f"{name} beside at" for name in _STARTING if getattr(entry, name)]
     try:
         address.parse(entry.at)
