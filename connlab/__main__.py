@@ -22,6 +22,7 @@ renderer that --renderer asked for.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -29,62 +30,141 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click import Context, Parameter
 
 if TYPE_CHECKING:
     from connlab.drive.servers import Entry
     from connlab.hosts.lab import Lab
+    from connlab.hosts.roster import Roster
     from connlab.publish import Rendered
+    from connlab.publish.archive import Archived
+    from connlab.publish.contributing import Contribution
     from connlab.schema import Model, Workload
 
 EPILOG = "The shortest way from nothing to the paper is `make paper`."
+SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
+NOT_AS_ASKED = 3
 
 
-@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(epilog=EPILOG, context_settings=SETTINGS)
 def cli() -> None:
     """Measure how servers hold many connections; print it as a paper."""
 
 
-def _real_run(_context: click.Context, _option: click.Parameter, run: str | None):
+# ---- options that several commands share ---------------------------------------
+
+
+def _real_name(_context: Context, _option: Parameter, run: str | None) -> str | None:
     """Turn `reference`, which is a link, into the name of the run that it means."""
     from connlab.schema import run_name
 
     return run and run_name(run)
 
 
-run_option = click.option(
-    "--run",
-    metavar="NAME",
-    help="Name of the run below runs/.",
-    default=None,
-    callback=_real_run,
+def _name_or_newest(context: Context, option: Parameter, run: str | None) -> str:
+    """Return the run with the newest results, a reference if there is no other."""
+    from connlab.publish import reference
+    from connlab.schema import run_folder
+
+    if run:
+        return _real_name(context, option, run)
+    root = run_folder("")
+    times = {p.resolve(): p.stat().st_mtime for p in root.glob("*/*/results.json")}
+    references = reference.folders(root)
+    candidates = [p for p in times if p.parents[1] not in references] or times
+    if not candidates:
+        raise click.UsageError("no run has results yet; make paper measures one")
+    return max(candidates, key=times.get).parts[-3]
+
+
+def _share(_context: Context, option: Parameter, text: str) -> float:
+    """Return ``1%`` or ``0.01`` as 0.01."""
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        flag = option.opts[0]
+        raise ValueError(f"{flag}: {text}; allowed: 1%, 0.01, ...") from None
+
+
+def _seconds(_context: Context, option: Parameter, text: str) -> float:
+    """Return ``60``, ``60s`` or ``2min`` in seconds."""
+    unit, factor = ("min", 60) if text.endswith("min") else ("s", 1)
+    try:
+        return float(text.removesuffix(unit)) * factor
+    except ValueError:
+        flag = option.opts[0]
+        raise ValueError(f"{flag}: {text}; allowed: 60s, 2min, ...") from None
+
+
+def _over_hosts(context: Context, option: Parameter, path: Path | None) -> None:
+    """Let sweeps measure over the hosts of a file until the command ends."""
+    if path is None:
+        return
+    from connlab.drive import hosts_asked
+
+    _roster(context, option, path)  # one that is wrong is refused at once
+    context.with_resource(_environment(hosts_asked.ROSTER, str(path.resolve())))
+
+
+def _roster(_context: Context, _option: Parameter, path: Path) -> Roster:
+    from connlab.hosts import roster
+
+    return roster.asked(path)
+
+
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        os.environ |= {name: before} if before else {}
+
+
+part_option = functools.partial(click.option, default=True, show_default=False)
+until_option = functools.partial(
+    click.option, "--until", callback=_share, help="Half-width of a ratio to reach."
 )
+budget_option = functools.partial(
+    click.option, "--budget", "budget_s", callback=_seconds
+)
+run_option = functools.partial(
+    click.option, "--run", metavar="NAME", help="Name of the run below runs/."
+)
+seed_option = click.option("--seed", default=1, help="Of orders and arrivals.")
 profile_option = click.option(
     "--profile",
     metavar="NAME",
     default="quick",
-    show_default=True,
     help="smoke, quick or full: notebooks/profiles/NAME.yaml.",
 )
 renderer_option = click.option(
     "--renderer",
     type=click.Choice(["embedded", "quarto"]),
     default="embedded",
-    show_default=True,
     help="What sets the paper; if quarto fails, embedded does (exit status 3).",
 )
 hosts_option = click.option(
     "--hosts",
-    "roster",
     metavar="FILE",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    callback=_over_hosts,
+    expose_value=False,
     help="A hosts.toml: measure over its hosts (docs/hosts.md).",
 )
-NOT_AS_ASKED = 3
+roster_argument = click.argument(
+    "roster", type=click.Path(path_type=Path, exists=True), callback=_roster
+)
+
+
+# ---- commands ------------------------------------------------------------------
 
 
 @cli.command()
@@ -107,13 +187,13 @@ def list_models(as_json: bool) -> None:
         click.echo(registry.model_dump_json(indent=1))
         return
     for model in registry.models:
-        click.echo(f"{model.name:16}{model.family:12}{model.label}{_not_here(model)}")
+        click.echo(f"{model.name:16}{model.family:12}{model.label}{_lack(model)}")
     click.echo("\nservers of others (servers.toml):")
     for entry in servers.entries().values():
-        click.echo(f"{entry.name:24}{entry.label}{_not_here(entry)}")
+        click.echo(f"{entry.name:24}{entry.label}{_lack(entry)}")
     click.echo("\nworkloads:")
     for workload in registry.workloads:
-        click.echo(f"{workload.name:16}{workload.label}{_not_here(workload)}")
+        click.echo(f"{workload.name:16}{workload.label}{_lack(workload)}")
 
 
 @cli.command()
@@ -126,36 +206,26 @@ def doctor() -> None:
 
 @cli.command()
 @click.argument("models", nargs=-1)
-@click.option(
-    "--until", default="2%", show_default=True, help="Half-width of a ratio to reach."
-)
-@click.option("--budget", default="4min", show_default=True, help="For sets in turns.")
-@click.option("--seed", default=1, show_default=True, help="Of orders and arrivals.")
+@until_option(default="2%")
+@budget_option(default="4min", help="For sets in turns.")
+@seed_option
 @click.option("--out", type=Path, help="Directory of the JSON file (runs/bench).")
-@click.option("--lessons/--no-lessons", default=True, help="Models beside lessons.")
-@click.option("--memory/--no-memory", default=True, help="Of idle connections.")
-@click.option("--calls/--no-calls", default=True, help="System calls, by strace.")
-@click.option("--clients/--no-clients", default=True, help="The client, wrk and ab.")
-def bench(
-    models: tuple[str, ...], until: str, budget: str, out: Path | None, **asked: Any
-) -> None:
+@part_option("--lessons/--no-lessons", help="Models beside lessons.")
+@part_option("--memory/--no-memory", help="Of idle connections.")
+@part_option("--calls/--no-calls", help="System calls, by strace.")
+@part_option("--clients/--no-clients", help="The client, wrk and ab.")
+def bench(models: tuple[str, ...], out: Path | None, **settings: Any) -> None:
     """Compare every model (or MODELS) and the client with what is expected of them."""
     from connlab import bench as benches
     from connlab.schema import run_folder
 
-    benches.run(
-        models,
-        until=_share("until", until),
-        budget_s=_seconds("budget", budget),
-        out=out or run_folder("bench"),
-        **asked,
-    )
+    benches.run(models, out=out or run_folder("bench"), **settings)
 
 
 @cli.command()
 @click.argument("servers", nargs=-1, metavar="SERVER SERVER...")
-@click.option("--workload", default="echo", show_default=True, help="echo, work, http.")
-@click.option("--connections", default=50, show_default=True, help="To each server.")
+@click.option("--workload", default="echo", help="echo, work, http.")
+@click.option("--connections", default=50, help="To each server.")
 @click.option("--size", type=int, help="Bytes of a message, or of the page of http.")
 @click.option("--rate", type=float, help="Requests/s in an open loop; else closed.")
 @click.option("--delay", help="Of a work request, as for build/client.")
@@ -165,21 +235,12 @@ def bench(
 @click.option("--engine", help="How the client waits: epoll, uring, auto.")
 @click.option("--workers", type=int, help="Of each server that takes them.")
 @click.option("--processes", type=int, help="Of each server.")
-@click.option(
-    "--until", default="1%", show_default=True, help="Half-width of a ratio to reach."
-)
-@click.option("--budget", default="60s", show_default=True, help="Time to spend.")
-@click.option("--seed", default=1, show_default=True, help="Of orders and arrivals.")
+@until_option(default="1%")
+@budget_option(default="60s", help="Time to spend.")
+@seed_option
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 @hosts_option
-def compare(
-    servers: tuple[str, ...],
-    until: str,
-    budget: str,
-    as_json: bool,
-    roster: Path | None,
-    **asked: Any,
-) -> None:
+def compare(servers: tuple[str, ...], as_json: bool, **settings: Any) -> None:
     """Let servers take turns under one client, until their ratios are known.
 
     The first is the baseline, and takes part twice as a control. NAME:workers=4 gives
@@ -190,42 +251,13 @@ def compare(
     from connlab import compare as comparing
     from connlab.drive import location
 
-    with _over_hosts(roster):
-        plan = comparing.make_plan(
-            servers,
-            until=_share("until", until),
-            budget_s=_seconds("budget", budget),
-            location=location.asked(),
-            **asked,
-        )
-        comparing.run(plan, as_json=as_json)
-
-
-def _share(flag: str, text: str) -> float:
-    """Return ``1%`` or ``0.01`` as 0.01."""
-    number, percent = text.removesuffix("%"), text.endswith("%")
-    try:
-        return float(number) / (100 if percent else 1)
-    except ValueError:
-        raise ValueError(f"--{flag}: {text}; allowed: 1%, 0.01, ...") from None
-
-
-def _seconds(flag: str, text: str) -> float:
-    """Return ``60``, ``60s`` or ``2min`` in seconds."""
-    for unit, each in (("min", 60), ("s", 1), ("", 1)):
-        if text.endswith(unit):
-            try:
-                return float(text.removesuffix(unit)) * each
-            except ValueError:
-                break
-    raise ValueError(f"--{flag}: {text}; allowed: 60s, 2min, ...")
+    plan = comparing.make_plan(servers, location=location.asked(), **settings)
+    comparing.run(plan, as_json=as_json)
 
 
 @cli.command()
 @click.argument("servers", nargs=-1, required=True, metavar="SERVER...")
-@click.option(
-    "--out", metavar="FOLDER", default="judged", show_default=True, help="For the page."
-)
+@click.option("--out", metavar="FOLDER", default="judged", help="For the page.")
 @click.option("--quick", is_flag=True, help="Is it right? In seconds, no turns.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def judge(servers: tuple[str, ...], out: str, quick: bool, as_json: bool) -> None:
@@ -237,21 +269,20 @@ def judge(servers: tuple[str, ...], out: str, quick: bool, as_json: bool) -> Non
     from connlab import judge as judging
     from connlab.judge import hints, page
 
-    made = judging.judge(
+    result = judging.judge(
         servers, quick=quick, say=lambda text: click.echo(text, err=True)
     )
-    paths = page.write(made, Path(out))
+    paths = page.write(result, Path(out))
     if as_json:
-        click.echo(json.dumps(made.as_json(), indent=1, allow_nan=False, default=str))
+        click.echo(json.dumps(result.as_json(), indent=1, allow_nan=False, default=str))
     else:
-        for verdict in made.verdicts:
+        for verdict in result.verdicts:
             click.echo(f"{verdict.label}: {'right' if verdict.right else 'wrong'}")
-            for line in (*verdict.wrong, *hints.first(verdict, made)):
+            for line in (*verdict.wrong, *hints.first(verdict, result)):
                 click.echo(f"  {line}")
-        click.echo(
-            f"{made.seconds:.0f} s; {', '.join(map(_from_here, paths.values()))}"
-        )
-    raise click.exceptions.Exit(0 if made.right else 1)
+        pages = ", ".join(map(_from_here, paths.values()))
+        click.echo(f"{result.seconds:.0f} s; {pages}")
+    raise click.exceptions.Exit(0 if result.right else 1)
 
 
 @cli.group()
@@ -273,35 +304,33 @@ def certificates(folder: Path) -> None:
 
 
 @hosts.command()
-@click.argument("roster", type=click.Path(path_type=Path, exists=True))
-def check(roster: Path) -> None:
+@roster_argument
+def check(roster: Roster) -> None:
     """Print versions, limits, cores, calls and clocks of the hosts of a hosts.toml."""
     from connlab.hosts import carrier, checking
-    from connlab.hosts import roster as rosters
 
-    with carrier.Engine(rosters.asked(roster)) as engine:
-        found, lost = checking.every(engine)
-    for one in found:
-        click.echo(str(one))
-    for text in lost:
-        click.echo(f"problem: {text}", err=True)
-    if lost or any(one.wrong for one in found):
+    with carrier.Engine(roster) as engine:
+        reports, problems = checking.every(engine)
+    for report in reports:
+        click.echo(str(report))
+    for problem in problems:
+        click.echo(f"problem: {problem}", err=True)
+    if problems or any(report.wrong for report in reports):
         raise click.exceptions.Exit(1)
 
 
 @hosts.command()
-@click.argument("roster", type=click.Path(path_type=Path, exists=True))
+@roster_argument
 @click.argument("model", default="epoll")
-@click.option("--connections", default=50, show_default=True, help="Of all hosts.")
+@click.option("--connections", default=50, help="Of all hosts.")
 @click.option("--rate", type=float, help="Requests/s in an open loop; else closed.")
-@click.option("--duration", default=1.0, show_default=True, help="Of the window, in s.")
+@click.option("--duration", default=1.0, help="Of the window, in s.")
 @click.option("--json", "as_json", is_flag=True, help="The client's report as JSON.")
-def trial(roster: Path, as_json: bool, **asked: Any) -> None:
+def trial(roster: Roster, as_json: bool, **factors: Any) -> None:
     """Run one trial: the server of a hosts.toml under all of its clients."""
     from connlab.hosts import measuring
-    from connlab.hosts import roster as rosters
 
-    outcome = measuring.trial(rosters.asked(roster), asked)
+    outcome = measuring.trial(roster, factors)
     if outcome is None:
         raise click.Abort
     if outcome.failure:
@@ -313,8 +342,8 @@ def trial(roster: Path, as_json: bool, **asked: Any) -> None:
 
 
 @hosts.command()
-@click.argument("roster", type=click.Path(path_type=Path, exists=True))
-def up(roster: Path) -> None:
+@roster_argument
+def up(roster: Roster) -> None:
     """Start a scheduler here and, over SSH, a worker on each host of a hosts.toml.
 
     They end with this command, by Ctrl-C. With CONNLAB_SCHEDULER there is a scheduler
@@ -323,14 +352,13 @@ def up(roster: Path) -> None:
     from connlab.hosts import roster as rosters
     from connlab.hosts import starting
 
-    told = rosters.asked(roster)
     if rosters.SCHEDULER in os.environ:
-        if missing := starting.joined(told):
+        if missing := starting.joined(roster):
             raise click.ClickException(f"no worker: {', '.join(missing)}")
-        click.echo(f"{told.scheduler}: every host has a worker")
+        click.echo(f"{roster.scheduler}: every host has a worker")
         return
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.suppress(KeyboardInterrupt), starting.Started(told) as started:
+    with contextlib.suppress(KeyboardInterrupt), starting.Started(roster) as started:
         click.echo(f"up: {', '.join(started.names)}; Ctrl-C ends them")
         while not started.ended():
             time.sleep(0.2)
@@ -338,14 +366,12 @@ def up(roster: Path) -> None:
 
 
 @hosts.command()
-@click.option(
-    "--hosts", "count", default=3, show_default=True, help="The first serves."
-)
+@click.option("--hosts", "count", default=3, help="The first serves.")
 def lab(count: int) -> None:
     """Make hosts of network namespaces here, as root, and their hosts.toml."""
-    made = _lab()
-    made.up(count)
-    click.echo(_from_here(made.roster))
+    hosts = _lab()
+    hosts.up(count)
+    click.echo(_from_here(hosts.roster))
 
 
 @hosts.command("lab-down")
@@ -374,21 +400,20 @@ def runtimes(names: tuple[str, ...]) -> None:
 @click.argument("nb", required=False)
 @click.option(
     "-p",
-    "given",
+    "parameters",
     nargs=2,
     multiple=True,
     metavar="NAME VALUE",
     help="A parameter of the notebook, e.g. -p connections '[1,10]'.",
 )
-@run_option
+@run_option(callback=_real_name)
 @profile_option
 @hosts_option
 def notebook(
     nb: str | None,
-    given: tuple[tuple[str, str], ...],
+    parameters: tuple[tuple[str, str], ...],
     run: str | None,
     profile: str,
-    roster: Path | None,
 ) -> None:
     """Run one notebook, by number or name, with other parameters.
 
@@ -404,70 +429,48 @@ def notebook(
         return
     path = notebooks.find(nb)
     values = profiles.load(profile).parameters(path)
-    values |= {name: _value(text) for name, text in given}
-    with _over_hosts(roster):
-        done = notebooks.run(path, run=run or profile, parameters=values)
-    click.echo(f"results: {_from_here(done.directory)}")
+    values |= {name: _value(text) for name, text in parameters}
+    executed = notebooks.run(path, run=run or profile, parameters=values)
+    click.echo(f"results: {_from_here(executed.parent)}")
     click.echo(f"to set the paper: make render RUN={run or profile}")
 
 
 @cli.command()
 @profile_option
-@run_option
+@run_option(callback=_real_name)
 @renderer_option
 @hosts_option
-def paper(profile: str, run: str | None, renderer: str, roster: Path | None) -> None:
+def paper(profile: str, run: str | None, renderer: str) -> None:
     """Build, run every notebook of a profile, set the paper, check it."""
     from connlab import paper as papers
     from connlab import profiles
+    from connlab.drive.progress import duration_text
 
-    with _over_hosts(roster):
-        printed = papers.make(
-            profiles.load(profile),
-            run=run or profile,
-            renderer=renderer,
-            say=click.echo,
-        )
-    click.echo("paper: " + _times(printed.seconds))
-    _tell(printed.rendered)
-    if printed.failed:
-        click.echo("studies failed: " + ", ".join(printed.failed), err=True)
-    _problems(printed.problems)
-    if printed.failed:
+    result = papers.make(
+        profiles.load(profile), run=run or profile, renderer=renderer, say=click.echo
+    )
+    phases = [f"{name} {duration_text(s)}" for name, s in result.seconds.items()]
+    total = duration_text(sum(result.seconds.values()))
+    click.echo(f"paper: {', '.join(phases)}; {total} in all")
+    _print_rendered(result.rendered)
+    if result.failed:
+        click.echo("studies failed: " + ", ".join(result.failed), err=True)
+    _fail_on(result.problems)
+    if result.failed:
         raise click.exceptions.Exit(1)
-    _as_asked(printed.rendered)
-
-
-@contextlib.contextmanager
-def _over_hosts(roster: Path | None) -> Iterator[None]:
-    """Let sweeps of a block measure over the hosts of a file, if there is one."""
-    if roster is None:
-        yield
-        return
-    from connlab.drive import hosts_asked
-    from connlab.hosts import roster as rosters
-
-    rosters.asked(roster)  # one that is wrong is refused at once
-    before = os.environ.get(hosts_asked.ROSTER)
-    os.environ[hosts_asked.ROSTER] = str(roster.resolve())
-    try:
-        yield
-    finally:
-        os.environ.pop(hosts_asked.ROSTER)
-        os.environ |= {hosts_asked.ROSTER: before} if before else {}
+    _check_renderer(result.rendered)
 
 
 @cli.command()
 @click.argument("nb", required=False)
-@run_option
-def evaluate(nb: str | None, run: str | None) -> None:
+@run_option(callback=_name_or_newest)
+def evaluate(nb: str | None, run: str) -> None:
     """Make figures, tables and verdicts of a run (the newest) anew, measuring nothing.
 
     NB: the notebook of one study. The run may have been measured on another machine.
     """
     from connlab import evaluate as evaluating
 
-    run = run or _newest_run()
     failed = evaluating.make(run, nb=nb, say=click.echo)
     if failed:
         raise click.ClickException("studies failed: " + ", ".join(failed))
@@ -475,56 +478,55 @@ def evaluate(nb: str | None, run: str | None) -> None:
 
 
 @cli.command()
-@run_option
+@run_option(callback=_name_or_newest)
 @renderer_option
-def render(run: str | None, renderer: str) -> None:
+def render(run: str, renderer: str) -> None:
     """Set the paper from an existing run (the newest), measuring nothing."""
     from connlab import paper, publish
     from connlab.publish import renderers
 
     renderers.choose(renderer)  # one that cannot be had is refused at once
-    run = run or _newest_run()
     click.echo(f"claims: {paper.judge(run)}")
     rendered = publish.render(run, renderer=renderer)
-    _tell(rendered)
-    _problems(list(rendered.problems))
-    _as_asked(rendered)
+    _print_rendered(rendered)
+    _fail_on(rendered.problems)
+    _check_renderer(rendered)
 
 
 @cli.command()
-@run_option
-def claims(run: str | None) -> None:
+@run_option(callback=_name_or_newest)
+def claims(run: str) -> None:
     """Put the claims of earlier reports to a run (the newest); print verdicts."""
     from rich.console import Console
     from rich.table import Table
 
     from connlab import claims as ledger
 
-    judged = ledger.judge_all(run or _newest_run())
+    judged = ledger.judge_all(run)
     table = Table("id", "claim", "published", "here", "verdict", "because")
-    for one in judged:
-        finding = one.finding
-        words = (one.claim.number, finding.effect_text, finding.verdict, finding.why)
-        table.add_row(one.claim.id, one.claim.says, *words)
+    for row in judged:
+        claim, finding = row.claim, row.finding
+        effect = (finding.effect_text, finding.verdict, finding.why)
+        table.add_row(claim.id, claim.says, claim.number, *effect)
     Console().print(table)
     click.echo(ledger.answer(judged))
 
 
 @cli.command()
-@click.argument("run", required=False, callback=_real_run)
+@click.argument("run", required=False, callback=_name_or_newest)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def words(run: str | None, as_json: bool) -> None:
+def words(run: str, as_json: bool) -> None:
     """Count the comparing words of a run (the newest), by study and in all."""
     from connlab.publish import words as counting
 
-    studies = counting.counted(run or _newest_run())
+    studies = counting.counted(run)
     if as_json:
         click.echo(json.dumps(counting.document(studies), indent=1))
         return
     for name, counts in [*studies.items(), ("in all", counting.total(studies))]:
-        told = ", ".join(f"{count} {word}" for word, count in counts.most_common())
-        part = f"{counting.share(counts):.0%}".replace("%", " %")
-        click.echo(f"{name:16}{counts.total():5}  {part:>5} undetermined  ({told})")
+        by_word = ", ".join(f"{n} {word}" for word, n in counts.most_common())
+        share = f"{counting.share(counts):.0%}".replace("%", " %")
+        click.echo(f"{name:16}{counts.total():5}  {share:>5} undetermined  ({by_word})")
 
 
 @cli.command("check-paper")
@@ -532,7 +534,7 @@ def check_paper() -> None:
     """Read the set pages back and list what is wrong with them."""
     from connlab import publish
 
-    _problems(publish.check())
+    _fail_on(publish.check())
     click.echo("paper/_output: nothing is wrong")
 
 
@@ -544,54 +546,53 @@ def lint_paper() -> None:
     """
     from connlab import publish
 
-    for said in publish.advice():
-        click.echo(f"advice: {said}", err=True)
-    _problems(publish.lint())
+    for advice in publish.advice():
+        click.echo(f"advice: {advice}", err=True)
+    _fail_on(publish.lint())
     click.echo("paper: no measurement is typed by hand, nothing is fetched")
 
 
 @cli.command()
-@run_option
-def archive(run: str | None) -> None:
+@run_option(callback=_name_or_newest)
+def archive(run: str) -> None:
     """Pack sources, a run (the newest) and its set paper into one file to deposit."""
     from connlab.publish import archive as archives
 
-    packed = archives.pack(run or _newest_run())
-    click.echo(f"{packed.files} files, {packed.size_bytes / 2**20:.1f} MiB")
-    click.echo(_from_here(packed.path))
+    _print_packed(archives.pack(run))
 
 
 @cli.command()
-@run_option
-def contribute(run: str | None) -> None:
+@run_option(callback=_name_or_newest)
+def contribute(run: str) -> None:
     """Check a run (the newest), strip it of names, pack it to give to the project."""
     from connlab.publish import contributing
 
-    packed = contributing.pack(run or _newest_run())
-    for what, count in packed.replaced.items():
-        click.echo(f"replaced: {what}, {count} times")
+    packed = contributing.pack(run)
+    for name, count in packed.replaced.items():
+        click.echo(f"replaced: {name}, {count} times")
     if packed.missing:
         click.echo(f"without results, as the run has none: {', '.join(packed.missing)}")
-    click.echo(f"{packed.files} files, {packed.size_bytes / 2**20:.1f} MiB")
-    click.echo(_from_here(packed.path))
+    _print_packed(packed)
 
 
-def _problems(problems: list[str]) -> None:
-    """List problems, if there are any, and end with status 1."""
+# ---- what commands print, and how they end -------------------------------------
+
+
+def _fail_on(problems: Sequence[str]) -> None:
     for problem in problems:
         click.echo(f"problem: {problem}", err=True)
     if problems:
         raise click.ClickException(f"the paper has {len(problems)} problems")
 
 
-def _as_asked(rendered: Rendered) -> None:
+def _check_renderer(rendered: Rendered) -> None:
     """End with a status of its own when another renderer stepped in."""
     if rendered.instead:
         raise click.exceptions.Exit(NOT_AS_ASKED)
 
 
 def _value(text: str) -> Any:
-    """Return what a parameter's text means: a number, a list, a truth, else itself."""
+    """Return a parameter's text as a number, a list or a truth, else itself."""
     import yaml
 
     try:
@@ -600,12 +601,12 @@ def _value(text: str) -> Any:
         return text
 
 
-def _not_here(row: Model | Workload | Entry) -> str:
+def _lack(row: Model | Workload | Entry) -> str:
     return "" if row.available else f"  (not here: {row.reason})"
 
 
-def _tell(rendered: Rendered) -> None:
-    """Print the two paths last; before them, what a reader of the paper will miss."""
+def _print_rendered(rendered: Rendered) -> None:
+    """Print the paths last; before them, what a reader of the paper will miss."""
     for stale in rendered.stale:
         click.echo(f"stale: {stale}", err=True)
     if rendered.missing:
@@ -613,36 +614,18 @@ def _tell(rendered: Rendered) -> None:
     if rendered.instead:
         click.echo(f"not set with quarto: {rendered.instead}", err=True)
     click.echo(f"set with {rendered.renderer} in {rendered.seconds:.0f} s")
-    for made in (rendered.html, rendered.supplement, rendered.pdf):
-        if made:
-            click.echo(_from_here(made))
+    for path in (rendered.html, rendered.supplement, rendered.pdf):
+        if path:
+            click.echo(_from_here(path))
 
 
-def _newest_run() -> str:
-    """Return the run with the newest results; a reference if there is no other."""
-    from connlab.publish import reference
-    from connlab.schema import run_folder
-
-    root = run_folder("")
-    found = {p.resolve(): p.stat().st_mtime for p in root.glob("*/*/results.json")}
-    others = reference.folders(root)
-    own = {p: t for p, t in found.items() if p.parents[1] not in others} or found
-    if not own:
-        raise click.UsageError("no run has results yet; make paper measures one")
-    return max(own, key=own.get).parts[-3]
-
-
-def _times(seconds: dict[str, float]) -> str:
-    from connlab.drive.progress import duration_text
-
-    total = sum(seconds.values())
-    parts = [f"{phase} {duration_text(s)}" for phase, s in seconds.items()]
-    return ", ".join(parts) + f"; {duration_text(total)} in all"
+def _print_packed(packed: Archived | Contribution) -> None:
+    click.echo(f"{packed.files} files, {packed.size_bytes / 2**20:.1f} MiB")
+    click.echo(_from_here(packed.path))
 
 
 def _from_here(path: Path) -> str:
-    path = Path(path).resolve()
-    here = Path.cwd()
+    path, here = path.resolve(), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
@@ -654,8 +637,8 @@ def main(args: list[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        said = "stopped; what was measured is kept, the same command goes on"
-        return _fail(said, status=130)
+        text = "stopped; what was measured is kept, the same command goes on"
+        return _fail(text, status=130)
     except subprocess.CalledProcessError as error:
         return _fail(f"{error.cmd[0]} failed, see above", status=1)
     except ValueError as error:
@@ -666,7 +649,7 @@ def main(args: list[str] | None = None) -> int:
 
 
 def _fail(text: str, *, status: int, cause: Exception | None = None) -> int:
-    """Say it in one line; with CONNLAB_DEBUG set, show where it came from as well."""
+    """Print one line; with CONNLAB_DEBUG set, the traceback as well."""
     if cause and os.environ.get("CONNLAB_DEBUG"):
         traceback.print_exception(cause)
     print(f"connlab: {text}", file=sys.stderr)

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from connlab import notebook, paper
+from connlab.parameters import declared
 from connlab.schema import existing_run, run_folder, study_folder
 
-_EXECUTED = ("notebook.ipynb", "notebook.failed.ipynb")
+_NAMES = ("notebook.ipynb", "notebook.failed.ipynb")
 _FIRST, _LAST = ("the-machine",), ("doubts",)
 _SIDE_BY_SIDE = 4  # kernels at once, at most: each takes a quarter of a GiB
 
@@ -46,47 +47,49 @@ def make(
         When there is no such run, or it does not hold the study.
     """
     existing_run(run)
-    held = [path for path in notebook.every() if executed(run, path)]
-    paths = held if nb is None else [notebook.find(nb)]
+    if nb is None:
+        paths = [path for path in notebook.every() if executed(run, path)]
+    else:
+        paths = [notebook.find(nb)]
     failed = {}
     with _in_place_of_this_machine(run):
         for path, error in _evaluated(run, paths):
-            said = f"{error}; going on with the rest" if error else path.stem
-            say(f"evaluate: {said}, from runs/{run}")
-            failed |= {path.stem: error} if error else {}
+            if error:
+                failed[path.stem] = error
+            outcome = f"{error}; going on with the rest" if error else path.stem
+            say(f"evaluate: {outcome}, from runs/{run}")
     say(f"evaluate: {paper.judge(run)}")
     return failed
-
-
-def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | None]]:
-    """Execute notebooks; give each with why it failed, None if it did not."""
-    tasks = [(path, run, parameters(run, path)) for path in paths]
-    for some in _in_order(tasks):
-        cores = min(len(os.sched_getaffinity(0)), _SIDE_BY_SIDE, len(some))
-        if cores < 2:
-            yield from map(_one, some)
-            continue
-        with multiprocessing.get_context("fork").Pool(cores) as pool:
-            yield from pool.imap(_one, some)
 
 
 _Task = tuple[Path, str, dict[str, Any]]
 
 
+def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | None]]:
+    """Execute notebooks; give each with the reason of its failure, if it failed."""
+    tasks = [(path, run, parameters(run, path)) for path in paths]
+    for stage in _in_order(tasks):
+        cores = min(len(os.sched_getaffinity(0)), _SIDE_BY_SIDE, len(stage))
+        if cores < 2:
+            yield from map(_execute, stage)
+            continue
+        with multiprocessing.get_context("fork").Pool(cores) as pool:
+            yield from pool.imap(_execute, stage)
+
+
 def _in_order(tasks: Sequence[_Task]) -> list[list[_Task]]:
-    """Return the tasks in three parts, each of which reads what the earlier left."""
-
-    def place(task: _Task) -> int:
+    """Return the tasks in three stages; each reads results of the earlier ones."""
+    stages: list[list[_Task]] = [[], [], []]
+    for task in tasks:
         study = notebook.study_of(task[0])
-        return 1 - (study in _FIRST) + (study in _LAST)
+        stages[1 - (study in _FIRST) + (study in _LAST)].append(task)
+    return stages
 
-    return [[task for task in tasks if place(task) == part] for part in range(3)]
 
-
-def _one(task: _Task) -> tuple[Path, str | None]:
-    path, run, given = task
+def _execute(task: _Task) -> tuple[Path, str | None]:
+    path, run, values = task
     try:
-        notebook.run(path, run=run, parameters=given)
+        notebook.run(path, run=run, parameters=values)
     except notebook.NotebookError as error:
         return path, str(error)
     return path, None
@@ -95,30 +98,28 @@ def _one(task: _Task) -> tuple[Path, str | None]:
 def executed(run: str, path: Path) -> Path | None:
     """Return a study's executed notebook in a run; None where there is none."""
     folder = study_folder(run, notebook.study_of(path))
-    return next((folder / n for n in _EXECUTED if (folder / n).is_file()), None)
+    return next((folder / n for n in _NAMES if (folder / n).is_file()), None)
 
 
 def parameters(run: str, path: Path) -> dict[str, Any]:
-    """Return what a study of a run was measured with, as far as it still applies.
+    """Return the parameters a study was measured with that its notebook still has.
 
     Raises
     ------
     FileNotFoundError
-        When the run has no executed notebook of that study, which would tell.
+        When the run has no executed notebook of that study.
     """
-    from connlab.parameters import declared
-
-    there = executed(run, path)
-    if there is None:
+    source = executed(run, path)
+    if source is None:
         raise FileNotFoundError(f"runs/{run} holds no executed {path.name}")
-    told = json.loads(there.read_text("utf-8"))["metadata"]["papermill"]["parameters"]
-    known = declared(path).keys() - {"run", "root"}
-    return {name: value for name, value in told.items() if name in known}
+    metadata = json.loads(source.read_text("utf-8"))["metadata"]
+    names = declared(path).keys() - {"run", "root"}
+    values = metadata["papermill"]["parameters"]
+    return {name: value for name, value in values.items() if name in names}
 
 
 @contextlib.contextmanager
 def _in_place_of_this_machine(run: str) -> Iterator[None]:
-    """Let a run stand in for this machine in every kernel that starts meanwhile."""
     from connlab.drive import evaluation
 
     os.environ[evaluation.FOLDER] = str(run_folder(run))

@@ -12,7 +12,6 @@ on where it stopped.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import logging
 import os
@@ -21,24 +20,22 @@ import signal
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from connlab.parameters import declared, suggestion, validate
 from connlab.schema import project_root, study_folder
 
 if TYPE_CHECKING:
-    from jupyter_client.manager import AsyncKernelManager
     from nbformat import NotebookNode
 
 _GRACE_S = 1.3  # from the first Ctrl-C to the end of a kernel that does not listen
 _SOCKET_PATH_MAX = 80  # of the 107 bytes that a Unix socket's address holds
 #: where warnings and tracebacks place a cell
 _CELL_FILE = re.compile(r"[^\s:'\"<>]*/ipykernel_\d+/\d+\.py")
-#: parameters that say where results go, and what is to be used for them instead
-_PLACES = {
+#: parameters that say where results go, and what to use instead
+_RESERVED = {
     "run": "use --run NAME (from Python, run=)",
     "root": "commands keep runs in runs/ (from Python, root=; or use papermill)",
 }
@@ -54,16 +51,6 @@ class NoSuchNotebook(ValueError):
 
 class Interrupted(KeyboardInterrupt):
     """Somebody asked the run to stop; what was measured is kept."""
-
-
-@dataclass(frozen=True)
-class Finished:
-    """What a notebook left behind."""
-
-    study: str
-    directory: Path
-    notebook: Path
-    seconds: float
 
 
 def home() -> Path:
@@ -93,7 +80,7 @@ def title_of(path: Path) -> str:
 
 
 def find(nb: str | Path, *, directory: Path | None = None) -> Path:
-    """Return the notebook meant by a number, a name or a path.
+    """Return the notebook of a number, a name or a path.
 
     Parameters
     ----------
@@ -105,22 +92,20 @@ def find(nb: str | Path, *, directory: Path | None = None) -> Path:
     Raises
     ------
     NoSuchNotebook
-        When nothing is meant by it; names what there is, the likeliest first.
+        When there is none; the message lists those there are, the likeliest first.
     """
     word = str(nb)
     if word.endswith(".ipynb") and Path(word).is_file():
         return Path(word).resolve()
-    known = every(directory)
-    for path in known:
+    paths = every(directory)
+    for path in paths:
         names = {path.name, path.stem, study_of(path)}
         number = path.stem.split("-")[0]
         if word in names or (word.isdigit() and int(word) == int(number)):
             return path
-    names = [study_of(p) for p in known]
-    close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    have = ", ".join(p.stem for p in known) or "none"
-    raise NoSuchNotebook(f"no notebook {word!r}; {hint}there are: {have}")
+    hint = suggestion(word.lower(), [study_of(p) for p in paths])
+    stems = ", ".join(p.stem for p in paths) or "none"
+    raise NoSuchNotebook(f"no notebook {word!r}; {hint}there are: {stems}")
 
 
 def run(
@@ -131,8 +116,8 @@ def run(
     root: Path | str = "runs",
     directory: Path | None = None,
     kernels: Kernels | None = None,
-) -> Finished:
-    """Execute a notebook into ``runs/NAME/STUDY/notebook.ipynb``.
+) -> Path:
+    """Execute a notebook into ``runs/NAME/STUDY/notebook.ipynb``; return that path.
 
     The copy being executed has another name, and takes this one only when its last
     cell has run. A failed copy stays as ``notebook.failed.ipynb`` beside
@@ -153,7 +138,7 @@ def run(
     directory
         Where notebooks are looked up, if not in the project's.
     kernels
-        Where its kernel comes from, if others follow it.
+        Source of its kernel, if other notebooks follow it.
 
     Raises
     ------
@@ -167,20 +152,19 @@ def run(
         After SIGINT or SIGTERM.
     """
     from connlab.drive import hosts_asked
-    from connlab.parameters import declared, validate
 
     path = find(nb, directory=directory)
-    given = dict(parameters or {})
-    for name, instead in _PLACES.items():
-        if name in given:
-            raise ValueError(f"{name}: {given[name]!r} cannot be given; {instead}")
-    given["run"] = run
+    values = dict(parameters or {})
+    for name, instead in _RESERVED.items():
+        if name in values:
+            raise ValueError(f"{name}: {values[name]!r} cannot be given; {instead}")
+    values["run"] = run
     if "root" in declared(path):
-        given["root"] = str(root)
-    values = validate(path, given)
+        values["root"] = str(root)
+    values = validate(path, values)
     study = study_of(path)
-    if why := hosts_asked.why_not(study):
-        raise ValueError(f"{path.stem}: {why}")
+    if reason := hosts_asked.why_not(study):
+        raise ValueError(f"{path.stem}: {reason}")
     target = study_folder(run, study, root=root)
     target.mkdir(parents=True, exist_ok=True)
     partial = target / "notebook.partial.ipynb"
@@ -188,42 +172,35 @@ def run(
     failure = target / "failure.json"
     for old in (partial, failed, failure):
         old.unlink(missing_ok=True)
-    start = time.monotonic()
     try:
-        with contextlib.ExitStack() as own:
-            source = kernels or own.enter_context(Kernels())
-            _execute(source, path, partial, values, follow=kernels is not None)
+        _execute(path, partial, values, kernels)
     except _CellFailed as error:
         _keep(partial, failed)
-        _note_failure(failure, study, str(error))
+        _write_failure(failure, study, str(error))
         raise NotebookError(f"{path.stem}: {error}; see {_short(failed)}") from None
     except KeyboardInterrupt:
         partial.unlink(missing_ok=True)
         raise
-    _keep(partial, target / "notebook.ipynb")
-    return Finished(
-        study=study,
-        directory=target,
-        notebook=target / "notebook.ipynb",
-        seconds=time.monotonic() - start,
-    )
+    finished = target / "notebook.ipynb"
+    _keep(partial, finished)
+    return finished
 
 
 def left_out(stem: str, *, run: str, root: Path | str = "runs") -> str | None:
-    """Return why a study cannot be measured over the hosts that are asked for.
+    """Return why a study cannot be measured over several hosts, and keep the reason.
 
-    The reason is kept where the paper looks for results. None: it can be measured, or
-    no hosts are asked for.
+    It goes where the paper looks for results. None: the study can be measured, or no
+    hosts are asked for.
     """
     from connlab.drive import hosts_asked
 
     study = study_of(Path(stem))
-    why = hosts_asked.why_not(study)
-    if why:
+    reason = hosts_asked.why_not(study)
+    if reason:
         target = study_folder(run, study, root=root)
         target.mkdir(parents=True, exist_ok=True)
-        _note_failure(target / "failure.json", study, why)
-    return why
+        _write_failure(target / "failure.json", study, reason)
+    return reason
 
 
 def without_paths(notebook: Mapping[str, Any]) -> NotebookNode:
@@ -240,23 +217,20 @@ def without_paths(notebook: Mapping[str, Any]) -> NotebookNode:
     """
     import nbformat
 
-    found = nbformat.from_dict(notebook)
-    told = found.metadata.get("papermill", {})
+    copy = nbformat.from_dict(notebook)
+    papermill = copy.metadata.get("papermill", {})
     for name in ("input_path", "output_path"):
-        if told.get(name):
-            told[name] = _in_project(Path(told[name]))
-    found.metadata = _pathless(found.metadata)
-    for cell in found.cells:
+        if papermill.get(name):
+            papermill[name] = _in_project(Path(papermill[name]))
+    copy.metadata = _pathless(copy.metadata)
+    for cell in copy.cells:
         if "outputs" in cell:
             cell.outputs = _pathless(cell.outputs)
-    return nbformat.from_dict(found)
+    return nbformat.from_dict(copy)
 
 
 def _pathless(value: Any) -> Any:
-    """Return what a notebook holds with this machine's folders left out, at any depth.
-
-    Pictures stay: base64 is no text.
-    """
+    """Remove this machine's folders from texts at any depth, but not from pictures."""
     from connlab.drive import machine
 
     if isinstance(value, str):
@@ -278,7 +252,6 @@ def _in_project(path: Path) -> str:
 
 
 def _keep(partial: Path, kept: Path) -> None:
-    """Give an executed copy the name under which it stays."""
     import nbformat
 
     notebook = nbformat.read(partial, as_version=4)
@@ -288,7 +261,7 @@ def _keep(partial: Path, kept: Path) -> None:
 
 
 class _CellFailed(Exception):
-    """One line: which cell, what it said."""
+    """One line: which cell failed, and its error."""
 
 
 class Kernels:
@@ -308,8 +281,8 @@ class Kernels:
 
     def take(self) -> _Kernel:
         """Return the kernel that was prepared, or one that has not started."""
-        taken, self._spare = self._spare, None
-        return taken or _Kernel()
+        kernel, self._spare = self._spare, None
+        return kernel or _Kernel()
 
     async def prepare(self) -> None:
         """Start the kernel of the next notebook."""
@@ -319,11 +292,34 @@ class Kernels:
 
 
 class _Kernel:
-    """A kernel, and the directory of its sockets, which nobody else may read."""
+    """A kernel that is this interpreter, whatever kernels are installed.
+
+    It talks through sockets in a directory that nobody else on the machine may read,
+    as long as their names fit into a socket's address.
+    """
 
     def __init__(self) -> None:
+        from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+        from jupyter_client.manager import AsyncKernelManager
+
+        spec = KernelSpec(
+            argv=[sys.executable, "-m", "connlab.kernel", "-f", "{connection_file}"],
+            display_name="connlab",
+            language="python",
+        )
+
+        class OnlyThis(KernelSpecManager):
+            def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+                return spec
+
+        self.manager = AsyncKernelManager(
+            kernel_name="python3", kernel_spec_manager=OnlyThis()
+        )
         self._sockets = tempfile.TemporaryDirectory(prefix="connlab-")
-        self.manager = _kernel_manager(self._sockets.name)
+        folder = self._sockets.name
+        if len(folder) < _SOCKET_PATH_MAX:
+            self.manager.transport = "ipc"
+            self.manager.connection_file = f"{folder}/kernel.json"
 
     async def start(self) -> None:
         await self.manager.start_kernel(
@@ -332,47 +328,30 @@ class _Kernel:
         )
 
     def end(self) -> None:
-        _shut_down(self.manager)
+        from jupyter_core.utils import run_sync
+
+        with contextlib.suppress(RuntimeError):
+            run_sync(self.manager.shutdown_kernel)(now=True)
         self._sockets.cleanup()
 
 
 def _execute(
-    kernels: Kernels,
-    source: Path,
-    output: Path,
-    parameters: Mapping[str, Any],
-    *,
-    follow: bool,
-) -> None:
-    """Execute a notebook; with `follow`, another one comes after it."""
-    kernel = kernels.take()
-
-    async def prepare(cell: NotebookNode, **_: object) -> None:
-        # all is measured by then: from here on figures are drawn, on one core
-        if follow and "Report(" in cell.source:
-            await kernels.prepare()
-
-    try:
-        _execute_in(kernel.manager, source, output, parameters, prepare)
-    finally:
-        kernel.end()
-
-
-def _execute_in(
-    km: AsyncKernelManager,
-    source: Path,
-    output: Path,
-    parameters: Mapping[str, Any],
-    on_cell_start: Callable,
+    source: Path, output: Path, parameters: Mapping[str, Any], kernels: Kernels | None
 ) -> None:
     import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
+    async def prepare_next(cell: NotebookNode, **_: object) -> None:
+        # all is measured by then: from here on figures are drawn, on one core
+        if kernels and "Report(" in cell.source:
+            await kernels.prepare()
+
     # names are checked already, by what reads every annotation
     logging.getLogger("papermill").setLevel(logging.ERROR)
-    with _interruptible(km) as asked:
-        try:
+    kernel = kernels.take() if kernels else _Kernel()
+    try:
+        with _interruptible(kernel):
             papermill.execute_notebook(
                 source,
                 output,
@@ -383,73 +362,39 @@ def _execute_in(
                 stdout_file=sys.stdout,
                 stderr_file=sys.stderr,
                 cwd=str(project_root()),
-                km=km,
-                on_cell_start=on_cell_start,
+                km=kernel.manager,
+                on_cell_start=prepare_next,
             )
-        except PapermillExecutionError as error:
-            if asked:
-                raise Interrupted from None
-            raise _CellFailed(_one_line(error)) from None
-        except DeadKernelError:
-            if asked:
-                raise Interrupted from None
-            raise _CellFailed("the kernel died (out of memory?)") from None
-        except Exception:
-            if asked:  # a kernel that was ended while it started fails anyhow
-                raise Interrupted from None
-            raise
-        if asked:
-            raise Interrupted
-
-
-def _kernel_manager(sockets: str) -> AsyncKernelManager:
-    """Return a manager whose one kernel is this interpreter, whatever is installed.
-
-    It talks through sockets in that directory, which nobody else on the machine may
-    read, as long as their names fit into a socket's address.
-    """
-    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-    from jupyter_client.manager import AsyncKernelManager
-
-    here = KernelSpec(
-        argv=[sys.executable, "-m", "connlab.kernel", "-f", "{connection_file}"],
-        display_name="connlab",
-        language="python",
-    )
-
-    class OnlyThis(KernelSpecManager):
-        def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-            return here
-
-    km = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=OnlyThis())
-    if len(sockets) < _SOCKET_PATH_MAX:
-        km.transport = "ipc"
-        km.connection_file = f"{sockets}/kernel.json"
-    return km
-
-
-def _shut_down(km: AsyncKernelManager) -> None:
-    from jupyter_core.utils import run_sync
-
-    with contextlib.suppress(RuntimeError):
-        run_sync(km.shutdown_kernel)(now=True)
+    except PapermillExecutionError as error:
+        raise _CellFailed(_one_line(error)) from None
+    except DeadKernelError:
+        raise _CellFailed("the kernel died (out of memory?)") from None
+    finally:
+        kernel.end()
 
 
 @contextlib.contextmanager
-def _interruptible(km: AsyncKernelManager) -> Iterator[list[int]]:
+def _interruptible(kernel: _Kernel) -> Iterator[None]:
     """Hand SIGINT and SIGTERM on to the kernel; end it when it does not listen.
 
     The kernel leads a session of its own, so a terminal's Ctrl-C does not reach it.
     It gets SIGINT from here, its sweep stops the trial in flight, and the cell fails.
-    A second signal, ours after a while or the user's, does not wait for that. Yields
-    the signals caught so far.
+    A second signal, ours after a while or the user's, does not wait for that.
+
+    Raises
+    ------
+    Interrupted
+        After a signal, however the block ended.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     caught: list[int] = []
     timers: list[threading.Timer] = []
 
     def on_signal(number: int, _frame: object) -> None:
         caught.append(number)
-        pid = getattr(km.provisioner, "pid", None)
+        pid = getattr(kernel.manager.provisioner, "pid", None)
         if pid is None or len(caught) > 1:
             _kill_group(pid)
             raise Interrupted
@@ -460,43 +405,42 @@ def _interruptible(km: AsyncKernelManager) -> Iterator[list[int]]:
         timers.append(threading.Timer(_GRACE_S, signal.pthread_kill, again))
         timers[-1].start()
 
-    if threading.current_thread() is not threading.main_thread():
-        yield caught
-        return
     before = {n: signal.signal(n, on_signal) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield caught
+        yield
+    except Exception:
+        if caught:  # a kernel that is ended fails in many ways
+            raise Interrupted from None
+        raise
     finally:
         for timer in timers:
             timer.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
+    if caught:
+        raise Interrupted
 
 
 def _kill_group(pid: int | None) -> None:
     """Kill the kernel and what it started (the kernel leads a process group)."""
-    if pid is None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
 
 
 def _one_line(error: Any) -> str:
     """Return ``cell 7 (first line of it): ValueError: text``."""
     source = next((ln for ln in error.source.splitlines() if ln.strip()), "").strip()
     text = " ".join(str(error.evalue).split())
-    said = f"{error.ename}: {text}" if text else str(error.ename)
-    return f"cell {error.exec_count} ({source[:60]}): {said}"
+    message = f"{error.ename}: {text}" if text else str(error.ename)
+    return f"cell {error.exec_count} ({source[:60]}): {message}"
 
 
-def _note_failure(path: Path, study: str, reason: str) -> None:
+def _write_failure(path: Path, study: str, reason: str) -> None:
     failure = {"schema": 1, "study": study, "reason": _pathless(reason)}
     path.write_text(json.dumps(failure, indent=1) + "\n")
 
 
 def _short(path: Path) -> str:
-    """Return a path as seen from here, when that is shorter."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

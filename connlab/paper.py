@@ -11,11 +11,12 @@ import contextlib
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from connlab import notebook, profiles
+from connlab.parameters import declared, validate
 from connlab.schema import existing_run, project_root
 
 if TYPE_CHECKING:
@@ -23,44 +24,44 @@ if TYPE_CHECKING:
 
 _OVERHEAD_S = 0.25  # of a trial: start, connect, stop
 _NOTEBOOK_S = 8.0  # of a notebook: kernel, figures
-_ALL_MODELS = 12  # where none are named, a notebook takes all that suit it
+_ALL_MODELS = 12  # about how many suit a notebook that names none
 _CROSSED = 3  # lists that a notebook crosses at most
 _PAGES_S = 15.0  # of the paper: HTML and PDF
 
 
 @dataclass(frozen=True)
-class Printed:
-    """What a paper run left behind, and what it took."""
+class Result:
+    """The paper that was set, and the time each phase took."""
 
     rendered: Rendered
     seconds: dict[str, float]
-    failed: dict[str, str] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    failed: dict[str, str]
+    problems: list[str]
 
 
-def build(**variables: str) -> None:
+def build() -> None:
     """Compile server and client; quiet when there is nothing to do.
 
     Raises
     ------
     subprocess.CalledProcessError
-        When the compiler fails; its words are on standard error.
+        When the compiler fails; its messages are on standard error.
     """
-    words = [f"{name}={value}" for name, value in variables.items()]
-    command = ["make", "--no-print-directory", "build", *words]
+    command = ["make", "--no-print-directory", "build"]
     subprocess.run(command, cwd=project_root(), check=True)
 
 
 def cost_s(parameters: Mapping[str, Any]) -> float:
-    """Return about how long a notebook takes with these parameters, in seconds.
+    """Estimate how long a notebook takes with these parameters, in seconds.
 
-    A first guess for the sum over all notebooks: lists are factors. Up to three of
-    them are crossed, so their lengths multiply to the cells of a block; more are
-    varied one at a time, so they add up. Each cell is measured ``trials`` times, unless
-    a ``budget`` ends that, which is used whole. What a sweep itself says before it
-    starts is exact where this is rough. A notebook without ``duration``, or with a list
-    of ``trials``, hardly measures.
+    Rough, for the sum over all notebooks: lists are factors. Up to three of them are
+    crossed, so their lengths multiply to the cells of a block; more are varied one at a
+    time, so they add up. Each cell is measured ``trials`` times, unless a ``budget``
+    ends that, which is used whole. A notebook without ``duration``, or with a list of
+    ``trials``, hardly measures. A sweep prints an exact estimate before it starts.
     """
+    from connlab.drive import stopping
+
     trials = parameters.get("trials") or 1
     if "duration" not in parameters or isinstance(trials, list):
         return _NOTEBOOK_S
@@ -69,24 +70,16 @@ def cost_s(parameters: Mapping[str, Any]) -> float:
         lengths.append(_ALL_MODELS)
     cells = prod(lengths) if len(lengths) <= _CROSSED else sum(lengths)
     trial = sum(float(parameters.get(k) or 0) for k in ("duration", "warmup"))
-    measured = cells * trials * (trial + _OVERHEAD_S)
-    return _NOTEBOOK_S + (_budget_s(parameters) or measured)
-
-
-def _budget_s(parameters: Mapping[str, Any]) -> float:
-    from connlab.drive import stopping
-
-    budget = parameters.get("budget")
-    return stopping.seconds(budget) if budget is not None else 0.0
+    if (budget := parameters.get("budget")) is not None:
+        return _NOTEBOOK_S + stopping.seconds(budget)
+    return _NOTEBOOK_S + cells * trials * (trial + _OVERHEAD_S)
 
 
 def plan(profile: profiles.Profile) -> dict[str, float]:
-    """Return each notebook of a profile with its expected seconds, in order.
+    """Return the expected seconds of each notebook of a profile, in order.
 
-    What the profile says it took, else `cost_s`.
+    They are those that the profile states, else `cost_s`.
     """
-    from connlab.parameters import declared, validate
-
     cost = {}
     for stem in profile.notebooks:
         if stem in profile.seconds:
@@ -105,10 +98,10 @@ def make(
     run: str,
     renderer: str | None = None,
     say: Callable[[str], None] = print,
-) -> Printed:
+) -> Result:
     """Print the paper of a profile from nothing but a compiler.
 
-    Facts go to ``runs/NAME``. A renderer that cannot be had is refused before
+    Facts go to ``runs/NAME``. A renderer that is not installed is refused before
     measuring; `say` takes one line of text.
     """
     from connlab.drive.progress import duration_text
@@ -127,14 +120,14 @@ def make(
         build()
     with notebook.Kernels() as kernels:
         for stem, expected in cost.items():
-            if why := notebook.left_out(stem, run=run):
-                say(f"paper: {stem}: {why}")
+            if reason := notebook.left_out(stem, run=run):
+                say(f"paper: {stem}: {reason}")
                 continue
             say(f"paper: {stem}, about {duration_text(expected)}")
-            given = profile.parameters(stem)
+            parameters = profile.parameters(stem)
             with _timed(seconds, stem):
                 try:
-                    notebook.run(stem, run=run, parameters=given, kernels=kernels)
+                    notebook.run(stem, run=run, parameters=parameters, kernels=kernels)
                 except notebook.NotebookError as error:
                     failed[stem] = str(error)
                     say(f"paper: {error}; going on with the rest")
@@ -144,14 +137,14 @@ def make(
         rendered = render(run, renderer=renderer)
     with _timed(seconds, "check"):
         problems = check()
-    return Printed(rendered, seconds=seconds, failed=failed, problems=problems)
+    return Result(rendered, seconds, failed, problems)
 
 
 def judge(run: str) -> str:
-    """Put the claims ledger to the trials of a run; return the sentence that counts.
+    """Test the claims ledger on the trials of a run; return a summary of the verdicts.
 
     The verdicts go to ``runs/NAME/claims``, from where the paper prints them. They are
-    made anew only where something that they are made from has changed.
+    made anew only if their inputs have changed.
     """
     from connlab.claims import judging
 

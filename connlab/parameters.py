@@ -13,13 +13,14 @@ inside it, for whoever runs it with plain papermill or by hand.
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
 import io
 import json
 import math
 import re
 import tokenize
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -55,7 +56,7 @@ class Parameter:
 
     @property
     def allowed(self) -> str:
-        """The type and what else is asked of a value, in words."""
+        """The type, and the choices or the range."""
         if self.choices:
             return f"{self.type}, one of {', '.join(self.choices)}"
         if self.low is None and self.high is None:
@@ -89,14 +90,15 @@ def parse(source: str) -> dict[str, Parameter]:
     'int, 1..1000'
     """
     comments = _comments(source)
-    found = {}
+    parameters = {}
     for node in ast.parse(source).body:
         if not _declares(node):
             line = ast.get_source_segment(source, node)
             raise ParameterError(f"{line!r} declares no parameter: name: type = value")
         name = node.target.id
-        found[name] = _parameter(node, name, comments.get(node.end_lineno, ""))
-    return found
+        comment = comments.get(node.end_lineno, "")
+        parameters[name] = _parameter(node, name, comment)
+    return parameters
 
 
 def validate(notebook: str | Path, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,6 +125,12 @@ def validate(notebook: str | Path, given: Mapping[str, Any]) -> dict[str, Any]:
     return _checked(declared(notebook), given)
 
 
+def suggestion(word: str, names: Iterable[str]) -> str:
+    """Return ``did you mean 'NAME'? `` for the nearest name; empty if none is near."""
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
 def check(namespace: dict[str, Any]) -> None:
     """Check the parameters inside a running notebook: ``check(globals())``.
 
@@ -145,12 +153,12 @@ def check(namespace: dict[str, Any]) -> None:
     cells = [c for c in executed if _is_parameters_cell(c)]
     if not cells:
         raise ParameterError("the parameters cell has not been run")
-    known = parse(cells[-1])
+    parameters = parse(cells[-1])
     injected = [c for c in executed if c.startswith("# Parameters\n")]
-    given = {name for c in injected for name in _assigned(c)}
-    names = [*known, *sorted(given - set(known))]
-    given = {n: namespace[n] for n in names if n in namespace}
-    namespace.update(_checked(known, given))
+    assigned = {name for c in injected for name in _assigned(c)}
+    names = [*parameters, *sorted(assigned - parameters.keys())]
+    values = {n: namespace[n] for n in names if n in namespace}
+    namespace.update(_checked(parameters, values))
 
 
 # ---- declarations ------------------------------------------------------------
@@ -165,7 +173,6 @@ def _declares(node: ast.stmt) -> bool:
 
 
 def _comments(source: str) -> dict[int, str]:
-    """Return the comment of each line."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     return {
         t.start[0]: t.string.lstrip("# ") for t in tokens if t.type == tokenize.COMMENT
@@ -188,7 +195,6 @@ def _parameter(node: ast.AnnAssign, name: str, comment: str) -> Parameter:
 
 
 def _is_parameters_cell(source: str) -> bool:
-    """Whether a cell holds declarations and nothing else."""
     try:
         body = ast.parse(source).body
     except SyntaxError:
@@ -197,7 +203,6 @@ def _is_parameters_cell(source: str) -> bool:
 
 
 def _assigned(source: str) -> list[str]:
-    """Return the names that an injected cell assigns."""
     return [
         target.id
         for node in ast.parse(source).body
@@ -210,26 +215,23 @@ def _assigned(source: str) -> list[str]:
 # ---- values ------------------------------------------------------------------
 
 
-def _checked(known: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict:
-    values, wrong = {}, []
+def _checked(parameters: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict:
+    values, errors = {}, []
     for name, value in given.items():
         try:
-            values[name] = _value(known, name, value)
+            values[name] = _value(parameters, name, value)
         except ParameterError as error:
-            wrong.append(str(error))
-    if wrong:
-        raise ParameterError("\n".join(wrong))
+            errors.append(str(error))
+    if errors:
+        raise ParameterError("\n".join(errors))
     return values
 
 
-def _value(known: Mapping[str, Parameter], name: str, value: Any) -> Any:
-    if name not in known:
-        near = difflib.get_close_matches(name, known, 1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ParameterError(
-            f"unknown parameter {name!r}; {hint}there are: {', '.join(known)}"
-        )
-    parameter = known[name]
+def _value(parameters: Mapping[str, Parameter], name: str, value: Any) -> Any:
+    if name not in parameters:
+        names = f"{suggestion(name, parameters)}there are: {', '.join(parameters)}"
+        raise ParameterError(f"unknown parameter {name!r}; {names}")
+    parameter = parameters[name]
     value = _typed(parameter, value)
     for item in value if isinstance(value, list) else [value]:
         _check_range(parameter, item)
@@ -242,33 +244,31 @@ def _typed(parameter: Parameter, value: Any) -> Any:
     Text for another type is read as YAML first, because papermill's ``-p`` hands on
     lists as text: ``-p connections '[1,10]'``.
     """
-    kind = TypeAdapter(eval(parameter.type, _TYPES))
+    adapter = TypeAdapter(eval(parameter.type, _TYPES))
+    with contextlib.suppress(ValidationError):
+        return adapter.validate_python(value, strict=True)
     try:
-        return kind.validate_python(value, strict=True)
-    except ValidationError:
-        if not isinstance(value, str):
-            raise _refusal(parameter, value) from None
-    try:
-        return kind.validate_python(yaml.safe_load(value), strict=True)
+        if isinstance(value, str):
+            return adapter.validate_python(yaml.safe_load(value), strict=True)
     except (ValidationError, yaml.YAMLError):
-        raise _refusal(parameter, value) from None
+        pass
+    raise _refusal(parameter, value)
 
 
 def _check_range(parameter: Parameter, item: Any) -> None:
     if parameter.choices and item not in (None, *parameter.choices):
         near = difflib.get_close_matches(str(item), parameter.choices, 1)
         raise _refusal(parameter, item, near[0] if near else None)
-    if not isinstance(item, int | float) or isinstance(item, bool):
-        return
-    low = -math.inf if parameter.low is None else parameter.low
-    high = math.inf if parameter.high is None else parameter.high
-    if not low <= item <= high:
-        raise _refusal(parameter, item)
+    if isinstance(item, int | float) and not isinstance(item, bool):
+        low = -math.inf if parameter.low is None else parameter.low
+        high = math.inf if parameter.high is None else parameter.high
+        if not low <= item <= high:
+            raise _refusal(parameter, item)
 
 
 def _refusal(parameter: Parameter, value: Any, near: str | None = None):
-    about = f" ({parameter.help})" if parameter.help else ""
+    text = f" ({parameter.help})" if parameter.help else ""
     hint = f"; did you mean {near!r}?" if near else ""
     return ParameterError(
-        f"{parameter.name}: {value!r}; allowed: {parameter.allowed}{about}{hint}"
+        f"{parameter.name}: {value!r}; allowed: {parameter.allowed}{text}{hint}"
     )

@@ -6,17 +6,19 @@ the parameters that differ from those the notebook itself states.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from connlab import notebook
+from connlab.parameters import suggestion
 
 
 class ProfileError(ValueError):
-    """A profile could not be found or does not fit the notebooks."""
+    """There is no such profile, or it does not fit the notebooks."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Profile:
     """What notebooks took where the profile was planned, for the estimate."""
 
     def parameters(self, nb: str | Path) -> dict[str, Any]:
-        """Return the parameters for a notebook, none if the profile has it not."""
+        """Return the parameters for a notebook, none if it is not in the profile."""
         return dict(self.notebooks.get(Path(nb).stem, {}))
 
 
@@ -41,9 +43,9 @@ def home() -> Path:
 
 def names(directory: Path | None = None) -> list[str]:
     """Return the profiles there are, the shortest to run first."""
-    size = {"smoke": 0, "quick": 1, "full": 2}
-    found = [p.stem for p in (directory or home()).glob("*.yaml")]
-    return sorted(found, key=lambda name: (size.get(name, 3), name))
+    rank = {"smoke": 0, "quick": 1, "full": 2}
+    stems = [p.stem for p in (directory or home()).glob("*.yaml")]
+    return sorted(stems, key=lambda name: (rank.get(name, 3), name))
 
 
 def load(name: str, *, directory: Path | None = None) -> Profile:
@@ -52,10 +54,8 @@ def load(name: str, *, directory: Path | None = None) -> Profile:
     Raises
     ------
     ProfileError
-        Names the profile or the notebook that is meant, and what there is.
+        The message names the profile or the notebook, and those there are.
     """
-    import yaml
-
     directory = directory or home()
     path = directory / f"{name}.yaml"
     if not path.is_file():
@@ -64,22 +64,21 @@ def load(name: str, *, directory: Path | None = None) -> Profile:
         data = yaml.safe_load(path.read_text()) or {}
     except yaml.YAMLError as error:
         raise ProfileError(f"{path.name}: {' '.join(str(error).split())}") from None
-    known = [p.stem for p in notebook.every(directory.parent)]
-    wanted = data.get("notebooks") or {}
-    for stem, values in wanted.items():
-        if stem not in known:
-            raise ProfileError(f"{path.name}: {_unknown('notebook', stem, known)}")
+    stems = [p.stem for p in notebook.every(directory.parent)]
+    notebooks = data.get("notebooks") or {}
+    for stem, values in notebooks.items():
+        if stem not in stems:
+            raise ProfileError(f"{path.name}: {_unknown('notebook', stem, stems)}")
         if values is not None and not isinstance(values, dict):
             raise ProfileError(f"{path.name}: {stem}: names and values are wanted")
     return Profile(
         name=name,
         about=str(data.get("about", "")),
-        notebooks={stem: wanted[stem] or {} for stem in sorted(wanted)},
+        notebooks={stem: notebooks[stem] or {} for stem in sorted(notebooks)},
         seconds={s: float(t) for s, t in (data.get("seconds") or {}).items()},
     )
 
 
 def _unknown(kind: str, word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"no {kind} {word!r}; {hint}there are: {', '.join(known) or 'none'}"
+    names = ", ".join(known) or "none"
+    return f"no {kind} {word!r}; {suggestion(word, known)}there are: {names}"

@@ -85,11 +85,11 @@ def test_a_finished_notebook_is_kept_with_its_parameters(
     done = notebook.run(
         "1", run="r", parameters={"n": 7}, root=tmp_path, directory=books
     )
-    assert done.notebook == tmp_path / "r" / "good-one" / "notebook.ipynb"
+    assert done == tmp_path / "r" / "good-one" / "notebook.ipynb"
     printed = f"r 7 {sys.executable}\n"
     assert capsys.readouterr().out == printed  # as it ran
-    assert texts(done.notebook) == machine.without_paths(printed)
-    assert [p.name for p in done.directory.iterdir()] == ["notebook.ipynb"]
+    assert texts(done) == machine.without_paths(printed)
+    assert [p.name for p in done.parent.iterdir()] == ["notebook.ipynb"]
 
 
 def test_installed_kernels_do_not_matter(
@@ -100,7 +100,7 @@ def test_installed_kernels_do_not_matter(
     spec.write_text(json.dumps({"argv": ["/nowhere"], "display_name": "broken"}))
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
     done = notebook.run("1", run="r", root=tmp_path, directory=books)
-    assert machine.without_paths(sys.executable) in texts(done.notebook)
+    assert machine.without_paths(sys.executable) in texts(done)
 
 
 def kernels_here() -> list[int]:
@@ -122,7 +122,7 @@ def test_the_next_kernel_starts_while_a_notebook_draws(
         (waiting,) = kernels_here()
         done = notebook.run("4", kernels=kernels, **where)
         here = machine.without_paths(f"{waiting} {ROOT}")
-        assert texts(done.notebook).splitlines()[0] == here
+        assert texts(done).splitlines()[0] == here
         assert len(kernels_here()) == 1
     assert kernels_here() == []
     notebook.run("3", **where)
@@ -196,10 +196,10 @@ def test_an_executed_notebook_does_not_say_where_it_ran(
     home = "print(pathlib.Path.home() / 'x')"
     root = project(tmp_path, monkeypatch, SAYS_WHERE, home)
     done = notebook.run("1", run="r")
-    told = nbformat.read(done.notebook, as_version=4).metadata.papermill
+    told = nbformat.read(done, as_version=4).metadata.papermill
     assert told.input_path == "notebooks/01-tells.ipynb"
     assert told.output_path == "runs/r/tells/notebook.ipynb"
-    text = everything(done.notebook)
+    text = everything(done)
     assert text.count(str(root)) == 1  # the picture, which is no text
     assert f'"image/png": "{root}"' in text
     assert "in ./runs and ." in text
