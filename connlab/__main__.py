@@ -369,9 +369,9 @@ def up(roster: Roster) -> None:
 @click.option("--hosts", "count", default=3, help="The first serves.")
 def lab(count: int) -> None:
     """Make hosts of network namespaces here, as root, and their hosts.toml."""
-    hosts = _lab()
-    hosts.up(count)
-    click.echo(_from_here(hosts.roster))
+    network = _lab()
+    network.up(count)
+    click.echo(_from_here(network.roster))
 
 
 @hosts.command("lab-down")
