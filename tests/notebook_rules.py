@@ -27,18 +27,18 @@ def check(notebook: Path) -> None:
         for node in ast.walk(ast.parse("".join(cell["source"]))):
             if isinstance(node, ast.FunctionDef):
                 assert node.end_lineno - node.lineno < 5
-    known = parameters.declared(notebook)
-    assert "run" in known
-    assert all(p.help for p in known.values())
-    defaults = {name: p.default for name, p in known.items()}
+    declared = parameters.declared(notebook)
+    assert "run" in declared
+    assert all(p.help for p in declared.values())
+    defaults = {name: p.default for name, p in declared.items()}
     assert parameters.validate(notebook, defaults) == defaults
 
 
 def run(notebook: Path, tmp_path: Path, study: str, **given) -> dict:
     """Run a notebook by plain papermill; return the results it wrote."""
     tool = shutil.which("papermill", path=str(Path(sys.executable).parent))
-    told = {"run": "t", "root": str(tmp_path / "runs"), **given}
-    pairs = [word for name, v in told.items() for word in ("-p", name, str(v))]
+    values = {"run": "t", "root": str(tmp_path / "runs"), **given}
+    pairs = [word for name, v in values.items() for word in ("-p", name, str(v))]
     done = subprocess.run(
         [tool, str(notebook), str(tmp_path / "out.ipynb"), *pairs],
         cwd=ROOT,

@@ -32,9 +32,9 @@ def one_line(text: str) -> str:
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture) -> None:
     assert cli("--help") == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name in command.cli.commands:
-        assert f"\n  {name} " in said
+        assert f"\n  {name} " in output
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -48,7 +48,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["nope"], "No such command 'nope'"),
         (["notebook", "99"], "no notebook '99'"),
@@ -103,20 +103,20 @@ def test_help_imports_nothing_heavy() -> None:
     ],
 )
 def test_what_does_not_exist_ends_with_2_and_a_line(
-    words: list[str], said: str, client_program: Path, capsys: pytest.CaptureFixture
+    words: list[str], message: str, client_program: Path, capsys: pytest.CaptureFixture
 ) -> None:
     assert cli(*words) == 2
-    assert said in one_line(capsys.readouterr().err)
+    assert message in one_line(capsys.readouterr().err)
 
 
 def test_notebook_without_a_word_lists_the_questions(
     capsys: pytest.CaptureFixture,
 ) -> None:
     assert cli("notebook") == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for path in notebook.every():
-        assert path.stem in said
-        assert notebook.title_of(path) in said
+        assert path.stem in output
+        assert notebook.title_of(path) in output
 
 
 def test_list_names_each_model(
@@ -129,8 +129,8 @@ def test_list_names_each_model(
 
 def test_values_mean_what_they_look_like() -> None:
     texts = ["3", "0.5", "[1, 10]", "[thread, epoll]", "true", "epoll", "[1"]
-    meant = [3, 0.5, [1, 10], ["thread", "epoll"], True, "epoll", "[1"]
-    assert [command._value(text) for text in texts] == meant
+    values = [3, 0.5, [1, 10], ["thread", "epoll"], True, "epoll", "[1"]
+    assert [command._value(text) for text in texts] == values
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ def test_failure_is_one_line_and_a_status(
 
     monkeypatch.setattr(paper, "build", fails)
     assert cli("build") == status
-    said = capsys.readouterr().err.strip()
-    assert len(said.splitlines()) == 1
-    assert said.startswith("connlab: ")
+    output = capsys.readouterr().err.strip()
+    assert len(output.splitlines()) == 1
+    assert output.startswith("connlab: ")
 
 
 # ---- profiles ---------------------------------------------------------------
@@ -178,18 +178,18 @@ def test_profiles_cost_what_they_promise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("notebooks: {01-respons-time: {}}", "did you mean '01-response-time'"),
         ("notebooks: {01-response-time: [1]}", "names and values"),
         ("notebooks: {", "bad.yaml"),
     ],
 )
-def test_a_bad_profile_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_a_bad_profile_is_named(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles/bad.yaml").write_text(text)
     (tmp_path / "01-response-time.ipynb").touch()
-    with pytest.raises(profiles.ProfileError, match=said):
+    with pytest.raises(profiles.ProfileError, match=message):
         profiles.load("bad", directory=tmp_path / "profiles")
 
 
@@ -200,17 +200,17 @@ TRIAL = {"trials": 1, "duration": 1.0, "warmup": 0.5}
 
 
 @pytest.mark.parametrize(
-    ("given", "trials"),
+    ("factors", "trials"),
     [
         ({"models": ["a", "b"], "connections": [1, 2, 3], "trials": 4}, 2 * 3 * 4),
         ({"models": ["a"], "connections": []}, 1),
         ({"a": [1, 2], "b": [1, 2], "c": [1, 2], "d": [1, 2, 3]}, 2 + 2 + 2 + 3),
     ],
 )
-def test_cost_crosses_the_factors(given: dict, trials: int) -> None:
-    one = paper.cost_s(TRIAL) - paper._NOTEBOOK_S
-    cost = paper.cost_s(TRIAL | given) - paper._NOTEBOOK_S
-    assert cost == pytest.approx(trials * one)
+def test_cost_crosses_the_factors(factors: dict, trials: int) -> None:
+    trial = paper.cost_s(TRIAL) - paper._NOTEBOOK_S
+    cost = paper.cost_s(TRIAL | factors) - paper._NOTEBOOK_S
+    assert cost == pytest.approx(trials * trial)
 
 
 def test_cost_knows_a_budget_and_a_simulation() -> None:
@@ -229,7 +229,7 @@ def test_durations_read_well(seconds: float, text: str) -> None:
 @pytest.fixture
 def staged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Replace the phases of a paper by notes of what was called, in order."""
-    called: list[str] = []
+    calls: list[str] = []
     pages = {"html": ROOT / "index.html", "pdf": ROOT / "paper.pdf"}
     pages["supplement"] = None
     rendered = SimpleNamespace(
@@ -238,18 +238,18 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     rendered.instead = ""
 
     def run(nb: str, **_: object) -> None:
-        called.append(nb)
+        calls.append(nb)
         if nb == "01-a":
             raise notebook.NotebookError("01-a: cell 1 (1/0): ZeroDivisionError")
 
     monkeypatch.setattr(profiles, "load", lambda name: SMALL)
     monkeypatch.setattr(paper, "plan", lambda profile: {"01-a": 1.0, "02-b": 2.0})
-    monkeypatch.setattr(paper, "build", lambda: called.append("build"))
+    monkeypatch.setattr(paper, "build", lambda: calls.append("build"))
     monkeypatch.setattr(notebook, "run", run)
-    monkeypatch.setattr(paper, "judge", lambda r: called.append("judge") or r)
-    monkeypatch.setattr(publish, "render", lambda r, **_: called.append(r) or rendered)
-    monkeypatch.setattr(publish, "check", lambda: called.append("check") or [])
-    return called
+    monkeypatch.setattr(paper, "judge", lambda r: calls.append("judge") or r)
+    monkeypatch.setattr(publish, "render", lambda r, **_: calls.append(r) or rendered)
+    monkeypatch.setattr(publish, "check", lambda: calls.append("check") or [])
+    return calls
 
 
 def test_a_failed_study_does_not_stop_the_others(
@@ -266,11 +266,11 @@ def test_a_failed_study_does_not_stop_the_others(
 def test_a_paper_that_is_interrupted_begins_nothing_more(
     staged: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    def stopped(nb: str, **_: object) -> None:
+    def interrupted(nb: str, **_: object) -> None:
         staged.append(nb)
         raise notebook.Interrupted
 
-    monkeypatch.setattr(notebook, "run", stopped)
+    monkeypatch.setattr(notebook, "run", interrupted)
     assert cli("paper", "--profile", "small") == 130
     assert staged == ["build", "01-a"]
     assert "the same command goes on" in one_line(capsys.readouterr().err)

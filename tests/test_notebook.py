@@ -23,15 +23,15 @@ PARAMETERS = 'run: str = "manual"  # name of the run\nn: int = 1  # how often'
 
 def write(path: Path, *cells: str) -> Path:
     """Write a notebook with a parameters cell and the given code cells."""
-    made = nbformat.v4.new_notebook()
-    made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
-    made.cells = [
+    document = nbformat.v4.new_notebook()
+    document.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
+    document.cells = [
         nbformat.v4.new_markdown_cell("# What is it?"),
         nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]}),
         *(nbformat.v4.new_code_cell(cell) for cell in cells),
     ]
     path.parent.mkdir(exist_ok=True)
-    nbformat.write(made, path)
+    nbformat.write(document, path)
     return path
 
 
@@ -113,31 +113,31 @@ def test_the_next_kernel_starts_while_a_notebook_draws(
     books: Path, tmp_path: Path
 ) -> None:
     """The next notebook runs in it, with the right folder; none is left over."""
-    told = "import os\nprint(os.getpid(), os.getcwd())"
+    process = "import os\nprint(os.getpid(), os.getcwd())"
     write(books / "03-draws.ipynb", "def Report(): print('drawn')", "Report()")
-    write(books / "04-tells.ipynb", told, "Report = print\nReport('again')")
-    where = {"run": "r", "root": tmp_path, "directory": books}
+    write(books / "04-tells.ipynb", process, "Report = print\nReport('again')")
+    options = {"run": "r", "root": tmp_path, "directory": books}
     with notebook.Kernels() as kernels:
-        notebook.run("3", kernels=kernels, **where)
+        notebook.run("3", kernels=kernels, **options)
         (waiting,) = kernels_here()
-        done = notebook.run("4", kernels=kernels, **where)
+        done = notebook.run("4", kernels=kernels, **options)
         here = machine.without_paths(f"{waiting} {ROOT}")
         assert texts(done).splitlines()[0] == here
         assert len(kernels_here()) == 1
     assert kernels_here() == []
-    notebook.run("3", **where)
+    notebook.run("3", **options)
     assert kernels_here() == []
 
 
 def test_a_failed_notebook_never_looks_finished(books: Path, tmp_path: Path) -> None:
     with pytest.raises(notebook.NotebookError) as caught:
         notebook.run("bad", run="r", root=tmp_path, directory=books)
-    said = str(caught.value)
-    assert "ZeroDivisionError" in said
-    assert "# the culprit" in said
-    assert "\n" not in said
-    left = {p.name for p in (tmp_path / "r" / "bad").iterdir()}
-    assert left == {"notebook.failed.ipynb", "failure.json"}
+    message = str(caught.value)
+    assert "ZeroDivisionError" in message
+    assert "# the culprit" in message
+    assert "\n" not in message
+    names = {p.name for p in (tmp_path / "r" / "bad").iterdir()}
+    assert names == {"notebook.failed.ipynb", "failure.json"}
     failure = json.loads((tmp_path / "r/bad/failure.json").read_text())
     assert "ZeroDivisionError" in failure["reason"]
     write(books / "02-bad.ipynb", "print('good now')")
@@ -173,10 +173,10 @@ d.display({"text/plain": repr(here / "runs"), "image/png": f"{here}"}, raw=True)
 
 def everything(path: Path) -> str:
     """Return an executed notebook's text without what its author wrote."""
-    kept = nbformat.read(path, as_version=4)
-    for cell in kept.cells:
+    document = nbformat.read(path, as_version=4)
+    for cell in document.cells:
         cell.source = ""
-    return json.dumps(kept, ensure_ascii=False)
+    return json.dumps(document, ensure_ascii=False)
 
 
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cells: str) -> Path:
@@ -196,9 +196,9 @@ def test_an_executed_notebook_does_not_say_where_it_ran(
     home = "print(pathlib.Path.home() / 'x')"
     root = project(tmp_path, monkeypatch, SAYS_WHERE, home)
     done = notebook.run("1", run="r")
-    told = nbformat.read(done, as_version=4).metadata.papermill
-    assert told.input_path == "notebooks/01-tells.ipynb"
-    assert told.output_path == "runs/r/tells/notebook.ipynb"
+    papermill = nbformat.read(done, as_version=4).metadata.papermill
+    assert papermill.input_path == "notebooks/01-tells.ipynb"
+    assert papermill.output_path == "runs/r/tells/notebook.ipynb"
     text = everything(done)
     assert text.count(str(root)) == 1  # the picture, which is no text
     assert f'"image/png": "{root}"' in text
@@ -219,17 +219,18 @@ def test_nor_does_one_that_failed(
         notebook.run("1", run="r")
     text = everything(root / "runs/r/tells/notebook.failed.ipynb")
     reason = (root / "runs/r/tells/failure.json").read_text()
-    for said in (text, reason):
-        assert "./runs is full" in said
-        assert str(root) not in said
+    for kept in (text, reason):
+        assert "./runs is full" in kept
+        assert str(root) not in kept
 
 
 def test_what_lies_outside_of_the_project_keeps_its_name_only() -> None:
-    made = nbformat.v4.new_notebook()
-    made.metadata.papermill = {"input_path": "/data/x.ipynb", "output_path": "o.ipynb"}
-    told = notebook.without_paths(made).metadata.papermill
-    assert told == {"input_path": "x.ipynb", "output_path": "o.ipynb"}
-    assert made.metadata.papermill.input_path == "/data/x.ipynb"  # a copy was made
+    original = nbformat.v4.new_notebook()
+    paths = {"input_path": "/data/x.ipynb", "output_path": "o.ipynb"}
+    original.metadata.papermill = paths
+    papermill = notebook.without_paths(original).metadata.papermill
+    assert papermill == {"input_path": "x.ipynb", "output_path": "o.ipynb"}
+    assert original.metadata.papermill.input_path == "/data/x.ipynb"  # a copy was made
 
 
 def patience_s() -> float:
@@ -250,8 +251,8 @@ def test_a_stop_takes_two_seconds_and_leaves_nothing(
     tmp_path: Path, cell: str, number: int
 ) -> None:
     start = "import subprocess, time\nchild = subprocess.Popen(['sleep', '60'])\n"
-    tell = "print(child.pid, flush=True)\n"
-    write(tmp_path / "nb/01-long.ipynb", start + tell + cell)
+    report = "print(child.pid, flush=True)\n"
+    write(tmp_path / "nb/01-long.ipynb", start + report + cell)
     code = (
         "import sys; from connlab import notebook\n"
         f"try: notebook.run('1', run='r', root={str(tmp_path)!r},"
@@ -267,11 +268,11 @@ def test_a_stop_takes_two_seconds_and_leaves_nothing(
     ) as process:
         sleeper = psutil.Process(int(process.stdout.readline()))
         family = [sleeper, *psutil.Process(process.pid).children(recursive=True)]
-        asked = time.monotonic()
+        begin = time.monotonic()
         os.kill(process.pid, number)
         process.stdout.read()
         assert process.wait(10) == 130
-    assert time.monotonic() - asked < patience_s()
+    assert time.monotonic() - begin < patience_s()
     _, alive = psutil.wait_procs(family, timeout=1)
     assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
     assert list((tmp_path / "r/long").iterdir()) == []

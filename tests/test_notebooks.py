@@ -22,8 +22,8 @@ SMOKE = profiles.load("smoke")
 STUDIES = [p.stem for p in notebook.every() if p.stem != "09-doubts"]
 
 
-#: what a small run wants besides: cases take long, a law needs six sizes
-BESIDES = {
+#: what a small run has beyond profile smoke: cases take long, a law needs six sizes
+EXTRA = {
     "02-breaking-points": {"cases": False},
     "03-pools": {"sizes": [1, 2, 3, 4, 6, 8]},
     "14-hosts": {"models": ["poll", "epoll"], "crowds": [40]},
@@ -32,22 +32,22 @@ BESIDES = {
 
 def small(name: str) -> dict[str, Any]:
     """Return the parameters of a small run."""
-    return SMOKE.parameters(name) | BESIDES.get(name, {})
+    return SMOKE.parameters(name) | EXTRA.get(name, {})
 
 
 def code(name: str) -> str:
     """Return the code of a notebook."""
-    found = json.loads((rules.ROOT / "notebooks" / f"{name}.ipynb").read_text())
-    cells = [c for c in found["cells"] if c["cell_type"] == "code"]
+    document = json.loads((rules.ROOT / "notebooks" / f"{name}.ipynb").read_text())
+    cells = [c for c in document["cells"] if c["cell_type"] == "code"]
     return "\n".join("".join(c["source"]) for c in cells)
 
 
-def made(name: str, what: str) -> set[str]:
+def names_made(name: str, kind: str) -> set[str]:
     """Return the names that a notebook gives to its claims, figures or tables."""
-    return set(re.findall(rf'report\.{what}\(\s*"([\w-]+)"', code(name)))
+    return set(re.findall(rf'report\.{kind}\(\s*"([\w-]+)"', code(name)))
 
 
-def asked(study: str, pattern: str) -> set[str]:
+def names_shown(study: str, pattern: str) -> set[str]:
     """Return the names that the sections ask of a study."""
     text = "".join(path.read_text() for path in sorted(SECTIONS.glob("*.qmd")))
     return set(re.findall(pattern.format(study=study), text))
@@ -63,15 +63,15 @@ def test_a_notebook_keeps_the_rules(name):
 
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.parametrize(
-    ("what", "pattern"),
+    ("kind", "pattern"),
     [
         ("claim", r'\.claim of="{study}/([\w-]+)"'),
         ("figure", r"_generated/{study}/([\w-]+)\.svg"),
         ("table", r"_generated/{study}/tbl-([\w-]+)\.qmd"),
     ],
 )
-def test_sections_show_what_a_notebook_makes_and_no_more(name, what, pattern):
-    assert asked(name[3:], pattern) == made(name, what)
+def test_sections_show_what_a_notebook_makes_and_no_more(name, kind, pattern):
+    assert names_shown(name[3:], pattern) == names_made(name, kind)
 
 
 def _lack(name: str) -> str | None:
@@ -91,23 +91,23 @@ def _not_counted(name: str) -> set[str]:
 @pytest.mark.serial
 @pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
 def test_web_servers_are_asked_for_a_page_and_not_for_an_echo(tmp_path):
-    there = [n for n in ("nginx", "apache-event") if servers.entries()[n].available]
-    if not there:
+    here = [n for n in ("nginx", "apache-event") if servers.entries()[n].available]
+    if not here:
         pytest.skip("neither nginx nor Apache is here")
     accept = "[quiet, stationary, little, client, response_times]"
-    given = {"trials": 4, "duration": 0.1, "warmup": 0.05, "accept": accept}
-    given = small("13-runtimes") | given | {"web": f"[{', '.join(there)}]"}
+    values = {"trials": 4, "duration": 0.1, "warmup": 0.05, "accept": accept}
+    values = small("13-runtimes") | values | {"web": f"[{', '.join(here)}]"}
     path = rules.ROOT / "notebooks" / "13-runtimes.ipynb"
     for _ in range(2):  # the second time nothing is measured
-        rules.run(path, tmp_path, "runtimes", **given)
+        rules.run(path, tmp_path, "runtimes", **values)
     cells = pd.read_csv(tmp_path / "runs/t/runtimes/cells.csv")
     pages = cells[cells["workload"] == "http"]
-    assert set(pages["model"]) == {"epoll", *there}
+    assert set(pages["model"]) == {"epoll", *here}
     spent = pages[pages["metric"] == "server_cpu_per_request_s"]
     assert (spent["n"] == 4).all()
     assert (spent["lo"] > 0).all()
     pairs = pd.read_csv(tmp_path / "runs/t/runtimes/ratios.csv")
-    assert set(pairs.loc[pairs["workload"] == "http", "model"]) == set(there)
+    assert set(pairs.loc[pairs["workload"] == "http", "model"]) == set(here)
     assert set(pairs.loc[pairs["workload"].isna(), "model"]) == {"python-selectors"}
 
 
@@ -122,10 +122,10 @@ def test_a_small_run_gives_numbers_of_plain_pandas(name, tmp_path):
     if study == "hosts" and (lack := lab.missing()):
         pytest.skip(lack)
     path = rules.ROOT / "notebooks" / f"{name}.ipynb"
-    said = rules.run(path, tmp_path, study, **small(name))
-    assert said["answer"]
-    drawn = {f["id"].removeprefix("fig-") for f in said["figures"]}
-    assert made(name, "figure") - drawn <= _not_counted(name)
-    assert drawn <= made(name, "figure")
+    results = rules.run(path, tmp_path, study, **small(name))
+    assert results["answer"]
+    drawn = {f["id"].removeprefix("fig-") for f in results["figures"]}
+    assert names_made(name, "figure") - drawn <= _not_counted(name)
+    assert drawn <= names_made(name, "figure")
     cells = pd.read_csv(tmp_path / "runs" / "t" / study / "cells.csv")
     assert cells["n"].sum() > 0

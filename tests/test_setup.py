@@ -99,9 +99,9 @@ def test_changed_header_recompiles_those_who_include_it(tree: Path) -> None:
     header = tree / "src_c/one.h"
     stamp = header.stat().st_mtime + 5
     os.utime(header, (stamp, stamp))
-    said = call("make", "build", cwd=tree).stdout
-    assert "src_c/server/server.c" in said
-    assert "src_c/client/client.c" not in said
+    output = call("make", "build", cwd=tree).stdout
+    assert "src_c/server/server.c" in output
+    assert "src_c/client/client.c" not in output
 
 
 def test_flags_are_recorded_and_their_change_recompiles(tree: Path) -> None:
@@ -110,8 +110,8 @@ def test_flags_are_recorded_and_their_change_recompiles(tree: Path) -> None:
     assert "-std=c11" in flags["cflags"]
     assert "-D_GNU_SOURCE" in flags["cppflags"]
     assert flags["version"]
-    said = call("make", "build", "OPT=-O0", cwd=tree).stdout
-    assert "src_c/client/client.c" in said
+    output = call("make", "build", "OPT=-O0", cwd=tree).stdout
+    assert "src_c/client/client.c" in output
     again = json.loads((tree / "build/flags.json").read_text())
     assert "-O0" in again["cflags"]
 
@@ -167,8 +167,8 @@ def test_lock_pins_all_that_the_project_asks_for() -> None:
     lock = (ROOT / "requirements.lock").read_text()
     pinned = set(re.findall(r"^([a-z0-9-]+)==", lock, flags=re.M))
     extras = project()["optional-dependencies"].values()
-    asked = [*project()["dependencies"], *(r for extra in extras for r in extra)]
-    assert {plain_name(r) for r in asked} <= pinned
+    requirements = [*project()["dependencies"], *(r for extra in extras for r in extra)]
+    assert {plain_name(r) for r in requirements} <= pinned
 
 
 def test_lock_has_hashes_and_no_address() -> None:
@@ -182,11 +182,11 @@ def test_lock_has_hashes_and_no_address() -> None:
 def test_conda_environment_has_all_that_the_project_asks_for() -> None:
     listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     pip = next(entry["pip"] for entry in listed if isinstance(entry, dict))
-    have = {plain_name(e) for e in [*listed, *pip] if isinstance(e, str)}
+    present = {plain_name(e) for e in [*listed, *pip] if isinstance(e, str)}
     tests = project()["optional-dependencies"]["test"]
-    asked = {plain_name(r) for r in [*project()["dependencies"], *tests]}
-    assert asked - {"pypandoc-binary", "typst"} <= have
-    assert {"quarto", "liburing", "redis-server", "c-compiler"} <= have
+    wanted = {plain_name(r) for r in [*project()["dependencies"], *tests]}
+    assert wanted - {"pypandoc-binary", "typst"} <= present
+    assert {"quarto", "liburing", "redis-server", "c-compiler"} <= present
 
 
 # ---- tools/setup.sh ---------------------------------------------------------
@@ -203,16 +203,16 @@ def place(tmp_path: Path) -> Path:
 
 
 def set_up(place: Path, *words: str, **environ: str) -> subprocess.CompletedProcess:
-    given = {"CONNLAB_APT": "no", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""} | environ
-    return call("sh", "tools/setup.sh", *(words or ("run",)), cwd=place, **given)
+    options = {"CONNLAB_APT": "no", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""} | environ
+    return call("sh", "tools/setup.sh", *(words or ("run",)), cwd=place, **options)
 
 
 def finished_venv(place: Path) -> None:
     """Make what a finished set-up leaves, from the outside."""
     make = [sys.executable, "-m", "venv", "--without-pip", place / ".venv"]
     subprocess.run(make, check=True)
-    both = (place / "requirements.lock").read_text() + f"{place}\n"
-    done = subprocess.run(["cksum"], input=both, capture_output=True, text=True)
+    content = (place / "requirements.lock").read_text() + f"{place}\n"
+    done = subprocess.run(["cksum"], input=content, capture_output=True, text=True)
     (place / ".venv/.connlab").write_text(done.stdout)
 
 
@@ -267,15 +267,15 @@ def test_apt_is_asked_once_and_again_on_request(place: Path) -> None:
         fake.unlink(missing_ok=True)
         fake.write_text(f"#!/bin/sh\n{text}\n")
         fake.chmod(0o755)
-    asked = place / "asked"
+    log = place / "asked"
     set_up(place, PATH=path, CONNLAB_APT="yes")
-    assert "install" in asked.read_text()
-    assert "redis-server" in asked.read_text()
-    asked.unlink()
+    assert "install" in log.read_text()
+    assert "redis-server" in log.read_text()
+    log.unlink()
     set_up(place, PATH=path, CONNLAB_APT="yes")
-    assert not asked.exists()
+    assert not log.exists()
     set_up(place, "run", "--retry", PATH=path, CONNLAB_APT="yes")
-    assert asked.exists()
+    assert log.exists()
 
 
 def test_unknown_word_prints_the_usage(place: Path) -> None:
@@ -306,8 +306,8 @@ def test_links_and_pictures_lead_somewhere(name: str) -> None:
 def test_paths_that_are_named_exist(name: str) -> None:
     top = "src_c|connlab|notebooks|tests|tools|paper|runs"
     named = re.findall(rf"`((?:{top})/[\w./-]+)`", (ROOT / name).read_text())
-    made = ("paper/_output", "runs/name", "notebooks/NN-name")
-    kept = [path for path in named if not path.startswith(made)]
+    outputs = ("paper/_output", "runs/name", "notebooks/NN-name")
+    kept = [path for path in named if not path.startswith(outputs)]
     assert [path for path in kept if not (ROOT / path).exists()] == []
 
 
