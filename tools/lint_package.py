@@ -4,7 +4,7 @@
 
 A function that only tests call is code that nobody needs. A sentence that a function
 returns belongs into a notebook or a section, where an author looks for it; messages,
-errors, progress and what commands print are no such sentences (`_SAYS` names them).
+errors, progress and what commands print are no such sentences (`_MESSAGES` names them).
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+_DEFINITION = (ast.FunctionDef, ast.ClassDef)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _USERS = ("connlab/**/*.py", "notebooks/*.ipynb", "tools/*", ".ci/*", "pyproject.toml")
 _SENTENCE = re.compile(r"[A-Z][^.?!]*(?:\s[^\s.?!]+){3,}.*[.?!]\s*$", re.DOTALL)
 """A capital letter, five words or more, and a full stop."""
 
-_SAYS = {
+_MESSAGES = {
     "connlab/claims": "verdicts say what they rest on; the ledger prints it",
     "connlab/drive": "progress, gates and what the machine cannot do",
     "connlab/judge": "what `connlab judge` prints",
@@ -35,11 +36,11 @@ _SAYS = {
 }
 """Where sentences are messages, and what they are for."""
 
-_KEPT = {
+_UNCALLED = {
     "estimate": "what a sweep would cost, for whoever plans one in a notebook",
     "beyond": "asked of the committed run, by the test of what is committed",
 }
-"""What nothing here calls, and whom it is for."""
+"""What nothing here calls, and who does."""
 
 
 def main() -> int:
@@ -56,20 +57,16 @@ def unused(root: Path) -> Iterator[str]:
     but in an import. Commands are called by their decorator, Jupyter asks for
     ``_repr_…``.
     """
-    used: set[str] = set()
-    for pattern in _USERS:
-        for path in root.glob(pattern):
-            if path.is_file():
-                used.update(_names(path))
+    paths = (p for pattern in _USERS for p in root.glob(pattern) if p.is_file())
+    used = {name for path in paths for name in _names(path)} | _UNCALLED.keys()
     for path, node in _definitions(root):
         called = node.decorator_list or node.name.startswith(("__", "_repr_"))
-        called = called or node.name in _KEPT
         if not called and node.name not in used:
             yield f"{path}:{node.lineno}: nothing but tests uses {node.name}"
 
 
 def _names(path: Path) -> Iterator[str]:
-    """Give the words of a file's code: no comments, docstrings or Markdown."""
+    """Yield the names in a file's code, not in comments, docstrings or Markdown."""
     text = path.read_text("utf-8")
     if path.suffix == ".ipynb":
         cells = json.loads(text)["cells"]
@@ -79,15 +76,15 @@ def _names(path: Path) -> Iterator[str]:
         yield from _WORD.findall(text)
         return
     tree = ast.parse(text)
-    known = {node.name for node in tree.body if isinstance(node, _DEFINES)}
-    known |= {
+    callables = {node.name for node in tree.body if isinstance(node, _DEFINITION)}
+    callables |= {
         alias.asname or alias.name
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id in known:  # no local variable
+        if isinstance(node, ast.Name) and node.id in callables:  # no local variable
             yield node.id
         elif isinstance(node, ast.Attribute):
             yield node.attr
@@ -95,22 +92,21 @@ def _names(path: Path) -> Iterator[str]:
             yield node.name
 
 
-_DEFINES = (ast.FunctionDef, ast.ClassDef)
-
-
 def _definitions(root: Path) -> Iterator[tuple[Path, ast.FunctionDef | ast.ClassDef]]:
     for path in sorted(root.glob("connlab/**/*.py")):
         body = ast.parse(path.read_text("utf-8")).body
         methods = (m for c in body if isinstance(c, ast.ClassDef) for m in c.body)
         for node in (*body, *methods):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            if isinstance(node, _DEFINITION):
                 yield path.relative_to(root), node
 
 
 def sentences(root: Path) -> Iterator[str]:
     """Find functions that return a sentence, where no such are messages."""
     for path, node in _definitions(root):
-        if path.as_posix().startswith(tuple(_SAYS)) or node.name.startswith("_repr_"):
+        if path.as_posix().startswith(tuple(_MESSAGES)) or node.name.startswith(
+            "_repr_"
+        ):
             continue
         for inner in ast.walk(node):
             if isinstance(inner, ast.Return) and inner.value is not None:
