@@ -1,17 +1,7 @@
-"""The command line: one command per arrow of the design.
+"""The command line; ``--help`` lists the commands.
 
     build -> notebook -> render          paper does all three
     evaluate                             notebooks again, from the trials of a run
-    doctor, list                         what this machine and this build can do
-    compare                              which server is faster, here, in a minute
-    runtimes                             build servers in other languages
-    judge                                is your own server right, how does it stand
-    hosts                                certificates, check and stand-in for a lab
-    bench                                all models and the client, against targets
-    words                                how many comparisons a run could decide
-    check-paper, lint-paper              is the paper whole, is no number typed
-    archive                              all of it in one file, to deposit
-    contribute                           a run without names, to give to the project
 
 Each command imports what it needs when it runs, so that ``--help`` answers at once.
 Exit status: 0 done, 1 it failed, 2 asked for something that does not exist, 130

@@ -32,14 +32,10 @@ _SIDE_BY_SIDE = 4  # kernels at once, at most: each takes a quarter of a GiB
 def make(
     run: str, *, nb: str | Path | None = None, say: Callable[[str], None] = print
 ) -> dict[str, str]:
-    """Make figures, tables and results of a run anew.
+    """Make figures, tables and results of a run anew; return why studies failed.
 
-    Those of one study, where its notebook is named (see `connlab.notebook.find`).
-
-    Returns
-    -------
-    dict
-        Why studies failed, by the name of their notebook; empty when none did.
+    Reasons are by the name of the notebook. With `nb` (see `connlab.notebook.find`)
+    only its study is evaluated.
 
     Raises
     ------

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 _GRACE_S = 1.3  # from the first Ctrl-C to the end of a kernel that does not listen
+_FAILURE = "failure.json"  # why a study of a run has no results
 _SOCKET_PATH_MAX = 80  # of the 107 bytes that a Unix socket's address holds
-#: where warnings and tracebacks place a cell
+#: the file of a cell in warnings and tracebacks
 _CELL_FILE = re.compile(r"[^\s:'\"<>]*/ipykernel_\d+/\d+\.py")
 #: parameters that say where results go, and what to use instead
 _RESERVED = {
@@ -46,7 +47,7 @@ class NotebookError(RuntimeError):
 
 
 class NoSuchNotebook(ValueError):
-    """What was asked for names no notebook."""
+    """There is no notebook of that number, name or path."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -80,14 +81,10 @@ def title_of(path: Path) -> str:
 
 
 def find(nb: str | Path, *, directory: Path | None = None) -> Path:
-    """Return the notebook of a number, a name or a path.
+    """Return a notebook's path.
 
-    Parameters
-    ----------
-    nb
-        ``1``, ``01``, ``response-time``, ``01-response-time`` or a path to a file.
-    directory
-        Where numbers and names are looked up, if not in the project's notebooks.
+    `nb` is ``1``, ``01``, ``response-time``, ``01-response-time`` or a path to a file;
+    numbers and names are looked up in `directory`, else in the project's notebooks.
 
     Raises
     ------
@@ -124,21 +121,9 @@ def run(
     ``failure.json``, which says in one line why the study has no results. Neither copy
     names this machine's folders.
 
-    Parameters
-    ----------
-    nb
-        What `find` understands.
-    run
-        Name of the run; parameter ``run`` of the notebook.
-    parameters
-        Values for the notebook's parameters cell, checked by names, types, ranges;
-        ``run`` and ``root`` are not among them.
-    root
-        The directory of runs, seen from the repository.
-    directory
-        Where notebooks are looked up, if not in the project's.
-    kernels
-        Source of its kernel, if other notebooks follow it.
+    `nb` and `directory` are those of `find`. `parameters` are values for the
+    parameters cell, without ``run`` and ``root``. `root` is the directory of runs, seen
+    from the repository. Of `kernels` one is taken, and the next prepared.
 
     Raises
     ------
@@ -169,14 +154,13 @@ def run(
     target.mkdir(parents=True, exist_ok=True)
     partial = target / "notebook.partial.ipynb"
     failed = target / "notebook.failed.ipynb"
-    failure = target / "failure.json"
-    for old in (partial, failed, failure):
+    for old in (partial, failed, target / _FAILURE):
         old.unlink(missing_ok=True)
     try:
         _execute(path, partial, values, kernels)
     except _CellFailed as error:
         _keep(partial, failed)
-        _write_failure(failure, study, str(error))
+        _write_failure(target, study, str(error))
         raise NotebookError(f"{path.stem}: {error}; see {_short(failed)}") from None
     except KeyboardInterrupt:
         partial.unlink(missing_ok=True)
@@ -197,9 +181,7 @@ def left_out(stem: str, *, run: str, root: Path | str = "runs") -> str | None:
     study = study_of(Path(stem))
     reason = hosts_asked.why_not(study)
     if reason:
-        target = study_folder(run, study, root=root)
-        target.mkdir(parents=True, exist_ok=True)
-        _write_failure(target / "failure.json", study, reason)
+        _write_failure(study_folder(run, study, root=root), study, reason)
     return reason
 
 
@@ -209,11 +191,6 @@ def without_paths(notebook: Mapping[str, Any]) -> NotebookNode:
     Papermill records where it read and wrote, and outputs may show more (a traceback,
     a warning, the text of an object). What lies in the project becomes relative to
     it, home becomes ``~``; sources and pictures stay as they are.
-
-    Parameters
-    ----------
-    notebook
-        As nbformat reads it.
     """
     import nbformat
 
@@ -316,10 +293,9 @@ class _Kernel:
             kernel_name="python3", kernel_spec_manager=OnlyThis()
         )
         self._sockets = tempfile.TemporaryDirectory(prefix="connlab-")
-        folder = self._sockets.name
-        if len(folder) < _SOCKET_PATH_MAX:
+        if len(self._sockets.name) < _SOCKET_PATH_MAX:
             self.manager.transport = "ipc"
-            self.manager.connection_file = f"{folder}/kernel.json"
+            self.manager.connection_file = f"{self._sockets.name}/kernel.json"
 
     async def start(self) -> None:
         await self.manager.start_kernel(
@@ -436,9 +412,10 @@ def _one_line(error: Any) -> str:
     return f"cell {error.exec_count} ({source[:60]}): {message}"
 
 
-def _write_failure(path: Path, study: str, reason: str) -> None:
+def _write_failure(folder: Path, study: str, reason: str) -> None:
     failure = {"schema": 1, "study": study, "reason": _pathless(reason)}
-    path.write_text(json.dumps(failure, indent=1) + "\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _FAILURE).write_text(json.dumps(failure, indent=1) + "\n")
 
 
 def _short(path: Path) -> str:

@@ -40,13 +40,7 @@ class Result:
 
 
 def build() -> None:
-    """Compile server and client; quiet when there is nothing to do.
-
-    Raises
-    ------
-    subprocess.CalledProcessError
-        When the compiler fails; its messages are on standard error.
-    """
+    """Compile server and client; quiet when there is nothing to do."""
     command = ["make", "--no-print-directory", "build"]
     subprocess.run(command, cwd=project_root(), check=True)
 
@@ -99,10 +93,9 @@ def make(
     renderer: str | None = None,
     say: Callable[[str], None] = print,
 ) -> Result:
-    """Print the paper of a profile from nothing but a compiler.
+    """Build, measure, set and check the paper of a profile.
 
-    Facts go to ``runs/NAME``. A renderer that is not installed is refused before
-    measuring; `say` takes one line of text.
+    A renderer that is not installed is refused before measuring.
     """
     from connlab.drive.progress import duration_text
     from connlab.publish import check, render, renderers

@@ -102,20 +102,9 @@ def parse(source: str) -> dict[str, Parameter]:
 
 
 def validate(notebook: str | Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check values for a notebook's parameters before it runs.
+    """Return values for a notebook's parameters in their declared types.
 
-    Parameters
-    ----------
-    notebook : str or Path
-        The notebook's file.
-    given : mapping
-        Names and values, as from a command line (parsed) or a profile.
-
-    Returns
-    -------
-    dict
-        The given values in their declared types: whole numbers as float, lists that
-        came as text as lists.
+    Whole numbers become float, lists that came as text lists.
 
     Raises
     ------
@@ -138,11 +127,6 @@ def check(namespace: dict[str, Any]) -> None:
     one). The executed cells stand in IPython's ``In``: the parameters cell, and the
     cell that papermill injected behind it. So this works for any copy of a notebook,
     and for one that is run by hand.
-
-    Parameters
-    ----------
-    namespace : dict
-        The notebook's ``globals()``; parameters are set to their checked values.
 
     Raises
     ------
@@ -174,9 +158,8 @@ def _declares(node: ast.stmt) -> bool:
 
 def _comments(source: str) -> dict[int, str]:
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return {
-        t.start[0]: t.string.lstrip("# ") for t in tokens if t.type == tokenize.COMMENT
-    }
+    comments = (token for token in tokens if token.type == tokenize.COMMENT)
+    return {token.start[0]: token.string.lstrip("# ") for token in comments}
 
 
 def _parameter(node: ast.AnnAssign, name: str, comment: str) -> Parameter:
