@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,26 +96,16 @@ def _over_hosts(context: Context, option: Parameter, path: Path | None) -> None:
     if path is None:
         return
     from connlab.drive import hosts_asked
+    from connlab.notebook import environment
 
     _roster(context, option, path)  # one that is wrong is refused at once
-    context.with_resource(_environment(hosts_asked.ROSTER, str(path.resolve())))
+    context.with_resource(environment(hosts_asked.ROSTER, path.resolve()))
 
 
 def _roster(_context: Context, _option: Parameter, path: Path) -> Roster:
     from connlab.hosts import roster
 
     return roster.asked(path)
-
-
-@contextlib.contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        os.environ.pop(name)
-        os.environ |= {name: before} if before else {}
 
 
 part_option = functools.partial(click.option, default=True, show_default=False)

@@ -12,7 +12,6 @@ analysis or a figure, or from a run that somebody else deposited.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import multiprocessing
 import os
@@ -42,13 +41,15 @@ def make(
     FileNotFoundError
         When there is no such run, or it does not hold the study.
     """
+    from connlab.drive import evaluation
+
     existing_run(run)
     if nb is None:
         paths = [path for path in notebook.every() if executed(run, path)]
     else:
         paths = [notebook.find(nb)]
     failed = {}
-    with _in_place_of_this_machine(run):
+    with notebook.environment(evaluation.FOLDER, run_folder(run)):
         for path, error in _evaluated(run, paths):
             if error:
                 failed[path.stem] = error
@@ -112,14 +113,3 @@ def parameters(run: str, path: Path) -> dict[str, Any]:
     names = declared(path).keys() - {"run", "root"}
     values = metadata["papermill"]["parameters"]
     return {name: value for name, value in values.items() if name in names}
-
-
-@contextlib.contextmanager
-def _in_place_of_this_machine(run: str) -> Iterator[None]:
-    from connlab.drive import evaluation
-
-    os.environ[evaluation.FOLDER] = str(run_folder(run))
-    try:
-        yield
-    finally:
-        del os.environ[evaluation.FOLDER]
