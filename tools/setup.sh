@@ -108,8 +108,8 @@ system() {  # $1 = run or test, $2 = --retry or nothing
 	lacks=$(missing "$1")
 	[ -n "$lacks" ] || return 0
 	memo=$venv/.lacks-$1
-	asked=$(cat "$memo" 2>/dev/null || :)
-	if may_apt && { [ "$lacks" != "$asked" ] || [ "$2" = --retry ]; }; then
+	previous=$(cat "$memo" 2>/dev/null || :)
+	if may_apt && { [ "$lacks" != "$previous" ] || [ "$2" = --retry ]; }; then
 		# shellcheck disable=SC2046 # a list of package names
 		apt_get $(echo "$lacks" | cut -d'|' -f1)
 		lacks=$(missing "$1")
