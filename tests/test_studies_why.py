@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from connlab import schema
-from connlab.drive import counting
+from connlab.drive import counting, programs
 from connlab.studies import why
 
 COSTS = pd.Series(
@@ -170,6 +170,27 @@ def test_switches_may_be_fewer_in_the_long_run_and_calls_may_not():
     }
     lost = counting._per_request({**short, "sendto": 9000}, long)
     assert "sendto" in lost["failure"]
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_processor_counters_are_read_in_runs_of_their_own(monkeypatch, shown):
+    """Where perf can count them; cycles of the tracepoints would be in them."""
+    (epoll,) = [m for m in programs.models() if m.name == "epoll"]
+
+    def run(both, model, cell, share, events):
+        requests = round(1000 * share)
+        return dict.fromkeys(events.values(), 3 * requests) | {"requests": requests}
+
+    monkeypatch.setattr(counting, "_counted_run", run)
+    monkeypatch.setattr(counting, "_countable", lambda event: shown)
+    rates = counting._counted(programs.built(), epoll, {})["per_request"]
+    names = {*counting.EVENTS.values(), *(counting.HARDWARE.values() if shown else ())}
+    assert rates == dict.fromkeys(names, 3.0)
+
+
+def test_counters_of_the_processor_are_parsed():
+    text = "812345,,cycles,1,100.00,,\n<not supported>,,instructions,0,,,\n"
+    assert counting.parse(text) == {"cycles": 812345}
 
 
 def test_requests_out_of_range_is_refused(tmp_path):

@@ -49,6 +49,12 @@ EVENTS = {f"syscalls:sys_enter_{name}": name for name in CALLS} | {
     "context-switches": "switches",
     "page-faults": "page_faults",
 }
+#: counters of the processor, in runs of their own: each tracepoint costs cycles
+HARDWARE = {
+    "cycles": "cycles",
+    "instructions": "instructions",
+    "cache-misses": "cache_misses",
+}
 #: requests of the short and the long run, as shares of those asked for
 RUN_SHARES = (0.1, 1.1)
 #: per connection, as each that opens wakes the server as well
@@ -63,13 +69,18 @@ def missing() -> str | None:
     """Return why events cannot be counted here; None: they can."""
     if shutil.which("perf") is None:
         return "perf is not installed (Debian: linux-perf)"
-    argv = ["perf", "stat", "-x,", "-e", "raw_syscalls:sys_enter", "true"]
+    if not _countable("raw_syscalls:sys_enter"):
+        return "perf may not read tracepoints here (kernel.perf_event_paranoid)"
+    return None
+
+
+def _countable(event: str) -> bool:
+    """Whether perf counts an event here; many virtual machines hide the hardware's."""
+    argv = ["perf", "stat", "-x,", "-e", event, "true"]
     done = subprocess.run(
         argv, capture_output=True, text=True, timeout=untimed.READY_S, check=False
     )
-    if done.returncode or not parse(done.stderr):
-        return "perf may not read tracepoints here (kernel.perf_event_paranoid)"
-    return None
+    return done.returncode == 0 and bool(parse(done.stderr))
 
 
 def parse(text: str) -> dict[str, int]:
@@ -83,10 +94,11 @@ def parse(text: str) -> dict[str, int]:
     {'switches': 12}
     """
     rows = (line.split(",") for line in text.splitlines())
+    names = EVENTS | HARDWARE
     return {
-        EVENTS[row[2]]: int(row[0])
+        names[row[2]]: int(row[0])
         for row in rows
-        if len(row) > 2 and row[0].isdigit() and row[2] in EVENTS
+        if len(row) > 2 and row[0].isdigit() and row[2] in names
     }
 
 
@@ -140,7 +152,7 @@ def count(
 def _kept_open() -> Iterator[None]:
     """Keep the tracepoints open while the body runs.
 
-    Who closes one last waits until all processors have left it: 0.7 s for `EVENTS`.
+    The last to close one waits until all processors have left it: 0.7 s for `EVENTS`.
     """
     argv = ["perf", "stat", "-o", "/dev/null", "-e", ",".join(EVENTS), "--", "cat"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL):
@@ -151,9 +163,25 @@ def _counted(
     both: programs.Programs, model: schema.Model, cell: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the events per request of a cell, or why `ATTEMPTS` pairs gave none."""
+    outcome = _pairs(both, model, cell, EVENTS)
+    if outcome["failure"] is None and _countable("cycles"):
+        hardware = _pairs(both, model, cell, HARDWARE)
+        outcome["per_request"] |= hardware.get("per_request", {})
+    return outcome
+
+
+def _pairs(
+    both: programs.Programs,
+    model: schema.Model,
+    cell: Mapping[str, Any],
+    events: Mapping[str, str],
+) -> dict[str, Any]:
+    """Count `events` in up to `ATTEMPTS` pairs of runs, until one can be used."""
     for _ in range(ATTEMPTS):
         try:
-            short, long = (_traced(both, model, cell, share) for share in RUN_SHARES)
+            short, long = (
+                _counted_run(both, model, cell, share, events) for share in RUN_SHARES
+            )
         except ProgramError as error:
             outcome = {"failure": str(error)}
         else:
@@ -187,17 +215,21 @@ def _per_request(short: Mapping[str, int], long: Mapping[str, int]) -> dict[str,
     return {"failure": None, "requests": requests, "per_request": rates}
 
 
-def _traced(
-    both: programs.Programs, model: schema.Model, cell: Mapping[str, Any], share: float
+def _counted_run(
+    both: programs.Programs,
+    model: schema.Model,
+    cell: Mapping[str, Any],
+    share: float,
+    events: Mapping[str, str],
 ) -> dict[str, int]:
-    """Return events and requests of one server under one load."""
+    """Return the counts and the requests of one server under one load."""
     factors = {name: cell[name] for name in ("connections", "active", "size")}
     requests = max(cell["asked"], REQUESTS_MIN * cell["connections"])
     factors["requests"] = max(1, round(requests * share / cell["active"]))
     with tempfile.NamedTemporaryFile("r", prefix="connlab-perf-") as table:
-        perf = ["perf", "stat", "-x,", "-o", table.name, "-e", ",".join(EVENTS), "--"]
+        perf = ["perf", "stat", "-x,", "-o", table.name, "-e", ",".join(events), "--"]
         report = untimed.traced(perf, both, model, factors)
-        events = parse(Path(table.name).read_text())
-    if "system_calls" not in events:
+        counts = parse(Path(table.name).read_text())
+    if not counts:
         raise ProgramError(f"{model.name}: perf counted nothing")
-    return events | {"requests": report["requests"]["completed"]}
+    return counts | {"requests": report["requests"]["completed"]}

@@ -38,7 +38,7 @@ def counts(run: str, study: str = "why", *, root: str | Path = "runs") -> pd.Dat
     rows = [row for row in store.read(path).trials if not row.get("failure")]
     table = pd.DataFrame(
         [{name: row[name] for name in CELL} | row["per_request"] for row in rows],
-        columns=[*CELL, *counting.EVENTS.values()],
+        columns=[*CELL, *counting.EVENTS.values(), *counting.HARDWARE.values()],
     )
     return table.drop_duplicates(CELL, keep="last", ignore_index=True)
 
