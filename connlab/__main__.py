@@ -231,7 +231,7 @@ def compare(servers: tuple[str, ...], as_json: bool, **settings: Any) -> None:
     from connlab import compare as comparing
     from connlab.drive import location
 
-    plan = comparing.make_plan(servers, location=location.asked(), **settings)
+    plan = comparing.make_plan(servers, location=location.configured(), **settings)
     comparing.run(plan, as_json=as_json)
 
 

@@ -338,13 +338,13 @@ COST_S = 0.5
 @pytest.fixture
 def half_a_second_each(monkeypatch):
     """Let a trial cost half a second and nothing else any time, on every machine."""
-    run = sweeps.running.run
+    run = sweeps.trials.run
 
     def timed(*arguments, **options):
         return dataclasses.replace(run(*arguments, **options), seconds=COST_S)
 
     spent = property(lambda state: state.resumed_s + COST_S * state.done)
-    monkeypatch.setattr(sweeps.running, "run", timed)
+    monkeypatch.setattr(sweeps.trials, "run", timed)
     monkeypatch.setattr(sweeps._State, "spent_s", spent)
 
 

@@ -204,7 +204,7 @@ def test_what_needs_one_machine_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert notebook.left_out("00-the-machine", run="r", root=tmp_path) is None
-    assert isinstance(location.asked(), location.ThisMachine)
+    assert isinstance(location.configured(), location.ThisMachine)
     monkeypatch.setenv(hosts_asked.ROSTER, str(tmp_path / "hosts.toml"))
     with pytest.raises(ValueError, match="hosts.toml; calls are measured on this"):
         drive.floor("the-machine", run="r", root=tmp_path)
@@ -259,7 +259,7 @@ def test_a_class_of_environment_knows_every_host(monkeypatch) -> None:
     assert facts["cores"] == 4
     assert [one["kernel"] for one in facts["clients"]] == ["6.1", "6.2"]
     assert facts != made(monkeypatch, clients=("b",)).environment({"server": "1"})
-    assert there.told() == "server on a, clients on b, cc"
+    assert there.summary() == "server on a, clients on b, cc"
     assert there.descriptors() == 100
 
 

@@ -25,7 +25,7 @@ def location(name: str, clients: int):
         environment=lambda binaries: {"clients": many, "binaries": dict(binaries)},
         lacks=lambda factors, model: f"{name} says no",
         lost=lambda: [many[-1], "b"],
-        told=lambda: f"{clients} clients",
+        summary=lambda: f"{clients} clients",
     )
 
 
@@ -54,7 +54,7 @@ def test_what_holds_of_all_is_asked_of_the_place_with_most_hosts(both):
 
 def test_a_host_of_two_places_is_lost_once(both):
     assert both.lost() == ["lo1", "b", "far2"]
-    assert both.told() == "loopback: 1 clients; 2 hosts: 2 clients"
+    assert both.summary() == "loopback: 1 clients; 2 hosts: 2 clients"
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,8 @@ def _run(plan: Plan, setting: turns.Setting, local: LocalHost) -> turns.Outcome 
     if clients is None:
         return turns.run(setting, host=local)
     host = plan.location.server or local
-    return interleaving.patiently(
-        setting, known_by="compare", host=host, clients=clients
+    return interleaving.run_over_hosts(
+        setting, name="compare", host=host, clients=clients
     )
 
 

@@ -1,11 +1,11 @@
-"""A run that is evaluated again, in place of this machine.
+"""Evaluating a run again, in place of measuring.
 
-    CONNLAB_EVALUATE=runs/NAME -> sweeps and floors take what is there, and measure
+    CONNLAB_EVALUATE=runs/NAME -> sweeps and floors read what is on disk, and measure
                                   nothing; models, cores and limits are those that
                                   the manifest of that run names
 
 So figures, tables and numbers can be made anew from the facts of a run, also of one
-that another machine measured and whose trials must not mix with any of this one's.
+that another machine measured and whose trials must not mix with those of this one.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from connlab.drive import store
 
 #: environment variable: the folder of the run that is evaluated again
 FOLDER = "CONNLAB_EVALUATE"
-WHY = "nothing is measured, as the run is evaluated again"
+REASON = "nothing is measured, as the run is evaluated again"
 
 
 def folder() -> Path | None:
     """Return the folder of the run that is evaluated again; None: we measure."""
-    told = os.environ.get(FOLDER)
-    return schema.project_root() / told if told else None
+    name = os.environ.get(FOLDER)
+    return schema.project_root() / name if name else None
 
 
 def study(name: str, *, run: str, root: str | Path = "runs") -> Path | None:
@@ -36,11 +36,15 @@ def study(name: str, *, run: str, root: str | Path = "runs") -> Path | None:
     ValueError
         When another run is meant than the one that is evaluated again.
     """
-    there = folder()
-    asked = schema.study_folder(run, name, root=root)
-    if there is not None and asked.parent.resolve() != there.resolve():
-        raise ValueError(f"run: {run!r}; {FOLDER} has {there.name!r} evaluated again")
-    return asked if there else None
+    evaluated = folder()
+    if evaluated is None:
+        return None
+    path = schema.study_folder(run, name, root=root)
+    if path.parent.resolve() != evaluated.resolve():
+        raise ValueError(
+            f"run: {run!r}; {FOLDER} has {evaluated.name!r} evaluated again"
+        )
+    return path
 
 
 def manifest() -> dict[str, Any]:
@@ -52,7 +56,7 @@ def manifest() -> dict[str, Any]:
         When it has none that can be read.
     """
     path = (folder() or Path()) / store.MANIFEST
-    found = schema.read_json(path)
-    if found is None:
+    facts = schema.read_json(path)
+    if facts is None:
         raise FileNotFoundError(f"{path}: no manifest, so nobody knows the machine")
-    return found
+    return facts

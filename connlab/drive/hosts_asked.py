@@ -2,7 +2,7 @@
 
     CONNLAB_HOSTS=hosts.toml -> the servers on their host, clients on theirs
 
-What cannot be measured so says it in one line, before anything is measured.
+What cannot be measured over hosts is refused before anything is measured.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from connlab.drive import evaluation
 
-#: environment variable: the file that says who is who
+#: environment variable: the file that names the hosts
 ROSTER = "CONNLAB_HOSTS"
 
 #: studies that need one machine, and what for
@@ -28,24 +28,24 @@ ONE_MACHINE = {
 
 
 def roster() -> Path | None:
-    """Return the ``hosts.toml`` that is asked for; None: this machine measures.
+    """Return the ``hosts.toml`` to measure over; None: this machine measures.
 
     None as well while a run is evaluated again, as nothing is measured then.
     """
-    told = os.environ.get(ROSTER)
-    return Path(told) if told and not evaluation.folder() else None
+    path = os.environ.get(ROSTER)
+    return Path(path) if path and not evaluation.folder() else None
 
 
 def why_not(study: str) -> str | None:
-    """Return why a study cannot be measured over the hosts that are asked for.
+    """Return why a study cannot be measured over the configured hosts.
 
-    None where it can, or where no hosts are asked for.
+    None where it can, or where there are no such hosts.
     """
-    needs = ONE_MACHINE.get(study)
-    return f"not over several hosts: {needs}" if needs and roster() else None
+    reason = ONE_MACHINE.get(study)
+    return f"not over several hosts: {reason}" if reason and roster() else None
 
 
-def refuse(what: str) -> None:
-    """Raise ValueError, where hosts are asked for, of what one machine does alone."""
-    if there := roster():
-        raise ValueError(f"{ROSTER}: {there.name}; {what} on this machine only")
+def refuse(activity: str) -> None:
+    """Raise ValueError, where hosts are configured, for what needs one machine."""
+    if path := roster():
+        raise ValueError(f"{ROSTER}: {path.name}; {activity} on this machine only")

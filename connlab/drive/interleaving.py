@@ -1,14 +1,14 @@
-"""Cells that share a trial: their servers take turns, and each leaves its own line.
+"""Cells that are measured together: their servers take turns under one client.
 
     the slots of a round -> sets of cells that differ in `beside` only
-        -> turns.run -> for each server what trials.run gives for one
+        -> turns.run -> for each server an outcome as from trials.run
 
-A line of a set says what any trial says, of its own server, and in ``turns`` the rounds
-that it shares with the others: trials of one block and the same factors but those of
-`beside` were measured under the same client within milliseconds of each other.
+Each server of a set has a line of its own, with the facts of any trial and in ``turns``
+the rounds that it shares with the others: trials of one block and the same factors but
+those of `beside` were measured under the same client within milliseconds.
 
-What cannot take turns is measured alone, as before: a model that is not there, one that
-would leave some of its users unserved, a trial that counts requests or stops a server.
+What cannot take turns is measured alone: a model that is not available, one that would
+leave some of its users unserved, a trial that counts requests or stops a server.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from connlab import schema
 from connlab.drive import capacity, gates, grid, trials, turns
 from connlab.drive.host import Host
 
-#: where select ends is a question of its own; this many it holds beside its own
+#: connections that select holds beside its own descriptors
 FDSETSIZE_HOLDS = 1000
-#: what a set is compared with where it is not said and the set has it
+#: what a set is compared with by default, if the set has it
 BASELINE = {"model": "epoll"}
-#: over hosts, how much longer pauses get at a time, and how long at most, in slices
+#: over hosts, the factor by which pauses grow, and their length at most, in slices
 PAUSE_LONGER, PAUSE_MOST = 4, 3
-_KEPT = (
+_ROUND_COLUMNS = (
     "round",
     "lead_in_requests",
     "requests",
@@ -35,7 +35,7 @@ _KEPT = (
     "seconds",
     "slice_seconds",
 )
-_ALONE = ("requests", "stall", "byte_rate", "connect_rate", "descriptors")
+_MEASURED_ALONE = ("requests", "stall", "byte_rate", "connect_rate", "descriptors")
 
 
 @dataclass(frozen=True)
@@ -60,19 +60,23 @@ class Group:
 
     slots: tuple[grid.Slot, ...]
     baseline: int | None = None
-    carried: grid.Slot | None = None
+
+    @property
+    def carried(self) -> grid.Slot | None:
+        baseline = self.baseline
+        if baseline is None or any(slot.cell == baseline for slot in self.slots):
+            return None
+        return replace(self.slots[0], cell=baseline) if self.slots else None
 
     @property
     def all(self) -> tuple[grid.Slot, ...]:
         """The slots, and the carried one after them."""
         return self.slots if self.carried is None else (*self.slots, self.carried)
 
-    def without(self, there: Collection[grid.Slot]) -> Group:
-        """Return the group of the slots that are not there, with its baseline."""
-        left = tuple(slot for slot in self.slots if slot not in there)
-        if not left or self.baseline is None:
-            return Group(left, self.baseline)
-        return Group(left, self.baseline, _carried(self.baseline, left))
+    def without(self, kept: Collection[grid.Slot]) -> Group:
+        """Return the group of the slots that are not kept already."""
+        slots = tuple(slot for slot in self.slots if slot not in kept)
+        return Group(slots, self.baseline)
 
 
 def sets(
@@ -81,36 +85,33 @@ def sets(
     *,
     beside: Sequence[str],
     baseline: Mapping[str, Any] | None = None,
-    lacking: Collection[int] = (),
+    unavailable: Collection[int] = (),
     tasks: int | None = None,
 ) -> tuple[Set, ...]:
     """Return the sets that the cells of a sweep form, which differ in `beside` only.
 
     The baseline of a set is the first cell that has the levels of `baseline`
-    (`BASELINE` where it is not said), else the first of all. Cells that are `lacking`
-    cannot be measured at all. `tasks` is how many the system of the servers allows;
-    this machine's, if not said.
+    (`BASELINE` by default), else the first of all. Cells that are `unavailable` cannot
+    be measured at all. `tasks` is how many the system of the servers allows, by default
+    this machine.
     """
-    found: dict[str, list[int]] = {}
+    together: dict[str, list[int]] = {}
     alone = []
     tasks = capacity.tasks() if tasks is None else tasks
     for number, cell in enumerate(cells):
-        there = number not in lacking
-        if beside and there and takes_turns(models[cell["model"]], cell, tasks):
+        available = number not in unavailable
+        if beside and available and takes_turns(models[cell["model"]], cell, tasks):
             shared = {k: v for k, v in cell.items() if k not in beside}
-            found.setdefault(grid.cell_key(shared), []).append(number)
+            together.setdefault(grid.cell_key(shared), []).append(number)
         else:
             alone.append(Set((number,)))
-    wanted = (BASELINE if baseline is None else baseline).items()
-    return *alone, *(
-        Set(tuple(members), _first(members, cells, wanted))
-        for members in found.values()
-    )
+    levels = (BASELINE if baseline is None else baseline).items()
 
+    def first(members: Sequence[int]) -> int:
+        has = (n for n in members if all(cells[n].get(k) == v for k, v in levels))
+        return next(has, members[0])
 
-def _first(members: Sequence[int], cells: Sequence[Mapping], levels: Any) -> int:
-    having = (n for n in members if all(cells[n].get(k) == v for k, v in levels))
-    return next(having, members[0])
+    return *alone, *(Set(tuple(n), first(n)) for n in together.values())
 
 
 def groups(
@@ -118,81 +119,74 @@ def groups(
     cells: Sequence[Mapping[str, Any]],
     models: Mapping[str, schema.Model],
     sets: Sequence[Set],
-    most: Callable[[], capacity.Room] | None = None,
+    room: Callable[[], capacity.Room] | None = None,
 ) -> list[Group]:
     """Return the slots of a round in the order of measuring, sets together.
 
     A set stands where the first of its slots stood. One that there is no room for is
-    divided, and each part carries the baseline; so does a set of which the baseline is
-    there already. `most` tells the room; of this machine, if not said.
+    divided, and each part carries the baseline; so does a set whose baseline is kept
+    already. `room` returns the room, by default that of this machine.
     """
-    own = {cell: whole for whole in sets for cell in whole.members}
-    together: dict[Set, list[grid.Slot]] = {}
+    set_of = {cell: cell_set for cell_set in sets for cell in cell_set.members}
+    slots_of: dict[Set, list[grid.Slot]] = {}
     for slot in slots:
-        together.setdefault(own[slot.cell], []).append(slot)
-    shared = any(whole.baseline is not None for whole in sets)
-    there = (most or capacity.here)() if shared else capacity.Room()
-    found = []
-    for whole, members in together.items():
-        if whole.baseline is None:
-            found += [Group((slot,)) for slot in members]
+        slots_of.setdefault(set_of[slot.cell], []).append(slot)
+    any_shared = any(cell_set.baseline is not None for cell_set in sets)
+    free = (room or capacity.here)() if any_shared else capacity.Room()
+    result = []
+    for cell_set, members in slots_of.items():
+        if cell_set.baseline is None:
+            result += [Group((slot,)) for slot in members]
         else:
             need = {
                 n: capacity.needed(models[cells[n]["model"]], cells[n])
-                for n in whole.members
+                for n in cell_set.members
             }
-            found += _parts(members, whole.baseline, need, there)
-    return found
+            result += _divided(members, cell_set.baseline, need, free)
+    return result
 
 
-def _parts(
-    members: Sequence[grid.Slot],
-    base: int,
+def _divided(
+    slots: Sequence[grid.Slot],
+    baseline: int,
     need: Mapping[int, capacity.Room],
-    most: capacity.Room,
+    room: capacity.Room,
 ) -> list[Group]:
-    """Divide a set until each part has room beside the baseline."""
+    """Divide a set until there is room for each part beside the baseline."""
     parts: list[list[grid.Slot]] = [[]]
-    used = need[base]
-    for slot in sorted(members, key=lambda slot: slot.cell != base):
-        others = any(there.cell != base for there in parts[-1])
-        if others and not most.holds(used + need[slot.cell]):
+    used = need[baseline]
+    for slot in sorted(slots, key=lambda slot: slot.cell != baseline):
+        has_others = any(member.cell != baseline for member in parts[-1])
+        if has_others and not room.holds(used + need[slot.cell]):
             parts.append([])
-            used = need[base]
+            used = need[baseline]
         parts[-1].append(slot)
-        used += need[slot.cell] if slot.cell != base else capacity.Room()
-    return [Group(tuple(part), base, _carried(base, part)) for part in parts]
-
-
-def _carried(base: int, part: Sequence[grid.Slot]) -> grid.Slot | None:
-    """Return the slot of a baseline that a part has not of its own."""
-    if any(slot.cell == base for slot in part):
-        return None
-    first = part[0]
-    return grid.Slot(base, repeat=first.repeat, block=first.block, order=first.order)
+        if slot.cell != baseline:
+            used += need[slot.cell]
+    return [Group(tuple(part), baseline) for part in parts]
 
 
 def takes_turns(model: schema.Model, cell: Mapping[str, Any], tasks: int) -> bool:
     """Whether a cell's server serves all of its users, for a time, as they come.
 
-    Its system allows so many tasks in all. Without a slice it is measured alone as
-    well.
+    `tasks` is how many its system allows in all. A cell without a slice is measured
+    alone as well.
     """
+    if not model.available or cell.get("slice") is None:
+        return False
+    if any(cell.get(name) is not None for name in _MEASURED_ALONE):
+        return False
     connections = cell.get("connections") or 1
-    if not model.available or any(cell.get(name) is not None for name in _ALONE):
-        return False
-    if cell.get("slice") is None:
-        return False
     workers = (cell.get("workers") or capacity.WORKERS_DEFAULT) * (
         cell.get("processes") or 1
     )
-    own = tasks // 8
+    tasks_each = tasks // 8
     holds = {
         "one": 1,
-        "workers": min(workers, own),
+        "workers": min(workers, tasks_each),
         "fd_setsize": FDSETSIZE_HOLDS,
-        "processes": own,
-        "threads": own,
+        "processes": tasks_each,
+        "threads": tasks_each,
     }
     return connections <= holds.get(model.holds or "", connections)
 
@@ -205,18 +199,18 @@ def run(
     host: Host,
     clients: turns.Clients | None = None,
 ) -> list[trials.Outcome] | None:
-    """Measure cells side by side; one outcome for each, in their order.
+    """Measure cells side by side and return an outcome for each, in their order.
 
     A server that does not come up fails alone: the others are measured without it.
 
     Parameters
     ----------
     cells : sequence of mapping
-        Factors of each, with the client's the same in all.
+        Factors of each; those of the client are the same in all.
     setting : connlab.drive.trials.Setting
-        Of the first cell: seed, cores, programs; its factors are the client's.
+        Of the first cell: seed, cores, programs; its factors are for the client.
     models : mapping of str to Model
-        What the server says of each, by name.
+        Facts of each server, by name.
     host : Host
         Where servers and client run.
     clients : connlab.drive.turns.Clients, optional
@@ -227,22 +221,24 @@ def run(
     list of Outcome
         None when a signal asked to stop meanwhile.
     """
-    found: dict[int, trials.Outcome] = {}
-    while here := [place for place in range(len(cells)) if place not in found]:
-        servers = [cells[place] for place in here]
+    outcomes: dict[int, trials.Outcome] = {}
+    while left := [n for n in range(len(cells)) if n not in outcomes]:
         try:
-            outcome = _run(servers, setting, host, clients)
+            outcome = _run([cells[n] for n in left], setting, host, clients)
         except turns.SetError as error:
-            lost = here if error.server is None else [here[error.server]]
-            found |= {n: _failed(error, models[cells[n]["model"]]) for n in lost}
+            lost = left if error.server is None else [left[error.server]]
+            failure = trials.failed(error.kind, str(error))
+            for n in lost:
+                server = schema.Server(model=models[cells[n]["model"]])
+                outcomes[n] = trials.Outcome(server, None, failure, {}, 0.0)
             continue
         if outcome is None:
             return None
         others = _others(outcome)
-        for at, place in enumerate(here):
-            model = models[cells[place]["model"]]
-            found[place] = _outcome(outcome, model, at, others)
-    return [found[place] for place in range(len(cells))]
+        for place, n in enumerate(left):
+            model = models[cells[n]["model"]]
+            outcomes[n] = _outcome(outcome, model, place, others)
+    return [outcomes[n] for n in range(len(cells))]
 
 
 def _run(
@@ -251,40 +247,36 @@ def _run(
     host: Host,
     clients: turns.Clients | None,
 ) -> turns.Outcome | None:
-    """Run a set, on other hosts where there are `clients`."""
     if clients is None:
         return turns.run(in_turns(servers, setting), host=host)
-    asked = in_turns(servers, setting, pause=turns.PAUSE_REMOTE)
-    known_by = grid.cell_key({**setting.factors, "model": len(servers)})
-    return patiently(asked, known_by=known_by, host=host, clients=clients)
+    remote = in_turns(servers, setting, pause=turns.PAUSE_REMOTE)
+    name = grid.cell_key({**setting.factors, "model": len(servers)})
+    return run_over_hosts(remote, name=name, host=host, clients=clients)
 
 
-def patiently(
-    asked: turns.Setting, *, known_by: str, host: Host, clients: turns.Clients
+def run_over_hosts(
+    setting: turns.Setting, *, name: str, host: Host, clients: turns.Clients
 ) -> turns.Outcome | None:
     """Run a set over hosts, again with longer pauses if answers take longer.
 
-    `clients` remember the length of pauses of what is `known_by` a name. None, and
+    `clients` remember the length of pauses by the `name` of the set. None, and
     SetError, as from `connlab.drive.turns.run`.
     """
     while True:
-        pause = clients.pauses.get(known_by, turns.PAUSE_REMOTE)
-        asked = replace(asked, pause_s=pause * asked.slice_s)
+        pause = clients.pauses.get(name, turns.PAUSE_REMOTE)
+        setting = replace(setting, pause_s=pause * setting.slice_s)
         with clients.unwatched():
-            outcome = turns.run(asked, host=host, clients=clients)
-        if outcome is None or _is_enough(outcome) or pause >= PAUSE_MOST:
+            outcome = turns.run(setting, host=host, clients=clients)
+        if outcome is None or pause >= PAUSE_MOST:
             return outcome
-        clients.pauses[known_by] = pause * PAUSE_LONGER
-
-
-def _is_enough(outcome: turns.Outcome) -> bool:
-    """Whether at least half of the rounds count."""
-    return outcome.client["rounds"] >= outcome.client["late_rounds"]
+        if outcome.client["rounds"] >= outcome.client["late_rounds"]:
+            return outcome  # at least half of the rounds count
+        clients.pauses[name] = pause * PAUSE_LONGER
 
 
 @dataclass(frozen=True)
 class _Others:
-    """What others took while a set ran: cores on average, and by round."""
+    """Cores that other programs and guests took while a set ran."""
 
     busy: float
     steal: float
@@ -293,14 +285,17 @@ class _Others:
 
 
 def _others(outcome: turns.Outcome) -> _Others:
-    spent_s = outcome.companion_cpu_s
-    busy, steal = turns.others_share(outcome.slices, companion_cpu_s=spent_s)
-    taken, seconds = turns.others_by_round(outcome.slices, companion_cpu_s=spent_s)
+    companion_cpu_s = outcome.companion_cpu_s
+    busy, steal = turns.others_share(outcome.slices, companion_cpu_s=companion_cpu_s)
+    by_round, seconds = turns.others_by_round(
+        outcome.slices, companion_cpu_s=companion_cpu_s
+    )
     sets = outcome.setting.cores
-    # clients elsewhere: only cores of the servers are looked at
+    # with clients on other hosts only the server's cores are looked at
     client = sets.client if outcome.setting.pause_s is None else ()
     cores = len({*sets.server, *client})
-    return _Others(busy, steal, taken, gates.disturbed(taken, seconds, cores=cores))
+    disturbed = gates.disturbed(by_round, seconds, cores=cores)
+    return _Others(busy, steal, by_round, disturbed)
 
 
 def in_turns(
@@ -334,45 +329,27 @@ def in_turns(
     )
 
 
-def _failed(error: turns.SetError, model: schema.Model) -> trials.Outcome:
-    """Return the outcome of a server that gave nothing."""
-    failure = trials.failed(error.kind, str(error))
-    return trials.Outcome(schema.Server(model=model), None, failure, {}, 0.0)
-
-
 def _outcome(
-    outcome: turns.Outcome,
-    model: schema.Model,
-    place: int,
-    others: _Others,
+    outcome: turns.Outcome, model: schema.Model, place: int, others: _Others
 ) -> trials.Outcome:
-    """Return what one server of a set gave, as a trial of its own would."""
+    """Return the outcome of one server of a set, as of a trial of its own."""
     served = outcome.served[place]
     rounds = _rounds(outcome, place, others)
     stats = trials.last_stats(served.ended)
-    looked = None
-    if served.at is None:
-        usage = trials.last_usage(served.ended) or {}
-        spent_s = _of_companions(outcome, rounds)
-        looked = _samples(served, rounds, usage, others, spent_s)
     server = schema.Server(
         model=model,
         ready=schema.Ready.model_validate(served.ready),
         stats=schema.Stats.model_validate(stats) if stats else None,
-        samples=looked,
+        samples=None if served.at else _samples(outcome, served, rounds, others),
         unseen=served.at.why if served.at else None,
         exit=served.ended.exit,
-        diagnostics=trials.said(served.ended),
+        diagnostics=trials.diagnostics(served.ended),
     )
     client, malformed = trials.checked(outcome.reports[place])
     failure = trials.server_died(served.ended) or malformed
     failure = failure or _never_in_time(outcome) or trials.empty(client)
     seconds = outcome.seconds / len(outcome.served)
     return trials.Outcome(server, client, failure, {}, seconds, rounds)
-
-
-def _ms(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * 1e3
 
 
 def _never_in_time(outcome: turns.Outcome) -> schema.Failure | None:
@@ -383,51 +360,43 @@ def _never_in_time(outcome: turns.Outcome) -> schema.Failure | None:
     return trials.failed("no-requests", reason)
 
 
-def _of_companions(outcome: turns.Outcome, rounds: schema.Turns) -> float:
+def _companion_cpu_s(outcome: turns.Outcome, rounds: schema.Turns) -> float:
     """Return what companions used for one server's counted requests.
 
-    They do the same for a request whoever asks, so that requests divide their time.
+    They do the same for a request of any server, so requests divide their time.
     """
-    names = ("lead_in_requests", "requests")
-    every = sum(row[name] for row in outcome.slices for name in names)
-    mine = sum(rounds.lead_in_requests) + sum(rounds.requests)
-    return outcome.companion_cpu_s * mine / every if every else 0.0
+    total = sum(row["lead_in_requests"] + row["requests"] for row in outcome.slices)
+    requests = sum(rounds.lead_in_requests) + sum(rounds.requests)
+    return outcome.companion_cpu_s * requests / total if total else 0.0
 
 
 def _rounds(outcome: turns.Outcome, place: int, others: _Others) -> schema.Turns:
     rows = [r for r in outcome.slices if r["target"] == place and r["counted"]]
+    pause_s = outcome.setting.pause_s
+    p99s_ns = [row.get("response_p99_ns") for row in rows]
     return schema.Turns(
         beside=len(outcome.served),
         slice_ms=outcome.setting.slice_s * 1e3,
         lead_in_ms=outcome.setting.lead_in_s * 1e3,
-        pause_ms=_ms(outcome.setting.pause_s),
+        pause_ms=None if pause_s is None else pause_s * 1e3,
         others=[round(others.by_round.get(row["round"], 0.0), 3) for row in rows],
         disturbed=list(others.disturbed),
         late=outcome.client.get("late_rounds"),
         server_cpu_ns=[row["server_cpu_ns"] for row in rows],
-        response_p99_ns=_p99s(rows),
-        **{name: [row[name] or 0 for row in rows] for name in _KEPT},
+        response_p99_ns=p99s_ns if any(p99s_ns) else [],
+        **{name: [row[name] or 0 for row in rows] for name in _ROUND_COLUMNS},
     )
 
 
-def _p99s(rows: Sequence[Mapping[str, Any]]) -> list[int | None]:
-    """Return the p99 of each slice; empty where the client took none."""
-    found = [row.get("response_p99_ns") for row in rows]
-    return found if any(found) else []
-
-
 def _samples(
-    served: turns.Served,
-    rounds: schema.Turns,
-    stats: Mapping[str, Any],
-    others: _Others,
-    companion_cpu_s: float,
+    outcome: turns.Outcome, served: turns.Served, rounds: schema.Turns, others: _Others
 ) -> schema.Samples:
-    """Return what was seen of one server, its CPU time in the slices that count.
+    """Return the samples of one server, its CPU time in the slices that count.
 
     The clock of a process does not tell user from system time; the server's own count
     over its whole life gives their proportion.
     """
+    stats = trials.last_usage(served.ended) or {}
     spent_s = sum(ns or 0 for ns in rounds.server_cpu_ns) / 1e9
     user, system = (stats.get(f"cpu_{kind}_s") or 0.0 for kind in ("user", "system"))
     share = user / (user + system) if user + system else 0.0
@@ -441,7 +410,7 @@ def _samples(
         cpu_system_s=spent_s * (1 - share),
         other_cpu_s=others.busy * window_s,
         steal_s=others.steal * window_s,
-        companion_cpu_s=companion_cpu_s,
+        companion_cpu_s=_companion_cpu_s(outcome, rounds),
         pss_bytes=max(pss, default=None),
         pss_baseline_bytes=pss[0] if pss else None,
         threads_max=max((p.threads for p in alive), default=None),

@@ -1,4 +1,4 @@
-"""Where a sweep measures: on this machine, or over the hosts that are asked for.
+"""Where a sweep measures: on this machine, or over the hosts of ``CONNLAB_HOSTS``.
 
 A location knows where server and client run, of what class that environment is, which
 cores and descriptors there are, and what cannot be measured there.
@@ -67,8 +67,8 @@ class Location(Protocol):
     def lost(self) -> list[str]:
         """Return the names of hosts that do not answer now."""
 
-    def told(self) -> str:
-        """Return who does what, for a line of progress; empty: nothing to say."""
+    def summary(self) -> str:
+        """Return what each host does, for a line of progress; may be empty."""
 
 
 class ThisMachine:
@@ -78,7 +78,7 @@ class ThisMachine:
     server: Host | None = None
 
     def client_of(self, factors: Mapping[str, Any]) -> Host | None:
-        """See `Location`, as for all that follow."""
+        """See `Location`, also for the methods below."""
         return None
 
     def turning(self, factors: Mapping[str, Any]) -> Clients | None:
@@ -120,17 +120,17 @@ class ThisMachine:
     def lost(self) -> list[str]:
         return []
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return ""
 
 
-def asked() -> Location:
+def configured() -> Location:
     """Return the hosts that the environment names, this machine if it names none.
 
     Raises
     ------
     ValueError
-        When the file that it names is no roster, or a host lacks a program.
+        When the file is no roster, or a host lacks a program.
     HostLost, OSError
         When they cannot be reached.
     """
@@ -143,8 +143,8 @@ def asked() -> Location:
 
 
 def core_count() -> int:
-    """Return how many cores a run may use, or could when it was measured.
+    """Return how many cores the machine of the server has for a run.
 
-    Over several hosts those of the server's.
+    While a run is evaluated again: how many it had.
     """
-    return asked().core_count()
+    return configured().core_count()

@@ -1,4 +1,4 @@
-"""A sweep's arguments, checked: the work that is to be done, and what it costs."""
+"""The plan of a sweep: its arguments, checked, and what it will cost."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from connlab.drive import (
     turns,
 )
 from connlab.drive.gates import RESPONSE_TIMES
-from connlab.drive.location import Location, ThisMachine
-from connlab.drive.location import asked as asked_location
+from connlab.drive.location import Location, ThisMachine, configured
 from connlab.drive.programs import Programs, built, registry, unknown
 from connlab.drive.reports import Estimate
 
@@ -33,7 +32,7 @@ _ALONE_S, _ALONE_PER_CONNECTION_S = 0.03, 120e-6
 #: the same over hosts, whose clients agree on a moment to begin
 _REMOTE_S = 0.4
 _IN_SET_S, _FIRST, _FIRST_S, _PER_CONNECTION_S = 0.01, 100, 150e-6, 45e-6
-#: a client waits so long for answers which do not come (``client --drain``)
+#: how long a client waits for answers that do not come (``client --drain``)
 _DRAIN_S = 0.2
 #: windows and warm-ups in turns are whole slices, which end with their last answer
 _SLICES = 1.02
@@ -68,20 +67,19 @@ class SweepPlan:
     def key(self, cell: int, repeat: int, *, carried_by: str | None = None) -> str:
         """Return the key of a cell's trial number `repeat`.
 
-        Of a baseline that was measured once more for a set, whose name is then given.
+        `carried_by` is the name of a set for which a baseline was measured once more.
         """
         factors = self.cells[cell]
-        model = self.models[factors["model"]]
         return grid.key(
             factors,
             repeat=repeat,
-            binaries=self.binaries_of(model),
+            binaries=self.binaries_of(self.models[factors["model"]]),
             environment=self.environment,
-            unavailable=self.lacking(cell),
+            unavailable=self.unavailable(cell),
             carried_by=carried_by,
         )
 
-    def lacking(self, cell: int) -> str | None:
+    def unavailable(self, cell: int) -> str | None:
         """Return why a cell cannot be measured where the sweep is; None: it can."""
         model = self.models[self.cells[cell]["model"]]
         if not model.available:
@@ -90,14 +88,14 @@ class SweepPlan:
 
     def binaries_of(self, model: schema.Model) -> dict[str, str]:
         """Return the hashes of the programs that a trial of this server runs."""
-        own = (model.model_extra or {}).get("digest")
-        return {**self.binaries, "external": own} if own else dict(self.binaries)
+        digest = (model.model_extra or {}).get("digest")
+        return dict(self.binaries) | ({"external": digest} if digest else {})
 
     def baseline(self, cell: int) -> int | None:
         """Return the cell that a cell is compared with in its set, if it is in one."""
         return next((s.baseline for s in self.sets if cell in s.members), None)
 
-    def level(self, cell: int) -> dict[str, Any]:
+    def levels(self, cell: int) -> dict[str, Any]:
         """Return a cell's levels of the factors that vary."""
         factors = self.cells[cell]
         return {name: factors[name] for name in self.varied if name in factors}
@@ -127,7 +125,7 @@ def prepare(
     programs: Programs | None = None,
     location: Location | None = None,
 ) -> SweepPlan:
-    """Check the arguments of `connlab.drive.sweep` and return the work they mean.
+    """Check the arguments of `connlab.drive.sweep` and return the plan.
 
     Raises
     ------
@@ -142,47 +140,48 @@ def prepare(
         raise ValueError(f"duration: {duration}; allowed: more than 0 seconds")
     if warmup < 0:
         raise ValueError(f"warmup: {warmup}; allowed: 0 seconds or more")
-    together = (beside,) if isinstance(beside, str) else tuple(beside)
-    together = tuple(grid.with_models(dict.fromkeys(together)))
-    _check_beside(together)
-    location = location or asked_location()
+    names = (beside,) if isinstance(beside, str) else beside
+    beside = tuple(grid.with_models(dict.fromkeys(names)))
+    _check_beside(beside)
+    location = location or configured()
     if location.remote:
         # clients that prolong a window each by its own answers do not end it together
         response_times = 0
     fixed = dict(fixed or {})
     defaults = _windows(duration, response_times, duration_max)
-    if together:
+    if beside:
         defaults["slice"] = _slice_ms_remote if location.remote else _slice_ms
     cells = grid.cells(
         factors, fixed, duration=duration, warmup=warmup, defaults=defaults
     )
-    metrics = [column.name for column in schema.COLUMNS if column.dtype != "string"]
     rule = stopping.rule(
         trials=trials,
         max_trials=max_trials,
         targets=targets,
         budget=budget,
-        metrics=metrics,
-        in_turns=bool(together),
+        metrics=[col.name for col in schema.COLUMNS if col.dtype != "string"],
+        in_turns=bool(beside),
     )
-    both = programs or built()
-    models = _checked_models(cells, both, location)
-    told = None if baseline is None else grid.with_models(baseline)
-    lacking = [n for n, c in enumerate(cells) if location.lacks(c, models[c["model"]])]
+    programs = programs or built()
+    models = _checked_models(cells, programs, location)
     sets = interleaving.sets(
         cells,
         models,
-        beside=together,
-        baseline=told,
-        lacking=lacking,
+        beside=beside,
+        baseline=None if baseline is None else grid.with_models(baseline),
+        unavailable=[
+            n
+            for n, cell in enumerate(cells)
+            if location.lacks(cell, models[cell["model"]])
+        ],
         tasks=location.tasks(),
     )
-    rule = replace(rule, sets=tuple(each.members for each in sets))
-    for count, shared in {(c.get("cores"), c.get("together")) for c in cells}:
+    rule = replace(rule, sets=tuple(cell_set.members for cell_set in sets))
+    for count, shared in {(cell.get("cores"), cell.get("together")) for cell in cells}:
         location.cores({"cores": count, "together": shared})
     if not location.remote:
         _check_descriptors(cells)
-    binaries = both.digests()
+    binaries = programs.digests()
     return SweepPlan(
         run=run,
         study=study,
@@ -190,7 +189,7 @@ def prepare(
         cells=cells,
         varied=grid.varied(factors),
         models=models,
-        programs=both,
+        programs=programs,
         binaries=binaries,
         environment=machine.environment_class(location.environment(binaries)),
         rule=rule,
@@ -198,7 +197,7 @@ def prepare(
         timeout=timeout,
         histograms=histograms,
         parameters={
-            "factors": _asked(factors),
+            "factors": _as_lists(factors),
             "fixed": fixed,
             "trials": trials,
             "max_trials": max_trials,
@@ -207,13 +206,13 @@ def prepare(
             "warmup": warmup,
             "seed": seed,
             "budget": budget,
-            "beside": list(together),
+            "beside": list(beside),
             "baseline": None if baseline is None else dict(baseline),
             "response_times": response_times,
             "duration_max": duration_max,
         },
         mixed=mixed,
-        beside=together,
+        beside=beside,
         sets=sets,
         location=location,
     )
@@ -237,43 +236,42 @@ def _windows(
         raise ValueError(
             f"duration_max: {duration_max}; allowed: {duration} (duration) up"
         )
-    asked = {"response_times": response_times or None, "duration_max": duration_max}
-    return {name: value for name, value in asked.items() if value is not None}
+    settings = {"response_times": response_times or None, "duration_max": duration_max}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 #: what servers of one set may differ in: all that their client does not see
-_OWN = (
+_SERVER_FACTORS = (
     "arm",
     *(name for name, (to, _flag) in flags.FLAGS.items() if to == (flags.SERVER,)),
 )
 
 
 def _check_beside(names: Sequence[str]) -> None:
-    """Raise ValueError for a factor that servers of one set cannot differ in."""
     flags.check_names(names)
     for name in names:
-        if name not in _OWN:
-            raise ValueError(f"beside: {name!r}; allowed: {', '.join(_OWN)}")
+        if name not in _SERVER_FACTORS:
+            raise ValueError(f"beside: {name!r}; allowed: {', '.join(_SERVER_FACTORS)}")
 
 
-def _asked(factors: Mapping | Sequence[Mapping]) -> dict | list[dict]:
+def _as_lists(factors: Mapping | Sequence[Mapping]) -> dict | list[dict]:
     """Return the grids as the manifest keeps them: one as it is, several in a list."""
-    asked = [{name: list(v) for name, v in g.items()} for g in grid.grids(factors)]
-    return asked[0] if isinstance(factors, Mapping) else asked
+    grids = [{name: list(v) for name, v in g.items()} for g in grid.grids(factors)]
+    return grids[0] if isinstance(factors, Mapping) else grids
 
 
-def _check_name(what: str, name: str) -> None:
+def _check_name(argument: str, name: str) -> None:
     allowed = name and all(c.isalnum() or c in "-_." for c in name)
     if not allowed or name.startswith("."):
-        raise ValueError(f"{what}: {name!r}; allowed: letters, digits, - _ .")
+        raise ValueError(f"{argument}: {name!r}; allowed: letters, digits, - _ .")
 
 
 def _check_descriptors(cells: Sequence[Mapping]) -> None:
     """Raise ValueError where cells name a limit that the programs would not have."""
     hard = machine.limits()["descriptors"]["hard"]
-    for asked in {cell.get("descriptors") for cell in cells} - {None, hard}:
+    for limit in {cell.get("descriptors") for cell in cells} - {None, hard}:
         raise ValueError(
-            f"descriptors: {asked}; the limit here is {hard or 'none'}, and programs "
+            f"descriptors: {limit}; the limit here is {hard or 'none'}, and programs "
             "get it as it is: lower RLIMIT_NOFILE of this process first"
         )
 
@@ -286,100 +284,94 @@ def _checked_models(
     workloads = [workload.name for workload in known.workloads]
     models |= servers.models({cell["model"] for cell in cells} - set(models))
     for cell in cells:
-        if cell["model"] not in models:
-            raise ValueError(unknown("model", cell["model"], models))
-        _check_workload_of(models[cell["model"]], cell["workload"])
-        _check_stall_of(cell)
-        if workloads and cell["workload"] not in workloads:
-            raise ValueError(unknown("workload", cell["workload"], workloads))
+        name, workload = cell["model"], cell["workload"]
+        if name not in models:
+            raise ValueError(unknown("model", name, models))
+        allowed = (models[name].model_extra or {}).get("workloads")  # of servers.toml
+        if allowed and workload not in allowed:
+            raise ValueError(
+                f"server {name}: workload {workload!r}; allowed: {', '.join(allowed)}"
+            )
+        address = servers.at(name)
+        if address is not None and cell.get("stall"):
+            raise ValueError(
+                f"stall: {cell['stall']}; allowed for the server at {address}: none, "
+                "as it cannot be stopped from here"
+            )
+        if workloads and workload not in workloads:
+            raise ValueError(unknown("workload", workload, workloads))
     return models
 
 
-def _check_workload_of(model: schema.Model, workload: str) -> None:
-    """Raise ValueError where an entry of ``servers.toml`` has no such workload."""
-    allowed = (model.model_extra or {}).get("workloads")
-    if allowed and workload not in allowed:
-        raise ValueError(
-            f"server {model.name}: workload {workload!r}; allowed: {', '.join(allowed)}"
-        )
-
-
-def _check_stall_of(cell: Mapping) -> None:
-    """Raise ValueError where a server that runs already would have to stand still."""
-    at = servers.at(cell["model"])
-    if at is not None and cell.get("stall"):
-        raise ValueError(
-            f"stall: {cell['stall']}; allowed for the server at {at}: none, as it "
-            "cannot be stopped from here"
-        )
-
-
-def known(work: SweepPlan, rows: Sequence[Mapping]) -> dict[str, dict]:
-    """Return the trials on disk that this work may take as they are, by key.
+def resumable(plan: SweepPlan, rows: Sequence[Mapping]) -> dict[str, dict]:
+    """Return the trials on disk that the sweep need not repeat, by key.
 
     With them those of baselines that were measured once more for their sets.
     """
-    wanted = {}
-    for cell in range(len(work.cells)):
-        base = work.baseline(cell)
-        for repeat in range(work.rule.n_max):
-            key = work.key(cell, repeat)
-            wanted[key] = None if base is None else (base, repeat)
-    every = {row.get("key"): row for row in rows}
-    found = {key: every[key] for key in wanted.keys() & every}
-    for key in list(found):
-        if (base := wanted[key]) is not None and (turns := found[key].get("turns")):
-            carried = work.key(*base, carried_by=turns["set"])
-            found |= {carried: every[carried]} if carried in every else {}
-    return found
+    on_disk = {row.get("key"): row for row in rows}
+    kept = {}
+    for cell in range(len(plan.cells)):
+        baseline = plan.baseline(cell)
+        for repeat in range(plan.rule.n_max):
+            key = plan.key(cell, repeat)
+            if key not in on_disk:
+                continue
+            kept[key] = on_disk[key]
+            rounds = on_disk[key].get("turns")
+            if baseline is not None and rounds:
+                carried = plan.key(baseline, repeat, carried_by=rounds["set"])
+                kept |= {carried: on_disk[carried]} if carried in on_disk else {}
+    return kept
 
 
-def strangers(work: SweepPlan, rows: Sequence[Mapping], manifest: Mapping) -> list[str]:
-    """Say which trials on disk are of another class of environment, and why.
+def foreign_trials(
+    plan: SweepPlan, rows: Sequence[Mapping], manifest: Mapping
+) -> list[str]:
+    """Return a remark on the trials on disk of each other class of environment.
 
     Raises
     ------
     ValueError
-        When there are such trials and the work was not told to mix them: a study of
-        two classes could be measured, but not read.
+        When there are such trials and the sweep is not `mixed`: trials of two classes
+        cannot be analysed together.
     """
     classes = Counter(row.get("environment") for row in rows)
-    now = work.location.environment(work.binaries)
-    before = manifest.get("environments") or {}
-    found = [
+    current = plan.location.environment(plan.binaries)
+    recorded = manifest.get("environments") or {}
+    remarks = [
         f"{count} trials are of another class of environment ({name}: other "
-        f"{machine.differences(before.get(name), now)})"
+        f"{machine.differences(recorded.get(name), current)})"
         for name, count in classes.items()
-        if name != work.environment
+        if name != plan.environment
     ]
-    if found and not work.mixed:
+    if remarks and not plan.mixed:
         raise ValueError(
-            f"run: {work.run!r}; in its study {work.study!r} {'; '.join(found)}. They "
-            "do not mix with what would be measured now: use another run name, "
+            f"run: {plan.run!r}; in its study {plan.study!r} {'; '.join(remarks)}. "
+            "They do not mix with what would be measured now: use another run name, "
             "mixed=True to keep both, or `make evaluate` to measure nothing"
         )
-    return [f"{text}; they are kept and not counted" for text in found]
+    return [f"{remark}; they are kept and not counted" for remark in remarks]
 
 
-def guess_s(work: SweepPlan, cell: int, took: Sequence[float]) -> float:
-    """Return what a trial of a cell costs: the mean so far, or a guess."""
-    if took:
-        return sum(took) / len(took)
-    factors, model = work.cells[cell], work.models[work.cells[cell]["model"]]
-    if work.lacking(cell) is not None:
+def guess_s(plan: SweepPlan, cell: int, past_s: Sequence[float]) -> float:
+    """Return what a trial of a cell takes: the mean of past ones, or a guess."""
+    if past_s:
+        return sum(past_s) / len(past_s)
+    factors, model = plan.cells[cell], plan.models[plan.cells[cell]["model"]]
+    if plan.unavailable(cell) is not None:
         return 0.0
     connections = factors.get("connections") or 1
     measuring = factors["warmup"] + _window_s(factors, model)
-    if work.baseline(cell) is not None:
+    if plan.baseline(cell) is not None:
         first = min(connections, _FIRST) * _FIRST_S
         connecting = first + connections * _PER_CONNECTION_S
-        longer = 1 + turns.PAUSE_REMOTE if work.location.remote else _SLICES
+        longer = 1 + turns.PAUSE_REMOTE if plan.location.remote else _SLICES
         return _IN_SET_S + connecting + longer * measuring
     connecting = connections * _ALONE_PER_CONNECTION_S
     if rate := factors.get("connect_rate"):
         connecting = max(connecting, connections / rate)
     draining = _DRAIN_S if _leaves_some_waiting(factors, model) else 0.0
-    alone_s = _REMOTE_S if work.location.remote else _ALONE_S
+    alone_s = _REMOTE_S if plan.location.remote else _ALONE_S
     return alone_s + connecting + measuring + draining
 
 
@@ -401,10 +393,7 @@ def _window_s(factors: Mapping[str, Any], model: schema.Model) -> float:
 
 
 def _leaves_some_waiting(factors: Mapping[str, Any], model: schema.Model) -> bool:
-    """Whether some clients are unanswered at the end, as others hold all workers.
-
-    Or as the byte rate keeps requests back.
-    """
+    """Whether clients are unanswered at the end, for all workers or the byte rate."""
     if factors.get("byte_rate") is not None:
         return True
     if model.holds not in ("one", "workers") or factors.get("requests") is not None:
@@ -413,17 +402,17 @@ def _leaves_some_waiting(factors: Mapping[str, Any], model: schema.Model) -> boo
     return (factors.get("connections") or 1) > (1 if model.holds == "one" else workers)
 
 
-def estimated(work: SweepPlan, there: Mapping[str, dict]) -> Estimate:
-    """Return what is left to do, given the trials that are `there`."""
-    rule = work.rule
+def cost(plan: SweepPlan, kept: Mapping[str, dict]) -> Estimate:
+    """Return what is left to do beside the trials that are `kept` on disk."""
+    rule = plan.rule
     counts, costs = [0, 0], [0.0, 0.0]
-    for cell in range(len(work.cells)):
-        rows = [there.get(work.key(cell, n)) for n in range(rule.n_max)]
-        each = guess_s(work, cell, [row["seconds"] for row in rows if row])
+    for cell in range(len(plan.cells)):
+        rows = [kept.get(plan.key(cell, n)) for n in range(rule.n_max)]
+        trial_s = guess_s(plan, cell, [row["seconds"] for row in rows if row])
         for i, most in enumerate((rule.n_min, rule.n_max)):
             missing = sum(row is None for row in rows[:most])
             counts[i] += missing
-            costs[i] += missing * each
+            costs[i] += missing * trial_s
     if rule.budget_s is not None:
         costs = [min(cost, rule.budget_s) for cost in costs]
     return Estimate(
@@ -431,6 +420,6 @@ def estimated(work: SweepPlan, there: Mapping[str, dict]) -> Estimate:
         seconds=costs[0],
         trials_max=counts[1],
         seconds_max=costs[1],
-        cells=len(work.cells),
-        resumed=len(there),
+        cells=len(plan.cells),
+        resumed=len(kept),
     )

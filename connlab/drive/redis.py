@@ -63,7 +63,7 @@ def serving(*, remarks: int = 20, program: str = PROGRAM) -> Iterator[Redis]:
     installed or nothing is measured; raises `RedisError` when it does not come up.
     """
     if evaluation.folder():
-        yield Redis(None, evaluation.WHY, None)
+        yield Redis(None, evaluation.REASON, None)
         return
     hosts_asked.refuse("the database runs")
     path = shutil.which(program)

@@ -126,7 +126,7 @@ def running(
         try:
             words = _bounded(servers.argv(both, {"model": server, **factors}))
             handle = host.start([*under, *words], cores=cores, files=files)
-            ready = trials.patiently(host, handle, trials.READY_S)
+            ready = trials.next_line(host, handle, trials.READY_S)
         except ProgramError as error:
             raise NotServing(str(error)) from None
         if ready is None:

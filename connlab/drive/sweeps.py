@@ -1,18 +1,19 @@
 """A sweep: from a grid of factors to the trials of one study.
 
-    check -> estimate, said -> round after round: trial -> gates -> one line on disk
-        -> look: narrow enough? -> report
+    check the arguments -> print the estimate -> round after round: trial -> gates
+        -> one line on disk -> are the intervals narrow enough? -> report
 
 Trials that are already on disk, made by the same programs in the same class of
-environment, are taken as they are; so a sweep that was interrupted goes on where it
+environment, are not measured again; so a sweep that was interrupted goes on where it
 stopped when it is called again with the same arguments. Where the study holds trials of
-another class, nothing is measured: both together could not be read.
+another class, nothing is measured: trials of two classes cannot be analysed together.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import itertools
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,23 +30,28 @@ from connlab.drive import (
     interleaving,
     interrupt,
     machine,
-    plan,
     ratios,
     servers,
     services,
     stopping,
     store,
     timelines,
+    trials,
     turns,
 )
 from connlab.drive.host import Host, HostLost, LocalHost
 from connlab.drive.location import Location
-from connlab.drive.plan import SweepPlan
+from connlab.drive.plan import (
+    SweepPlan,
+    cost,
+    foreign_trials,
+    guess_s,
+    prepare,
+    resumable,
+)
 from connlab.drive.programs import Programs
 from connlab.drive.progress import Show, duration_text, say, shown
 from connlab.drive.reports import Estimate, Reached, SweepReport
-from connlab.drive.trials import Outcome, Setting, unavailable
-from connlab.drive.trials import run as run_trial
 
 
 @dataclass
@@ -70,17 +76,25 @@ class _State:
     remarks: list[str] = field(default_factory=list)
 
     @property
-    def there(self) -> int:
+    def trials(self) -> int:
         return self.done + self.resumed
 
     @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    @property
     def spent_s(self) -> float:
-        """What a budget pays for: earlier calls' trials, and all of this call."""
-        return self.resumed_s + time.monotonic() - self.began
+        """What a budget pays for: trials of earlier calls, and all of this call."""
+        return self.resumed_s + self.seconds
+
+    @property
+    def window_share(self) -> float | None:
+        return self.window_s / self.seconds if self.done and self.seconds else None
 
 
-#: arguments of `sweep` that do not say what is measured, but how it is shown and where
-_HOW = ("progress", "server_host", "client_host")
+#: arguments of `sweep` that do not change what is measured
+_NOT_MEASURED = ("progress", "server_host", "client_host")
 
 
 def sweep(
@@ -135,8 +149,8 @@ def sweep(
         Relative half-width of the 95 % interval to reach, per column; 5 % for
         ``throughput_rps`` and 10 % for ``response_p99_s`` if only `max_trials` or
         `budget` is given. With `beside` it is that of the ratio to the baseline, and
-        5 % for ``throughput_rps`` and ``server_cpu_per_request_s``. A number is
-        wanted in place of these.
+        5 % for ``throughput_rps`` and ``server_cpu_per_request_s``. A number
+        replaces each of these.
     duration, warmup : float
         Seconds of each trial's measurement window, at least, and before it.
     seed : int
@@ -146,7 +160,7 @@ def sweep(
         sets and cells whose intervals are widest. Trials of earlier calls are paid from
         it, so that the same call again measures nothing, and a larger budget goes on.
     progress : bool
-        Say what it costs, how far it is, and the report.
+        Print the estimate, the progress and the report.
     root : str or Path
         Folder of runs, relative to the project's.
     timeout : float, optional
@@ -165,22 +179,21 @@ def sweep(
         the same cells are measured one by one as well.
     baseline : mapping of str to level, optional
         Which server of each set the others are compared with, as
-        ``{"model": "epoll"}``, which holds if it is not said; the set's first if none
-        has these levels. Where a machine has no room for a set at once, each part of it
-        carries the baseline.
+        ``{"model": "epoll"}``, the default; the set's first if none has these levels.
+        Where a machine has no room for a whole set, each part of it has the baseline.
     response_times : float
         Mean response times that a window holds at least: windows (of a set: its
-        rounds) are prolonged until they do. 0: as long as `duration` says.
+        rounds) are prolonged until they do. 0: they last `duration`.
     duration_max : float, optional
-        But not beyond so many seconds; five times `duration` if not said.
+        But not beyond so many seconds; five times `duration` by default.
     programs : Programs, optional
         The two programs, if not ``build/server`` and ``build/client``.
-    location : Ground, optional
-        Where is measured: over the hosts that ``CONNLAB_HOSTS`` names, else this
-        machine, if not said. A trial in which a host is lost is a line with that
+    location : Location, optional
+        Where to measure: over the hosts that ``CONNLAB_HOSTS`` names, else this
+        machine, by default. A trial in which a host is lost is a line with that
         reason.
     server_host, client_host : Host, optional
-        Where they run, if not on that location.
+        Where they run, if not at that location.
 
     Returns
     -------
@@ -196,30 +209,30 @@ def sweep(
         When the programs have not been built.
     KeyboardInterrupt
         After Ctrl-C: within two seconds, with no process left; what was measured is
-        on disk, and how to go on has been said.
+        on disk, and the report says how to go on.
     """
-    asked = {name: told for name, told in locals().items() if name not in _HOW}
-    if there := evaluation.study(study, run=run, root=root):
-        report = _as_recorded(there)
+    arguments = {k: v for k, v in locals().items() if k not in _NOT_MEASURED}
+    if folder := evaluation.study(study, run=run, root=root):
+        report = _as_recorded(folder)
         if progress:
             say(str(report))
         return report
-    work = plan.prepare(**asked)
-    here = LocalHost()
-    server = server_host or work.location.server or here
+    plan = prepare(**arguments)
+    local = LocalHost()
+    server = server_host or plan.location.server or local
     client = client_host or server
     with interrupt.noted():
         try:
-            report = _swept(work, (server, client), progress)
+            report = _swept(plan, (server, client), progress)
         finally:
-            here.close()
-        stopped = interrupt.caught()
+            local.close()
+        stop_signal = interrupt.caught()
     if progress:
         say(str(report))
-    if stopped == signal.SIGINT:
+    if stop_signal == signal.SIGINT:
         raise KeyboardInterrupt(report.stopped_because)
-    if stopped is not None:
-        signal.raise_signal(stopped)
+    if stop_signal is not None:
+        signal.raise_signal(stop_signal)
     return report
 
 
@@ -229,46 +242,43 @@ def estimate(study: str, **arguments: Any) -> Estimate:
     Trials that are on disk say what their cells cost; others are guessed from their
     window, warm-up and connections.
     """
-    asked = {name: told for name, told in arguments.items() if name not in _HOW}
-    work = plan.prepare(study, **asked)
-    log = store.read(work.folder / store.TRIALS)
-    return plan.estimated(work, plan.known(work, log.trials))
+    arguments = {k: v for k, v in arguments.items() if k not in _NOT_MEASURED}
+    plan = prepare(study, **arguments)
+    log = store.read(plan.folder / store.TRIALS)
+    return cost(plan, resumable(plan, log.trials))
 
 
-def _swept(work: SweepPlan, hosts: tuple[Host, Host], progress: bool) -> SweepReport:
-    state = _State(rows=[[] for _ in work.cells])
-    run_folder = work.folder.parent
-    with store.journal(work.folder / store.TRIALS) as (log, append):
-        there = plan.known(work, log.trials)
-        manifest = schema.read_json(run_folder / store.MANIFEST) or {}
-        state.remarks += [*log.remarks, *plan.strangers(work, log.trials, manifest)]
-        cost = plan.estimated(work, there)
-        state.planned = cost.trials + min(cost.resumed, _least(work))
+def _swept(plan: SweepPlan, hosts: tuple[Host, Host], progress: bool) -> SweepReport:
+    state = _State(rows=[[] for _ in plan.cells])
+    with store.journal(plan.folder / store.TRIALS) as (log, append):
+        kept = resumable(plan, log.trials)
+        manifest = schema.read_json(plan.folder.parent / store.MANIFEST) or {}
+        state.remarks += [*log.remarks, *foreign_trials(plan, log.trials, manifest)]
+        costs = cost(plan, kept)
+        state.planned = costs.trials + min(costs.resumed, _least(plan))
         if progress:
-            for remark in state.remarks:
-                say(f"{work.study}: {remark}")
-            say(f"{work.study}: {cost}")
-            if where := work.location.told():
-                say(f"{work.study}: {where}")
-        facts = work.location.manifest(work.programs)
-        _note_in_manifest(work, state, facts)
-        with shown(work.study, enabled=progress) as show:
-            _measure(work, state, hosts, there, append, show)
-        report = _report(work, state)
-        _note_in_manifest(work, state, facts, report)
-    _beat(work, state, report=report)
+            for line in (*state.remarks, costs, plan.location.summary()):
+                if line:
+                    say(f"{plan.study}: {line}")
+        facts = plan.location.manifest(plan.programs)
+        _note_in_manifest(plan, state, facts)
+        with shown(plan.study, enabled=progress) as show:
+            _measure(plan, state, hosts, kept, append, show)
+        report = _report(plan, state)
+        _note_in_manifest(plan, state, facts, report)
+    _beat(plan, state, report=report)
     return report
 
 
-def _as_recorded(there: Path) -> SweepReport:
+def _as_recorded(folder: Path) -> SweepReport:
     """Return the report of a sweep that finds all trials of a study on disk."""
-    log = store.read(there / store.TRIALS)
+    log = store.read(folder / store.TRIALS)
     state = _State(rows=[[]])
     for trial in log.trials:
         _count(state, 0, schema.flatten(trial))
     return SweepReport(
-        run=there.parent.name,
-        study=there.name,
+        run=folder.parent.name,
+        study=folder.name,
         planned=len(log.trials),
         done=0,
         resumed=len(log.trials),
@@ -276,113 +286,106 @@ def _as_recorded(there: Path) -> SweepReport:
         flagged=state.flagged,
         seconds=0.0,
         window_share=None,
-        stopped_because=evaluation.WHY,
+        stopped_because=evaluation.REASON,
         remarks=log.remarks,
     )
 
 
-def _least(work: SweepPlan) -> int:
-    return work.rule.n_min * len(work.cells)
+def _least(plan: SweepPlan) -> int:
+    return plan.rule.n_min * len(plan.cells)
 
 
 def _measure(
-    work: SweepPlan,
+    plan: SweepPlan,
     state: _State,
     hosts: tuple[Host, Host],
-    there: Mapping[str, dict],
+    kept: Mapping[str, dict],
     append: Callable[[str], None],
     show: Show,
 ) -> None:
-    """Walk the rounds; take what is there, measure what is not, keep each at once."""
-    for group in _groups(work, state):
-        rows = {}
-        for slot in group.slots:
-            if (key := work.key(slot.cell, slot.repeat)) in there:
-                rows[slot] = there[key]
+    """Walk the rounds; take the trials on disk, measure the others, write each at once.
+
+    `kept` are the trials on disk by key.
+    """
+    for group in _groups(plan, state):
+        keys = {slot: plan.key(slot.cell, slot.repeat) for slot in group.slots}
+        rows = {slot: kept[key] for slot, key in keys.items() if key in kept}
         state.resumed += len(rows)
         state.resumed_s += sum(row["seconds"] for row in rows.values())
         todo = group.without(rows)
         if todo.slots:
-            if _out_of_budget(work, state, [slot.cell for slot in todo.all]):
+            if _out_of_budget(plan, state, [slot.cell for slot in todo.all]):
                 return
-            _beat(work, state, current=work.cells[todo.slots[0].cell])
+            _beat(plan, state, current=plan.cells[todo.slots[0].cell])
             try:
-                work.location.await_hosts()
-                found = _measured(work, state, todo, hosts, append)
+                plan.location.await_hosts()
+                measured = _measured(plan, state, todo, hosts, append)
             except store.StoreError as error:
                 state.reason = f"{error}; free some space, then the same call goes on"
                 return
             except HostLost as error:
                 state.reason = f"{error}; once it is back, the same call goes on"
                 return
-            if found is None:
+            if measured is None:
                 state.reason = _interrupted(state)
                 return
-            rows |= found
+            rows |= measured
         flat = {slot: schema.flatten(row) for slot, row in rows.items()}
         if group.baseline is not None:
-            _compare(work, group, rows, flat, there)
+            _add_log_ratios(plan, group, rows, flat, kept)
         for slot in group.slots:
             _count(state, slot.cell, flat[slot])
+        lost = plan.location.lost()
         show(
-            done=state.there,
+            done=state.trials,
             planned=state.planned,
-            eta_s=_eta_s(work, state),
-            note=_note(work, state),
+            eta_s=_eta_s(plan, state),
+            note=f"{state.failed} failed"
+            + (f", lost: {', '.join(lost)}" if lost else ""),
         )
 
 
-def _note(work: SweepPlan, state: _State) -> str:
-    lost = work.location.lost()
-    return f"{state.failed} failed" + (f", lost: {', '.join(lost)}" if lost else "")
-
-
-def _compare(
-    work: SweepPlan,
+def _add_log_ratios(
+    plan: SweepPlan,
     group: interleaving.Group,
     rows: Mapping[grid.Slot, dict],
     flat: Mapping[grid.Slot, dict],
-    there: Mapping[str, dict],
+    kept: Mapping[str, dict],
 ) -> None:
-    """Note in the flat rows of a set their log ratios to the baseline beside them."""
-    bases = {
+    """Add to the flat rows of a set their log ratios to the baseline of that set."""
+    baselines = {
         row["turns"]["set"]: row
         for slot, row in rows.items()
         if slot.cell == group.baseline and row.get("turns")
     }
-    metrics = tuple(work.rule.targets) or tuple(stopping.RATIO_TARGETS)
+    metrics = tuple(plan.rule.targets) or tuple(stopping.RATIO_TARGETS)
     for slot in group.slots:
         if slot.cell == group.baseline:
             flat[slot][stopping.RATIOS] = {}
             continue
         row = rows[slot]
         name = (row.get("turns") or {}).get("set")
-        key = work.key(group.baseline, slot.repeat, carried_by=name)
-        base = bases.get(name) or there.get(key)
-        found = dict.fromkeys(metrics)
-        if name and base and stopping.is_used(schema.flatten(base)):
-            found = ratios.to_baseline(row, base, metrics)
-        flat[slot][stopping.RATIOS] = found
+        key = plan.key(group.baseline, slot.repeat, carried_by=name)
+        baseline = baselines.get(name) or kept.get(key)
+        logs = dict.fromkeys(metrics)
+        if name and baseline and stopping.is_used(schema.flatten(baseline)):
+            logs = ratios.to_baseline(row, baseline, metrics)
+        flat[slot][stopping.RATIOS] = logs
 
 
-def _groups(work: SweepPlan, state: _State) -> Iterator[interleaving.Group]:
-    """Give group after group, looking after each round whether more is wanted.
-
-    A group is one cell, or those that are measured side by side.
-    """
-    number = 0
-    while True:
-        wanted = stopping.next_round(state.rows, work.rule)
+def _groups(plan: SweepPlan, state: _State) -> Iterator[interleaving.Group]:
+    """Yield group after group; after each round the stopping rule says what is next."""
+    for number in itertools.count():
+        wanted = stopping.next_round(state.rows, plan.rule)
         if isinstance(wanted, stopping.Enough):
             state.reason, state.complete = str(wanted), True
             return
         counts = [len(rows) for rows in state.rows]
-        state.planned = max(_least(work), state.there + len(wanted))
-        slots = grid.round_of(wanted, number=number, counts=counts, seed=work.seed)
+        state.planned = max(_least(plan), state.trials + len(wanted))
+        slots = grid.round_of(wanted, number=number, counts=counts, seed=plan.seed)
         yield from interleaving.groups(
-            slots, work.cells, work.models, work.sets, most=work.location.room
+            slots, plan.cells, plan.models, plan.sets, room=plan.location.room
         )
-        number += 1
 
 
 def _count(state: _State, cell: int, flat: dict) -> None:
@@ -393,7 +396,7 @@ def _count(state: _State, cell: int, flat: dict) -> None:
 
 
 def _measured(
-    work: SweepPlan,
+    plan: SweepPlan,
     state: _State,
     group: interleaving.Group,
     hosts: tuple[Host, Host],
@@ -401,16 +404,16 @@ def _measured(
 ) -> dict[grid.Slot, dict] | None:
     """Measure a group and keep its trials; None when a signal came meanwhile.
 
-    The lines of a set are written at once: it is there as a whole, or not.
+    The lines of a set are written at once: all of them are kept, or none.
     """
-    made = _trials(work, group, hosts)
-    if made is None:
+    measured = _trials(plan, group, hosts)
+    if measured is None:
         return None
-    for outcome, trial in made:
-        if work.histograms and outcome.files.get("histogram"):
-            _keep_histogram(work, state, trial.key, outcome.files["histogram"])
-    append("\n".join(trial.model_dump_json(by_alias=True) for _, trial in made))
-    rows = [trial.model_dump(by_alias=True) for _, trial in made]
+    for outcome, trial in measured:
+        if plan.histograms and outcome.files.get("histogram"):
+            _keep_histogram(plan, state, trial.key, outcome.files["histogram"])
+    append("\n".join(trial.model_dump_json(by_alias=True) for _, trial in measured))
+    rows = [trial.model_dump(by_alias=True) for _, trial in measured]
     state.done += len(group.slots)
     state.window_s += sum(map(_measuring_s, rows))
     _count_rounds(state, rows)
@@ -427,107 +430,121 @@ def _count_rounds(state: _State, rows: Sequence[Mapping]) -> None:
 
 
 def _measuring_s(row: Mapping) -> float:
-    """Return how much of a trial's time was measured: its window, or its slices."""
     if row.get("turns"):
         return sum(row["turns"]["slice_seconds"])
     return schema.pick(row, "client.window.seconds") or 0.0
 
 
 def _trials(
-    work: SweepPlan, group: interleaving.Group, hosts: tuple[Host, Host]
-) -> list[tuple[Outcome, schema.Trial]] | None:
+    plan: SweepPlan, group: interleaving.Group, hosts: tuple[Host, Host]
+) -> list[tuple[trials.Outcome, schema.Trial]] | None:
     slots = group.all
-    first = work.cells[slots[0].cell]
-    sets = work.location.cores(first)
-    seed = grid.client_seed(work.seed, slots[0].repeat)
+    first = plan.cells[slots[0].cell]
     started_at = machine.now()
-    told = _told(work, [work.cells[slot.cell] for slot in slots])
-    setting = Setting(
-        factors=told,
-        seed=seed,
-        cores=sets,
-        programs=work.programs,
-        model=work.models[first["model"]],
-        timeout_s=work.timeout,
-        files=("timeline", "histogram") if work.histograms else ("timeline",),
+    setting = trials.Setting(
+        factors=_client_factors(plan, [plan.cells[slot.cell] for slot in slots]),
+        seed=grid.client_seed(plan.seed, slots[0].repeat),
+        cores=plan.location.cores(first),
+        programs=plan.programs,
+        model=plan.models[first["model"]],
+        timeout_s=plan.timeout,
+        files=("timeline", "histogram") if plan.histograms else ("timeline",),
     )
-    outcomes = _outcomes(work, group, setting, hosts)
+    outcomes = _outcomes(plan, group, setting, hosts)
     if outcomes is None:
         return None
-    made = []
-    name = work.key(slots[0].cell, slots[0].repeat)
-    for slot, outcome in zip(slots, outcomes, strict=True):
-        factors = work.cells[slot.cell]
-        carried = slot is group.carried
-        shared = {"set": name, "carried": carried}
-        by = name if carried else None
-        trial = schema.Trial(
-            key=work.key(slot.cell, slot.repeat, carried_by=by),
-            study=work.study,
-            block=slot.block,
-            order=slot.order,
-            repeat=slot.repeat,
-            seed=seed,
-            factors=factors,
-            started_at=started_at,
-            seconds=outcome.seconds,
-            environment=work.environment,
-            binaries=work.binaries_of(work.models[factors["model"]]),
-            commands=_commands(factors, setting, outcome),
-            cores=sets.recorded() | services.recorded() | work.location.recorded(),
-            server=outcome.server,
-            client=outcome.client,
-            timeline=_timeline(outcome),
-            turns=outcome.turns and outcome.turns.model_copy(update=shared),
-            failure=outcome.failure,
-        )
-        facts = trial.model_dump(by_alias=True)
-        verdicts = {
-            "gates": gates.judge(facts),
-            "findings": gates.find(facts),
-            "label": gates.label(facts),
-        }
-        made.append((outcome, trial.model_copy(update=verdicts)))
-    return made
+    return [
+        (outcome, _judged(_trial(plan, group, slot, setting, outcome, started_at)))
+        for slot, outcome in zip(slots, outcomes, strict=True)
+    ]
 
 
-def _told(work: SweepPlan, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _trial(
+    plan: SweepPlan,
+    group: interleaving.Group,
+    slot: grid.Slot,
+    setting: trials.Setting,
+    outcome: trials.Outcome,
+    started_at: str,
+) -> schema.Trial:
+    factors = plan.cells[slot.cell]
+    carried = slot not in group.slots
+    set_name = plan.key(group.all[0].cell, group.all[0].repeat)
+    in_set = {"set": set_name, "carried": carried}
+    cores = setting.cores.recorded() | services.recorded() | plan.location.recorded()
+    return schema.Trial(
+        key=plan.key(slot.cell, slot.repeat, carried_by=set_name if carried else None),
+        study=plan.study,
+        block=slot.block,
+        order=slot.order,
+        repeat=slot.repeat,
+        seed=setting.seed,
+        factors=factors,
+        started_at=started_at,
+        seconds=outcome.seconds,
+        environment=plan.environment,
+        binaries=plan.binaries_of(plan.models[factors["model"]]),
+        commands=_commands(factors, setting, outcome),
+        cores=cores,
+        server=outcome.server,
+        client=outcome.client,
+        timeline=_timeline(outcome),
+        turns=outcome.turns and outcome.turns.model_copy(update=in_set),
+        failure=outcome.failure,
+    )
+
+
+def _judged(trial: schema.Trial) -> schema.Trial:
+    facts = trial.model_dump(by_alias=True)
+    verdicts = {
+        "gates": gates.judge(facts),
+        "findings": gates.find(facts),
+        "label": gates.label(facts),
+    }
+    return trial.model_copy(update=verdicts)
+
+
+def _client_factors(
+    plan: SweepPlan, cells: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """Return the first cell's factors with what connecting to all of them needs."""
-    hard = work.location.descriptors()
-    first, models = cells[0], [work.models[cell["model"]] for cell in cells]
-    told = flags.with_enough_processes(first, descriptors=hard, servers=len(cells))
+    models = [plan.models[cell["model"]] for cell in cells]
+    factors = flags.with_enough_processes(
+        cells[0], descriptors=plan.location.descriptors(), servers=len(cells)
+    )
     external = any((model.model_extra or {}).get("external") for model in models)
-    told = flags.with_time_to_accept(told, external=external)
-    if work.location.remote:
-        return told  # clients that have connected wait for an agreed moment
-    return flags.with_time_to_settle(told, model=models[0])
+    factors = flags.with_time_to_accept(factors, external=external)
+    if plan.location.remote:
+        return factors  # clients that have connected wait for an agreed moment
+    return flags.with_time_to_settle(factors, model=models[0])
 
 
 def _outcomes(
-    work: SweepPlan,
+    plan: SweepPlan,
     group: interleaving.Group,
-    setting: Setting,
+    setting: trials.Setting,
     hosts: tuple[Host, Host],
-) -> list[Outcome] | None:
+) -> list[trials.Outcome] | None:
     """Run a trial, or several cells side by side; None when a signal came."""
-    why = work.lacking(group.all[0].cell)
-    if why is not None:
-        return [unavailable(setting.model, why)]
+    server_host, client_host = hosts
+    cells = [plan.cells[slot.cell] for slot in group.all]
+    reason = plan.unavailable(group.all[0].cell)
+    if reason is not None:
+        return [trials.unavailable(setting.model, reason)]
     if group.baseline is not None:
-        cells = [work.cells[slot.cell] for slot in group.all]
         return interleaving.run(
             cells,
             setting,
-            models=work.models,
-            host=hosts[0],
-            clients=work.location.turning(cells[0]),
+            models=plan.models,
+            host=server_host,
+            clients=plan.location.turning(cells[0]),
         )
-    client = work.location.client_of(work.cells[group.all[0].cell]) or hosts[1]
-    outcome = run_trial(setting, server_host=hosts[0], client_host=client)
+    client_host = plan.location.client_of(cells[0]) or client_host
+    outcome = trials.run(setting, server_host=server_host, client_host=client_host)
     return outcome and [outcome]
 
 
-def _timeline(outcome: Outcome) -> schema.Timeline | None:
+def _timeline(outcome: trials.Outcome) -> schema.Timeline | None:
     if outcome.client is None or outcome.turns is not None:
         return None
     window = outcome.client.window
@@ -536,23 +553,24 @@ def _timeline(outcome: Outcome) -> schema.Timeline | None:
 
 
 def _commands(
-    factors: Mapping[str, Any], setting: Setting, outcome: Outcome
+    factors: Mapping[str, Any], setting: trials.Setting, outcome: trials.Outcome
 ) -> dict[str, str]:
     """Return both command lines as one would type them, without paths."""
-    count = outcome.turns.beside if outcome.turns else 1
-    words = flags.client_flags(setting.factors, seed=setting.seed)
-    if outcome.turns:
-        pause = (
-            outcome.turns.pause_ms and outcome.turns.pause_ms / outcome.turns.slice_ms
-        )
-        told = interleaving.in_turns([factors] * count, setting, pause=pause)
-        words = turns.client_flags(told)
+    rounds = outcome.turns
+    if rounds:
+        count = rounds.beside
+        pause = rounds.pause_ms and rounds.pause_ms / rounds.slice_ms
+        in_turns = interleaving.in_turns([factors] * count, setting, pause=pause)
+        words = turns.client_flags(in_turns)
+    else:
+        count = 1
+        words = flags.client_flags(setting.factors, seed=setting.seed)
     client = ["client", *["HOST:PORT"] * count, *words]
     return {"server": servers.shown_command(factors), "client": " ".join(client)}
 
 
-def _keep_histogram(work: SweepPlan, state: _State, key: str, data: bytes) -> None:
-    path = work.folder / "latency" / f"{key}.csv.gz"
+def _keep_histogram(plan: SweepPlan, state: _State, key: str, data: bytes) -> None:
+    path = plan.folder / "latency" / f"{key}.csv.gz"
     try:
         store.put(path, gzip.compress(data, compresslevel=6, mtime=0), flush=True)
     except OSError as error:
@@ -563,77 +581,72 @@ def _keep_histogram(work: SweepPlan, state: _State, key: str, data: bytes) -> No
             state.remarks.append(remark)
 
 
-def _out_of_budget(work: SweepPlan, state: _State, cells: Sequence[int]) -> bool:
-    budget_s = work.rule.budget_s
+def _guesses_s(plan: SweepPlan, state: _State) -> list[float]:
+    """Return what one trial of each cell takes, from the trials so far."""
+    return [
+        guess_s(plan, cell, [row["seconds"] for row in rows])
+        for cell, rows in enumerate(state.rows)
+    ]
+
+
+def _out_of_budget(plan: SweepPlan, state: _State, cells: Sequence[int]) -> bool:
+    budget_s = plan.rule.budget_s
     if budget_s is None:
         return False
-    cost_s = sum(
-        plan.guess_s(work, cell, [row["seconds"] for row in state.rows[cell]])
-        for cell in cells
-    )
-    if state.spent_s + cost_s <= budget_s:
+    guesses_s = _guesses_s(plan, state)
+    if state.spent_s + sum(guesses_s[cell] for cell in cells) <= budget_s:
         return False
     text = duration_text(budget_s)
-    state.reason = f"the budget of {text} is used; {state.there} trials are there"
-    state.complete = min(len(rows) for rows in state.rows) >= work.rule.n_min
+    state.reason = f"the budget of {text} is used; {state.trials} trials are there"
+    state.complete = min(len(rows) for rows in state.rows) >= plan.rule.n_min
     if not state.complete:
-        state.reason += f", fewer than {work.rule.n_min} in some cells"
+        state.reason += f", fewer than {plan.rule.n_min} in some cells"
     return True
 
 
-def _eta_s(work: SweepPlan, state: _State) -> float:
-    """Return what the trials that are planned now will take."""
-    left = state.planned - state.there
-    each = [
-        plan.guess_s(work, cell, [row["seconds"] for row in rows])
-        for cell, rows in enumerate(state.rows)
-    ]
-    missing = [max(0, work.rule.n_min - len(rows)) for rows in state.rows]
+def _eta_s(plan: SweepPlan, state: _State) -> float:
+    guesses_s = _guesses_s(plan, state)
+    missing = [max(0, plan.rule.n_min - len(rows)) for rows in state.rows]
     if sum(missing):
-        return sum(n * cost for n, cost in zip(missing, each, strict=True))
-    return left * sum(each) / len(each)
+        return sum(n * guess for n, guess in zip(missing, guesses_s, strict=True))
+    return (state.planned - state.trials) * sum(guesses_s) / len(guesses_s)
 
 
 def _interrupted(state: _State) -> str:
     number = interrupt.caught() or signal.SIGINT
     name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
     return (
-        f"{name}; {state.there} trials are kept, and the same call goes on from there"
+        f"{name}; {state.trials} trials are kept, and the same call goes on from there"
     )
 
 
-def _window_share(state: _State) -> float | None:
-    spent = time.monotonic() - state.began
-    return state.window_s / spent if state.done and spent > 0 else None
-
-
-def _reached(work: SweepPlan, widths: Sequence[stopping.Width]) -> tuple[Reached, ...]:
-    found = []
-    for metric, target in work.rule.targets.items():
+def _reached(plan: SweepPlan, widths: Sequence[stopping.Width]) -> tuple[Reached, ...]:
+    reached = []
+    for metric, target in plan.rule.targets.items():
         known = [w for w in widths if w.metric == metric and w.half_width is not None]
         if not known:
             continue
         widest = max(known, key=lambda width: width.half_width)
-        found.append(
+        reached.append(
             Reached(
                 metric=metric,
                 target=target,
                 half_width=widest.half_width,
                 n=widest.n,
-                factors=work.level(widest.cell),
+                factors=plan.levels(widest.cell),
                 ratio=widest.ratio,
                 cells_met=sum(width.met for width in known),
                 cells=sum(width.metric == metric for width in widths),
             )
         )
-    return tuple(found)
+    return tuple(reached)
 
 
-def _report(work: SweepPlan, state: _State) -> SweepReport:
-    unusable = sum(not any(map(stopping.is_used, r)) for r in state.rows if r)
+def _report(plan: SweepPlan, state: _State) -> SweepReport:
+    unusable = sum(not any(map(stopping.is_used, rows)) for rows in state.rows if rows)
     if unusable:
         state.remarks.append(
-            f"{unusable} of {len(work.cells)} cells have no trial that may be used"
+            f"{unusable} of {len(plan.cells)} cells have no trial that may be used"
         )
     if state.disturbed:
         state.remarks.append(
@@ -646,47 +659,65 @@ def _report(work: SweepPlan, state: _State) -> SweepReport:
             "late itself; others made up for them"
         )
     return SweepReport(
-        run=work.run,
-        study=work.study,
+        run=plan.run,
+        study=plan.study,
         planned=state.planned,
         done=state.done,
         resumed=state.resumed,
         failed=state.failed,
         flagged=state.flagged,
-        seconds=time.monotonic() - state.began,
-        window_share=_window_share(state),
+        seconds=state.seconds,
+        window_share=state.window_share,
         stopped_because=state.reason,
         complete=state.complete,
-        reached=_reached(work, stopping.widths(state.rows, work.rule)),
+        reached=_reached(plan, stopping.widths(state.rows, plan.rule)),
         remarks=tuple(state.remarks),
     )
 
 
 def _note_in_manifest(
-    work: SweepPlan, state: _State, facts: dict, report: SweepReport | None = None
+    plan: SweepPlan, state: _State, facts: dict, report: SweepReport | None = None
 ) -> None:
-    """Keep what was asked and, at the end, how it ended; a full disk stops nothing."""
+    """Keep the arguments and, at the end, the report; a full disk stops nothing."""
     entry: dict[str, Any] = {
-        "sweep": grid.cell_key({"cells": sorted(map(grid.cell_key, work.cells))}),
+        "sweep": grid.cell_key({"cells": sorted(map(grid.cell_key, plan.cells))}),
         "started_at": state.started_at,
-        "environment": work.environment,
-        "binaries": dict(work.binaries),
-        "parameters": dict(work.parameters),
-        "stopping": None,
+        "environment": plan.environment,
+        "binaries": dict(plan.binaries),
+        "parameters": dict(plan.parameters),
+        "stopping": _stopping_facts(plan, state, report) if report else None,
     }
-    if report is not None:
-        entry["stopping"] = _stopping(work, state, report)
     try:
         machine.keep_manifest(
-            work.folder.parent, run=work.run, study=work.study, entry=entry, facts=facts
+            plan.folder.parent, run=plan.run, study=plan.study, entry=entry, facts=facts
         )
     except OSError as error:
         state.remarks.append(f"{store.MANIFEST} was not renewed: {error.strerror}")
 
 
-def _width_facts(work: SweepPlan, width: stopping.Width) -> dict[str, Any]:
+def _stopping_facts(
+    plan: SweepPlan, state: _State, report: SweepReport
+) -> dict[str, Any]:
+    widths = stopping.widths(state.rows, plan.rule)
     return {
-        "factors": work.level(width.cell),
+        "reason": report.stopped_because,
+        "complete": report.complete,
+        "rule": asdict(plan.rule) | {"targets": dict(plan.rule.targets)},
+        "trials_per_cell": [len(rows) for rows in state.rows],
+        "trials": report.done + report.resumed,
+        "failed": report.failed,
+        "flagged": report.flagged,
+        "seconds": report.seconds,
+        "window_share": report.window_share,
+        "widths": [_width_facts(plan, width) for width in widths],
+        "sets": _set_facts(plan, state, report),
+        "remarks": list(report.remarks),
+    }
+
+
+def _width_facts(plan: SweepPlan, width: stopping.Width) -> dict[str, Any]:
+    return {
+        "factors": plan.levels(width.cell),
         "metric": width.metric,
         "of": "ratio" if width.ratio else "mean",
         "n": width.n,
@@ -696,87 +727,62 @@ def _width_facts(work: SweepPlan, width: stopping.Width) -> dict[str, Any]:
     }
 
 
-def _set_facts(work: SweepPlan, state: _State, report: SweepReport) -> list[dict]:
+def _set_facts(plan: SweepPlan, state: _State, report: SweepReport) -> list[dict]:
     """Return how wide the widest ratio of each set and metric is, and why it ended.
 
     Also where no target was set: then of the metrics that usually have one.
     """
-    targets = work.rule.targets or stopping.RATIO_TARGETS
-    rule = replace(work.rule, targets=targets)
-    found = []
-    for each in work.sets:
-        if each.baseline is None:
+    has_targets = bool(plan.rule.targets)
+    targets = plan.rule.targets or stopping.RATIO_TARGETS
+    all_widths = stopping.widths(state.rows, replace(plan.rule, targets=targets))
+    facts = []
+    for cell_set in plan.sets:
+        if cell_set.baseline is None:
             continue
-        for metric in targets:
+        baseline = plan.levels(cell_set.baseline)
+        shared = {k: v for k, v in baseline.items() if k not in plan.beside}
+        for metric, target in targets.items():
             widths = [
                 width
-                for width in stopping.widths(state.rows, rule)
-                if width.cell in each.members and width.metric == metric
+                for width in all_widths
+                if width.cell in cell_set.members and width.metric == metric
             ]
             known = [w.half_width for w in widths if w.half_width is not None]
-            asked = bool(work.rule.targets)
-            found.append(
+            facts.append(
                 {
-                    "factors": _shared(work, each),
-                    "baseline": work.level(each.baseline),
+                    "factors": shared,
+                    "baseline": baseline,
                     "metric": metric,
                     "pairs": len(widths),
                     "known": len(known),
                     "n": min((w.n for w in widths), default=0),
                     "half_width": max(known, default=None),
-                    "target": targets[metric] if asked else None,
-                    "met": sum(w.met for w in widths) if asked else None,
-                    "reason": _why(work, state, each, widths, report),
+                    "target": target if has_targets else None,
+                    "met": sum(w.met for w in widths) if has_targets else None,
+                    "reason": _set_reason(plan, state, cell_set, widths, report),
                 }
             )
-    return found
+    return facts
 
 
-def _shared(work: SweepPlan, each: interleaving.Set) -> dict[str, Any]:
-    """Return the levels that all cells of a set have in common."""
-    return {
-        name: level
-        for name, level in work.level(each.baseline).items()
-        if name not in work.beside
-    }
-
-
-def _why(
-    work: SweepPlan,
+def _set_reason(
+    plan: SweepPlan,
     state: _State,
-    each: interleaving.Set,
+    cell_set: interleaving.Set,
     widths: Sequence[stopping.Width],
     report: SweepReport,
 ) -> str:
     """Return why a set was not measured further."""
-    if work.rule.targets and widths and all(width.met for width in widths):
+    if plan.rule.targets and widths and all(width.met for width in widths):
         return "width"
-    if min(len(state.rows[cell]) for cell in each.members) >= work.rule.n_max:
+    if min(len(state.rows[cell]) for cell in cell_set.members) >= plan.rule.n_max:
         return "most trials"
     pending = any(width.pending for width in widths)
     return report.stopped_because if pending or not report.complete else "no hope"
 
 
-def _stopping(work: SweepPlan, state: _State, report: SweepReport) -> dict[str, Any]:
-    widths = stopping.widths(state.rows, work.rule)
-    return {
-        "reason": report.stopped_because,
-        "complete": report.complete,
-        "rule": asdict(work.rule) | {"targets": dict(work.rule.targets)},
-        "trials_per_cell": [len(rows) for rows in state.rows],
-        "trials": report.done + report.resumed,
-        "failed": report.failed,
-        "flagged": report.flagged,
-        "seconds": report.seconds,
-        "window_share": report.window_share,
-        "widths": [_width_facts(work, width) for width in widths],
-        "sets": _set_facts(work, state, report),
-        "remarks": list(report.remarks),
-    }
-
-
 def _beat(
-    work: SweepPlan,
+    plan: SweepPlan,
     state: _State,
     *,
     current: Mapping | None = None,
@@ -785,8 +791,8 @@ def _beat(
     """Renew ``progress.json``; a disk that takes no heartbeat stops nothing."""
     ended = "done" if state.complete else "interrupted"
     beat = schema.Heartbeat(
-        run=work.run,
-        study=work.study,
+        run=plan.run,
+        study=plan.study,
         state=ended if report else "running",
         planned=state.planned,
         done=state.done,
@@ -794,13 +800,11 @@ def _beat(
         failed=state.failed,
         started_at=state.started_at,
         updated_at=machine.now(),
-        seconds=time.monotonic() - state.began,
-        eta_s=None if report else _eta_s(work, state),
-        window_share=_window_share(state),
+        seconds=state.seconds,
+        eta_s=None if report else _eta_s(plan, state),
+        window_share=state.window_share,
         current=dict(current) if current else None,
         message=report.stopped_because if report else None,
     )
-    try:
-        store.replace(work.folder / store.PROGRESS, beat.model_dump(by_alias=True))
-    except OSError:
-        return
+    with contextlib.suppress(OSError):
+        store.replace(plan.folder / store.PROGRESS, beat.model_dump(by_alias=True))

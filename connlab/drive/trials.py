@@ -1,4 +1,4 @@
-"""One trial: a fresh server, a fresh client, and what was seen of both.
+"""One trial: a fresh server, a fresh client, and samples of both.
 
     start server -> ready -> look (idle) -> start client -> look … look
         -> the client's report -> stop client -> stop server -> one line of facts
@@ -42,21 +42,21 @@ READY_S = 10.0
 GRACE_S = 5.0
 LOOK_S = 0.1
 MEMORY_LOOK_S = 0.25
-#: a look may cost one part in so many of the time until the next
+#: the time until the next look is at least this multiple of what a look costs
 LOOK_COST = 50
-#: how long a client may take to notice that its server is gone
+#: time for a client to notice that its server is gone
 NOTICE_S = 3.0
 
 
-class _Telling(Protocol):
-    """Where a program says something; all that `patiently` needs of a host."""
+class _LineSource(Protocol):
+    """The part of a host that `next_line` needs."""
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None: ...
 
 
 @dataclass(frozen=True)
 class Setting:
-    """All that a trial needs to know; equal for the whole sweep but for the cell."""
+    """The settings of a trial."""
 
     factors: Mapping[str, Any]
     seed: int
@@ -69,7 +69,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a trial gave, before gates and labels."""
+    """The result of a trial, before gates and labels."""
 
     server: schema.Server
     client: schema.Client | None
@@ -81,7 +81,7 @@ class Outcome:
 
 @dataclass
 class _Course:
-    """What has been seen of a trial that is under way."""
+    """The state of a trial that is under way."""
 
     looks: list[samples.Look] = field(default_factory=list)
     ready: dict | None = None
@@ -136,7 +136,7 @@ def run(setting: Setting, *, server_host: Host, client_host: Host) -> Outcome | 
 
 
 def _begins_s(client_host: Host) -> Callable[[], float | None] | None:
-    """Return what tells when clients begin that agree on it; None: they do not."""
+    """Return a function for when clients begin that agree on it; None: they do not."""
     if not hasattr(client_host, "begins_s"):
         return None
     return lambda: client_host.begins_s
@@ -154,19 +154,18 @@ def _stop(
 
 
 def unavailable(model: schema.Model, reason: str) -> Outcome:
-    """Return the outcome of a cell that cannot run here: a reason, no figures."""
     failure = failed("unavailable", reason or "not available here")
     return Outcome(schema.Server(model=model), None, failure, {}, 0.0)
 
 
 def timeout_s(factors: Mapping[str, Any]) -> float:
-    """Return how long a client may take: its own time, and much time to connect."""
-    own = 120.0 if factors.get("requests") is not None else longest_s(factors)
+    """Return how long a client may take, with ample time to connect."""
+    lasting = 120.0 if factors.get("requests") is not None else longest_s(factors)
     if factors.get("rate") is not None:  # client --late makes up for rounds set aside
-        own += factors["duration"]
+        lasting += factors["duration"]
     connecting = factors.get("connections", 1) / (factors.get("connect_rate") or 500)
     before = (factors.get("settle") or 0) + factors.get("warmup", 0)
-    return own + before + connecting + 15
+    return lasting + before + connecting + 15
 
 
 def longest_s(factors: Mapping[str, Any]) -> float:
@@ -181,23 +180,24 @@ def _start_server(setting: Setting, course: _Course, host: Host) -> int | None:
     began = time.monotonic()
     handle = host.start(argv, cores=setting.cores.server)
     try:
-        course.ready = patiently(host, handle, READY_S)
-        if course.ready is not None:
-            course.ready.setdefault("start_s", time.monotonic() - began)
-        if course.ready is None and not interrupt.asked():
-            course.failure = failed("server-start", f"not ready after {READY_S:g} s")
-        elif course.ready and course.ready.get("event") != "ready":
-            event = course.ready.get("event")
-            course.failure = failed("server-start", f"said {event!r}, not 'ready'")
+        ready = course.ready = next_line(host, handle, READY_S)
     except ProgramError as error:
         course.failure = failed("server-start", f"server: {error}")
-    if course.failure is None and course.ready:
-        reading = host.sample(handle, memory=True)
-        course.looks.append(_look(reading, None))
+        return handle
+    if ready is None:
+        if not interrupt.asked():
+            course.failure = failed("server-start", f"not ready after {READY_S:g} s")
+        return handle
+    ready.setdefault("start_s", time.monotonic() - began)
+    if ready.get("event") != "ready":
+        reason = f"said {ready.get('event')!r}, not 'ready'"
+        course.failure = failed("server-start", reason)
+        return handle
+    course.looks.append(_look(host.sample(handle, memory=True), None))
     return handle
 
 
-def patiently(host: _Telling, handle: int, timeout_s: float) -> dict | None:
+def next_line(host: _LineSource, handle: int, timeout_s: float) -> dict | None:
     """Return a program's next JSON line; None when time is up or a signal came."""
     until = time.monotonic() + timeout_s
     while not interrupt.asked() and time.monotonic() < until:
@@ -225,12 +225,12 @@ def _attend(
     client_host: Host,
     client: int | None,
 ) -> None:
-    """Wait for the client's report, looking at the server now and then."""
+    """Wait for the client's report and look at both programs meanwhile."""
     if client is None:
         return
     began = time.monotonic()
-    allowed = setting.timeout_s or timeout_s(setting.factors)
-    until = began + allowed
+    allowed_s = setting.timeout_s or timeout_s(setting.factors)
+    until = began + allowed_s
     next_memory = began + MEMORY_LOOK_S
     pause = LOOK_S
     gone_at = None
@@ -239,10 +239,10 @@ def _attend(
         course.reported_at_s = time.monotonic()
         memory = course.client is None and course.reported_at_s >= next_memory
         reading = server_host.sample(server, memory=memory)
-        other = client_host.sample(client, machine=False)
-        course.looks += [_look(one, None) for one in reading.before]
-        course.looks.append(_look(reading, other))
-        pause = max(LOOK_S, LOOK_COST * (reading.cost_s + other.cost_s))
+        of_client = client_host.sample(client, machine=False)
+        course.looks += [_look(earlier, None) for earlier in reading.before]
+        course.looks.append(_look(reading, of_client))
+        pause = max(LOOK_S, LOOK_COST * (reading.cost_s + of_client.cost_s))
         if memory:
             next_memory = time.monotonic() + max(MEMORY_LOOK_S, pause)
         if reading.gone and gone_at is None:
@@ -250,14 +250,15 @@ def _attend(
             until = min(until, gone_at + NOTICE_S)
         if course.client is None and time.monotonic() >= until:
             if gone_at is None:
-                reason = f"client: no report after {allowed:.3g} s"
+                reason = f"client: no report after {allowed_s:.3g} s"
                 course.failure = failed("client-hung", reason)
             return
 
 
 def _look(server: Reading, client: Reading | None) -> samples.Look:
-    now, own = time.monotonic(), time.process_time()
-    return samples.Look(server, client, now, own, services.cpu_s())
+    return samples.Look(
+        server, client, time.monotonic(), time.process_time(), services.cpu_s()
+    )
 
 
 def _outcome(
@@ -269,36 +270,35 @@ def _outcome(
     same_host: bool,
 ) -> Outcome:
     stats = last_stats(server_end)
-    told = samples.Report(course.client, course.started_at_s, course.reported_at_s)
     at = servers.at(setting.factors["model"])
-    sampled = (
-        samples.summarise(
-            course.looks, told, stats=last_usage(server_end), same_host=same_host
+    sampled = None
+    if course.looks and at is None:
+        report = samples.Report(
+            course.client, course.started_at_s, course.reported_at_s
         )
-        if course.looks and at is None
-        else None
-    )
+        sampled = samples.summarise(
+            course.looks, report, stats=last_usage(server_end), same_host=same_host
+        )
+    is_ready = bool(course.ready) and course.ready.get("event") == "ready"
     server = schema.Server(
         model=setting.model,
-        ready=schema.Ready.model_validate(course.ready) if _is_ready(course) else None,
+        ready=schema.Ready.model_validate(course.ready) if is_ready else None,
         stats=schema.Stats.model_validate(stats) if stats else None,
         samples=sampled,
         unseen=at.why if at else None,
         stall=course.stall,
         exit=server_end.exit if server_end else None,
-        diagnostics=said(server_end),
+        diagnostics=diagnostics(server_end),
     )
     client, malformed = checked(course.client)
     failure = (course.looks and server_died(server_end)) or course.failure
     failure = failure or malformed or empty(client)
     if failure and failure.kind == "client-failed":
-        failure = _with_diagnostics(failure, client_end)
+        text = diagnostics(client_end)
+        if text and text not in failure.reason:
+            failure = failed(failure.kind, f"{failure.reason}: {text}")
     files = client_end.files if client_end else {}
     return Outcome(server, client, failure, files, time.monotonic() - began)
-
-
-def _is_ready(course: _Course) -> bool:
-    return bool(course.ready) and course.ready.get("event") == "ready"
 
 
 def last_stats(end: Ended | None) -> dict | None:
@@ -307,9 +307,9 @@ def last_stats(end: Ended | None) -> dict | None:
 
 
 def last_usage(end: Ended | None) -> dict | None:
-    """Return what a server used over its whole life, as its last line says.
+    """Return the line on what a server used over its whole life.
 
-    One of ours says it in its statistics, of another ``build/external`` says it.
+    One of ours prints it as its statistics, ``build/external`` prints it for others.
     """
     return _last(end, ("stats", "usage"))
 
@@ -327,63 +327,50 @@ def server_died(end: Ended | None) -> schema.Failure | None:
 
 
 def ending(end: Ended) -> str:
-    """Return how a program ended, and what it said of it."""
+    """Return how a program ended, and its diagnostics."""
     how = None if end.exit is None else describe_exit(end.exit)
-    return ": ".join(part for part in (how, said(end)) if part)
+    return ": ".join(text for text in (how, diagnostics(end)) if text)
 
 
 def checked(
-    told: dict | None,
+    report: dict | None,
 ) -> tuple[schema.Client | None, schema.Failure | None]:
-    """Return the client's report if it is one, else why not."""
-    if told is None:
+    """Return the client's report if it is a valid one, else the failure."""
+    if report is None:
         return None, failed("client-failed", "client: no report")
     try:
-        return schema.Client.model_validate(told), None
+        return schema.Client.model_validate(report), None
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(step) for step in first["loc"])
+        place = ".".join(map(str, first["loc"]))
         reason = f"client: its report is malformed: {place}: {first['msg']}"
         return None, failed("client-failed", reason)
 
 
 def empty(client: schema.Client | None) -> schema.Failure | None:
-    """Return the failure of a client that reported but has nothing to report."""
+    """Return the failure of a client whose report holds no connection or no request."""
     if client is None:
         return None
+    counts = [f"{kind} {n}" for kind, n in (client.errors or {}).items() if n]
+    errors = f" ({', '.join(counts)})" if counts else ""
     if not client.connections.established:
-        errors = _nonzero(client.errors)
         return failed("no-connection", f"no connection was established{errors}")
     if not client.window.get("requests"):
-        errors = _nonzero(client.errors)
         return failed("no-requests", f"no request was answered in the window{errors}")
     return None
 
 
-def _nonzero(errors: Mapping[str, int] | None) -> str:
-    told = [f"{kind} {count}" for kind, count in (errors or {}).items() if count]
-    return f" ({', '.join(told)})" if told else ""
-
-
-def _with_diagnostics(failure: schema.Failure, end: Ended | None) -> schema.Failure:
-    text = said(end)
-    if not text or text in failure.reason:
-        return failure
-    return failed(failure.kind, f"{failure.reason}: {text}")
-
-
-def said(end: Ended | None) -> str | None:
-    """Return what a program said on standard error, without paths."""
+def diagnostics(end: Ended | None) -> str | None:
+    """Return what a program printed on standard error, without paths."""
     return machine.without_paths(end.diagnostics) or None if end else None
 
 
 def failed(kind: str, reason: str) -> schema.Failure:
     """Return a failure whose reason names no folders and no frames of a traceback."""
-    told = machine.without_paths(_without_frames(reason))
-    return schema.Failure(kind=kind, reason=told[:500])
+    reason = machine.without_paths(_without_frames(reason))
+    return schema.Failure(kind=kind, reason=reason[:500])
 
 
 def _without_frames(text: str) -> str:
-    """Leave out the frames of a Python traceback: what went wrong comes last."""
     before, traceback, frames = text.partition("Traceback (most recent call last):")
     return before + frames.rstrip().rpartition("\n")[2] if traceback else text

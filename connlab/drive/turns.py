@@ -3,8 +3,8 @@
     start each server -> ready -> client HOST:PORT HOST:PORT … --slice … -> its report
         -> stop the client -> stop each server -> slices, reports, failures
 
-What `trials.run` is for one server. A server that does not come up is named and the
-set ends; one that dies meanwhile ends its own slices, and the others go on.
+`trials.run` does the same for one server. The set ends if a server does not come up,
+and the error names it; a server that dies ends its own slices, and the others go on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from connlab.drive.cores import Cores
 from connlab.drive.host import Ended, Host, HostLost, ProgramError, Reading
 from connlab.drive.programs import Programs
 
-#: what a set takes beside its slices: programs that start, connections, their end
+#: time of a set beside its slices: programs that start and end, connections
 OVERHEAD_S = 0.5
 #: the length of a slice, and the part at its beginning that is not counted
 SLICE_S = 0.02
@@ -41,22 +41,21 @@ LEAD_IN_S = 0.001
 #: meets all servers of a round alike. With more users a slice this short would be
 #: mostly a server that warms its caches
 SLICE_FEW_S, FEW_USERS = 0.002, 2
-#: the same where requests come at a rate: a queue takes time to grow, and each slice
-#: begins with none
+#: the lead-in, as a part of a slice, where requests come at a rate: a queue takes time
+#: to grow, and each slice begins with none
 LEAD_IN_OPEN = 0.2
-#: the same with clients on other hosts, where slices begin at fixed moments: the
-#: lead-in covers what their clocks differ by, and the pause, both parts of a slice, the
-#: last answers
+#: with clients on other hosts slices begin at fixed moments: the lead-in covers the
+#: difference of their clocks, the pause the last answers; both are parts of a slice
 SLICE_REMOTE_S, LEAD_IN_AFAR, PAUSE_REMOTE = 0.05, 0.2, 0.2
-#: what no request is late by
+#: no request is later than this
 NEVER_LATE_S = 60.0
 #: how long a look at one server's memory keeps the driver from the next
 _LOOK_S = 0.05
-_OURS = ("server_cpu_ns", "rest_cpu_ns", "client_cpu_ns")
+_OWN_CPU = ("server_cpu_ns", "rest_cpu_ns", "client_cpu_ns")
 
 
 def usual_slice_s(cell: Mapping[str, Any]) -> float:
-    """Return how long a slice is in a cell that does not say it, in seconds.
+    """Return the default length of a slice of a cell, in seconds.
 
     Short only where answers take microseconds: echo, as fast as it comes.
     """
@@ -82,13 +81,13 @@ class Setting:
     slice_s: float = SLICE_S
     lead_in_s: float = LEAD_IN_S
     pause_s: float | None = None
-    """Between slices at fixed moments; None: a slice follows the one before."""
+    """Between slices at fixed moments; None: each slice follows the one before."""
 
 
 class Clients(Protocol):
     """Clients on other hosts, as one; they take turns at fixed moments.
 
-    `pauses` keeps how long a pause must be, in slices, by whatever a set is known by.
+    `pauses` keeps how long a pause must be, in slices, by the name of a set.
     """
 
     pauses: dict[str, float]
@@ -100,10 +99,10 @@ class Clients(Protocol):
     def start(
         self, argv: Sequence[str], *, cores: Sequence[int], beside: Sequence[int]
     ) -> int:
-        """Start the client's share on every host, and who reads CPU clocks."""
+        """Start the client on every host, and on the servers' who reads CPU clocks."""
 
     def unwatched(self) -> contextlib.AbstractContextManager[None]:
-        """Let nobody look at servers that are started meanwhile."""
+        """Have servers that are started in this block not watched."""
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
         """See `connlab.drive.host.Host.ready`."""
@@ -114,10 +113,10 @@ class Clients(Protocol):
 
 @dataclass
 class Served:
-    """One server of a set: what it said, how it was seen, how it ended.
+    """One server of a set: its ready line, its samples, how it ended.
 
     `looks` are readings with memory: one of the idle server, and one while it holds
-    its connections. `failure` says how it ended if nobody had asked it to.
+    its connections. `failure` says how it ended if it was not asked to.
     """
 
     factors: Mapping[str, Any]
@@ -128,7 +127,6 @@ class Served:
 
     @property
     def pid(self) -> int:
-        """The server's own process."""
         return self.ready.get("pid", self.handle)
 
     @property
@@ -138,7 +136,6 @@ class Served:
 
     @property
     def failure(self) -> str | None:
-        """How the server ended before it was asked to; None when it did not."""
         if self.ended is None or not self.ended.early:
             return None
         return trials.ending(self.ended)
@@ -146,7 +143,7 @@ class Served:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a set gave. `served` and `reports` are in the order of the set.
+    """The outcome of a set. `served` and `reports` are in the order of the set.
 
     `slices` holds the rows of the client's table (``client --help`` names its columns),
     with numbers as numbers and ``target`` a place in the set; `client` is its report on
@@ -160,11 +157,11 @@ class Outcome:
     client: dict
     seconds: float
     companion_cpu_s: float = 0.0
-    """What companions such as Redis used while the client ran."""
+    """CPU time of companions such as Redis while the client ran."""
 
 
 class SetError(RuntimeError):
-    """A set that gave nothing; the text says which program failed, and how.
+    """A set without an outcome; the text says which program failed, and how.
 
     `kind` is that of a `connlab.schema.Failure`; `server` the place in the set of the
     server that did not come up, None where the client failed.
@@ -189,16 +186,16 @@ def run(
     """
     began = time.monotonic()
     served: list[Served] = []
-    asking: Host | Clients = clients or host
+    client_host: Host | Clients = clients or host
     started: list[tuple[Host, int]] = []
     client = report = client_end = None
-    companions_s = services.cpu_s()
+    companion_cpu_s = services.cpu_s()
     try:
         _start_servers(setting, host, started, served)
         if len(served) == len(setting.servers):
             client = _start_client(setting, host, clients, served)
             report = _attend(setting, host, clients, client, served)
-        companions_s = services.cpu_s() - companions_s
+        companion_cpu_s = services.cpu_s() - companion_cpu_s
     except ProgramError as error:
         raise SetError(f"client: {error}", kind="client-failed") from None
     except HostLost as error:
@@ -206,7 +203,7 @@ def run(
     finally:
         grace_s = 0 if interrupt.asked() else trials.GRACE_S
         if client is not None:
-            client_end = asking.stop(client, grace_s=1.0, wait_s=grace_s)
+            client_end = client_host.stop(client, grace_s=1.0, wait_s=grace_s)
         ends = _stop_servers(started, grace_s)
         for server, ended in zip(served, ends, strict=False):
             server.ended = ended
@@ -215,23 +212,29 @@ def run(
     if interrupt.asked():
         return None
     order = _order(served)
-    told = dict(zip(order, report.get("targets") or [report], strict=True))
+    reports = dict(zip(order, report.get("targets") or [report], strict=True))
+    rows = table(client_end.files["slices"])
     return Outcome(
         setting=setting,
         served=served,
-        reports=[told[place] for place in sorted(order)],
-        slices=_rows(client_end.files["slices"], order),
+        reports=[reports[place] for place in sorted(order)],
+        slices=[row | {"target": order[row["target"]]} for row in rows],
         client=report,
         seconds=time.monotonic() - began,
-        companion_cpu_s=companions_s,
+        companion_cpu_s=companion_cpu_s,
     )
 
 
 def _start_client(
     setting: Setting, host: Host, clients: Clients | None, served: list[Served]
 ) -> int:
-    remote = clients is not None
-    argv = [*setting.programs.client, *_client_words(setting, served, remote=remote)]
+    in_order = [served[place] for place in _order(served)]
+    targets = [f"{server.ready['host']}:{server.ready['port']}" for server in in_order]
+    argv = [*setting.programs.client, *targets, *client_flags(setting)]
+    for server in _watchable(served):
+        # on another host only the processes of this set run: the first one suffices
+        pids = str(server.pid) if clients else _watched_pids(server)
+        argv += ["--watch", pids]
     cores = setting.cores.client
     if clients is None:
         return host.start(argv, cores=cores, files=("slices",))
@@ -242,13 +245,13 @@ def _stop_servers(
     started: Sequence[tuple[Host, int]], grace_s: float
 ) -> list[Ended | None]:
     """End all servers at the same time; None for one whose host is lost."""
-    for home, handle in started if grace_s else ():
+    for host, handle in started if grace_s else ():
         with contextlib.suppress(HostLost):
-            home.ask_to_end(handle)
+            host.ask_to_end(handle)
     ends: list[Ended | None] = []
-    for home, handle in started:
+    for host, handle in started:
         try:
-            ends.append(home.stop(handle, grace_s=grace_s))
+            ends.append(host.stop(handle, grace_s=grace_s))
         except HostLost:
             ends.append(None)
     return ends
@@ -264,78 +267,67 @@ def _start_servers(
     for place, factors in enumerate(setting.servers):
         argv = servers.argv(setting.programs, factors)
         at = servers.at(factors["model"])
-        home = address.place(at, factors["model"], host)
-        with _named(place, factors):
-            started.append((home, home.start(argv, cores=setting.cores.server)))
+        server_host = address.place(at, factors["model"], host)
+        with _server_errors(place, factors):
+            handle = server_host.start(argv, cores=setting.cores.server)
+            started.append((server_host, handle))
     for place, factors in enumerate(setting.servers):
-        home, handle = started[place]
-        with _named(place, factors):
-            ready = trials.patiently(home, handle, trials.READY_S)
+        server_host, handle = started[place]
+        with _server_errors(place, factors):
+            ready = trials.next_line(server_host, handle, trials.READY_S)
             if interrupt.asked():
                 return
             if ready is None or ready.get("event") != "ready":
                 raise ProgramError(f"not ready after {trials.READY_S:g} s")
         served.append(Served(factors, handle, ready))
-    for each in _seen(served):  # now that all share what they share, each its part
-        each.looks.append(host.sample(each.handle, machine=False, memory=True))
+    # only now, as PSS divides the pages that several servers share
+    for server in _watchable(served):
+        server.looks.append(host.sample(server.handle, machine=False, memory=True))
 
 
 @contextlib.contextmanager
-def _named(place: int, factors: Mapping[str, Any]) -> Iterator[None]:
-    """Let a program's error be that of the server at a place of the set."""
+def _server_errors(place: int, factors: Mapping[str, Any]) -> Iterator[None]:
+    """Make a program's error that of the server at a place of the set."""
     try:
         yield
     except ProgramError as error:
-        said = f"server {factors['model']}: {error}"
-        raise SetError(said, kind="server-start", server=place) from None
+        reason = f"server {factors['model']}: {error}"
+        raise SetError(reason, kind="server-start", server=place) from None
 
 
-def _seen(served: Sequence[Served]) -> list[Served]:
-    """Return the servers of a set that can be looked at."""
-    return [each for each in served if each.at is None]
+def _watchable(served: Sequence[Served]) -> list[Served]:
+    """Return the servers that were started for this set, whose processes are known."""
+    return [server for server in served if server.at is None]
 
 
 def _order(served: Sequence[Served]) -> list[int]:
     """Return the places of a set in the order of the client's targets.
 
-    Those that nobody can look at stand last: the first ``--watch`` is of the first
+    Those that cannot be watched stand last: the first ``--watch`` is of the first
     target, and so on.
     """
     return sorted(range(len(served)), key=lambda place: served[place].at is not None)
 
 
-def _client_words(setting: Setting, served: list[Served], *, remote: bool) -> list[str]:
-    in_turn = [served[place].ready for place in _order(served)]
-    targets = [f"{ready['host']}:{ready['port']}" for ready in in_turn]
-    own = _own if remote else _watched
-    watched = [word for each in _seen(served) for word in ("--watch", own(each))]
-    return [*targets, *client_flags(setting), *watched]
-
-
-def _watched(served: Served) -> str:
+def _watched_pids(served: Served) -> str:
     """Return the processes whose families are the server.
 
     One that `connlab.drive.servers` starts stands below the program that was started;
-    it is named as well, so that its later children are looked for; unless it is a
-    daemon's first process and has ended.
+    it is named as well, so that its later children are found; unless it is a daemon's
+    first process and has ended.
     """
     pids = dict.fromkeys([served.handle, served.pid])
     alive = [pid for pid in pids if procfs.cpu_clock_s(pid) is not None]
     return ",".join(map(str, alive or pids))
 
 
-def _own(served: Served) -> str:
-    """Return the process of a server on another host: only ours run there."""
-    return str(served.pid)
-
-
 def client_flags(setting: Setting) -> list[str]:
-    """Return the client's arguments, without what is known of running servers."""
+    """Return the client's arguments, without those that depend on running servers."""
     lengths = {"--slice": setting.slice_s, "--lead-in": setting.lead_in_s}
     if setting.pause_s is not None:
         lengths["--pause"] = setting.pause_s
     if setting.client.get("rate") is not None:
-        # over hosts none is set aside for it, as others could not make up for them
+        # over hosts no round is set aside, as others could not make up for it
         late_s = gates.LAG_NS / 1e9 if setting.pause_s is None else NEVER_LATE_S
         lengths["--late"] = late_s
     words = flags.client_flags(setting.client, seed=setting.seed)
@@ -360,20 +352,20 @@ def _attend(
     allowed_s = trials.timeout_s(setting.client) * longer + len(served)
     begins = began + _connecting_s(setting) if clients is None else clients.begins_s
     look_at = begins + 0.5 * setting.client["warmup"]
-    waiting = _seen(served)
+    unseen = _watchable(served)
     while True:
         left_s = began + allowed_s - time.monotonic()
-        if waiting:
+        if unseen:
             left_s = min(left_s, max(_LOOK_S, look_at - time.monotonic()))
-        report = trials.patiently(clients or host, client, left_s)
+        report = trials.next_line(clients or host, client, left_s)
         if report is not None or interrupt.asked():
             return report or {}
-        if waiting and time.monotonic() >= look_at:
-            each = waiting.pop()
-            each.looks.append(host.sample(each.handle, machine=False, memory=True))
+        if unseen and time.monotonic() >= look_at:
+            server = unseen.pop()
+            server.looks.append(host.sample(server.handle, machine=False, memory=True))
         elif time.monotonic() >= began + allowed_s:
-            said = f"client: no report after {allowed_s:.0f} s"
-            raise SetError(said, kind="client-hung")
+            reason = f"client: no report after {allowed_s:.0f} s"
+            raise SetError(reason, kind="client-hung")
 
 
 def _connecting_s(setting: Setting) -> float:
@@ -385,11 +377,6 @@ def table(text: bytes) -> list[dict[str, Any]]:
     """Return the client's table of slices; None where a value is missing."""
     rows = csv.DictReader(io.StringIO(text.decode()))
     return [{name: _number(value) for name, value in row.items()} for row in rows]
-
-
-def _rows(text: bytes, order: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the client's table; `order` says which place each of its targets has."""
-    return [row | {"target": order[row["target"]]} for row in table(text)]
 
 
 def _number(text: str) -> float | int | str | None:
@@ -406,27 +393,28 @@ def others_share(
 ) -> tuple[float, float]:
     """Return the cores that other programs, and other guests, kept busy in a set.
 
-    The same for all servers of it, so that a gate lets in all of them or none. What
-    companions used is not others'.
+    The same for all servers of it, so that a gate lets in all of them or none. The CPU
+    time of companions is not counted.
     """
-    sums = {
+    totals = {
         name: sum(row[name] or 0 for row in slices)
-        for name in ("busy_ns", "steal_ns", "slice_seconds", *_OURS)
+        for name in ("busy_ns", "steal_ns", "slice_seconds", *_OWN_CPU)
     }
-    width_ns = sums["slice_seconds"] * 1e9 or 1.0
-    ours = sum(sums[name] for name in _OURS) + companion_cpu_s * 1e9
-    return max(0.0, sums["busy_ns"] - ours) / width_ns, sums["steal_ns"] / width_ns
+    total_ns = totals["slice_seconds"] * 1e9 or 1.0
+    own_ns = sum(totals[name] for name in _OWN_CPU) + companion_cpu_s * 1e9
+    others_ns = max(0.0, totals["busy_ns"] - own_ns)
+    return others_ns / total_ns, totals["steal_ns"] / total_ns
 
 
 def others_by_round(
     slices: Sequence[Mapping[str, Any]], *, companion_cpu_s: float = 0.0
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """Return what others took in each counted round, and its length in seconds.
+    """Return the cores that others took in each counted round, and its seconds.
 
-    In cores, with what other guests took (steal). Companions' time is spread evenly
-    over all slices.
+    With those that other guests took (steal). The CPU time of companions is spread
+    evenly over all slices.
     """
-    whole_s = sum(row["slice_seconds"] for row in slices)
+    total_s = sum(row["slice_seconds"] for row in slices)
     rounds: dict[int, list] = {}
     for row in slices:
         if row["counted"]:
@@ -434,7 +422,7 @@ def others_by_round(
     seconds = {n: sum(r["slice_seconds"] for r in rows) for n, rows in rounds.items()}
     taken = {
         n: sum(
-            others_share(rows, companion_cpu_s=companion_cpu_s * seconds[n] / whole_s)
+            others_share(rows, companion_cpu_s=companion_cpu_s * seconds[n] / total_s)
         )
         for n, rows in rounds.items()
         if seconds[n] > 0

@@ -107,8 +107,8 @@ class Places:
         ]
         return list(dict.fromkeys(lost))
 
-    def told(self) -> str:
-        return "; ".join(f"{n}: {g.told()}" for n, g in self.locations.items())
+    def summary(self) -> str:
+        return "; ".join(f"{n}: {g.summary()}" for n, g in self.locations.items())
 
 
 def missing() -> str | None:

@@ -201,8 +201,8 @@ class RemoteHosts:
         """Return the names of hosts that do not answer now."""
         return list(dict.fromkeys(host.name for host in self.hosts if host.lost))
 
-    def told(self) -> str:
-        """Return who does what."""
+    def summary(self) -> str:
+        """Return what each host does."""
         clients = ", ".join(host.name for host in self.client.hosts)
         return f"server on {self.server.name}, clients on {clients}"
 
