@@ -95,9 +95,9 @@ def test_a_reader_that_is_kept_waiting_reads_a_later_machine():
 
 def test_the_window_lies_where_the_client_says_or_else_before_its_report():
     said = samples.window(report())
-    assert (said.start_s, said.told_by) == (pytest.approx(START + 0.02), "start")
+    assert (said.start_s, said.known_from) == (pytest.approx(START + 0.02), "start")
     silent = samples.window(report({"window": {"seconds": WIDTH}}))
-    assert (silent.end_s, silent.told_by) == (pytest.approx(START + 0.12), "end")
+    assert (silent.end_s, silent.known_from) == (pytest.approx(START + 0.12), "end")
     assert samples.window(report(None)) is None
 
 

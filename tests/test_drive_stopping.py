@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from connlab import intervals
 from connlab.drive import stopping
-from connlab.drive.stopping import Enough, Why
+from connlab.drive.stopping import Enough, Reason
 from connlab.variances import Fit
 
 
@@ -99,7 +99,7 @@ def test_below_n_min_the_whole_block_is_wanted():
 
 def test_it_stops_when_every_cell_is_narrow():
     rows = [_rows(100, 101, 100), _rows(50, 50, 50.1)]
-    assert stopping.next_round(rows, _rule()) == Enough(Why.MET, (3, 3))
+    assert stopping.next_round(rows, _rule()) == Enough(Reason.MET, (3, 3))
 
 
 def test_one_wide_cell_asks_for_a_whole_block():
@@ -109,12 +109,12 @@ def test_one_wide_cell_asks_for_a_whole_block():
 
 def test_it_stops_at_n_max_and_says_how_many_are_wide():
     rows = [_rows(*[100] * 6), _rows(50, 100, 150, 50, 100, 150)]
-    assert stopping.next_round(rows, _rule()) == Enough(Why.MOST, (6, 6), cells=1)
+    assert stopping.next_round(rows, _rule()) == Enough(Reason.MOST, (6, 6), cells=1)
 
 
 def test_trials_that_may_not_be_used_give_no_width_and_hold_up_nobody():
     rows = [_rows(1, 100, 1000, ok=False), _rows(50, 50, 50)]
-    assert stopping.next_round(rows, _rule()) == Enough(Why.NO_HOPE, (3, 3), cells=1)
+    assert stopping.next_round(rows, _rule()) == Enough(Reason.NO_HOPE, (3, 3), cells=1)
     width = stopping.widths(rows, _rule())[0]
     assert (width.n, width.half_width, width.met) == (0, None, False)
 
@@ -134,10 +134,10 @@ def test_trials_spoilt_by_noise_are_worth_another_block(failed, again):
 def test_one_trial_has_no_interval_and_asks_for_a_second():
     rule = _rule(n_min=1)
     assert stopping.next_round([_rows(100)], rule) == (0,)
-    assert stopping.next_round([_rows(100, 100)], rule) == Enough(Why.MET, (2,))
+    assert stopping.next_round([_rows(100, 100)], rule) == Enough(Reason.MET, (2,))
     assert stopping.next_round([_rows(100)], _rule(n_min=1, budget_s=9.0)) == (0,)
     few = _rule(n_min=1, n_max=1)
-    assert stopping.next_round([_rows(100)], few) == Enough(Why.MOST, (1,), cells=1)
+    assert stopping.next_round([_rows(100)], few) == Enough(Reason.MOST, (1,), cells=1)
 
 
 def test_one_good_trial_among_bad_ones_asks_for_more_up_to_the_most_allowed():
@@ -145,7 +145,7 @@ def test_one_good_trial_among_bad_ones_asks_for_more_up_to_the_most_allowed():
         return _rows(100) + _rows(*range(n - 1), ok=False)
 
     assert stopping.next_round([rows(5)], _rule()) == (0,)
-    assert stopping.next_round([rows(6)], _rule()).why is Why.MOST
+    assert stopping.next_round([rows(6)], _rule()).reason is Reason.MOST
 
 
 def test_a_budget_goes_to_the_widest_cells():
@@ -164,7 +164,7 @@ def test_a_budget_leaves_cells_that_have_all_they_may_have():
     rows = [_rows(50, 100, 150, 50, 100, 150), _rows(80, 100, 120)]
     assert stopping.next_round(rows, rule) == (1,)
     rows[1] = _rows(80, 100, 120, 80, 100, 120)
-    assert stopping.next_round(rows, rule) == Enough(Why.MOST, (6, 6), cells=2)
+    assert stopping.next_round(rows, rule) == Enough(Reason.MOST, (6, 6), cells=2)
 
 
 def test_coverage_of_stopping_early_is_what_the_method_says():
@@ -203,7 +203,7 @@ def test_in_turns_it_is_the_ratio_that_has_to_be_narrow():
     rule = _rule(n_min=4, sets=((0, 1),))
     base = [{"throughput_rps": x, stopping.RATIOS: {}} for x in (1.0, 9.0, 1.0, 9.0)]
     found = stopping.next_round([base, _ratios(*NARROW)], rule)
-    assert found == Enough(Why.MET, (4, 4))
+    assert found == Enough(Reason.MET, (4, 4))
     (width,) = stopping.widths([base, _ratios(*NARROW)], rule)
     assert (width.cell, width.ratio, width.n) == (1, True, 4)
 
@@ -225,15 +225,15 @@ def test_a_server_without_ratios_holds_up_nobody():
     failed = [row | {"failure": "server-died"} for row in _ratios(*[None] * 4)]
     rule = _rule(n_min=4, sets=((0, 1, 2),))
     found = stopping.next_round([_bases(4), _ratios(*NARROW), failed], rule)
-    assert found == Enough(Why.NO_HOPE, (4, 4, 4), cells=1)
+    assert found == Enough(Reason.NO_HOPE, (4, 4, 4), cells=1)
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("reason", Reason)
 @pytest.mark.parametrize("counts", [(3, 3), (3, 7)])
-def test_a_reason_says_how_many_trials_and_cells(why, counts):
-    said = str(Enough(why, counts, cells=2))
+def test_a_reason_says_how_many_trials_and_cells(reason, counts):
+    said = str(Enough(reason, counts, cells=2))
     assert {"3", "7"} & set(re.findall(r"\d+", said))
-    assert ("2 of 2 cells" in said) is (why in (Why.NO_HOPE, Why.MOST))
+    assert ("2 of 2 cells" in said) is (reason in (Reason.NO_HOPE, Reason.MOST))
 
 
 def _drawn(seed: int, pairs: int, trials: int, spread: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a machine has room for at once: connections, tasks, memory.
+"""How many connections, tasks and bytes a machine has room for at once.
 
     limits of the kernel, of this process and of its container -> Room
     a server and its clients -> what they need of it
@@ -9,6 +9,8 @@ is more than there is room for, their set is divided (`connlab.drive.interleavin
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Any
@@ -20,7 +22,7 @@ from connlab.drive import flags, machine, procfs
 CONNECTIONS_MOST = 40_000
 #: processes that one client is divided into at most, as each has a limit of descriptors
 CLIENT_PROCESSES_MOST = 4
-#: of what is free, the part that a set may use
+#: the part of the free resources that a set may use
 PART = 0.5
 #: processes of a set in all. They share the pages of one program, and whatever walks a
 #: page's mappings (reclaim, DAMON, migration) holds a core for a time that grows with
@@ -36,8 +38,8 @@ CONNECTION_BYTES, THREAD_BYTES, PROCESS_BYTES = 16 << 10, 48 << 10, 512 << 10
 class Room:
     """Connections, tasks (threads and processes), bytes of memory; processes.
 
-    Of processes only what is needed is told: what a set may have of them is no
-    machine's (`PROCESSES_MOST`).
+    `processes` counts in a need only: what a set may have is the same on all machines
+    (`PROCESSES_MOST`).
     """
 
     connections: float = 0
@@ -46,15 +48,11 @@ class Room:
     processes: float = 0
 
     def __add__(self, other: Room) -> Room:
-        return Room(
-            *(a + b for a, b in zip(astuple(self), astuple(other), strict=True))
-        )
+        return Room(*map(operator.add, astuple(self), astuple(other)))
 
     def holds(self, need: Room) -> bool:
-        """Whether there is room for all that is needed."""
-        most = replace(self, processes=PROCESSES_MOST)
-        pairs = zip(astuple(most), astuple(need), strict=True)
-        return all(there >= asked for there, asked in pairs)
+        room = replace(self, processes=PROCESSES_MOST)
+        return all(map(operator.ge, astuple(room), astuple(need)))
 
 
 def here() -> Room:
@@ -66,8 +64,8 @@ def needed(model: schema.Model, cell: Mapping[str, Any]) -> Room:
     """Return what a server and its clients need, at most and roughly."""
     connections = cell.get("connections") or 1
     workers = (cell.get("workers") or WORKERS_DEFAULT) * (cell.get("processes") or 1)
-    each = {"threads": connections, "processes": connections, "workers": workers}
-    tasks = each.get(model.holds or "", workers if model.workers == "fixed" else 1)
+    by_kind = {"threads": connections, "processes": connections, "workers": workers}
+    tasks = by_kind.get(model.holds or "", workers if model.workers == "fixed" else 1)
     processes = tasks if model.family == "processes" else 0
     bytes_each = PROCESS_BYTES if processes else THREAD_BYTES
     buffers = 2 * _largest_bytes(cell.get("size"))
@@ -77,18 +75,18 @@ def needed(model: schema.Model, cell: Mapping[str, Any]) -> Room:
 
 def tasks() -> int:
     """Return how many threads and processes the system allows in all."""
-    limits = [machine.sysctl(name) for name in ("kernel.pid_max", "kernel.threads-max")]
-    ours = machine.limits()["processes"]["soft"]
-    box = machine.cgroup()["pids"]
-    found = [int(limit) for limit in (*limits, box) if limit and limit.isdigit()]
-    return min([*found, ours] if ours else found)
+    texts = [machine.sysctl(name) for name in ("kernel.pid_max", "kernel.threads-max")]
+    texts.append(machine.cgroup()["pids"])
+    limits = [int(text) for text in texts if text and text.isdigit()]
+    own_limit = machine.limits()["processes"]["soft"]
+    return min([*limits, own_limit] if own_limit else limits)
 
 
 def _free_tasks() -> float:
     # "0.20 0.18 0.12 1/80 11206": the fourth says how many there are
     load = procfs.read_text("/proc/loadavg").split()
-    there = int(load[3].partition("/")[2]) if len(load) > 3 else 0
-    return max(0, tasks() - there)
+    running = int(load[3].partition("/")[2]) if len(load) > 3 else 0
+    return max(0, tasks() - running)
 
 
 def _connections() -> float:
@@ -97,23 +95,25 @@ def _connections() -> float:
     ``fs.file-nr`` counts both ends.
     """
     hard = machine.limits()["descriptors"]["hard"]
-    held = CONNECTIONS_MOST
+    connections = CONNECTIONS_MOST
     if hard:
-        held = min(held, CLIENT_PROCESSES_MOST * max(1, hard - flags.OWN_DESCRIPTORS))
+        connections = min(
+            connections, CLIENT_PROCESSES_MOST * max(1, hard - flags.OWN_DESCRIPTORS)
+        )
     used, _, most = (procfs.read_text("/proc/sys/fs/file-nr").split() + [""] * 3)[:3]
     if used.isdigit() and most.isdigit():
-        held = min(held, PART * (int(most) - int(used)) / 2)
-    return held
+        connections = min(connections, PART * (int(most) - int(used)) / 2)
+    return connections
 
 
 def _free_bytes() -> float:
     """Return the memory that is free or can be freed, within a container's limit."""
-    free = float("inf")
-    for line in procfs.read_text("/proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            free = int(line.split()[1]) << 10
-    box = machine.cgroup()["memory"]
-    return min(free, int(box)) if box and box.isdigit() else free
+    available = re.search(
+        r"^MemAvailable:\s*(\d+)", procfs.read_text("/proc/meminfo"), re.MULTILINE
+    )
+    free = int(available[1]) << 10 if available else float("inf")
+    limit = machine.cgroup()["memory"]
+    return min(free, int(limit)) if limit and limit.isdigit() else free
 
 
 def _largest_bytes(size: Any) -> int:

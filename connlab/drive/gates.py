@@ -1,14 +1,14 @@
-"""What a trial is checked for: gates leave it out, findings do not; and who bound it.
+"""Checks of a trial: gates exclude it, findings do not; a label names its bottleneck.
 
 Each check is a function of one trial's facts that gives a figure, a threshold and a
 verdict. A verdict of None says that the check does not apply (one of the open loop in a
 closed loop, a window too short to judge).
 
-A gate asks whether the trial is what was asked for, and leaves it out of intervals if
-not; the trial is kept, and counted. No gate may look at how well the server did: to
-leave out the trials in which it starved its users would be to choose the result
-(survivorship). What depends on that is a finding: it is recorded with the trial, and
-the trial counts.
+A gate checks whether the conditions of the trial were those of its factors, and leaves
+it out of intervals if not; the trial is kept, and counted. No gate may look at how well
+the server did: to leave out the trials in which it starved its users would be to choose
+the result (survivorship). What depends on that is a finding: it is recorded with the
+trial, and the trial counts.
 
     gate      fails when                                       looks at the outcome
     census    the connections asked for, established and       no
@@ -36,7 +36,7 @@ the trial counts.
                     server was waited for
     response_times  50 mean response times were counted             the window is short
 
-A finding that does not hold has ``ok`` false, as a gate that is failed.
+A finding that does not hold has ``ok`` false, like a gate that fails.
 
 The label says what kept the throughput from being higher:
 
@@ -48,10 +48,10 @@ The label says what kept the throughput from being higher:
                        flight stood before the client; it may not rank servers
     unsaturated        both had some left; more load would have given more
 
-Where both are busy all the time, CPU shares alone do not tell them apart: whoever finds
-few events at a time spends more on each, and so fills its core. Then the queue decides:
-the bottleneck is where requests wait, and the client says which part of them it found
-answered but not yet received whenever it looked (``src_c/client/client_probe.c``).
+Where both are busy all the time, CPU shares do not tell which is the bottleneck: a
+program that finds few events at a time spends more on each, and so fills its core. Then
+the queue decides: the bottleneck is where requests wait, and the client reports which
+part of them were answered but not yet received (``src_c/client/client_probe.c``).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ OTHER_SHARE = 0.05
 #: where servers take turns, others' work meets all of them alike
 OTHER_SHARE_IN_TURNS = 0.5
 TICK_S = 0.01
-#: standard deviations that a count of random arrivals may be off
+#: a count of random arrivals may be off by so many standard deviations
 ARRIVALS_SIGMA = 5.0
 #: the client may send late by so much, or by this part of the response time
 LAG_NS = 200_000
@@ -90,7 +90,10 @@ LAG_PART = 0.10
 #: mean response times that a window shall hold
 RESPONSE_TIMES = 50.0
 
+#: which part of the requests in flight waited for the client
+_QUEUE = "client.self.waiting_share"
 _LIMITS = {"queue_full": "queue"}
+_OPEN_LOOP_ONLY = Gate(ok=None, why="open loop only")
 
 
 def judge(trial: Mapping) -> dict[str, Gate]:
@@ -117,48 +120,47 @@ def _checked(trial: Mapping, names: Sequence[str]) -> dict[str, Gate]:
 def rate(trial: Mapping) -> Gate:
     """Open loop: answers came at the rate at which requests fell due.
 
-    That is not quite the rate that was offered, as random arrivals scatter; how far
-    they may is what `arrivals` looks at.
+    Not quite the rate that was offered, as random arrivals scatter (see `arrivals`).
     """
-    due = _due_rps(trial)
-    got = pick(trial, "client.window.throughput_rps")
-    if not due or got is None:
-        return _open_loop_only()
-    return Gate(ok=abs(got / due - 1) <= RATE, value=got / due, threshold=RATE)
+    due_rps = _due_rps(trial)
+    answered_rps = pick(trial, "client.window.throughput_rps")
+    if not due_rps or answered_rps is None:
+        return _OPEN_LOOP_ONLY
+    ratio = answered_rps / due_rps
+    return Gate(ok=abs(ratio - 1) <= RATE, value=ratio, threshold=RATE)
 
 
 def _due_rps(trial: Mapping) -> float | None:
     """Return the rate of the arrivals in the window, else the one that was offered."""
     offered = pick(trial, "client.offered_rps")
-    came = pick(trial, "client.window.arrivals")
+    count = pick(trial, "client.window.arrivals")
     window_s = pick(trial, "client.window.seconds")
-    return came / window_s if offered and came and window_s else offered
+    return count / window_s if offered and count and window_s else offered
 
 
 def arrivals(trial: Mapping) -> Gate:
     """Open loop: as many requests fell due as the rate and the schedule say."""
     offered = pick(trial, "client.offered_rps")
     window_s = _asking_s(trial)
-    came = pick(trial, "client.window.arrivals")
-    if not offered or not window_s or came is None:
-        return _open_loop_only()
-    kind = pick(trial, "factors.arrivals")
-    if kind is not None and kind != pick(trial, "client.arrivals"):
-        why = f"{pick(trial, 'client.arrivals')} in place of {kind}"
-        return Gate(ok=False, why=why)
+    count = pick(trial, "client.window.arrivals")
+    if not offered or not window_s or count is None:
+        return _OPEN_LOOP_ONLY
+    planned, actual = pick(trial, "factors.arrivals"), pick(trial, "client.arrivals")
+    if planned is not None and planned != actual:
+        return Gate(ok=False, why=f"{actual} in place of {planned}")
     due = offered * window_s
-    random = pick(trial, "client.arrivals") != "paced"
-    slack = ARRIVALS_SIGMA * math.sqrt(due) if random else 0.01 * due
+    slack = 0.01 * due if actual == "paced" else ARRIVALS_SIGMA * math.sqrt(due)
     threshold = (slack + 1) / due
-    return Gate(ok=abs(came - due) <= slack + 1, value=came / due, threshold=threshold)
+    ok = abs(count - due) <= slack + 1
+    return Gate(ok=ok, value=count / due, threshold=threshold)
 
 
 def _asking_s(trial: Mapping) -> float | None:
     """Return for how long requests could fall due, in seconds.
 
-    A slice ends with its last answer, but nothing falls due after its edge: counted to
-    the last answer, a slow server would seem to have been asked less often. Totals of
-    clients on several hosts hold the rounds that were set aside when all was merged.
+    A slice ends with its last answer, but nothing falls due after its planned end: with
+    the time to the last answer, a slow server would seem to get fewer requests. Totals
+    of clients on several hosts include the rounds that were set aside in the merge.
     """
     turns = trial.get("turns")
     if not turns:
@@ -172,30 +174,30 @@ def _asking_s(trial: Mapping) -> float | None:
 def answered(trial: Mapping) -> Gate:
     """Open loop: of the requests that fell due, all but a few were answered.
 
-    Those that were not leave no response time. They waited longer than all others, so
-    that quantiles up to 99.9 % are known as long as no more than 0.1 % are missing, and
-    the mean is that of the others; where more are missing, there is no mean. Trials of
-    clients that did not count them are not judged.
+    The others have no response time. They waited longest, so that quantiles up to
+    99.9 % are known as long as no more than 0.1 % are missing, and the mean is that of
+    the answered ones; where more are missing, there is no mean. Trials of clients that
+    did not count them are not judged.
     """
-    came = pick(trial, "client.window.arrivals")
+    due = pick(trial, "client.window.arrivals")
     missing = pick(trial, "client.window.unanswered")
-    if not came or missing is None:
-        return _open_loop_only()
-    share = missing / came
-    why = f"{missing} of {came} were never answered"
+    if not due or missing is None:
+        return _OPEN_LOOP_ONLY
+    share = missing / due
+    why = f"{missing} of {due} were never answered"
     return Gate(ok=share <= UNANSWERED, value=share, threshold=UNANSWERED, why=why)
 
 
 def census(trial: Mapping) -> Gate:
     """Connections asked for = established = surviving."""
-    asked = pick(trial, "client.connections.asked")
+    wanted = pick(trial, "client.connections.asked")
     established = pick(trial, "client.connections.established") or 0
     surviving = pick(trial, "client.connections.surviving") or 0
-    if not asked:
+    if not wanted:
         return Gate(ok=None, why="no connection was asked for")
-    least = min(established, surviving)
-    why = f"{asked} asked, {established} established, {surviving} surviving"
-    return Gate(ok=least == asked, value=least / asked, threshold=1.0, why=why)
+    fewest = min(established, surviving)
+    why = f"{wanted} asked, {established} established, {surviving} surviving"
+    return Gate(ok=fewest == wanted, value=fewest / wanted, threshold=1.0, why=why)
 
 
 def stationary(trial: Mapping) -> Gate:
@@ -205,50 +207,48 @@ def stationary(trial: Mapping) -> Gate:
     """
     if pick(trial, "client.stop") == "requests":
         return Gate(ok=None, why="a burst begins and ends")
-    line = trial.get("timeline")
+    timeline = trial.get("timeline")
     warmup_s = pick(trial, "client.window.warmup_s")
     window_s = pick(trial, "client.window.seconds")
-    if not line or warmup_s is None or not window_s:
+    if not timeline or warmup_s is None or not window_s:
         return Gate(ok=None, why="no timeline")
-    line = Timeline.model_validate(line)
-    steps = timelines.in_window(line, warmup_s=warmup_s, window_s=window_s)
-    found = timelines.trend(steps)
-    if found is None:
+    timeline = Timeline.model_validate(timeline)
+    steps = timelines.in_window(timeline, warmup_s=warmup_s, window_s=window_s)
+    trend = timelines.trend(steps)
+    if trend is None:
         return Gate(ok=None, why=f"{len(steps)} steps are too few to judge")
-    late = warmup_s + WARMUP_SLACK * window_s
-    warmed = line.warmup_detected_s
-    drifts = abs(found.change) > TREND and found.p < TREND_P
-    slow = warmed is not None and warmed > late and abs(found.change) > TREND
-    why = f"p {found.p:.2g}, warm after {warmed} s"
-    return Gate(
-        ok=not drifts and not slow, value=found.change, threshold=TREND, why=why
-    )
+    warm_s = timeline.warmup_detected_s
+    latest_s = warmup_s + WARMUP_SLACK * window_s
+    late = warm_s is not None and warm_s > latest_s
+    drifts = abs(trend.change) > TREND and (trend.p < TREND_P or late)
+    why = f"p {trend.p:.2g}, warm after {warm_s} s"
+    return Gate(ok=not drifts, value=trend.change, threshold=TREND, why=why)
 
 
 def little(trial: Mapping) -> Gate:
     """Closed loop: N = X · (R + Z), the users that Little's law finds busy.
 
-    Where users reconnect, R holds the time to connect: it counts from when they meant
-    to ask. Users who wait longer than the window leave no response time, so that less
-    than N is found: a server that starves some of them does not pass.
+    Where users reconnect, R includes the time to connect: it counts from when they
+    meant to ask. Users who wait longer than the window leave no response time, so that
+    the law gives less than N: a server that starves some of them does not pass.
     """
-    told = trial["client"]
-    if told.get("loop") != "closed" or told.get("stop") != "duration":
+    report = trial["client"]
+    if report.get("loop") != "closed" or report.get("stop") != "duration":
         return Gate(ok=None, why="needs a closed loop that lasts the whole window")
     if pick(trial, "factors.byte_rate") is not None:
         return Gate(ok=None, why="users wait for their byte rate")
     if trial.get("turns"):
         return Gate(ok=None, why="users rest between their server's turns")
-    users = told.get("active") or pick(trial, "client.connections.established")
+    users = report.get("active") or pick(trial, "client.connections.established")
     rps = pick(trial, "client.window.throughput_rps")
     response_ns = pick(trial, "client.response.mean_ns")
     if not users or not rps or response_ns is None:
         return Gate(ok=None, why="nothing was answered")
-    cycle_s = response_ns / 1e9 + (told.get("think_s") or 0)
-    found = rps * cycle_s / users
-    least = pick(trial, "client.fairness.requests_min")
-    why = None if least is None else f"the user served least had {least} answers"
-    return Gate(ok=abs(found - 1) <= LITTLE, value=found, threshold=LITTLE, why=why)
+    cycle_s = response_ns / 1e9 + (report.get("think_s") or 0)
+    ratio = rps * cycle_s / users
+    fewest = pick(trial, "client.fairness.requests_min")
+    why = None if fewest is None else f"the user served least had {fewest} answers"
+    return Gate(ok=abs(ratio - 1) <= LITTLE, value=ratio, threshold=LITTLE, why=why)
 
 
 def verified(trial: Mapping) -> Gate:
@@ -263,39 +263,33 @@ def verified(trial: Mapping) -> Gate:
 
 
 def client(trial: Mapping) -> Gate:
-    """The client had CPU time left, or the server was the one that was waited for."""
+    """The client had CPU time left, or requests waited for the server."""
     share = client_share(trial)
     if share is None:
         return Gate(ok=None, why="the client does not say")
-    server, queue = server_share(trial), _waiting(trial)
+    server, queue = server_share(trial), pick(trial, _QUEUE)
     why = f"server {_percent(server)}, waiting before the client {_percent(queue)}"
-    return Gate(
-        ok=not _client_bound(share, server, queue),
-        value=share,
-        threshold=CLIENT_SHARE,
-        why=why,
-    )
+    ok = not _client_bound(share, server, queue)
+    return Gate(ok=ok, value=share, threshold=CLIENT_SHARE, why=why)
 
 
 def lag(trial: Mapping) -> Gate:
     """Open loop: the client sent when it meant to."""
     late_ns = pick(trial, "client.self.lag_p99_ns")
     if pick(trial, "client.loop") != "open" or late_ns is None:
-        return _open_loop_only()
+        return _OPEN_LOOP_ONLY
     response_ns = pick(trial, "client.response.p99_ns") or 0
     threshold_ns = max(LAG_NS, LAG_PART * response_ns)
-    return Gate(
-        ok=late_ns <= threshold_ns, value=late_ns / 1e9, threshold=threshold_ns / 1e9
-    )
+    ok = late_ns <= threshold_ns
+    return Gate(ok=ok, value=late_ns / 1e9, threshold=threshold_ns / 1e9)
 
 
 def quiet(trial: Mapping) -> Gate:
-    """Nothing else burnt CPU time: other programs here, or other guests' (steal).
+    """Other programs here and other guests (steal) used little CPU time.
 
-    The kernel counts in ticks of 10 ms per core, which a short window must allow. What
-    others do meets all servers of a round alike, so of servers that take turns single
-    rounds are left out (`disturbed`), for the whole set, which is left out where they
-    are more than half.
+    The kernel counts in ticks of 10 ms per core, which the threshold allows for. Others
+    disturb all servers of a round alike, so of servers that take turns single rounds
+    are left out (`disturbed`), and the whole set where they are more than half.
     """
     rounds = pick(trial, "turns.round")
     if rounds and pick(trial, "turns.others"):
@@ -303,13 +297,13 @@ def quiet(trial: Mapping) -> Gate:
         why = f"share of {len(rounds)} rounds that were disturbed"
         return Gate(ok=share <= 0.5, value=share, threshold=0.5, why=why)
     samples = pick(trial, "server.samples") or {}
-    window_s, other = samples.get("window_s"), samples.get("other_cpu_s")
+    window_s, other_s = samples.get("window_s"), samples.get("other_cpu_s")
     sets = trial.get("cores") or {}
-    both = {*sets.get("server", ()), *sets.get("client", ())}
-    cores = len(sets.get("watched") or both)
-    if not window_s or other is None or not cores:
+    used = {*sets.get("server", ()), *sets.get("client", ())}
+    cores = len(sets.get("watched") or used)
+    if not window_s or other_s is None or not cores:
         return Gate(ok=None, why="not seen")
-    share = (other + (samples.get("steal_s") or 0)) / (window_s * cores)
+    share = (other_s + (samples.get("steal_s") or 0)) / (window_s * cores)
     allowed = OTHER_SHARE_IN_TURNS if trial.get("turns") else OTHER_SHARE
     threshold = allowed + 2 * TICK_S / (window_s * cores)
     return Gate(ok=share <= threshold, value=share, threshold=threshold)
@@ -318,8 +312,8 @@ def quiet(trial: Mapping) -> Gate:
 def response_times(trial: Mapping) -> Gate:
     """The window held so many mean response times that its ends do not matter.
 
-    Requests in flight when it opens are counted though they began before, those in
-    flight at its end are not; a rate is off by about one response time's worth each.
+    Requests in flight at its start are counted though they began before, those in
+    flight at its end are not; each shifts a rate by about one response time.
     """
     if pick(trial, "client.stop") == "requests":
         return Gate(ok=None, why="a burst is counted to its last answer")
@@ -365,47 +359,41 @@ FINDINGS = tuple(name for name in CHECKS if name not in EXCLUDING)
 
 
 def client_share(trial: Mapping) -> float | None:
-    """Return how much of the CPU time it could have the client needed.
+    """Return the part of the CPU time available to the client that it needed.
 
-    Looking for events that had not come is not need. More threads than cores can
-    only have the cores; so can client and companions together.
+    Polling without an event is not counted. More threads than cores can only have the
+    cores; so can client and companions together.
     """
     share = pick(trial, "client.self.cpu_share")
     if share is None:
         return None
     share = max(0.0, share - (pick(trial, "client.self.spin_share") or 0))
-    crews = (pick(trial, "client.threads") or 1) * (
-        pick(trial, "client.processes") or 1
-    )
-    cores = len(pick(trial, "cores.client") or []) or crews
-    beside = _beside(trial, "client") if cores <= crews else 0.0
-    return share * crews / min(crews, cores) + beside
+    processes = pick(trial, "client.processes") or 1
+    threads = (pick(trial, "client.threads") or 1) * processes
+    cores = len(pick(trial, "cores.client") or []) or threads
+    companions = _companions_share(trial, "client") if cores <= threads else 0.0
+    return share * threads / min(threads, cores) + companions
 
 
 def server_share(trial: Mapping) -> float | None:
-    """Return how much of the CPU time it could have the server needed.
+    """Return the part of the CPU time available to the server that it needed.
 
     A companion on the server's cores (Redis, where there are only two) belongs to
     what is served.
     """
     share = flatten(trial)["server_cpu_share"]
-    return None if share is None else share + _beside(trial, "server")
+    return None if share is None else share + _companions_share(trial, "server")
 
 
-def _beside(trial: Mapping, side: str) -> float:
+def _companions_share(trial: Mapping, side: str) -> float:
     """Return the part of a side's cores that companions took in the window."""
-    theirs = set(pick(trial, "cores.companions") or ())
+    companions = set(pick(trial, "cores.companions") or ())
     cores = set(pick(trial, f"cores.{side}") or ())
     samples = pick(trial, "server.samples") or {}
-    spent, window_s = samples.get("companion_cpu_s"), samples.get("window_s")
-    if not theirs or not theirs <= cores or not spent or not window_s:
+    spent_s, window_s = samples.get("companion_cpu_s"), samples.get("window_s")
+    if not companions or not companions <= cores or not spent_s or not window_s:
         return 0.0
-    return spent / (window_s * len(cores))
-
-
-def _waiting(trial: Mapping) -> float | None:
-    """Return which part of the requests in flight waited for the client."""
-    return pick(trial, "client.self.waiting_share")
+    return spent_s / (window_s * len(cores))
 
 
 def _client_bound(
@@ -419,12 +407,11 @@ def _client_bound(
 
 
 def label(trial: Mapping) -> str | None:
-    """Return who was the bottleneck; None when there is nothing to go by.
+    """Return the bottleneck; None when it is not known.
 
-    Of a server that nobody could look at, only what the client met is known.
+    Of a server that could not be sampled, only the client's side is known.
     """
-    limit = limit_met(trial)
-    if limit:
+    if limit := limit_met(trial):
         return f"limit-bound:{limit}"
     if trial.get("failure") or not trial.get("client"):
         return None
@@ -433,7 +420,7 @@ def label(trial: Mapping) -> str | None:
         if server + share < SERVER_SHARE:
             return "unsaturated"
         return "client-bound" if share > server else "server-bound"
-    if _client_bound(share, server, _waiting(trial)):
+    if _client_bound(share, server, pick(trial, _QUEUE)):
         return "client-bound"
     if server is not None and server >= SERVER_SHARE:
         return "server-bound"
@@ -449,17 +436,17 @@ def limit_met(trial: Mapping) -> str | None:
     for name, count in (pick(trial, "client.limits") or {}).items():
         if count:
             return name
-    missing = census(trial).ok is False if trial.get("client") else False
+    missing = trial.get("client") and census(trial).ok is False
     if missing and pick(trial, "server.samples.listen_overflows"):
         return "backlog"
-    many = (pick(trial, "client.active") or 1) > 1
-    if many and pick(trial, "server.model.concurrent") is False:
+    several = (pick(trial, "client.active") or 1) > 1
+    if several and pick(trial, "server.model.concurrent") is False:
         return "one-at-a-time"
     return "workers" if _all_workers_wait(trial) else None
 
 
 def _all_workers_wait(trial: Mapping) -> bool:
-    """Return whether the served delays alone kept all workers busy (Little's law)."""
+    """Whether the served delays alone kept all workers busy (Little's law)."""
     if pick(trial, "server.model.workers") != "fixed":
         return False
     workers = pick(trial, "server.stats.workers_started")
@@ -472,7 +459,3 @@ def _all_workers_wait(trial: Mapping) -> bool:
 
 def _percent(share: float | None) -> str:
     return "unknown" if share is None else f"{share:.0%}"
-
-
-def _open_loop_only() -> Gate:
-    return Gate(ok=None, why="open loop only")

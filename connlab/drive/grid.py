@@ -17,13 +17,13 @@ from typing import Any
 
 from connlab.drive import flags
 
-#: where a trial finds something, which says nothing about what it measures
+#: factors that are locations, which do not change what a trial measures
 PLACES = ("redis", "root")
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A place in the plan: which cell, which repeat, where in which block."""
+    """The place of a trial in a sweep: its cell, repeat, block, and order in it."""
 
     cell: int
     repeat: int
@@ -33,8 +33,8 @@ class Slot:
 
 def grids(factors: Mapping | Sequence[Mapping]) -> tuple[Mapping[str, Sequence], ...]:
     """Return the grids of a sweep, whether it names one or several."""
-    several = (factors,) if isinstance(factors, Mapping) else factors
-    return tuple(with_models(grid) for grid in several)
+    joined = (factors,) if isinstance(factors, Mapping) else factors
+    return tuple(with_models(grid) for grid in joined)
 
 
 def with_models(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,8 +63,8 @@ def cells(
 
     Several grids are joined: what one factor's levels do not go with (a pool has a
     size, a thread per client has none) stands in another grid. A cell that two grids
-    share is there once. What neither a factor nor `fixed` says is as `defaults` has it:
-    a value, or a function that makes one of the cell.
+    share is returned once. A setting that is neither a factor nor in `fixed` has its
+    value from `defaults`: a value, or a function of the cell.
 
     Raises
     ------
@@ -104,9 +104,9 @@ def _check_levels(name: str, levels: Any) -> None:
         raise ValueError(f"{name}: {levels!r}; a list of levels is wanted")
     if not levels:
         raise ValueError(f"{name}: no levels; name one at least")
-    seen = [json.dumps(level) for level in levels]
-    if twice := [level for level in seen if seen.count(level) > 1]:
-        raise ValueError(f"{name}: level {twice[0]} stands there twice")
+    texts = [json.dumps(level) for level in levels]
+    if repeated := [text for text in texts if texts.count(text) > 1]:
+        raise ValueError(f"{name}: level {repeated[0]} stands there twice")
 
 
 def round_of(
@@ -114,7 +114,7 @@ def round_of(
 ) -> tuple[Slot, ...]:
     """Return round `number`: some cells (a block: all of them), shuffled by `seed`.
 
-    `counts` says how many trials each cell of the grid has so far.
+    `counts` are the trials of each cell of the grid so far.
     """
     order = list(cells)
     random.Random(f"{seed}/{number}").shuffle(order)
@@ -135,13 +135,14 @@ def key(
 ) -> str:
     """Return the name that a trial is resumed by: a hash of all that defines it.
 
-    Where a trial finds something (`PLACES`) is no part of it. Why a model is
-    `unavailable` is: once that is otherwise, the trial is another one. So is that of a
-    baseline which is measured once more for the set named `carried_by`.
+    Locations (`PLACES`) do not define it. The reason why a model is `unavailable` does,
+    so that it is measured once it is available; so does the name of the set,
+    `carried_by`, for which a baseline is measured once more.
     """
-    more = [] if unavailable is None else [unavailable]
-    more += [] if carried_by is None else ["carried", carried_by]
-    return _hash([_defining(factors), repeat, dict(binaries), environment, *more])
+    parts = [_defining(factors), repeat, dict(binaries), environment]
+    parts += [] if unavailable is None else [unavailable]
+    parts += [] if carried_by is None else ["carried", carried_by]
+    return _hash(parts)
 
 
 def cell_key(factors: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What a sweep says while it runs.
+"""What a sweep prints while it runs.
 
 At a terminal a bar; elsewhere (papermill, a log file, CI) plain lines, few enough to
 read. Beside it a heartbeat file that a program can watch.
@@ -17,7 +17,7 @@ _LINES = 20
 
 
 class Show(Protocol):
-    """Shows one trial more."""
+    """A function that shows the progress after each trial."""
 
     def __call__(self, *, done: int, planned: int, eta_s: float, note: str) -> None: ...
 
@@ -33,7 +33,7 @@ def duration_text(seconds: float) -> str:
 
 
 def say(text: str) -> None:
-    """Print a line at once, so that it is there when the machine goes off."""
+    """Print a line unbuffered, so that it is not lost when the machine fails."""
     print(text, flush=True)
 
 
@@ -64,18 +64,17 @@ def _bar(title: str) -> Iterator[Show]:
 
 
 def _lines(title: str) -> Show:
-    last = {"at": time.monotonic(), "done": 0}
+    last_s, last_done = time.monotonic(), 0
 
     def show(*, done: int, planned: int, eta_s: float, note: str) -> None:
-        step = max(1, planned // _LINES)
-        late = time.monotonic() - last["at"] >= _LINE_EVERY_S
-        if done < planned and not (late and done - last["done"] >= step):
-            return
-        last.update(at=time.monotonic(), done=done)
-        say(
-            f"{title}: {done}/{planned} trials, {note}, {duration_text(eta_s)} left"
-            if done < planned
-            else f"{title}: {done}/{planned} trials"
-        )
+        nonlocal last_s, last_done
+        text = f"{title}: {done}/{planned} trials"
+        if done < planned:
+            step = max(1, planned // _LINES)
+            if time.monotonic() - last_s < _LINE_EVERY_S or done - last_done < step:
+                return
+            text += f", {note}, {duration_text(eta_s)} left"
+        last_s, last_done = time.monotonic(), done
+        say(text)
 
     return show

@@ -1,9 +1,9 @@
-"""What a trial says of two servers that took turns: the log of their ratio.
+"""The log ratio of two servers that took turns, from one trial of each.
 
-    rounds of both -> log ratio in each -> median = one number a trial and metric
+    rounds of both -> log ratio in each round -> median: one number per trial and metric
 
-The rule that stops a sweep (`connlab.drive.stopping`) looks at these, as what a study
-of servers in turns prints are their ratios; `connlab.study.turns` says why the median.
+The stopping rule of a sweep (`connlab.drive.stopping`) uses these, as a study of
+servers in turns prints ratios; `connlab.study.turns` explains the choice of the median.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from connlab import schema
 
-#: what of a round divides into what, by column
+#: numerator and denominator of a metric in round i, by column
 _OF_ROUNDS: dict[str, Callable[[Mapping, int], tuple[float | None, float]]] = {
     "throughput_rps": lambda t, i: (t["requests"][i], t["seconds"][i]),
     "response_mean_s": lambda t, i: (t["response_ns"][i], t["requests"][i]),
@@ -36,7 +36,7 @@ def to_baseline(
     trial, baseline : mapping
         Two trials of one set, as `connlab.schema.Trial` dumps them.
     metrics : sequence of str
-        Columns that are positive. What has no value in each round (a quantile) is
+        Columns that are positive. One without a value in each round (a quantile) is
         compared by trial.
     """
     return {metric: _log_ratio(trial, baseline, metric) for metric in metrics}
@@ -44,20 +44,21 @@ def to_baseline(
 
 def _log_ratio(trial: Mapping, baseline: Mapping, metric: str) -> float | None:
     if metric not in _OF_ROUNDS:
-        above, below = (schema.flatten(t).get(metric) for t in (trial, baseline))
-        return math.log(above / below) if above and below else None
-    sides = [_by_round(t["turns"], metric) for t in (trial, baseline)]
-    logs = [math.log(sides[0][n] / sides[1][n]) for n in sides[0].keys() & sides[1]]
+        values = [schema.flatten(t).get(metric) for t in (trial, baseline)]
+        return math.log(values[0] / values[1]) if all(values) else None
+    rounds, base = (_by_round(t["turns"], metric) for t in (trial, baseline))
+    logs = [math.log(rounds[n] / base[n]) for n in rounds.keys() & base]
     return statistics.median(logs) if logs else None
 
 
 def _by_round(turns: Mapping, metric: str) -> dict[int, float]:
     """Return a metric of each round that counts and has it, by its number."""
-    found = {}
-    left_out = set(turns.get("disturbed") or ())
-    for place, number in enumerate(turns["round"]):
-        above, below = _OF_ROUNDS[metric](turns, place)
-        answered = turns["requests"][place] > 0 and number not in left_out
-        if answered and above is not None and above > 0 and below > 0:
-            found[number] = above / below
-    return found
+    values = {}
+    disturbed = set(turns.get("disturbed") or ())
+    for i, number in enumerate(turns["round"]):
+        numerator, denominator = _OF_ROUNDS[metric](turns, i)
+        if turns["requests"][i] <= 0 or number in disturbed:
+            continue
+        if numerator is not None and numerator > 0 and denominator > 0:
+            values[number] = numerator / denominator
+    return values

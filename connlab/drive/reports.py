@@ -1,4 +1,4 @@
-"""What a sweep says before it starts and after it ended."""
+"""What a sweep prints before it starts and after it ended."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Estimate:
         count = str(self.trials)
         if self.trials_max > self.trials:
             count += f" to {self.trials_max}"
-        took = duration_text(self.seconds)
+        duration = duration_text(self.seconds)
         if self.seconds_max > self.seconds * 1.01:
-            took += f" to {duration_text(self.seconds_max)}"
-        there = f", {self.resumed} are there already" if self.resumed else ""
+            duration += f" to {duration_text(self.seconds_max)}"
+        resumed = f", {self.resumed} are there already" if self.resumed else ""
         cells = "1 cell" if self.cells == 1 else f"{self.cells} cells"
-        return f"{cells}, {count} trials to do, about {took}{there}"
+        return f"{cells}, {count} trials to do, about {duration}{resumed}"
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class Reached:
 
     def __str__(self) -> str:
         cell = ", ".join(f"{name} {value}" for name, value in self.factors.items())
-        what = f"ratio of {self.metric}" if self.ratio else self.metric
+        metric = f"ratio of {self.metric}" if self.ratio else self.metric
         return (
-            f"{what}: ±{self.half_width:.1%} at the widest ({cell}; n {self.n}),"
+            f"{metric}: ±{self.half_width:.1%} at the widest ({cell}; n {self.n}),"
             f" target ±{self.target:.0%} met in {self.cells_met} of {self.cells} cells"
         )
 
@@ -111,14 +111,20 @@ class SweepReport:
     remarks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        share = (
-            ""
-            if self.window_share is None
-            else f", {self.window_share:.0%} of it inside measurement windows"
-        )
+        counts = [f"{self.done} trials measured"]
+        for count, text in (
+            (self.resumed, "were there already"),
+            (self.failed, "failed"),
+            (self.flagged, "did not pass a gate"),
+        ):
+            if count:
+                counts.append(f"{count} {text}")
+        took = f"took {duration_text(self.seconds)}"
+        if self.window_share is not None:
+            took += f", {self.window_share:.0%} of it inside measurement windows"
         lines = [
-            f"{self.run}/{self.study}: {self._counts()}",
-            f"  took {duration_text(self.seconds)}{share}",
+            f"{self.run}/{self.study}: {', '.join(counts)}",
+            f"  {took}",
             f"  stopped: {self.stopped_because}",
             *(f"  {reached}" for reached in self.reached),
             *(f"  note: {remark}" for remark in self.remarks),
@@ -130,13 +136,3 @@ class SweepReport:
     def _repr_html_(self) -> str:
         lines = [html.escape(line) for line in str(self).splitlines()]
         return "<p>" + "<br>".join(lines) + "</p>"
-
-    def _counts(self) -> str:
-        counts = [f"{self.done} trials measured"]
-        if self.resumed:
-            counts.append(f"{self.resumed} were there already")
-        if self.failed:
-            counts.append(f"{self.failed} failed")
-        if self.flagged:
-            counts.append(f"{self.flagged} did not pass a gate")
-        return ", ".join(counts)

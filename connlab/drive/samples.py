@@ -3,12 +3,11 @@
 CPU time is cut to the measurement window by straight lines between the readings around
 its two edges, each counter by the times at which it was read itself: where thousands of
 threads want the cores, the driver waits up to a second between two files. The client
-does not share a clock with the driver, but it says how long it dialled and warmed up
-after it was started, and when it was started is known here (``window_from`` is then
-``start``; a process needs about 2 ms to begin). A client that does not say is taken to
-have reported when its window ended (``end``). Of its CPU time two points are known
-without a look: none when it started, and all of it in its report, after which it is
-soon gone.
+does not share a clock with the driver, but it reports how long it connected and warmed
+up after it was started, and when it was started is known here (``window_from`` is then
+``start``; a process needs about 2 ms to begin). Without these times its window is taken
+to have ended when it reported (``end``). Two points of its CPU time are known without a
+look: zero when it started, and the total in its report, as it ends soon after.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from dataclasses import dataclass
 from connlab import schema
 from connlab.drive.host import Reading
 
-#: who works on the driver's machine, or the client's
-_BESIDE = ("driver_cpu_s", "companion_cpu_s", "client_cpu_s")
+#: CPU times that belong to the machine of driver and client
+_CLIENT_SIDE = ("driver_cpu_s", "companion_cpu_s", "client_cpu_s")
 
 Point = tuple[float, float]
-"""A time on the driver's monotonic clock and what a counter was then; seconds."""
+"""A time on the driver's monotonic clock and the value of a counter; seconds."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +38,9 @@ class Look:
 
 @dataclass(frozen=True)
 class Report:
-    """What the client told, None if it did not, and when it started and told it."""
+    """The client's report, None without one, and when it started and reported."""
 
-    told: dict | None
+    client: dict | None
     started_at_s: float
     reported_at_s: float
 
@@ -52,21 +51,21 @@ class Window:
 
     start_s: float
     end_s: float
-    told_by: str
+    known_from: str
 
 
 def window(report: Report) -> Window | None:
-    """Return where the client's window lies, None when it has no figures."""
-    told = report.told or {}
-    width = schema.pick(told, "window.seconds")
-    if not isinstance(width, int | float) or width <= 0:
+    """Return the client's window, None when its report has no figures."""
+    client = report.client or {}
+    window_s = schema.pick(client, "window.seconds")
+    if not isinstance(window_s, int | float) or window_s <= 0:
         return None
-    dialing = schema.pick(told, "self.dialing_s")
-    warmup = schema.pick(told, "window.warmup_s")
-    if dialing is None or warmup is None:
-        return Window(report.reported_at_s - width, report.reported_at_s, "end")
-    start_s = report.started_at_s + dialing + warmup
-    return Window(start_s, start_s + width, "start")
+    dialing_s = schema.pick(client, "self.dialing_s")
+    warmup_s = schema.pick(client, "window.warmup_s")
+    if dialing_s is None or warmup_s is None:
+        return Window(report.reported_at_s - window_s, report.reported_at_s, "end")
+    start_s = report.started_at_s + dialing_s + warmup_s
+    return Window(start_s, start_s + window_s, "start")
 
 
 def summarise(
@@ -87,7 +86,7 @@ def summarise(
     stats : dict or None
         The server's last line; its context switches cover its whole life.
     same_host : bool
-        Whether client, driver and companions burnt theirs on the server's machine.
+        Whether client, driver and companions ran on the server's machine.
     """
     readings = [look.server for look in looks]
     alive = [r.processes for r in readings if r.processes]
@@ -106,8 +105,9 @@ def summarise(
     }
     if machine:
         facts |= _kernel(machine)
-    if cut := window(report):
-        facts |= {"window_from": cut.told_by} | _cpu(looks, report, cut, same_host)
+    if span := window(report):
+        facts["window_from"] = span.known_from
+        facts |= _cpu(looks, report, span, same_host)
     return schema.Samples(**facts)
 
 
@@ -124,75 +124,78 @@ def _kernel(machine: Sequence) -> dict:
 
 
 def _cpu(
-    looks: Sequence[Look], report: Report, cut: Window, same_host: bool
+    looks: Sequence[Look], report: Report, span: Window, same_host: bool
 ) -> dict[str, float | None]:
     """Return the CPU time in the window: the server's, the client's, and others'."""
-    server = _spent(_of_server(looks, "cpu_s"), cut)
+    server = _growth(_of_server(looks, "cpu_s"), span)
     if server is None:
         return {}
-    used, width = server
+    used_s, window_s = server
     user, system = (
-        _grown(_of_server(looks, name), cut) or 0.0 for name in ("user_s", "system_s")
+        _grown(_of_server(looks, name), span) or 0.0 for name in ("user_s", "system_s")
     )
     share = user / (user + system) if user + system else 0.0
-    own = {
+    counters = {
         "driver_cpu_s": [(look.time_s, look.driver_cpu_s) for look in looks],
         "companion_cpu_s": [(look.time_s, look.companion_cpu_s) for look in looks],
         "client_cpu_s": _of_client(looks, report),
         "softirq_cpu_s": _of_machine(looks, "softirq_s"),
     }
-    spent = {name: _grown(points, cut) for name, points in own.items()}
-    found = spent | {
-        "window_s": width,
-        "cpu_user_s": used * share,
-        "cpu_system_s": used * (1 - share),
-        "steal_s": _grown(_of_machine(looks, "steal_s"), cut),
+    spent = {name: _grown(points, span) for name, points in counters.items()}
+    facts = spent | {
+        "window_s": window_s,
+        "cpu_user_s": used_s * share,
+        "cpu_system_s": used_s * (1 - share),
+        "steal_s": _grown(_of_machine(looks, "steal_s"), span),
     }
-    busy = _grown(_of_machine(looks, "busy_s"), cut)
-    if busy is not None:
-        there = [name for name in spent if same_host or name not in _BESIDE]
-        ours = used + sum(spent[name] or 0.0 for name in there)
-        found["other_cpu_s"] = max(0.0, busy - ours)
-    return found
+    busy_s = _grown(_of_machine(looks, "busy_s"), span)
+    if busy_s is not None:
+        own_s = used_s + sum(
+            spent_s or 0.0
+            for name, spent_s in spent.items()
+            if same_host or name not in _CLIENT_SIDE
+        )
+        facts["other_cpu_s"] = max(0.0, busy_s - own_s)
+    return facts
 
 
 # ---- counters over time ----------------------------------------------------------
 
 
 def _of_server(looks: Sequence[Look], name: str) -> list[Point]:
-    seen = [look.server.processes for look in looks if look.server.processes]
-    return [(processes.time_s, getattr(processes, name)) for processes in seen]
+    readings = [look.server.processes for look in looks if look.server.processes]
+    return [(reading.time_s, getattr(reading, name)) for reading in readings]
 
 
 def _of_machine(looks: Sequence[Look], name: str) -> list[Point]:
-    seen = [look.server.machine for look in looks if look.server.machine]
-    return [(machine.time_s, getattr(machine, name)) for machine in seen]
+    readings = [look.server.machine for look in looks if look.server.machine]
+    return [(reading.time_s, getattr(reading, name)) for reading in readings]
 
 
 def _of_client(looks: Sequence[Look], report: Report) -> list[Point]:
-    """Return the client's CPU time from its start to its report, if it says it."""
+    """Return the client's CPU time from its start to its report, if that has it."""
     readings = [look.client.processes for look in looks if look.client]
-    seen = [(one.time_s, one.cpu_s) for one in readings if one]
-    told = schema.client_cpu_s({"client": report.told})
-    begin = [(report.started_at_s, 0.0)]
-    if told is None:
-        return begin + seen
-    seen = [point for point in seen if point[0] < report.reported_at_s]
-    most = max([told, *(cpu_s for _time_s, cpu_s in seen)])
-    return begin + seen + [(report.reported_at_s, most)]
+    points = [(reading.time_s, reading.cpu_s) for reading in readings if reading]
+    start = [(report.started_at_s, 0.0)]
+    total_s = schema.client_cpu_s({"client": report.client})
+    if total_s is None:
+        return start + points
+    points = [point for point in points if point[0] < report.reported_at_s]
+    total_s = max([total_s, *(cpu_s for _time_s, cpu_s in points)])
+    return start + points + [(report.reported_at_s, total_s)]
 
 
-def _grown(points: Sequence[Point], cut: Window) -> float | None:
-    found = _spent(points, cut)
-    return found[0] if found else None
+def _grown(points: Sequence[Point], span: Window) -> float | None:
+    growth = _growth(points, span)
+    return growth[0] if growth else None
 
 
-def _spent(points: Sequence[Point], cut: Window) -> tuple[float, float] | None:
+def _growth(points: Sequence[Point], span: Window) -> tuple[float, float] | None:
     """Return how much a counter grew in the window, and over how many seconds."""
     if len(points) < 2:
         return None
-    start = max(cut.start_s, points[0][0])
-    end = min(cut.end_s, points[-1][0])
+    start = max(span.start_s, points[0][0])
+    end = min(span.end_s, points[-1][0])
     if end <= start:
         return None
     return max(0.0, _at(points, end) - _at(points, start)), end - start
@@ -213,11 +216,11 @@ def _at(points: Sequence[Point], time_s: float) -> float:
 def _context_switches(
     readings: Sequence[Reading], stats: dict | None
 ) -> tuple[int | None, int | None]:
-    told = stats or {}
-    if told.get("context_switches_voluntary") is not None:
-        return (
-            told["context_switches_voluntary"],
-            told.get("context_switches_involuntary"),
-        )
-    seen = [r.context_switches for r in readings if r.context_switches]
-    return seen[-1] if seen else (None, None)
+    voluntary, involuntary = (
+        (stats or {}).get(f"context_switches_{kind}")
+        for kind in ("voluntary", "involuntary")
+    )
+    if voluntary is not None:
+        return voluntary, involuntary
+    counts = [r.context_switches for r in readings if r.context_switches]
+    return counts[-1] if counts else (None, None)

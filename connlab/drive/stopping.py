@@ -1,14 +1,14 @@
 """When a sweep has measured enough.
 
     n_min whole blocks -> look -> block -> look -> … until each metric of each cell is
-        as narrow as asked, or n_max blocks are there, or the budget is used
+        as narrow as its target, or n_max blocks are measured, or the budget is used
 
 What has to be narrow is what will be printed. Of a cell measured alone that is its own
 interval. Of servers that took turns it is the ratio of each to the baseline: its
 interval is made of the log ratios of the trials, and holds together with those of all
-other pairs of the sweep (Bonferroni). Its variance takes in what the other pairs of
-its set say (`connlab.variances`), as in what the study prints. More trials go to whole
-sets, those alone that have a ratio still too wide.
+other pairs of the sweep (Bonferroni). Its variance is moderated by the other pairs of
+its set (`connlab.variances`), as in what the study prints. More trials go to whole
+sets, only those that have a ratio still too wide.
 
 The rule looks after whole blocks only, so that every cell has as many trials as the
 others when it is judged. Stopping as soon as an interval is narrow makes it cover
@@ -31,7 +31,7 @@ from typing import Any
 
 from connlab.variances import TRIALS_MIN, Fit, moderated_by_cell
 
-#: relative half-widths to reach, where nothing else is asked
+#: default relative half-widths to reach
 TARGETS = {"throughput_rps": 0.05, "response_p99_s": 0.10}
 #: the same for the ratios of servers that take turns
 RATIO_TARGETS = {"throughput_rps": 0.05, "server_cpu_per_request_s": 0.05}
@@ -40,10 +40,10 @@ RATIOS = "log_ratios"
 LEVEL = 0.95
 #: n_max when only targets are given, as a multiple of n_min
 _N_MAX = 3
-#: a round of a budget takes the cells at least this near to the worst one
+#: with a budget, a round has the cells at least this near to the worst one
 _NEAR_WORST = 0.5
 #: gates that a trial may fail and the next one of its cell pass
-PASSING = {"quiet", "lag"}
+TRANSIENT = {"quiet", "lag"}
 _UNITS = {"h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0, "": 1.0}
 
 
@@ -81,7 +81,6 @@ class Width:
 
     @property
     def met(self) -> bool:
-        """Whether it is as narrow as asked."""
         return self.half_width is not None and self.half_width <= self.target
 
     @property
@@ -95,10 +94,10 @@ class Width:
         return math.inf if self.half_width is None else self.half_width / self.target
 
 
-class Why(enum.Enum):
+class Reason(enum.Enum):
     """Why a sweep has measured enough."""
 
-    BLOCKS = "all blocks that were asked for are there"
+    BLOCKS = "all blocks are there"
     MET = "every target was met"
     NO_HOPE = "cells without an interval would not get one by more trials"
     MOST = "the most trials allowed are there"
@@ -106,27 +105,27 @@ class Why(enum.Enum):
 
 @dataclass(frozen=True)
 class Enough:
-    """That no more trials are wanted, and why; as text, a sentence for people.
+    """That no more trials are needed, and the reason; `str` makes it a sentence.
 
     `counts` holds the trials of each cell; `cells` is how many have no interval
-    (`Why.NO_HOPE`) or one that is too wide (`Why.MOST`).
+    (`Reason.NO_HOPE`) or one that is too wide (`Reason.MOST`).
     """
 
-    why: Why
+    reason: Reason
     counts: tuple[int, ...]
     cells: int = 0
 
     def __str__(self) -> str:
-        of = f"{self.cells} of {len(self.counts)} cells"
+        cells = f"{self.cells} of {len(self.counts)} cells"
         return {
-            Why.BLOCKS: f"all {min(self.counts)} blocks are there",
-            Why.MET: f"every target was met after {self._blocks}",
-            Why.NO_HOPE: f"no more trials would help after {self._blocks}: {of} have "
-            "no interval, the others met their targets",
-            Why.MOST: f"the most trials allowed ({max(self.counts)} per cell) are "
-            f"there; {of} are wider than their target or have too few trials that may "
-            "be used",
-        }[self.why]
+            Reason.BLOCKS: f"all {min(self.counts)} blocks are there",
+            Reason.MET: f"every target was met after {self._blocks}",
+            Reason.NO_HOPE: f"no more trials would help after {self._blocks}: "
+            f"{cells} have no interval, the others met their targets",
+            Reason.MOST: f"the most trials allowed ({max(self.counts)} per cell) are "
+            f"there; {cells} are wider than their target or have too few trials that "
+            "may be used",
+        }[self.reason]
 
     @property
     def _blocks(self) -> str:
@@ -148,7 +147,7 @@ def rule(
     Without `max_trials`, `targets` and `budget` it is just `trials` blocks. With
     `max_trials` alone the targets are `TARGETS`, `in_turns` `RATIO_TARGETS`; with
     `targets` or `budget` alone there are at most three times `trials`. A number as
-    `targets` is wanted of each of these metrics.
+    `targets` is the target of each of these metrics.
 
     Raises
     ------
@@ -159,34 +158,33 @@ def rule(
         raise ValueError(f"trials: {trials}; allowed: 1 or more")
     if max_trials is not None and max_trials < trials:
         raise ValueError(f"max_trials: {max_trials}; allowed: {trials} (trials) up")
-    adaptive = max_trials is not None or targets is not None or budget is not None
-    if not adaptive:
+    if max_trials is None and targets is None and budget is None:
         return Rule(trials, trials, {})
-    usual = RATIO_TARGETS if in_turns else TARGETS
+    default = RATIO_TARGETS if in_turns else TARGETS
     if isinstance(targets, int | float):
-        targets = dict.fromkeys(usual, float(targets))
-    wanted = dict(usual if targets is None else targets)
-    for metric, width in wanted.items():
+        targets = dict.fromkeys(default, float(targets))
+    targets = dict(default if targets is None else targets)
+    for metric, width in targets.items():
         if metrics and metric not in metrics:
             raise ValueError(f"targets: unknown metric {metric!r}")
         if not 0 < width < 1:
             raise ValueError(f"targets: {metric}: {width}; allowed: between 0 and 1")
     most = _N_MAX * trials if max_trials is None else max_trials
-    return Rule(trials, most, wanted, seconds(budget) if budget is not None else None)
+    return Rule(trials, most, targets, None if budget is None else seconds(budget))
 
 
 def seconds(text: float | str) -> float:
     """Return a span of time in seconds: ``90``, ``"90s"``, ``"10m"``, ``"1h30m"``."""
     if isinstance(text, int | float):
-        found = float(text)
+        total_s = float(text)
     else:
-        parts = re.findall(r"(\d+(?:\.\d+)?)\s*(h|min|m|s|)", text.strip())
-        if not parts or re.sub(r"[\d.\s]|h|min|m|s", "", text):
+        spans = re.findall(r"(\d+(?:\.\d+)?)\s*(h|min|m|s|)", text.strip())
+        if not spans or re.sub(r"[\d.\s]|h|min|m|s", "", text):
             raise ValueError(f"budget: {text!r}; allowed: 90, '90s', '10m', '1h30m'")
-        found = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    if not found > 0:
+        total_s = sum(float(number) * _UNITS[unit] for number, unit in spans)
+    if not total_s > 0:
         raise ValueError(f"budget: {text!r}; allowed: more than no time")
-    return found
+    return total_s
 
 
 def relative_half_width(values: Sequence[float]) -> float | None:
@@ -205,7 +203,7 @@ def relative_half_width(values: Sequence[float]) -> float | None:
 
 
 def widths(rows: Sequence[Sequence[Mapping[str, Any]]], rule: Rule) -> list[Width]:
-    """Return the width reached by each target metric in each cell.
+    """Return the width of the interval of each target metric in each cell.
 
     Parameters
     ----------
@@ -233,9 +231,10 @@ def _width(
 ) -> Width:
     ratio = cell in ratios
     values = _values(trials, metric)
-    least = TRIALS_MIN if ratio else 2
-    has = [row for row in trials if row.get(metric) is not None]
-    hope = 0 < len(values) < least or any(_spoilt(row) for row in has)
+    needed = TRIALS_MIN if ratio else 2
+    hope = 0 < len(values) < needed or any(
+        _spoilt(row) for row in trials if row.get(metric) is not None
+    )
     width = ratios[cell] if ratio else relative_half_width(values)
     return Width(cell, metric, len(values), width, target, hope, ratio)
 
@@ -243,13 +242,14 @@ def _width(
 def _ratio_widths(
     rows: Sequence[Sequence[Mapping]], metric: str, rule: Rule
 ) -> dict[int, float | None]:
-    """Return the half-width of the ratio of each cell that has one."""
     cells = [cell for cell, trials in enumerate(rows) if _has_ratio(trials)]
-    own_set = {cell: members for members in rule.sets for cell in members}
-    alone = [Fit.of(_values(rows[cell], metric)) for cell in cells]
-    fits = moderated_by_cell(alone, [own_set.get(cell) for cell in cells])
-    widths = [ratio_half_width(fit, len(cells)) for fit in fits]
-    return dict(zip(cells, widths, strict=True))
+    set_of = {cell: members for members in rule.sets for cell in members}
+    unmoderated = [Fit.of(_values(rows[cell], metric)) for cell in cells]
+    fits = moderated_by_cell(unmoderated, [set_of.get(cell) for cell in cells])
+    return {
+        cell: ratio_half_width(fit, len(cells))
+        for cell, fit in zip(cells, fits, strict=True)
+    }
 
 
 def _has_ratio(trials: Sequence[Mapping]) -> bool:
@@ -277,8 +277,8 @@ def ratio_half_width(fit: Fit, family: int) -> float | None:
     """
     if fit.n < TRIALS_MIN:
         return None
-    each = 1 - (1 - LEVEL) / max(1, family)
-    return math.expm1(min(_t(each, fit.df) * fit.error, 100.0))
+    level = 1 - (1 - LEVEL) / max(1, family)
+    return math.expm1(min(_t(level, fit.df) * fit.error, 100.0))
 
 
 def _t(level: float, df: float) -> float:
@@ -289,55 +289,54 @@ def _t(level: float, df: float) -> float:
 
 
 def _spoilt(row: Mapping[str, Any]) -> bool:
-    """Return whether a trial was spoilt by what may be over next time."""
+    """Whether only transient gates leave a trial out."""
     failed = set((row.get("excluded_by") or "").split(", ")) - {""}
-    return not row.get("failure") and bool(failed) and failed <= PASSING
+    return not row.get("failure") and bool(failed) and failed <= TRANSIENT
 
 
 def next_round(
     rows: Sequence[Sequence[Mapping]], rule: Rule
 ) -> tuple[int, ...] | Enough:
-    """Return the cells to measure next, or why no more is wanted.
+    """Return the cells to measure next, or why no more trials are needed.
 
     Called after whole rounds only. Without a budget a round is all cells that are
     measured alone, if one of them is too wide, and all sets that have a ratio too wide.
     """
     counts = tuple(len(trials) for trials in rows)
-    if min(counts) < rule.n_min:
-        least = min(counts)
-        return tuple(cell for cell, n in enumerate(counts) if n == least)
+    fewest = min(counts)
+    if fewest < rule.n_min:
+        return tuple(cell for cell, n in enumerate(counts) if n == fewest)
     if not rule.targets:
-        return Enough(Why.BLOCKS, counts)
+        return Enough(Reason.BLOCKS, counts)
     reached = widths(rows, rule)
     pending = [width for width in reached if width.pending]
     if not pending:
-        without = len({width.cell for width in reached if not width.met})
-        return Enough(Why.NO_HOPE if without else Why.MET, counts, without)
-    unit = _units(rule, reached, len(rows))
+        unmet = len({width.cell for width in reached if not width.met})
+        return Enough(Reason.NO_HOPE if unmet else Reason.MET, counts, unmet)
+    units = _units(rule, reached, len(rows))
     need: dict[int, float] = {}
     for width in pending:
         if counts[width.cell] < rule.n_max:
-            own = unit[width.cell]
-            need[own] = max(width.need, need.get(own, 0.0))
+            unit = units[width.cell]
+            need[unit] = max(width.need, need.get(unit, 0.0))
     if not need:
-        return Enough(Why.MOST, counts, len({width.cell for width in pending}))
+        return Enough(Reason.MOST, counts, len({width.cell for width in pending}))
     worst = max(need.values())
     limit = worst * _NEAR_WORST if math.isfinite(worst) else worst
-    wanted = {own for own, far in need.items() if rule.budget_s is None or far >= limit}
-    return tuple(cell for cell, own in enumerate(unit) if own in wanted)
+    if rule.budget_s is not None:
+        need = {unit: ratio for unit, ratio in need.items() if ratio >= limit}
+    return tuple(cell for cell, unit in enumerate(units) if unit in need)
 
 
 def _units(rule: Rule, reached: Sequence[Width], cells: int) -> list[int]:
-    """Return for each cell a number that it shares with those of its round.
+    """Return for each cell the number of the unit that it is measured with.
 
-    Those of its set; without a budget all cells alone share one, which is a block.
+    A unit is a set; without a budget all cells alone are one, which is a block.
     """
     in_sets = {width.cell for width in reached if width.ratio}
-    unit = list(range(cells))
+    units = list(range(cells)) if rule.budget_s is not None else [0] * cells
     for members in rule.sets:
         if in_sets & set(members):
             for cell in members:
-                unit[cell] = -1 - members[0]
-    if rule.budget_s is None:
-        unit = [0 if own >= 0 else own for own in unit]
-    return unit
+                units[cell] = -1 - members[0]
+    return units

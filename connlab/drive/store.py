@@ -1,8 +1,8 @@
 """The files of a run: facts are appended and flushed, never edited.
 
 One trial is one line, written by one system call and flushed to the disk before the
-next trial starts. What can go wrong with such a file is a last line cut short (power
-lost, disk full); it is no fact yet, so it is cut off, and said.
+next trial starts. The last line of such a file may be incomplete (power lost, disk
+full); it is removed, with a remark.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MANIFEST = "manifest.json"
 
 
 class StoreError(RuntimeError):
-    """A fact could not be kept; what was kept before is whole."""
+    """A fact could not be written; those written before are complete."""
 
 
 @contextlib.contextmanager
 def journal(path: Path) -> Iterator[tuple[Log, Callable[[str], None]]]:
-    """Open a file of trials for one writer: what it holds, and a way to append.
+    """Open a file of trials for one writer: its log, and a function that appends.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def journal(path: Path) -> Iterator[tuple[Log, Callable[[str], None]]]:
 
 
 def _unpack(path: Path) -> None:
-    """Make lines of a packed file, so that a kept run can go on."""
+    """Unpack a packed file, so that its run can go on."""
     packed = schema.facts_file(path)
     if packed != path:
         put(path, schema.facts_bytes(path), flush=True)

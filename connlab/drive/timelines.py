@@ -3,8 +3,8 @@
 The client counts answers in steps of 100 ms from the start of its load. Two questions
 are asked of these counts:
 
-- when had the server warmed up? With the first step that lies as near to the median of
-  the second half as that half's own steps do;
+- when had the server warmed up? At the first step that is as near to the median of the
+  second half as the steps of that half;
 - does throughput drift inside the window? The trend is the median of all slopes between
   two steps (Theil and Sen), and it is believed when Mann and Kendall's test finds that
   so many steps in one direction would be rare by chance. Both look at every pair of
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -47,7 +48,7 @@ class Trend:
 
 
 def parse(data: bytes | None, *, until_s: float) -> schema.Timeline | None:
-    """Return the whole steps up to `until_s` after the start of the load.
+    """Return the complete steps up to `until_s` after the start of the load.
 
     None when the client left no timeline or one that cannot be read.
     """
@@ -75,13 +76,11 @@ def in_window(
 ) -> list[int]:
     """Return the steps that lie wholly inside the measurement window."""
     first, last = warmup_s * 1000 - 1, (warmup_s + window_s) * 1000 + 1
-    starts = (
-        timeline.start_ms + i * timeline.step_ms for i in range(len(timeline.requests))
-    )
+    start_ms, step_ms = timeline.start_ms, timeline.step_ms
     return [
         count
-        for start, count in zip(starts, timeline.requests, strict=True)
-        if start >= first and start + timeline.step_ms <= last
+        for i, count in enumerate(timeline.requests)
+        if start_ms + i * step_ms >= first and start_ms + (i + 1) * step_ms <= last
     ]
 
 
@@ -91,29 +90,29 @@ def trend(counts: Sequence[float]) -> Trend | None:
     n = len(counts)
     if n < STEPS_MIN or not any(counts):
         return None
-    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
+    pairs = list(itertools.combinations(range(n), 2))
     slope = statistics.median((counts[j] - counts[i]) / (j - i) for i, j in pairs)
     middle = statistics.median(counts) or statistics.fmean(counts)
-    signs = sum(_sign(counts[j] - counts[i]) for i, j in pairs)
+    signs = sum((counts[j] > counts[i]) - (counts[j] < counts[i]) for i, j in pairs)
     return Trend(slope * (n - 1) / middle, _mann_kendall_p(signs, counts), n)
 
 
 def merged(counts: Sequence[float], most: int = STEPS_MAX) -> Sequence[float]:
     """Return `most` steps at most, each the sum of equally many neighbours.
 
-    What is left over at the end, fewer steps than one of the sums holds, is left out.
+    An incomplete sum at the end is left out.
     """
-    each = -(-len(counts) // most)
-    if each < 2:
+    size = -(-len(counts) // most)
+    if size < 2:
         return counts
-    return [sum(counts[i : i + each]) for i in range(0, len(counts) - each + 1, each)]
+    return [sum(counts[i : i + size]) for i in range(0, len(counts) - size + 1, size)]
 
 
 def settled(counts: Sequence[float]) -> int:
     """Return how many steps pass before throughput has settled.
 
-    The second half says what settled means: its median, give or take three of its
-    standard deviations (estimated from its median absolute deviation) or 5 %.
+    Settled is the median of the second half, give or take three of its standard
+    deviations (estimated from its median absolute deviation) or 5 %.
     """
     half = counts[len(counts) // 2 :]
     middle = statistics.median(half)
@@ -127,10 +126,6 @@ def _warmed_up_s(counts: Sequence[int], step_ms: int, start_ms: int) -> float | 
     if len(counts) < STEPS_MIN:
         return None
     return (start_ms + settled(counts) * step_ms) / 1000
-
-
-def _sign(x: float) -> int:
-    return (x > 0) - (x < 0)
 
 
 def _mann_kendall_p(s: int, counts: Sequence[float]) -> float:
