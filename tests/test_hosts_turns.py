@@ -174,7 +174,7 @@ def test_cpu_time_is_what_the_server_itself_counts(engine, tmp_path) -> None:
     with clients.unwatched():
         outcome = turns.run(asked, host=there.server, clients=clients)
     for place, served in enumerate(outcome.served):
-        stats = trials.last_stats(served.ended)
+        stats = trials.last_line(served.ended, "stats")
         own_s = stats["cpu_user_s"] + stats["cpu_system_s"]
         mine = [row for row in outcome.slices if row["target"] == place]
         seen_ns = sum(row["server_cpu_ns"] + row["rest_cpu_ns"] for row in mine)

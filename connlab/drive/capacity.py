@@ -63,14 +63,19 @@ def here() -> Room:
 def needed(model: schema.Model, cell: Mapping[str, Any]) -> Room:
     """Return what a server and its clients need, at most and roughly."""
     connections = cell.get("connections") or 1
-    workers = (cell.get("workers") or WORKERS_DEFAULT) * (cell.get("processes") or 1)
-    by_kind = {"threads": connections, "processes": connections, "workers": workers}
-    tasks = by_kind.get(model.holds or "", workers if model.workers == "fixed" else 1)
+    total = workers(cell)
+    by_kind = {"threads": connections, "processes": connections, "workers": total}
+    tasks = by_kind.get(model.holds or "", total if model.workers == "fixed" else 1)
     processes = tasks if model.family == "processes" else 0
     bytes_each = PROCESS_BYTES if processes else THREAD_BYTES
     buffers = 2 * _largest_bytes(cell.get("size"))
     memory = connections * (CONNECTION_BYTES + buffers) + tasks * bytes_each
     return Room(connections, tasks, memory, processes)
+
+
+def workers(cell: Mapping[str, Any]) -> int:
+    """Return the workers of a server with a fixed number, over all its processes."""
+    return (cell.get("workers") or WORKERS_DEFAULT) * (cell.get("processes") or 1)
 
 
 def tasks() -> int:

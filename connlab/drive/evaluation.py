@@ -31,10 +31,7 @@ def folder() -> Path | None:
 def study(name: str, *, run: str, root: str | Path = "runs") -> Path | None:
     """Return the folder of a study in that run; None: we measure.
 
-    Raises
-    ------
-    ValueError
-        When another run is meant than the one that is evaluated again.
+    ValueError when another run is meant than the one that is evaluated again.
     """
     evaluated = folder()
     if evaluated is None:
@@ -50,10 +47,7 @@ def study(name: str, *, run: str, root: str | Path = "runs") -> Path | None:
 def manifest() -> dict[str, Any]:
     """Return the manifest of the run that is evaluated again.
 
-    Raises
-    ------
-    FileNotFoundError
-        When it has none that can be read.
+    FileNotFoundError when it has none that can be read.
     """
     path = (folder() or Path()) / store.MANIFEST
     facts = schema.read_json(path)

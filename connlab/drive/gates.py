@@ -99,11 +99,7 @@ _OPEN_LOOP_ONLY = Gate(ok=None, why="open loop only")
 def judge(trial: Mapping) -> dict[str, Gate]:
     """Return the verdicts of the gates on one trial, by the gate's name.
 
-    Parameters
-    ----------
-    trial : mapping
-        A trial's facts, as `connlab.schema.Trial` dumps them. Without a client's
-        report there is nothing to judge, and the result is empty.
+    `trial` is as `connlab.schema.Trial` dumps it. Empty without a client's report.
     """
     return _checked(trial, EXCLUDING)
 
@@ -328,12 +324,8 @@ def disturbed(
 ) -> list[int]:
     """Return the rounds in which others took more than half of the cores.
 
-    Parameters
-    ----------
-    others, seconds : mapping of int to float
-        By round: the cores that others took on average, and its length.
-    cores : int
-        How many cores server and client could use.
+    `others` are by round the cores that others took on average, `seconds` the length of
+    rounds; `cores` is how many server and client could use.
     """
     return [
         number

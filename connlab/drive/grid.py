@@ -66,11 +66,8 @@ def cells(
     share is returned once. A setting that is neither a factor nor in `fixed` has its
     value from `defaults`: a value, or a function of the cell.
 
-    Raises
-    ------
-    ValueError
-        For an unknown name, a factor without levels or with a level twice, a name
-        that is both varied and fixed, or when no model is named.
+    ValueError for an unknown name, a factor without levels or with a level twice, a
+    name that is both varied and fixed, or when no model is named.
     """
     if not grids(factors):
         raise ValueError("factors: no grid; name one at least")

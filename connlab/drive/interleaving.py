@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from connlab import schema
-from connlab.drive import capacity, gates, grid, trials, turns
+from connlab.drive import capacity, gates, grid, samples, trials, turns
 from connlab.drive.host import Host
 
 #: connections that select holds beside its own descriptors
@@ -177,13 +177,10 @@ def takes_turns(model: schema.Model, cell: Mapping[str, Any], tasks: int) -> boo
     if any(cell.get(name) is not None for name in _MEASURED_ALONE):
         return False
     connections = cell.get("connections") or 1
-    workers = (cell.get("workers") or capacity.WORKERS_DEFAULT) * (
-        cell.get("processes") or 1
-    )
     tasks_each = tasks // 8
     holds = {
         "one": 1,
-        "workers": min(workers, tasks_each),
+        "workers": min(capacity.workers(cell), tasks_each),
         "fd_setsize": FDSETSIZE_HOLDS,
         "processes": tasks_each,
         "threads": tasks_each,
@@ -201,25 +198,9 @@ def run(
 ) -> list[trials.Outcome] | None:
     """Measure cells side by side and return an outcome for each, in their order.
 
-    A server that does not come up fails alone: the others are measured without it.
-
-    Parameters
-    ----------
-    cells : sequence of mapping
-        Factors of each; those of the client are the same in all.
-    setting : connlab.drive.trials.Setting
-        Of the first cell: seed, cores, programs; its factors are for the client.
-    models : mapping of str to Model
-        Facts of each server, by name.
-    host : Host
-        Where servers and client run.
-    clients : connlab.drive.turns.Clients, optional
-        The client, if it runs on other hosts.
-
-    Returns
-    -------
-    list of Outcome
-        None when a signal asked to stop meanwhile.
+    A server that does not come up fails alone: the others are measured without it. The
+    `setting` is that of the first cell, with the factors of the client, which are the
+    same in all. None when a signal asked to stop meanwhile.
     """
     outcomes: dict[int, trials.Outcome] = {}
     while left := [n for n in range(len(cells)) if n not in outcomes]:
@@ -227,10 +208,9 @@ def run(
             outcome = _run([cells[n] for n in left], setting, host, clients)
         except turns.SetError as error:
             lost = left if error.server is None else [left[error.server]]
-            failure = trials.failed(error.kind, str(error))
             for n in lost:
-                server = schema.Server(model=models[cells[n]["model"]])
-                outcomes[n] = trials.Outcome(server, None, failure, {}, 0.0)
+                model = models[cells[n]["model"]]
+                outcomes[n] = trials.not_measured(model, error.kind, str(error))
             continue
         if outcome is None:
             return None
@@ -335,7 +315,7 @@ def _outcome(
     """Return the outcome of one server of a set, as of a trial of its own."""
     served = outcome.served[place]
     rounds = _rounds(outcome, place, others)
-    stats = trials.last_stats(served.ended)
+    stats = trials.last_line(served.ended, "stats")
     server = schema.Server(
         model=model,
         ready=schema.Ready.model_validate(served.ready),
@@ -396,27 +376,18 @@ def _samples(
     The clock of a process does not tell user from system time; the server's own count
     over its whole life gives their proportion.
     """
-    stats = trials.last_usage(served.ended) or {}
+    stats = trials.last_line(served.ended, "stats", "usage") or {}
     spent_s = sum(ns or 0 for ns in rounds.server_cpu_ns) / 1e9
     user, system = (stats.get(f"cpu_{kind}_s") or 0.0 for kind in ("user", "system"))
-    share = user / (user + system) if user + system else 0.0
     window_s = sum(rounds.slice_seconds)
-    pss = [look.pss_bytes for look in served.looks if look.pss_bytes is not None]
-    alive = [look.processes for look in served.looks if look.processes]
     return schema.Samples(
         window_s=window_s,
         window_from="slices",
-        cpu_user_s=spent_s * share,
-        cpu_system_s=spent_s * (1 - share),
         other_cpu_s=others.busy * window_s,
         steal_s=others.steal * window_s,
         companion_cpu_s=_companion_cpu_s(outcome, rounds),
-        pss_bytes=max(pss, default=None),
-        pss_baseline_bytes=pss[0] if pss else None,
-        threads_max=max((p.threads for p in alive), default=None),
-        processes_max=max((p.processes for p in alive), default=None),
         context_switches_voluntary=stats.get("context_switches_voluntary"),
         context_switches_involuntary=stats.get("context_switches_involuntary"),
-        samples=len(served.looks),
-        memory_samples=len(pss),
+        **samples.user_and_system_s(spent_s, user, system),
+        **samples.peaks(served.looks),
     )

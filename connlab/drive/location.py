@@ -19,120 +19,82 @@ from connlab.drive.turns import Clients
 
 
 class Location(Protocol):
-    """Where a sweep measures; `ThisMachine` is this machine."""
+    """Where a sweep measures; the bodies here are those of `ThisMachine`."""
 
-    remote: bool
-    server: Host | None
+    remote: bool = False
+    server: Host | None = None
     """None: the sweep makes one on this machine."""
 
     def client_of(self, factors: Mapping[str, Any]) -> Host | None:
         """Return the clients of a cell; None: beside the server."""
+        return None
 
     def turning(self, factors: Mapping[str, Any]) -> Clients | None:
         """Return the clients of servers that take turns; None: beside the servers."""
+        return None
 
     def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
         """Return what must be equal for two trials to be compared."""
-
-    def manifest(self, programs: Programs) -> dict[str, Any]:
-        """Return all that a run's manifest says of machines and software."""
-
-    def registry(self) -> schema.Registry | None:
-        """Return what the server can do there; None: what it can do here."""
-
-    def cores(self, factors: Mapping[str, Any]) -> Cores:
-        """Return the core sets of a trial; ValueError where there are not so many."""
-
-    def core_count(self) -> int:
-        """Return how many cores the machine of the server has for a run."""
-
-    def recorded(self) -> dict[str, list[int] | bool]:
-        """Return what a trial keeps about cores beside its own sets."""
-
-    def descriptors(self) -> int | None:
-        """Return how many one process may have; None: any number."""
-
-    def room(self) -> Room:
-        """Return what servers that take turns may use now, and their clients."""
-
-    def tasks(self) -> int:
-        """Return how many tasks the system of the servers allows in all."""
-
-    def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
-        """Return why a cell cannot be measured there; None: it can."""
-
-    def await_hosts(self) -> None:
-        """Return when all hosts answer; HostLost where one does not come back."""
-
-    def lost(self) -> list[str]:
-        """Return the names of hosts that do not answer now."""
-
-    def summary(self) -> str:
-        """Return what each host does, for a line of progress; may be empty."""
-
-
-class ThisMachine:
-    """This machine, with server and client beside each other."""
-
-    remote = False
-    server: Host | None = None
-
-    def client_of(self, factors: Mapping[str, Any]) -> Host | None:
-        """See `Location`, also for the methods below."""
-        return None
-
-    def turning(self, factors: Mapping[str, Any]) -> Clients | None:
-        return None
-
-    def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
         return machine.environment(binaries)
 
     def manifest(self, programs: Programs) -> dict[str, Any]:
+        """Return all that a run's manifest says of machines and software."""
         return machine.manifest(programs)
 
     def registry(self) -> schema.Registry | None:
+        """Return what the server can do there; None: what it can do here."""
         return None
 
     def cores(self, factors: Mapping[str, Any]) -> Cores:
+        """Return the core sets of a trial; ValueError where there are not so many."""
         return cores.asked(factors)
 
     def core_count(self) -> int:
+        """Return how many cores the machine of the server has for a run."""
         return cores.count()
 
     def recorded(self) -> dict[str, list[int] | bool]:
+        """Return what a trial keeps about cores beside its own sets."""
         return {}
 
     def descriptors(self) -> int | None:
+        """Return how many one process may have; None: any number."""
         return machine.limits()["descriptors"]["hard"]
 
     def room(self) -> Room:
+        """Return what servers that take turns may use now, and their clients."""
         return capacity.here()
 
     def tasks(self) -> int:
+        """Return how many tasks the system of the servers allows in all."""
         return capacity.tasks()
 
     def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
+        """Return why a cell cannot be measured there; None: it can."""
         return None
 
     def await_hosts(self) -> None:
+        """Return when all hosts answer; HostLost where one does not come back."""
         return
 
     def lost(self) -> list[str]:
+        """Return the names of hosts that do not answer now."""
         return []
 
     def summary(self) -> str:
+        """Return what each host does, for a line of progress; may be empty."""
         return ""
 
 
-def configured() -> Location:
-    """Return the hosts that the environment names, this machine if it names none.
+class ThisMachine(Location):
+    """This machine, with server and client beside each other."""
 
-    Raises
-    ------
-    ValueError
-        When the file is no roster, or a host lacks a program.
-    HostLost, OSError
-        When they cannot be reached.
+
+def configured() -> Location:
+    """Return the hosts that ``CONNLAB_HOSTS`` names, this machine if it names none.
+
+    ValueError when the file is no roster, or a host lacks a program; HostLost and
+    OSError when hosts cannot be reached.
     """
     path = hosts_asked.roster()
     if path is None:

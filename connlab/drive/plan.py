@@ -127,12 +127,7 @@ def prepare(
 ) -> SweepPlan:
     """Check the arguments of `connlab.drive.sweep` and return the plan.
 
-    Raises
-    ------
-    ValueError
-        Naming the argument, the value that came, and what is allowed.
-    FileNotFoundError
-        When the programs have not been built.
+    Raises the same errors.
     """
     _check_name("study", study)
     _check_name("run", run)
@@ -150,7 +145,11 @@ def prepare(
     fixed = dict(fixed or {})
     defaults = _windows(duration, response_times, duration_max)
     if beside:
-        defaults["slice"] = _slice_ms_remote if location.remote else _slice_ms
+        defaults["slice"] = (
+            turns.SLICE_REMOTE_S * 1e3
+            if location.remote
+            else lambda cell: turns.usual_slice_s(cell) * 1e3
+        )
     cells = grid.cells(
         factors, fixed, duration=duration, warmup=warmup, defaults=defaults
     )
@@ -216,14 +215,6 @@ def prepare(
         sets=sets,
         location=location,
     )
-
-
-def _slice_ms(cell: Mapping[str, Any]) -> float:
-    return turns.usual_slice_s(cell) * 1e3
-
-
-def _slice_ms_remote(_: Mapping[str, Any]) -> float:
-    return turns.SLICE_REMOTE_S * 1e3
 
 
 def _windows(
@@ -329,11 +320,8 @@ def foreign_trials(
 ) -> list[str]:
     """Return a remark on the trials on disk of each other class of environment.
 
-    Raises
-    ------
-    ValueError
-        When there are such trials and the sweep is not `mixed`: trials of two classes
-        cannot be analysed together.
+    ValueError when there are such trials and the sweep is not `mixed`: trials of two
+    classes cannot be analysed together.
     """
     classes = Counter(row.get("environment") for row in rows)
     current = plan.location.environment(plan.binaries)

@@ -31,13 +31,9 @@ def to_baseline(
 ) -> dict[str, float | None]:
     """Return log(trial / baseline) of each metric, None where it has none.
 
-    Parameters
-    ----------
-    trial, baseline : mapping
-        Two trials of one set, as `connlab.schema.Trial` dumps them.
-    metrics : sequence of str
-        Columns that are positive. One without a value in each round (a quantile) is
-        compared by trial.
+    Both are trials of one set as `connlab.schema.Trial` dumps them. Metrics are columns
+    that are positive; one without a value in each round (a quantile) is compared by
+    trial.
     """
     return {metric: _log_ratio(trial, baseline, metric) for metric in metrics}
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from connlab import schema
 from connlab.drive.host import Reading
@@ -77,29 +78,14 @@ def summarise(
 ) -> schema.Samples:
     """Condense the looks of one trial.
 
-    Parameters
-    ----------
-    looks : sequence of Look
-        In order of time; the first one at the idle server, with memory.
-    report : Report
-        Without figures in it there are no CPU figures.
-    stats : dict or None
-        The server's last line; its context switches cover its whole life.
-    same_host : bool
-        Whether client, driver and companions ran on the server's machine.
+    `looks` are in order of time, the first one at the idle server, with memory. `stats`
+    is the server's last line; its context switches cover its whole life. `same_host`:
+    client, driver and companions ran on the server's machine.
     """
     readings = [look.server for look in looks]
-    alive = [r.processes for r in readings if r.processes]
     machine = [r.machine for r in readings if r.machine]
-    pss = [r.pss_bytes for r in readings if r.pss_bytes is not None]
     switches = _context_switches(readings, stats)
-    facts = {
-        "samples": len(readings),
-        "memory_samples": len(pss),
-        "pss_bytes": max(pss, default=None),
-        "pss_baseline_bytes": readings[0].pss_bytes if readings else None,
-        "threads_max": max((p.threads for p in alive), default=None),
-        "processes_max": max((p.processes for p in alive), default=None),
+    facts: dict[str, Any] = peaks(readings) | {
         "context_switches_voluntary": switches[0],
         "context_switches_involuntary": switches[1],
     }
@@ -109,6 +95,26 @@ def summarise(
         facts["window_from"] = span.known_from
         facts |= _cpu(looks, report, span, same_host)
     return schema.Samples(**facts)
+
+
+def peaks(readings: Sequence[Reading]) -> dict[str, int | None]:
+    """Return the memory of the idle server, and the largest figures of all readings."""
+    alive = [r.processes for r in readings if r.processes]
+    pss = [r.pss_bytes for r in readings if r.pss_bytes is not None]
+    return {
+        "samples": len(readings),
+        "memory_samples": len(pss),
+        "pss_bytes": max(pss, default=None),
+        "pss_baseline_bytes": readings[0].pss_bytes if readings else None,
+        "threads_max": max((p.threads for p in alive), default=None),
+        "processes_max": max((p.processes for p in alive), default=None),
+    }
+
+
+def user_and_system_s(spent_s: float, user: float, system: float) -> dict[str, float]:
+    """Divide CPU time in the proportion of two counts of user and system time."""
+    share = user / (user + system) if user + system else 0.0
+    return {"cpu_user_s": spent_s * share, "cpu_system_s": spent_s * (1 - share)}
 
 
 def _kernel(machine: Sequence) -> dict:
@@ -134,7 +140,6 @@ def _cpu(
     user, system = (
         _grown(_of_server(looks, name), span) or 0.0 for name in ("user_s", "system_s")
     )
-    share = user / (user + system) if user + system else 0.0
     counters = {
         "driver_cpu_s": [(look.time_s, look.driver_cpu_s) for look in looks],
         "companion_cpu_s": [(look.time_s, look.companion_cpu_s) for look in looks],
@@ -142,12 +147,9 @@ def _cpu(
         "softirq_cpu_s": _of_machine(looks, "softirq_s"),
     }
     spent = {name: _grown(points, span) for name, points in counters.items()}
-    facts = spent | {
-        "window_s": window_s,
-        "cpu_user_s": used_s * share,
-        "cpu_system_s": used_s * (1 - share),
-        "steal_s": _grown(_of_machine(looks, "steal_s"), span),
-    }
+    facts = spent | user_and_system_s(used_s, user, system)
+    facts["window_s"] = window_s
+    facts["steal_s"] = _grown(_of_machine(looks, "steal_s"), span)
     busy_s = _grown(_of_machine(looks, "busy_s"), span)
     if busy_s is not None:
         own_s = used_s + sum(

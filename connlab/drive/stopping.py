@@ -149,10 +149,7 @@ def rule(
     `targets` or `budget` alone there are at most three times `trials`. A number as
     `targets` is the target of each of these metrics.
 
-    Raises
-    ------
-    ValueError
-        For numbers that cannot be, and metrics that are not in `metrics`.
+    ValueError for numbers that cannot be, and metrics that are not in `metrics`.
     """
     if trials < 1:
         raise ValueError(f"trials: {trials}; allowed: 1 or more")
@@ -205,13 +202,10 @@ def relative_half_width(values: Sequence[float]) -> float | None:
 def widths(rows: Sequence[Sequence[Mapping[str, Any]]], rule: Rule) -> list[Width]:
     """Return the width of the interval of each target metric in each cell.
 
-    Parameters
-    ----------
-    rows : sequence of sequence of mapping
-        Per cell its trials as flat rows (`connlab.schema.flatten`); only those count
-        that no gate leaves out, and of them those that have the metric. A trial in
-        turns has its log ratios to the baseline under `RATIOS`; a baseline has none,
-        and no width.
+    `rows` are, per cell, its trials as flat rows (`connlab.schema.flatten`); only those
+    count that no gate leaves out, and of them those that have the metric. A trial in
+    turns has its log ratios to the baseline under `RATIOS`; a baseline has none, and no
+    width.
     """
     ratios = {metric: _ratio_widths(rows, metric, rule) for metric in rule.targets}
     return [

@@ -31,11 +31,8 @@ class StoreError(RuntimeError):
 def journal(path: Path) -> Iterator[tuple[Log, Callable[[str], None]]]:
     """Open a file of trials for one writer: its log, and a function that appends.
 
-    Raises
-    ------
-    StoreError
-        When another sweep writes the same file, or, from the append function, when
-        the disk does not take a line; the file then ends with the line before.
+    StoreError when another sweep writes the same file, or, from the append function,
+    when the disk does not take a line; the file then ends with the line before.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _unpack(path)

@@ -530,7 +530,8 @@ def _outcomes(
     cells = [plan.cells[slot.cell] for slot in group.all]
     reason = plan.unavailable(group.all[0].cell)
     if reason is not None:
-        return [trials.unavailable(setting.model, reason)]
+        reason = reason or "not available here"
+        return [trials.not_measured(setting.model, "unavailable", reason)]
     if group.baseline is not None:
         return interleaving.run(
             cells,

@@ -153,9 +153,9 @@ def _stop(
         return None
 
 
-def unavailable(model: schema.Model, reason: str) -> Outcome:
-    failure = failed("unavailable", reason or "not available here")
-    return Outcome(schema.Server(model=model), None, failure, {}, 0.0)
+def not_measured(model: schema.Model, kind: str, reason: str) -> Outcome:
+    """Return the outcome of a server without a client: a failure, no figures."""
+    return Outcome(schema.Server(model=model), None, failed(kind, reason), {}, 0.0)
 
 
 def timeout_s(factors: Mapping[str, Any]) -> float:
@@ -269,7 +269,8 @@ def _outcome(
     began: float,
     same_host: bool,
 ) -> Outcome:
-    stats = last_stats(server_end)
+    stats = last_line(server_end, "stats")
+    usage = last_line(server_end, "stats", "usage")
     at = servers.at(setting.factors["model"])
     sampled = None
     if course.looks and at is None:
@@ -277,7 +278,7 @@ def _outcome(
             course.client, course.started_at_s, course.reported_at_s
         )
         sampled = samples.summarise(
-            course.looks, report, stats=last_usage(server_end), same_host=same_host
+            course.looks, report, stats=usage, same_host=same_host
         )
     is_ready = bool(course.ready) and course.ready.get("event") == "ready"
     server = schema.Server(
@@ -301,20 +302,12 @@ def _outcome(
     return Outcome(server, client, failure, files, time.monotonic() - began)
 
 
-def last_stats(end: Ended | None) -> dict | None:
-    """Return the statistics that a server printed when it ended, if it did."""
-    return _last(end, ("stats",))
+def last_line(end: Ended | None, *events: str) -> dict | None:
+    """Return the last line of these events that a program printed, if it did.
 
-
-def last_usage(end: Ended | None) -> dict | None:
-    """Return the line on what a server used over its whole life.
-
-    One of ours prints it as its statistics, ``build/external`` prints it for others.
+    What it used over its whole life is in the ``stats`` of our servers, and in the
+    ``usage`` that ``build/external`` prints for others.
     """
-    return _last(end, ("stats", "usage"))
-
-
-def _last(end: Ended | None, events: tuple[str, ...]) -> dict | None:
     lines = [line for line in (end.lines if end else ()) if line.get("event") in events]
     return lines[-1] if lines else None
 

@@ -179,10 +179,7 @@ def run(
 
     The client runs beside the servers, unless there are `clients` on other hosts.
 
-    Raises
-    ------
-    SetError
-        When a server does not come up, the client fails, or a host is lost.
+    SetError when a server does not come up, the client fails, or a host is lost.
     """
     began = time.monotonic()
     served: list[Served] = []
