@@ -270,9 +270,9 @@ def _check_descriptors(cells: Sequence[Mapping]) -> None:
 def _checked_models(
     cells: Sequence[Mapping], programs: Programs, location: Location
 ) -> dict[str, schema.Model]:
-    known = location.registry() or registry(programs)
-    models = {model.name: model for model in known.models}
-    workloads = [workload.name for workload in known.workloads]
+    registered = location.registry() or registry(programs)
+    models = {model.name: model for model in registered.models}
+    workloads = [workload.name for workload in registered.workloads]
     models |= servers.models({cell["model"] for cell in cells} - set(models))
     for cell in cells:
         name, workload = cell["model"], cell["workload"]

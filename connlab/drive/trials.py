@@ -81,11 +81,17 @@ class Outcome:
 
 @dataclass
 class _Course:
-    """The state of a trial that is under way."""
+    """A trial that is under way."""
 
+    setting: Setting
+    server_host: Host
+    client_host: Host
+    began_s: float = field(default_factory=time.monotonic)
+    server: int | None = None
+    client: int | None = None
     looks: list[samples.Look] = field(default_factory=list)
     ready: dict | None = None
-    client: dict | None = None
+    report: dict | None = None
     started_at_s: float = 0.0
     reported_at_s: float = 0.0
     stall: schema.Stall | None = None
@@ -94,52 +100,29 @@ class _Course:
 
 def run(setting: Setting, *, server_host: Host, client_host: Host) -> Outcome | None:
     """Run one trial; None when a signal asked to stop meanwhile (nothing is kept)."""
-    began = time.monotonic()
-    course = _Course()
-    at = servers.at(setting.factors["model"])
-    server_host = address.place(at, setting.factors["model"], server_host)
-    server = client = None
+    model = setting.factors["model"]
+    server_host = address.place(servers.at(model), model, server_host)
+    course = _Course(setting, server_host, client_host)
     server_end = client_end = None
     try:
         try:
-            server = _start_server(setting, course, server_host)
+            _start_server(course)
         except ProgramError as error:
             course.failure = failed("server-start", str(error))
-        if server is not None and course.failure is None:
-            try:
-                client = _start_client(setting, course, client_host)
-                with stall.during(
-                    setting.factors,
-                    server_host,
-                    server,
-                    started_at_s=course.started_at_s,
-                    begins_s=_begins_s(client_host),
-                ) as watched:
-                    _attend(setting, course, server_host, server, client_host, client)
-                course.stall = watched.seen
-            except ProgramError as error:
-                course.failure = failed("client-failed", f"client: {error}")
+        if course.ready is not None and course.failure is None:
+            _run_client(course)
     except HostLost as error:
         course.failure = failed("host-lost", str(error))
     finally:
         grace_s = 0 if interrupt.asked() else GRACE_S
-        if client is not None:
-            wait_s = GRACE_S if course.client else 0
-            client_end = _stop(course, client_host, client, 1.0, wait_s)
-        if server is not None:
-            server_end = _stop(course, server_host, server, grace_s)
+        if course.client is not None:
+            wait_s = GRACE_S if course.report else 0
+            client_end = _stop(course, client_host, course.client, 1.0, wait_s)
+        if course.server is not None:
+            server_end = _stop(course, server_host, course.server, grace_s)
     if interrupt.asked():
         return None
-    return _outcome(
-        setting, course, server_end, client_end, began, server_host is client_host
-    )
-
-
-def _begins_s(client_host: Host) -> Callable[[], float | None] | None:
-    """Return a function for when clients begin that agree on it; None: they do not."""
-    if not hasattr(client_host, "begins_s"):
-        return None
-    return lambda: client_host.begins_s
+    return _outcome(course, server_end, client_end)
 
 
 def _stop(
@@ -175,26 +158,26 @@ def longest_s(factors: Mapping[str, Any]) -> float:
     return factors.get("duration_max") or flags.LONGER * factors["duration"]
 
 
-def _start_server(setting: Setting, course: _Course, host: Host) -> int | None:
+def _start_server(course: _Course) -> None:
+    setting, host = course.setting, course.server_host
     argv = servers.argv(setting.programs, setting.factors)
     began = time.monotonic()
-    handle = host.start(argv, cores=setting.cores.server)
+    course.server = host.start(argv, cores=setting.cores.server)
     try:
-        ready = course.ready = next_line(host, handle, READY_S)
+        ready = course.ready = next_line(host, course.server, READY_S)
     except ProgramError as error:
         course.failure = failed("server-start", f"server: {error}")
-        return handle
+        return
     if ready is None:
         if not interrupt.asked():
             course.failure = failed("server-start", f"not ready after {READY_S:g} s")
-        return handle
+        return
     ready.setdefault("start_s", time.monotonic() - began)
     if ready.get("event") != "ready":
         reason = f"said {ready.get('event')!r}, not 'ready'"
         course.failure = failed("server-start", reason)
-        return handle
-    course.looks.append(_look(host.sample(handle, memory=True), None))
-    return handle
+        return
+    course.looks.append(_look(host.sample(course.server, memory=True), None))
 
 
 def next_line(host: _LineSource, handle: int, timeout_s: float) -> dict | None:
@@ -207,39 +190,51 @@ def next_line(host: _LineSource, handle: int, timeout_s: float) -> dict | None:
     return None
 
 
-def _start_client(setting: Setting, course: _Course, host: Host) -> int | None:
-    if course.ready is None:
-        return None
+def _run_client(course: _Course) -> None:
+    setting, host = course.setting, course.client_host
     target = f"{course.ready['host']}:{course.ready['port']}"
     words = flags.client_flags(setting.factors, seed=setting.seed)
     argv = [*setting.programs.client, target, *words]
     course.started_at_s = time.monotonic()
-    return host.start(argv, cores=setting.cores.client, files=setting.files)
+    try:
+        course.client = host.start(
+            argv, cores=setting.cores.client, files=setting.files
+        )
+        with stall.during(
+            setting.factors,
+            course.server_host,
+            course.server,
+            started_at_s=course.started_at_s,
+            begins_s=_begins_s(host),
+        ) as watched:
+            _attend(course)
+        course.stall = watched.seen
+    except ProgramError as error:
+        course.failure = failed("client-failed", f"client: {error}")
 
 
-def _attend(
-    setting: Setting,
-    course: _Course,
-    server_host: Host,
-    server: int,
-    client_host: Host,
-    client: int | None,
-) -> None:
+def _begins_s(client_host: Host) -> Callable[[], float | None] | None:
+    """Return a function for when clients begin that agree on it; None: they do not."""
+    if not hasattr(client_host, "begins_s"):
+        return None
+    return lambda: client_host.begins_s
+
+
+def _attend(course: _Course) -> None:
     """Wait for the client's report and look at both programs meanwhile."""
-    if client is None:
-        return
+    setting = course.setting
     began = time.monotonic()
     allowed_s = setting.timeout_s or timeout_s(setting.factors)
     until = began + allowed_s
     next_memory = began + MEMORY_LOOK_S
     pause = LOOK_S
     gone_at = None
-    while course.client is None and not interrupt.asked():
-        course.client = client_host.ready(client, timeout_s=pause)
+    while course.report is None and not interrupt.asked():
+        course.report = course.client_host.ready(course.client, timeout_s=pause)
         course.reported_at_s = time.monotonic()
-        memory = course.client is None and course.reported_at_s >= next_memory
-        reading = server_host.sample(server, memory=memory)
-        of_client = client_host.sample(client, machine=False)
+        memory = course.report is None and course.reported_at_s >= next_memory
+        reading = course.server_host.sample(course.server, memory=memory)
+        of_client = course.client_host.sample(course.client, machine=False)
         course.looks += [_look(earlier, None) for earlier in reading.before]
         course.looks.append(_look(reading, of_client))
         pause = max(LOOK_S, LOOK_COST * (reading.cost_s + of_client.cost_s))
@@ -248,7 +243,7 @@ def _attend(
         if reading.gone and gone_at is None:
             gone_at = time.monotonic()
             until = min(until, gone_at + NOTICE_S)
-        if course.client is None and time.monotonic() >= until:
+        if course.report is None and time.monotonic() >= until:
             if gone_at is None:
                 reason = f"client: no report after {allowed_s:.3g} s"
                 course.failure = failed("client-hung", reason)
@@ -262,27 +257,22 @@ def _look(server: Reading, client: Reading | None) -> samples.Look:
 
 
 def _outcome(
-    setting: Setting,
-    course: _Course,
-    server_end: Ended | None,
-    client_end: Ended | None,
-    began: float,
-    same_host: bool,
+    course: _Course, server_end: Ended | None, client_end: Ended | None
 ) -> Outcome:
     stats = last_line(server_end, "stats")
     usage = last_line(server_end, "stats", "usage")
-    at = servers.at(setting.factors["model"])
+    at = servers.at(course.setting.factors["model"])
     sampled = None
     if course.looks and at is None:
-        report = samples.Report(
-            course.client, course.started_at_s, course.reported_at_s
-        )
         sampled = samples.summarise(
-            course.looks, report, stats=usage, same_host=same_host
+            course.looks,
+            samples.Report(course.report, course.started_at_s, course.reported_at_s),
+            stats=usage,
+            same_host=course.server_host is course.client_host,
         )
     is_ready = bool(course.ready) and course.ready.get("event") == "ready"
     server = schema.Server(
-        model=setting.model,
+        model=course.setting.model,
         ready=schema.Ready.model_validate(course.ready) if is_ready else None,
         stats=schema.Stats.model_validate(stats) if stats else None,
         samples=sampled,
@@ -291,7 +281,7 @@ def _outcome(
         exit=server_end.exit if server_end else None,
         diagnostics=diagnostics(server_end),
     )
-    client, malformed = checked(course.client)
+    client, malformed = checked(course.report)
     failure = (course.looks and server_died(server_end)) or course.failure
     failure = failure or malformed or empty(client)
     if failure and failure.kind == "client-failed":
@@ -299,7 +289,7 @@ def _outcome(
         if text and text not in failure.reason:
             failure = failed(failure.kind, f"{failure.reason}: {text}")
     files = client_end.files if client_end else {}
-    return Outcome(server, client, failure, files, time.monotonic() - began)
+    return Outcome(server, client, failure, files, time.monotonic() - course.began_s)
 
 
 def last_line(end: Ended | None, *events: str) -> dict | None:

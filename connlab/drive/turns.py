@@ -230,7 +230,7 @@ def _start_client(
     argv = [*setting.programs.client, *targets, *client_flags(setting)]
     for server in _watchable(served):
         # on another host only the processes of this set run: the first one suffices
-        pids = str(server.pid) if clients else _watched_pids(server)
+        pids = _watched_pids(server) if clients is None else str(server.pid)
         argv += ["--watch", pids]
     cores = setting.cores.client
     if clients is None:
