@@ -118,20 +118,16 @@ def rate(trial: Mapping) -> Gate:
 
     Not quite the rate that was offered, as random arrivals scatter (see `arrivals`).
     """
-    due_rps = _due_rps(trial)
+    due_rps = pick(trial, "client.offered_rps")
+    count = pick(trial, "client.window.arrivals")
+    window_s = pick(trial, "client.window.seconds")
+    if due_rps and count and window_s:
+        due_rps = count / window_s
     answered_rps = pick(trial, "client.window.throughput_rps")
     if not due_rps or answered_rps is None:
         return _OPEN_LOOP_ONLY
     ratio = answered_rps / due_rps
     return Gate(ok=abs(ratio - 1) <= RATE, value=ratio, threshold=RATE)
-
-
-def _due_rps(trial: Mapping) -> float | None:
-    """Return the rate of the arrivals in the window, else the one that was offered."""
-    offered = pick(trial, "client.offered_rps")
-    count = pick(trial, "client.window.arrivals")
-    window_s = pick(trial, "client.window.seconds")
-    return count / window_s if offered and count and window_s else offered
 
 
 def arrivals(trial: Mapping) -> Gate:
@@ -378,7 +374,6 @@ def server_share(trial: Mapping) -> float | None:
 
 
 def _companions_share(trial: Mapping, side: str) -> float:
-    """Return the part of a side's cores that companions took in the window."""
     companions = set(pick(trial, "cores.companions") or ())
     cores = set(pick(trial, f"cores.{side}") or ())
     samples = pick(trial, "server.samples") or {}

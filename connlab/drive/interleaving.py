@@ -111,7 +111,9 @@ def sets(
         has = (n for n in members if all(cells[n].get(k) == v for k, v in levels))
         return next(has, members[0])
 
-    return *alone, *(Set(tuple(n), first(n)) for n in together.values())
+    return *alone, *(
+        Set(tuple(members), first(members)) for members in together.values()
+    )
 
 
 def groups(
@@ -312,7 +314,6 @@ def in_turns(
 def _outcome(
     outcome: turns.Outcome, model: schema.Model, place: int, others: _Others
 ) -> trials.Outcome:
-    """Return the outcome of one server of a set, as of a trial of its own."""
     served = outcome.served[place]
     rounds = _rounds(outcome, place, others)
     stats = trials.last_line(served.ended, "stats")

@@ -220,7 +220,6 @@ def prepare(
 def _windows(
     duration: float, response_times: float, duration_max: float | None
 ) -> dict[str, Any]:
-    """Return the settings that prolong windows, as far as there are any."""
     if response_times < 0:
         raise ValueError(f"response_times: {response_times}; allowed: 0 or more")
     if duration_max is not None and duration_max < duration:

@@ -132,7 +132,6 @@ def _kernel(machine: Sequence) -> dict:
 def _cpu(
     looks: Sequence[Look], report: Report, span: Window, same_host: bool
 ) -> dict[str, float | None]:
-    """Return the CPU time in the window: the server's, the client's, and others'."""
     server = _growth(_of_server(looks, "cpu_s"), span)
     if server is None:
         return {}

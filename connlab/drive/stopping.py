@@ -276,7 +276,6 @@ def ratio_half_width(fit: Fit, family: int) -> float | None:
 
 
 def _t(level: float, df: float) -> float:
-    """Return the quantile of Student's t for a two-sided interval."""
     from scipy.special import stdtrit
 
     return float(stdtrit(df, 0.5 + level / 2))

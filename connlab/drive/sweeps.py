@@ -421,7 +421,6 @@ def _measured(
 
 
 def _count_rounds(state: _State, rows: Sequence[Mapping]) -> None:
-    """Count the rounds of a set, which its servers share."""
     turns = next((row["turns"] for row in rows if row["turns"]), None)
     if turns:
         state.rounds += len(turns["others"])
@@ -556,7 +555,6 @@ def _timeline(outcome: trials.Outcome) -> schema.Timeline | None:
 def _commands(
     factors: Mapping[str, Any], setting: trials.Setting, outcome: trials.Outcome
 ) -> dict[str, str]:
-    """Return both command lines as one would type them, without paths."""
     rounds = outcome.turns
     if rounds:
         count = rounds.beside
@@ -583,7 +581,6 @@ def _keep_histogram(plan: SweepPlan, state: _State, key: str, data: bytes) -> No
 
 
 def _guesses_s(plan: SweepPlan, state: _State) -> list[float]:
-    """Return what one trial of each cell takes, from the trials so far."""
     return [
         guess_s(plan, cell, [row["seconds"] for row in rows])
         for cell, rows in enumerate(state.rows)
@@ -773,7 +770,6 @@ def _set_reason(
     widths: Sequence[stopping.Width],
     report: SweepReport,
 ) -> str:
-    """Return why a set was not measured further."""
     if plan.rule.targets and widths and all(width.met for width in widths):
         return "width"
     if min(len(state.rows[cell]) for cell in cell_set.members) >= plan.rule.n_max:

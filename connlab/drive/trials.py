@@ -221,7 +221,6 @@ def _begins_s(client_host: Host) -> Callable[[], float | None] | None:
 
 
 def _attend(course: _Course) -> None:
-    """Wait for the client's report and look at both programs meanwhile."""
     setting = course.setting
     began = time.monotonic()
     allowed_s = setting.timeout_s or timeout_s(setting.factors)

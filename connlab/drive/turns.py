@@ -260,7 +260,6 @@ def _start_servers(
     started: list[tuple[Host, int]],
     served: list[Served],
 ) -> None:
-    """Start all servers at once, and look at each when all are ready."""
     for place, factors in enumerate(setting.servers):
         argv = servers.argv(setting.programs, factors)
         at = servers.at(factors["model"])
@@ -293,7 +292,6 @@ def _server_errors(place: int, factors: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _watchable(served: Sequence[Served]) -> list[Served]:
-    """Return the servers that were started for this set, whose processes are known."""
     return [server for server in served if server.at is None]
 
 
