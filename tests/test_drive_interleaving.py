@@ -13,7 +13,6 @@ from connlab.drive import (
     grid,
     interleaving,
     machine,
-    plan,
     sweeps,
     turns,
 )
@@ -198,7 +197,7 @@ def test_the_baseline_is_the_one_that_is_asked_for():
 @pytest.mark.parametrize("name", ["connections", "size", "duration", "cores"])
 def test_only_settings_of_the_server_stand_beside_each_other(name):
     with pytest.raises(ValueError, match=f"beside: '{name}'; allowed: arm, model"):
-        plan.prepare("s", run="r", factors={"model": ["epoll"]}, beside=name)
+        sweeps.planned("s", run="r", factors={"model": ["epoll"]}, beside=name)
 
 
 def test_other_programs_are_what_neither_server_nor_client_used():

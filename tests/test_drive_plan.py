@@ -6,7 +6,7 @@ import pytest
 from drive_fakes import programs
 
 from connlab import drive
-from connlab.drive import flags, plan
+from connlab.drive import flags, plan, sweeps
 
 
 def work(**changes) -> plan.SweepPlan:
@@ -18,7 +18,7 @@ def work(**changes) -> plan.SweepPlan:
         "warmup": 0.2,
         "programs": programs(),
     } | changes
-    return plan.prepare("s", run="r", **asked)
+    return sweeps.planned("s", run="r", **asked)
 
 
 def guess(**changes) -> float:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from connlab import schema
@@ -20,7 +21,6 @@ from connlab.drive import (
     trials,
     turns,
 )
-from connlab.drive.gates import RESPONSE_TIMES
 from connlab.drive.location import Location, ThisMachine, configured
 from connlab.drive.programs import Programs, built, registry, unknown
 from connlab.drive.reports import Estimate
@@ -101,133 +101,126 @@ class SweepPlan:
         return {name: factors[name] for name in self.varied if name in factors}
 
 
-def prepare(
-    study: str,
-    *,
-    run: str,
-    factors: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]],
-    fixed: Mapping[str, Any] | None = None,
-    trials: int = 5,
-    max_trials: int | None = None,
-    targets: Mapping[str, float] | float | None = None,
-    duration: float = 1.0,
-    warmup: float = 0.1,
-    seed: int = 1,
-    budget: float | str | None = None,
-    root: str | Path = "runs",
-    timeout: float | None = None,
-    histograms: bool = True,
-    mixed: bool = False,
-    beside: str | Sequence[str] = (),
-    baseline: Mapping[str, Any] | None = None,
-    response_times: float = RESPONSE_TIMES,
-    duration_max: float | None = None,
-    programs: Programs | None = None,
-    location: Location | None = None,
-) -> SweepPlan:
-    """Check the arguments of `connlab.drive.sweep` and return the plan.
+#: arguments of a sweep that its run's manifest keeps
+_RECORDED = (
+    "factors",
+    "fixed",
+    "trials",
+    "max_trials",
+    "targets",
+    "duration",
+    "warmup",
+    "seed",
+    "budget",
+    "beside",
+    "baseline",
+    "response_times",
+    "duration_max",
+)
 
-    Raises the same errors.
+
+def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
+    """Check the arguments of `connlab.drive.sweep`, by name, and return the plan.
+
+    Raises the errors of `connlab.drive.sweep`.
     """
-    _check_name("study", study)
-    _check_name("run", run)
-    if duration <= 0:
-        raise ValueError(f"duration: {duration}; allowed: more than 0 seconds")
-    if warmup < 0:
-        raise ValueError(f"warmup: {warmup}; allowed: 0 seconds or more")
-    names = (beside,) if isinstance(beside, str) else beside
+    args = SimpleNamespace(**arguments)
+    _check_name("study", args.study)
+    _check_name("run", args.run)
+    if args.duration <= 0:
+        raise ValueError(f"duration: {args.duration}; allowed: more than 0 seconds")
+    if args.warmup < 0:
+        raise ValueError(f"warmup: {args.warmup}; allowed: 0 seconds or more")
+    names = (args.beside,) if isinstance(args.beside, str) else args.beside
     beside = tuple(grid.with_models(dict.fromkeys(names)))
     _check_beside(beside)
-    location = location or configured()
+    location = args.location or configured()
     if location.remote:
         # clients that prolong a window each by its own answers do not end it together
-        response_times = 0
-    fixed = dict(fixed or {})
-    defaults = _windows(duration, response_times, duration_max)
-    if beside:
-        defaults["slice"] = (
-            turns.SLICE_REMOTE_S * 1e3
-            if location.remote
-            else lambda cell: turns.usual_slice_s(cell) * 1e3
-        )
+        args.response_times = 0
+    fixed = dict(args.fixed or {})
     cells = grid.cells(
-        factors, fixed, duration=duration, warmup=warmup, defaults=defaults
+        args.factors,
+        fixed,
+        duration=args.duration,
+        warmup=args.warmup,
+        defaults=_windows(args) | _slices(beside, location),
     )
     rule = stopping.rule(
-        trials=trials,
-        max_trials=max_trials,
-        targets=targets,
-        budget=budget,
+        trials=args.trials,
+        max_trials=args.max_trials,
+        targets=args.targets,
+        budget=args.budget,
         metrics=[col.name for col in schema.COLUMNS if col.dtype != "string"],
         in_turns=bool(beside),
     )
-    programs = programs or built()
+    programs = args.programs or built()
     models = _checked_models(cells, programs, location)
     sets = interleaving.sets(
         cells,
         models,
         beside=beside,
-        baseline=None if baseline is None else grid.with_models(baseline),
+        baseline=None if args.baseline is None else grid.with_models(args.baseline),
         unavailable=[
-            n
-            for n, cell in enumerate(cells)
-            if location.lacks(cell, models[cell["model"]])
+            n for n, c in enumerate(cells) if location.lacks(c, models[c["model"]])
         ],
         tasks=location.tasks(),
     )
-    rule = replace(rule, sets=tuple(cell_set.members for cell_set in sets))
     for count, shared in {(cell.get("cores"), cell.get("together")) for cell in cells}:
         location.cores({"cores": count, "together": shared})
     if not location.remote:
         _check_descriptors(cells)
     binaries = programs.digests()
+    parameters = {name: getattr(args, name) for name in _RECORDED}
+    parameters |= {
+        "factors": _as_lists(args.factors),
+        "fixed": fixed,
+        "beside": list(beside),
+    }
+    for name in ("targets", "baseline"):
+        if isinstance(parameters[name], Mapping):
+            parameters[name] = dict(parameters[name])
     return SweepPlan(
-        run=run,
-        study=study,
-        folder=schema.study_folder(run, study, root=root),
+        run=args.run,
+        study=args.study,
+        folder=schema.study_folder(args.run, args.study, root=args.root),
         cells=cells,
-        varied=grid.varied(factors),
+        varied=grid.varied(args.factors),
         models=models,
         programs=programs,
         binaries=binaries,
         environment=machine.environment_class(location.environment(binaries)),
-        rule=rule,
-        seed=seed,
-        timeout=timeout,
-        histograms=histograms,
-        parameters={
-            "factors": _as_lists(factors),
-            "fixed": fixed,
-            "trials": trials,
-            "max_trials": max_trials,
-            "targets": dict(targets) if isinstance(targets, Mapping) else targets,
-            "duration": duration,
-            "warmup": warmup,
-            "seed": seed,
-            "budget": budget,
-            "beside": list(beside),
-            "baseline": None if baseline is None else dict(baseline),
-            "response_times": response_times,
-            "duration_max": duration_max,
-        },
-        mixed=mixed,
+        rule=replace(rule, sets=tuple(cell_set.members for cell_set in sets)),
+        seed=args.seed,
+        timeout=args.timeout,
+        histograms=args.histograms,
+        parameters=parameters,
+        mixed=args.mixed,
         beside=beside,
         sets=sets,
         location=location,
     )
 
 
-def _windows(
-    duration: float, response_times: float, duration_max: float | None
-) -> dict[str, Any]:
-    if response_times < 0:
-        raise ValueError(f"response_times: {response_times}; allowed: 0 or more")
-    if duration_max is not None and duration_max < duration:
+def _windows(args: SimpleNamespace) -> dict[str, Any]:
+    """Return the settings that prolong windows, as far as there are any."""
+    times, longest = args.response_times, args.duration_max
+    if times < 0:
+        raise ValueError(f"response_times: {times}; allowed: 0 or more")
+    if longest is not None and longest < args.duration:
         raise ValueError(
-            f"duration_max: {duration_max}; allowed: {duration} (duration) up"
+            f"duration_max: {longest}; allowed: {args.duration} (duration) up"
         )
-    settings = {"response_times": response_times or None, "duration_max": duration_max}
+    settings = {"response_times": times or None, "duration_max": longest}
     return {name: value for name, value in settings.items() if value is not None}
+
+
+def _slices(beside: Sequence[str], location: Location) -> dict[str, Any]:
+    if not beside:
+        return {}
+    if location.remote:
+        return {"slice": turns.SLICE_REMOTE_S * 1e3}
+    return {"slice": lambda cell: turns.usual_slice_s(cell) * 1e3}
 
 
 #: what servers of one set may differ in: all that their client does not see

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import inspect
 import itertools
 import signal
 import time
@@ -91,10 +92,6 @@ class _State:
     @property
     def window_share(self) -> float | None:
         return self.window_s / self.seconds if self.done and self.seconds else None
-
-
-#: arguments of `sweep` that do not change what is measured
-_NOT_MEASURED = ("progress", "server_host", "client_host")
 
 
 def sweep(
@@ -211,13 +208,13 @@ def sweep(
         After Ctrl-C: within two seconds, with no process left; what was measured is
         on disk, and the report says how to go on.
     """
-    arguments = {k: v for k, v in locals().items() if k not in _NOT_MEASURED}
+    arguments = dict(locals())
     if folder := evaluation.study(study, run=run, root=root):
         report = _as_recorded(folder)
         if progress:
             say(str(report))
         return report
-    plan = prepare(**arguments)
+    plan = prepare(arguments)
     local = LocalHost()
     server = server_host or plan.location.server or local
     client = client_host or server
@@ -242,10 +239,16 @@ def estimate(study: str, **arguments: Any) -> Estimate:
     Trials that are on disk say what their cells cost; others are guessed from their
     window, warm-up and connections.
     """
-    arguments = {k: v for k, v in arguments.items() if k not in _NOT_MEASURED}
-    plan = prepare(study, **arguments)
+    plan = planned(study, **arguments)
     log = store.read(plan.folder / store.TRIALS)
     return cost(plan, resumable(plan, log.trials))
+
+
+def planned(study: str, **arguments: Any) -> SweepPlan:
+    """Return the plan of `sweep` with the same arguments."""
+    bound = inspect.signature(sweep).bind(study, **arguments)
+    bound.apply_defaults()
+    return prepare(bound.arguments)
 
 
 def _swept(plan: SweepPlan, hosts: tuple[Host, Host], progress: bool) -> SweepReport:
