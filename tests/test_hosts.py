@@ -306,14 +306,14 @@ def test_cells_that_hosts_cannot_measure_have_a_reason(monkeypatch) -> None:
 
 def test_shares_add_up_and_seeds_differ() -> None:
     argv = ["client", "h:1", "--connections", "50", "--rate", "100", "--seed", "7"]
-    parts = [group.divided(argv, number, 3) for number in range(3)]
+    parts = group.divided(argv, 3)
     connections = [int(words[3]) for words in parts]
     assert sum(connections) == 50
     assert max(connections) - min(connections) <= 1
     assert sum(float(words[5]) for words in parts) == pytest.approx(100)
     assert len({words[7] for words in parts}) == 3
     with pytest.raises(ProgramError, match="fewer"):
-        group.divided(["c", "--connections", "2"], 0, 3)
+        group.divided(["c", "--connections", "2"], 3)
 
 
 def test_merged_quantiles_are_those_of_all_answers(

@@ -22,11 +22,10 @@ from connlab.hosts import (
     carrier,
     checking,
     clock,
-    group,
     lab,
     remote,
+    remote_programs,
     roster,
-    start_time,
 )
 from connlab.hosts.agent import Agent
 from connlab.hosts.group import HostGroup
@@ -458,24 +457,24 @@ def begun(hosts: list[carrier.RemoteHost]) -> tuple[float, float]:
     """Let a program on each host begin at once; return ms apart, and all its s."""
     began_s = time.monotonic()
     words = [[sys.executable, "-S", "-E", "-c", WAITING]] * len(hosts)
-    handles = group.started(hosts, words, cores=(), files=())
+    programs = remote_programs.start_all(hosts, words, cores=(), files=())
 
     def every(method, *given) -> list:
-        calls = [host.call(method, handles[host.name], *given) for host in hosts]
+        calls = [p.host.call(method, p.handle, *given) for p in programs]
         return [call.result(30) for call in calls]
 
     assert [line["event"] for line in every(Agent.ready, 20.0)] == [
-        start_time.EVENT
+        remote_programs.EVENT
     ] * 32
-    begins_s, offsets = start_time.told([(host, handles[host.name]) for host in hosts])
+    begins_s, offsets = remote_programs.schedule(programs)
     told = every(Agent.ready, 20.0)
     took_s = time.monotonic() - began_s
     at_s = [
         (one["at"] - offsets[host.name].ns) / 1e9
         for host, one in zip(hosts, told, strict=True)
     ]
-    for host in hosts:
-        host.stop(handles[host.name], grace_s=1.0)
+    for program in programs:
+        program.host.stop(program.handle, grace_s=1.0)
     assert min(at_s) >= begins_s - 1e-3
     return 1e3 * (max(at_s) - min(at_s)), took_s
 

@@ -6,7 +6,7 @@ import pytest
 
 from connlab.drive import turns
 from connlab.drive.host import ProgramError
-from connlab.hosts import merged_turns
+from connlab.hosts import group, merged_turns
 from connlab.hosts.turning import Grid
 
 SLICE_S, PAUSE_S = 0.05, 0.01
@@ -53,7 +53,7 @@ def test_counts_add_and_the_longest_stands() -> None:
     assert first["lead_in_requests"] == 20
     assert (first["seconds"], first["slice_seconds"]) == (0.041, 0.051)
     assert first["server_cpu_ns"] == 20_000_000
-    assert turns.table(merged_turns.table(found)) == found
+    assert turns.table(group.table(found)) == found
 
 
 def test_what_others_took_in_the_pause_is_not_of_the_slice() -> None:

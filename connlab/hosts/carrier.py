@@ -249,7 +249,7 @@ class RemoteHost:
     def starting(
         self, argv: Sequence[str], *, cores: Sequence[int], files: Sequence[str]
     ) -> Pending:
-        """Start a program that awaits a moment (`connlab.hosts.start_time`)."""
+        """Start a program that awaits a moment (`connlab.hosts.remote_programs`)."""
         cores = cores or self.cores
         return self.call(Agent.start, list(argv), list(cores), list(files), False, True)
 

@@ -13,8 +13,6 @@ that ended has no more slices, and the rounds of the others stay whole.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,11 +21,13 @@ from connlab.drive.host import ProgramError
 from connlab.hosts import group
 
 Row = dict[str, Any]
-#: where in a round, and of which
+#: the number of a round, and a position in it
 _Slot = tuple[int, int]
 
-_ADDED = ("lead_in_requests", "requests", "bytes", "response_ns")
-_ADDED_ALWAYS = ("probed", "waiting", "errors")
+_ADDED = (
+    *("lead_in_requests", "requests", "bytes", "response_ns"),
+    *("probed", "waiting", "errors"),
+)
 _LONGEST = ("seconds", "slice_seconds")
 _LONGEST_IF_ANY = ("lag_p99_ns", "response_p99_ns")
 _READ = ("server_cpu_ns", "rest_cpu_ns", "steal_ns")
@@ -36,24 +36,13 @@ IN_TIME = 0.5
 
 
 @dataclass(frozen=True)
-class Part:
+class Result:
     """What one host handed over: its report, its rows, its histograms as CSV."""
 
     name: str
     report: Mapping[str, Any]
     rows: Sequence[Row]
     histogram: bytes = b""
-
-
-def table(merged: Sequence[Row]) -> bytes:
-    """Return rows as a client writes them; empty without any."""
-    if not merged:
-        return b""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(merged[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(merged)
-    return out.getvalue().encode()
 
 
 # ---- rows ------------------------------------------------------------------------
@@ -92,132 +81,126 @@ def merged_rows(
     ProgramError
         When hosts did not have the same target at the same time.
     """
-    tables = [{_slot(row): row for row in found} for found in clients]
-    looks = {_slot(row): row for row in watched}
+    tables = [{_slot(row): row for row in rows} for rows in clients]
+    readings = {_slot(row): row for row in watched}
     longest_s = slice_s + IN_TIME * pause_s
-    aside = _set_aside(tables, looks, longest_s)
-    made = []
-    for slot in sorted(set.intersection(*(set(one) for one in (*tables, looks)))):
-        each = [one[slot] for one in tables]
-        if len({row["target"] for row in (*each, looks[slot])}) > 1:
+    incomplete = _incomplete_rounds(tables, readings, longest_s)
+    merged = []
+    for slot in sorted(set(readings).intersection(*tables)):
+        rows = [table[slot] for table in tables]
+        if len({row["target"] for row in (*rows, readings[slot])}) > 1:
             raise ProgramError(f"round {slot[0]}: hosts turned to different servers")
-        row = _added(
-            each, looks[slot], shared=shared, part=slice_s / (slice_s + pause_s)
-        )
-        if slot[0] in aside:
-            row |= {"counted": 0, "late": int(each[0]["counted"] or each[0]["late"])}
-        made.append(row)
-    return made
+        share = slice_s / (slice_s + pause_s)
+        row = _added(rows, readings[slot], shared=shared, share=share)
+        if slot[0] in incomplete:
+            row |= {"counted": 0, "late": int(rows[0]["counted"] or rows[0]["late"])}
+        merged.append(row)
+    return merged
 
 
 def _slot(row: Row) -> _Slot:
     return row["round"], row["position"]
 
 
-def _set_aside(
-    tables: Sequence[Mapping[_Slot, Row]], looks: Mapping[_Slot, Row], longest_s: float
+def _incomplete_rounds(
+    tables: Sequence[Mapping[_Slot, Row]],
+    readings: Mapping[_Slot, Row],
+    longest_s: float,
 ) -> set[int]:
-    """Return the rounds that are not whole."""
-    every = [*tables, looks]
-    ended = _ended(tables)
-    where = {slot: row["target"] for one in every for slot, row in one.items()}
-    servers = len(set(where.values()))
-    aside = set()
-    for number in {slot[0] for slot in where}:
-        left = servers - sum(last < number for last in ended.values())
-        whole = sum(all((number, at) in one for one in every) for at in range(servers))
-        of_round = [
-            one[number, at]
-            for one in tables
-            for at in range(servers)
-            if (number, at) in one
-        ]
-        late = any(row["late"] or row["slice_seconds"] > longest_s for row in of_round)
-        if whole < left or (late and number not in ended.values()):
-            aside.add(number)
-    return aside
+    sources = [*tables, readings]
+    ends = _last_rounds(tables)
+    targets = {slot: row["target"] for rows in sources for slot, row in rows.items()}
+    servers = len(set(targets.values()))
+    incomplete = set()
+    for number in {number for number, _ in targets}:
+        slots = [(number, position) for position in range(servers)]
+        alive = servers - sum(last < number for last in ends.values())
+        complete = sum(all(slot in rows for rows in sources) for slot in slots)
+        late = any(
+            table[slot]["late"] or table[slot]["slice_seconds"] > longest_s
+            for table in tables
+            for slot in slots
+            if slot in table
+        )
+        if complete < alive or (late and number not in ends.values()):
+            incomplete.add(number)
+    return incomplete
 
 
-def _ended(tables: Sequence[Mapping[_Slot, Row]]) -> dict[int, int]:
+def _last_rounds(tables: Sequence[Mapping[_Slot, Row]]) -> dict[int, int]:
     """Return the last round of each server that ended, as the first client saw it."""
-    found: dict[int, int] = {}
-    for one in tables:
-        for (number, _), row in one.items():
+    last: dict[int, int] = {}
+    for table in tables:
+        for (number, _), row in table.items():
             if row["ended"]:
                 target = row["target"]
-                found[target] = min(number, found.get(target, number))
-    return found
+                last[target] = min(number, last.get(target, number))
+    return last
 
 
-def _added(each: Sequence[Row], look: Row, *, shared: bool, part: float) -> Row:
-    """Return the row of a slice: `part` of the time between two looks is the slice."""
-    row = dict(each[0])
-    for name in (*_ADDED, *_ADDED_ALWAYS):
-        row[name] = sum(one[name] or 0 for one in each)
-    for name in _LONGEST:
-        row[name] = max(one[name] for one in each)
+def _added(rows: Sequence[Row], reading: Row, *, shared: bool, share: float) -> Row:
+    """Return the row of a slice, a `share` of the time between two readings."""
+    total = dict(rows[0])
+    total |= {name: sum(row[name] or 0 for row in rows) for name in _ADDED}
+    total |= {name: max(row[name] for row in rows) for name in _LONGEST}
     for name in _LONGEST_IF_ANY:
-        seen = [one[name] for one in each if one[name] is not None]
-        row[name] = max(seen, default=None)
-    row["ended"] = next((one["ended"] for one in each if one["ended"]), None)
-    row |= {name: look[name] for name in _READ}
-    mine = look["client_cpu_ns"]
-    row["client_cpu_ns"] = mine + shared * sum(one["client_cpu_ns"] for one in each)
-    ours = row["client_cpu_ns"] + sum(look[name] or 0 for name in _READ[:2])
+        known = [row[name] for row in rows if row[name] is not None]
+        total[name] = max(known, default=None)
+    total["ended"] = next((row["ended"] for row in rows if row["ended"]), None)
+    total |= {name: reading[name] for name in _READ}
+    client_ns = shared * sum(row["client_cpu_ns"] for row in rows)
+    total["client_cpu_ns"] = reading["client_cpu_ns"] + client_ns
+    ours_ns = sum(
+        total[name] or 0 for name in ("client_cpu_ns", "server_cpu_ns", "rest_cpu_ns")
+    )
     # what others take in the pause is not of the slice
-    row["busy_ns"] = ours + round(part * (look["busy_ns"] - ours))
-    row["steal_ns"] = round(part * look["steal_ns"])
-    return row
+    total["busy_ns"] = ours_ns + round(share * (reading["busy_ns"] - ours_ns))
+    total["steal_ns"] = round(share * reading["steal_ns"])
+    return total
 
 
 # ---- reports ---------------------------------------------------------------------
 
 
 def report(
-    clients: Sequence[Part],
-    watch: Part,
+    clients: Sequence[Result],
+    reader: Result,
     merged: Sequence[Row],
     clocks: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Any]:
     """Return one client's report of several, with an object per server.
 
-    Parameters
-    ----------
-    clients, watch : Part
-    merged : rows
-        As from `merged_rows`.
-    clocks : mapping
-        What is known of each host's clock, by its name.
+    `merged` are the rows of `merged_rows`, `reader` read the CPU clocks; `clocks` holds
+    what is known of each host's clock, by its name.
     """
     first = clients[0].report
-    counted = {row["round"] for row in merged if row["counted"]}
-    late = {row["round"] for row in merged if row["late"]}
-    told = {"rounds": len(counted), "late_rounds": len(late)}
-    parts = [_of_target(clients, target) for target in range(len(first["targets"]))]
-    hosts = {
-        client.name: dict(clocks[client.name]) | {"rounds": client.report["rounds"]}
-        for client in clients
-    }
-    server = dict(clocks[watch.name]) | {"rounds": watch.report["rounds"]}
-    for target, part in enumerate(parts):
-        part["hosts"] = {
-            client.name: hosts[client.name]
-            | {"report": client.report["targets"][target]}
+    targets = []
+    for target in range(len(first["targets"])):
+        # rounds that are not whole are in it
+        merged_target = group.merged(
+            [client.report["targets"][target] for client in clients],
+            [_of_target(client.histogram, target) for client in clients],
+        )
+        merged_target["hosts"] = {
+            client.name: {
+                **clocks[client.name],
+                "rounds": client.report["rounds"],
+                "report": client.report["targets"][target],
+            }
             for client in clients
         }
-        part["server_host"] = {watch.name: server}
-    return dict(first) | told | {"targets": parts}
+        server = {**clocks[reader.name], "rounds": reader.report["rounds"]}
+        merged_target["server_host"] = {reader.name: server}
+        targets.append(merged_target)
+    return dict(first) | {
+        "rounds": len({row["round"] for row in merged if row["counted"]}),
+        "late_rounds": len({row["round"] for row in merged if row["late"]}),
+        "targets": targets,
+    }
 
 
-def _of_target(clients: Sequence[Part], target: int) -> dict[str, Any]:
-    """Return what all clients saw of one server, rounds set aside included."""
-    reports = [client.report["targets"][target] for client in clients]
-    histograms = [_of_histogram(client.histogram, target) for client in clients]
-    return group.merged(reports, histograms)
-
-
-def _of_histogram(text: bytes, target: int) -> bytes:
+def _of_target(histogram: bytes, target: int) -> bytes:
     """Return the lines of a histogram that are of one target."""
-    head, *lines = text.decode().splitlines() or [""]
-    mine = [line for line in lines if line.rpartition(",")[2] == str(target)]
-    return "\n".join([head, *mine]).encode()
+    head, *lines = histogram.decode().splitlines() or [""]
+    lines = [line for line in lines if line.rpartition(",")[2] == str(target)]
+    return "\n".join([head, *lines]).encode()

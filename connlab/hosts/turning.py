@@ -12,22 +12,31 @@ host while a slice is under way: signs that renew leases are asked for in pauses
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from connlab.drive import interrupt, turns
 from connlab.drive.host import Ended, HostLost, ProgramError
-from connlab.hosts import group, merged_turns, start_time
+from connlab.hosts import merged_turns
 from connlab.hosts.agent import Agent
-from connlab.hosts.carrier import Pending, RemoteHost, Server
+from connlab.hosts.carrier import Server
 from connlab.hosts.clock import Offset
-from connlab.hosts.group import HostGroup, divided
+from connlab.hosts.group import HostGroup, divided, table
+from connlab.hosts.remote_programs import (
+    RemoteProgram,
+    check_clocks,
+    end_all,
+    ended_as_one,
+    schedule,
+    start_all,
+)
 
 #: between two signs of a host while slices are under way, and else
 SIGN_S, LOOK_S = 1.0, 0.05
-#: how far into a pause a sign is asked for, as a part of it: clocks may differ
+#: how far into a pause a sign is asked for, as a share of it: clocks may differ
 _INTO_PAUSE = 0.25
 #: how long programs may take to end by themselves, and after SIGTERM
 _WAIT_S, _GRACE_S = 5.0, 1.0
@@ -61,40 +70,6 @@ class Grid:
         return first_s + max(0, -int((first_s - at_s) // every_s)) * every_s
 
 
-class _Part:
-    """A program of the set on one host."""
-
-    def __init__(self, name: str, host: RemoteHost, handle: int) -> None:
-        self.name, self.host, self.handle = name, host, handle
-        self.connected = False
-        self.report: dict | None = None
-        self.ended: Ended | None = None
-        self.why_lost = ""
-
-    def ask(self) -> Pending:
-        """Begin to ask for the report; where it is there, only renew the lease."""
-        if self.report is not None:
-            return self.host.call(Agent.renew)
-        return self.host.call(Agent.ready, self.handle, 0.0)
-
-    def ask_connected(self) -> Pending:
-        """Begin to ask whether all has connected; if so, only renew the lease."""
-        if self.connected:
-            return self.host.call(Agent.renew)
-        return self.ask()
-
-    def take(self, told: Pending) -> None:
-        """Take what was asked for."""
-        try:
-            line = told.result()
-        except ProgramError as error:
-            raise ProgramError(f"on {self.name}: {error}") from error
-        if line is not None and line.get("event") == start_time.EVENT:
-            self.connected = True
-        else:
-            self.report = line or self.report
-
-
 class Turning:
     """The clients of a set, on hosts of their own; see `connlab.drive.turns.Clients`.
 
@@ -109,7 +84,8 @@ class Turning:
         self.clients, self.server = clients, server
         self.pauses: dict[str, float] = {}
         self.grid = Grid(0, 0, 0, 0)
-        self._parts: list[_Part] = []
+        #: the clients, then the reader of CPU clocks
+        self._programs: list[RemoteProgram] = []
         self._offsets: dict[str, Offset] = {}
         self._rows: list[dict[str, Any]] = []
         self._shared = False
@@ -128,51 +104,58 @@ class Turning:
         know when the first slice begins.
         """
         hosts = self.clients.hosts
-        self._parts, self._rows = [], []
+        self._programs, self._rows = [], []
         self._shared = not set(cores).isdisjoint(beside)
         for host in (self.server, *hosts):
             host.revive()
-        words, watched = _without(list(argv), "--watch")
-        words += ["--order", value_of(words, "--seed")]
+        words, watched = _without(argv, "--watch")
+        words += ["--order", _value_of(words, "--seed")]
         try:
-            shares = [
-                divided(words, number, len(hosts)) for number in range(len(hosts))
-            ]
-            told = {"cores": cores, "files": ("slices", "histogram")}
-            self._add(hosts, group.started(hosts, shares, **told))
-            told = {"cores": beside, "files": ("slices",)}
-            reading, there = [_only_watching(words, watched)], (self.server,)
-            self._add(there, group.started(there, reading, **told))
+            commands = divided(words, len(hosts))
+            self._programs += start_all(
+                hosts, commands, cores=cores, files=("slices", "histogram")
+            )
+            self._programs += start_all(
+                (self.server,),
+                [_only_watching(words, watched)],
+                cores=beside,
+                files=("slices",),
+            )
             if self._connect(words):
-                programs = [(part.host, part.handle) for part in self._parts]
-                begins_s, self._offsets = start_time.told(programs)
+                begins_s, self._offsets = schedule(self._programs)
                 self.grid = _grid(words, begins_s)
         except (HostLost, ProgramError):
-            self._end_all(grace_s=0, wait_s=0)
+            end_all(self._programs, grace_s=0, wait_s=0)
             raise
         return _HANDLE
 
-    def _add(self, hosts: Sequence[RemoteHost], handles: Mapping[str, int]) -> None:
-        parts = [_Part(host.name, host, handles[host.name]) for host in hosts]
-        self._parts += parts
-
     def _connect(self, words: Sequence[str]) -> bool:
         """Wait until all have connected; False when a signal asked to stop."""
-        count = int(value_of(words, "--connections")) * len(targets(words))
+        count = int(_value_of(words, "--connections")) * len(_targets(words))
         allowed_s = _CONNECTING_S + _CONNECTING_EACH_S * count
         until_s = time.monotonic() + allowed_s
         while not interrupt.asked():
-            asked = [(part, part.ask_connected()) for part in self._parts]
-            for part, told in asked:
-                part.take(told)
-            late = [part.name for part in self._parts if not part.connected]
+            self._ask_all(connecting=True)
+            late = [program.name for program in self._programs if not program.connected]
             if not late:
                 return True
             if time.monotonic() > until_s:
-                said = f"{', '.join(late)} not connected after {allowed_s:.0f} s"
-                raise ProgramError(said)
+                raise ProgramError(
+                    f"{', '.join(late)} not connected after {allowed_s:.0f} s"
+                )
             time.sleep(_SOON_S)
         return False
+
+    def _ask_all(self, *, connecting: bool = False) -> None:
+        """Ask every agent for a line; where none is awaited, only renew its lease."""
+        calls = []
+        for program in self._programs:
+            if program.report is not None or (connecting and program.connected):
+                calls.append(program.host.call(Agent.renew))
+            else:
+                calls.append(program.host.call(Agent.ready, program.handle, 0.0))
+        for program, call in zip(self._programs, calls, strict=True):
+            program.read(call)
 
     @contextlib.contextmanager
     def unwatched(self) -> Iterator[None]:
@@ -187,127 +170,86 @@ class Turning:
         """Return the merged report when all have reported; see `Host.ready`."""
         until_s = time.monotonic() + timeout_s
         while True:
-            asked = [(part, part.ask()) for part in self._parts]
-            for part, told in asked:
-                part.take(told)
-            if all(part.report is not None for part in self._parts):
+            self._ask_all()
+            if all(program.report is not None for program in self._programs):
                 return self._merged()
             now_s = time.monotonic()
             if now_s >= until_s or interrupt.asked():
                 return None
-            wanted_s = self.grid.quiet_until_s(min(until_s, now_s + self._between_s()))
-            time.sleep(max(0.0, wanted_s - now_s))
-
-    def _between_s(self) -> float:
-        left_s = self.grid.ends_s - time.monotonic()
-        return SIGN_S if left_s > SIGN_S else LOOK_S
+            between_s = SIGN_S if self.grid.ends_s - now_s > SIGN_S else LOOK_S
+            next_s = self.grid.quiet_until_s(min(until_s, now_s + between_s))
+            time.sleep(max(0.0, next_s - now_s))
 
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
         """End all at the same time; the file ``slices`` has the rows of all as one."""
-        self._end_all(grace_s=grace_s, wait_s=wait_s)
-        ends = [part.ended for part in self._parts if part.ended]
-        return Ended(
-            exit=next((end.exit for end in ends if end.exit), 0),
-            early=any(end.early for end in ends),
-            lines=(),
-            diagnostics="\n".join(end.diagnostics for end in ends if end.diagnostics),
-            files={"slices": merged_turns.table(self._rows)},
-        )
-
-    def _end_all(self, *, grace_s: float, wait_s: float) -> None:
-        """Begin with all before the first is waited for."""
-        ending = []
-        for part in self._parts:
-            if part.ended is None:
-                with contextlib.suppress(HostLost):
-                    stopping = part.host.stopping(
-                        part.handle, grace_s=grace_s, wait_s=wait_s
-                    )
-                    ending.append((part, stopping))
-        for part, stopping in ending:
-            try:
-                part.ended = stopping.result()
-            except HostLost as error:
-                part.why_lost = str(error)
+        end_all(self._programs, grace_s=grace_s, wait_s=wait_s)
+        return ended_as_one(self._programs, {"slices": table(self._rows)})
 
     def _merged(self) -> dict:
-        self._end_all(grace_s=_GRACE_S, wait_s=_WAIT_S)
-        made = []
-        for part in self._parts:
-            if part.ended is None or part.report is None:
-                raise HostLost(part.why_lost or part.host.lost)
-            files = part.ended.files
-            made.append(
-                merged_turns.Part(
-                    name=part.name,
-                    report=part.report,
+        end_all(self._programs, grace_s=_GRACE_S, wait_s=_WAIT_S)
+        results = []
+        for program in self._programs:
+            files = program.files()
+            results.append(
+                merged_turns.Result(
+                    name=program.name,
+                    report=program.report or {},
                     rows=turns.table(files["slices"]),
                     histogram=files.get("histogram", b""),
                 )
             )
-        hosts = (self.server, *self.clients.hosts)
-        after = {host.name: host.measured_offset() for host in hosts}
-        self.clients.check_clocks(self._offsets, after)
-        clocks = {
-            name: {
-                "offset_ns": offset.ns,
-                "bound_ns": offset.bound_ns,
-                "offset_after_ns": after[name].ns,
-            }
-            for name, offset in self._offsets.items()
-        }
-        *clients, watch = made
+        clocks = check_clocks(self._programs, self._offsets)
+        *clients, reader = results
         self._rows = merged_turns.merged_rows(
             [client.rows for client in clients],
-            watch.rows,
+            reader.rows,
             slice_s=self.grid.slice_s,
             pause_s=self.grid.pause_s,
             shared=self._shared,
         )
-        return merged_turns.report(clients, watch, self._rows, clocks)
+        return merged_turns.report(clients, reader, self._rows, clocks)
 
 
 # ---- words -----------------------------------------------------------------------
 
 
-def value_of(words: Sequence[str], flag: str) -> str:
-    """Return the value of a flag that is given."""
+def _value_of(words: Sequence[str], flag: str) -> str:
     return words[words.index(flag) + 1]
 
 
-def _without(words: list[str], flag: str) -> tuple[list[str], list[str]]:
-    """Return the words without a flag, and what was taken out."""
-    left, taken = [], []
-    waiting = iter(words)
-    for word in waiting:
+def _without(words: Sequence[str], flag: str) -> tuple[list[str], list[str]]:
+    """Return the words without a flag and its values, and what was taken out."""
+    kept, removed = [], []
+    remaining = iter(words)
+    for word in remaining:
         if word == flag:
-            taken += [word, next(waiting)]
+            removed += [word, next(remaining)]
         else:
-            left.append(word)
-    return left, taken
+            kept.append(word)
+    return kept, removed
 
 
-def targets(words: Sequence[str]) -> list[str]:
+def _targets(words: Sequence[str]) -> list[str]:
     """Return the targets of a client: what stands before its first flag."""
-    first = next(at for at, word in enumerate(words) if word.startswith("--"))
-    return list(words[1:first])
+    return list(itertools.takewhile(lambda word: not word.startswith("--"), words[1:]))
 
 
 def _only_watching(words: Sequence[str], watched: Sequence[str]) -> list[str]:
     """Return the words of the reader on the server's host."""
-    told = [word for flag in _SHARED for word in (flag, value_of(words, flag))]
-    return [words[0], *targets(words), *told, *watched, "--only-watch"]
+    shared = [word for flag in _SHARED for word in (flag, _value_of(words, flag))]
+    return [words[0], *_targets(words), *shared, *watched, "--only-watch"]
 
 
 def _grid(words: Sequence[str], begins_s: float) -> Grid:
     """Return when slices are; as ``src_c/client/client_grid.h`` counts them."""
-    servers = len(targets(words))
+    servers = len(_targets(words))
     slice_ms, pause_ms = (
-        float(value_of(words, flag).removesuffix("ms"))
+        float(_value_of(words, flag).removesuffix("ms"))
         for flag in ("--slice", "--pause")
     )
+    round_ns = round(1e6 * slice_ms * servers)
     rounds = sum(
-        -(-round(1e9 * float(value_of(words, flag))) // round(1e6 * slice_ms * servers))
+        -(-round(1e9 * float(_value_of(words, flag))) // round_ns)
         for flag in ("--warmup", "--duration")
     )
     return Grid(begins_s, slice_ms / 1e3, pause_ms / 1e3, rounds * servers)
