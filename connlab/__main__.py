@@ -290,12 +290,12 @@ def check(roster: Roster) -> None:
     from connlab.hosts import carrier, checking
 
     with carrier.Engine(roster) as engine:
-        reports, problems = checking.every(engine)
-    for report in reports:
-        click.echo(str(report))
-    for problem in problems:
-        click.echo(f"problem: {problem}", err=True)
-    if problems or any(report.wrong for report in reports):
+        checked, lost = checking.every(engine)
+    for host in checked:
+        click.echo(str(host))
+    for text in lost:
+        click.echo(f"problem: {text}", err=True)
+    if lost or any(host.problems for host in checked):
         raise click.exceptions.Exit(1)
 
 
@@ -333,13 +333,13 @@ def up(roster: Roster) -> None:
     from connlab.hosts import starting
 
     if rosters.SCHEDULER in os.environ:
-        if missing := starting.joined(roster):
+        if missing := starting.without_worker(roster):
             raise click.ClickException(f"no worker: {', '.join(missing)}")
         click.echo(f"{roster.scheduler}: every host has a worker")
         return
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt), starting.Started(roster) as started:
-        click.echo(f"up: {', '.join(started.names)}; Ctrl-C ends them")
+        click.echo(f"up: {', '.join(roster.names)}; Ctrl-C ends them")
         while not started.ended():
             time.sleep(0.2)
         raise click.ClickException(f"{started.ended()[0]} ended")

@@ -101,7 +101,7 @@ def test_a_difference_that_may_be_none_is_known_to_a_width():
 
 
 def test_the_floor_decides_nothing_where_others_are_at_work(judged, whole):
-    whole.made.others[:] = [1.8]
+    whole.comparison.others[:] = [1.8]
     again = targets.judge({"models": whole, **dict.fromkeys(OTHERS, whole)}, {}, {})
     said = {target.what: target.verdict for target in again}
     what = "models: requests / CPU s, epoll / two calls"
@@ -124,10 +124,10 @@ def part_of(costs: dict[str, list[float]], **other) -> Part:
     for number, each in enumerate(zip(*costs.values(), strict=True)):
         table = pd.DataFrame({"server": list(costs), "cpu": each, "trial": number})
         table = table.assign(client=table["cpu"] / 2, rate=1 / table["cpu"])
-        found.made.sets.append(table.assign(p50=1e-4, p99=1e-3, lag_p99=50e-6))
+        found.comparison.sets.append(table.assign(p50=1e-4, p99=1e-3, lag_p99=50e-6))
         rows = table.assign(round=0, lead_in_requests=0, requests=1000.0)
         rows = rows.assign(server_cpu_ns=rows["cpu"] * 1e12, seconds=1000 * rows["cpu"])
-        found.made.slices.append(rows)
+        found.comparison.slices.append(rows)
     return found
 
 

@@ -173,8 +173,8 @@ def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, ends, why
     rates = RATES | {"poll": 9e4}
     words = ("epoll", "uring", "poll")
     made = compared(monkeypatch, rates, words=words, noise=0.01, **{ends: "uring"})
-    assert list(made.left) == ["uring"]
-    assert why in made.left["uring"]
+    assert list(made.failed) == ["uring"]
+    assert why in made.failed["uring"]
     assert set(made.ratios("rate")) == {"poll", "epoll again"}
     assert "uring" in said(made)
     with pytest.raises(sets.SetError, match=why):

@@ -173,7 +173,7 @@ def test_an_agent_that_is_called_keeps_them_and_one_collected_does_not() -> None
 def test_a_server_is_read_on_the_spot() -> None:
     watching = agent.Agent("127.0.0.1")
     pid = watching.start(["/bin/sleep", "60"], [], [], watch=True)
-    until(lambda: len(watching._taken[pid]) > 3)
+    until(lambda: len(watching._readings[pid]) > 3)
     reading = watching.sample(pid, machine=True, memory=False)
     times = [one.processes.time_s for one in (*reading.before, reading)]
     assert len(times) > 4

@@ -304,15 +304,15 @@ def test_a_check_tells_of_every_host_and_of_other_programs(
     found, lost = checking.every(engine)
     assert [one.name for one in found] == ["h1", "h2", "h3"]
     assert not lost
-    assert not any(one.wrong for one in found)
+    assert not any(one.problems for one in found)
     assert all(abs(one.offset_us) <= one.bound_us for one in found)
     other = programs.Programs(("/bin/true",), (str(tmp_path / "client"),))
     (tmp_path / "client").write_text("here now")
     monkeypatch.setattr(programs, "built", lambda: other)
-    assert checking.check(engine, "h2").wrong == ()
+    assert checking.check(engine, "h2").problems == ()
     digests = {"server": "0" * 16, "client": "0" * 16}
     monkeypatch.setattr(programs.Programs, "digests", lambda self: digests)
-    assert len(checking.check(engine, "h2").wrong) == 2
+    assert len(checking.check(engine, "h2").problems) == 2
 
 
 def test_one_command_measures(three: lab.Lab) -> None:

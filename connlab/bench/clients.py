@@ -42,8 +42,8 @@ def beside(plan: Plan) -> list[dict]:
     names = [name for name in CLIENTS if name == OURS or shutil.which(name)]
     order, rows = random.Random(plan.seed), []
     with measure.page(plan) as root:
-        told = {**plan.servers[0].factors, "root": root}
-        words = [*plan.programs.server, *flags.server_flags(told)]
+        factors = {**plan.servers[0].factors, "root": root}
+        words = [*plan.programs.server, *flags.server_flags(factors)]
         for number in range(ROUNDS):
             order.shuffle(names)
             with serving(words, cores=plan.cores.server) as (host, server, ready):
@@ -54,8 +54,8 @@ def beside(plan: Plan) -> list[dict]:
                     after = host.sample(server, machine=False).processes.cpu_s
                     requests = counted(name, text)
                     costs = (spent_s / requests, (after - before) / requests)
-                    found = dict(zip(("client", "server"), costs, strict=True))
-                    rows.append({"round": number, "name": name, **found})
+                    costs_of = dict(zip(("client", "server"), costs, strict=True))
+                    rows.append({"round": number, "name": name, **costs_of})
     return rows
 
 
@@ -63,30 +63,30 @@ def argv(plan: Plan, name: str, address: str) -> list[str]:
     """Return the command of a client that asks ``HOST:PORT`` for the page."""
     count, path = plan.client["connections"], plan.client["path"]
     if name != OURS:
-        told = {"s": WINDOW_S, "count": count, "url": f"http://{address}{path}"}
-        return [name, *CLIENTS[name][0].format(**told).split()]
-    told = {**plan.client, "duration": WINDOW_S, "warmup": 0}
-    return [*plan.programs.client, address, *flags.client_flags(told, seed=plan.seed)]
+        load = {"s": WINDOW_S, "count": count, "url": f"http://{address}{path}"}
+        return [name, *CLIENTS[name][0].format(**load).split()]
+    load = {**plan.client, "duration": WINDOW_S, "warmup": 0}
+    return [*plan.programs.client, address, *flags.client_flags(load, seed=plan.seed)]
 
 
 def counted(name: str, text: str) -> int:
     """Return how many requests were answered; `ProgramError` when some were not."""
-    found, wrong = re.search(CLIENTS[name][1], text), _WRONG.search(text)
-    if wrong or not found or not int(found[1]):
+    match, wrong = re.search(CLIENTS[name][1], text), _WRONG.search(text)
+    if wrong or not match or not int(match[1]):
         raise ProgramError(f"{name}: {wrong[0] if wrong else text[:200]!r}")
-    return int(found[1])
+    return int(match[1])
 
 
 def run(argv: Sequence[str], cores: Sequence[int]) -> tuple[str, float]:
     """Run a program on one core; return what it printed and its CPU time in seconds."""
-    told = {"capture_output": True, "text": True, "timeout": WINDOW_S + PATIENCE_S}
+    options = {"capture_output": True, "text": True, "timeout": WINDOW_S + PATIENCE_S}
     before_s = _children_s()
     try:
         with on_cores(cores[:1]):
-            done = subprocess.run(argv, check=True, **told)
+            done = subprocess.run(argv, check=True, **options)
     except subprocess.SubprocessError as error:
-        said = getattr(error, "stderr", None) or ""
-        raise ProgramError(f"{argv[0]}: {error}: {said}") from None
+        errors = getattr(error, "stderr", None) or ""
+        raise ProgramError(f"{argv[0]}: {error}: {errors}") from None
     return done.stdout, _children_s() - before_s
 
 

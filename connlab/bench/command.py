@@ -34,44 +34,46 @@ def run(
     what is `wanted` besides: ``lessons``, ``memory``, ``calls``, ``clients``.
     """
     console = screen.console()
-    known = {model.name: model for model in programs.models()}
+    models_by_name = {model.name: model for model in programs.models()}
     for name in names:
-        if name not in known:
-            raise ValueError(programs.unknown("model", name, known))
-    models = [known[name] for name in names or known]
-    made = parts.parts(models, lessons=wanted["lessons"], until=until, seed=seed)
-    parts.run(made, budget_s=budget_s, say=lambda text: console.print(text))
-    both = made["models"].plan.programs
-    memory = footprint.idle_memory(both, models) if wanted["memory"] else {}
-    calls = footprint.system_calls(both, models) if wanted["calls"] else {}
-    beside = clients.beside(made["http"].plan) if wanted["clients"] else []
-    judged = targets.judge(made, memory, {m.name: m.family for m in models})
-    for name, part in made.items():
+        if name not in models_by_name:
+            raise ValueError(programs.unknown("model", name, models_by_name))
+    models = [models_by_name[name] for name in names or models_by_name]
+    by_title = parts.parts(models, lessons=wanted["lessons"], until=until, seed=seed)
+    parts.run(by_title, budget_s=budget_s, say=lambda text: console.print(text))
+    binaries = by_title["models"].plan.programs
+    memory = footprint.idle_memory(binaries, models) if wanted["memory"] else {}
+    calls = footprint.system_calls(binaries, models) if wanted["calls"] else {}
+    beside = clients.beside(by_title["http"].plan) if wanted["clients"] else []
+    judged = targets.judge(by_title, memory, {m.name: m.family for m in models})
+    for name, part in by_title.items():
         console.rule(name)
-        screen.print_all(part.made, console)
+        screen.print_all(part.comparison, console)
     _print(console, ("system calls of a request", "all", "of which"), _calls(calls))
     heads = ("CPU of a request of http, µs", "client", "server", "our client / it")
     _print(console, heads, _beside(beside))
     rows = [(t.what, t.need, _text(t.found), t.verdict) for t in judged]
     _print(console, ("target", "needed", "found", ""), rows)
-    found = {
-        "comparisons": {n: comparison.document(p.made) for n, p in made.items()},
-        "floor_cpu_s": {n: p.floor_cpu_s for n, p in made.items() if p.with_floor},
+    results = {
+        "comparisons": {
+            n: comparison.document(p.comparison) for n, p in by_title.items()
+        },
+        "floor_cpu_s": {n: p.floor_cpu_s for n, p in by_title.items() if p.with_floor},
         "idle_memory": memory,
         "system_calls": calls,
         "load_generators": beside,
-        "targets": [asdict(one) | {"verdict": one.verdict} for one in judged],
+        "targets": [asdict(target) | {"verdict": target.verdict} for target in judged],
     }
-    console.print(f"\nkept: {keep(found, folder=out)}")
+    console.print(f"\nkept: {keep(results, folder=out)}")
 
 
-def keep(found: dict[str, Any], *, folder: Path) -> Path:
+def keep(results: dict[str, Any], *, folder: Path) -> Path:
     """Write what was found to a JSON file and return where it is."""
     folder.mkdir(parents=True, exist_ok=True)
     made_at = machine.now()
-    told = comparison.plain({"schema": 2, "made_at": made_at} | found)
+    content = comparison.plain({"schema": 2, "made_at": made_at} | results)
     path = folder / f"bench-{re.sub(r'[^0-9T]', '', made_at)[:15]}.json"
-    path.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n")
+    path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
     return path
 
 
@@ -86,18 +88,20 @@ def _print(console: Console, heads: Sequence[str], rows: Iterable[Sequence]) -> 
 
 
 def _calls(calls: dict[str, dict[str, float]]) -> Iterable[Sequence[str]]:
-    for name, each in calls.items():
-        parts = ", ".join(f"{call} {count:.2f}" for call, count in each.items())
-        yield name, f"{sum(each.values()):.2f}", parts
+    for name, counts in calls.items():
+        text = ", ".join(f"{call} {count:.2f}" for call, count in counts.items())
+        yield name, f"{sum(counts.values()):.2f}", text
 
 
 def _beside(runs: Sequence[dict]) -> Iterable[Sequence[str]]:
     ours = [run["client"] for run in runs if run["name"] == clients.OURS]
     for name in dict.fromkeys(run["name"] for run in runs):
-        mine = [run for run in runs if run["name"] == name]
-        own, server = ([r[side] * 1e6 for r in mine] for side in ("client", "server"))
-        ratio = [a * 1e6 / b for a, b in zip(ours, own, strict=True)]
-        yield name, *(_text(geometric_mean(each)) for each in (own, server, ratio))
+        of_client = [run for run in runs if run["name"] == name]
+        cost, server = (
+            [r[side] * 1e6 for r in of_client] for side in ("client", "server")
+        )
+        ratio = [a * 1e6 / b for a, b in zip(ours, cost, strict=True)]
+        yield name, *(_text(geometric_mean(values)) for values in (cost, server, ratio))
 
 
 def _text(found: Interval | None) -> str:

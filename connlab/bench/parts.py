@@ -35,14 +35,14 @@ class Part:
     interrupts one of its halves makes the other spend more.
     """
 
-    made: Comparison
+    comparison: Comparison
     with_floor: bool = False
     floor_cpu_s: list[float] = field(default_factory=list)
 
     @property
     def plan(self) -> Plan:
         """What is compared."""
-        return self.made.plan
+        return self.comparison.plan
 
 
 def parts(
@@ -52,10 +52,10 @@ def parts(
     names = [m.name for m in models if m.concurrent and m.available and m.name != BASE]
     some = [name for name in ("epoll-et", "uring", "thread") if name in names]
     pair = [BASE, *(some[1:2] or names[:1] or [DEARER])]
-    told = {"engine": "auto", "until": until, "seed": seed, "budget_s": math.inf}
+    common = {"engine": "auto", "until": until, "seed": seed, "budget_s": math.inf}
 
     def plan(names: Sequence[str], connections: int = FEW, **load) -> Plan:
-        return make_plan(names, connections=connections, **told, **load)
+        return make_plan(names, connections=connections, **common, **load)
 
     def one_core(plan: Plan) -> Plan:
         return replace(plan, cores=cores.together(plan.cores.server))
@@ -68,43 +68,50 @@ def parts(
         "one core, many": one_core(plan(pair, MANY)),
         "open loop": plan(pair, rate=LAG_RATE),
     }
-    if lessons and (held := _lessons([BASE, *names])):
-        taught = plan([word for pair in held.items() for word in reversed(pair)])
-        own = [replace(s, against=held.get(s.name)) for s in taught.servers]
-        plans["lessons"] = replace(taught, servers=tuple(own))
+    if lessons and (held_against := _lessons([BASE, *names])):
+        taught = plan(
+            [word for pair in held_against.items() for word in reversed(pair)]
+        )
+        taught_servers = [
+            replace(s, against=held_against.get(s.name)) for s in taught.servers
+        ]
+        plans["lessons"] = replace(taught, servers=tuple(taught_servers))
     floor = ("models", "many")
     return {name: Part(Comparison(p), name in floor) for name, p in plans.items()}
 
 
 def _lessons(names: Sequence[str]) -> dict[str, str]:
-    """Return the lesson that each model is held against, where there is one."""
     built = servers.lessons(programs.built())
     return {n: lesson for n in names if (lesson := f"{servers.LESSON}{n}") in built}
 
 
-def run(made: dict[str, Part], *, budget_s: float, say: Callable[[str], None]) -> None:
+def run(
+    by_title: dict[str, Part], *, budget_s: float, say: Callable[[str], None]
+) -> None:
     """Measure a set of each part in turn, until all are narrow or time is up."""
-    began, rounds, lasted = time.monotonic(), 0, 0.0
-    with interrupt.noted(), contextlib.ExitStack() as opened:
+    began, rounds, round_s = time.monotonic(), 0, 0.0
+    with interrupt.noted(), contextlib.ExitStack() as stack:
         sets = {
-            name: opened.enter_context(contextlib.closing(measure.sets(part.plan)))
-            for name, part in made.items()
+            name: stack.enter_context(contextlib.closing(measure.sets(part.plan)))
+            for name, part in by_title.items()
         }
-        while (spent := time.monotonic() - began) + lasted < budget_s:
-            todo = [name for name, part in made.items() if not part.made.stopped]
-            if not todo:
+        while (spent := time.monotonic() - began) + round_s < budget_s:
+            unfinished = [
+                name for name, part in by_title.items() if not part.comparison.stopped
+            ]
+            if not unfinished:
                 break
-            for name in todo:
-                _add(made[name], sets[name])
-            rounds, lasted = rounds + 1, time.monotonic() - began - spent
-            say(f"round {rounds}: {len(todo)} sets in {lasted:.0f} s{_widths(made)}")
-    for part in made.values():
-        part.made.stopped = part.made.stopped or "budget"
-        part.made.seconds = sum(part.made.set_seconds)
+            for name in unfinished:
+                _add(by_title[name], sets[name])
+            rounds, round_s = rounds + 1, time.monotonic() - began - spent
+            widths = _widths(by_title)
+            say(f"round {rounds}: {len(unfinished)} sets in {round_s:.0f} s{widths}")
+    for part in by_title.values():
+        part.comparison.stopped = part.comparison.stopped or "budget"
+        part.comparison.seconds = sum(part.comparison.set_seconds)
 
 
 def _add(part: Part, sets: Iterator[measure.Set]) -> None:
-    """Measure one more set of a part, with the floor before and after."""
     before = _floor_cpu_s(part)
     with cores.uninterrupted() if part.plan.cores.shared else contextlib.nullcontext():
         measured = next(sets, None)
@@ -112,8 +119,8 @@ def _add(part: Part, sets: Iterator[measure.Set]) -> None:
         raise KeyboardInterrupt
     if before:
         part.floor_cpu_s.append(min(before, _floor_cpu_s(part)))
-    part.made.add(measured)
-    part.made.stopped = part.made.enough()
+    part.comparison.add(measured)
+    part.comparison.stopped = part.comparison.enough()
 
 
 def _floor_cpu_s(part: Part) -> float:
@@ -124,8 +131,7 @@ def _floor_cpu_s(part: Part) -> float:
     return floor_echo(count, size=SIZE, duration=FLOOR_S, pair=pair)
 
 
-def _widths(made: dict[str, Part]) -> str:
-    """Return to what each part is known, once that can be said."""
-    found = {name: part.made.widest() for name, part in made.items()}
-    known = [f"{n} ±{w:.1%}" for n, w in found.items() if math.isfinite(w)]
-    return f": {', '.join(known)}".replace("%", " %") if known else ""
+def _widths(by_title: dict[str, Part]) -> str:
+    widths = {name: part.comparison.widest() for name, part in by_title.items()}
+    texts = [f"{n} ±{w:.1%}" for n, w in widths.items() if math.isfinite(w)]
+    return f": {', '.join(texts)}".replace("%", " %") if texts else ""

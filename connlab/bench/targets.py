@@ -54,8 +54,8 @@ class Target:
             return "reached"
         if found.hi < self.least or found.lo >= self.most:
             return "not reached"
-        known = width(found) if found.lo > 0 else found.relative_half_width
-        return f"undecided, ±{known:.1%}".replace("%", " %")
+        relative_width = width(found) if found.lo > 0 else found.relative_half_width
+        return f"undecided, ±{relative_width:.1%}".replace("%", " %")
 
 
 def judge(
@@ -69,40 +69,42 @@ def judge(
     targets = []
     for name in ("models", "many"):
         part = parts[name]
-        cost = part.made.ratios("cpu")
+        cost = part.comparison.ratios("cpu")
         uring = _inverse(cost.get("uring"))
-        two = _mean(pd.Series(part.floor_cpu_s) / _each(part, "cpu"))
+        floor = _mean(pd.Series(part.floor_cpu_s) / _each(part, "cpu"))
         doubt = _others(part)
-        again = _width_of([cost.get(part.plan.control)])
+        control = _width_of([cost.get(part.plan.control)])
         most = {"models": 0.7}.get(name, 1.5)
         targets += [
-            Target(f"{name}: {per_cpu}, {BASE} / two calls", two, 0.85, doubt=doubt),
+            Target(f"{name}: {per_cpu}, {BASE} / two calls", floor, 0.85, doubt=doubt),
             Target(f"{name}: {per_cpu}, uring / {BASE}", uring, least=1.1),
-            Target(f"{name}: CPU of {BASE} / itself, half-width, %", again, most=most),
+            Target(
+                f"{name}: CPU of {BASE} / itself, half-width, %", control, most=most
+            ),
         ]
-    cost = models.made.ratios("cpu")
+    cost = models.comparison.ratios("cpu")
     widths = _width_of(r for name, r in cost.items() if name != models.plan.control)
-    thread = models.made.ratios("rate").get("thread")
-    extra, around = _extra_ns(models), (0.9 * EXTRA_NS, 1.1 * EXTRA_NS)
+    thread = models.comparison.ratios("rate").get("thread")
+    extra, extra_bounds = _extra_ns(models), (0.9 * EXTRA_NS, 1.1 * EXTRA_NS)
     of_echo = _mean(_each(models, "cpu") / _each(http, "cpu"))
     lag = _mean(_each(parts["open loop"], "lag_p99") * 1e6)
-    late = _others(parts["open loop"])
+    lag_doubt = _others(parts["open loop"])
     targets += [
         Target(f"models: CPU / {BASE}, half-width, median, %", widths, most=2),
         Target(f"models: rate, thread / {BASE}", thread, least=0.7),
-        Target(f"models: {EXTRA_NS} ns more of work, ns", extra, *around),
+        Target(f"models: {EXTRA_NS} ns more of work, ns", extra, *extra_bounds),
         Target(f"http: {per_cpu}, http / echo, {BASE}", of_echo, least=0.6),
         Target(
             f"open loop: lag at {LAG_RATE} requests/s, p99, µs",
             lag,
             most=100,
-            doubt=late,
+            doubt=lag_doubt,
         ),
     ]
     for name in ("models", "many", "one core", "one core, many"):
         client = _each(parts[name], "client") / _each(parts[name], "cpu")
-        what = f"{name}: CPU per request, client / {BASE}"
-        targets.append(Target(what, _mean(client), most=0.9))
+        title = f"{name}: CPU per request, client / {BASE}"
+        targets.append(Target(title, _mean(client), most=0.9))
     return targets + [
         Target(f"idle connection of {name}, bytes", _mean(sizes), most=most)
         for name, sizes in memory.items()
@@ -111,18 +113,17 @@ def judge(
 
 
 def _each(part: Part, column: str, server: str = BASE) -> pd.Series:
-    """Return a column of the sets for one server, by the number of the set."""
-    if not part.made.sets:
+    if not part.comparison.sets:
         return pd.Series(dtype=float)
-    table = pd.concat(part.made.sets).set_index("trial")
+    table = pd.concat(part.comparison.sets).set_index("trial")
     return table.loc[table["server"] == server, column]
 
 
 def _extra_ns(part: Part) -> Interval | None:
     """Return what a request of `DEARER` costs more: the median over rounds, a set."""
-    if part.made.n < TRIALS_MIN:
+    if part.comparison.n < TRIALS_MIN:
         return None
-    rounds = per_round(pd.concat(part.made.slices))
+    rounds = per_round(pd.concat(part.comparison.slices))
     costs = rounds.set_index(["trial", "round", "server"])["cpu"].unstack()
     more = (costs[DEARER] - costs[BASE]).groupby(level="trial").median()
     return Fit.of(more * 1e9).interval(LEVEL, method="t over trials", log=False)
@@ -130,25 +131,22 @@ def _extra_ns(part: Part) -> Interval | None:
 
 def _others(part: Part) -> str:
     """Return who else was at work, where that delays client or floor."""
-    busy = part.made.others_share
+    busy = part.comparison.others_share
     return f"others kept {busy:.2g} cores busy" if busy > OTHERS else ""
 
 
 def _mean(values: Iterable[float]) -> Interval | None:
-    """Return the geometric mean over sets; None where there is no positive value."""
-    kept = [value for value in values if value > 0]
-    return geometric_mean(kept) if kept else None
+    positive = [value for value in values if value > 0]
+    return geometric_mean(positive) if positive else None
 
 
 def _inverse(ratio: Interval | None) -> Interval | None:
-    """Return 1 / ratio: of costs, the ratio of requests per CPU second."""
     if ratio is None:
         return None
     return replace(ratio, value=1 / ratio.value, lo=1 / ratio.hi, hi=1 / ratio.lo)
 
 
 def _width_of(ratios: Iterable[Interval | None]) -> Interval | None:
-    """Return the median half-width in per cent, as a number that needs no bounds."""
     widths = [width(ratio) * 100 for ratio in ratios if ratio and ratio.determined]
     if not widths:
         return None

@@ -35,13 +35,13 @@ def run(plan: Plan, *, as_json: bool = False) -> None:
 
         console = screen.console(stderr=as_json)
         with interrupt.noted(), screen.shown(console) as show:
-            every = itertools.chain([first], sets)
-            made = comparison.compare(plan, every, show=show, began=began)
+            measured = itertools.chain([first], sets)
+            result = comparison.compare(plan, measured, show=show, began=began)
     if as_json:
-        print(json.dumps(comparison.document(made), indent=1, allow_nan=False))
+        print(json.dumps(comparison.document(result), indent=1, allow_nan=False))
     else:
-        screen.print_all(made, console)
-    if made.stopped == "interrupted":
+        screen.print_all(result, console)
+    if result.stopped == "interrupted":
         raise SystemExit(INTERRUPTED)
 
 

@@ -56,14 +56,14 @@ class Comparison:
     sets: list[pd.DataFrame] = field(default_factory=list)
     others: list[float] = field(default_factory=list)
     set_seconds: list[float] = field(default_factory=list)
-    left: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     stopped: str = ""
 
     def add(self, measured: Set) -> None:
         """Take one more set in."""
         outcome, names = measured.outcome, measured.names
-        self.left |= measured.left
+        self.failed |= measured.failed
         self.others.append(turns.others_share(outcome.slices)[0])
         self.set_seconds.append(outcome.seconds)
         slices = pd.DataFrame(outcome.slices).query("counted == 1")
@@ -92,11 +92,11 @@ class Comparison:
 
         CPU time does not where all are at addresses; then the median waits do.
         """
-        costs = ("cpu",) if self.costed else ()
+        costs = ("cpu",) if self.with_cpu_time else ()
         return costs or ("p50",) if self.plan.open_loop else ("rate", *costs)
 
     @property
-    def costed(self) -> set[str]:
+    def with_cpu_time(self) -> set[str]:
         """The servers whose CPU time can be compared: neither side is at an address."""
         seen = {
             server.name
@@ -107,9 +107,9 @@ class Comparison:
         return {o.name for o in others if {o.name, self.plan.against(o)} <= seen}
 
     @property
-    def here(self) -> list[str]:
+    def remaining(self) -> list[str]:
         """The servers that are still there, in the order of the plan."""
-        return [s.name for s in self.plan.servers if s.name not in self.left]
+        return [s.name for s in self.plan.servers if s.name not in self.failed]
 
     def levels(self, server: str, metric: str) -> Interval:
         """Return a metric of one server: geometric mean over sets."""
@@ -128,11 +128,15 @@ class Comparison:
             return {}
         logs = self.log_ratios(metric)
         control = self.plan.control
-        unknown = set(logs) - self.costed - {control} if metric == "cpu" else set()
+        unknown = (
+            set(logs) - self.with_cpu_time - {control} if metric == "cpu" else set()
+        )
         family = [name for name in logs if name != control and name not in unknown]
-        found = ratios_of_turns.ratios(logs[family]) if family else {}
-        found |= {name: ratios_of_turns.ratios(logs[[name]])[name] for name in unknown}
-        return found | ratios_of_turns.ratios(logs[[control]])
+        intervals = ratios_of_turns.ratios(logs[family]) if family else {}
+        intervals |= {
+            name: ratios_of_turns.ratios(logs[[name]])[name] for name in unknown
+        }
+        return intervals | ratios_of_turns.ratios(logs[[control]])
 
     def log_ratios(self, metric: str) -> pd.DataFrame:
         """Return a row for each set and a column for each server but the baseline."""
@@ -143,7 +147,7 @@ class Comparison:
         against = {
             server.name: self.plan.against(server)
             for server in self.plan.servers[1:]
-            if {server.name, self.plan.against(server)} <= set(self.here)
+            if {server.name, self.plan.against(server)} <= set(self.remaining)
         }
         columns = {
             name: ratios_of_turns.log_ratios(
@@ -155,23 +159,23 @@ class Comparison:
 
     def widest(self) -> float:
         """Return the widest half-width of the ratios that decide."""
-        found = [
+        widths = [
             ratios_of_turns.width(ratio)
             for metric in self.decisive
             for name, ratio in self.ratios(metric).items()
-            if metric != "cpu" or name in self.costed
+            if metric != "cpu" or name in self.with_cpu_time
         ]
-        return max(found, default=float("inf"))
+        return max(widths, default=float("inf"))
 
     def busy(self) -> dict[str, tuple[float, float]]:
         """Return the share of a core that each server, and the client for it, used."""
         table = pd.concat(self.sets).groupby("server")[["server_busy", "client_busy"]]
         means = table.mean()
-        return {name: tuple(means.loc[name]) for name in self.here}
+        return {name: tuple(means.loc[name]) for name in self.remaining}
 
     def enough(self) -> str:
         """Return why no further set is needed: ``alone``, ``width``, ``budget``."""
-        if len(self.here) <= 2:
+        if len(self.remaining) <= 2:
             return "alone"
         if self.n >= SETS_MIN and self.widest() <= self.plan.until:
             return "width"
@@ -206,21 +210,20 @@ def compare(
         `stopped` says why: ``width``, ``budget``, ``interrupted`` or ``alone``, when
         no server but the baseline is left.
     """
-    made = Comparison(plan)
+    comparison = Comparison(plan)
     began = time.monotonic() if began is None else began
     for measured in sets:
-        made.add(measured)
-        made.seconds = time.monotonic() - began
-        show(made)
-        if said := made.enough():
-            made.stopped = said
-            return made
-    made.seconds, made.stopped = time.monotonic() - began, "interrupted"
-    return made
+        comparison.add(measured)
+        comparison.seconds = time.monotonic() - began
+        show(comparison)
+        if reason := comparison.enough():
+            comparison.stopped = reason
+            return comparison
+    comparison.seconds, comparison.stopped = time.monotonic() - began, "interrupted"
+    return comparison
 
 
 def _summary(slices: pd.DataFrame, names: tuple, reports: list[dict]) -> pd.DataFrame:
-    """Return one row for each server of a set: rate, cost, quantiles, cores."""
     sums = slices.groupby("server")[_SUMMED].sum()
     sums["all_requests"] = sums["lead_in_requests"] + sums["requests"]
     table = pd.DataFrame({"server": names}).set_index("server")
@@ -228,8 +231,10 @@ def _summary(slices: pd.DataFrame, names: tuple, reports: list[dict]) -> pd.Data
     table["cpu"] = sums["server_cpu_ns"] / 1e9 / sums["all_requests"]
     table["client"] = sums["client_cpu_ns"] / 1e9 / sums["all_requests"]
     for quantile in ("p50", "p99"):
-        found = [(r.get("response") or {}).get(f"{quantile}_ns") or 0 for r in reports]
-        table[quantile] = [ns / 1e9 for ns in found]
+        quantiles_ns = [
+            (r.get("response") or {}).get(f"{quantile}_ns") or 0 for r in reports
+        ]
+        table[quantile] = [ns / 1e9 for ns in quantiles_ns]
     lags = [(r.get("self") or {}).get("lag_p99_ns") or 0 for r in reports]
     table["lag_p99"] = [ns / 1e9 for ns in lags]
     for side in ("server", "client"):
@@ -253,25 +258,27 @@ def _clients_afar(reports: list[dict]) -> dict[str, list[float]]:
 
 def word(ratio: Interval, metric: str) -> str:
     """Return what a ratio shows: ``faster``, ``alike``, ``cannot tell``, …"""
-    said = ratios_of_turns.verdict(ratio)
-    if said == "undetermined":
+    verdict = ratios_of_turns.verdict(ratio)
+    if verdict == "undetermined":
         return "cannot tell"
     terms = _WORDS.get(metric, {"more": "longer", "less": "shorter"})
-    side = next((text for key, text in terms.items() if key in said), "")
-    return f"{side}, by less than 5 %" if side and "alike" in said else side or "alike"
+    side = next((text for key, text in terms.items() if key in verdict), "")
+    return (
+        f"{side}, by less than 5 %" if side and "alike" in verdict else side or "alike"
+    )
 
 
 # ---- as JSON ------------------------------------------------------------------
 
 
-def document(made: Comparison) -> dict[str, Any]:
+def document(comparison: Comparison) -> dict[str, Any]:
     """Return all of it as plain values, in seconds, requests/s and ratios.
 
     ``each_set`` has a row for each set and server, with the log of the server's ratio
     to the one it is held against, so that every level and ratio can be made again.
     """
-    plan = made.plan
-    said = {
+    plan = comparison.plan
+    content = {
         "schema": 1,
         "made_at": machine.now(),
         "machine": plan.location.environment(plan.programs.digests()),
@@ -283,24 +290,26 @@ def document(made: Comparison) -> dict[str, Any]:
         "seed": plan.seed,
         "until": plan.until,
         "budget_s": plan.budget_s,
-        "stopped": made.stopped,
-        "seconds": made.seconds,
-        "sets": made.n,
-        "decisive": list(made.decisive),
-        "widest": made.widest(),
-        "others_share": made.others_share,
-        "failed": made.left,
+        "stopped": comparison.stopped,
+        "seconds": comparison.seconds,
+        "sets": comparison.n,
+        "decisive": list(comparison.decisive),
+        "widest": comparison.widest(),
+        "others_share": comparison.others_share,
+        "failed": comparison.failed,
         "units": METRICS,
         "levels": {
-            name: {metric: bounds(made.levels(name, metric)) for metric in METRICS}
-            for name in (made.here if made.sets else ())
+            name: {
+                metric: bounds(comparison.levels(name, metric)) for metric in METRICS
+            }
+            for name in (comparison.remaining if comparison.sets else ())
         },
-        "ratios": {metric: _ratios(made, metric) for metric in METRICS},
-        "each_set": _each_set(made) if made.sets else [],
+        "ratios": {metric: _ratios(comparison, metric) for metric in METRICS},
+        "each_set": _each_set(comparison) if comparison.sets else [],
     }
     if plan.location.remote:
-        said["hosts"] = plan.location.manifest(plan.programs)["hosts"]
-    return plain(said)
+        content["hosts"] = plan.location.manifest(plan.programs)["hosts"]
+    return plain(content)
 
 
 def _settings(plan: Plan, server: Any) -> dict[str, Any]:
@@ -311,16 +320,16 @@ def _settings(plan: Plan, server: Any) -> dict[str, Any]:
     }
 
 
-def _ratios(made: Comparison, metric: str) -> dict[str, dict]:
-    found = made.ratios(metric)
-    together = {name for name in found if name != made.plan.control}
+def _ratios(comparison: Comparison, metric: str) -> dict[str, dict]:
+    intervals = comparison.ratios(metric)
+    family = {name for name in intervals if name != comparison.plan.control}
     return {
         name: bounds(ratio)
         | {
             "word": word(ratio, metric),
-            "simultaneous": len(together) if name in together else 1,
+            "simultaneous": len(family) if name in family else 1,
         }
-        for name, ratio in found.items()
+        for name, ratio in intervals.items()
     }
 
 
@@ -330,10 +339,12 @@ def bounds(interval: Interval) -> dict[str, Any]:
     return numbers | {"n": interval.n, "level": interval.level}
 
 
-def _each_set(made: Comparison) -> list[dict[str, Any]]:
-    table = pd.concat(made.sets).set_index(["trial", "server"])
+def _each_set(comparison: Comparison) -> list[dict[str, Any]]:
+    table = pd.concat(comparison.sets).set_index(["trial", "server"])
     for metric in METRICS:
-        logs = made.log_ratios(metric).rename_axis(index="trial", columns="server")
+        logs = comparison.log_ratios(metric).rename_axis(
+            index="trial", columns="server"
+        )
         table[f"log_ratio_{metric}"] = logs.stack()
     return table.reset_index().rename(columns={"trial": "set"}).to_dict("records")
 

@@ -26,35 +26,31 @@ class Set:
     number: int
     names: tuple[str, ...]
     outcome: turns.Outcome
-    left: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 def sets(plan: Plan) -> Iterator[Set]:
     """Measure set after set, until a signal asks to stop (`drive.interrupt`).
 
-    Raises
-    ------
-    connlab.drive.turns.SetError
-        When a program fails, or the baseline dies.
+    Raises connlab.drive.turns.SetError when a program fails, or the baseline dies.
     """
-    local, left = LocalHost(), set()
+    local, failed = LocalHost(), set()
     with page(plan) as root, contextlib.closing(local):
         number = 0
         while True:
-            here = tuple(s for s in plan.servers if s.name not in left)
-            setting = _setting(replace(plan, servers=here), number, root)
+            remaining = tuple(s for s in plan.servers if s.name not in failed)
+            setting = _setting(replace(plan, servers=remaining), number, root)
             outcome = _run(plan, setting, local)
             if outcome is None:
                 return
-            names = tuple(server.name for server in here)
+            names = tuple(server.name for server in remaining)
             died = _died(plan, names, outcome)
-            left |= died.keys()
+            failed |= died.keys()
             yield Set(number, names, outcome, died)
             number += 1
 
 
 def _run(plan: Plan, setting: turns.Setting, local: LocalHost) -> turns.Outcome | None:
-    """Run a set, over hosts where the plan has some."""
     clients = plan.location.turning(plan.client)
     if clients is None:
         return turns.run(setting, host=local)
@@ -81,19 +77,19 @@ def _setting(plan: Plan, number: int, root: str | None) -> turns.Setting:
 
 
 def _died(plan: Plan, names: tuple, outcome: turns.Outcome) -> dict[str, str]:
-    """Return how servers ended that died or hung; raise SetError for the baseline."""
-    every = zip(names, outcome.served, outcome.reports, strict=True)
-    why = {name: server.failure or _hung(report) for name, server, report in every}
-    died = {name: said for name, said in why.items() if said}
+    results = zip(names, outcome.served, outcome.reports, strict=True)
+    failures = {
+        name: server.failure or _hung(report) for name, server, report in results
+    }
+    died = {name: failure for name, failure in failures.items() if failure}
     for name in (plan.baseline, plan.control):
         if name in died:
-            said = f"server {plan.baseline}: {died[name]}"
-            raise turns.SetError(said, kind="server-died")
+            failure = f"server {plan.baseline}: {died[name]}"
+            raise turns.SetError(failure, kind="server-died")
     return died
 
 
 def _hung(report: dict) -> str | None:
-    """Return what a server left unanswered that ended the turns; None: it did not."""
     ended = report.get("slices", {}).get("ended_early") or {}
     if ended.get("reason") != "hung":
         return None

@@ -143,25 +143,41 @@ def make_plan(
         Naming what was wrong, the value that came and what is allowed.
     """
     both, location = both or programs.built(), location or ThisMachine()
-    each = requests_per_connection
-    _check(workload, connections, until, budget_s, size=size, rate=rate, each=each)
-    known = location.registry() or programs.registry(both)
-    asked = [_server(n, workload, connections, settings, both, known) for n in names]
-    if len(asked) < 2:
-        raise ValueError(f"servers: {len(asked)}; two are needed, the baseline first")
-    twice = {s.name for s in asked if [o.name for o in asked].count(s.name) > 1}
-    if twice:
-        raise ValueError(f"servers: {', '.join(sorted(twice))} twice; once is enough")
-    first = asked[0]
-    asked.append(Server(f"{first.name} {AGAIN}", first.factors))
-    told = {"workload": workload, "connections": connections, "rate": rate}
-    told |= {"requests_per_connection": requests_per_connection, "engine": engine}
-    told |= {"size": size or 64} if workload == "echo" else {}
-    told |= {"delay": delay} if workload == "work" else {}
-    told |= {"path": f"/{web_page.PAGE}"} if workload == "http" else {}
+    per_connection = requests_per_connection
+    _check(
+        workload,
+        connections,
+        until,
+        budget_s,
+        size=size,
+        rate=rate,
+        per_connection=per_connection,
+    )
+    registry = location.registry() or programs.registry(both)
+    selected = [
+        _server(n, workload, connections, settings, both, registry) for n in names
+    ]
+    if len(selected) < 2:
+        raise ValueError(
+            f"servers: {len(selected)}; two are needed, the baseline first"
+        )
+    repeated = {
+        s.name for s in selected if [o.name for o in selected].count(s.name) > 1
+    }
+    if repeated:
+        raise ValueError(
+            f"servers: {', '.join(sorted(repeated))} twice; once is enough"
+        )
+    first = selected[0]
+    selected.append(Server(f"{first.name} {AGAIN}", first.factors))
+    client = {"workload": workload, "connections": connections, "rate": rate}
+    client |= {"requests_per_connection": requests_per_connection, "engine": engine}
+    client |= {"size": size or 64} if workload == "echo" else {}
+    client |= {"delay": delay} if workload == "work" else {}
+    client |= {"path": f"/{web_page.PAGE}"} if workload == "http" else {}
     plan = Plan(
-        servers=tuple(asked),
-        client=told,
+        servers=tuple(selected),
+        client=client,
         page_bytes=(size or 1024) if workload == "http" else None,
         until=until,
         budget_s=budget_s,
@@ -170,21 +186,19 @@ def make_plan(
         programs=both,
         location=location,
     )
-    plan = replace(plan, client={**told, **_lengths(plan)})
-    _check_hosts(plan, known)
+    plan = replace(plan, client={**client, **_lengths(plan)})
+    _check_hosts(plan, registry)
     _check_room(plan, connections)
     return plan
 
 
 def _cores(location: Location) -> cores.Cores:
-    """Return one core for the servers; over hosts all that theirs has for them."""
     if location.remote:
         return location.cores({})
     return cores.split(cores.available(), server=1)
 
 
 def _lengths(plan: Plan) -> dict[str, float]:
-    """Return how long a set is measured, and not yet, in seconds of slices."""
     count = len(plan.servers)
     warm = WARM_SLICES
     counted = min(COUNTED_SLICES, max(COUNTED_MIN, COUNTED_OF_ALL // count))
@@ -194,8 +208,7 @@ def _lengths(plan: Plan) -> dict[str, float]:
     return {"duration": counted * each_s, "warmup": warm * each_s}
 
 
-def _check_hosts(plan: Plan, known: schema.Registry) -> None:
-    """Raise ValueError for what cannot be measured where the servers are to run."""
+def _check_hosts(plan: Plan, registry: schema.Registry) -> None:
     if plan.location.remote and plan.page_bytes:
         allowed = ", ".join(name for name in WORKLOADS if name != "http")
         raise ValueError(
@@ -205,11 +218,11 @@ def _check_hosts(plan: Plan, known: schema.Registry) -> None:
     for server in plan.servers:
         name = server.factors["model"]
         cell = {**plan.client, **server.factors}
-        why = plan.location.lacks(cell, servers.check(name, plan.programs, known))
+        reason = plan.location.lacks(cell, servers.check(name, plan.programs, registry))
         if plan.location.remote and servers.is_lesson(name):
-            why = "not over several hosts: a lesson listens on loopback only"
-        if why:
-            raise ValueError(f"server {server.name}: {why}")
+            reason = "not over several hosts: a lesson listens on loopback only"
+        if reason:
+            raise ValueError(f"server {server.name}: {reason}")
 
 
 def _check(
@@ -220,7 +233,7 @@ def _check(
     *,
     size: int | None,
     rate: float | None,
-    each: int | None,
+    per_connection: int | None,
 ) -> None:
     if workload not in WORKLOADS:
         raise ValueError(programs.unknown("workload", workload, WORKLOADS))
@@ -233,14 +246,15 @@ def _check(
     if size is not None and (size < 1 or workload == "work"):
         allowed = "for echo and http" if workload == "work" else "1 and more"
         raise ValueError(f"size: {size}; allowed: {allowed}")
-    if each is not None and each < 0:
-        raise ValueError(f"requests-per-connection: {each}; allowed: 0 and more")
+    if per_connection is not None and per_connection < 0:
+        raise ValueError(
+            f"requests-per-connection: {per_connection}; allowed: 0 and more"
+        )
     if rate is not None and not rate > 0:
         raise ValueError(f"rate: {rate:g}; allowed: more than 0 requests/s")
 
 
 def _check_room(plan: Plan, connections: int) -> None:
-    """Raise ValueError where a set needs more descriptors, or time, than there is."""
     count = len(plan.servers)
     hard = plan.location.descriptors()
     most = turns.most_connections(count, descriptors=hard)
@@ -262,13 +276,12 @@ def _server(
     connections: int,
     settings: Mapping[str, int | None],
     both: programs.Programs,
-    known: schema.Registry,
+    registry: schema.Registry,
 ) -> Server:
-    """Return a server from ``NAME``, ``NAME:SETTING=VALUE,…`` or what stands whole."""
-    name, _, own = text.partition(":")
+    name, _, own_settings = text.partition(":")
     if servers.is_command(text) or servers.is_address(text):
-        name, own = text, ""
-    model = servers.check(name, both, known)
+        name, own_settings = text, ""
+    model = servers.check(name, both, registry)
     if not model.available:
         raise ValueError(f"server {name} cannot run here: {model.reason}")
     allowed = (model.model_extra or {}).get("workloads")
@@ -276,32 +289,31 @@ def _server(
         raise ValueError(f"server {name}: workload {workload}; {', '.join(allowed)}")
     if connections > 1 and not model.concurrent:
         raise ValueError(f"server {name} serves one client at a time: --connections 1")
-    if own and servers.is_lesson(name):
+    if own_settings and servers.is_lesson(name):
         raise ValueError(f"server {text}: a lesson takes no settings")
-    if own and servers.at(name):
+    if own_settings and servers.at(name):
         raise ValueError(f"server {text}: one that runs already takes no settings")
-    told: dict[str, Any] = {"model": name, "workload": workload}
-    told |= _of_model(model, connections, settings)
-    told |= dict(_setting(word, text) for word in own.split(",") if word)
-    return Server(text, told)
+    factors: dict[str, Any] = {"model": name, "workload": workload}
+    factors |= _of_model(model, connections, settings)
+    factors |= dict(_setting(word, text) for word in own_settings.split(",") if word)
+    return Server(text, factors)
 
 
 def _of_model(
     model: schema.Model, connections: int, settings: Mapping[str, int | None]
 ) -> dict[str, Any]:
-    """Return the settings for all that this model takes, and workers enough."""
-    told = {name: value for name, value in settings.items() if value is not None}
+    chosen = {name: value for name, value in settings.items() if value is not None}
     if model.workers != "fixed":
-        told.pop("workers", None)
+        chosen.pop("workers", None)
     elif count := workers.needed(model, connections):
-        told.setdefault("workers", count)
-    return told
+        chosen.setdefault("workers", count)
+    return chosen
 
 
 def _setting(word: str, text: str) -> tuple[str, Any]:
     name, equals, value = word.partition("=")
     name = name.replace("-", "_")
     if name not in _SERVER_FACTORS or not equals or not value:
-        flagged = ", ".join(known.replace("_", "-") for known in _SERVER_FACTORS)
+        flagged = ", ".join(factor.replace("_", "-") for factor in _SERVER_FACTORS)
         raise ValueError(f"server {text}: {word!r}; allowed: NAME=VALUE of {flagged}")
     return name, value

@@ -31,68 +31,77 @@ FILE_WIDTH = 110
 
 def console(*, stderr: bool = False) -> Console:
     """Return where to print: as wide as the terminal, or as a file is read."""
-    made = Console(stderr=stderr)
-    if not made.is_terminal:
-        made.width = FILE_WIDTH
-    return made
+    output = Console(stderr=stderr)
+    if not output.is_terminal:
+        output.width = FILE_WIDTH
+    return output
 
 
 @contextlib.contextmanager
 def shown(console: Console) -> Iterator[Callable[[Comparison], None]]:
     """Show what is known after each set: live at a terminal, else a line each."""
     if not console.is_terminal:
-        yield lambda made: console.print(_line(made), highlight=False)
+        yield lambda comparison: console.print(_line(comparison), highlight=False)
         return
     with Live(console=console, transient=True, auto_refresh=False) as live:
-        yield lambda made: live.update(
-            Group(_ratios(made), Text(_line(made))), refresh=True
+        yield lambda comparison: live.update(
+            Group(_ratios(comparison), Text(_line(comparison))), refresh=True
         )
 
 
-def _line(made: Comparison) -> str:
-    widest = made.widest()
-    known = f"±{widest:.1%}" if math.isfinite(widest) else "not known yet"
-    plan = made.plan
+def _line(comparison: Comparison) -> str:
+    widest = comparison.widest()
+    width_text = f"±{widest:.1%}" if math.isfinite(widest) else "not known yet"
+    plan = comparison.plan
     return (
-        f"set {made.n}, {made.seconds:.0f} of {plan.budget_s:g} s: "
-        f"widest ratio {known}, wanted ±{plan.until:.1%}".replace("%", " %")
-        + "".join(f"; {name}: {why}" for name, why in made.left.items())
+        f"set {comparison.n}, {comparison.seconds:.0f} of {plan.budget_s:g} s: "
+        f"widest ratio {width_text}, wanted ±{plan.until:.1%}".replace("%", " %")
+        + "".join(f"; {name}: {reason}" for name, reason in comparison.failed.items())
     )
 
 
-def print_all(made: Comparison, console: Console) -> None:
+def print_all(comparison: Comparison, console: Console) -> None:
     """Print levels, ratios, who was the limit, and how it ended."""
-    lines = (*limits(made), *doubts(made), ending(made))
-    for part in ("", heading(made), "", _levels(made), "", _ratios(made), "", *lines):
-        console.print(part, highlight=False)
+    lines = (*limits(comparison), *doubts(comparison), ending(comparison))
+    for content in (
+        "",
+        heading(comparison),
+        "",
+        _levels(comparison),
+        "",
+        _ratios(comparison),
+        "",
+        *lines,
+    ):
+        console.print(content, highlight=False)
 
 
-def heading(made: Comparison) -> str:
+def heading(comparison: Comparison) -> str:
     """Return what was measured, in one line."""
-    client = made.plan.client
+    client = comparison.plan.client
     load = f"{client['connections']} connections to each"
-    if each := client["requests_per_connection"]:
-        load += f", connected anew after {counted(each, 'request')}"
-    if made.plan.open_loop:
+    if per_connection := client["requests_per_connection"]:
+        load += f", connected anew after {counted(per_connection, 'request')}"
+    if comparison.plan.open_loop:
         load += f", {client['rate']:g} requests/s"
-    what = {"echo": f"echo of {client.get('size')} bytes"}.get(client["workload"])
-    if made.plan.page_bytes:
-        what = f"http, a page of {made.plan.page_bytes} bytes"
-    sets = f"{made.n} fresh sets"
-    if len(made.here) > 3:
+    workload = {"echo": f"echo of {client.get('size')} bytes"}.get(client["workload"])
+    if comparison.plan.page_bytes:
+        workload = f"http, a page of {comparison.plan.page_bytes} bytes"
+    sets = f"{comparison.n} fresh sets"
+    if len(comparison.remaining) > 3:
         sets += "; intervals of ratios hold all at once (95 %)"
-    return f"{what or client['workload']}, {load}; {sets}"
+    return f"{workload or client['workload']}, {load}; {sets}"
 
 
-def _levels(made: Comparison) -> Table:
-    units = {metric: _unit(made, metric) for metric in TITLES}
+def _levels(comparison: Comparison) -> Table:
+    units = {metric: _unit(comparison, metric) for metric in TITLES}
     heads = [f"{TITLES[metric]}\n{unit}" for metric, (_, unit) in units.items()]
     rows = table("", *heads)
-    for server in made.plan.servers:
-        if server.name in made.left:
-            rows.add_row(server.name, made.left[server.name])
+    for server in comparison.plan.servers:
+        if server.name in comparison.failed:
+            rows.add_row(server.name, comparison.failed[server.name])
             continue
-        values = {m: made.levels(server.name, m) for m in TITLES}
+        values = {m: comparison.levels(server.name, m) for m in TITLES}
         cells = [number(value, units[m][0]) for m, value in values.items()]
         rows.add_row(server.name, *cells)
     return rows
@@ -100,15 +109,14 @@ def _levels(made: Comparison) -> Table:
 
 def table(*heads: str) -> Table:
     """Return a table with these heads and no lines."""
-    made = Table(box=None, pad_edge=False)
+    output = Table(box=None, pad_edge=False)
     for head in heads:
-        made.add_column(head, no_wrap=True)
-    return made
+        output.add_column(head, no_wrap=True)
+    return output
 
 
-def _unit(made: Comparison, metric: str) -> tuple[float, str]:
-    """Return the unit of a column: the one that suits the baseline."""
-    middle = made.levels(made.plan.baseline, metric).value
+def _unit(comparison: Comparison, metric: str) -> tuple[float, str]:
+    middle = comparison.levels(comparison.plan.baseline, metric).value
     return display_unit(METRICS[metric], [middle])
 
 
@@ -120,25 +128,27 @@ def number(value: Interval, factor: float = 1.0) -> str:
     return number_text(scaled) if value.determined else plain(scaled.value)
 
 
-def _ratios(made: Comparison) -> Table:
-    against = f"against {made.plan.baseline}"
+def _ratios(comparison: Comparison) -> Table:
+    against = f"against {comparison.plan.baseline}"
     rows = table(against, *TITLES.values())
-    found = {metric: made.ratios(metric) for metric in TITLES}
-    for server in made.plan.servers[1:]:
-        if server.name in made.left or not made.sets:
+    by_metric = {metric: comparison.ratios(metric) for metric in TITLES}
+    for server in comparison.plan.servers[1:]:
+        if server.name in comparison.failed or not comparison.sets:
             continue
-        ratios = {metric: each[server.name] for metric, each in found.items()}
+        ratios = {
+            metric: ratios_of[server.name] for metric, ratios_of in by_metric.items()
+        }
         pair = f"{server.name} / {server.against}" if server.against else server.name
         rows.add_row(pair, *(number(ratio) for ratio in ratios.values()))
         rows.add_row("", *(word(ratio, metric) for metric, ratio in ratios.items()))
     return rows
 
 
-def limits(made: Comparison) -> list[str]:
+def limits(comparison: Comparison) -> list[str]:
     """Return who kept each server from more, a line for each kind of answer."""
-    if not made.sets or made.plan.open_loop:
+    if not comparison.sets or comparison.plan.open_loop:
         return []
-    busy = made.busy()
+    busy = comparison.busy()
     groups: dict[str, list[str]] = {}
     for name, (server, client) in busy.items():
         if math.isnan(server) and client < _SATURATED:
@@ -149,41 +159,41 @@ def limits(made: Comparison) -> list[str]:
             kind = "limited by the client, whose core was full (rates are lower bounds)"
         else:
             kind = "neither core was full"
-        own = "–" if math.isnan(server) else f"{server:.0%}"
-        said = f"{name} {own} / {client:.0%}".replace("%", " %")
-        groups.setdefault(kind, []).append(said)
+        server_text = "–" if math.isnan(server) else f"{server:.0%}"
+        text = f"{name} {server_text} / {client:.0%}".replace("%", " %")
+        groups.setdefault(kind, []).append(text)
     return [
         f"{kind}: {', '.join(names)} (CPU of server / client)"
         for kind, names in groups.items()
     ]
 
 
-def doubts(made: Comparison) -> list[str]:
+def doubts(comparison: Comparison) -> list[str]:
     """Return what should make a reader doubt: other work, a control that fails."""
-    said = []
-    if made.others_share > OTHERS:
-        said.append(
-            f"other programs kept {made.others_share:.2g} cores busy: rates are those "
-            "of a machine that is shared, ratios and CPU times stand with their "
+    lines = []
+    if comparison.others_share > OTHERS:
+        lines.append(
+            f"other programs kept {comparison.others_share:.2g} cores busy: rates are "
+            "those of a machine that is shared, ratios and CPU times stand with their "
             "intervals"
         )
-    for metric in made.decisive:
-        control = made.ratios(metric).get(made.plan.control)
+    for metric in comparison.decisive:
+        control = comparison.ratios(metric).get(comparison.plan.control)
         if control is not None and control.determined and not control.contains(1):
-            said.append(
+            lines.append(
                 f"control: the same server twice differs in {TITLES[metric]} by "
                 f"{control.value:.3f} [{control.lo:.3f}, {control.hi:.3f}]; such a "
                 "difference between other servers means nothing here"
             )
-    return said
+    return lines
 
 
-def ending(made: Comparison) -> str:
+def ending(comparison: Comparison) -> str:
     """Return why it ended, how long it took and what that width is worth."""
-    widest = made.widest()
-    said = _ENDS[made.stopped].format(
-        until=made.plan.until * 100,
+    widest = comparison.widest()
+    text = _ENDS[comparison.stopped].format(
+        until=comparison.plan.until * 100,
         widest=widest * 100 if math.isfinite(widest) else math.nan,
     )
-    said = said.replace("known to ±nan %", "not known yet")
-    return f"{said}; {made.seconds:.0f} s"
+    text = text.replace("known to ±nan %", "not known yet")
+    return f"{text}; {comparison.seconds:.0f} s"

@@ -50,14 +50,15 @@ class Agent:
         self._host = LocalHost(watched)
         self._echo = Echo(address)
         self._cores = tuple(watched) or cores.available()
-        self._taken: dict[int, list[Reading]] = {}
+        self._readings: dict[int, list[Reading]] = {}
         self._edges: tuple[float, ...] = ()
         self._lease_s = lease_s
         self._lock = threading.RLock()
         self._called_s = time.monotonic()
         self._gone = threading.Event()
-        told = (self._gone, weakref.ref(self), lease_s)  # it must not keep us alive
-        threading.Thread(target=_watch, args=told, daemon=True).start()
+        # the thread must not keep us alive
+        arguments = (self._gone, weakref.ref(self), lease_s)
+        threading.Thread(target=_watch, args=arguments, daemon=True).start()
 
     def __del__(self) -> None:
         """Kill what is running and close the clock: the driver has gone, or another
@@ -77,10 +78,10 @@ class Agent:
         finally:
             self._lock.release()
 
-    def _call(self, name: str, *given: Any, **options: Any) -> Any:
+    def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
         with self._lock:
             try:
-                return getattr(self._host, name)(*given, **options)
+                return getattr(self._host, name)(*arguments, **options)
             except KeyError:
                 raise ProcessLookupError("the lease ended this program") from None
             finally:
@@ -128,12 +129,13 @@ class Agent:
         listening: bool = False,
     ) -> int:
         """See `connlab.drive.host.LocalHost.start`, as for all that follow."""
-        told = {"cores": cores, "files": files, "listening": listening}
-        handle = self._call("start", argv, **told)
+        handle = self._call(
+            "start", argv, cores=cores, files=files, listening=listening
+        )
         if watch:
-            self._taken[handle], self._edges = [], ()
-            told = (weakref.ref(self), handle)
-            threading.Thread(target=_look_on, args=told, daemon=True).start()
+            self._readings[handle], self._edges = [], ()
+            arguments = (weakref.ref(self), handle)
+            threading.Thread(target=_look_on, args=arguments, daemon=True).start()
         return handle
 
     def expect(self, edges_s: Sequence[float]) -> None:
@@ -149,17 +151,17 @@ class Agent:
 
         None when nobody watches it any more.
         """
-        taken = self._taken.get(handle)
-        if taken is None:
+        readings = self._readings.get(handle)
+        if readings is None:
             return None
         began = time.monotonic()
-        taken.append(Reading(procfs.processes(handle), procfs.machine(self._cores)))
+        readings.append(Reading(procfs.processes(handle), procfs.machine(self._cores)))
         now = time.monotonic()
-        often = max(LOOK_S, LOOK_COST * (now - began))
+        shortest_s = max(LOOK_S, LOOK_COST * (now - began))
         if not self._edges or any(abs(now - edge) < NEAR_S for edge in self._edges):
-            return often
-        left = [edge - NEAR_S - now for edge in self._edges if edge > now]
-        return max(often, min([RARELY_S, *left]))
+            return shortest_s
+        ahead_s = [edge - NEAR_S - now for edge in self._edges if edge > now]
+        return max(shortest_s, min([RARELY_S, *ahead_s]))
 
     def tell(self, handle: int, line: str) -> None:
         self._call("tell", handle, line)
@@ -169,17 +171,17 @@ class Agent:
 
     def sample(self, handle: int, machine: bool, memory: bool) -> Reading:
         reading = self._call("sample", handle, machine=machine, memory=memory)
-        taken = self._taken.get(handle, [])
-        before, taken[:] = tuple(taken), []
+        readings = self._readings.get(handle, [])
+        before, readings[:] = tuple(readings), []
         # one that is under way may end after this look began
-        before = tuple(one for one in before if _time_s(one) <= _time_s(reading))
+        before = tuple(r for r in before if _time_s(r) <= _time_s(reading))
         return dataclasses.replace(reading, before=before)
 
     def ask_to_end(self, handle: int) -> None:
         self._call("ask_to_end", handle)
 
     def stop(self, handle: int, grace_s: float, wait_s: float) -> Ended:
-        self._taken.pop(handle, None)
+        self._readings.pop(handle, None)
         return self._call("stop", handle, grace_s=grace_s, wait_s=wait_s)
 
     def pause(self, handle: int) -> None:
@@ -189,24 +191,24 @@ class Agent:
         self._call("resume", handle)
 
 
-def _watch(gone: threading.Event, agent: Any, lease_s: float) -> None:
+def _watch(gone: threading.Event, reference: Any, lease_s: float) -> None:
     while not gone.wait(lease_s / 8):
-        there = agent()
-        if there is None:
+        agent = reference()
+        if agent is None:
             return
-        there.overdue()
-        del there
+        agent.overdue()
+        del agent
 
 
-def _look_on(agent: Any, handle: int) -> None:
+def _look_on(reference: Any, handle: int) -> None:
     pause_s: float | None = 0.0
     while pause_s is not None:
         time.sleep(pause_s)
-        there = agent()
-        if there is None:
+        agent = reference()
+        if agent is None:
             return
-        pause_s = there.look(handle)
-        del there
+        pause_s = agent.look(handle)
+        del agent
 
 
 def _time_s(reading: Reading) -> float:

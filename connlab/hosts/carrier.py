@@ -70,8 +70,8 @@ def write_settings(folder: Path) -> None:
 
 def scheduler_words(scheduler: str) -> list[str]:
     """Return what Python is told to run a scheduler, without certificates."""
-    words = ["-m", "distributed.cli.dask_scheduler", "--host", scheduler]
-    return [*words, "--no-dashboard"]
+    module = "distributed.cli.dask_scheduler"
+    return ["-m", module, "--host", scheduler, "--no-dashboard"]
 
 
 def worker_words(scheduler: str, *, name: str, address: str, folder: Path) -> list[str]:
@@ -80,13 +80,22 @@ def worker_words(scheduler: str, *, name: str, address: str, folder: Path) -> li
     `folder` is where it may keep files of its own.
     """
     scheme = urlsplit(scheduler).scheme
-    shown = f"[{address}]" if ":" in address else address
     return [
         *("-m", "distributed.cli.dask_worker", scheduler, "--name", name),
-        *("--host", f"{scheme}://{shown}:0", "--nthreads", "1", "--no-nanny"),
+        *(
+            "--host",
+            f"{scheme}://{_any_port(address)}",
+            "--nthreads",
+            "1",
+            "--no-nanny",
+        ),
         *("--memory-limit", "0", "--no-dashboard", "--death-timeout", "20"),
         *("--local-directory", str(folder)),
     ]
+
+
+def _any_port(address: str) -> str:
+    return f"[{address}]:0" if ":" in address else f"{address}:0"
 
 
 class Engine:
@@ -124,22 +133,21 @@ class Engine:
 
     def workers(self) -> list[str]:
         """Return the names of the hosts that have a worker now."""
-        told = self._client.scheduler_info(n_workers=-1)["workers"]
-        return sorted(str(worker["name"]) for worker in told.values())
+        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        return sorted(str(worker["name"]) for worker in workers.values())
 
     def make_agent(self, name: str, watched: Sequence[int], *, wait_s: float) -> Any:
         """Return a new agent on a host; HostLost when it has no worker in time.
 
         It reads the CPU time of the cores `watched`, of all if there are none.
         """
-        address = self.roster.hosts[name].address
         until = time.monotonic() + wait_s
         while not self._has_worker(name):
             if time.monotonic() > until or interrupt.asked():
                 raise HostLost(f"host {name}: no worker")
             time.sleep(0.05)
         future = self._client.submit(
-            *(Agent, address, self.lease_s, tuple(watched)),
+            *(Agent, self.roster.hosts[name].address, self.lease_s, tuple(watched)),
             actor=True,
             workers=[name],
             allow_other_workers=False,
@@ -149,13 +157,15 @@ class Engine:
         try:
             return future.result(timeout=PATIENCE_S)
         except (OSError, RuntimeError, TimeoutError) as error:
-            raise HostLost(f"host {name}: {_told(error)}") from error
+            raise HostLost(f"host {name}: {_first_line(error)}") from error
 
     def _has_worker(self, name: str) -> bool:
         try:
             return name in self.workers()
         except (OSError, RuntimeError, TimeoutError) as error:
-            raise HostLost(f"host {name}: no scheduler: {_told(error)}") from error
+            raise HostLost(
+                f"host {name}: no scheduler: {_first_line(error)}"
+            ) from error
 
     def close(self) -> None:
         """Leave; agents end what they run."""
@@ -168,12 +178,12 @@ def _reach(scheduler: str, security: Any) -> None:
     A Dask client that fails to connect is not to be had any more, and goes on trying,
     a descriptor each time.
     """
-    told = urlsplit(scheduler)
-    at = (told.hostname or "", told.port or 0)
-    with socket.create_connection(at, timeout=REACH_S) as plain:
+    url = urlsplit(scheduler)
+    address = (url.hostname or "", url.port or 0)
+    with socket.create_connection(address, timeout=REACH_S) as sock:
         if security is not None:
             context = security.get_connection_args("client")["ssl_context"]
-            context.wrap_socket(plain, server_hostname=at[0]).close()
+            context.wrap_socket(sock, server_hostname=address[0]).close()
 
 
 class RemoteHost:
@@ -212,25 +222,25 @@ class RemoteHost:
         """Address and cores of the host."""
         return self.engine.roster.hosts[self.name]
 
-    def call(self, method: Callable, *given: Any) -> Pending:
+    def call(self, method: Callable, *arguments: Any) -> Pending:
         """Begin to call a method of `Agent`; the result is asked for later."""
         if self.lost:
             raise HostLost(self.lost)
         try:
-            return Pending(self, getattr(self._agent, method.__name__)(*given))
+            return Pending(self, getattr(self._agent, method.__name__)(*arguments))
         except (OSError, RuntimeError) as error:
             raise self.gone(error) from error
 
     def gone(self, error: Exception) -> HostLost:
         """Note that the host is lost; return what to raise."""
-        self.lost = f"host {self.name}: {_told(error)}"
+        self.lost = f"host {self.name}: {_first_line(error)}"
         return HostLost(self.lost)
 
     def measured_offset(self) -> clock.Offset:
         """Return how far the host's clock is ahead of ours."""
+        port, token = self.facts["port"], self.facts["token"]
         try:
-            told = self.facts
-            return clock.offset(self.place.address, told["port"], told["token"])
+            return clock.offset(self.place.address, port, token)
         except OSError as error:
             raise self.gone(error) from error
 
@@ -243,15 +253,16 @@ class RemoteHost:
     ) -> int:
         """Start a program; on a host that was lost, after it has come back."""
         self.revive()
-        told = (list(argv), list(cores or self.cores), list(files), self.watches)
-        return self.call(Agent.start, *told).result()
+        cores = list(cores or self.cores)
+        call = self.call(Agent.start, list(argv), cores, list(files), self.watches)
+        return call.result()
 
     def starting(
         self, argv: Sequence[str], *, cores: Sequence[int], files: Sequence[str]
     ) -> Pending:
         """Start a program that awaits a moment (`connlab.hosts.remote_programs`)."""
-        cores = cores or self.cores
-        return self.call(Agent.start, list(argv), list(cores), list(files), False, True)
+        cores = list(cores or self.cores)
+        return self.call(Agent.start, list(argv), cores, list(files), False, True)
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
         """Return the program's next JSON line; see `Host.ready`."""
@@ -265,16 +276,16 @@ class RemoteHost:
         reading = self.call(Agent.sample, handle, machine, memory).result()
         before = tuple(map(self._on_our_clock, reading.before))
         cost_s = max(self.cost_least_s, min(time.monotonic() - began, COST_MOST_S))
-        ours = self._on_our_clock(reading)
-        return dataclasses.replace(ours, before=before, cost_s=cost_s)
+        reading = self._on_our_clock(reading)
+        return dataclasses.replace(reading, before=before, cost_s=cost_s)
 
     def _on_our_clock(self, reading: Reading) -> Reading:
         ahead_s = self.offset.ns / 1e9
-        return dataclasses.replace(
-            reading,
-            processes=_earlier(reading.processes, ahead_s),
-            machine=_earlier(reading.machine, ahead_s),
+        processes, machine = (
+            facts and dataclasses.replace(facts, time_s=facts.time_s - ahead_s)
+            for facts in (reading.processes, reading.machine)
         )
+        return dataclasses.replace(reading, processes=processes, machine=machine)
 
     def ask_to_end(self, handle: int) -> None:
         """Send the program SIGTERM; see `Host.ask_to_end`."""
@@ -314,9 +325,7 @@ class Server(RemoteHost):
         """Start a server of ours there."""
         if not argv[0].endswith("/server"):
             raise ProgramError(f"{argv[0]}: only our own servers bind an address")
-        address = self.place.address
-        where = f"[{address}]:0" if ":" in address else f"{address}:0"
-        words = [*argv, "--listen", where]
+        words = [*argv, "--listen", _any_port(self.place.address)]
         handle = super().start(words, cores=cores, files=files)
         self.cost_least_s = 0.0
         if self.watches:  # its readings are cut to a window of the driver's clock
@@ -358,12 +367,5 @@ class Pending:
         return self.future.done()
 
 
-def _earlier(facts: Any, ahead_s: float) -> Any:
-    """Return facts of a clock that is ahead with their time on ours."""
-    if facts is None:
-        return None
-    return dataclasses.replace(facts, time_s=facts.time_s - ahead_s)
-
-
-def _told(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     return str(error).split("\n")[0] or type(error).__name__

@@ -30,14 +30,13 @@ def make(folder: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("connlab run")
     usage = x509.BasicConstraints(ca=True, path_length=0)
-    authority = _begun(name, name, key).add_extension(usage, critical=True)
-    _write(folder / AUTHORITY, _pem(authority.sign(key, hashes.SHA256())))
+    _write(folder / AUTHORITY, _signed(name, name, key, usage, by=key))
     for role in ROLES:
-        own = ec.generate_private_key(ec.SECP256R1())
+        role_key = ec.generate_private_key(ec.SECP256R1())
         usage = x509.BasicConstraints(ca=False, path_length=None)
-        begun = _begun(_name(role), name, own).add_extension(usage, critical=True)
-        _write(folder / f"{role}.pem", _pem(begun.sign(key, hashes.SHA256())))
-        _write(folder / f"{role}.key", _private(own))
+        certificate = _signed(_name(role), name, role_key, usage, by=key)
+        _write(folder / f"{role}.pem", certificate)
+        _write(folder / f"{role}.key", _private(role_key))
 
 
 def flags(folder: Path, role: str) -> list[str]:
@@ -53,11 +52,16 @@ def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _begun(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
-) -> x509.CertificateBuilder:
+def _signed(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    usage: x509.BasicConstraints,
+    *,
+    by: ec.EllipticCurvePrivateKey,
+) -> bytes:
     now = datetime.datetime.now(datetime.UTC)
-    return (
+    certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
@@ -65,10 +69,9 @@ def _begun(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + datetime.timedelta(days=DAYS))
+        .add_extension(usage, critical=True)
+        .sign(by, hashes.SHA256())
     )
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,51 +25,43 @@ class Checked:
     call_ms: float
     offset_us: float
     bound_us: float
-    wrong: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        told = self.facts
+        facts = self.facts
         lines = [
-            f"{self.name}: Linux {told['kernel']} {told['architecture']}, Python"
-            f" {told['python']}, cores {len(told['cores'])}, descriptors"
-            f" {told['descriptors']}",
+            f"{self.name}: Linux {facts['kernel']} {facts['architecture']}, Python"
+            f" {facts['python']}, cores {len(facts['cores'])}, descriptors"
+            f" {facts['descriptors']}",
             f"  call {self.call_ms:.2f} ms, clock {self.offset_us:+.0f} us"
             f" ± {self.bound_us:.0f} us",
-            *(f"  problem: {text}" for text in self.wrong),
+            *(f"  problem: {text}" for text in self.problems),
         ]
         return "\n".join(lines)
 
 
 def check(engine: Engine, name: str) -> Checked:
-    """Look at one host.
-
-    Raises
-    ------
-    HostLost
-        When it has no worker or does not answer.
-    """
+    """Look at one host; HostLost when it has no worker or does not answer."""
     host = engine.host(name)
-    took = sorted(_call_s(host) for _ in range(_CALLS))
     return Checked(
         name,
         host.facts,
-        1e3 * took[_CALLS // 2],
-        host.offset.ns / 1e3,
-        host.offset.bound_ns / 1e3,
-        tuple(_other_programs(host)),
+        call_ms=1e3 * statistics.median_high(_call_s(host) for _ in range(_CALLS)),
+        offset_us=host.offset.ns / 1e3,
+        bound_us=host.offset.bound_ns / 1e3,
+        problems=tuple(_program_problems(host)),
     )
 
 
 def every(engine: Engine) -> tuple[list[Checked], list[str]]:
     """Return what is known of each host of a roster, and which could not be asked."""
-    found, lost = [], []
-    roster = engine.roster
-    for name in dict.fromkeys((roster.server, *roster.clients)):
+    checked, lost = [], []
+    for name in engine.roster.names:
         try:
-            found.append(check(engine, name))
+            checked.append(check(engine, name))
         except HostLost as error:
             lost.append(str(error))
-    return found, lost
+    return checked, lost
 
 
 def _call_s(host: RemoteHost) -> float:
@@ -76,15 +70,12 @@ def _call_s(host: RemoteHost) -> float:
     return time.monotonic() - began
 
 
-def _other_programs(host: RemoteHost) -> list[str]:
-    """Return what is wrong with the host's programs, compared with ours."""
+def _program_problems(host: RemoteHost) -> Iterator[str]:
     built = programs.built()
     paths = {"server": built.server[-1], "client": built.client[-1]}
-    wrong = []
     for name, digest in built.digests().items():
         theirs = host.call(Agent.digest, paths[name]).result()
         if theirs is None:
-            wrong.append(f"build/{name} is missing; run `make build` there")
+            yield f"build/{name} is missing; run `make build` there"
         elif theirs != digest:
-            wrong.append(f"build/{name} is {theirs}, here it is {digest}")
-    return wrong
+            yield f"build/{name} is {theirs}, here it is {digest}"

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from typing import Any
 
 TOKEN_BYTES = 16
-ASKED = 30
+ROUND_TRIPS = 30
 #: a reply that takes longer says nothing
 PATIENCE_S = 0.2
+UNANSWERED_MOST = 3
 _NUMBER = struct.Struct("!I")
 _REPLY = struct.Struct("!IQ")
 
@@ -64,55 +65,51 @@ class Echo:
     def _answer(self) -> None:
         with self._socket:
             while True:
-                asked, peer = self._socket.recvfrom(64)
+                question, peer = self._socket.recvfrom(64)
                 if self._closed.is_set():
                     return
-                self._reply(asked, peer)
+                self._reply(question, peer)
 
-    def _reply(self, asked: bytes, peer: Any) -> None:
+    def _reply(self, question: bytes, peer: Any) -> None:
         now = self._now()
-        known = secrets.compare_digest(asked[: -_NUMBER.size], self.token)
-        if len(asked) == TOKEN_BYTES + _NUMBER.size and known:
-            (number,) = _NUMBER.unpack(asked[TOKEN_BYTES:])
+        authentic = secrets.compare_digest(question[: -_NUMBER.size], self.token)
+        if len(question) == TOKEN_BYTES + _NUMBER.size and authentic:
+            (number,) = _NUMBER.unpack(question[TOKEN_BYTES:])
             with contextlib.suppress(OSError):
                 self._socket.sendto(_REPLY.pack(number, now), peer)
 
 
-def offset(address: str, port: int, token: bytes, *, asked: int = ASKED) -> Offset:
+def offset(address: str, port: int, token: bytes) -> Offset:
     """Return how far the clock behind an `Echo` is ahead.
 
-    Raises
-    ------
-    OSError
-        When no reply came.
+    Raises OSError when no reply came.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    best = None
-    with socket.socket(family, socket.SOCK_DGRAM) as asking:
-        asking.settimeout(PATIENCE_S)
-        asking.connect((address, port))
-        silent = 0
-        for number in range(asked):
-            found = _asked_once(asking, token, number)
-            silent += found is None
-            if found and (best is None or found.bound_ns < best.bound_ns):
-                best = found
-            if silent > 3:
+    offsets: list[Offset] = []
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(PATIENCE_S)
+        sock.connect((address, port))
+        for number in range(ROUND_TRIPS):
+            if result := _round_trip(sock, token, number):
+                offsets.append(result)
+            if number + 1 - len(offsets) > UNANSWERED_MOST:
                 break
-    if best is None:
+    if not offsets:
         raise TimeoutError(f"the clock of {address} does not reply")
-    return best
+    return min(offsets, key=lambda offset: offset.bound_ns)
 
 
-def _asked_once(asking: socket.socket, token: bytes, number: int) -> Offset | None:
-    sent = time.monotonic_ns()
+def _round_trip(sock: socket.socket, token: bytes, number: int) -> Offset | None:
+    sent_ns = time.monotonic_ns()
     try:
-        asking.send(token + _NUMBER.pack(number))
+        sock.send(token + _NUMBER.pack(number))
         while True:
-            echoed, theirs = _REPLY.unpack(asking.recv(64))
+            echoed, theirs_ns = _REPLY.unpack(sock.recv(64))
             if echoed == number:
                 break
     except (OSError, struct.error):
         return None
-    came = time.monotonic_ns()
-    return Offset(theirs - (sent + came) // 2, (came - sent + 1) // 2)
+    received_ns = time.monotonic_ns()
+    return Offset(
+        theirs_ns - (sent_ns + received_ns) // 2, (received_ns - sent_ns + 1) // 2
+    )

@@ -20,11 +20,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from connlab import schema
-from connlab.hosts import carrier, certificates
-from connlab.hosts.lab_guard import Keeper
+from connlab.hosts import carrier, certificates, roster
+from connlab.hosts.lab_guard import Keeper, python_environment
 
 #: the network 10.N.0.0/24
 NUMBER = 77
@@ -123,51 +123,44 @@ class Lab:
             self.keeper = None
 
     def _clear(self) -> None:
-        for pid in {*self._pids().values(), *self._unknown()}:
+        for pid in {*self._pids().values(), *self._unrecorded()}:
             _end(pid)
         for link in json.loads(_ip("-json", "link", check=False).stdout or "[]"):
             # with its namespace it would go too, but only some time later
             if link["ifname"].startswith(self.link("")):
                 _ip("link", "del", link["ifname"], check=False)
-        told = _ip("-json", "netns", "list", check=False).stdout
-        for space in json.loads(told or "[]"):
+        spaces = _ip("-json", "netns", "list", check=False).stdout
+        for space in json.loads(spaces or "[]"):
             if space["name"].startswith(f"connlab{self.number}-"):
-                self._empty(space["name"])
+                _kill_all(space["name"])
                 _ip("netns", "del", space["name"], check=False)
         _ip("link", "del", self.bridge, check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _unknown(self) -> list[int]:
-        """Return processes of Dask that were told of our certificates.
+    def _unrecorded(self) -> Iterator[int]:
+        """Yield processes of Dask that have our certificates on their command line.
 
         A driver that is killed may not have noted the last one that it started.
         """
-        told = os.fsencode(self.folder / "certificates")
-        found = []
+        certificates_path = os.fsencode(self.folder / "certificates")
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
-                if told in path.read_bytes():
-                    found.append(int(path.parent.name))
-        return found
-
-    def _empty(self, space: str) -> None:
-        for pid in _ip("netns", "pids", space, check=False).stdout.split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+                if certificates_path in path.read_bytes():
+                    yield int(path.parent.name)
 
     def _make_networks(self, hosts: int) -> None:
         _ip("link", "add", self.bridge, "type", "bridge")
         _ip("addr", "add", f"{self.address(254)}/24", "dev", self.bridge)
         _ip("link", "set", self.bridge, "up")
         for host in range(1, hosts + 1):
-            space, link, inner = self.space(host), self.link(host), "eth0"
+            space, link = self.space(host), self.link(host)
             _ip("netns", "add", space)
-            peer = ("type", "veth", "peer", "name", inner, "netns", space)
+            peer = ("type", "veth", "peer", "name", "eth0", "netns", space)
             _ip("link", "add", link, *peer)
             _ip("link", "set", link, "master", self.bridge, "up")
             _ip("-n", space, "link", "set", "lo", "up")
-            _ip("-n", space, "addr", "add", f"{self.address(host)}/24", "dev", inner)
-            _ip("-n", space, "link", "set", inner, "up")
+            _ip("-n", space, "addr", "add", f"{self.address(host)}/24", "dev", "eth0")
+            _ip("-n", space, "link", "set", "eth0", "up")
 
     def _write_roster(self, hosts: int) -> None:
         names = [f"h{host}" for host in range(1, hosts + 1)]
@@ -189,20 +182,18 @@ class Lab:
 
     def start_worker(self, host: int) -> None:
         """Start a host's worker, also anew."""
-        told = {"name": f"h{host}", "address": self.address(host)}
-        words = carrier.worker_words(self.scheduler, folder=self.folder, **told)
+        name = f"h{host}"
+        words = carrier.worker_words(
+            self.scheduler, name=name, address=self.address(host), folder=self.folder
+        )
         # unlike `ip netns exec` this leaves /sys, and with it the cgroup, in view
-        around = ["nsenter", f"--net=/run/netns/{self.space(host)}"]
-        self._start(f"h{host}", around, words, "worker")
+        prefix = ["nsenter", f"--net=/run/netns/{self.space(host)}"]
+        self._start(name, prefix, words, "worker")
 
-    def _start(self, name: str, around: list[str], words: list[str], role: str) -> None:
+    def _start(self, name: str, prefix: list[str], words: list[str], role: str) -> None:
         flags = certificates.flags(self.folder / "certificates", role)
-        command = [*around, sys.executable, *words, *flags]
-        path = [str(schema.project_root()), os.environ.get("PYTHONPATH", "")]
-        told = {
-            "DASK_CONFIG": str(self.folder),
-            "PYTHONPATH": ":".join(filter(None, path)),
-        }
+        command = [*prefix, sys.executable, *words, *flags]
+        environment = python_environment() | {"DASK_CONFIG": str(self.folder)}
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 command,
@@ -210,7 +201,7 @@ class Lab:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env=os.environ | told,
+                env=environment,
             )
         pids = self._pids() | {name: process.pid}
         (self.folder / "pids.json").write_text(json.dumps(pids))
@@ -222,22 +213,20 @@ class Lab:
             return {}
 
     def _await_workers(self, hosts: int) -> None:
-        from connlab.hosts import roster
-
         until = time.monotonic() + _READY_S
         while True:
             try:
                 with carrier.Engine(roster.load(self.roster)) as engine:
                     while len(engine.workers()) < hosts and time.monotonic() < until:
                         time.sleep(0.1)
-                    there = engine.workers()
+                    workers = engine.workers()
                 break
             except OSError:
                 if time.monotonic() > until:
                     raise RuntimeError("the scheduler does not answer") from None
                 time.sleep(0.1)
-        if len(there) < hosts:
-            raise RuntimeError(f"{len(there)} of {hosts} workers came up: {there}")
+        if len(workers) < hosts:
+            raise RuntimeError(f"{len(workers)} of {hosts} workers came up: {workers}")
 
 
 def _ip(*words: str, check: bool = True) -> subprocess.CompletedProcess:
@@ -245,6 +234,12 @@ def _ip(*words: str, check: bool = True) -> subprocess.CompletedProcess:
     if check and done.returncode:
         raise RuntimeError(f"ip {' '.join(words)}: {done.stderr.strip()}")
     return done
+
+
+def _kill_all(space: str) -> None:
+    for pid in _ip("netns", "pids", space, check=False).stdout.split():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
 
 
 def _end(pid: int) -> None:

@@ -31,22 +31,19 @@ WAIT_S = 600.0
 class Keeper:
     """The owner's side of it.
 
-    Raises
-    ------
-    RuntimeError
-        When another lab of the number is in use for longer than `WAIT_S`.
+    Raises RuntimeError when another lab of the number is in use for longer than
+    `WAIT_S`.
     """
 
     def __init__(self, folder: Path, number: int) -> None:
         self._lock = _locked(number)
-        path = [str(schema.project_root()), os.environ.get("PYTHONPATH", "")]
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__, str(folder), str(number)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
             pass_fds=[self._lock],
-            env=os.environ | {"PYTHONPATH": ":".join(filter(None, path))},
+            env=python_environment(),
         )
 
     @property
@@ -58,6 +55,12 @@ class Keeper:
         """Let it end, as there is nothing left to keep."""
         self._process.communicate(b"done")
         os.close(self._lock)
+
+
+def python_environment() -> dict[str, str]:
+    """Return an environment in which Python finds this package."""
+    paths = [str(schema.project_root()), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PYTHONPATH": ":".join(filter(None, paths))}
 
 
 def _locked(number: int) -> int:

@@ -19,10 +19,7 @@ def trial(
 ) -> trials.Outcome | None:
     """Run one trial; see `connlab.drive.trials.run`.
 
-    Raises
-    ------
-    HostLost
-        When a host cannot be reached before the trial begins.
+    Raises HostLost when a host cannot be reached before the trial begins.
     """
     setting = trials.Setting(
         factors={"warmup": WARMUP_S} | dict(factors),
@@ -32,26 +29,25 @@ def trial(
     )
     with Engine(roster) as engine:
         server = Server(engine, roster.server)
-        there = [engine.host(name) for name in roster.clients]
-        clients = HostGroup(there, server)
+        clients = HostGroup([engine.host(name) for name in roster.clients], server)
         return trials.run(setting, server_host=server, client_host=clients)
 
 
 def lines(outcome: trials.Outcome) -> list[str]:
     """Return throughput and latency of all, then what each client host saw."""
-    told = outcome.client.model_dump(by_alias=True)
-    found = [f"all: {_figures(told)}"]
-    for name, part in told["hosts"].items():
-        ahead, bound = part["offset_ns"] / 1e3, part["bound_ns"] / 1e3
-        clock = f"clock {ahead:+.0f} us ± {bound:.0f} us"
-        found.append(f"{name}: {_figures(part['report'])}, {clock}")
-    return found
+    report = outcome.client.model_dump(by_alias=True)
+    text = [f"all: {_figures(report)}"]
+    for name, host in report["hosts"].items():
+        ahead_us, bound_us = host["offset_ns"] / 1e3, host["bound_ns"] / 1e3
+        clock = f"clock {ahead_us:+.0f} us ± {bound_us:.0f} us"
+        text.append(f"{name}: {_figures(host['report'])}, {clock}")
+    return text
 
 
 def _figures(report: Mapping[str, Any]) -> str:
     p99 = report["response"]["p99_ns"]
-    slow = "unknown" if p99 is None else f"{p99 / 1e6:.3g} ms"
+    p99_text = "unknown" if p99 is None else f"{p99 / 1e6:.3g} ms"
     return (
-        f"{report['window']['throughput_rps']:.0f} requests/s, p99 {slow},"
+        f"{report['window']['throughput_rps']:.0f} requests/s, p99 {p99_text},"
         f" {report['connections']['established']} connections"
     )

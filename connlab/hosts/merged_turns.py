@@ -76,10 +76,7 @@ def merged_rows(
         In the order of time. Those of rounds that are not whole have `late` 1 and
         `counted` 0.
 
-    Raises
-    ------
-    ProgramError
-        When hosts did not have the same target at the same time.
+    Raises ProgramError when hosts did not have the same target at the same time.
     """
     tables = [{_slot(row): row for row in rows} for rows in clients]
     readings = {_slot(row): row for row in watched}

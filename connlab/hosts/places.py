@@ -11,6 +11,7 @@ Where no hosts are asked for, a lab of namespaces on this machine stands in for 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -51,7 +52,7 @@ class Places:
     def __init__(self, locations: Mapping[str, RemoteHosts], *, stand_in: bool) -> None:
         self.locations, self.stand_in = dict(locations), stand_in
         # what holds of all hosts is asked of the place that has most of them
-        self._widest = max(self.locations.values(), key=lambda one: len(one.hosts))
+        self._widest = max(self.locations.values(), key=lambda place: len(place.hosts))
         self.server: Host = self._widest.server
 
     def _of(self, factors: Mapping[str, Any]) -> RemoteHosts:
@@ -67,10 +68,11 @@ class Places:
     def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
         return self._widest.environment(binaries) | {"stand_in": self.stand_in}
 
-    def manifest(self, both: Programs) -> dict[str, Any]:
-        facts = self._widest.manifest(both)
-        mine = self.environment(both.digests())
-        facts["environments"] |= {machine.environment_class(mine): mine}
+    def manifest(self, programs: Programs) -> dict[str, Any]:
+        facts = self._widest.manifest(programs)
+        environment = self.environment(programs.digests())
+        name = machine.environment_class(environment)
+        facts["environments"] |= {name: environment}
         return facts
 
     def registry(self) -> schema.Registry | None:
@@ -102,13 +104,12 @@ class Places:
             location.await_hosts()
 
     def lost(self) -> list[str]:
-        lost = [
-            name for location in self.locations.values() for name in location.lost()
-        ]
-        return list(dict.fromkeys(lost))
+        names = (location.lost() for location in self.locations.values())
+        return list(dict.fromkeys(itertools.chain.from_iterable(names)))
 
     def summary(self) -> str:
-        return "; ".join(f"{n}: {g.summary()}" for n, g in self.locations.items())
+        places = self.locations.items()
+        return "; ".join(f"{name}: {location.summary()}" for name, location in places)
 
 
 def missing() -> str | None:
@@ -140,33 +141,36 @@ def over(counts: Sequence[int]) -> Iterator[Places | None]:
             yield _places(engine, counts)
         return
     # a folder that is known again, so that `up` ends what is left of another
-    made = lab.Lab(schema.project_root() / "build" / "lab-14", NUMBER)
-    made.up(1 + max(1, *counts), owned=True)
+    namespaces = lab.Lab(schema.project_root() / "build" / "lab-14", NUMBER)
+    namespaces.up(1 + max(1, *counts), owned=True)
     try:
-        with Engine(rosters.load(made.roster)) as engine:
-            yield _places(engine, counts, here=cores.asked({}))
+        with Engine(rosters.load(namespaces.roster)) as engine:
+            yield _places(engine, counts, shared=cores.asked({}))
     finally:
-        made.down()
+        namespaces.down()
 
 
 def _places(
-    engine: Engine, counts: Sequence[int], *, here: Cores | None = None
+    engine: Engine, counts: Sequence[int], *, shared: Cores | None = None
 ) -> Places:
-    """Return the places; `here` are the cores of a machine that all hosts share."""
-    there = engine.roster
-    if max(counts) > len(there.clients):
+    """Return the places; `shared` are the cores of a machine that all hosts share."""
+    roster = engine.roster
+    if max(counts) > len(roster.clients):
         raise ValueError(
-            f"hosts: {max(counts)}; allowed: 0 to {len(there.clients)}, as many as"
+            f"hosts: {max(counts)}; allowed: 0 to {len(roster.clients)}, as many as"
             " hosts.toml has clients"
         )
-    serving = RemoteHost(engine, there.server)
-    own = serving.cores or tuple(serving.facts["cores"])
-    sets = here or cores.split(own)
-    facts = machine.manifest(programs.built()) if here else None
-    locations = {}
-    for count in counts:
-        clients = there.clients[:count] or (there.server,)
-        theirs = sets.client if here or not count else ()
-        told = {"server_cores": sets.server, "client_cores": theirs, "manifest": facts}
-        locations[name(count)] = RemoteHosts(engine, clients, **told)
-    return Places(locations, stand_in=here is not None)
+    server = RemoteHost(engine, roster.server)
+    sets = shared or cores.split(server.cores or tuple(server.facts["cores"]))
+    manifest = machine.manifest(programs.built()) if shared else None
+    locations = {
+        name(count): RemoteHosts(
+            engine,
+            roster.clients[:count] or (roster.server,),
+            server_cores=sets.server,
+            client_cores=sets.client if shared or not count else (),
+            manifest=manifest,
+        )
+        for count in counts
+    }
+    return Places(locations, stand_in=shared is not None)

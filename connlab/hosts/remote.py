@@ -80,12 +80,12 @@ class RemoteHosts:
     ) -> None:
         self.engine = engine
         self.server = Server(engine, engine.roster.server, server_cores)
-        own = [RemoteHost(engine, name, client_cores) for name in clients]
-        self.client = HostGroup(own, self.server)
+        hosts = [RemoteHost(engine, name, client_cores) for name in clients]
+        self.client = HostGroup(hosts, self.server)
         self._turning = Turning(self.client, self.server)
         self._client_cores = tuple(client_cores)
         self._manifest = manifest
-        self._told = {host.name: _described(host) for host in self.hosts}
+        self._manifests = {host.name: _described(host) for host in self.hosts}
         self._rooms = _rooms(self.hosts)
 
     @property
@@ -107,55 +107,57 @@ class RemoteHosts:
         return server | {"binaries": dict(binaries), "clients": clients}
 
     def _environment(self, host: RemoteHost) -> dict[str, Any]:
-        told = self._told[host.name]
-        facts = told["environments"][told["environment"]]
+        manifest = self._manifests[host.name]
+        facts = manifest["environments"][manifest["environment"]]
         return facts | {"cores": len(host.cores or host.facts["cores"])}
 
     def manifest(self, programs: Programs) -> dict[str, Any]:
         """Return what the server's host says of itself, and each host's machine."""
-        mine = self.environment(programs.digests())
-        name = machine.environment_class(mine)
-        facts = dict(self._manifest or self._told[self.server.name])
+        environment = self.environment(programs.digests())
+        name = machine.environment_class(environment)
+        facts = dict(self._manifest or self._manifests[self.server.name])
         if self._manifest is None:
             facts |= {"environment": name, "environments": {}}
         facts["made_at"] = machine.now()
-        facts["environments"] = facts["environments"] | {name: mine}
+        facts["environments"] = facts["environments"] | {name: environment}
         facts["hosts"] = {
-            host.name: {"serves": host is self.server}
-            | {"machine": self._told[host.name]["machine"]}
+            host.name: {
+                "serves": host is self.server,
+                "machine": self._manifests[host.name]["machine"],
+            }
             for host in reversed(self.hosts)  # on loopback one is both
         }
         return facts
 
     def registry(self) -> schema.Registry | None:
         """Return what the server can do on its host."""
-        told = self._told[self.server.name]["registry"]
-        return told and schema.Registry.model_validate(told)
+        registry = self._manifests[self.server.name]["registry"]
+        return registry and schema.Registry.model_validate(registry)
 
     def cores(self, factors: Mapping[str, Any]) -> Cores:
         """Return the server's cores, so many of its host as a trial asks for."""
-        there, count = self._there(), factors.get("cores")
+        cores, count = self._server_cores(), factors.get("cores")
         if count is not None and not factors.get("together"):
             place = self.server.facts["physical"]
-            there = split(there, server=count, place=lambda c: place.get(c, c)).server
-        shared = not set(there).isdisjoint(self._client_cores)
-        return Cores(there, self._client_cores, shared=shared)
+            cores = split(cores, server=count, place=lambda c: place.get(c, c)).server
+        shared = not set(cores).isdisjoint(self._client_cores)
+        return Cores(cores, self._client_cores, shared=shared)
 
-    def _there(self) -> tuple[int, ...]:
+    def _server_cores(self) -> tuple[int, ...]:
         return self.server.cores or tuple(self.server.facts["cores"])
 
     def core_count(self) -> int:
         """Return how many cores of its host the server may use."""
-        return len(self._there())
+        return len(self._server_cores())
 
     def recorded(self) -> dict[str, list[int] | bool]:
-        """Return the cores of the server's host on which strangers are looked for."""
-        return {"watched": list(self._there())}
+        """Return the cores of the server's host on which other programs are noted."""
+        return {"watched": list(self._server_cores())}
 
     def descriptors(self) -> int | None:
         """Return how many a process may have on the host with the fewest."""
-        told = [host.facts["descriptors"] for host in self.hosts]
-        return min((most for most in told if most > 0), default=None)
+        limits = [host.facts["descriptors"] for host in self.hosts]
+        return min((limit for limit in limits if limit > 0), default=None)
 
     def room(self) -> Room:
         """Return the server's tasks and memory, and as many connections as all hold.
@@ -167,9 +169,9 @@ class RemoteHosts:
         with contextlib.suppress(HostLost):
             self._rooms = _rooms(self.hosts)
         (server, _), *clients = self._rooms
-        least = min(there.connections for there, _ in clients)
-        held = min(server.connections, len(clients) * least)
-        return replace(server, connections=held)
+        least = min(room.connections for room, _ in clients)
+        connections = min(server.connections, len(clients) * least)
+        return replace(server, connections=connections)
 
     def tasks(self) -> int:
         """Return how many tasks the server's host allows in all."""
@@ -180,13 +182,13 @@ class RemoteHosts:
         """Return why a cell cannot be measured over hosts; None: it can."""
         if (model.model_extra or {}).get("digest"):
             return "not over several hosts: servers of others listen on loopback only"
-        several = _ONE_CLIENT if len(self.client.hosts) > 1 else {}
-        for name, why in (_ONE_MACHINE | several).items():
+        hosts = len(self.client.hosts)
+        for name, reason in (_ONE_MACHINE | (_ONE_CLIENT if hosts > 1 else {})).items():
             if factors.get(name):
-                return f"not over several hosts: {name}: {why}"
+                return f"not over several hosts: {name}: {reason}"
         users = factors.get("active") or factors.get("connections") or 1
-        if users < len(self.client.hosts):
-            return f"{users} connections are fewer than {len(self.client.hosts)} hosts"
+        if users < hosts:
+            return f"{users} connections are fewer than {hosts} hosts"
         return None
 
     def await_hosts(self) -> None:
@@ -208,22 +210,22 @@ class RemoteHosts:
 
 
 def _described(host: RemoteHost) -> dict[str, Any]:
-    told = host.call(Agent.describe).result()
-    if not told["programs"]:
+    manifest = host.call(Agent.describe).result()
+    if not manifest["programs"]:
         raise ValueError(
             f"host {host.name}: programs are missing; run `make build` there"
         )
-    return told
+    return manifest
 
 
 def _rooms(hosts: Sequence[RemoteHost]) -> list[tuple[Room, int]]:
     """Return what each host has room for, and its limit of tasks, in their order."""
-    asked = [host.call(Agent.room) for host in hosts]
-    return [told.result() for told in asked]
+    calls = [host.call(Agent.room) for host in hosts]
+    return [call.result() for call in calls]
 
 
 @functools.cache
 def connected(path: Path) -> RemoteHosts:
     """Return the hosts of a ``hosts.toml``, connected once for the whole process."""
-    told = rosters.asked(path)
-    return RemoteHosts(Engine(told), told.clients)
+    roster = rosters.asked(path)
+    return RemoteHosts(Engine(roster), roster.clients)

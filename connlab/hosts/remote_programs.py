@@ -66,10 +66,8 @@ def start_all(
 ) -> list[RemoteProgram]:
     """Start a program on each host at once, that awaits its moment.
 
-    Raises
-    ------
-    HostLost, ProgramError
-        When one cannot be started; the others then have ended.
+    Raises HostLost, ProgramError when one cannot be started; the others then have
+    ended.
     """
     calls = [
         host.starting([*words, FLAG], cores=cores, files=files)
@@ -100,10 +98,7 @@ def schedule(programs: Sequence[RemoteProgram]) -> tuple[float, dict[str, Offset
     offsets : dict of str to Offset
         How far each host's clock was ahead, by the name of the host.
 
-    Raises
-    ------
-    HostLost
-        When one does not answer.
+    Raises HostLost when one does not answer.
     """
     offsets = _offsets(programs)
     ahead_s = AHEAD_S + AHEAD_PER_HOST_S * len(offsets)

@@ -66,6 +66,11 @@ class Roster(BaseModel):
         check_scheduler(self.scheduler, has_certificates=bool(self.certificates))
         return self
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The server's host, then those of the clients, each once."""
+        return tuple(dict.fromkeys((self.server, *self.clients)))
+
 
 def asked(path: Path) -> Roster:
     """Read a ``hosts.toml`` as `load` does; `SCHEDULER` replaces its scheduler."""
@@ -81,15 +86,13 @@ def load(path: Path, *, scheduler: str | None = None) -> Roster:
     scheduler : str, optional
         In place of the one that the file names, which may then name none.
 
-    Raises
-    ------
-    ValueError
-        When it is not one; the text names the place, the value and what is allowed.
+    Raises ValueError when it is not one; the text names the place, the value and what
+    is allowed.
     """
-    told = tomllib.loads(path.read_text())
-    told |= {"scheduler": scheduler} if scheduler else {}
+    content = tomllib.loads(path.read_text())
+    content |= {"scheduler": scheduler} if scheduler else {}
     try:
-        roster = Roster.model_validate(told)
+        roster = Roster.model_validate(content)
     except ValidationError as error:
         raise ValueError(f"{path.name}: {_first(error)}") from None
     if roster.certificates is None:
@@ -101,10 +104,8 @@ def load(path: Path, *, scheduler: str | None = None) -> Roster:
 def check_scheduler(url: str, *, has_certificates: bool) -> None:
     """Refuse a scheduler that anybody could reach, and so run code on all hosts.
 
-    Raises
-    ------
-    ValueError
-        When it listens beyond loopback and speaks no TLS, or there are no certificates.
+    Raises ValueError when it listens beyond loopback and speaks no TLS, or there are no
+    certificates.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("tls", "tcp") or not parts.hostname or not parts.port:
@@ -126,11 +127,10 @@ def _is_loopback(address: str) -> bool:
 
 
 def _first(error: ValidationError) -> str:
-    """Return the first thing wrong, with the nearest name of a key that is none."""
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
     if first["type"] != "extra_forbidden":
         text = first["msg"].removeprefix("Value error, ")
         return f"{place}: {text}" if place else text
-    known = Place if first["loc"][0] == "hosts" else Roster
-    return unknown("key", first["loc"][-1], known.model_fields)
+    model = Place if first["loc"][0] == "hosts" else Roster
+    return unknown("key", first["loc"][-1], model.model_fields)

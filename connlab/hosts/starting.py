@@ -36,18 +36,14 @@ _ASK_S, _READY_S, _END_S = 30.0, 60.0, 5.0
 class Started:
     """The scheduler and the workers of a roster; a context manager that ends them.
 
-    Raises
-    ------
-    RuntimeError
-        When a host cannot be reached, has another architecture and no programs, or no
-        worker of its comes up; all that was started has ended then.
+    Raises RuntimeError when a host cannot be reached, has another architecture and no
+    programs, or no worker of its comes up; all that was started has ended then.
     """
 
     def __init__(self, roster: Roster, say: Callable[[str], None] = print) -> None:
         self.roster, self.say = roster, say
         self.folder = schema.project_root() / FOLDER
         self.processes: dict[str, subprocess.Popen] = {}
-        self.names = tuple(dict.fromkeys((roster.server, *roster.clients)))
 
     def __enter__(self) -> Started:
         try:
@@ -68,7 +64,7 @@ class Started:
             certificates.make(folder)
             self.say(f"certificates: made, end after {certificates.DAYS} days")
         self._start_scheduler()
-        for name in self.names:
+        for name in self.roster.names:
             self._send(name)
             self._start_worker(name)
         self._await_workers()
@@ -85,7 +81,6 @@ class Started:
         )
 
     def _send(self, name: str) -> None:
-        """Copy settings, certificates, and programs that are missing or others."""
         files = {f"{FOLDER}/dask.yaml": self.folder / "dask.yaml"}
         if folder := self.roster.certificates:
             for file in (certificates.AUTHORITY, "worker.pem", "worker.key"):
@@ -98,31 +93,32 @@ class Started:
     def _programs_for(self, name: str) -> dict[str, Path]:
         root = shlex.quote(str(schema.project_root()))
         script = f"uname -m; cd {root} && sha256sum build/server build/client"
-        told = self._ask(name, f"{script} 2>/dev/null || true").split()
+        output = self._ask(name, f"{script} 2>/dev/null || true")
+        architecture, *words = output.split()
+        theirs = dict(zip(words[1::2], words[::2], strict=True))
         built = programs.built()
         ours = {"build/server": built.server[-1], "build/client": built.client[-1]}
-        theirs = dict(zip(told[2::2], told[1::2], strict=True))
-        wanted = {p: Path(f) for p, f in ours.items() if theirs.get(p) != _digest(f)}
-        if told[0] == platform.machine():
-            if wanted:
-                self.say(f"{name}: {', '.join(wanted)} copied")
-            return wanted
+        differing = {p: Path(f) for p, f in ours.items() if theirs.get(p) != _digest(f)}
+        if architecture == platform.machine():
+            if differing:
+                self.say(f"{name}: {', '.join(differing)} copied")
+            return differing
         if len(theirs) < len(ours):
-            raise RuntimeError(f"host {name}: a {told[0]}; run `make build` there")
+            raise RuntimeError(f"host {name}: a {architecture}; run `make build` there")
         return {}
 
     def _start_worker(self, name: str) -> None:
         place, root = self.roster.hosts[name], schema.project_root()
-        there = root / FOLDER
+        folder = root / FOLDER
         words = carrier.worker_words(
-            self.roster.scheduler, name=name, address=place.address, folder=there
+            self.roster.scheduler, name=name, address=place.address, folder=folder
         )
-        flags = _flags(there if self.roster.certificates else None, "worker")
+        flags = _flags(folder if self.roster.certificates else None, "worker")
         command = shlex.join([sys.executable, *words, *flags])
-        at, settings = shlex.quote(str(root)), shlex.quote(str(there))
+        path, settings = shlex.quote(str(root)), shlex.quote(str(folder))
         script = (
-            f"cd {at} && export PYTHONPATH={at} DASK_CONFIG={settings} && exec 3<&0;"
-            f" {command} </dev/null 3<&- & worker=$!;"
+            f"cd {path} && export PYTHONPATH={path} DASK_CONFIG={settings}"
+            f" && exec 3<&0; {command} </dev/null 3<&- & worker=$!;"
             " (cat <&3; kill $worker) >/dev/null 2>&1 & exec 3<&-; wait $worker"
         )
         self.processes[name] = subprocess.Popen(
@@ -137,12 +133,11 @@ class Started:
         place = self.roster.hosts[name]
         return [*SSH, place.ssh or place.address, script]
 
-    def _ask(self, name: str, script: str, given: bytes = b"") -> str:
-        """Run a script on a host; return what it printed."""
+    def _ask(self, name: str, script: str, content: bytes = b"") -> str:
         try:
             done = subprocess.run(
                 self._ssh(name, script),
-                input=given,
+                input=content,
                 capture_output=True,
                 timeout=_ASK_S,
                 check=False,
@@ -150,25 +145,24 @@ class Started:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise RuntimeError(f"host {name}: ssh: {error}") from None
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            raise RuntimeError(f"host {name}: ssh: {said[-1] if said else 'failed'}")
+            errors = done.stderr.decode(errors="replace").strip().splitlines()
+            raise RuntimeError(f"host {name}: ssh: {(errors or ['failed'])[-1]}")
         return done.stdout.decode()
 
     def _await_workers(self) -> None:
         until = time.monotonic() + _READY_S
-        while missing := set(self.names) - set(self._there()):
+        while missing := self._missing():
             if ended := self.ended():
                 raise RuntimeError(f"{ended[0]} ended; see {FOLDER}/{ended[0]}.log")
             if time.monotonic() > until:
                 raise RuntimeError(f"no worker came up on {', '.join(sorted(missing))}")
             time.sleep(0.5)
 
-    def _there(self) -> list[str]:
+    def _missing(self) -> list[str]:
         try:
-            with carrier.Engine(self.roster) as engine:
-                return engine.workers()
+            return without_worker(self.roster)
         except OSError:
-            return []  # the scheduler is not up yet
+            return list(self.roster.names)  # the scheduler is not up yet
 
     def ended(self) -> list[str]:
         """Return what has ended of the scheduler and the hosts' connections."""
@@ -177,9 +171,8 @@ class Started:
     def close(self) -> None:
         """End the workers by the end of their input, then the scheduler."""
         for name, process in self.processes.items():
-            if name == "scheduler":
-                continue
-            process.stdin.close()
+            if name != "scheduler":
+                process.stdin.close()
         for name, process in reversed(self.processes.items()):
             if name == "scheduler":
                 process.terminate()
@@ -190,18 +183,14 @@ class Started:
                 process.wait()
 
 
-def joined(roster: Roster) -> list[str]:
+def without_worker(roster: Roster) -> list[str]:
     """Return the hosts of a roster that have no worker at its scheduler.
 
-    Raises
-    ------
-    OSError
-        When the scheduler does not answer.
+    Raises OSError when the scheduler does not answer.
     """
     with carrier.Engine(roster) as engine:
-        there = engine.workers()
-    wanted = dict.fromkeys((roster.server, *roster.clients))
-    return [name for name in wanted if name not in there]
+        workers = engine.workers()
+    return [name for name in roster.names if name not in workers]
 
 
 def _flags(folder: Path | None, role: str) -> list[str]:

@@ -47,7 +47,6 @@ def count(server: str) -> Calls:
 
 
 def _counted(server: str, strace: str, requests: int) -> tuple[str, int]:
-    """Return strace's table of a run, and how many requests were answered in it."""
     with tempfile.NamedTemporaryFile("r", prefix="connlab-strace-") as table:
         # -I 2: SIGTERM ends strace too, which then writes its table.
         with running(f"{strace} -f -c -I 2 -o {table.name} {server}") as serving:
@@ -61,12 +60,12 @@ def between(few: tuple[str, int], many: tuple[str, int]) -> Calls:
     if not more:
         return Calls({}, "strace wrote no table")
     requests = many[1] - few[1]
-    found = {
+    per_request = {
         name: round((calls - less.get(name, 0)) / requests, 2)
         for name, calls in more.items()
         if (calls - less.get(name, 0)) * _RARE >= requests
     }
-    return Calls(dict(sorted(found.items(), key=lambda one: -one[1])))
+    return Calls(dict(sorted(per_request.items(), key=lambda one: -one[1])))
 
 
 def table(text: str) -> dict[str, int]:

@@ -39,30 +39,27 @@ def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], b
 
     Also returns whether it printed something for each request.
 
-    Raises
-    ------
-    NotServing
-        When the server does not come up.
+    Raises NotServing when the server does not come up.
     """
     with running(server) as serving:
         before = serving.descriptors()
-        told, errors, rows = _client(serving)
+        report, errors, rows = _client(serving)
         port = serving.address[1]
         sockets = cases.settled(lambda: cases.open_sockets(port))
-        left = _left(serving, before)
-        grew, program = None, serving.program()
+        left_open = _left(serving, before)
+        growth, program = None, serving.program()
         with contextlib.suppress(OSError):
-            grew = _growth(serving)
+            growth = _growth(serving)
     prints = len(serving.ended.diagnostics) >= CONNECTIONS * REQUESTS * _LINE_BYTES
-    if told is None:
+    if report is None:
         return tuple(_answer(question, None, errors) for question in QUESTIONS), prints
-    found = _of_client(told, rows)
-    found["sockets closed"] = (
-        sockets == 0 and left == 0,
-        f"{sockets} sockets, {left} descriptors left",
+    results = _of_client(report, rows)
+    results["sockets closed"] = (
+        sockets == 0 and left_open == 0,
+        f"{sockets} sockets, {left_open} descriptors left",
     )
-    found["no memory leaked"] = _leaks(server, valgrind, grew, program)
-    answers = tuple(_answer(question, *found[question]) for question in QUESTIONS)
+    results["no memory leaked"] = _leaks(server, valgrind, growth, program)
+    answers = tuple(_answer(question, *results[question]) for question in QUESTIONS)
     return answers, prints
 
 
@@ -88,74 +85,71 @@ def _answer(question: str, holds: bool | None, evidence: str) -> Answer:
 
 
 def _client(serving: Running) -> tuple[dict | None, str, list[dict]]:
-    """Return the client's report or why there is none, and a row a connection."""
     asks = {**cases.ASKS, "timeout": 3}
     try:
-        told, ended = visit(serving, asks, files=[_TABLE], timeout_s=_WAIT_S)
+        report, ended = visit(serving, asks, files=[_TABLE], timeout_s=_WAIT_S)
     except ProgramError as error:
         return None, str(error), []
     rows = csv.DictReader(ended.files[_TABLE].decode().splitlines())
-    return told, "", list(rows)
+    return report, "", list(rows)
 
 
-def _of_client(told: dict, rows: list[dict]) -> dict[str, tuple[bool | None, str]]:
-    sent, came = told["bytes"]["sent"], told["bytes"]["received"]
-    asked, answered = told["requests"]["sent"], told["requests"]["completed"]
-    wrong = told["errors"]["mismatch"]
+def _of_client(report: dict, rows: list[dict]) -> dict[str, tuple[bool | None, str]]:
+    sent, received = report["bytes"]["sent"], report["bytes"]["received"]
+    requests, answered = report["requests"]["sent"], report["requests"]["completed"]
+    mismatches = report["errors"]["mismatch"]
     sizes = {row["bytes_out"] for row in rows}
     return {
         "varied lengths": (
-            len(sizes) > 1 and came == sent,
-            f"messages of {SIZES} bytes: {sent} bytes sent, {came} came back",
+            len(sizes) > 1 and received == sent,
+            f"messages of {SIZES} bytes: {sent} bytes sent, {received} came back",
         ),
         "the same bytes": (
-            wrong == 0 and sent == came > 0,
-            f"{came} of {sent} bytes came back, {wrong} messages differ",
+            mismatches == 0 and sent == received > 0,
+            f"{received} of {sent} bytes came back, {mismatches} messages differ",
         ),
         "as many answers as requests": (
-            asked == answered == CONNECTIONS * REQUESTS,
-            f"{answered} answers to {asked} requests",
+            requests == answered == CONNECTIONS * REQUESTS,
+            f"{answered} answers to {requests} requests",
         ),
         "requests counted": (None, "the server's own count is not known here"),
     }
 
 
 def _growth(serving: Running) -> tuple[int, int] | None:
-    """Return the least growth of memory in a round, and the clients of a round."""
-    held = []
+    sizes = []
     for _ in range(_ROUNDS):
         for _ in range(_CLIENTS):
             with socket.create_connection(serving.address, _WAIT_S) as sock:
                 echoes(sock)
-        held.append(serving.anonymous_bytes())
-    if None in held:
+        sizes.append(serving.anonymous_bytes())
+    if None in sizes:
         return None
-    grown = (after - before for before, after in itertools.pairwise(held))
-    return min(grown), _CLIENTS
+    growths = (after - before for before, after in itertools.pairwise(sizes))
+    return min(growths), _CLIENTS
 
 
 def _leaks(
-    server: str, valgrind: str | None, grew: tuple[int, int] | None, program: str
+    server: str, valgrind: str | None, growth: tuple[int, int] | None, program: str
 ) -> tuple[bool | None, str]:
     if valgrind:
         text = _under_valgrind(server, valgrind)
         lost, reports = cases.lost(text, kinds=_SURELY)
         if reports:
-            said = f"valgrind: {lost} bytes lost ({reports} reports)"
-            return lost == 0, said
-    if grew is None:
+            evidence = f"valgrind: {lost} bytes lost ({reports} reports)"
+            return lost == 0, evidence
+    if growth is None:
         return None, "its memory could not be read"
-    least, clients = grew
-    said = f"{max(0, least)} bytes more at least with each {clients} clients"
+    least, clients = growth
+    evidence = f"{max(0, least)} bytes more at least with each {clients} clients"
     if least < clients * _KEPT_BYTES:
-        return True, said
+        return True, evidence
     if program.startswith(_COLLECT):
-        return None, f"{said}, which {program} may free when it collects garbage"
-    return False, said
+        return None, f"{evidence}, which {program} may free when it collects garbage"
+    return False, evidence
 
 
 def _under_valgrind(server: str, valgrind: str) -> str:
-    """Return what valgrind writes of all processes; "" where it cannot run it."""
     with tempfile.TemporaryDirectory() as folder:
         words = [valgrind, "--leak-check=full", f"--log-file={folder}/%p"]
         try:

@@ -50,51 +50,54 @@ def hold(judged: Sequence[str], *, connections: int) -> Contest:
     """Let judged servers and models take turns; judged ones that fail are named."""
     from connlab.compare import comparison, measure, plan
 
-    there = {one.name for one in programs.models() if one.available}
-    models = [name for name in MODELS[connections] if name in there]
+    available = {model.name for model in programs.models() if model.available}
+    models = [name for name in MODELS[connections] if name in available]
     budget_s = BUDGET_S[connections] + _MORE_S * max(0, len(judged) - 1)
     failed: dict[str, str] = {}
-    here = [name for name in judged if name not in models]
+    remaining = [name for name in judged if name not in models]
     while True:
-        asked = plan.make_plan(
-            [*models, *here],
+        contest_plan = plan.make_plan(
+            [*models, *remaining],
             connections=connections,
             until=_UNTIL,
-            budget_s=max(budget_s, _least_s(len(models) + len(here))),
+            budget_s=max(budget_s, _least_s(len(models) + len(remaining))),
         )
         try:
             with (
                 interrupt.noted(),
-                contextlib.closing(measure.sets(asked)) as sets,
+                contextlib.closing(measure.sets(contest_plan)) as sets,
             ):
-                made = comparison.compare(asked, sets, show=lambda made: None)
+                result = comparison.compare(
+                    contest_plan, sets, show=lambda result: None
+                )
         except turns.SetError as error:
             if error.server is None or not len(models) <= error.server:
                 raise
-            failed[here.pop(error.server - len(models))] = str(error)
-            if here:
+            failed[remaining.pop(error.server - len(models))] = str(error)
+            if remaining:
                 continue
             return Contest(connections, 0, failed=failed)
-        if made.stopped == "interrupted":
+        if result.stopped == "interrupted":
             raise KeyboardInterrupt
-        return _contest(connections, comparison.document(made), made, failed)
+        return _contest(connections, comparison.document(result), result, failed)
 
 
 def _least_s(servers: int) -> float:
-    """Return the seconds that a few sets of so many servers need."""
     return 5 * (turns.OVERHEAD_S + (servers + 1) * 45 * turns.SLICE_S)
 
 
-def _contest(connections: int, told: dict, made: Any, failed: dict) -> Contest:
-    by_metric = told["ratios"]
+def _contest(connections: int, document: dict, result: Any, failed: dict) -> Contest:
+    by_metric = document["ratios"]
     return Contest(
         connections=connections,
-        sets=told["sets"],
-        levels=told["levels"],
+        sets=document["sets"],
+        levels=document["levels"],
         ratios={n: {m: by_metric[m][n] for m in METRICS} for n in by_metric["rate"]},
-        busy={name: tuple(map(_rounded, both)) for name, both in made.busy().items()},
-        failed=failed | told["failed"],
-        others_share=told["others_share"],
+        busy={
+            name: tuple(map(_rounded, shares)) for name, shares in result.busy().items()
+        },
+        failed=failed | document["failed"],
+        others_share=document["others_share"],
     )
 
 

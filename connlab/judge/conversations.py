@@ -63,26 +63,30 @@ class Conversation:
 
 def hold(conversations: Iterable[Conversation], address: Address) -> list[Heard]:
     """Hold conversations one after the other; stops when nobody listens any more."""
-    heard: list[Heard] = []
-    for one in conversations:
-        hurried = sum(h.late for h in heard) >= HURRY_AFTER
-        heard.append(_held(one, address, HURRIED_S if hurried else PATIENCE_S))
+    results: list[Heard] = []
+    for conversation in conversations:
+        hurried = sum(h.late for h in results) >= HURRY_AFTER
+        results.append(
+            _held(conversation, address, HURRIED_S if hurried else PATIENCE_S)
+        )
         if not _listens(address):
             break
-    return heard
+    return results
 
 
-def _held(one: Conversation, address: Address, patience_s: float) -> Heard:
+def _held(conversation: Conversation, address: Address, patience_s: float) -> Heard:
     began = time.monotonic()
     failure, late = None, False
     try:
-        one.talk(address, patience_s)
+        conversation.talk(address, patience_s)
     except TimeoutError:
         failure, late = f"no answer within {patience_s:g} s", True
     except (Mismatch, OSError) as error:
         failure = str(error) or type(error).__name__
         late = "nothing for" in failure
-    return Heard(one.name, one.about, failure, late, time.monotonic() - began)
+    return Heard(
+        conversation.name, conversation.about, failure, late, time.monotonic() - began
+    )
 
 
 def _listens(address: Address) -> bool:
@@ -101,26 +105,25 @@ def _connect(address: Address, patience_s: float) -> socket.socket:
 
 
 def _answered(sock: socket.socket, message: bytes) -> None:
-    """Send a message and see it come back."""
     sock.sendall(message)
     same(message, _received(sock, len(message), message))
 
 
 def _received(sock: socket.socket, length: int, sent: bytes) -> bytes:
     """Return what comes, also where it stops coming before all is there."""
-    came = b""
+    received = b""
     try:
-        while len(came) < length:
-            part = sock.recv(length - len(came))
-            if not part:
+        while len(received) < length:
+            data = sock.recv(length - len(received))
+            if not data:
                 break
-            came += part
+            received += data
     except TimeoutError:
         raise Mismatch(
-            f"sent {len(sent)} bytes ({shown(sent)}), {len(came)} came back, then "
+            f"sent {len(sent)} bytes ({shown(sent)}), {len(received)} came back, then "
             f"nothing for {sock.gettimeout():g} s"
         ) from None
-    return came
+    return received
 
 
 # ---- required ------------------------------------------------------------------

@@ -76,7 +76,7 @@ class Crowds:
 
 def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
     """Send crowds that grow, each to a fresh server, until one is not served whole."""
-    found: list[Level] = []
+    tried: list[Level] = []
     baseline = limit = None
     for clients in _allowed(levels):
         try:
@@ -87,14 +87,13 @@ def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
             level = Level(clients, 0, 0, {}, 0.0, died=str(error))
         if serving.died():
             level = replace(level, died=serving.died())
-        found.append(level)
+        tried.append(level)
         if not level.carried or _too_many_processes(level, baseline):
             break
-    return _concluded(found, baseline, limit)
+    return _concluded(tried, baseline, limit)
 
 
 def _allowed(levels: Sequence[int]) -> list[int]:
-    """Return the levels that this process has descriptors for; raises its limit."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return [n for n in levels if n <= hard - _OWN_DESCRIPTORS]
@@ -136,7 +135,6 @@ def _connected(
 
 
 def _answered(socks: Sequence[socket.socket], errors: Counter[str]) -> int:
-    """Send a byte on each and count those that send it back."""
     poller = select.poll()
     waiting = {}
     for sock in socks:
@@ -158,13 +156,13 @@ def _answered(socks: Sequence[socket.socket], errors: Counter[str]) -> int:
 
 def _is_answer(sock: socket.socket, errors: Counter[str]) -> bool:
     try:
-        came = sock.recv(16)
+        answer = sock.recv(16)
     except OSError as error:
         errors[_named(error)] += 1
         return False
-    if came != b"x":
-        errors["closed" if not came else "another answer"] += 1
-    return came == b"x"
+    if answer != b"x":
+        errors["closed" if not answer else "another answer"] += 1
+    return answer == b"x"
 
 
 def _named(error: OSError) -> str:
@@ -194,9 +192,9 @@ def _nofile(pid: int) -> int | None:
 def _concluded(
     levels: Sequence[Level], baseline: Level | None, limit: int | None
 ) -> Crowds:
-    whole = [level for level in levels if level.carried]
+    carried = [level for level in levels if level.carried]
     broke = next((level for level in levels if not level.carried), None)
-    last = whole[-1] if whole else None
+    last = carried[-1] if carried else None
 
     def each(name: str) -> float | None:
         before = getattr(baseline, name) if baseline else None
@@ -218,7 +216,6 @@ def _concluded(
 
 
 def _limit(broke: Level, last: Level | None, descriptors: int | None) -> str:
-    """Name the resource that the first crowd met which was not served whole."""
     carried = last.clients if last else 0
     if carried < _FD_SETSIZE <= broke.clients and _near(broke.answered, _FD_SETSIZE):
         return "FD_SETSIZE: select() cannot watch a descriptor from 1024 on"
@@ -236,8 +233,8 @@ def _limit(broke: Level, last: Level | None, descriptors: int | None) -> str:
     if broke.connected < broke.clients:
         return "the listen backlog: it accepts more slowly than clients come"
     if broke.errors:
-        what = ", ".join(f"{n} × {name}" for name, n in broke.errors.items())
-        return f"it turned clients away ({what})"
+        errors = ", ".join(f"{n} × {name}" for name, n in broke.errors.items())
+        return f"it turned clients away ({errors})"
     return f"workers: {broke.answered} clients at a time, the others wait"
 
 

@@ -16,10 +16,10 @@ _DEAR = 1.2
 
 def first(verdict: Verdict, judgement: Judgement) -> list[str]:
     """Return what to look at, the most important first; at most three things."""
-    found = _faults(verdict) + _limits(verdict) + _costs(verdict, judgement)
-    if found:
-        return found[:3]
-    measured = any(verdict.server in one.ratios for one in judgement.contests)
+    advice = _faults(verdict) + _limits(verdict) + _costs(verdict, judgement)
+    if advice:
+        return advice[:3]
+    measured = any(verdict.server in contest.ratios for contest in judgement.contests)
     cost = ", at no more than 1.2 times the CPU time of epoll" if measured else ""
     return [f"Nothing: it does what it should{cost}."]
 
@@ -30,16 +30,16 @@ def _faults(verdict: Verdict) -> list[str]:
             "It never listened on 127.0.0.1 and the port it was given: does the "
             "command line hand {port} on, and is it the port that bind() gets?"
         ]
-    if not any(one.ok for one in verdict.heard):
+    if not any(heard.ok for heard in verdict.heard):
         return [
             "It listens and answers nobody: does accept() lead to recv() and send()?"
         ]
-    said = [f"It ends when it should not: {w}" for w in verdict.wrong if "died" in w]
+    advice = [f"It ends when it should not: {w}" for w in verdict.wrong if "died" in w]
     # Where the server does not close, all that waits for its end fails as well.
-    names = [one.name for one in verdict.failed()]
+    names = [heard.name for heard in verdict.failed()]
     names.sort(key=lambda name: name != "silent end")
-    said += [MEANS["conversations"][name] for name in names]
-    return said + [
+    advice += [MEANS["conversations"][name] for name in names]
+    return advice + [
         MEANS["cases"][a.question]
         for a in verdict.answers
         if a.holds is False and a.question in MEANS["cases"]
@@ -47,10 +47,12 @@ def _faults(verdict: Verdict) -> list[str]:
 
 
 def _limits(verdict: Verdict) -> list[str]:
-    found = verdict.crowds
-    if found is None or found.broke is None or not verdict.concurrent:
+    crowds = verdict.crowds
+    if crowds is None or crowds.broke is None or not verdict.concurrent:
         return []
-    return [f"It carried {found.carried} clients and not {found.broke}: {found.limit}."]
+    return [
+        f"It carried {crowds.carried} clients and not {crowds.broke}: {crowds.limit}."
+    ]
 
 
 def _costs(verdict: Verdict, judgement: Judgement) -> list[str]:
@@ -58,9 +60,9 @@ def _costs(verdict: Verdict, judgement: Judgement) -> list[str]:
         ratio = contest.ratios.get(verdict.server, {}).get("cpu")
         if ratio and ratio["lo"] and ratio["lo"] > _DEAR:
             calls = verdict.calls.per_request if verdict.calls else {}
-            most = ", ".join(f"{n:g} {name}" for name, n in list(calls.items())[:4])
+            frequent = ", ".join(f"{n:g} {name}" for name, n in list(calls.items())[:4])
             return [
                 f"A request costs {ratio['value']:.1f} times the CPU time of epoll's"
-                + (f"; its system calls per request: {most}." if most else ".")
+                + (f"; its system calls per request: {frequent}." if frequent else ".")
             ]
     return []

@@ -62,13 +62,13 @@ class Verdict:
 
     def failed(self) -> list[Heard]:
         """Return the conversations that went wrong."""
-        return [one for one in self.heard if not one.ok]
+        return [heard for heard in self.heard if not heard.ok]
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        told = asdict(self) | {"right": self.right}
-        told["heard"] = [asdict(one) | {"ok": one.ok} for one in self.heard]
-        return told
+        values = asdict(self) | {"right": self.right}
+        values["heard"] = [asdict(heard) | {"ok": heard.ok} for heard in self.heard]
+        return values
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Judgement:
             "right": self.right,
             "machine": crowds.machine_limits(),
             "servers": [verdict.as_json() for verdict in self.verdicts],
-            "contests": [asdict(one) for one in self.contests],
+            "contests": [asdict(contest) for contest in self.contests],
         }
 
 
@@ -112,36 +112,35 @@ def judge(
     say : callable
         Told what is being tried.
 
-    Raises
-    ------
-    ValueError
-        For a name that nobody has, or a command line without ``{port}``.
+    Raises ValueError for a name that nobody has, or a command line without ``{port}``.
     """
     began = time.monotonic()
-    both = programs.built()
+    binaries = programs.built()
     for name in names:
-        servers.check(name, both)
+        servers.check(name, binaries)
     levels = QUICK_LEVELS if quick else crowds.LEVELS
-    lines = {name: servers.command_line(name, both) for name in names}
-    verdicts = [_judged(name, line, levels, say) for name, line in lines.items()]
+    commands = {name: servers.command_line(name, binaries) for name in names}
+    verdicts = [
+        _judged(name, command, levels, say) for name, command in commands.items()
+    ]
     _tell_apart(verdicts)
-    made = Judgement(verdicts, made_at=machine.now())
+    judgement = Judgement(verdicts, made_at=machine.now())
     for connections in () if quick else contest.MODELS:
-        able = [v.server for v in verdicts if _fit(v, connections)]
-        if able and not interrupted():
+        measurable = [v.server for v in verdicts if _fit(v, connections)]
+        if measurable and not interrupted():
             say(f"in turns with models, {connections} connections")
-            made.contests.append(contest.hold(able, connections=connections))
-    made.seconds = time.monotonic() - began
-    return made
+            judgement.contests.append(contest.hold(measurable, connections=connections))
+    judgement.seconds = time.monotonic() - began
+    return judgement
 
 
 def _fit(verdict: Verdict, connections: int) -> bool:
     """Whether a server can be measured: it serves that many, and their bytes."""
-    answers = {one.question: one.holds for one in verdict.answers}
+    holds = {answer.question: answer.holds for answer in verdict.answers}
     enough = verdict.crowds is not None and (
         connections == 1 or verdict.crowds.carried >= connections
     )
-    return enough and answers.get("the same bytes") is True
+    return enough and holds.get("the same bytes") is True
 
 
 def _judged(
@@ -161,9 +160,9 @@ def _judged(
                 "silence: it prints for each request, which costs time"
             )
         verdict.wrong += [
-            f"{one.question}: {one.evidence}"
-            for one in verdict.answers
-            if one.holds is False
+            f"{answer.question}: {answer.evidence}"
+            for answer in verdict.answers
+            if answer.holds is False
         ]
         say(f"{verdict.label}: crowds")
         verdict.crowds = crowds.try_all(line, levels=levels)
@@ -178,19 +177,17 @@ def _judged(
 
 
 def _label(name: str) -> str:
-    """Return a short name: the program's file, or the one that it interprets."""
     if not servers.is_command(name):
         return name
     words = [word for word in shlex.split(name) if not word.startswith("-")]
     program = Path(words[0])
     if _interprets(program) and len(words) > 1:
         program = Path(words[1])
-    taken = program.name in {model.name for model in programs.models()}
-    return f"{program.parent.name}/{program.name}" if taken else program.name
+    is_model = program.name in {model.name for model in programs.models()}
+    return f"{program.parent.name}/{program.name}" if is_model else program.name
 
 
 def _tell_apart(verdicts: Sequence[Verdict]) -> None:
-    """Give servers whose labels are alike numbers."""
     labels = [verdict.label for verdict in verdicts]
     for number, verdict in enumerate(verdicts, 1):
         if labels.count(verdict.label) > 1:
@@ -202,12 +199,11 @@ def _interprets(program: Path) -> bool:
 
 
 def _echoes_at_all(verdict: Verdict) -> bool:
-    basic = {one.name: one.ok for one in verdict.heard}
-    return basic.get("every byte", False) or basic.get("one connection", False)
+    outcomes = {heard.name: heard.ok for heard in verdict.heard}
+    return outcomes.get("every byte", False) or outcomes.get("one connection", False)
 
 
 def _valgrind(line: str) -> str | None:
-    """Return valgrind's path where it is here and the server is a native program."""
     program = shutil.which(shlex.split(line)[0])
     if program is None or Path(program).read_bytes()[:4] != b"\x7fELF":
         return None
@@ -218,43 +214,41 @@ def _valgrind(line: str) -> str | None:
 
 
 def _converse(verdict: Verdict, line: str) -> None:
-    """Hold all conversations; a server that dies of one is started anew."""
-    left = list(conversations.EVERY)
+    remaining = conversations.EVERY
     for _ in range(_DEATHS_MOST + 1):
-        died = _held(verdict, line, left)
-        left = left[len(verdict.heard) - (len(conversations.EVERY) - len(left)) :]
+        died = _held(verdict, line, remaining)
+        remaining = conversations.EVERY[len(verdict.heard) :]
         if died:
             died = " ".join(died.split())[:_SHOWN]
             verdict.wrong.append(f"it died of {verdict.heard[-1].about}: {died}")
-        if not left or interrupted():
+        if not remaining or interrupted():
             break
     _conclude(verdict)
 
 
 def _held(verdict: Verdict, line: str, todo: Sequence) -> str | None:
-    """Hold conversations until one ends the server; return how it ended."""
     with running(line) as serving:
         verdict.start_s = verdict.start_s or serving.ready.get("start_s")
         verdict.heard += conversations.hold(todo, serving.address)
     ended = serving.ended
     verdict.printed = verdict.printed or machine.without_paths(ended.diagnostics)[-500:]
-    usage = next((one for one in ended.lines if one.get("event") == "usage"), {})
+    usage = next((e for e in ended.lines if e.get("event") == "usage"), {})
     verdict.deaf |= bool(usage.get("killed")) and not ended.early
     return serving.died()
 
 
 def _conclude(verdict: Verdict) -> None:
-    required = {one.name for one in conversations.REQUIRED}
-    many = {one.name for one in conversations.CONCURRENT}
-    for one in verdict.failed():
-        if one.name in required:
-            verdict.wrong.append(f"{one.about}: {one.failure}")
-    failed = {one.name for one in verdict.failed()}
+    required = {heard.name for heard in conversations.REQUIRED}
+    concurrent = {heard.name for heard in conversations.CONCURRENT}
+    for heard in verdict.failed():
+        if heard.name in required:
+            verdict.wrong.append(f"{heard.about}: {heard.failure}")
+    failed = {heard.name for heard in verdict.failed()}
     if "idle neighbour" in failed:
         verdict.lacks.append("a second client at a time")
-    elif failed & many:
+    elif failed & concurrent:
         verdict.lacks.append("a hundred clients at a time")
-    elif failed - required - many:
+    elif failed - required - concurrent:
         verdict.lacks.append("shelter of the others from a slow client")
     if verdict.deaf:
         verdict.lacks.append("an end on SIGTERM")

@@ -40,8 +40,8 @@ def write(judgement: Judgement, folder: Path) -> dict[str, Path]:
         kind: folder / name
         for kind, name in (("html", HTML), ("pdf", PDF), ("json", JSON))
     }
-    told = json.dumps(judgement.as_json(), indent=1, allow_nan=False, default=str)
-    paths["json"].write_text(told + "\n", "utf-8")
+    content = json.dumps(judgement.as_json(), indent=1, allow_nan=False, default=str)
+    paths["json"].write_text(content + "\n", "utf-8")
     paths["html"].write_text(_html(text, _title(judgement)), "utf-8")
     paths["pdf"].write_bytes(_pdf(text, folder))
     return paths
@@ -66,20 +66,19 @@ def markdown(judgement: Judgement) -> str:
 
 def _title(judgement: Judgement) -> str:
     labels = [verdict.label for verdict in judgement.verdicts]
-    what = labels[0] if len(labels) == 1 else f"{len(labels)} servers"
-    return f"{what}, judged"
+    subject = labels[0] if len(labels) == 1 else f"{len(labels)} servers"
+    return f"{subject}, judged"
 
 
 # ---- tables ------------------------------------------------------------------------
 
 
 def _class(judgement: Judgement) -> str:
-    """Return a row for each server: is it right, and what to look at first."""
     rows = [
         (
             f"`{verdict.label}`",
             "right" if verdict.right else "wrong",
-            f"{sum(one.ok for one in verdict.heard)} of {len(verdict.heard)}",
+            f"{sum(heard.ok for heard in verdict.heard)} of {len(verdict.heard)}",
             str(verdict.crowds.carried) if verdict.crowds else "—",
             _cpu_ratio(verdict.server, judgement) or "—",
             _plain(hints.first(verdict, judgement)[0]),
@@ -91,61 +90,63 @@ def _class(judgement: Judgement) -> str:
 
 
 def _cpu_ratio(name: str, judgement: Judgement) -> str:
-    for one in reversed(judgement.contests):
-        if ratio := one.ratios.get(name, {}).get("cpu"):
+    for result in reversed(judgement.contests):
+        if ratio := result.ratios.get(name, {}).get("cpu"):
             return _interval(ratio)
     return ""
 
 
 def _tried(verdict: Verdict) -> dict[str, Any]:
-    """Return what was tried by how it went; a table of what went wrong."""
-    told = [(one.about, one.ok, one.failure) for one in verdict.heard]
-    told += [
-        (f"{one.question} (report 001)", one.holds, one.evidence)
-        for one in verdict.answers
+    outcomes = [(item.about, item.ok, item.failure) for item in verdict.heard]
+    outcomes += [
+        (f"{item.question} (report 001)", item.holds, item.evidence)
+        for item in verdict.answers
     ]
-    bad = [(about, _plain(why)) for about, holds, why in told if holds is False]
-    unknown = [(about, _plain(why)) for about, holds, why in told if holds is None]
+    failures = [
+        (about, _plain(reason)) for about, holds, reason in outcomes if holds is False
+    ]
+    unknown = [
+        (about, _plain(reason)) for about, holds, reason in outcomes if holds is None
+    ]
     return {
-        "count": len(told),
-        "good": [about for about, holds, _ in told if holds],
-        "unknown": [f"{about}: {why}" for about, why in unknown],
-        "bad": bad,
-        "table": _table(("what went wrong", "how"), bad, widths=(20, 60)),
+        "count": len(outcomes),
+        "good": [about for about, holds, _ in outcomes if holds],
+        "unknown": [f"{about}: {reason}" for about, reason in unknown],
+        "bad": failures,
+        "table": _table(("what went wrong", "how"), failures, widths=(20, 60)),
     }
 
 
-def _contest(one: contest.Contest, judgement: Judgement) -> str:
-    """Return what each server gave in turns with models, a row each."""
+def _contest(result: contest.Contest, judgement: Judgement) -> str:
     labels = {verdict.server: f"`{verdict.label}`" for verdict in judgement.verdicts}
     units = {
-        metric: display_unit(_HEADS[metric][1], [_middle(one, metric)])
+        metric: display_unit(_HEADS[metric][1], [_middle(result, metric)])
         for metric in contest.METRICS
     }
     rows = []
-    for name, levels in one.levels.items():
+    for name, levels in result.levels.items():
         if name.endswith(" again"):
             continue
         cells = [_number(levels[m]["value"], units[m][0]) for m in contest.METRICS]
-        ratio = one.ratios.get(name)
+        ratio = result.ratios.get(name)
         cost = f"{_interval(ratio['cpu'])} {ratio['cpu']['word']}" if ratio else "1"
-        rows.append((labels.get(name, name), *cells, cost, _limited(one, name)))
+        rows.append((labels.get(name, name), *cells, cost, _limited(result, name)))
     rows += [
-        (labels.get(name, name), "left out", "", "", "", _plain(why), "")
-        for name, why in one.failed.items()
+        (labels.get(name, name), "left out", "", "", "", _plain(reason), "")
+        for name, reason in result.failed.items()
     ]
     measured = [f"{_HEADS[m][0]}, {units[m][1]}" for m in contest.METRICS]
     heads = ("server", *measured, "CPU / epoll's", "limited by")
     return _table(heads, rows, widths=(_width_of(rows), *_WIDTHS))
 
 
-def _middle(one: contest.Contest, metric: str) -> float:
-    values = [levels[metric]["value"] or 0 for levels in one.levels.values()]
+def _middle(result: contest.Contest, metric: str) -> float:
+    values = [levels[metric]["value"] or 0 for levels in result.levels.values()]
     return sorted(values)[len(values) // 2] if values else 1.0
 
 
-def _limited(one: contest.Contest, name: str) -> str:
-    server, client = one.busy.get(name, (0, 0))
+def _limited(result: contest.Contest, name: str) -> str:
+    server, client = result.busy.get(name, (0, 0))
     if server >= _SATURATED and server >= client:
         return "its core"
     return "the client's core" if client >= _SATURATED else "neither core"
@@ -160,7 +161,6 @@ def _table(
 
 
 def _width_of(rows: Sequence[Sequence[str]]) -> int:
-    """Return a width at which no label in the first column breaks, if it can be."""
     least, most = _LABEL_WIDTHS
     return min(most, max([least, *(len(row[0]) for row in rows)]))
 
@@ -196,15 +196,15 @@ def _bytes(count: float) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("connlab.judge"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {"plain": _plain, "bytes": _bytes, "interval": _interval}
-    return made
+    environment.filters |= {"plain": _plain, "bytes": _bytes, "interval": _interval}
+    return environment
 
 
 def _fill(template: str, **facts: Any) -> str:

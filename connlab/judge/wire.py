@@ -23,22 +23,22 @@ class Mismatch(AssertionError):
 
 def receive(sock: socket.socket, length: int) -> bytes:
     """Return exactly ``length`` bytes, or fewer when the stream ended first."""
-    parts, left = [], length
-    while left > 0:
-        part = sock.recv(min(left, 1 << 16))
-        if not part:
+    chunks, remaining = [], length
+    while remaining > 0:
+        chunk = sock.recv(min(remaining, 1 << 16))
+        if not chunk:
             break
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
+        chunks.append(chunk)
+        remaining -= len(chunk)
+    return b"".join(chunks)
 
 
 def receive_all(sock: socket.socket) -> bytes:
     """Return everything up to the end of the stream."""
-    parts = []
-    while part := sock.recv(1 << 16):
-        parts.append(part)
-    return b"".join(parts)
+    chunks = []
+    while chunk := sock.recv(1 << 16):
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def echoes(sock: socket.socket, message: bytes = b"hello") -> bool:
@@ -62,12 +62,12 @@ def exchange(sock: socket.socket, message: bytes, chunks: list[int]) -> bytes:
 
 
 def _send(sock: socket.socket, message: bytes, chunks: list[int]) -> None:
-    at = 0
+    start = 0
     try:
         for size in chunks:
-            sock.sendall(message[at : at + size])
-            at += size
-        sock.sendall(message[at:])
+            sock.sendall(message[start : start + size])
+            start += size
+        sock.sendall(message[start:])
         sock.shutdown(socket.SHUT_WR)
     except OSError:
         return  # what came back tells
@@ -103,27 +103,27 @@ def filling(sent: int) -> bytes:
     return MIB * whole + MIB[:rest]
 
 
-def same(sent: bytes, came: bytes) -> None:
+def same(sent: bytes, received: bytes) -> None:
     """Raise `Mismatch` unless the answer is what was sent."""
-    if came == sent:
+    if received == sent:
         return
-    raise Mismatch(difference(sent, came))
+    raise Mismatch(difference(sent, received))
 
 
-def difference(sent: bytes, came: bytes) -> str:
+def difference(sent: bytes, received: bytes) -> str:
     """Say where an answer leaves what was sent, with the bytes around that place."""
-    pairs = zip(sent, came, strict=False)
+    pairs = zip(sent, received, strict=False)
     at = next(
-        (i for i, (a, b) in enumerate(pairs) if a != b), min(map(len, (sent, came)))
+        (i for i, (a, b) in enumerate(pairs) if a != b), min(map(len, (sent, received)))
     )
-    if at == len(came) < len(sent):
+    if at == len(received) < len(sent):
         end = f"then nothing more; sent next: {shown(sent[at:])}"
         return f"sent {len(sent)} bytes, {at} came back, {end}"
     if at == len(sent):
-        return f"sent {len(sent)} bytes, more came back: {shown(came[at:])}"
+        return f"sent {len(sent)} bytes, more came back: {shown(received[at:])}"
     return (
         f"sent {len(sent)} bytes; from byte {at} on sent {shown(sent[at:])}, "
-        f"came {shown(came[at:])}"
+        f"came {shown(received[at:])}"
     )
 
 
