@@ -41,7 +41,6 @@ class Part:
 
     @property
     def plan(self) -> Plan:
-        """What is compared."""
         return self.comparison.plan
 
 

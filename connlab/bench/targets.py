@@ -32,7 +32,6 @@ class Target:
 
     @property
     def need(self) -> str:
-        """The bounds as text."""
         bounds = {"≥": self.least, "<": self.most}
         return ", ".join(f"{k} {v:g}" for k, v in bounds.items() if math.isfinite(v))
 

@@ -193,22 +193,10 @@ def compare(
 ) -> Comparison:
     """Take sets in until every ratio is narrow enough or the budget is spent.
 
-    Parameters
-    ----------
-    plan : Plan
-        What `make_plan` returns.
-    sets : iterable of Set
-        What `measure.sets` returns; its end means that a signal came.
-    show : callable
-        Called after each set with what is known by then.
-    began : float, optional
-        When it began, by the monotonic clock; now, if not said.
-
-    Returns
-    -------
-    Comparison
-        `stopped` says why: ``width``, ``budget``, ``interrupted`` or ``alone``, when
-        no server but the baseline is left.
+    The end of `sets` means that a signal came; `show` is called after each. `began` is
+    of the monotonic clock, now if not said. `Comparison.stopped` says why it ended:
+    ``width``, ``budget``, ``interrupted`` or ``alone``, when no server but the baseline
+    is left.
     """
     comparison = Comparison(plan)
     began = time.monotonic() if began is None else began

@@ -87,7 +87,6 @@ class Plan:
 
     @property
     def slice_s(self) -> float:
-        """How long a slice is, in seconds."""
         return turns.SLICE_REMOTE_S if self.location.remote else turns.SLICE_S
 
 

@@ -69,7 +69,6 @@ class Agent:
         self._echo.close()
 
     def overdue(self) -> None:
-        """Kill what is running if the lease is over."""
         if not self._lock.acquire(blocking=False):
             return  # a call is under way
         try:
@@ -117,7 +116,6 @@ class Agent:
         return capacity.here(), capacity.tasks()
 
     def renew(self) -> None:
-        """Renew the lease."""
         self._called_s = time.monotonic()
 
     def start(

@@ -128,11 +128,9 @@ class Engine:
         self.close()
 
     def host(self, name: str) -> RemoteHost:
-        """Return the host of this name, with an agent on it."""
         return RemoteHost(self, name)
 
     def workers(self) -> list[str]:
-        """Return the names of the hosts that have a worker now."""
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
         return sorted(str(worker["name"]) for worker in workers.values())
 
@@ -219,7 +217,6 @@ class RemoteHost:
 
     @property
     def place(self) -> Any:
-        """Address and cores of the host."""
         return self.engine.roster.hosts[self.name]
 
     def call(self, method: Callable, *arguments: Any) -> Pending:
@@ -265,7 +262,6 @@ class RemoteHost:
         return self.call(Agent.start, list(argv), cores, list(files), False, True)
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
-        """Return the program's next JSON line; see `Host.ready`."""
         return self.call(Agent.ready, handle, min(timeout_s, SLICE_S)).result()
 
     def sample(
@@ -288,25 +284,20 @@ class RemoteHost:
         return dataclasses.replace(reading, processes=processes, machine=machine)
 
     def ask_to_end(self, handle: int) -> None:
-        """Send the program SIGTERM; see `Host.ask_to_end`."""
         self.call(Agent.ask_to_end, handle).result()
 
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
-        """End the program and all that it started; see `Host.stop`."""
         return self.stopping(handle, grace_s=grace_s, wait_s=wait_s).result()
 
     def stopping(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Pending:
-        """Begin to `stop`."""
         pending = self.call(Agent.stop, handle, grace_s, wait_s)
         pending.patience_s += grace_s + wait_s
         return pending
 
     def pause(self, handle: int) -> None:
-        """Stop the program's group; see `Host.pause`."""
         self.call(Agent.pause, handle).result()
 
     def resume(self, handle: int) -> None:
-        """Continue the program's group; see `Host.resume`."""
         self.call(Agent.resume, handle).result()
 
 
@@ -322,7 +313,6 @@ class Server(RemoteHost):
         cores: Sequence[int] = (),
         files: Sequence[str] = (),
     ) -> int:
-        """Start a server of ours there."""
         if not argv[0].endswith("/server"):
             raise ProgramError(f"{argv[0]}: only our own servers bind an address")
         words = [*argv, "--listen", _any_port(self.place.address)]
@@ -363,7 +353,6 @@ class Pending:
             raise self.host.gone(error) from error
 
     def done(self) -> bool:
-        """Whether `result` would return at once."""
         return self.future.done()
 
 

@@ -51,14 +51,7 @@ _DIVIDED = {
 
 
 class HostGroup:
-    """The clients of a trial, on hosts of their own.
-
-    Parameters
-    ----------
-    hosts : sequence of RemoteHost
-    server : Server, optional
-        Where the server is, which is told when the window will be.
-    """
+    """The clients of a trial on hosts of their own; `server` is told of the window."""
 
     def __init__(
         self, hosts: Sequence[RemoteHost], server: Server | None = None
@@ -146,7 +139,6 @@ class HostGroup:
         return Reading(None)
 
     def ask_to_end(self, handle: int) -> None:
-        """Send every client SIGTERM; see `Host.ask_to_end`."""
         for program in self._programs:
             with contextlib.suppress(HostLost):
                 program.host.ask_to_end(program.handle)
@@ -162,12 +154,10 @@ class HostGroup:
         return ended_as_one(self._programs, merged_files)
 
     def pause(self, handle: int) -> None:
-        """Stop every client; see `Host.pause`."""
         for program in self._programs:
             program.host.pause(program.handle)
 
     def resume(self, handle: int) -> None:
-        """Continue every client; see `Host.resume`."""
         for program in self._programs:
             with contextlib.suppress(HostLost):
                 program.host.resume(program.handle)
@@ -201,7 +191,6 @@ class HostGroup:
                 )
 
     def _set_window(self, report: dict, windows: Mapping[str, tuple[int, int]]) -> None:
-        """Say where the window lies on the driver's clock, as from one client."""
         begin = min(begin for begin, _ in windows.values())
         end = max(end for _, end in windows.values())
         report["window"] |= {"begin_ns": begin, "end_ns": end}

@@ -60,15 +60,12 @@ class Lab:
 
     @property
     def bridge(self) -> str:
-        """The bridge's interface."""
         return f"clbr{self.number}"
 
     def space(self, host: int) -> str:
-        """Return the name of a host's namespace."""
         return f"connlab{self.number}-{host}"
 
     def link(self, host: int | str) -> str:
-        """Return the interface that joins a host to the bridge."""
         return f"clv{self.number}-{host}"
 
     def address(self, host: int) -> str:
@@ -77,7 +74,6 @@ class Lab:
 
     @property
     def scheduler(self) -> str:
-        """The scheduler's address."""
         return f"tls://{self.address(254)}:{PORT}"
 
     # ---- up and down ---------------------------------------------------------
@@ -88,12 +84,8 @@ class Lab:
         One that is `owned` goes down with this process, also when that is killed;
         others stay until somebody calls `down`.
 
-        Raises
-        ------
-        ValueError
-            When so many hosts are not allowed.
-        RuntimeError
-            When namespaces cannot be made, or a worker does not come up.
+        Raises ValueError when so many hosts are not allowed, RuntimeError when
+        namespaces cannot be made or a worker does not come up.
         """
         if not 2 <= hosts <= HOSTS_MOST:
             raise ValueError(f"hosts: {hosts}; allowed: 2 to {HOSTS_MOST}")

@@ -48,7 +48,6 @@ class Keeper:
 
     @property
     def pid(self) -> int:
-        """Its process."""
         return self._process.pid
 
     def release(self) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 from connlab import schema
 from connlab.drive import cores, evaluation, hosts_asked, machine, programs
-from connlab.drive.capacity import Room
 from connlab.drive.cores import Cores
 from connlab.drive.host import Host
 from connlab.drive.programs import Programs
@@ -39,21 +38,20 @@ def name(count: int) -> str:
 class Places:
     """The location of a sweep whose factor `arm` says where the clients are.
 
-    Parameters
-    ----------
-    locations : mapping of str to RemoteHosts
-        By the name of the place; all have the same server.
-    stand_in : bool
-        Whether all hosts are namespaces of this machine.
+    All `locations`, by the name of the place, have the same server. With `stand_in` all
+    hosts are namespaces of this machine. What is not defined here holds of all hosts,
+    and is asked of the place that has most of them.
     """
 
     remote = True
 
     def __init__(self, locations: Mapping[str, RemoteHosts], *, stand_in: bool) -> None:
         self.locations, self.stand_in = dict(locations), stand_in
-        # what holds of all hosts is asked of the place that has most of them
         self._widest = max(self.locations.values(), key=lambda place: len(place.hosts))
         self.server: Host = self._widest.server
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._widest, name)
 
     def _of(self, factors: Mapping[str, Any]) -> RemoteHosts:
         return self.locations.get(factors.get("arm", ""), self._widest)
@@ -75,26 +73,8 @@ class Places:
         facts["environments"] |= {name: environment}
         return facts
 
-    def registry(self) -> schema.Registry | None:
-        return self._widest.registry()
-
     def cores(self, factors: Mapping[str, Any]) -> Cores:
         return self._of(factors).cores(factors)
-
-    def core_count(self) -> int:
-        return self._widest.core_count()
-
-    def recorded(self) -> dict[str, list[int] | bool]:
-        return self._widest.recorded()
-
-    def descriptors(self) -> int | None:
-        return self._widest.descriptors()
-
-    def room(self) -> Room:
-        return self._widest.room()
-
-    def tasks(self) -> int:
-        return self._widest.tasks()
 
     def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
         return self._of(factors).lacks(factors, model)
@@ -126,12 +106,8 @@ def over(counts: Sequence[int]) -> Iterator[Places | None]:
     The hosts are those that ``CONNLAB_HOSTS`` names, else namespaces that are made here
     and removed at the end. None while a run is evaluated, as nothing is measured then.
 
-    Raises
-    ------
-    ValueError
-        When there are fewer client hosts than a place needs.
-    RuntimeError
-        When no namespaces can be made here.
+    Raises ValueError when there are fewer client hosts than a place needs, RuntimeError
+    when no namespaces can be made here.
     """
     if evaluation.folder():
         yield None

@@ -42,29 +42,20 @@ _ONE_CLIENT = {
 
 
 class RemoteHosts:
-    """A server's host, and those of its clients.
+    """A server's host, and those of its clients; the server's among them is loopback.
 
     Parameters
     ----------
-    engine : Engine
-        The connection to their agents.
-    clients : sequence of str
-        Hosts of the roster; the server's among them gives loopback.
     server_cores : sequence of int
-        Those of the server's host that servers may use; what the roster names, else
-        all, if not said.
+        Those that servers may use; what the roster names, else all, if not said.
     client_cores : sequence of int
         Those of the clients, where these are on the machine of the server.
     manifest : mapping, optional
-        What the run's manifest says of the machine, where that is the driver's; what
-        the server's host says of itself, if not said.
+        What the run's manifest says of the machine; what the server's host says of
+        itself, if not said.
 
-    Raises
-    ------
-    HostLost
-        When a host does not answer.
-    ValueError
-        When one has not built the programs.
+    Raises HostLost when a host does not answer, ValueError when one has not built the
+    programs.
     """
 
     remote = True
@@ -94,11 +85,9 @@ class RemoteHosts:
         return (self.server, *self.client.hosts)
 
     def client_of(self, factors: Mapping[str, Any]) -> HostGroup:
-        """Return the clients, the same for all cells."""
         return self.client
 
     def turning(self, factors: Mapping[str, Any]) -> Turning:
-        """Return the clients of servers that take turns."""
         return self._turning
 
     def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
@@ -130,7 +119,6 @@ class RemoteHosts:
         return facts
 
     def registry(self) -> schema.Registry | None:
-        """Return what the server can do on its host."""
         registry = self._manifests[self.server.name]["registry"]
         return registry and schema.Registry.model_validate(registry)
 
@@ -147,7 +135,6 @@ class RemoteHosts:
         return self.server.cores or tuple(self.server.facts["cores"])
 
     def core_count(self) -> int:
-        """Return how many cores of its host the server may use."""
         return len(self._server_cores())
 
     def recorded(self) -> dict[str, list[int] | bool]:
@@ -155,7 +142,6 @@ class RemoteHosts:
         return {"watched": list(self._server_cores())}
 
     def descriptors(self) -> int | None:
-        """Return how many a process may have on the host with the fewest."""
         limits = [host.facts["descriptors"] for host in self.hosts]
         return min((limit for limit in limits if limit > 0), default=None)
 
@@ -174,12 +160,10 @@ class RemoteHosts:
         return replace(server, connections=connections)
 
     def tasks(self) -> int:
-        """Return how many tasks the server's host allows in all."""
         (_, tasks), *_ = self._rooms
         return tasks
 
     def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
-        """Return why a cell cannot be measured over hosts; None: it can."""
         if (model.model_extra or {}).get("digest"):
             return "not over several hosts: servers of others listen on loopback only"
         hosts = len(self.client.hosts)
@@ -200,11 +184,9 @@ class RemoteHosts:
                 host.revive()
 
     def lost(self) -> list[str]:
-        """Return the names of hosts that do not answer now."""
         return list(dict.fromkeys(host.name for host in self.hosts if host.lost))
 
     def summary(self) -> str:
-        """Return what each host does."""
         clients = ", ".join(host.name for host in self.client.hosts)
         return f"server on {self.server.name}, clients on {clients}"
 

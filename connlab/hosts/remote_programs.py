@@ -89,16 +89,10 @@ def start_all(
 
 
 def schedule(programs: Sequence[RemoteProgram]) -> tuple[float, dict[str, Offset]]:
-    """Tell each program when to begin.
+    """Tell each program when to begin; HostLost when one does not answer.
 
-    Returns
-    -------
-    begins_s : float
-        By the driver's monotonic clock.
-    offsets : dict of str to Offset
-        How far each host's clock was ahead, by the name of the host.
-
-    Raises HostLost when one does not answer.
+    Returns that moment in seconds of the driver's monotonic clock, and how far each
+    host's clock is ahead of it.
     """
     offsets = _offsets(programs)
     ahead_s = AHEAD_S + AHEAD_PER_HOST_S * len(offsets)

@@ -78,13 +78,7 @@ def asked(path: Path) -> Roster:
 
 
 def load(path: Path, *, scheduler: str | None = None) -> Roster:
-    """Read a ``hosts.toml``.
-
-    Parameters
-    ----------
-    path : Path
-    scheduler : str, optional
-        In place of the one that the file names, which may then name none.
+    """Read a ``hosts.toml``; `scheduler` replaces the one that the file names.
 
     Raises ValueError when it is not one; the text names the place, the value and what
     is allowed.

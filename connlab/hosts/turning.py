@@ -58,7 +58,6 @@ class Grid:
 
     @property
     def ends_s(self) -> float:
-        """When the last pause is over."""
         return self.begins_s + self.count * (self.slice_s + self.pause_s)
 
     def quiet_until_s(self, at_s: float) -> float:
@@ -73,11 +72,7 @@ class Grid:
 class Turning:
     """The clients of a set, on hosts of their own; see `connlab.drive.turns.Clients`.
 
-    Parameters
-    ----------
-    clients : HostGroup
-    server : Server
-        Where the servers are, and their CPU time is read.
+    On the host of `server` CPU time is read.
     """
 
     def __init__(self, clients: HostGroup, server: Server) -> None:
@@ -167,7 +162,6 @@ class Turning:
             del self.server.watches
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
-        """Return the merged report when all have reported; see `Host.ready`."""
         until_s = time.monotonic() + timeout_s
         while True:
             self._ask_all()
@@ -181,7 +175,6 @@ class Turning:
             time.sleep(max(0.0, next_s - now_s))
 
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
-        """End all at the same time; the file ``slices`` has the rows of all as one."""
         end_all(self._programs, grace_s=grace_s, wait_s=wait_s)
         return ended_as_one(self._programs, {"slices": table(self._rows)})
 

@@ -28,7 +28,6 @@ class Calls:
 
     @property
     def total(self) -> float:
-        """All of them, per request."""
         return sum(self.per_request.values())
 
 

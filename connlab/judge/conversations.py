@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -29,6 +29,9 @@ from connlab.judge.wire import (
 )
 
 Address = tuple[str, int]
+#: opens a connection whose time-out is the patience
+Connect = Callable[[], socket.socket]
+Talk = Callable[[Connect], None]
 #: seconds without a byte after which an answer is taken not to come
 PATIENCE_S = 5.0
 #: the same once several conversations have waited in vain
@@ -48,7 +51,6 @@ class Heard:
 
     @property
     def ok(self) -> bool:
-        """Whether it went as it should."""
         return self.failure is None
 
 
@@ -58,17 +60,31 @@ class Conversation:
 
     name: str
     about: str
-    talk: Callable[[Address, float], None]
+    talk: Talk
+
+
+REQUIRED: list[Conversation] = []
+CONCURRENT: list[Conversation] = []
+ISOLATING: list[Conversation] = []
+
+
+def _conversation(
+    group: list[Conversation], name: str, about: str
+) -> Callable[[Talk], Talk]:
+    def add(talk: Talk) -> Talk:
+        group.append(Conversation(name, about, talk))
+        return talk
+
+    return add
 
 
 def hold(conversations: Iterable[Conversation], address: Address) -> list[Heard]:
     """Hold conversations one after the other; stops when nobody listens any more."""
     results: list[Heard] = []
     for conversation in conversations:
-        hurried = sum(h.late for h in results) >= HURRY_AFTER
-        results.append(
-            _held(conversation, address, HURRIED_S if hurried else PATIENCE_S)
-        )
+        hurried = sum(heard.late for heard in results) >= HURRY_AFTER
+        patience_s = HURRIED_S if hurried else PATIENCE_S
+        results.append(_held(conversation, address, patience_s))
         if not _listens(address):
             break
     return results
@@ -78,15 +94,14 @@ def _held(conversation: Conversation, address: Address, patience_s: float) -> He
     began = time.monotonic()
     failure, late = None, False
     try:
-        conversation.talk(address, patience_s)
+        conversation.talk(lambda: socket.create_connection(address, patience_s))
     except TimeoutError:
         failure, late = f"no answer within {patience_s:g} s", True
     except (Mismatch, OSError) as error:
         failure = str(error) or type(error).__name__
         late = "nothing for" in failure
-    return Heard(
-        conversation.name, conversation.about, failure, late, time.monotonic() - began
-    )
+    seconds = time.monotonic() - began
+    return Heard(conversation.name, conversation.about, failure, late, seconds)
 
 
 def _listens(address: Address) -> bool:
@@ -100,11 +115,8 @@ def _listens(address: Address) -> bool:
     return False
 
 
-def _connect(address: Address, patience_s: float) -> socket.socket:
-    return socket.create_connection(address, timeout=patience_s)
-
-
 def _answered(sock: socket.socket, message: bytes) -> None:
+    """Send a message and see it come back."""
     sock.sendall(message)
     same(message, _received(sock, len(message), message))
 
@@ -129,111 +141,126 @@ def _received(sock: socket.socket, length: int, sent: bytes) -> bytes:
 # ---- required ------------------------------------------------------------------
 
 
-def lengths(address: Address, patience_s: float) -> None:
+@_conversation(REQUIRED, "lengths", "one message of 1 to 65 537 bytes")
+def _lengths(connect: Connect) -> None:
     for length in (1, 2, 15, 1024, 65_535, 65_536, 65_537):
-        with _connect(address, patience_s) as sock:
+        with connect() as sock:
             _answered(sock, MIB[:length])
 
 
-def every_byte(address: Address, patience_s: float) -> None:
-    with _connect(address, patience_s) as sock:
+@_conversation(REQUIRED, "every byte", "zeros, newlines, all 256 values")
+def _every_byte(connect: Connect) -> None:
+    with connect() as sock:
         for message in (bytes(range(256)), bytes(100), b"\n" * 10, b"no end of a line"):
             _answered(sock, message)
 
 
-def one_connection(address: Address, patience_s: float) -> None:
-    with _connect(address, patience_s) as sock:
+@_conversation(REQUIRED, "one connection", "200 messages in turn")
+def _one_connection(connect: Connect) -> None:
+    with connect() as sock:
         for n in range(200):
             _answered(sock, MIB[n : n + 1 + n % 50])
 
 
-def byte_by_byte(address: Address, patience_s: float) -> None:
-    with _connect(address, patience_s) as sock:
+@_conversation(REQUIRED, "byte by byte", "200 bytes, each sent alone")
+def _byte_by_byte(connect: Connect) -> None:
+    with connect() as sock:
         same(MIB[:200], exchange(sock, MIB[:200], [1] * 200))
 
 
-def mebibyte(address: Address, patience_s: float) -> None:
+@_conversation(REQUIRED, "a mebibyte", "whole and in odd chunks, read meanwhile")
+def _mebibyte(connect: Connect) -> None:
     dice = random.Random(2)
     for chunks in ([len(MIB)], [dice.randint(1, 30_000) for _ in range(50)]):
-        with _connect(address, patience_s) as sock:
+        with connect() as sock:
             same(MIB, exchange(sock, MIB, chunks))
 
 
-def pipelined(address: Address, patience_s: float) -> None:
-    message = b"".join(b"%06d\n" % n for n in range(5000))
-    with _connect(address, patience_s) as sock:
-        _answered(sock, message)
+@_conversation(REQUIRED, "pipelined", "5 000 messages without waiting")
+def _pipelined(connect: Connect) -> None:
+    with connect() as sock:
+        _answered(sock, b"".join(b"%06d\n" % n for n in range(5000)))
 
 
-def half_closed(address: Address, patience_s: float) -> None:
-    with _connect(address, patience_s) as sock:
+@_conversation(REQUIRED, "half-closed", "a client that only listens any more")
+def _half_closed(connect: Connect) -> None:
+    with connect() as sock:
         sock.sendall(b"last words")
         sock.shutdown(socket.SHUT_WR)
         same(b"last words", _received(sock, 11, b"last words"))
 
 
-def silent_end(address: Address, patience_s: float) -> None:
-    with _connect(address, patience_s) as sock:
+@_conversation(REQUIRED, "silent end", "a client that ends without a word")
+def _silent_end(connect: Connect) -> None:
+    with connect() as sock:
         sock.shutdown(socket.SHUT_WR)
         try:
             same(b"", sock.recv(1))
         except TimeoutError:
             raise Mismatch(
-                f"the client ended; the server did not close for {patience_s:g} s"
+                "the client ended; the server did not close for "
+                f"{sock.gettimeout():g} s"
             ) from None
 
 
-def reads_late(address: Address, patience_s: float) -> None:
-    with _connect(address, patience_s) as sock:
+@_conversation(REQUIRED, "reads late", "a client that first sends all it can")
+def _reads_late(connect: Connect) -> None:
+    with connect() as sock:
+        patience_s = sock.gettimeout()
         sent = fill(sock, most=32 << 20)
         sock.settimeout(patience_s)
         same(filling(sent), _received(sock, sent, filling(min(sent, 100))))
 
 
-def resets(address: Address, patience_s: float) -> None:
+@_conversation(REQUIRED, "in a row", "500 clients after each other")
+def _in_a_row(connect: Connect) -> None:
+    for n in range(500):
+        with connect() as sock:
+            _answered(sock, b"client %d" % n)
+
+
+@_conversation(REQUIRED, "resets", "300 clients that break off")
+def _resets(connect: Connect) -> None:
     for _ in range(300):
-        sock = _connect(address, patience_s)
+        sock = connect()
         sock.sendall(b"x" * 1000)
         reset(sock)
-    with _connect(address, patience_s) as sock:
+    with connect() as sock:
         _answered(sock, b"still here")
-
-
-def in_a_row(address: Address, patience_s: float) -> None:
-    for n in range(500):
-        with _connect(address, patience_s) as sock:
-            _answered(sock, b"client %d" % n)
 
 
 # ---- of servers that serve many at a time -----------------------------------------
 
 
-def idle_neighbour(address: Address, patience_s: float) -> None:
-    with _connect(address, patience_s) as idle, _connect(address, patience_s) as sock:
+@_conversation(CONCURRENT, "idle neighbour", "a second client beside a silent one")
+def _idle_neighbour(connect: Connect) -> None:
+    with connect() as idle, connect() as sock:
         _answered(sock, b"the second")
         _answered(idle, b"the first")
 
 
-def hundred(address: Address, patience_s: float) -> None:
+@_conversation(CONCURRENT, "a hundred", "a hundred clients at a time")
+def _hundred(connect: Connect) -> None:
     with ExitStack() as stack:
-        socks = [stack.enter_context(_connect(address, patience_s)) for _ in range(100)]
+        socks = [stack.enter_context(connect()) for _ in range(100)]
         for n, sock in enumerate(socks):
             sock.sendall(b"%05d" % n)
         for n, sock in enumerate(socks):
             same(b"%05d" % n, _received(sock, 5, b"%05d" % n))
 
 
-def slow_sender(address: Address, patience_s: float) -> None:
-    with _connect(address, patience_s) as slow, _connect(address, patience_s) as sock:
+@_conversation(ISOLATING, "slow sender", "a client that sends a byte now and then")
+def _slow_sender(connect: Connect) -> None:
+    with connect() as slow, connect() as sock:
         for byte in b"slowly":
             slow.sendall(bytes([byte]))
             _answered(sock, b"quick")
         same(b"slowly", receive(slow, 6))
 
 
-def mute_reader(address: Address, patience_s: float) -> None:
-    """One client sends and never reads; another is answered all the same."""
-    with _connect(address, patience_s) as mute, _connect(address, patience_s) as sock:
+@_conversation(ISOLATING, "mute reader", "a client that sends and never reads")
+def _mute_reader(connect: Connect) -> None:
+    with connect() as mute, connect() as sock:
         _answered(sock, b"before")
         sent = fill(mute, most=128 << 20)
         if sent >= 128 << 20:
@@ -244,27 +271,4 @@ def mute_reader(address: Address, patience_s: float) -> None:
         _answered(sock, b"after")
 
 
-REQUIRED: Sequence[Conversation] = (
-    Conversation("lengths", "one message of 1 to 65 537 bytes", lengths),
-    Conversation("every byte", "zeros, newlines, all 256 values", every_byte),
-    Conversation("one connection", "200 messages in turn", one_connection),
-    Conversation("byte by byte", "200 bytes, each sent alone", byte_by_byte),
-    Conversation("a mebibyte", "whole and in odd chunks, read meanwhile", mebibyte),
-    Conversation("pipelined", "5 000 messages without waiting", pipelined),
-    Conversation("half-closed", "a client that only listens any more", half_closed),
-    Conversation("silent end", "a client that ends without a word", silent_end),
-    Conversation("reads late", "a client that first sends all it can", reads_late),
-    Conversation("in a row", "500 clients after each other", in_a_row),
-    Conversation("resets", "300 clients that break off", resets),
-)
-CONCURRENT: Sequence[Conversation] = (
-    Conversation(
-        "idle neighbour", "a second client beside a silent one", idle_neighbour
-    ),
-    Conversation("a hundred", "a hundred clients at a time", hundred),
-)
-ISOLATING: Sequence[Conversation] = (
-    Conversation("slow sender", "a client that sends a byte now and then", slow_sender),
-    Conversation("mute reader", "a client that sends and never reads", mute_reader),
-)
 EVERY = (*REQUIRED, *CONCURRENT, *ISOLATING)

@@ -51,7 +51,6 @@ class Level:
 
     @property
     def carried(self) -> bool:
-        """Whether all of them were served."""
         return self.answered == self.clients and self.died is None
 
 

@@ -61,11 +61,9 @@ class Verdict:
         return "a second client at a time" not in self.lacks
 
     def failed(self) -> list[Heard]:
-        """Return the conversations that went wrong."""
         return [heard for heard in self.heard if not heard.ok]
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it as plain values."""
         values = asdict(self) | {"right": self.right}
         values["heard"] = [asdict(heard) | {"ok": heard.ok} for heard in self.heard]
         return values
@@ -82,11 +80,9 @@ class Judgement:
 
     @property
     def right(self) -> bool:
-        """Whether all of them are right."""
         return all(verdict.right for verdict in self.verdicts)
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it as plain values."""
         return {
             "schema": schema.SCHEMA,
             "made_at": self.made_at,
