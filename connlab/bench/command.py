@@ -104,7 +104,7 @@ def _beside(runs: Sequence[dict]) -> Iterable[Sequence[str]]:
         yield name, *(_text(geometric_mean(values)) for values in (cost, server, ratio))
 
 
-def _text(found: Interval | None) -> str:
-    if found and found.lo == found.hi:
-        found = replace(found, lo=math.nan, hi=math.nan)
-    return screen.number(found) if found else "–"
+def _text(interval: Interval | None) -> str:
+    if interval and interval.lo == interval.hi:
+        interval = replace(interval, lo=math.nan, hi=math.nan)
+    return screen.number(interval) if interval else "–"

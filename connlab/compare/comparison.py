@@ -18,25 +18,22 @@ from connlab.study import turns as ratios_of_turns
 from connlab.study.interval import Interval
 
 #: what is compared, and its unit
-METRICS = {
-    "rate": "requests/s",
-    "cpu": "s",
-    "p50": "s",
-    "p99": "s",
-}
+METRICS = {"rate": "requests/s", "cpu": "s", "p50": "s", "p99": "s"}
 #: a verdict on a ratio, said of a rate and of a cost
 _WORDS = {
     "rate": {"more": "faster", "less": "slower"},
     "cpu": {"more": "dearer", "less": "cheaper"},
 }
 _SUMMED = [
-    "lead_in_requests",
-    "requests",
-    "seconds",
-    "slice_seconds",
-    "server_cpu_ns",
-    "client_cpu_ns",
+    *("lead_in_requests", "requests", "seconds", "slice_seconds"),
+    *("server_cpu_ns", "client_cpu_ns"),
 ]
+#: columns of seconds from ns in a client's report
+_REPORTED = {
+    "p50": ("response", "p50_ns"),
+    "p99": ("response", "p99_ns"),
+    "lag_p99": ("self", "lag_p99_ns"),
+}
 #: no look at the widths before so many sets: an early one is narrow by luck
 SETS_MIN = 5
 
@@ -98,13 +95,13 @@ class Comparison:
     @property
     def with_cpu_time(self) -> set[str]:
         """The servers whose CPU time can be compared: neither side is at an address."""
-        seen = {
+        measured = {
             server.name
             for server in self.plan.servers
             if servers.at(server.factors["model"]) is None
         }
         others = self.plan.servers[1:]
-        return {o.name for o in others if {o.name, self.plan.against(o)} <= seen}
+        return {o.name for o in others if {o.name, self.plan.against(o)} <= measured}
 
     @property
     def remaining(self) -> list[str]:
@@ -218,13 +215,8 @@ def _summary(slices: pd.DataFrame, names: tuple, reports: list[dict]) -> pd.Data
     table["rate"] = sums["requests"] / sums["seconds"]
     table["cpu"] = sums["server_cpu_ns"] / 1e9 / sums["all_requests"]
     table["client"] = sums["client_cpu_ns"] / 1e9 / sums["all_requests"]
-    for quantile in ("p50", "p99"):
-        quantiles_ns = [
-            (r.get("response") or {}).get(f"{quantile}_ns") or 0 for r in reports
-        ]
-        table[quantile] = [ns / 1e9 for ns in quantiles_ns]
-    lags = [(r.get("self") or {}).get("lag_p99_ns") or 0 for r in reports]
-    table["lag_p99"] = [ns / 1e9 for ns in lags]
+    for column, (section, key) in _REPORTED.items():
+        table[column] = [((r.get(section) or {}).get(key) or 0) / 1e9 for r in reports]
     for side in ("server", "client"):
         table[f"{side}_busy"] = sums[f"{side}_cpu_ns"] / 1e9 / sums["slice_seconds"]
     return table.where(table > 0).reset_index()
@@ -235,12 +227,12 @@ def _clients_afar(reports: list[dict]) -> dict[str, list[float]]:
 
     The share of a core is that of the host that was worst off.
     """
-    own = [report["self"] for report in reports]
+    usages = [report["self"] for report in reports]
     requests = [report["window"]["requests"] for report in reports]
-    spent = zip(own, requests, strict=True)
+    pairs = zip(usages, requests, strict=True)
     return {
-        "client": [one["cpu_window_s"] / n if n else math.nan for one, n in spent],
-        "client_busy": [one["cpu_share"] - one["spin_share"] for one in own],
+        "client": [usage["cpu_window_s"] / n if n else math.nan for usage, n in pairs],
+        "client_busy": [usage["cpu_share"] - usage["spin_share"] for usage in usages],
     }
 
 
@@ -251,9 +243,9 @@ def word(ratio: Interval, metric: str) -> str:
         return "cannot tell"
     terms = _WORDS.get(metric, {"more": "longer", "less": "shorter"})
     side = next((text for key, text in terms.items() if key in verdict), "")
-    return (
-        f"{side}, by less than 5 %" if side and "alike" in verdict else side or "alike"
-    )
+    if side and "alike" in verdict:
+        return f"{side}, by less than 5 %"
+    return side or "alike"
 
 
 # ---- as JSON ------------------------------------------------------------------

@@ -62,9 +62,9 @@ def _run(plan: Plan, setting: turns.Setting, local: LocalHost) -> turns.Outcome 
 
 def _setting(plan: Plan, number: int, root: str | None) -> turns.Setting:
     extra = {"root": root} if root else {}
-    told = {}
+    lead_in = {}
     if plan.location.remote:
-        told = {"lead_in_s": turns.LEAD_IN_AFAR * plan.slice_s}
+        lead_in = {"lead_in_s": turns.LEAD_IN_AFAR * plan.slice_s}
     return turns.Setting(
         servers=tuple({**server.factors, **extra} for server in plan.servers),
         client=plan.client,
@@ -72,7 +72,7 @@ def _setting(plan: Plan, number: int, root: str | None) -> turns.Setting:
         cores=plan.cores,
         programs=plan.programs,
         slice_s=plan.slice_s,
-        **told,
+        **lead_in,
     )
 
 

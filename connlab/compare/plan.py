@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,13 +24,8 @@ WARM_SLICES_AFAR, COUNTED_SLICES_AFAR = 6, 10
 #: the fewest sets that give an interval (`connlab.variances.TRIALS_MIN`)
 SETS_LEAST = 4
 _SERVER_FACTORS = (
-    "workers",
-    "processes",
-    "queue",
-    "backlog",
-    "delay_kind",
-    "buckets",
-    "extra_ns",
+    *("workers", "processes", "queue", "backlog"),
+    *("delay_kind", "buckets", "extra_ns"),
 )
 
 
@@ -103,7 +99,6 @@ def make_plan(
     until: float = 0.01,
     budget_s: float = 60.0,
     seed: int = 1,
-    both: programs.Programs | None = None,
     location: Location | None = None,
     **settings: int | None,
 ) -> Plan:
@@ -129,60 +124,45 @@ def make_plan(
         Seconds after which no further set begins.
     seed : int
         Orders of rounds, sizes and arrivals follow from it.
-    both : Programs, optional
-        Server and client; those of ``build`` if not said.
     location : Ground, optional
         Where servers and client run; on this machine if not said.
     **settings
         ``workers``, ``processes``, … of all servers that take them.
 
-    Raises
-    ------
-    ValueError
-        Naming what was wrong, the value that came and what is allowed.
+    Raises ValueError naming what was wrong, the value that came and what is allowed.
     """
-    both, location = both or programs.built(), location or ThisMachine()
-    per_connection = requests_per_connection
+    binaries, location = programs.built(), location or ThisMachine()
     _check(
-        workload,
-        connections,
-        until,
-        budget_s,
+        *(workload, connections, until, budget_s),
         size=size,
         rate=rate,
-        per_connection=per_connection,
+        per_connection=requests_per_connection,
     )
-    registry = location.registry() or programs.registry(both)
-    selected = [
-        _server(n, workload, connections, settings, both, registry) for n in names
+    registry = location.registry() or programs.registry(binaries)
+    chosen = [
+        _server(n, workload, connections, settings, binaries, registry) for n in names
     ]
-    if len(selected) < 2:
-        raise ValueError(
-            f"servers: {len(selected)}; two are needed, the baseline first"
-        )
-    repeated = {
-        s.name for s in selected if [o.name for o in selected].count(s.name) > 1
-    }
-    if repeated:
-        raise ValueError(
-            f"servers: {', '.join(sorted(repeated))} twice; once is enough"
-        )
-    first = selected[0]
-    selected.append(Server(f"{first.name} {AGAIN}", first.factors))
+    if len(chosen) < 2:
+        raise ValueError(f"servers: {len(chosen)}; two are needed, the baseline first")
+    counts = Counter(server.name for server in chosen)
+    if repeated := sorted(name for name, count in counts.items() if count > 1):
+        raise ValueError(f"servers: {', '.join(repeated)} twice; once is enough")
+    baseline = chosen[0]
+    chosen.append(Server(f"{baseline.name} {AGAIN}", baseline.factors))
     client = {"workload": workload, "connections": connections, "rate": rate}
     client |= {"requests_per_connection": requests_per_connection, "engine": engine}
     client |= {"size": size or 64} if workload == "echo" else {}
     client |= {"delay": delay} if workload == "work" else {}
     client |= {"path": f"/{web_page.PAGE}"} if workload == "http" else {}
     plan = Plan(
-        servers=tuple(selected),
+        servers=tuple(chosen),
         client=client,
         page_bytes=(size or 1024) if workload == "http" else None,
         until=until,
         budget_s=budget_s,
         seed=seed,
         cores=_cores(location),
-        programs=both,
+        programs=binaries,
         location=location,
     )
     plan = replace(plan, client={**client, **_lengths(plan)})
@@ -274,13 +254,13 @@ def _server(
     workload: str,
     connections: int,
     settings: Mapping[str, int | None],
-    both: programs.Programs,
+    binaries: programs.Programs,
     registry: schema.Registry,
 ) -> Server:
     name, _, own_settings = text.partition(":")
     if servers.is_command(text) or servers.is_address(text):
         name, own_settings = text, ""
-    model = servers.check(name, both, registry)
+    model = servers.check(name, binaries, registry)
     if not model.available:
         raise ValueError(f"server {name} cannot run here: {model.reason}")
     allowed = (model.model_extra or {}).get("workloads")

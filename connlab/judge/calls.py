@@ -64,7 +64,7 @@ def between(few: tuple[str, int], many: tuple[str, int]) -> Calls:
         for name, calls in more.items()
         if (calls - less.get(name, 0)) * _RARE >= requests
     }
-    return Calls(dict(sorted(per_request.items(), key=lambda one: -one[1])))
+    return Calls(dict(sorted(per_request.items(), key=lambda item: -item[1])))
 
 
 def table(text: str) -> dict[str, int]:

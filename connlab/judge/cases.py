@@ -73,11 +73,11 @@ def _left(serving: Running, before: int) -> int:
     def more() -> int:
         return max(0, serving.descriptors() - before)
 
-    if left := cases.settled(more):
-        before += left
+    if left_open := cases.settled(more):
+        before += left_open
         _client(serving)
-        left = min(left, cases.settled(more))
-    return left
+        left_open = min(left_open, cases.settled(more))
+    return left_open
 
 
 def _answer(question: str, holds: bool | None, evidence: str) -> Answer:

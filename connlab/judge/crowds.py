@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from connlab.drive import machine
@@ -80,7 +79,7 @@ def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
     for clients in _allowed(levels):
         try:
             with running(server) as serving:
-                baseline, limit = _before(serving), _nofile(serving.handle)
+                baseline, limit = _before(serving), _descriptors_limit(serving.handle)
                 level = _met(serving, clients)
         except NotServing as error:
             level = Level(clients, 0, 0, {}, 0.0, died=str(error))
@@ -177,12 +176,9 @@ def _too_many_processes(level: Level, baseline: Level | None) -> bool:
     return more >= level.clients / 2 and level.clients * 3 > PROCESSES_MOST
 
 
-def _nofile(pid: int) -> int | None:
-    for line in Path(f"/proc/{pid}/limits").read_text().splitlines():
-        if line.startswith("Max open files"):
-            soft = line.split()[3]
-            return int(soft) if soft.isdigit() else None
-    return None
+def _descriptors_limit(pid: int) -> int | None:
+    soft, _ = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 # ---- what it shows ----------------------------------------------------------------
@@ -195,20 +191,20 @@ def _concluded(
     broke = next((level for level in levels if not level.carried), None)
     last = carried[-1] if carried else None
 
-    def each(name: str) -> float | None:
-        before = getattr(baseline, name) if baseline else None
-        held = getattr(last, name) if last else None
-        known = before is not None and held is not None
-        return max(0, held - before) / last.clients if known else None
+    def per_client(name: str) -> float | None:
+        before, after = getattr(baseline, name, None), getattr(last, name, None)
+        if before is None or after is None:
+            return None
+        return max(0, after - before) / last.clients
 
     return Crowds(
         levels=tuple(levels),
         carried=last.clients if last else 0,
         broke=broke.clients if broke else None,
         limit=_limit(broke, last, limit) if broke else None,
-        memory_bytes=each("pss_bytes"),
-        threads_each=each("threads"),
-        processes_each=each("processes"),
+        memory_bytes=per_client("pss_bytes"),
+        threads_each=per_client("threads"),
+        processes_each=per_client("processes"),
         idle_pss_bytes=baseline.pss_bytes if baseline else None,
         descriptors_limit=limit,
     )
