@@ -39,8 +39,10 @@ def make(folder: Path) -> None:
         _write(folder / f"{role}.key", _private(role_key))
 
 
-def flags(folder: Path, role: str) -> list[str]:
+def flags(folder: Path | None, role: str) -> list[str]:
     """Return the flags that give a scheduler or a worker of Dask its certificate."""
+    if folder is None:
+        return []
     return [
         *("--tls-ca-file", str(folder / AUTHORITY)),
         *("--tls-cert", str(folder / f"{role}.pem")),

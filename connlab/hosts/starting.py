@@ -70,7 +70,7 @@ class Started:
         self._await_workers()
 
     def _start_scheduler(self) -> None:
-        flags = _flags(self.roster.certificates, "scheduler")
+        flags = certificates.flags(self.roster.certificates, "scheduler")
         words = carrier.scheduler_words(self.roster.scheduler)
         self.processes["scheduler"] = subprocess.Popen(
             [sys.executable, *words, *flags],
@@ -113,7 +113,8 @@ class Started:
         words = carrier.worker_words(
             self.roster.scheduler, name=name, address=place.address, folder=folder
         )
-        flags = _flags(folder if self.roster.certificates else None, "worker")
+        copied = folder if self.roster.certificates else None
+        flags = certificates.flags(copied, "worker")
         command = shlex.join([sys.executable, *words, *flags])
         path, settings = shlex.quote(str(root)), shlex.quote(str(folder))
         script = (
@@ -191,10 +192,6 @@ def without_worker(roster: Roster) -> list[str]:
     with carrier.Engine(roster) as engine:
         workers = engine.workers()
     return [name for name in roster.names if name not in workers]
-
-
-def _flags(folder: Path | None, role: str) -> list[str]:
-    return certificates.flags(folder, role) if folder else []
 
 
 def _digest(path: str) -> str:

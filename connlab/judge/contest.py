@@ -67,9 +67,7 @@ def hold(judged: Sequence[str], *, connections: int) -> Contest:
                 interrupt.noted(),
                 contextlib.closing(measure.sets(contest_plan)) as sets,
             ):
-                result = comparison.compare(
-                    contest_plan, sets, show=lambda result: None
-                )
+                result = comparison.compare(contest_plan, sets, show=lambda _: None)
         except turns.SetError as error:
             if error.server is None or not len(models) <= error.server:
                 raise

@@ -116,10 +116,8 @@ def judge(
         servers.check(name, binaries)
     levels = QUICK_LEVELS if quick else crowds.LEVELS
     commands = {name: servers.command_line(name, binaries) for name in names}
-    verdicts = [
-        _judged(name, command, levels, say) for name, command in commands.items()
-    ]
-    _tell_apart(verdicts)
+    verdicts = [_judged(name, line, levels, say) for name, line in commands.items()]
+    _number_equal_labels(verdicts)
     judgement = Judgement(verdicts, made_at=machine.now())
     for connections in () if quick else contest.MODELS:
         measurable = [v.server for v in verdicts if _fit(v, connections)]
@@ -147,8 +145,9 @@ def _judged(
     try:
         say(f"{verdict.label}: conversations")
         _converse(verdict, line)
-        if not _echoes_at_all(verdict):
-            return verdict
+        heard = {heard.name: heard.ok for heard in verdict.heard}
+        if not heard.get("every byte") and not heard.get("one connection"):
+            return verdict  # it echoes nothing
         say(f"{verdict.label}: the cases of report 001")
         verdict.answers, prints = cases.ask_all(line, valgrind=_valgrind(line))
         if prints:
@@ -183,7 +182,7 @@ def _label(name: str) -> str:
     return f"{program.parent.name}/{program.name}" if is_model else program.name
 
 
-def _tell_apart(verdicts: Sequence[Verdict]) -> None:
+def _number_equal_labels(verdicts: Sequence[Verdict]) -> None:
     labels = [verdict.label for verdict in verdicts]
     for number, verdict in enumerate(verdicts, 1):
         if labels.count(verdict.label) > 1:
@@ -192,11 +191,6 @@ def _tell_apart(verdicts: Sequence[Verdict]) -> None:
 
 def _interprets(program: Path) -> bool:
     return program.name.startswith(_INTERPRETERS)
-
-
-def _echoes_at_all(verdict: Verdict) -> bool:
-    outcomes = {heard.name: heard.ok for heard in verdict.heard}
-    return outcomes.get("every byte", False) or outcomes.get("one connection", False)
 
 
 def _valgrind(line: str) -> str | None:

@@ -36,10 +36,7 @@ def write(judgement: Judgement, folder: Path) -> dict[str, Path]:
     """Write the page and the JSON into a folder; return the paths by kind."""
     folder.mkdir(parents=True, exist_ok=True)
     text = markdown(judgement)
-    paths = {
-        kind: folder / name
-        for kind, name in (("html", HTML), ("pdf", PDF), ("json", JSON))
-    }
+    paths = {"html": folder / HTML, "pdf": folder / PDF, "json": folder / JSON}
     content = json.dumps(judgement.as_json(), indent=1, allow_nan=False, default=str)
     paths["json"].write_text(content + "\n", "utf-8")
     paths["html"].write_text(_html(text, _title(judgement)), "utf-8")
@@ -56,10 +53,10 @@ def markdown(judgement: Judgement) -> str:
         many=many,
         level="###" if many else "##",
         title=_title(judgement),
-        summary=_class(judgement) if many else "",
+        summary=_class_table(judgement) if many else "",
         first=hints.first,
         tried=_tried,
-        contest=_contest,
+        contest=_contest_table,
         baseline=contest.BASELINE,
     )
 
@@ -73,7 +70,7 @@ def _title(judgement: Judgement) -> str:
 # ---- tables ------------------------------------------------------------------------
 
 
-def _class(judgement: Judgement) -> str:
+def _class_table(judgement: Judgement) -> str:
     rows = [
         (
             f"`{verdict.label}`",
@@ -97,27 +94,24 @@ def _cpu_ratio(name: str, judgement: Judgement) -> str:
 
 
 def _tried(verdict: Verdict) -> dict[str, Any]:
-    outcomes = [(item.about, item.ok, item.failure) for item in verdict.heard]
+    outcomes = [(item.about, item.ok, _plain(item.failure)) for item in verdict.heard]
     outcomes += [
-        (f"{item.question} (report 001)", item.holds, item.evidence)
+        (f"{item.question} (report 001)", item.holds, _plain(item.evidence))
         for item in verdict.answers
     ]
-    failures = [
-        (about, _plain(reason)) for about, holds, reason in outcomes if holds is False
-    ]
-    unknown = [
-        (about, _plain(reason)) for about, holds, reason in outcomes if holds is None
-    ]
+    failures = [(about, text) for about, holds, text in outcomes if holds is False]
     return {
         "count": len(outcomes),
         "good": [about for about, holds, _ in outcomes if holds],
-        "unknown": [f"{about}: {reason}" for about, reason in unknown],
+        "unknown": [
+            f"{about}: {text}" for about, holds, text in outcomes if holds is None
+        ],
         "bad": failures,
         "table": _table(("what went wrong", "how"), failures, widths=(20, 60)),
     }
 
 
-def _contest(result: contest.Contest, judgement: Judgement) -> str:
+def _contest_table(result: contest.Contest, judgement: Judgement) -> str:
     labels = {verdict.server: f"`{verdict.label}`" for verdict in judgement.verdicts}
     units = {
         metric: display_unit(_HEADS[metric][1], [_middle(result, metric)])
