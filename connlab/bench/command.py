@@ -49,9 +49,9 @@ def run(
     for name, part in by_title.items():
         console.rule(name)
         screen.print_all(part.comparison, console)
-    _print(console, ("system calls of a request", "all", "of which"), _calls(calls))
+    _print(console, ("system calls of a request", "all", "of which"), _call_rows(calls))
     heads = ("CPU of a request of http, µs", "client", "server", "our client / it")
-    _print(console, heads, _beside(beside))
+    _print(console, heads, _client_rows(beside))
     rows = [(t.what, t.need, _text(t.found), t.verdict) for t in judged]
     _print(console, ("target", "needed", "found", ""), rows)
     results = {
@@ -87,13 +87,13 @@ def _print(console: Console, heads: Sequence[str], rows: Iterable[Sequence]) -> 
         console.print(table)
 
 
-def _calls(calls: dict[str, dict[str, float]]) -> Iterable[Sequence[str]]:
+def _call_rows(calls: dict[str, dict[str, float]]) -> Iterable[Sequence[str]]:
     for name, counts in calls.items():
         text = ", ".join(f"{call} {count:.2f}" for call, count in counts.items())
         yield name, f"{sum(counts.values()):.2f}", text
 
 
-def _beside(runs: Sequence[dict]) -> Iterable[Sequence[str]]:
+def _client_rows(runs: Sequence[dict]) -> Iterable[Sequence[str]]:
     ours = [run["client"] for run in runs if run["name"] == clients.OURS]
     for name in dict.fromkeys(run["name"] for run in runs):
         of_client = [run for run in runs if run["name"] == name]

@@ -70,8 +70,8 @@ def judge(
         part = parts[name]
         cost = part.comparison.ratios("cpu")
         uring = _inverse(cost.get("uring"))
-        floor = _mean(pd.Series(part.floor_cpu_s) / _each(part, "cpu"))
-        doubt = _others(part)
+        floor = _mean(pd.Series(part.floor_cpu_s) / _column(part, "cpu"))
+        doubt = _others_doubt(part)
         control = _width_of([cost.get(part.plan.control)])
         most = {"models": 0.7}.get(name, 1.5)
         targets += [
@@ -85,9 +85,9 @@ def judge(
     widths = _width_of(r for name, r in cost.items() if name != models.plan.control)
     thread = models.comparison.ratios("rate").get("thread")
     extra, extra_bounds = _extra_ns(models), (0.9 * EXTRA_NS, 1.1 * EXTRA_NS)
-    of_echo = _mean(_each(models, "cpu") / _each(http, "cpu"))
-    lag = _mean(_each(parts["open loop"], "lag_p99") * 1e6)
-    lag_doubt = _others(parts["open loop"])
+    of_echo = _mean(_column(models, "cpu") / _column(http, "cpu"))
+    lag = _mean(_column(parts["open loop"], "lag_p99") * 1e6)
+    lag_doubt = _others_doubt(parts["open loop"])
     targets += [
         Target(f"models: CPU / {BASE}, half-width, median, %", widths, most=2),
         Target(f"models: rate, thread / {BASE}", thread, least=0.7),
@@ -101,7 +101,7 @@ def judge(
         ),
     ]
     for name in ("models", "many", "one core", "one core, many"):
-        client = _each(parts[name], "client") / _each(parts[name], "cpu")
+        client = _column(parts[name], "client") / _column(parts[name], "cpu")
         title = f"{name}: CPU per request, client / {BASE}"
         targets.append(Target(title, _mean(client), most=0.9))
     return targets + [
@@ -111,7 +111,7 @@ def judge(
     ]
 
 
-def _each(part: Part, column: str, server: str = BASE) -> pd.Series:
+def _column(part: Part, column: str, server: str = BASE) -> pd.Series:
     if not part.comparison.sets:
         return pd.Series(dtype=float)
     table = pd.concat(part.comparison.sets).set_index("trial")
@@ -128,7 +128,7 @@ def _extra_ns(part: Part) -> Interval | None:
     return Fit.of(more * 1e9).interval(LEVEL, method="t over trials", log=False)
 
 
-def _others(part: Part) -> str:
+def _others_doubt(part: Part) -> str:
     """Return who else was at work, where that delays client or floor."""
     busy = part.comparison.others_share
     return f"others kept {busy:.2g} cores busy" if busy > OTHERS else ""

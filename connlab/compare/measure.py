@@ -100,11 +100,8 @@ def _hung(report: dict) -> str | None:
     )
 
 
-@contextlib.contextmanager
-def page(plan: Plan) -> Iterator[str | None]:
+def page(plan: Plan) -> contextlib.AbstractContextManager[str | None]:
     """Make the page that http servers are asked for; None for other workloads."""
     if plan.page_bytes is None:
-        yield None
-        return
-    with web_page.page(plan.page_bytes) as folder:
-        yield folder
+        return contextlib.nullcontext()
+    return web_page.page(plan.page_bytes)

@@ -273,12 +273,12 @@ def _server(
     if own_settings and servers.at(name):
         raise ValueError(f"server {text}: one that runs already takes no settings")
     factors: dict[str, Any] = {"model": name, "workload": workload}
-    factors |= _of_model(model, connections, settings)
+    factors |= _model_settings(model, connections, settings)
     factors |= dict(_setting(word, text) for word in own_settings.split(",") if word)
     return Server(text, factors)
 
 
-def _of_model(
+def _model_settings(
     model: schema.Model, connections: int, settings: Mapping[str, int | None]
 ) -> dict[str, Any]:
     chosen = {name: value for name, value in settings.items() if value is not None}

@@ -53,7 +53,7 @@ class Echo:
         self._socket.bind((address, 0))
         self.port = self._socket.getsockname()[1]
         self._closed = threading.Event()
-        threading.Thread(target=self._answer, daemon=True).start()
+        threading.Thread(target=self._answer_all, daemon=True).start()
 
     def close(self) -> None:
         """Answer nobody any more: the thread ends, and closes its socket."""
@@ -62,7 +62,7 @@ class Echo:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _answer(self) -> None:
+    def _answer_all(self) -> None:
         with self._socket:
             while True:
                 question, peer = self._socket.recvfrom(64)

@@ -63,7 +63,7 @@ class Roster(BaseModel):
             raise ValueError(
                 f"clients {list(self.clients)}: want one or more, each once"
             )
-        check_scheduler(self.scheduler, has_certificates=bool(self.certificates))
+        _check_scheduler(self.scheduler, has_certificates=bool(self.certificates))
         return self
 
     @property
@@ -88,14 +88,14 @@ def load(path: Path, *, scheduler: str | None = None) -> Roster:
     try:
         roster = Roster.model_validate(content)
     except ValidationError as error:
-        raise ValueError(f"{path.name}: {_first(error)}") from None
+        raise ValueError(f"{path.name}: {_first_error(error)}") from None
     if roster.certificates is None:
         return roster
     folder = path.parent / roster.certificates
     return roster.model_copy(update={"certificates": folder})
 
 
-def check_scheduler(url: str, *, has_certificates: bool) -> None:
+def _check_scheduler(url: str, *, has_certificates: bool) -> None:
     """Refuse a scheduler that anybody could reach, and so run code on all hosts.
 
     Raises ValueError when it listens beyond loopback and speaks no TLS, or there are no
@@ -120,7 +120,7 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def _first(error: ValidationError) -> str:
+def _first_error(error: ValidationError) -> str:
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
     if first["type"] != "extra_forbidden":

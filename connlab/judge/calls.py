@@ -37,7 +37,7 @@ def count(server: str) -> Calls:
     if strace is None:
         return Calls({}, "strace is not here (apt install strace)")
     try:
-        few, many = (_counted(server, strace, requests) for requests in REQUESTS)
+        few, many = (_under_strace(server, strace, requests) for requests in REQUESTS)
     except NotServing as error:
         return Calls({}, f"not under strace: {error}")
     if not few[1] or not many[1]:
@@ -45,11 +45,11 @@ def count(server: str) -> Calls:
     return between(few, many)
 
 
-def _counted(server: str, strace: str, requests: int) -> tuple[str, int]:
+def _under_strace(server: str, strace: str, requests: int) -> tuple[str, int]:
     with tempfile.NamedTemporaryFile("r", prefix="connlab-strace-") as table:
         # -I 2: SIGTERM ends strace too, which then writes its table.
         with running(f"{strace} -f -c -I 2 -o {table.name} {server}") as serving:
-            done = _asked(serving.address, requests)
+            done = _answered_requests(serving.address, requests)
         return Path(table.name).read_text(), done
 
 
@@ -74,7 +74,7 @@ def table(text: str) -> dict[str, int]:
     return {words[-1]: int(words[3]) for words in rows if words[-1] != "total"}
 
 
-def _asked(address: tuple[str, int], requests: int) -> int:
+def _answered_requests(address: tuple[str, int], requests: int) -> int:
     host, port = address
     words = [*programs.built().client, f"{host}:{port}", "--requests", str(requests)]
     try:

@@ -43,17 +43,17 @@ def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], b
     """
     with running(server) as serving:
         before = serving.descriptors()
-        report, errors, rows = _client(serving)
+        report, errors, rows = _ask_client(serving)
         port = serving.address[1]
         sockets = cases.settled(lambda: cases.open_sockets(port))
-        left_open = _left(serving, before)
+        left_open = _descriptors_left(serving, before)
         growth, program = None, serving.program()
         with contextlib.suppress(OSError):
             growth = _growth(serving)
     prints = len(serving.ended.diagnostics) >= CONNECTIONS * REQUESTS * _LINE_BYTES
     if report is None:
         return tuple(_answer(question, None, errors) for question in QUESTIONS), prints
-    results = _of_client(report, rows)
+    results = _answers_of(report, rows)
     results["sockets closed"] = (
         sockets == 0 and left_open == 0,
         f"{sockets} sockets, {left_open} descriptors left",
@@ -63,7 +63,7 @@ def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], b
     return answers, prints
 
 
-def _left(serving: Running, before: int) -> int:
+def _descriptors_left(serving: Running, before: int) -> int:
     """Return how many descriptors stay open for clients that have gone.
 
     A virtual machine opens some, of libraries and pollers, when it first needs them:
@@ -75,7 +75,7 @@ def _left(serving: Running, before: int) -> int:
 
     if left_open := cases.settled(more):
         before += left_open
-        _client(serving)
+        _ask_client(serving)
         left_open = min(left_open, cases.settled(more))
     return left_open
 
@@ -84,7 +84,7 @@ def _answer(question: str, holds: bool | None, evidence: str) -> Answer:
     return Answer(question, "server", QUESTIONS[question][0], holds, evidence)
 
 
-def _client(serving: Running) -> tuple[dict | None, str, list[dict]]:
+def _ask_client(serving: Running) -> tuple[dict | None, str, list[dict]]:
     asks = {**cases.ASKS, "timeout": 3}
     try:
         report, ended = visit(serving, asks, files=[_TABLE], timeout_s=_WAIT_S)
@@ -94,7 +94,7 @@ def _client(serving: Running) -> tuple[dict | None, str, list[dict]]:
     return report, "", list(rows)
 
 
-def _of_client(report: dict, rows: list[dict]) -> dict[str, tuple[bool | None, str]]:
+def _answers_of(report: dict, rows: list[dict]) -> dict[str, tuple[bool | None, str]]:
     sent, received = report["bytes"]["sent"], report["bytes"]["received"]
     requests, answered = report["requests"]["sent"], report["requests"]["completed"]
     mismatches = report["errors"]["mismatch"]
@@ -154,7 +154,7 @@ def _under_valgrind(server: str, valgrind: str) -> str:
         words = [valgrind, "--leak-check=full", f"--log-file={folder}/%p"]
         try:
             with running(f"{' '.join(words)} {server}") as serving:
-                _client(serving)
+                _ask_client(serving)
         except NotServing:
             return ""
         return "".join(path.read_text() for path in Path(folder).iterdir())

@@ -84,13 +84,13 @@ def hold(conversations: Iterable[Conversation], address: Address) -> list[Heard]
     for conversation in conversations:
         hurried = sum(heard.late for heard in results) >= HURRY_AFTER
         patience_s = HURRIED_S if hurried else PATIENCE_S
-        results.append(_held(conversation, address, patience_s))
+        results.append(_try(conversation, address, patience_s))
         if not _listens(address):
             break
     return results
 
 
-def _held(conversation: Conversation, address: Address, patience_s: float) -> Heard:
+def _try(conversation: Conversation, address: Address, patience_s: float) -> Heard:
     began = time.monotonic()
     failure, late = None, False
     try:

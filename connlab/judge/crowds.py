@@ -79,8 +79,8 @@ def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
     for clients in _allowed(levels):
         try:
             with running(server) as serving:
-                baseline, limit = _before(serving), _descriptors_limit(serving.handle)
-                level = _met(serving, clients)
+                baseline, limit = _baseline(serving), _descriptors_limit(serving.handle)
+                level = _meet(serving, clients)
         except NotServing as error:
             level = Level(clients, 0, 0, {}, 0.0, died=str(error))
         if serving.died():
@@ -97,14 +97,14 @@ def _allowed(levels: Sequence[int]) -> list[int]:
     return [n for n in levels if n <= hard - _OWN_DESCRIPTORS]
 
 
-def _before(serving: Running) -> Level:
+def _baseline(serving: Running) -> Level:
     """Return what it holds once a few clients have come and gone."""
-    _met(serving, 5)
+    _meet(serving, 5)
     time.sleep(0.1)
-    return _held(serving, Level(0, 0, 0, {}, 0.0))
+    return _with_usage(serving, Level(0, 0, 0, {}, 0.0))
 
 
-def _met(serving: Running, clients: int) -> Level:
+def _meet(serving: Running, clients: int) -> Level:
     began = time.monotonic()
     errors: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
@@ -115,7 +115,7 @@ def _met(serving: Running, clients: int) -> Level:
         level = Level(
             clients, len(socks), answered, dict(errors), time.monotonic() - began
         )
-        return _held(serving, level)
+        return _with_usage(serving, level)
 
 
 def _connected(
@@ -126,7 +126,7 @@ def _connected(
         try:
             socks.append(socket.create_connection(address, timeout=_CONNECT_S))
         except OSError as error:
-            errors[f"connect: {_named(error)}"] += 1
+            errors[f"connect: {_error_name(error)}"] += 1
             if sum(errors.values()) > _REFUSED_MOST:
                 break
     return socks
@@ -156,18 +156,18 @@ def _is_answer(sock: socket.socket, errors: Counter[str]) -> bool:
     try:
         answer = sock.recv(16)
     except OSError as error:
-        errors[_named(error)] += 1
+        errors[_error_name(error)] += 1
         return False
     if answer != b"x":
         errors["closed" if not answer else "another answer"] += 1
     return answer == b"x"
 
 
-def _named(error: OSError) -> str:
+def _error_name(error: OSError) -> str:
     return "no answer" if isinstance(error, TimeoutError) else error.strerror or "?"
 
 
-def _held(serving: Running, level: Level) -> Level:
+def _with_usage(serving: Running, level: Level) -> Level:
     return replace(level, **asdict(serving.held()))
 
 

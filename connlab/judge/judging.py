@@ -120,15 +120,15 @@ def judge(
     _number_equal_labels(verdicts)
     judgement = Judgement(verdicts, made_at=machine.now())
     for connections in () if quick else contest.MODELS:
-        measurable = [v.server for v in verdicts if _fit(v, connections)]
-        if measurable and not interrupted():
+        able = [v.server for v in verdicts if _measurable(v, connections)]
+        if able and not interrupted():
             say(f"in turns with models, {connections} connections")
-            judgement.contests.append(contest.hold(measurable, connections=connections))
+            judgement.contests.append(contest.hold(able, connections=connections))
     judgement.seconds = time.monotonic() - began
     return judgement
 
 
-def _fit(verdict: Verdict, connections: int) -> bool:
+def _measurable(verdict: Verdict, connections: int) -> bool:
     """Whether a server can be measured: it serves that many, and their bytes."""
     holds = {answer.question: answer.holds for answer in verdict.answers}
     enough = verdict.crowds is not None and (
@@ -145,8 +145,8 @@ def _judged(
     try:
         say(f"{verdict.label}: conversations")
         _converse(verdict, line)
-        heard = {heard.name: heard.ok for heard in verdict.heard}
-        if not heard.get("every byte") and not heard.get("one connection"):
+        succeeded = {heard.name for heard in verdict.heard if heard.ok}
+        if not succeeded & {"every byte", "one connection"}:
             return verdict  # it echoes nothing
         say(f"{verdict.label}: the cases of report 001")
         verdict.answers, prints = cases.ask_all(line, valgrind=_valgrind(line))
@@ -161,7 +161,7 @@ def _judged(
         ]
         say(f"{verdict.label}: crowds")
         verdict.crowds = crowds.try_all(line, levels=levels)
-        if _fit(verdict, 1):
+        if _measurable(verdict, 1):
             say(f"{verdict.label}: system calls")
             verdict.calls = calls.count(line)
     except NotServing as error:
@@ -206,7 +206,7 @@ def _valgrind(line: str) -> str | None:
 def _converse(verdict: Verdict, line: str) -> None:
     remaining = conversations.EVERY
     for _ in range(_DEATHS_MOST + 1):
-        died = _held(verdict, line, remaining)
+        died = _converse_until_end(verdict, line, remaining)
         remaining = conversations.EVERY[len(verdict.heard) :]
         if died:
             died = " ".join(died.split())[:_SHOWN]
@@ -216,7 +216,7 @@ def _converse(verdict: Verdict, line: str) -> None:
     _conclude(verdict)
 
 
-def _held(verdict: Verdict, line: str, todo: Sequence) -> str | None:
+def _converse_until_end(verdict: Verdict, line: str, todo: Sequence) -> str | None:
     with running(line) as serving:
         verdict.start_s = verdict.start_s or serving.ready.get("start_s")
         verdict.heard += conversations.hold(todo, serving.address)
