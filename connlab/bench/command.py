@@ -34,11 +34,11 @@ def run(
     what is `wanted` besides: ``lessons``, ``memory``, ``calls``, ``clients``.
     """
     console = screen.console()
-    models_by_name = {model.name: model for model in programs.models()}
+    known = {model.name: model for model in programs.models()}
     for name in names:
-        if name not in models_by_name:
-            raise ValueError(programs.unknown("model", name, models_by_name))
-    models = [models_by_name[name] for name in names or models_by_name]
+        if name not in known:
+            raise ValueError(programs.unknown("model", name, known))
+    models = [known[name] for name in names or known]
     by_title = parts.parts(models, lessons=wanted["lessons"], until=until, seed=seed)
     parts.run(by_title, budget_s=budget_s, say=lambda text: console.print(text))
     binaries = by_title["models"].plan.programs

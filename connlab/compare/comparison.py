@@ -124,16 +124,15 @@ class Comparison:
         if not self.sets:
             return {}
         logs = self.log_ratios(metric)
-        control = self.plan.control
-        unknown = (
-            set(logs) - self.with_cpu_time - {control} if metric == "cpu" else set()
-        )
-        family = [name for name in logs if name != control and name not in unknown]
-        intervals = ratios_of_turns.ratios(logs[family]) if family else {}
-        intervals |= {
-            name: ratios_of_turns.ratios(logs[[name]])[name] for name in unknown
-        }
-        return intervals | ratios_of_turns.ratios(logs[[control]])
+        alone = {self.plan.control}
+        if metric == "cpu":
+            alone |= set(logs) - self.with_cpu_time
+        family = [name for name in logs if name not in alone]
+        intervals: dict[str, Interval] = {}
+        for names in (family, *([name] for name in logs if name in alone)):
+            if names:
+                intervals |= ratios_of_turns.ratios(logs[names])
+        return intervals
 
     def log_ratios(self, metric: str) -> pd.DataFrame:
         """Return a row for each set and a column for each server but the baseline."""

@@ -63,16 +63,8 @@ def _line(comparison: Comparison) -> str:
 def print_all(comparison: Comparison, console: Console) -> None:
     """Print levels, ratios, who was the limit, and how it ended."""
     lines = (*limits(comparison), *doubts(comparison), ending(comparison))
-    for content in (
-        "",
-        heading(comparison),
-        "",
-        _levels(comparison),
-        "",
-        _ratios(comparison),
-        "",
-        *lines,
-    ):
+    levels, ratios = _levels(comparison), _ratios(comparison)
+    for content in ("", heading(comparison), "", levels, "", ratios, "", *lines):
         console.print(content, highlight=False)
 
 
@@ -84,17 +76,25 @@ def heading(comparison: Comparison) -> str:
         load += f", connected anew after {counted(per_connection, 'request')}"
     if comparison.plan.open_loop:
         load += f", {client['rate']:g} requests/s"
-    workload = {"echo": f"echo of {client.get('size')} bytes"}.get(client["workload"])
-    if comparison.plan.page_bytes:
+    workload = client["workload"]
+    if workload == "echo":
+        workload = f"echo of {client['size']} bytes"
+    elif comparison.plan.page_bytes:
         workload = f"http, a page of {comparison.plan.page_bytes} bytes"
     sets = f"{comparison.n} fresh sets"
     if len(comparison.remaining) > 3:
         sets += "; intervals of ratios hold all at once (95 %)"
-    return f"{workload or client['workload']}, {load}; {sets}"
+    return f"{workload}, {load}; {sets}"
 
 
 def _levels(comparison: Comparison) -> Table:
-    units = {metric: _unit(comparison, metric) for metric in TITLES}
+    baseline = comparison.plan.baseline
+    units = {
+        metric: display_unit(
+            METRICS[metric], [comparison.levels(baseline, metric).value]
+        )
+        for metric in TITLES
+    }
     heads = [f"{TITLES[metric]}\n{unit}" for metric, (_, unit) in units.items()]
     rows = table("", *heads)
     for server in comparison.plan.servers:
@@ -113,11 +113,6 @@ def table(*heads: str) -> Table:
     for head in heads:
         output.add_column(head, no_wrap=True)
     return output
-
-
-def _unit(comparison: Comparison, metric: str) -> tuple[float, str]:
-    middle = comparison.levels(comparison.plan.baseline, metric).value
-    return display_unit(METRICS[metric], [middle])
 
 
 def number(value: Interval, factor: float = 1.0) -> str:
