@@ -8,10 +8,11 @@ Nothing here imports pandas or scipy: the first server is up before they are loa
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from connlab.compare.plan import Plan
+from connlab.compare.plan import Plan, Server
 from connlab.drive import interleaving, turns, web_page
 from connlab.drive.host import LocalHost
 
@@ -20,7 +21,7 @@ from connlab.drive.host import LocalHost
 class Set:
     """What fresh servers gave in one set, in the order of `names`.
 
-    ``left`` says how servers ended that died in it; they take part in no later one.
+    ``failed`` says how servers ended that died in it; they take part in no later one.
     """
 
     number: int
@@ -36,10 +37,9 @@ def sets(plan: Plan) -> Iterator[Set]:
     """
     local, failed = LocalHost(), set()
     with page(plan) as root, contextlib.closing(local):
-        number = 0
-        while True:
+        for number in itertools.count():
             remaining = tuple(s for s in plan.servers if s.name not in failed)
-            setting = _setting(replace(plan, servers=remaining), number, root)
+            setting = _setting(plan, remaining, number, root)
             outcome = _run(plan, setting, local)
             if outcome is None:
                 return
@@ -47,7 +47,6 @@ def sets(plan: Plan) -> Iterator[Set]:
             died = _died(plan, names, outcome)
             failed |= died.keys()
             yield Set(number, names, outcome, died)
-            number += 1
 
 
 def _run(plan: Plan, setting: turns.Setting, local: LocalHost) -> turns.Outcome | None:
@@ -60,13 +59,15 @@ def _run(plan: Plan, setting: turns.Setting, local: LocalHost) -> turns.Outcome 
     )
 
 
-def _setting(plan: Plan, number: int, root: str | None) -> turns.Setting:
+def _setting(
+    plan: Plan, servers: Sequence[Server], number: int, root: str | None
+) -> turns.Setting:
     extra = {"root": root} if root else {}
     lead_in = {}
     if plan.location.remote:
         lead_in = {"lead_in_s": turns.LEAD_IN_AFAR * plan.slice_s}
     return turns.Setting(
-        servers=tuple({**server.factors, **extra} for server in plan.servers),
+        servers=tuple({**server.factors, **extra} for server in servers),
         client=plan.client,
         seed=plan.seed + number,
         cores=plan.cores,
@@ -78,14 +79,15 @@ def _setting(plan: Plan, number: int, root: str | None) -> turns.Setting:
 
 def _died(plan: Plan, names: tuple, outcome: turns.Outcome) -> dict[str, str]:
     results = zip(names, outcome.served, outcome.reports, strict=True)
-    failures = {
-        name: server.failure or _hung(report) for name, server, report in results
+    died = {
+        name: failure
+        for name, server, report in results
+        if (failure := server.failure or _hung(report))
     }
-    died = {name: failure for name, failure in failures.items() if failure}
     for name in (plan.baseline, plan.control):
         if name in died:
-            failure = f"server {plan.baseline}: {died[name]}"
-            raise turns.SetError(failure, kind="server-died")
+            reason = f"server {plan.baseline}: {died[name]}"
+            raise turns.SetError(reason, kind="server-died")
     return died
 
 

@@ -274,13 +274,17 @@ def merged(reports: Sequence[dict], histograms: Sequence[bytes]) -> dict:
     return report
 
 
+def _sums(reports: Sequence[Mapping], *names: str) -> dict[str, Any]:
+    return {name: sum(report[name] for report in reports) for name in names}
+
+
 def _window(windows: Sequence[Mapping]) -> dict[str, Any]:
-    merged_window: dict[str, Any] = {"begin_ns": None, "end_ns": None}
-    for name in ("requests", "bytes", "arrivals", "throughput_rps"):
-        merged_window[name] = sum(window[name] for window in windows)
     unanswered = [window["unanswered"] for window in windows]
     seconds = [window["seconds"] for window in windows]
-    return merged_window | {
+    return {
+        "begin_ns": None,
+        "end_ns": None,
+        **_sums(windows, "requests", "bytes", "arrivals", "throughput_rps"),
         "unanswered": None if None in unanswered else sum(unanswered),
         "warmup_s": max(window["warmup_s"] for window in windows),
         "seconds": sum(seconds) / len(seconds),
@@ -362,12 +366,13 @@ def _fairness(reports: Sequence[Mapping]) -> dict[str, Any]:
 
 def _self(clients: Sequence[Mapping]) -> dict[str, Any]:
     """Return CPU times of all; shares and lag of the host that was worst off."""
-    usage = dict(max(clients, key=lambda c: c["cpu_share"] - c["spin_share"]))
-    for name in ("cpu_user_s", "cpu_system_s", "cpu_window_s", "lag_n"):
-        usage[name] = sum(client[name] for client in clients)
-    for name in ("lag_p50_ns", "lag_p99_ns", "lag_max_ns"):
-        usage[name] = max(client[name] for client in clients)
-    return usage
+    worst = max(clients, key=lambda c: c["cpu_share"] - c["spin_share"])
+    lags = ("lag_p50_ns", "lag_p99_ns", "lag_max_ns")
+    return {
+        **worst,
+        **_sums(clients, "cpu_user_s", "cpu_system_s", "cpu_window_s", "lag_n"),
+        **{name: max(client[name] for client in clients) for name in lags},
+    }
 
 
 def added_timelines(files: Iterable[Mapping[str, bytes]]) -> bytes:
