@@ -82,13 +82,8 @@ def worker_words(scheduler: str, *, name: str, address: str, folder: Path) -> li
     scheme = urlsplit(scheduler).scheme
     return [
         *("-m", "distributed.cli.dask_worker", scheduler, "--name", name),
-        *(
-            "--host",
-            f"{scheme}://{_any_port(address)}",
-            "--nthreads",
-            "1",
-            "--no-nanny",
-        ),
+        *("--host", f"{scheme}://{_any_port(address)}"),
+        *("--nthreads", "1", "--no-nanny"),
         *("--memory-limit", "0", "--no-dashboard", "--death-timeout", "20"),
         *("--local-directory", str(folder)),
     ]
