@@ -95,14 +95,14 @@ def test_what_a_run_does_not_tell_is_told_by_the_first_reference_that_does(tmp_p
         for name, row in (("A", unsure), ("B", ratio("thread", 3, "higher")))
     }
     known = {name: guide.report.numbers(folder) for name, folder in folders.items()}
-    entry, designs = guide.told(ENTRY, known["A"], known)
+    entry, designs = guide.with_ratios(ENTRY, known["A"], known)
     assert designs["thread"]["value"] == 3
     assert "*Reference on B.*" in guide.table([(entry, designs)])
     (row,) = guide._costs([(entry, designs)])
     assert row["situation"] == "all talk (B)"
-    own, _ = guide.told(ENTRY, known["B"], known)
+    own, _ = guide.with_ratios(ENTRY, known["B"], known)
     assert "reference" not in own
-    assert guide.told(ENTRY, {}, {}) == (ENTRY, {})
+    assert guide.with_ratios(ENTRY, {}, {}) == (ENTRY, {})
 
 
 def test_rates_are_drawn_as_costs():

@@ -95,10 +95,10 @@ def test_a_torn_last_line_is_not_a_trial(run):
 
 
 def test_other_binaries_than_the_runs_newest_are_named_and_leave_nothing_stale(run):
-    assert load(run).studies[made.STUDY].apart == []
+    assert load(run).studies[made.STUDY].other_programs == []
     made.edit(run / "manifest.json", programs={"server": "cccc", "client": "bbbb"})
     study = load(run).studies[made.STUDY]
-    assert (study.apart, study.stale) == (["server"], [])
+    assert (study.other_programs, study.stale) == (["server"], [])
 
 
 def test_mixed_binaries_make_results_stale(run):

@@ -8,7 +8,9 @@ HTML; into Markdown they go as they are, so whoever gives text from a run escape
 
 from __future__ import annotations
 
+import shutil
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,7 +20,7 @@ from connlab.publish import markdown as md
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("connlab.publish"),
         autoescape=lambda name: bool(name) and name.endswith(".html"),
         undefined=StrictUndefined,
@@ -26,19 +28,29 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters["escape_md"] = md.escape
-    return made
+    environment.filters["escape_md"] = md.escape
+    return environment
 
 
 def fill(template: str, /, **facts: Any) -> str:
-    """Return a template's text with these facts in it.
+    """Return the text of a file in ``templates`` with these facts in it.
 
-    Parameters
-    ----------
-    template : str
-        Name of a file in ``templates``.
-    **facts
-        Every name that the template uses; one that is missing raises
-        `jinja2.UndefinedError`.
+    A name of the template that ``facts`` lacks raises `jinja2.UndefinedError`.
     """
     return _environment().get_template(template).render(**facts)
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a piece of the paper, in a folder that need not exist; return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def copy(source: Path, target: Path) -> bool:
+    """Copy a file if there is one, into a folder that need not exist."""
+    if not source.is_file():
+        return False
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    return True

@@ -18,8 +18,15 @@ import pandas as pd
 import yaml
 
 from connlab import figures, report
+from connlab.publish import (
+    fragments,
+    models,
+    numbers,
+    provenance,
+    reference,
+    sources,
+)
 from connlab.publish import markdown as md
-from connlab.publish import models, numbers, provenance, reference, sources
 from connlab.publish.results import Run
 from connlab.study import style
 from connlab.study.metrics import metric
@@ -44,6 +51,11 @@ _KINDS = {
 }
 """Designs that are drawn, one of each kind, and what readers call them."""
 
+Row = Mapping[str, Any]
+"""A number as `connlab.report.numbers` reads it."""
+Situation = tuple[Mapping[str, Any], Mapping[str, Row]]
+"""An entry of ``guide.yml``, and its ratios by design."""
+
 AGREES, DIFFERS = "agrees", "differs"
 HERE_OPEN, THERE_OPEN = "cannot tell here", "cannot tell there"
 NOT_HERE, NOT_THERE = "not measured here", "not measured there"
@@ -58,84 +70,61 @@ def write(run: Run, others: Sequence[Run], paper: Path) -> None:
     if not path.is_file():
         return
     folder = paper / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    known = known_numbers(run)
-    entries = yaml.safe_load(path.read_text("utf-8"))
-    there = {
-        name: known_numbers(other)
+    rows = numbers.of_run(run)
+    references = {
+        name: numbers.of_run(other)
         for name, other in zip(reference.labels(others), others, strict=True)
     }
-    found = [told(entry, known, there) for entry in entries]
+    entries = yaml.safe_load(path.read_text("utf-8"))
+    situations = [with_ratios(entry, rows, references) for entry in entries]
     registry = models.registry(run.manifest)
     families = {str(row["name"]): str(row.get("family", "")) for row in registry}
-    (folder / f"{TABLE}.qmd").write_text(table(found, families), "utf-8")
-    drawn = draw(found, registry, folder)
-    (folder / f"{FIGURE}.qmd").write_text(drawn, "utf-8")
-    beside = _beside(run, others, paper, known) if others else ""
-    (folder / "beside.qmd").write_text(beside or "\n", "utf-8")
+    fragments.write(folder / f"{TABLE}.qmd", table(situations, families))
+    fragments.write(folder / f"{FIGURE}.qmd", draw(situations, registry, folder))
+    beside = _beside(run, others, paper, [rows, *references.values()])
+    fragments.write(folder / "beside.qmd", beside or "\n")
 
 
-def known_numbers(run: Run) -> dict[str, dict[str, Any]]:
-    """Return every number of a run by its address."""
-    found: dict[str, dict[str, Any]] = {}
-    for study in run.studies.values():
-        found |= report.numbers(study.folder)
-    return found
-
-
-def ratios(
-    known: Mapping[str, Mapping[str, Any]], entry: Mapping[str, Any]
-) -> dict[str, dict[str, Any]]:
+def ratios(rows: Mapping[str, Row], entry: Mapping[str, Any]) -> dict[str, Row]:
     """Return the ratios of a situation by design, as the study ordered them."""
     wanted = {k: str(v) for k, v in entry["levels"].items()}
     wanted["against"] = str(entry["against"])
-    found = {}
-    for address, row in known.items():
+    by_design = {}
+    for address, row in rows.items():
         levels = {k: report.level(v) for k, v in row["levels"].items()}
         design = levels.pop(entry["by"], None)
         begins = address.partition(" ")[0] == f"{entry['study']}/{entry['metric']}"
         if begins and design is not None and levels == wanted:
-            found[design] = dict(row)
-    return found
+            by_design[design] = row
+    return by_design
 
 
-def told(
+def with_ratios(
     entry: Mapping[str, Any],
-    known: Mapping[str, Mapping[str, Any]],
-    there: Mapping[str, Mapping[str, Mapping[str, Any]]],
-) -> tuple[Mapping[str, Any], dict[str, dict[str, Any]]]:
+    rows: Mapping[str, Row],
+    references: Mapping[str, Mapping[str, Row]],
+) -> Situation:
     """Return a situation with its ratios, of the first reference where a run has none.
 
-    Parameters
-    ----------
-    entry : mapping
-        The situation.
-    known : mapping
-        Numbers of the run.
-    there : mapping
-        Numbers of each reference, by what it is called.
-
-    Returns
-    -------
-    tuple
-        The situation, which names the reference that its ratios are from, and these.
+    ``references`` has the numbers of each by its label; the one that is taken is named
+    in the entry that is returned.
     """
-    here = ratios(known, entry)
-    if _settled(here):
+    here = ratios(rows, entry)
+    if _has_interval(here):
         return entry, here
-    for name, numbers_ in there.items():
-        found = ratios(numbers_, entry)
-        if _settled(found):
-            return {**entry, "reference": name}, found
+    for name, other_rows in references.items():
+        there = ratios(other_rows, entry)
+        if _has_interval(there):
+            return {**entry, "reference": name}, there
     return entry, here
 
 
-def _settled(designs: Mapping[str, Mapping[str, Any]]) -> bool:
+def _has_interval(designs: Mapping[str, Row]) -> bool:
     return any(row["lo"] is not None for row in designs.values())
 
 
-def standing(row: Mapping[str, Any]) -> str:
-    """Say where a design stands: better, alike, undetermined or worse."""
+def standing(row: Row) -> str:
+    """Return where a design stands: better, alike, undetermined or worse."""
     verdict = row.get("verdict")
     if verdict not in ("higher", "lower"):
         return ALIKE if verdict == "alike" else OPEN
@@ -146,20 +135,16 @@ def standing(row: Mapping[str, Any]) -> str:
 
 
 def table(
-    found: Sequence[tuple[Mapping[str, Any], Mapping[str, dict]]],
-    families: Mapping[str, str] | None = None,
+    situations: Sequence[Situation], families: Mapping[str, str] | None = None
 ) -> str:
     """Set a row per situation: which designs are better, alike, open and worse.
 
-    Parameters
-    ----------
-    found : sequence of tuple
-        Each situation with its ratios by design.
-    families : mapping of str to str, optional
-        Of designs: many of one family share a line, with the range of their intervals.
+    Many designs of one family share a line, with the range of their intervals.
     """
-    kin = families or {}
-    rows = [[_situation(entry), *_cells(designs, kin)] for entry, designs in found]
+    families = families or {}
+    rows = [
+        [_situation(entry), *_cells(designs, families)] for entry, designs in situations
+    ]
     kept = [0, *(i for i in range(1, 5) if any(row[i] != "—" for row in rows))]
     heads = ["Situation", *_HEADS.values()]
     return md.table(
@@ -179,27 +164,26 @@ _SHARES = (30, 26, 16, 24, 34)
 
 
 def _situation(entry: Mapping[str, Any]) -> str:
-    said = f"{md.escape(entry['situation'])} ({md.escape(entry['measured'])})"
+    text = f"{md.escape(entry['situation'])} ({md.escape(entry['measured'])})"
     if "reference" in entry:
-        said += f". *Reference on {md.escape(entry['reference'])}.*"
-    return said
+        text += f". *Reference on {md.escape(entry['reference'])}.*"
+    return text
 
 
-def _cells(designs: Mapping[str, dict], families: Mapping[str, str]) -> list[str]:
+def _cells(designs: Mapping[str, Row], families: Mapping[str, str]) -> list[str]:
     """Set the designs of a situation, those with a difference with their ratio."""
     if not designs:
         return ["—", "—", "not measured here", "—"]
     cells = []
-    for wanted in _HEADS:
-        rows = {n: row for n, row in designs.items() if standing(row) == wanted}
-        shown = sorted(rows, key=lambda name: rows[name]["value"])
-        if wanted in (BETTER, WORSE):
-            said = "; ".join(
-                _together(group, rows) for group in _kin(rows, shown, families)
-            )
+    for stands in _HEADS:
+        rows = {n: row for n, row in designs.items() if standing(row) == stands}
+        names = sorted(rows, key=lambda name: rows[name]["value"])
+        if stands in (BETTER, WORSE):
+            groups = _groups(rows, names, families)
+            cell = "; ".join(_with_ratio(group, rows) for group in groups)
         else:
-            said = ", ".join(_called(name) for name in shown)
-        cells.append(said or ("none" if wanted == BETTER else "—"))
+            cell = ", ".join(map(_as_code, names))
+        cells.append(cell or ("none" if stands == BETTER else "—"))
     return cells
 
 
@@ -209,46 +193,46 @@ _NEAR = 1.25
 """Ratios that may share a line, over the least of them."""
 
 
-def _kin(
-    rows: Mapping[str, dict], names: Sequence[str], families: Mapping[str, str]
+def _groups(
+    rows: Mapping[str, Row], names: Sequence[str], families: Mapping[str, str]
 ) -> list[list[str]]:
     """Put designs of one family that differ little together where there are many."""
     if len(names) <= _FEW:
         return [[name] for name in names]
     groups: list[list[str]] = []
     for name in names:
-        kin = families.get(name) or name
+        family = families.get(name) or name
         near = [
             group
             for group in groups
-            if families.get(group[0]) == kin
+            if families.get(group[0]) == family
             and rows[name]["value"] <= _NEAR * rows[group[0]]["value"]
         ]
         near[0].append(name) if near else groups.append([name])
     return groups
 
 
-def _together(names: Sequence[str], rows: Mapping[str, dict]) -> str:
+def _with_ratio(names: Sequence[str], rows: Mapping[str, Row]) -> str:
     """Name designs and their ratio; of several the range that holds their intervals."""
-    said = _number(rows[names[0]])
+    ratio = _number(rows[names[0]])
     if len(names) > 1:
         bounds = [_BOUNDS.search(rows[name]["text"]) for name in names]
         low = min((b[1] for b in bounds if b), key=float)
         high = max((b[2] for b in bounds if b), key=float)
-        said = f"{low} to {high}"
-    return f"{', '.join(map(_called, names))}: {said}"
+        ratio = f"{low} to {high}"
+    return f"{', '.join(map(_as_code, names))}: {ratio}"
 
 
 _BOUNDS = re.compile(r"\[(\S+), (\S+)\]")
 """Of a ratio, as they are printed."""
 
 
-def _called(name: str) -> str:
+def _as_code(name: str) -> str:
     return f"`{name}`" if " " not in name else md.escape(name)
 
 
-def _number(row: Mapping[str, Any]) -> str:
-    """Set a number that shows what stands behind it; an exact one without bounds."""
+def _number(row: Row) -> str:
+    """Set a number with n and method on hover; an exact one without bounds."""
     exact = row["lo"] is not None and row["lo"] == row["hi"]
     text = row["text"].partition(" [")[0] if exact else row["text"]
     return md.span(text, "num", title=numbers.title(row))
@@ -258,12 +242,11 @@ def _number(row: Mapping[str, Any]) -> str:
 
 
 def draw(
-    found: Sequence[tuple[Mapping[str, Any], Mapping[str, dict]]],
-    models: Sequence[Mapping[str, Any]],
-    folder: Path,
+    situations: Sequence[Situation], registry: models.Registry, folder: Path
 ) -> str:
     """Draw what designs cost against epoll, a row per situation; return its source."""
-    rows = pd.DataFrame(_costs(found))
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = pd.DataFrame(_costs(situations))
     if rows.empty:
         return "\n"
     figures.style()
@@ -271,16 +254,18 @@ def draw(
         rows,
         row="situation",
         hue="design",
-        colors={m["name"]: style.FAMILIES.get(m["family"], style.INK) for m in models},
+        colors={
+            m["name"]: style.FAMILIES.get(m["family"], style.INK) for m in registry
+        },
         xlabel="cost of a request, divided by that of epoll",
     )
     for text in figure.legends[0].get_texts():
         text.set_text(_KINDS[text.get_text().removeprefix("design ")])
     figures.save(figure, folder, "guide")
-    said = "; ".join(
+    costs = "; ".join(
         f"{r.situation}: {r.design} {r.value:.2g}" for r in rows.itertuples()
     )
-    alt = md.attribute(f"Forest plot: cost of a request against epoll. {said}.")
+    alt = md.attribute(f"Forest plot: cost of a request against epoll. {costs}.")
     caption = (
         "What a request costs a server, divided by what it costs `epoll`: CPU time, "
         "and for the database the time between pages. Intervals of "
@@ -290,11 +275,9 @@ def draw(
     return f'![{caption}]({image}){{#{FIGURE} fig-alt="{alt}"}}\n'
 
 
-def _costs(
-    found: Sequence[tuple[Mapping[str, Any], Mapping[str, dict]]],
-) -> Iterator[dict[str, Any]]:
-    """Give the ratios that are drawn, of rates their inverse: more is dearer."""
-    for entry, designs in found:
+def _costs(situations: Sequence[Situation]) -> Iterator[dict[str, Any]]:
+    """Yield the ratios that are drawn, of rates their inverse: more is dearer."""
+    for entry, designs in situations:
         for name in _KINDS if entry.get("figure") else ():
             row = designs.get(name)
             if row is None or row["value"] is None:
@@ -302,9 +285,9 @@ def _costs(
             ends = [row[k] if row[k] is not None else float("nan") for k in _ENDS]
             if metric(row["metric"]).better == "higher":
                 ends = [1 / ends[0], 1 / ends[2], 1 / ends[1]]
-            whose = f" ({entry['reference']})" if "reference" in entry else ""
-            about = {"situation": entry["figure"] + whose, "design": name}
-            yield about | dict(zip(_ENDS, ends, strict=True))
+            suffix = f" ({entry['reference']})" if "reference" in entry else ""
+            labels = {"situation": entry["figure"] + suffix, "design": name}
+            yield labels | dict(zip(_ENDS, ends, strict=True))
 
 
 _ENDS = ("value", "lo", "hi")
@@ -318,29 +301,25 @@ def findings(paper: Path) -> dict[str, str]:
     path = paper / FINDINGS
     text = sources.COMMENT.sub("", path.read_text("utf-8")) if path.is_file() else ""
     items = re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]
-    first = [sources.NUMBER.search(item) for item in items]
+    first_numbers = filter(None, map(sources.NUMBER.search, items))
     return {
-        sources.address(found[1]): " ".join(_BRIEF.findall(found[1]))
-        for found in first
-        if found
+        sources.address(number[1]): " ".join(_BRIEF.findall(number[1]))
+        for number in first_numbers
     }
 
 
 _BRIEF = re.compile(r'\bbrief="([^"]*)"')
 
 
-def agreement(here: Mapping[str, Any] | None, there: Mapping[str, Any] | None) -> str:
-    """Say whether two runs find the same.
-
-    Of ratios the verdicts are compared, of other numbers the intervals.
-    """
+def agreement(here: Row | None, there: Row | None) -> str:
+    """Compare the verdicts of two runs on a ratio, the intervals of another number."""
     if here is None or not here["text"]:
         return NOT_HERE
     if there is None or not there["text"]:
         return NOT_THERE
-    for row, cannot in ((here, HERE_OPEN), (there, THERE_OPEN)):
+    for row, undecided in ((here, HERE_OPEN), (there, THERE_OPEN)):
         if row["lo"] is None or row.get("verdict") == "undetermined":
-            return cannot
+            return undecided
     if here.get("verdict") is not None:
         same = here["verdict"] == there.get("verdict")
     else:
@@ -349,25 +328,27 @@ def agreement(here: Mapping[str, Any] | None, there: Mapping[str, Any] | None) -
 
 
 def _beside(
-    run: Run, others: Sequence[Run], paper: Path, known: Mapping[str, dict]
+    run: Run, others: Sequence[Run], paper: Path, rows_of: Sequence[Mapping[str, Row]]
 ) -> str:
-    """Set each finding's number of the run and of its references beside each other."""
-    names, rows = reference.labels(others), []
-    there = [known_numbers(other) for other in others]
+    """Set each finding's number of the run and of its references beside each other.
+
+    ``rows_of`` has the numbers of the run, then those of each reference.
+    """
+    names, cells = reference.labels(others), []
     for i, (address, brief) in enumerate(findings(paper).items(), 1):
-        here, *found = (each.get(address) for each in (known, *there))
-        texts = [_number(row) if row and row["text"] else "—" for row in (here, *found)]
-        words = [agreement(here, row) for row in found]
-        about = md.escape(f"{i} {brief}".strip())
-        rows.append([about, *texts, reference.joined(words, names)])
-    if not rows:
+        here, *there = rows = [by_address.get(address) for by_address in rows_of]
+        texts = [_number(row) if row and row["text"] else "—" for row in rows]
+        words = [agreement(here, row) for row in there]
+        finding = md.escape(f"{i} {brief}".strip())
+        cells.append([finding, *texts, reference.joined(words, names)])
+    if not cells or not others:
         return ""
-    where = [f"`{r.name}` ({provenance.machine(r)})" for r in (run, *others)]
+    machines = [f"`{r.name}` ({provenance.machine(r)})" for r in (run, *others)]
     return md.table(
         ["finding", "this run", *map(md.escape, names), "agreement"],
-        rows,
-        caption=f"Each finding in this run, {where[0]}, beside "
-        f"{' and '.join(where[1:])}. Two runs agree where the verdicts on a "
+        cells,
+        caption=f"Each finding in this run, {machines[0]}, beside "
+        f"{' and '.join(machines[1:])}. Two runs agree where the verdicts on a "
         "ratio are the same, or where the intervals of another number overlap.",
         label="tbl-findings",
         align="l" * (3 + len(names)),

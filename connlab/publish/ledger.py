@@ -37,7 +37,7 @@ OVERVIEW = (
 )
 _OTHERS = "others"
 _ORDER = ("id", "verdict", "there", "agreement", "says", "effect", "number")
-"""Columns that come first, where there are such; the others follow as they stand."""
+"""Columns that come first, where there are such; the others keep their order."""
 _SHARES = {
     "id": 4,
     "says": 29,
@@ -50,8 +50,8 @@ _SHARES = {
     "why": 24,
 }
 _ON_THE_PAGE = ("likeness", "why")
-_OTHER = 12
-"""The share of a column that is not known here."""
+_ANY_SHARE = 12
+"""The share of a column that `_SHARES` does not name."""
 _BESIDE = {"there": "Reference", "agreement": "Agreement"}
 _VERDICTS = {
     "holds": "hold",
@@ -87,26 +87,30 @@ def claims(
 
     Results of the references, by their names, add two columns.
     """
-    found = next((table for table in results.tables if table.id == LABEL), None)
-    if found is None:
+    table_ = next((table for table in results.tables if table.id == LABEL), None)
+    if table_ is None:
         return None
-    heads = {column.name: column.label for column in found.columns}
-    rows = pd.DataFrame(found.rows, columns=list(heads))
+    heads = {column.name: column.label for column in table_.columns}
+    rows = pd.DataFrame(table_.rows, columns=list(heads))
     if others:
         heads |= _BESIDE
         there = [reference.verdicts(other) for other in others.values()]
         agree = [reference.agreements(results, o, paper) for o in others.values()]
-        for name, each in (("there", there), ("agreement", agree)):
-            words = [[known.get(id_, "—") for known in each] for id_ in rows["id"]]
-            rows[name] = [reference.joined(said, list(others)) for said in words]
-    entries = reference.ledger(paper)
-    told = [entries.get(id_, {}) for id_ in rows["id"]]
+        for name, by_reference in (("there", there), ("agreement", agree)):
+            rows[name] = [
+                reference.joined(
+                    [words.get(id_, "—") for words in by_reference], list(others)
+                )
+                for id_ in rows["id"]
+            ]
+    ledger = reference.ledger(paper)
+    entries = [ledger.get(id_, {}) for id_ in rows["id"]]
     return Claims(
         {name: heads[name] for name in sorted(heads, key=_place)},
         rows.assign(
-            source=[e.get("source", "") for e in told],
-            figure=[e["figure"] if e.get("figure") in shown else "" for e in told],
-            quote=[_quoted(e) for e in told],
+            source=[e.get("source", "") for e in entries],
+            figure=[e["figure"] if e.get("figure") in shown else "" for e in entries],
+            quote=[_quoted(e) for e in entries],
         ),
     )
 
@@ -120,18 +124,20 @@ def _quoted(entry: Mapping[str, Any]) -> str:
     return f"“{quote}” (line {entry['line']})" if quote else ""
 
 
-def table(these: Claims, *, caption: str, page_only: set[str]) -> str:
+def table(claims: Claims, *, caption: str, page_only: set[str]) -> str:
     """Set all claims as one table, for print.
 
     Print gets no link to what only the page shows (`page_only`), and neither how alike
     the conditions are nor the reasons, which the page has.
     """
     rows = []
-    heads = {k: head for k, head in these.heads.items() if k not in _ON_THE_PAGE}
-    for row in these.rows.to_dict("records"):
+    heads = {k: head for k, head in claims.heads.items() if k not in _ON_THE_PAGE}
+    for row in claims.rows.to_dict("records"):
         pieces = {name: numbers.shortened(row[name]) for name in heads}
-        texts = {k: "".join(piece for piece, _ in told) for k, told in pieces.items()}
-        cells = {name: md.escape(text) for name, text in texts.items()}
+        cells = {
+            name: md.escape("".join(text for text, _ in pairs))
+            for name, pairs in pieces.items()
+        }
         if row["quote"]:
             cells["says"] += f" {md.escape(row['quote'])}"
         if row["figure"] and row["figure"] not in page_only:
@@ -142,7 +148,7 @@ def table(these: Claims, *, caption: str, page_only: set[str]) -> str:
         rows,
         caption=caption,
         label=LABEL,
-        widths=[_SHARES.get(name, _OTHER) for name in heads],
+        widths=[_SHARES.get(name, _ANY_SHARE) for name in heads],
         align="l" * len(heads),
     )
 
@@ -150,22 +156,22 @@ def table(these: Claims, *, caption: str, page_only: set[str]) -> str:
 # ---- the page ------------------------------------------------------------------------
 
 
-def overview(these: Claims, *, caption: str) -> str:
+def overview(claims: Claims, *, caption: str) -> str:
     """Count the verdicts by report, a row each."""
     rows = []
-    for letter, group in _reports(these):
+    for letter, group in _reports(claims):
         count = Counter(group["verdict"])
         works = group["source"].unique()
-        whose = f"@{works[0]}" if len(works) == 1 and works[0] else _OTHERS
+        report = f"@{works[0]}" if len(works) == 1 and works[0] else _OTHERS
         counts = [str(count[verdict] or "—") for verdict in _VERDICTS]
-        rows.append([f"{letter}: {whose}", str(len(group)), *counts])
+        rows.append([f"{letter}: {report}", str(len(group)), *counts])
     heads = ["Report", "claims", *_VERDICTS.values()]
     return md.table(
         heads, rows, caption=caption, label=LABEL, align="l" + "r" * (len(heads) - 1)
     )
 
 
-def unfolding(these: Claims, results: Results, paper: Path) -> str:
+def unfolding(claims: Claims, results: Results, paper: Path) -> str:
     """Set the claims of each report as a table that unfolds, as HTML.
 
     Below 40rem a stylesheet sets rows as cards: so each cell says its column, and roles
@@ -173,17 +179,17 @@ def unfolding(these: Claims, results: Results, paper: Path) -> str:
     """
     names, marks = sources.works(paper), numbers.Marks(results)
     groups = []
-    for letter, group in _reports(these):
+    for letter, group in _reports(claims):
         works = group["source"].unique()
-        whose = names.get(works[0], works[0]) if len(works) == 1 else _OTHERS
+        report = names.get(works[0], works[0]) if len(works) == 1 else _OTHERS
         of_several = names if len(works) > 1 else {}
         rows = [
-            {"id": row["id"], "cells": _cells(these.heads, row, marks, of_several)}
+            {"id": row["id"], "cells": _cells(claims.heads, row, marks, of_several)}
             for row in group.to_dict("records")
         ]
-        name = f"{letter}: {whose}" if whose else letter
+        name = f"{letter}: {report}" if report else letter
         groups.append({"name": name, "counted": _counted(group), "claims": rows})
-    page = fragments.fill("claims.html", groups=groups, heads=these.heads)
+    page = fragments.fill("claims.html", groups=groups, heads=claims.heads)
     return md.raw_html(page.strip("\n"))
 
 
@@ -196,35 +202,34 @@ def _cells(
     """Return a claim's cells but the first: name and label of the column, HTML."""
     cells = []
     for name, label in list(heads.items())[1:]:
-        said = marks.html(row[name])
+        cell = marks.html(row[name])
         if name == "number":
-            pieces = numbers.shortened(row[name])
-            said = "".join(
-                numbers.as_html(piece, full and f"{full} as published")
-                for piece, full in pieces
+            cell = "".join(
+                numbers.as_html(text, full and f"{full} as published")
+                for text, full in numbers.shortened(row[name])
             )
         elif name == "says":
             work = row["source"] if of_several else ""
-            for more in (of_several.get(work, work), row["quote"]):
-                said += f" <small>{html.escape(more)}</small>" if more else ""
+            for small in (of_several.get(work, work), row["quote"]):
+                cell += f" <small>{html.escape(small)}</small>" if small else ""
         elif name == "why" and row["figure"]:
             kind = "table" if row["figure"].startswith("tbl-") else "figure"
-            said += f' <a href="#{row["figure"]}">See the {kind}</a>'
-        cells.append({"name": name, "label": label, "html": Markup(said)})
+            cell += f' <a href="#{row["figure"]}">See the {kind}</a>'
+        cells.append({"name": name, "label": label, "html": Markup(cell)})
     return cells
 
 
-def _reports(these: Claims) -> Iterator[tuple[str, pd.DataFrame]]:
+def _reports(claims: Claims) -> Iterator[tuple[str, pd.DataFrame]]:
     """Group claims by the letter that they begin with, in the ledger's order."""
-    yield from these.rows.groupby(these.rows["id"].str[0], sort=False)
+    yield from claims.rows.groupby(claims.rows["id"].str[0], sort=False)
 
 
 def _counted(group: pd.DataFrame) -> str:
     count = Counter(group["verdict"])
-    said = [
-        f"{n} {word if n == 1 else several}"
-        for word, several in _VERDICTS.items()
-        if (n := count[word])
+    verdicts = [
+        f"{n} {singular if n == 1 else plural}"
+        for singular, plural in _VERDICTS.items()
+        if (n := count[singular])
     ]
-    claims_ = "claim" if len(group) == 1 else "claims"
-    return f"{len(group)} {claims_}: {', '.join(said)}"
+    noun = "claim" if len(group) == 1 else "claims"
+    return f"{len(group)} {noun}: {', '.join(verdicts)}"

@@ -15,7 +15,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from connlab import report
 from connlab.publish import markdown as md
+from connlab.publish.results import Run
 from connlab.study.results import Results
 
 _DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")
@@ -24,8 +26,16 @@ _DIGITS = 4
 """Significant digits of a number that is shown as it was published."""
 
 
+def of_run(run: Run) -> dict[str, dict[str, Any]]:
+    """Return every number of a run by its address (`connlab.report.address`)."""
+    rows: dict[str, dict[str, Any]] = {}
+    for study in run.studies.values():
+        rows |= report.numbers(study.folder)
+    return rows
+
+
 def hover(n: int | None, level: float | None, method: str | None) -> str:
-    """Say what stands behind a number: n, level of its interval if any, method."""
+    """Return n of a number, the level of its interval if any, and the method."""
     parts = [] if n is None else [f"n = {n}"]  # of trials, rounds or made-up sweeps
     if level is not None:
         parts.append(f"{100 * level:g} % interval")
@@ -33,7 +43,7 @@ def hover(n: int | None, level: float | None, method: str | None) -> str:
 
 
 def title(row: Mapping[str, Any]) -> str:
-    """Say what stands behind a row of ``cells.csv`` or ``ratios.csv``, and its text."""
+    """Return the hover text of a row of ``cells.csv`` or ``ratios.csv``."""
     if row["lo"] is None:
         return hover(int(row["n"]), None, row["method"])
     return f"{row['text']}, {hover(int(row['n']), row['level'], row['method'])}"
@@ -41,14 +51,14 @@ def title(row: Mapping[str, Any]) -> str:
 
 def as_html(text: str, title: str = "") -> str:
     """Set a piece of text; with a title as a number that shows it on hover."""
-    said = html.escape(text, quote=False)
+    escaped = html.escape(text, quote=False)
     if not title:
-        return said
-    return f'<span class="num" title="{html.escape(title)}">{said}</span>'
+        return escaped
+    return f'<span class="num" title="{html.escape(title)}">{escaped}</span>'
 
 
 class Marks:
-    """The numbers of one study, to be found in what it says."""
+    """The numbers that a study printed, to be found again in its sentences."""
 
     def __init__(self, results: Results) -> None:
         self.behind: dict[str, str] = {}
@@ -59,8 +69,9 @@ class Marks:
             if title not in before:  # alike to the last digit, from other trials
                 self.behind[text] = f"{before}; or {title}" if before else title
         texts = sorted(self.behind, key=len, reverse=True)
-        any_ = "|".join(map(re.escape, texts))
-        self._pattern = re.compile(rf"(?<![\w.])(?:{any_})(?![\w%])" if texts else "$.")
+        choice = "|".join(map(re.escape, texts))
+        number = rf"(?<![\w.])(?:{choice})(?![\w%])"
+        self._pattern = re.compile(number if texts else "$.")
 
     def markdown(self, text: str) -> str:
         """Escape text for Markdown and mark the numbers in it."""
@@ -78,18 +89,18 @@ class Marks:
         plain: Callable[[str], str],
         number: Callable[[str, str], str],
     ) -> str:
-        out, at = [], 0
-        for found in self._pattern.finditer(text):
-            out += [_inner(plain, text[at : found.start()])]
-            out += [number(found[0], self.behind[found[0]])]
-            at = found.end()
-        return "".join([*out, _inner(plain, text[at:])])
+        pieces, at = [], 0
+        for match in self._pattern.finditer(text):
+            pieces.append(_between_spaces(plain, text[at : match.start()]))
+            pieces.append(number(match[0], self.behind[match[0]]))
+            at = match.end()
+        return "".join([*pieces, _between_spaces(plain, text[at:])])
 
 
-def _inner(plain: Callable[[str], str], part: str) -> str:
-    """Set a part of a line; what stands at its ends stays spaces."""
-    before, after = re.match(r" *", part)[0], re.search(r" *$", part)[0]
-    return before + plain(part.strip(" ")) + after if part.strip(" ") else part
+def _between_spaces(plain: Callable[[str], str], text: str) -> str:
+    """Set text and keep the spaces around it, which escaping would strip."""
+    before, middle, after = re.fullmatch(r"( *)(.*?)( *)", text, re.DOTALL).groups()
+    return before + plain(middle) + after if middle else text
 
 
 def shortened(text: str) -> Iterator[tuple[str, str]]:
@@ -104,12 +115,12 @@ def shortened(text: str) -> Iterator[tuple[str, str]]:
         The number as it was published; empty where the piece shows all of it.
     """
     at = 0
-    for found in _DECIMAL.finditer(text):
-        number = found[0]
+    for match in _DECIMAL.finditer(text):
+        number = match[0]
         if len(number.replace(".", "").lstrip("0")) <= _DIGITS:
             continue
         places = max(0, 2 - math.floor(math.log10(float(number))))
-        yield text[at : found.start()], ""
+        yield text[at : match.start()], ""
         yield f"{float(number):.{places}f}", number
-        at = found.end()
+        at = match.end()
     yield text[at:], ""

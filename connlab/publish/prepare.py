@@ -41,19 +41,18 @@ from connlab.publish import (
     sources,
 )
 from connlab.publish import markdown as md
-from connlab.publish.results import Run, Study
+from connlab.publish.results import NO_RESULTS, Run, Study
 from connlab.study.results import Figure, Results, Table
 
 GENERATED = "_generated"
 DATA = "data"
 VARIABLES = "_variables.yml"
 MISSING = "not measured here"
-NO_RESULTS = "the study left no results in this run"
 
 
 @dataclass
 class Prepared:
-    """What was written, and what was asked for in vain."""
+    """The variables, and what was asked for in vain."""
 
     variables: dict[str, Any]
     missing: list[str] = field(default_factory=list)
@@ -75,35 +74,33 @@ def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
     for folder in (paper / GENERATED, paper / DATA):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-    asked = sources.wanted(paper)
-    prepared = Prepared(variables={})
-    tree = prepared.variables
+    wanted = sources.wanted(paper)
     registry = models.registry(run.manifest)
-    for study in run.studies.values():
-        if study.results:
-            tree[key(study.name)] = study_variables(study, registry)
-            write_study(study, registry, paper)
-        if study.stale:
-            prepared.stale.append(f"{study.name}: {'; '.join(study.stale)}")
-    tree["run"] = provenance.run_variables(run)
-    tree["provenance"] = provenance.variables(run, renderer=renderer)
+    variables: dict[str, Any] = {}
+    for study, results in run.evaluated:
+        variables[key(study.name)] = study_variables(results, registry)
+        write_study(study, results, registry, paper)
+    variables["run"] = provenance.run_variables(run)
+    variables["provenance"] = provenance.variables(run, renderer=renderer)
     shown = sources.shown(paper, sources.INDEX)
     others = reference.beside(run)
     reference.write(run, others, paper)
     guide.write(run, others, paper)
-    only = sources.page_only(paper)
-    write_ledger(run, others, paper, shown=shown, page_only=only)
+    write_ledger(run, others, paper, shown=shown)
     provenance.write(run, paper, shown=shown)
-    write_fixed(asked.includes, paper)
-    if models.PIECE in asked.includes:
+    write_published(wanted.includes, paper)
+    if models.PIECE in wanted.includes:
         pages = model_pages.write(run, registry, paper)
         models.write(registry, paper, pages=pages)
-    write_facts(run, others, asked, paper, prepared)
-    _stub_variables(asked.variables, run, tree, prepared)
-    _stub_includes(asked, run, paper, prepared)
-    prepared.unused += _unused(run, asked)
-    (paper / VARIABLES).write_text(_yaml(tree), "utf-8")
-    write_head(run, paper, tree)
+    prepared = Prepared(variables, unused=_unused(run, wanted))
+    for study in run.studies.values():
+        if study.stale:
+            prepared.stale.append(f"{study.name}: {'; '.join(study.stale)}")
+    write_facts(run, others, wanted, paper, prepared)
+    _stub_variables(wanted.variables, run, prepared)
+    _stub_includes(wanted, run, paper, prepared)
+    fragments.write(paper / VARIABLES, _yaml(variables))
+    write_head(run, paper, variables)
     return prepared
 
 
@@ -112,10 +109,8 @@ def key(name: str) -> str:
     return name.replace("-", "_")
 
 
-def study_variables(study: Study, registry: models.Registry) -> dict[str, str]:
+def study_variables(results: Results, registry: models.Registry) -> dict[str, str]:
     """Lay out one study for ``{{< var … >}}``: question and answer as Markdown."""
-    results = study.results
-    assert results is not None
     answer = numbers.Marks(results).markdown(results.answer)
     return {
         "question": md.escape(results.question),
@@ -123,59 +118,53 @@ def study_variables(study: Study, registry: models.Registry) -> dict[str, str]:
     }
 
 
-# ---- what no run changes ------------------------------------------------------------
-
-
-def write_fixed(includes: Iterable[str], paper: Path) -> None:
-    """Write what the sources include and no run changes: published tables."""
+def write_published(includes: Iterable[str], paper: Path) -> None:
+    """Write the published tables that the sources include; no run changes them."""
     for include in includes:
         path = paper / include
-        folder, label = path.parent.name, path.stem
-        if folder == published.FOLDER:
-            name = label.removeprefix("tbl-").removeprefix("published-")
-            text = published.table(paper, name, label=label)
+        if path.parent.name == published.FOLDER:
+            name = path.stem.removeprefix("tbl-").removeprefix("published-")
+            text = published.table(paper, name, label=path.stem)
             if text:
-                _write(path, text)
+                fragments.write(path, text)
 
 
 # ---- one study ---------------------------------------------------------------------
 
 
-def write_study(study: Study, registry: models.Registry, paper: Path) -> None:
+def write_study(
+    study: Study, results: Results, registry: models.Registry, paper: Path
+) -> None:
     """Write the pieces of one study that has results."""
-    results = study.results
-    assert results is not None
     folder, marks = paper / GENERATED / study.name, numbers.Marks(results)
-    folder.mkdir(parents=True, exist_ok=True)
-    said = {
+    notes = [note for note in results.notes if not _SWEEP_NOTE.search(note)]
+    pieces = {
         "summary": _summary(study, results, marks),
         "findings": _bullets(results.findings, marks),
-        "notes": _bullets(
-            (note for note in results.notes if not _OF_THE_SWEEP.search(note)), marks
-        ),
+        "notes": _bullets(notes, marks),
     }
-    for name, text in said.items():
-        _write(folder / f"{name}.qmd", models.named(text, registry))
-    _write(folder / "failures.qmd", _failures(results))
+    for name, text in pieces.items():
+        fragments.write(folder / f"{name}.qmd", models.named(text, registry))
+    fragments.write(folder / "failures.qmd", _failures(results))
     notebooks.write_page(
         study.folder, paper / DATA / study.name, title=results.question
     )
     for figure in results.figures:
-        _copy_picture(study, figure, paper)
+        picture = study.folder / figure.files["svg"]
+        fragments.copy(picture, folder / picture.name)
     for table in results.tables:
-        _write(folder / f"{table.id}.qmd", _table(table, marks))
+        fragments.write(folder / f"{table.id}.qmd", _table(table, marks))
 
 
-_OF_THE_SWEEP = re.compile(rf"^the sweep ended early|{provenance.FLAGGED}")
+_SWEEP_NOTE = re.compile(rf"^the sweep ended early|{provenance.FLAGGED}")
 """Notes on how a sweep went: the appendix has that of every study in a table."""
 
 
 def _table(table: Table, marks: numbers.Marks) -> str:
     """Set a table whose caption its section has.
 
-    A column of dashes takes the room of those that say something and is left out; the
-    first names the rows and stays. That a number has no interval is seen by its lack of
-    brackets, and told on hover.
+    Columns of nothing but dashes are left out; the first names the rows and stays.
+    That a number has no interval shows by its lack of brackets, and on hover.
     """
     kept = [
         i
@@ -189,199 +178,19 @@ def _table(table: Table, marks: numbers.Marks) -> str:
 
 
 _NOTHING = {"", "—", "–"}
+_NO_INTERVAL = re.compile(r" \((?:one trial, )?no interval\)")
 
 
-def write_ledger(
-    run: Run,
-    others: Sequence[Run],
-    paper: Path,
-    *,
-    shown: set[str],
-    page_only: set[str],
-) -> None:
-    """Write the table of claims anew, with links and the references' verdicts."""
-    results = reference.of_study(run, reference.CLAIMS)
-    names = reference.labels(others)
-    there = [reference.of_study(other, reference.CLAIMS) for other in others]
-    known = {name: r for name, r in zip(names, there, strict=True) if r}
-    these = results and ledger.claims(results, paper=paper, others=known, shown=shown)
-    if not these:
-        return
-    study = run.studies[reference.CLAIMS]
-    said = [_caption(study, c, paper) for c in (ledger.CAPTION, ledger.OVERVIEW)]
-    printed = ledger.table(these, caption=said[0], page_only=page_only)
-    counted = ledger.overview(these, caption=said[1])
-    page = counted + ledger.unfolding(these, results, paper)
-    text = md.only_html(page) + "\n" + md.only_print(printed)
-    where = paper / GENERATED / study.name / f"{ledger.LABEL}.qmd"
-    _write(where, _stamp(study) + text)
+def _cell(text: str) -> str:
+    return _NO_INTERVAL.sub("", text.replace(" ± ", "\u00a0±\u00a0"))
 
 
 def _summary(study: Study, results: Results, marks: numbers.Marks) -> str:
-    counts = provenance.trials(results)
     return _stamp(study) + fragments.fill(
         "summary.qmd",
         question=md.attribute(md.escape(results.question)),
         answer=marks.markdown(results.answer),
-        varied=counts,
-    )
-
-
-def _path(study: Study, figure: Figure) -> str:
-    """Return where a section looks for a picture."""
-    return f"{GENERATED}/{study.name}/{Path(figure.files['svg']).name}"
-
-
-def _copy_picture(study: Study, figure: Figure, paper: Path) -> None:
-    """Put a picture where its section looks for it."""
-    source = study.folder / figure.files["svg"]
-    if source.is_file():
-        shutil.copyfile(source, paper / GENERATED / study.name / source.name)
-
-
-def write_facts(
-    run: Run,
-    others: Sequence[Run],
-    asked: sources.Wanted,
-    paper: Path,
-    prepared: Prepared,
-) -> None:
-    """Write what numbers.lua looks up: numbers, claims, and links below figures."""
-    links, stale = {}, []
-    numbers_, claims = _numbers(run), _claims(run)
-    for study in run.studies.values():
-        if study.results:
-            for figure in study.results.figures:
-                path = _path(study, figure)
-                stale += [path] if study.stale else []
-                said = asked.pictures.get(path)
-                if said:
-                    links[path] = _links(study, figure, said, paper)
-    for name in (*asked.numbers, *asked.claims):
-        if name not in numbers_ and name not in claims:
-            study = name.partition("/")[0]
-            why_not = why(run, study, "the study gave no such number")
-            prepared.missing.append(f"{name}: {why_not}")
-    for name in asked.pictures:
-        path = paper / name
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, fragments.fill("missing.svg", missing=MISSING))
-            prepared.missing.append(f"{name}: {why(run, path.parent.name)}")
-    references = [
-        {
-            "name": name,
-            "numbers": {k: v for k, v in _numbers(other).items() if k in asked.numbers},
-            "claims": {k: v for k, v in _claims(other).items() if k in asked.claims},
-        }
-        for name, other in zip(reference.labels(others), others, strict=True)
-    ]
-    facts = {
-        "numbers": numbers_,
-        "claims": claims,
-        "figures": links,
-        "stale": stale,
-        "references": references,
-    }
-    _write(paper / GENERATED / "facts.json", json.dumps(facts, ensure_ascii=False))
-
-
-_BEHIND_NUMBER = re.compile(r"\s*(\[[^\]]*\]|\([^)]*no interval\))$")
-"""The bounds behind a number, or that it has none."""
-
-
-def _numbers(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the numbers of a run by their address, with what stands behind them."""
-    folders = [study.folder for study in run.studies.values()]
-    rows = [item for folder in folders for item in report.numbers(folder).items()]
-    return {
-        where: {
-            "text": row["text"],
-            "short": _BEHIND_NUMBER.sub("", row["text"]),
-            "title": numbers.title(row),
-            "unsure": row["lo"] is None,
-        }
-        for where, row in rows
-        if row["text"]
-    }
-
-
-def _claims(run: Run) -> dict[str, str]:
-    """Return what a run says of each claim: yes, no or open."""
-    states = {True: "yes", False: "no", None: "open"}
-    folders = [study.folder for study in run.studies.values() if study.results]
-    found = [item for folder in folders for item in report.read_claims(folder).items()]
-    return {name: states[holds] for name, holds in found}
-
-
-def _links(study: Study, figure: Figure, said: Mapping[str, str], paper: Path) -> str:
-    """Return what is offered below a figure on the page: values, picture, notebook."""
-    links = []
-    if figure.data:
-        links = [_values(study, figure.data, said, paper)]
-        links += [_offer(study, paper, figure.data, "data (CSV)")]
-    links.append(_offer(study, paper, figure.files["svg"], "picture (SVG)"))
-    page = f"{DATA}/{study.name}/{notebooks.PAGE}"
-    if (paper / page).is_file():
-        links.append(f"[notebook]({page})")
-    return " · ".join(link for link in links if link)
-
-
-def _values(study: Study, data: str, said: Mapping[str, str], paper: Path) -> str:
-    """Link to the page that has a figure's values in words and as a table."""
-    names = sources.works(paper)
-    page = series.write_page(
-        study.folder / data,
-        paper / DATA / study.name,
-        title=re.sub(r"@([\w-]+)", lambda m: names.get(m[1], m[0]), said["caption"]),
-        alt=said["alt"],
-    )
-    return f"[values (table)]({page.relative_to(paper).as_posix()})" if page else ""
-
-
-def _offer(study: Study, paper: Path, name: str, label: str) -> str:
-    source = study.folder / name
-    if not source.is_file():
-        return ""
-    target = paper / DATA / study.name / source.name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
-    return f"[{label}]({DATA}/{study.name}/{source.name})"
-
-
-def _cell(text: str) -> str:
-    """Set a cell: a number and its half-width on one line, no word on a lack of one."""
-    return _NO_INTERVAL.sub("", text.replace(" ± ", "\u00a0±\u00a0"))
-
-
-_NO_INTERVAL = re.compile(r" \((?:one trial, )?no interval\)")
-
-
-def _failures(results: Results) -> str:
-    if not results.failures:
-        return "No cell of the grid lost a trial.\n"
-    *fixed, last = dict.fromkeys(k for f in results.failures for k in f.factors)
-    rows: dict[tuple, list] = {}
-    for failed in results.failures:
-        same = (*(str(failed.factors.get(k, "—")) for k in fixed), failed.reason)
-        rows.setdefault(same, []).append((failed.factors.get(last, "—"), failed.n))
-    cells = [
-        [
-            *same[:-1],
-            ", ".join(str(level) for level, _ in lost),
-            str(sum(n for _, n in lost)),
-            same[-1],
-        ]
-        for same, lost in rows.items()
-    ]
-    heads = [*(name.replace("_", " ") for name in (*fixed, last)), "trials", "reason"]
-    caption = "Trials that failed or were left out by rule, and the commonest reason."
-    return md.table(
-        heads,
-        [[md.escape(cell) for cell in row] for row in cells],
-        caption=caption,
-        label=f"tbl-{results.study}-failures",
-        align="l" * len(fixed) + "lrl",
+        varied=provenance.trials(results),
     )
 
 
@@ -389,21 +198,196 @@ def _bullets(items: Iterable[str], marks: numbers.Marks) -> str:
     return "".join(f"- {marks.markdown(item)}\n" for item in items) or "\n"
 
 
-# ---- stamps and stubs --------------------------------------------------------------
+def _failures(results: Results) -> str:
+    if not results.failures:
+        return "No cell of the grid lost a trial.\n"
+    *fixed, last = dict.fromkeys(k for f in results.failures for k in f.factors)
+    groups: dict[tuple[str, ...], list[tuple[Any, int]]] = {}
+    for cell in results.failures:
+        group = (*(str(cell.factors.get(k, "—")) for k in fixed), cell.reason)
+        groups.setdefault(group, []).append((cell.factors.get(last, "—"), cell.n))
+    rows = [
+        [
+            *levels,
+            ", ".join(str(level) for level, _ in lost),
+            str(sum(n for _, n in lost)),
+            reason,
+        ]
+        for (*levels, reason), lost in groups.items()
+    ]
+    heads = [*(name.replace("_", " ") for name in (*fixed, last)), "trials", "reason"]
+    return md.table(
+        heads,
+        [[md.escape(cell) for cell in row] for row in rows],
+        caption="Trials that failed or were left out by rule, and the commonest "
+        "reason.",
+        label=f"tbl-{results.study}-failures",
+        align="l" * len(fixed) + "lrl",
+    )
 
 
 def _stamp(study: Study) -> str:
-    """Say that results are stale, or from other programs than the run's newest."""
-    return fragments.fill("stamps.qmd", stale=study.stale, apart=study.apart)
+    """Warn of results that are stale, or from other programs than the run's newest."""
+    programs = study.other_programs
+    return fragments.fill("stamps.qmd", stale=study.stale, programs=programs)
+
+
+# ---- the ledger of claims ------------------------------------------------------------
+
+
+def write_ledger(
+    run: Run, others: Sequence[Run], paper: Path, *, shown: set[str]
+) -> None:
+    """Write the table of claims anew, with links and the references' verdicts."""
+    results = run.results_of(reference.CLAIMS)
+    references = {
+        name: other.results_of(reference.CLAIMS)
+        for name, other in zip(reference.labels(others), others, strict=True)
+        if other.results_of(reference.CLAIMS)
+    }
+    claims = results and ledger.claims(
+        results, paper=paper, others=references, shown=shown
+    )
+    if not claims:
+        return
+    study = run.studies[reference.CLAIMS]
+    overview = ledger.overview(claims, caption=_caption(study, ledger.OVERVIEW, paper))
+    print_table = ledger.table(
+        claims,
+        caption=_caption(study, ledger.CAPTION, paper),
+        page_only=sources.page_only(paper),
+    )
+    page = md.only_html(overview + ledger.unfolding(claims, results, paper))
+    path = paper / GENERATED / study.name / f"{ledger.LABEL}.qmd"
+    fragments.write(path, _stamp(study) + page + "\n" + md.only_print(print_table))
 
 
 def _caption(study: Study, text: str, paper: Path) -> str:
-    """Set a caption: plain text, but for works that it cites by their keys."""
-    said = md.citing(md.escape(text), sources.works(paper))
-    return f"**Stale.** {said}" if study.stale else said
+    caption = md.citing(md.escape(text), sources.works(paper))
+    return f"**Stale.** {caption}" if study.stale else caption
 
 
-def why(run: Run, name: str, lacking: str = NO_RESULTS) -> str:
+# ---- numbers, claims, and links below figures ----------------------------------------
+
+
+def write_facts(
+    run: Run,
+    others: Sequence[Run],
+    wanted: sources.Wanted,
+    paper: Path,
+    prepared: Prepared,
+) -> None:
+    """Write what numbers.lua looks up: numbers, claims, and links below figures."""
+    links, stale = {}, []
+    for study, results in run.evaluated:
+        for figure in results.figures:
+            path = _path(study, figure)
+            if study.stale:
+                stale.append(path)
+            if path in wanted.pictures:
+                links[path] = _links(study, figure, wanted.pictures[path], paper)
+    run_numbers, claims = _numbers(run), _claims(run)
+    for name in (*wanted.numbers, *wanted.claims):
+        if name not in run_numbers and name not in claims:
+            study_name = name.partition("/")[0]
+            reason = _reason(run, study_name, "the study gave no such number")
+            prepared.missing.append(f"{name}: {reason}")
+    for name in wanted.pictures:
+        path = paper / name
+        if not path.exists():
+            fragments.write(path, fragments.fill("missing.svg", missing=MISSING))
+            prepared.missing.append(f"{name}: {_reason(run, path.parent.name)}")
+    references = [
+        {
+            "name": name,
+            "numbers": _only(wanted.numbers, _numbers(other)),
+            "claims": _only(wanted.claims, _claims(other)),
+        }
+        for name, other in zip(reference.labels(others), others, strict=True)
+    ]
+    facts = {
+        "numbers": run_numbers,
+        "claims": claims,
+        "figures": links,
+        "stale": stale,
+        "references": references,
+    }
+    text = json.dumps(facts, ensure_ascii=False)
+    fragments.write(paper / GENERATED / "facts.json", text)
+
+
+def _only(names: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: fact for name, fact in facts.items() if name in names}
+
+
+_BEHIND_NUMBER = re.compile(r"\s*(\[[^\]]*\]|\([^)]*no interval\))$")
+"""The bounds behind a number, or that it has none."""
+
+
+def _numbers(run: Run) -> dict[str, dict[str, Any]]:
+    return {
+        address: {
+            "text": row["text"],
+            "short": _BEHIND_NUMBER.sub("", row["text"]),
+            "title": numbers.title(row),
+            "unsure": row["lo"] is None,
+        }
+        for address, row in numbers.of_run(run).items()
+        if row["text"]
+    }
+
+
+def _claims(run: Run) -> dict[str, str]:
+    states = {True: "yes", False: "no", None: "open"}
+    return {
+        name: states[holds]
+        for study, _ in run.evaluated
+        for name, holds in report.read_claims(study.folder).items()
+    }
+
+
+def _path(study: Study, figure: Figure) -> str:
+    """Return where a section looks for a picture."""
+    return f"{GENERATED}/{study.name}/{Path(figure.files['svg']).name}"
+
+
+def _links(
+    study: Study, figure: Figure, picture: Mapping[str, str], paper: Path
+) -> str:
+    """Return what is offered below a figure on the page: values, picture, notebook."""
+    links = []
+    if figure.data:
+        links = [_values(study, figure.data, picture, paper)]
+        links += [_download(study, paper, figure.data, "data (CSV)")]
+    links.append(_download(study, paper, figure.files["svg"], "picture (SVG)"))
+    page = f"{DATA}/{study.name}/{notebooks.PAGE}"
+    if (paper / page).is_file():
+        links.append(f"[notebook]({page})")
+    return " · ".join(filter(None, links))
+
+
+def _values(study: Study, data: str, picture: Mapping[str, str], paper: Path) -> str:
+    """Link to the page that has a figure's values in words and as a table."""
+    works = sources.works(paper)
+    page = series.write_page(
+        study.folder / data,
+        paper / DATA / study.name,
+        title=re.sub(r"@([\w-]+)", lambda m: works.get(m[1], m[0]), picture["caption"]),
+        alt=picture["alt"],
+    )
+    return f"[values (table)]({page.relative_to(paper).as_posix()})" if page else ""
+
+
+def _download(study: Study, paper: Path, name: str, label: str) -> str:
+    source = study.folder / name
+    target = f"{DATA}/{study.name}/{source.name}"
+    return f"[{label}]({target})" if fragments.copy(source, paper / target) else ""
+
+
+# ---- stubs -------------------------------------------------------------------------
+
+
+def _reason(run: Run, name: str, lacking: str = NO_RESULTS) -> str:
     """Say why a run has no results for a study; of one that has, what it lacks."""
     study = run.studies.get(name)
     if study is None:
@@ -411,85 +395,75 @@ def why(run: Run, name: str, lacking: str = NO_RESULTS) -> str:
     return lacking if study.results else study.reason or NO_RESULTS
 
 
-def _stub_variables(
-    asked: Iterable[str], run: Run, tree: dict[str, Any], prepared: Prepared
-) -> None:
-    names = {key(name): name for name in run.studies}
-    for dotted in asked:
-        found = sources.look_up(tree, dotted)
-        if found is not None and not isinstance(found, dict):
+def _stub_variables(names: Iterable[str], run: Run, prepared: Prepared) -> None:
+    studies = {key(name): name for name in run.studies}
+    for dotted in names:
+        value = sources.look_up(prepared.variables, dotted)
+        if value is not None and not isinstance(value, dict):
             continue
         branch, _, rest = dotted.partition(".")
-        name = names.get(branch, branch.replace("_", "-"))
-        reason = why(run, name, f"the study gave no {rest}")
-        _plant(tree, dotted, md.span(MISSING, "missing", title=reason))
+        study = studies.get(branch, branch.replace("_", "-"))
+        reason = _reason(run, study, f"the study gave no {rest}")
+        _plant(prepared.variables, dotted, md.span(MISSING, "missing", title=reason))
         prepared.missing.append(f"{dotted}: {reason}")
 
 
 def _plant(tree: dict[str, Any], dotted: str, text: str) -> None:
     *branches, leaf = dotted.split(".")
     for branch in branches:
-        below = tree.get(branch)
-        if not isinstance(below, dict):
-            below = tree[branch] = {}
-        tree = below
+        if not isinstance(tree.get(branch), dict):
+            tree[branch] = {}
+        tree = tree[branch]
     tree[leaf] = text
 
 
 def _stub_includes(
-    asked: sources.Wanted, run: Run, paper: Path, prepared: Prepared
+    wanted: sources.Wanted, run: Run, paper: Path, prepared: Prepared
 ) -> None:
-    for include in asked.includes:
+    for include in wanted.includes:
         path = paper / include
         if path.exists() or not include.startswith(f"{GENERATED}/"):
             continue
         name, label = path.parent.name, path.stem
-        reason = why(run, name, f"the study made no {label}")
+        reason = _reason(run, name, f"the study made no {label}")
         prepared.missing.append(f"{name}/{label}: {reason}")
-        _write(path, _stub(name, label, reason, captioned=label in asked.captions))
+        captioned = label in wanted.captions
+        fragments.write(path, _stub(name, label, reason, captioned=captioned))
 
 
 def _stub(name: str, label: str, reason: str, *, captioned: bool) -> str:
     """Say in the place of a piece that a run has none of it, and why."""
-    missing, why_not = md.escape(MISSING.capitalize()), md.escape(reason)
+    missing, reason = md.escape(MISSING.capitalize()), md.escape(reason)
     if label.startswith("tbl-"):
-        caption = None if captioned else f"{missing}: {why_not}."
-        cells = [[missing, why_not]]
         return md.table(
             ["", "Reason"],
-            cells,
-            caption=caption,
+            [[missing, reason]],
+            caption=None if captioned else f"{missing}: {reason}.",
             label=None if captioned else label,
             alone=not captioned,
         )
     if label in ("findings", "notes"):
         return "\n"  # the summary of the same study says it already
-    return md.callout("important", f"{missing}: {name}", f"{why_not}.")
+    return md.callout("important", f"{missing}: {name}", f"{reason}.")
 
 
-def _unused(run: Run, asked: sources.Wanted) -> list[str]:
+def _unused(run: Run, wanted: sources.Wanted) -> list[str]:
     """Name the studies that no source mentions, and pieces that no section shows."""
-    named = {Path(i).parent.name for i in asked.includes}
-    named |= {v.split(".")[0].replace("_", "-") for v in asked.variables}
-    found = []
-    for name, study in sorted(run.studies.items()):
-        if study.results and name not in named:
-            found.append(name)
-        elif study.results:
-            found += [f"{name}/{piece}" for piece in _not_placed(study, asked)]
-    return found
-
-
-def _not_placed(study: Study, asked: sources.Wanted) -> list[str]:
-    """Name the figures and tables that no section shows."""
-    assert study.results is not None
-    wanted = {*asked.pictures, *asked.includes}
-    pieces = {_path(study, figure): figure.id for figure in study.results.figures}
-    pieces |= {
-        f"{GENERATED}/{study.name}/{table.id}.qmd": table.id
-        for table in study.results.tables
-    }
-    return [name for path, name in pieces.items() if path not in wanted]
+    mentioned = {Path(i).parent.name for i in wanted.includes}
+    mentioned |= {v.split(".")[0].replace("_", "-") for v in wanted.variables}
+    shown = {*wanted.pictures, *wanted.includes}
+    unused = []
+    for study, results in sorted(run.evaluated, key=lambda pair: pair[0].name):
+        if study.name not in mentioned:
+            unused.append(study.name)
+            continue
+        pieces = {_path(study, figure): figure.id for figure in results.figures}
+        folder = f"{GENERATED}/{study.name}"
+        pieces |= {f"{folder}/{table.id}.qmd": table.id for table in results.tables}
+        unused += [
+            f"{study.name}/{name}" for path, name in pieces.items() if path not in shown
+        ]
+    return unused
 
 
 # ---- the head of the paper ---------------------------------------------------------
@@ -501,26 +475,18 @@ def write_head(run: Run, paper: Path, variables: dict[str, Any]) -> None:
     And where Quarto's Typst finds the font that the figures were laid out for: letters
     of another one would not fit.
     """
-    citation = provenance.citation(paper)
     head: dict[str, Any] = {
-        "author": [{"name": name} for name in citation.authors],
+        "author": [{"name": name} for name in provenance.citation(paper).authors],
         "date": provenance.date(run),
         "font-paths": [f"{GENERATED}/fonts"],
     }
-    fonts = paper / GENERATED / "fonts"
-    fonts.mkdir(exist_ok=True)
     for font in renderers.figure_fonts().glob("DejaVuSans*.ttf"):
-        shutil.copyfile(font, fonts / font.name)
+        fragments.copy(font, paper / GENERATED / "fonts" / font.name)
     if (paper / sources.ABSTRACT).is_file():
         expanded = sources.expand(paper, sources.ABSTRACT, variables)
         head["abstract"] = expanded.text.strip()
-    _write(paper / GENERATED / "paper.yml", _yaml(head))
+    fragments.write(paper / GENERATED / "paper.yml", _yaml(head))
 
 
 def _yaml(tree: dict[str, Any]) -> str:
     return yaml.safe_dump(tree, allow_unicode=True, sort_keys=True, width=88)
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")

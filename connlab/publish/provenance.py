@@ -7,11 +7,9 @@ fact that this module has no label for appears under its own name.
 from __future__ import annotations
 
 import re
-import shutil
 from collections import Counter
 from dataclasses import dataclass
 from datetime import date as Date
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ import connlab
 from connlab import schema
 from connlab.publish import fragments
 from connlab.publish import markdown as md
-from connlab.publish.results import Run
+from connlab.publish.results import Run, Study
 from connlab.publish.sources import look_up
 from connlab.study.metrics import metric
 from connlab.study.results import FILE, Results, commit_of, machine_of
@@ -58,16 +56,15 @@ def citation(paper: Path) -> Citation:
 
 
 def date(run: Run) -> str:
-    """Give the day of the results: the paper's date does not move by rendering."""
-    made = [s.results.made_at for s in run.studies.values() if s.results]
-    days = [m for m in made if isinstance(m, datetime)]
-    if days:
-        return max(day.replace(tzinfo=None) for day in days).date().isoformat()
+    """Return the day of the results: the paper's date does not move by rendering."""
+    times = [results.made_at for _, results in run.evaluated if results.made_at]
+    if times:
+        return max(time.replace(tzinfo=None) for time in times).date().isoformat()
     return str(run.manifest.get("started_at", ""))[:10]
 
 
 def measured_on(run: Run) -> str:
-    """Give the day on which its studies were measured, or the first and the last."""
+    """Return the day on which its studies were measured, or the first and the last."""
     studies = run.manifest.get("studies", {}).values()
     days = sorted({str(study.get("started_at", ""))[:10] for study in studies} - {""})
     return " to ".join(dict.fromkeys([*days[:1], *days[-1:]])) or date(run)
@@ -75,37 +72,36 @@ def measured_on(run: Run) -> str:
 
 def run_variables(run: Run) -> dict[str, Any]:
     """Name the run and its machine for the text."""
-    found = {"name": f"`{run.name}`", "date": date(run), "machine": machine(run)}
-    totals = {"total": 0, "used": 0, "failed": 0, "excluded": 0}
-    for study in run.studies.values():
-        for name in totals if study.results else ():
-            totals[name] += study.results.trials.get(name, 0)
-    return {**found, "trials": {k: str(v) for k, v in totals.items()}}
+    counts = [results.trials for _, results in run.evaluated]
+    return {
+        "name": f"`{run.name}`",
+        "date": date(run),
+        "machine": machine(run),
+        "trials": {
+            name: str(sum(count.get(name, 0) for count in counts))
+            for name in ("total", "used", "failed", "excluded")
+        },
+    }
 
 
 def variables(run: Run, *, renderer: str) -> dict[str, Any]:
     """Name what set the paper, and the versions behind it."""
-    made = commit_of(run.manifest)
-    seeds = _seeds(run)
+    commit = commit_of(run.manifest)
+    entries = (run.manifest.get("studies") or {}).values()
+    seeds = {look_up(entry, "parameters.seed") for entry in entries} - {None}
     return {
         "renderer": md.escape(renderer),
         "version": connlab.__version__,
-        "commit": f"`{made[:12]}`" if made else "an unrecorded commit",
-        "seed": ", ".join(seeds) or "not recorded",
+        "commit": f"`{commit[:12]}`" if commit else "an unrecorded commit",
+        "seed": ", ".join(sorted(map(str, seeds))) or "not recorded",
     }
-
-
-def _seeds(run: Run) -> list[str]:
-    entries = (run.manifest.get("studies") or {}).values()
-    seeds = [look_up(entry, "parameters.seed") for entry in entries]
-    return sorted({str(seed) for seed in seeds if seed is not None})
 
 
 def machine(run: Run) -> str:
     """Describe the machine in one phrase, from the first study that does."""
-    told = [s.results.machine for s in run.studies.values() if s.results]
-    said = (facts.get("text") for facts in (*told, machine_of(run.manifest)))
-    return md.escape(next(filter(None, said), "this machine"))
+    machines = [results.machine for _, results in run.evaluated]
+    texts = (facts.get("text") for facts in (*machines, machine_of(run.manifest)))
+    return md.escape(next(filter(None, texts), "this machine"))
 
 
 def trials(results: Results) -> str:
@@ -113,14 +109,12 @@ def trials(results: Results) -> str:
     counts = results.trials
     if not counts:
         return ""
-    parts = [f"{counts.get('used', 0)} of {counts.get('total', 0)} trials are used"]
-    for name in ("failed", "excluded"):
-        if counts.get(name):
-            parts.append(f"{counts[name]} {name}")
-    return ", ".join(parts) + "."
+    used = f"{counts.get('used', 0)} of {counts.get('total', 0)} trials are used"
+    lost = [f"{counts[n]} {n}" for n in ("failed", "excluded") if counts.get(n)]
+    return ", ".join([used, *lost]) + "."
 
 
-def stopping(results: Results) -> str:
+def _stopping(results: Results) -> str:
     """Say when a study stopped, from what it recorded."""
     facts = results.stopping
     if isinstance(facts.get("text"), str):
@@ -133,8 +127,6 @@ def write(run: Run, paper: Path, *, shown: set[str]) -> None:
 
     Only figures that the paper shows are referred to.
     """
-    target = paper / "_generated" / "provenance"
-    target.mkdir(parents=True, exist_ok=True)
     pieces = {
         "cite": cite(run, citation(paper)),
         "links": _links(run, paper / "data"),
@@ -144,7 +136,7 @@ def write(run: Run, paper: Path, *, shown: set[str]) -> None:
         "tbl-data": _data(run, shown),
     }
     for name, text in pieces.items():
-        (target / f"{name}.qmd").write_text(text, "utf-8")
+        fragments.write(paper / "_generated" / "provenance" / f"{name}.qmd", text)
 
 
 def cite(run: Run, cited: Citation) -> str:
@@ -160,32 +152,39 @@ def cite(run: Run, cited: Citation) -> str:
 
 
 FLAGGED = "used on request although flagged"
-"""What a study notes of trials that were let in by name of a check."""
+"""What a study notes of trials whose failed check its parameter `accept` names."""
 
 
 def _readable(text: str) -> str:
     """Call metrics by their labels, and set a space before a per cent sign."""
     plain = text.replace("\\_", "_")
-    called = re.sub(
+    labelled = re.sub(
         r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b", lambda m: metric(m[0]).label, plain
     )
-    return re.sub(r"(?<=\d)%", "\u202f%", called)
+    return re.sub(r"(?<=\d)%", "\u202f%", labelled)
+
+
+def _by_number(run: Run) -> list[Study]:
+    """Return the studies in the order of their numbers; last those without results."""
+    return sorted(
+        run.studies.values(),
+        key=lambda s: (s.results.number if s.results else 99, s.name),
+    )
 
 
 def _studies(run: Run) -> str:
     rows = []
-    for name, study in sorted(run.studies.items(), key=_number):
-        found = study.results
-        if found is None:
-            rows.append([md.escape(name), "—", "—", "—", md.escape(study.reason)])
-            continue
-        if not found.trials:
-            continue
-        counts = [str(found.trials.get(k, "—")) for k in ("used", "failed", "excluded")]
-        state = "; ".join(study.stale) if study.stale else _readable(stopping(found))
-        flagged = [note for note in found.notes if FLAGGED in note]
-        said = "; ".join([state, *flagged]).replace("\\", "")
-        rows.append([md.escape(name), *counts, md.escape(said)])
+    for study in _by_number(run):
+        name, results = md.escape(study.name), study.results
+        if results is None:
+            rows.append([name, "—", "—", "—", md.escape(study.reason)])
+        elif results.trials:
+            kinds = ("used", "failed", "excluded")
+            counts = [str(results.trials.get(kind, "—")) for kind in kinds]
+            state = "; ".join(study.stale) or _readable(_stopping(results))
+            flagged = [note for note in results.notes if FLAGGED in note]
+            states = "; ".join([state, *flagged]).replace("\\", "")
+            rows.append([name, *counts, md.escape(states)])
     heads = ["Study", "used", "failed", "excluded", "when it stopped, or its state"]
     caption = f"Trials of run `{run.name}`, by study."
     return md.table(heads, rows, caption=caption, label="tbl-studies")
@@ -194,13 +193,13 @@ def _studies(run: Run) -> str:
 def _excluded(run: Run) -> str:
     """Count the trials that no interval rests on, by study and reason."""
     rows = []
-    for name, study in sorted(run.studies.items(), key=_number):
+    for study in _by_number(run):
         lost: Counter[str] = Counter()
-        for failed in study.results.failures if study.results else ():
-            lost[failed.reason] += failed.n
-        said = ", ".join(f"{reason} ({n})" for reason, n in lost.most_common())
-        if said:
-            rows.append([md.escape(name), str(lost.total()), md.escape(said)])
+        for cell in study.results.failures if study.results else ():
+            lost[cell.reason] += cell.n
+        reasons = ", ".join(f"{reason} ({n})" for reason, n in lost.most_common())
+        if reasons:
+            rows.append([md.escape(study.name), str(lost.total()), md.escape(reasons)])
     caption = (
         "Trials that failed or were left out by rule, by the commonest reason of their "
         "cell."
@@ -228,20 +227,14 @@ def _machine(run: Run) -> str:
 
 
 def machine_facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    """List the facts of a manifest that a reader needs to judge the numbers.
-
-    Returns
-    -------
-    list of (str, str)
-        Label and plain text.
-    """
+    """List what a reader of the numbers has to know: label and plain text."""
     get = partial(look_up, manifest)
     facts = [
         ("processor", get("machine.cpu")),
         ("cores", get("machine.cores")),
         ("physical cores", get("machine.physical_cores")),
-        ("memory", _bytes(get("machine.memory_bytes"))),
-        ("virtual machine", {True: "yes", False: "no"}.get(get("machine.hypervisor"))),
+        ("memory", _gibibytes(get("machine.memory_bytes"))),
+        ("virtual machine", _YES_NO.get(get("machine.hypervisor"))),
         ("frequency governor", get("machine.governor")),
         ("clock source", get("machine.clocksource")),
         ("system", get("machine.system")),
@@ -256,7 +249,7 @@ def machine_facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:
         ("compiler and flags", _join(get("compiler"))),
         ("versions", _join(get("versions"))),
         ("git commit", commit_of(manifest)),
-        ("uncommitted changes", {True: "yes", False: "no"}.get(get("git.dirty"))),
+        ("uncommitted changes", _YES_NO.get(get("git.dirty"))),
         ("programs (SHA-256)", _join(get("programs"), most=16)),
         *_other_programs(manifest),
         ("class of environment", get("environment")),
@@ -267,16 +260,18 @@ def machine_facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _other_programs(manifest: dict[str, Any]) -> list[tuple[str, str | None]]:
     """List the programs of studies that others than the newest measured."""
-    newest, found = manifest.get("programs"), {}
+    studies: dict[str | None, list[str]] = {}
     for study, entry in (manifest.get("studies") or {}).items():
         binaries = entry.get("binaries")
-        if binaries and binaries != newest:
-            found.setdefault(_join(binaries, most=16), []).append(study)
+        if binaries and binaries != manifest.get("programs"):
+            studies.setdefault(_join(binaries, most=16), []).append(study)
     return [
-        (f"programs of {', '.join(names)}", which) for which, names in found.items()
+        (f"programs of {', '.join(names)}", programs)
+        for programs, names in studies.items()
     ]
 
 
+_YES_NO = {True: "yes", False: "no"}
 _PAIRS: dict[str, Any] = {"widths": (26, 62), "align": "ll"}
 
 _SYSCTLS = (
@@ -292,7 +287,7 @@ _SYSCTLS = (
 )
 
 
-def _bytes(count: Any) -> str | None:
+def _gibibytes(count: Any) -> str | None:
     return f"{count / 2**30:.1f} GiB" if isinstance(count, int | float) else None
 
 
@@ -306,51 +301,46 @@ def _limit(entry: Any) -> str:
     return f"{soft} (may be raised {raised})"
 
 
-def _mitigated(found: Any) -> str | None:
-    if not isinstance(found, dict):
+def _mitigated(entry: Any) -> str | None:
+    if not isinstance(entry, dict):
         return None
-    names = [k for k, v in found.items() if str(v).startswith("Mitigation")]
+    names = [k for k, v in entry.items() if str(v).startswith("Mitigation")]
     return ", ".join(n.replace("_", " ") for n in names) or "none"
 
 
-def _join(found: Any, *, most: int | None = None) -> str | None:
-    if not isinstance(found, dict):
-        return found and str(found)
-    plain = {k: v for k, v in found.items() if not isinstance(v, dict | list)}
-    said = {k: "yes" if v is True else str(v)[:most] for k, v in plain.items() if v}
-    return ", ".join(f"{k} {v}" for k, v in said.items())
+def _join(entry: Any, *, most: int | None = None) -> str | None:
+    """Join a fact's plain values on one line, each cut to ``most`` characters."""
+    if not isinstance(entry, dict):
+        return entry and str(entry)
+    return ", ".join(
+        f"{k} {'yes' if v is True else str(v)[:most]}"
+        for k, v in entry.items()
+        if v and not isinstance(v, dict | list)
+    )
 
 
 def _links(run: Run, data: Path) -> str:
     """Copy manifest and results to where the page can link to them."""
-    links = []
-    found = [s.folder / FILE for s in run.studies.values() if s.results]
-    for source in (run.folder / "manifest.json", *found):
-        if source.is_file():
-            name = source.relative_to(run.folder)
-            (data / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, data / name)
-            links.append(f"[{name.as_posix()}](data/{name.as_posix()})")
-    shown = " · ".join(links)
-    return (
-        md.only_html(f"::: {{.figure-links}}\nAs data: {shown}\n:::") if links else ""
+    names = ["manifest.json", *(f"{s.folder.name}/{FILE}" for s, _ in run.evaluated)]
+    links = " · ".join(
+        f"[{name}](data/{name})"
+        for name in names
+        if fragments.copy(run.folder / name, data / name)
     )
+    if not links:
+        return ""
+    return md.only_html(f"::: {{.figure-links}}\nAs data: {links}\n:::")
 
 
 def _data(run: Run, shown: set[str]) -> str:
     rows = []
-    for study in run.studies.values():
-        for figure in study.results.figures if study.results else ():
-            where = f"`{study.name}/{figure.data}`" if figure.data else "none"
+    for study, results in run.evaluated:
+        for figure in results.figures:
             name = f"@{figure.id}" if figure.id in shown else "not in the paper"
-            rows.append([name, where])
+            path = f"`{study.name}/{figure.data}`" if figure.data else "none"
+            rows.append([name, path])
     caption = f"The data behind each figure, below `runs/{run.name}/`."
     rows = rows or [["none", "none"]]
     return md.table(
         ["Figure", "File"], rows, caption=caption, label="tbl-data", **_PAIRS
     )
-
-
-def _number(item: tuple[str, Any]) -> tuple[int, str]:
-    found = item[1].results
-    return (found.number if found else 99, item[0])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pandas as pd
 import yaml
 
 from connlab import report
-from connlab.publish import fragments, provenance, results
+from connlab.publish import fragments, models, provenance, results
 from connlab.publish import markdown as md
 from connlab.publish.results import Run
 from connlab.study.formatting import plain
@@ -44,33 +44,29 @@ def beside(run: Run) -> list[Run]:
 
     Those without results of any study are left out as well.
     """
-    found = [
+    runs = [
         results.load_run(folder.name, root=folder.parent)
         for folder in folders(run.folder.parent)
         if folder != run.folder.resolve()
     ]
-    return [one for one in found if any(s.results for s in one.studies.values())]
+    return [other for other in runs if other.evaluated]
 
 
 def folders(root: Path) -> list[Path]:
     """Return the folders of references below `root`: the first, then by name."""
     first = (root / NAME).resolve()
-    there = {path.resolve() for path in root.glob(f"{NAME}-*")} | {first}
-    return sorted((p for p in there if p.is_dir()), key=lambda p: (p != first, p.name))
+    paths = {path.resolve() for path in root.glob(f"{NAME}-*")} | {first}
+    return sorted((p for p in paths if p.is_dir()), key=lambda p: (p != first, p.name))
+
+
+_NOT_THE_NAME = re.compile(r"\((?:R|TM)\)|\b(?:CPU|Processor)\b|@.*")
+"""Of a processor: "Intel(R) Xeon(R) CPU @ 2.20GHz" is called "Intel Xeon"."""
 
 
 def processor(run: Run) -> str:
-    """Return a short name of what a run was measured on: its processor.
-
-    >>> _short("Intel(R) Xeon(R) CPU @ 2.20GHz")
-    'Intel Xeon'
-    """
+    """Return a short name of the processor that a run was measured on."""
     cpu = (run.manifest.get("machine") or {}).get("cpu")
-    return _short(str(cpu)) if cpu else run.name
-
-
-def _short(cpu: str) -> str:
-    return " ".join(re.sub(r"\((?:R|TM)\)|\b(?:CPU|Processor)\b|@.*", " ", cpu).split())
+    return " ".join(_NOT_THE_NAME.sub(" ", str(cpu)).split()) if cpu else run.name
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -83,7 +79,7 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 
 def joined(words: Sequence[str], names: Sequence[str]) -> str:
-    """Say one word where all say it, else each with whose it is.
+    """Return the one word that all say, else each with the name of who says it.
 
     >>> joined(["holds", "holds"], ["A", "B"]), joined(["yes", "no"], ["A", "B"])
     ('holds', 'yes (A), no (B)')
@@ -93,25 +89,19 @@ def joined(words: Sequence[str], names: Sequence[str]) -> str:
     return ", ".join(f"{w} ({n})" for w, n in zip(words, names, strict=True))
 
 
-def of_study(run: Run | None, name: str) -> Results | None:
-    """Return what a run has of a study, if anything."""
-    study = run.studies.get(name) if run else None
-    return study.results if study else None
-
-
 def verdicts(results: Results | None) -> dict[str, str]:
     """Return the verdict on each claim, from the ledger's table."""
-    found: dict[str, str] = {}
+    by_claim: dict[str, str] = {}
     for table in results.tables if results else ():
         names = [column.name for column in table.columns]
         if {"id", "verdict"} <= set(names):
             rows = (dict(zip(names, row, strict=True)) for row in table.rows)
-            found |= {row["id"]: row["verdict"] for row in rows}
-    return found
+            by_claim |= {row["id"]: row["verdict"] for row in rows}
+    return by_claim
 
 
 def agreement(here: str | None, there: str | None) -> str:
-    """Say whether two verdicts on one claim agree.
+    """Return whether two verdicts on one claim agree.
 
     Only equal verdicts do: "holds" and "holds in part" differ. A claim that a run
     does not know counts as one that it could not test.
@@ -125,7 +115,7 @@ def agreement(here: str | None, there: str | None) -> str:
 
 
 def agreements(here: Results, there: Results, paper: Path) -> dict[str, str]:
-    """Say of each claim of a run whether the reference agrees.
+    """Return for each claim of a run whether the reference agrees.
 
     Claims about published numbers need no trials; the ledger knows them.
     """
@@ -150,33 +140,29 @@ def write(run: Run, others: Sequence[Run], paper: Path) -> None:
 
     Without references both pieces are empty.
     """
-    folder = paper / PIECES
-    folder.mkdir(parents=True, exist_ok=True)
-    said = [_agreement(run, other, paper) for other in others]
+    sentences = [_agreement(run, other, paper) for other in others]
     tables = [_numbers(run, other) for other in others]
-    for name, parts in (("agreement", said), ("headline", tables)):
-        text = "\n\n".join(filter(None, parts))
-        (folder / f"{name}.qmd").write_text(text or "\n", "utf-8")
+    for name, texts in (("agreement", sentences), ("headline", tables)):
+        text = "\n\n".join(filter(None, texts))
+        fragments.write(paper / PIECES / f"{name}.qmd", text or "\n")
 
 
 def _agreement(run: Run, other: Run, paper: Path) -> str:
-    found = [of_study(each, CLAIMS) for each in (run, other)]
-    agree = agreements(*found, paper) if all(found) else {}
-    return _counted(agree, other) if agree else ""
-
-
-def _counted(found: Mapping[str, str], other: Run) -> str:
     """Count how often two runs agree, and name the claims on which they do not."""
-    count = Counter(found.values())
+    here, there = run.results_of(CLAIMS), other.results_of(CLAIMS)
+    by_claim = agreements(here, there, paper) if here and there else {}
+    if not by_claim:
+        return ""
+    count = Counter(by_claim.values())
     return fragments.fill(
         "agreement.qmd",
         name=other.name,
         date=provenance.measured_on(other),
         machine=provenance.machine(other),
-        claims=len(found) - count[NO_TRIALS],
+        claims=len(by_claim) - count[NO_TRIALS],
         both=count[AGREES] + count[DIFFERS],
         agree=count[AGREES],
-        differ=sorted(claim for claim, word in found.items() if word == DIFFERS),
+        differ=sorted(claim for claim, word in by_claim.items() if word == DIFFERS),
         there=count[ONLY_THERE],
         here=count[ONLY_HERE],
         neither=count[NEITHER],
@@ -190,22 +176,23 @@ _METRICS = {"response_mean_s": "mean response", "throughput_rps": "throughput"}
 
 def _numbers(run: Run, other: Run) -> str:
     """Set a row per model: the highest level that both runs have a number of."""
-    here, there = (_texts(each.folder / HEADLINE) for each in (run, other))
-    both = here.add_suffix(" here").join(there.add_suffix(" there"), how="inner")
-    highest = both.sort_index().groupby("model").tail(1).fillna("—")
+    here, there = (_texts(r.folder / HEADLINE) for r in (run, other))
+    pairs = here.add_suffix(" here").join(there.add_suffix(" there"), how="inner")
+    highest = pairs.sort_index().groupby("model").tail(1).fillna("—")
     if highest.empty:
         return ""
-    called = _labels(run) | _labels(other)
+    registry = [*models.registry(run.manifest), *models.registry(other.manifest)]
+    labels_ = {str(model["name"]): str(model.get("label")) for model in registry}
     columns = [f"{metric} {side}" for metric in _METRICS for side in ("here", "there")]
     rows = [
-        [called.get(model, model), plain(count), *texts]
+        [labels_.get(model, model), plain(count), *texts]
         for (model, count), texts in zip(
             highest.index, highest[columns].to_numpy(), strict=True
         )
     ]
     heads = ["model", "connections"]
-    for said in _METRICS.values():
-        heads += [f"{said} here", f"{said}, {processor(other)}"]
+    for quantity in _METRICS.values():
+        heads += [f"{quantity} here", f"{quantity}, {processor(other)}"]
     label = f"tbl-{other.name}"
     lead = f"@{label} sets numbers of this run beside those of `{other.name}`.\n\n"
     return lead + md.table(
@@ -231,9 +218,3 @@ def _texts(folder: Path) -> pd.DataFrame:
     table["text"] = table["text"].str.replace(" requests/s", "/s")
     wide = table.pivot(index=["model", "connections"], columns="metric", values="text")
     return wide.reindex(columns=list(_METRICS)).dropna(how="all")
-
-
-def _labels(run: Run) -> dict[str, str]:
-    """Return how models are called on figures."""
-    rows: Iterable[Mapping] = (run.manifest.get("registry") or {}).get("models") or ()
-    return {str(r["name"]): str(r.get("label")) for r in rows}

@@ -27,7 +27,7 @@ class Study(BaseModel):
     results: Results | None = None
     reason: str | None = None
     stale: list[str] = Field(default_factory=list)
-    apart: list[str] = Field(default_factory=list)
+    other_programs: list[str] = Field(default_factory=list)
     """Programs that its trials ran, where the run's newest study ran others."""
 
 
@@ -38,6 +38,16 @@ class Run(BaseModel):
     folder: Path
     manifest: dict[str, Any] = Field(default_factory=dict)
     studies: dict[str, Study] = Field(default_factory=dict)
+
+    @property
+    def evaluated(self) -> list[tuple[Study, Results]]:
+        """The studies that have results, with these."""
+        return [(s, s.results) for s in self.studies.values() if s.results]
+
+    def results_of(self, name: str) -> Results | None:
+        """Return the results of a study, if the run has any."""
+        study = self.studies.get(name)
+        return study.results if study else None
 
 
 def load_run(run: str, *, root: str | Path = "runs") -> Run:
@@ -63,95 +73,91 @@ def load_run(run: str, *, root: str | Path = "runs") -> Run:
         if name not in studies and isinstance(entry, dict):
             reason = entry.get("reason") or entry.get("failure")
             studies[name] = Study(
-                name=name, folder=folder / name, reason=str(reason or _NEVER)
+                name=name, folder=folder / name, reason=str(reason or NO_RESULTS)
             )
     return Run(name=run, folder=folder, manifest=manifest, studies=studies)
 
 
 _MARKS = (FILE, schema.TRIALS, schema.TRIALS + schema.PACKED, "failure.json")
-_NEVER = "the study left no results in this run"
+NO_RESULTS = "the study left no results in this run"
 
 
 def load_study(folder: Path, *, manifest: dict[str, Any]) -> Study:
     """Read one study's folder into a :class:`Study`, never raising for its content."""
-    about = {"name": folder.name, "folder": folder}
+    study = {"name": folder.name, "folder": folder}
     path = folder / FILE
     trials = schema.read_log(folder / schema.TRIALS).trials
     failure = schema.read_json(folder / "failure.json") or {}
-    kind = str(failure.get("reason") or failure.get("message") or "it failed")
+    failed = str(failure.get("reason") or failure.get("message") or "it failed")
     if not path.exists():
         count = f"{len(trials)} trials were run, but the study was not evaluated"
-        return Study(**about, reason=kind if failure else count)
+        return Study(**study, reason=failed if failure else count)
     try:
         results = Results.model_validate_json(path.read_text("utf-8"))
     except (ValidationError, UnicodeDecodeError) as error:
-        said = " ".join(str(error).splitlines()[:3])
-        return Study(**about, reason=f"{FILE} cannot be read: {said}")
+        message = " ".join(str(error).splitlines()[:3])
+        return Study(**study, reason=f"{FILE} cannot be read: {message}")
     if results.schema_ != SCHEMA:
         reason = f"{FILE} has schema {results.schema_}, this version reads {SCHEMA}"
-        return Study(**about, reason=reason)
+        return Study(**study, reason=reason)
     stale = staleness(results, trials, manifest=manifest)
     if failure:
-        stale.append(f"the last attempt to measure it anew failed: {kind}")
-    others = apart(trials, manifest=manifest)
-    return Study(**about, results=results, stale=stale, apart=others)
+        stale.append(f"the last attempt to measure it anew failed: {failed}")
+    programs = other_programs(trials, manifest=manifest)
+    return Study(**study, results=results, stale=stale, other_programs=programs)
 
 
 _PROGRAMS = ("server", "client")
 
 
-def apart(trials: Sequence[dict[str, Any]], *, manifest: dict[str, Any]) -> list[str]:
+def other_programs(
+    trials: Sequence[dict[str, Any]], *, manifest: dict[str, Any]
+) -> list[str]:
     """Name the programs of a study's trials that its run's newest study did not run.
 
-    Its figures show its trials all the same; it is no part of one experiment with the
-    studies that ran others.
+    Its figures show its trials all the same; it is not to be compared with studies
+    that ran others.
     """
     newest = manifest.get("programs") or {}
     return [
         program
         for program in _PROGRAMS
-        if newest.get(program) and _ran(trials, program) - {newest[program]}
+        if newest.get(program) and _digests(trials, program) - {newest[program]}
     ]
 
 
-def _ran(trials: Sequence[dict[str, Any]], program: str) -> set[str]:
+def _digests(trials: Sequence[dict[str, Any]], program: str) -> set[str]:
     return {(t.get("binaries") or {}).get(program) for t in trials} - {None}
 
 
 def staleness(
     results: Results, trials: Sequence[dict[str, Any]], *, manifest: dict[str, Any]
 ) -> list[str]:
-    """Say why the figures of a study no longer show its trials, if so.
-
-    Returns
-    -------
-    list of str
-        One reason each; empty when the figures are up to date.
-    """
+    """List why the figures of a study no longer show its trials, if so."""
     reasons = []
-    newer = [t for t in trials if _after(t.get("started_at"), results.made_at)]
+    newer = [t for t in trials if _is_after(t.get("started_at"), results.made_at)]
     total = results.trials.get("total")
     if newer:
         reasons.append(f"{len(newer)} trials are newer than these results")
     elif total is not None and trials and len(trials) != total:
         reasons.append(f"made from {total} trials, the run now holds {len(trials)}")
     for program in _PROGRAMS:
-        made = _ran(trials, program)
-        if len(made) > 1:
-            reasons.append(f"its trials ran {len(made)} different {program} binaries")
-    made, now = results.commit, commit_of(manifest)
-    if made and now and made != now:
-        reasons.append(f"evaluated at commit {made[:10]}, the run is at {now[:10]}")
+        count = len(_digests(trials, program))
+        if count > 1:
+            reasons.append(f"its trials ran {count} different {program} binaries")
+    old, new = results.commit, commit_of(manifest)
+    if old and new and old != new:
+        reasons.append(f"evaluated at commit {old[:10]}, the run is at {new[:10]}")
     return reasons
 
 
-def _after(moment: str | None, other: datetime | None) -> bool:
-    if not moment or other is None:
+def _is_after(text: str | None, other: datetime | None) -> bool:
+    if not text or other is None:
         return False
     try:
-        when = datetime.fromisoformat(moment)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return False
-    if (when.tzinfo is None) != (other.tzinfo is None):
-        when, other = when.replace(tzinfo=None), other.replace(tzinfo=None)
-    return when > other
+    if (time.tzinfo is None) != (other.tzinfo is None):
+        time, other = time.replace(tzinfo=None), other.replace(tzinfo=None)
+    return time > other

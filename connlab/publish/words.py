@@ -12,30 +12,23 @@ from collections import Counter
 from typing import Any
 
 from connlab import schema
+from connlab.publish import reference
 from connlab.publish.results import load_run
 
 UNDETERMINED = "undetermined"
-_CLAIMS = "claims"
 
 
 def counted(run: str) -> dict[str, Counter[str]]:
-    """Return how often each word stands in each study of a run that has any.
-
-    Raises
-    ------
-    FileNotFoundError
-        When the run does not exist; the message lists those that do.
-    """
-    studies = load_run(run, root=schema.run_folder("")).studies
+    """Return how often each word stands in each study of a run that has any."""
     return {
-        name: Counter(word.word for word in study.results.words.values())
-        for name, study in studies.items()
-        if name != _CLAIMS and study.results and study.results.words
+        study.name: Counter(word.word for word in results.words.values())
+        for study, results in load_run(run, root=schema.run_folder("")).evaluated
+        if study.name != reference.CLAIMS and results.words
     }
 
 
 def share(words: Counter[str]) -> float:
-    """Return the part of the words that are undetermined; 0 where there are none."""
+    """Return the share of the words that are undetermined; 0 where there are none."""
     return words[UNDETERMINED] / (words.total() or 1)
 
 
