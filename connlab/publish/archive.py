@@ -4,8 +4,8 @@
 
 Unpacked, it is a tree in which ``make render RUN=NAME`` works, and an RO-Crate, which
 `connlab.publish.crate` describes. The same inputs give the same bytes: names are
-sorted, every entry carries the day of the run, and nothing tells of the clock or of
-the folder that it was packed in.
+sorted, every entry carries the day of the run, and neither the time nor the folder of
+the packing is in it.
 """
 
 from __future__ import annotations
@@ -57,34 +57,26 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Archived:
         a file names this machine's folders, and where git is missing.
     """
     home = schema.project_root()
-    found = measured(run)
-    stamp = _paper_of(found, home / PAPER)
-    made = [*below(home, f"runs/{run}"), *below(home, PAPER)]
-    names = sorted({*sources(home, run=run), *made})
+    loaded = measured(run)
+    stamp = _paper_of(loaded, home / PAPER)
+    written = [*below(home, f"runs/{run}"), *below(home, PAPER)]
+    names = sorted({*sources(home, run=run), *written})
     contents = {name: (home / name).read_bytes() for name in names}
-    _refuse_paths({name: contents[name] for name in sorted(made)}, home)
-    described = crate.describe(found, contents, stamp)
-    text = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
-    day = provenance.date(found)
+    _refuse_paths({name: contents[name] for name in sorted(written)}, home)
+    metadata = crate.describe(loaded, contents, stamp)
+    text = json.dumps(metadata, indent=1, ensure_ascii=False) + "\n"
+    day = provenance.date(loaded)
     target = home / folder / f"connlab-{run}-{day}.zip"
     write(target, {crate.NAME: text.encode()} | contents, day=day)
     return Archived(target, len(contents) + 1, target.stat().st_size)
 
 
 def measured(run: str) -> Run:
-    """Return a run that has results.
-
-    Raises
-    ------
-    FileNotFoundError
-        When there is no such run; the message lists those that there are.
-    ArchiveError
-        When it has no results.
-    """
-    found = results.load_run(run)
-    if not any(study.results for study in found.studies.values()):
+    """Load a run; one without results raises ArchiveError."""
+    loaded = results.load_run(run)
+    if not loaded.evaluated:
         raise ArchiveError(f"run {run!r} has no results yet; make paper RUN={run}")
-    return found
+    return loaded
 
 
 # ---- what is packed ----------------------------------------------------------
@@ -96,25 +88,25 @@ def sources(home: Path, *, run: str) -> list[str]:
     In a repository these are the files that git tracks; elsewhere (an unpacked deposit)
     all that no ``.gitignore`` names. Deleted files are left out.
     """
-    inside = (home / ".git").exists()
-    listed = _git(home, "ls-files", "-z") if inside else _not_ignored(home)
-    ours = ("runs/README.md", f"runs/{run}/")
+    in_git = (home / ".git").exists()
+    listed = _git(home, "ls-files", "-z") if in_git else _not_ignored(home)
+    of_run = ("runs/README.md", f"runs/{run}/")
     return [
         name
         for name in listed.split("\0")
         if (home / name).is_file()
-        and (name.startswith(ours) or not name.startswith("runs/"))
+        and (name.startswith(of_run) or not name.startswith("runs/"))
         and name != crate.NAME
     ]
 
 
 def _not_ignored(home: Path) -> str:
-    """Ask git through an empty repository elsewhere: its rules are not ours to copy."""
+    """List what no .gitignore names, by git with an empty repository elsewhere."""
     with tempfile.TemporaryDirectory(prefix="connlab-") as empty:
-        there = (f"--git-dir={empty}", f"--work-tree={home}")
-        _git(home, *there, "init", "--quiet")
+        repository = (f"--git-dir={empty}", f"--work-tree={home}")
+        _git(home, *repository, "init", "--quiet")
         rules = ("--others", "--exclude-per-directory=.gitignore")
-        return _git(home, *there, "ls-files", "-z", *rules)
+        return _git(home, *repository, "ls-files", "-z", *rules)
 
 
 def _git(home: Path, *words: str) -> str:
@@ -128,14 +120,14 @@ def _git(home: Path, *words: str) -> str:
     return done.stdout
 
 
-_PASSING = re.compile(r"\.part$|/notebook\.partial\.ipynb$|/\.ipynb_checkpoints/")
+_TEMPORARY = re.compile(r"\.part$|/notebook\.partial\.ipynb$|/\.ipynb_checkpoints/")
 
 
 def below(home: Path, folder: str) -> list[str]:
     """List all files in a folder but those that are gone when their writer is done."""
-    found = (p for p in (home / folder).rglob("*") if p.is_file())
-    names = (path.relative_to(home).as_posix() for path in found)
-    return [name for name in names if not _PASSING.search(name)]
+    paths = (path for path in (home / folder).rglob("*") if path.is_file())
+    names = (path.relative_to(home).as_posix() for path in paths)
+    return [name for name in names if not _TEMPORARY.search(name)]
 
 
 # ---- what is refused ---------------------------------------------------------
@@ -143,32 +135,24 @@ def below(home: Path, folder: str) -> list[str]:
 
 def _paper_of(run: Run, output: Path) -> dict:
     """Return the stamp of the set paper, which must be that of this run as it is."""
-    anew = f"make render RUN={run.name} sets it"
+    remedy = f"make render RUN={run.name} sets it"
     try:
         stamp = json.loads((output / rendering.STAMP).read_text("utf-8"))
     except (OSError, ValueError):
-        raise ArchiveError(f"{PAPER} holds no whole paper; {anew}") from None
+        raise ArchiveError(f"{PAPER} holds no whole paper; {remedy}") from None
     if stamp["run"] != run.name:
         raise ArchiveError(
-            f"{PAPER} is set from run {stamp['run']!r}, not {run.name!r}; {anew}"
+            f"{PAPER} is set from run {stamp['run']!r}, not {run.name!r}; {remedy}"
         )
     for name, digest in stamp["files"].items():
-        if not _is(output / name, digest):
-            raise ArchiveError(f"{PAPER}/{name} is not as it was set; {anew}")
-    for name in _printed(run):
+        path = output / name
+        if not path.is_file() or rendering.digest(path) != digest:
+            raise ArchiveError(f"{PAPER}/{name} is not as it was set; {remedy}")
+    result_files = [f"{study.folder.name}/results.json" for study, _ in run.evaluated]
+    for name in ("manifest.json", *result_files):  # copied by the paper, to link to
         if _bytes(run.folder / name) != _bytes(output / "data" / name):
-            raise ArchiveError(f"{PAPER} is older than {run.name}/{name}; {anew}")
+            raise ArchiveError(f"{PAPER} is older than {run.name}/{name}; {remedy}")
     return stamp
-
-
-def _printed(run: Run) -> list[str]:
-    """List what the paper copies from a run, to link to it."""
-    studies = [s.folder.name for s in run.studies.values() if s.results]
-    return ["manifest.json", *(f"{name}/results.json" for name in studies)]
-
-
-def _is(path: Path, digest: str) -> bool:
-    return path.is_file() and rendering.digest(path) == digest
 
 
 def _bytes(path: Path) -> bytes | None:
@@ -176,19 +160,18 @@ def _bytes(path: Path) -> bytes | None:
 
 
 def word(text: str) -> bytes:
-    """Return a pattern of a name or path that is not a part of a longer one."""
+    """Return a pattern of a name or path that is not part of a longer one."""
     return rb"(?<![\w.~-])" + re.escape(os.fsencode(text)) + rb"(?![\w-])"
 
 
 def _refuse_paths(contents: Mapping[str, bytes], home: Path) -> None:
-    """Refuse what names the folder it was made in: that tells of its maker only."""
-    here = word(str(home))
-    written = rb'"(?:in|out)put_path": *"/'  # by papermill, on whatever machine
-    path = re.compile(here + b"|" + written)
-    telling = [name for name, data in contents.items() if path.search(data)]
-    if telling:
+    """Refuse files that name the folder they were made in."""
+    papermill = rb'"(?:in|out)put_path": *"/'
+    path = re.compile(word(str(home)) + b"|" + papermill)
+    names = [name for name, data in contents.items() if path.search(data)]
+    if names:
         raise ArchiveError(
-            f"the path of a machine stands in {', '.join(telling)}; run those "
+            f"the path of a machine stands in {', '.join(names)}; run those "
             "notebooks again (what is measured is kept), then make render"
         )
 
@@ -211,7 +194,7 @@ def write(path: Path, contents: Mapping[str, bytes], *, day: str) -> None:
 
 
 def _entry(name: str, *, day: str, mode: int) -> zipfile.ZipInfo:
-    """Return an entry that knows no clock and no owner."""
+    """Return an entry without time of day and owner."""
     year, month, date = (int(number) for number in day.split("-"))
     entry = zipfile.ZipInfo(name, (year, month, date, 0, 0, 0))
     entry.compress_type = zipfile.ZIP_DEFLATED

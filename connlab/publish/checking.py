@@ -15,6 +15,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 from urllib.request import urlopen
@@ -82,16 +83,15 @@ def style_in(address: str) -> str:
     if not address.strip().lower().startswith("data:text/css"):
         return ""
     try:
-        with urlopen(
-            address.strip()
-        ) as sheet:  # nothing is fetched for a data: address
+        # nothing is fetched for a data: address
+        with urlopen(address.strip()) as sheet:
             return sheet.read().decode("utf-8", "replace")
     except ValueError:  # it is no base64 after all
         return unquote(address)
 
 
 def read_page(html: str) -> Page:
-    """Take an HTML page apart for the checks."""
+    """Parse an HTML page for the checks."""
     soup = BeautifulSoup(html, "html.parser")
     named = [tag for tag in soup.find_all(id=True) if tag.name not in _NAMELESS]
     title = soup.find(lambda tag: tag.name == "title" and not tag.find_parent("svg"))
@@ -117,7 +117,7 @@ def read_page(html: str) -> Page:
 
 
 def _texts(tag: Tag) -> Iterator[str]:
-    """Give the running text below a tag, piece by piece."""
+    """Yield the running text below a tag, piece by piece."""
     for child in tag.children:
         if isinstance(child, Tag):
             if child.name not in _QUIET:
@@ -127,7 +127,6 @@ def _texts(tag: Tag) -> Iterator[str]:
 
 
 def _captionless(soup: BeautifulSoup) -> Iterator[str]:
-    """Name the figures without a caption of their own."""
     for figure in soup.find_all("figure"):
         captions = figure.find_all(["figcaption", "caption"])
         if not any(c.find_parent("figure") is figure for c in captions):
@@ -135,11 +134,11 @@ def _captionless(soup: BeautifulSoup) -> Iterator[str]:
 
 
 def _uncited(soup: BeautifulSoup) -> Iterator[str]:
-    """Name the works that citations ask for and the references do not have."""
+    """Yield the works that citations ask for and the references do not have."""
     for strong in soup.select("[class*=citation] strong"):
-        said = strong.get_text()
-        if said.endswith("?"):
-            yield said[:-1]
+        key = strong.get_text()
+        if key.endswith("?"):
+            yield key[:-1]
 
 
 def check(output: str | Path = "paper/_output") -> list[str]:
@@ -156,12 +155,12 @@ def check(output: str | Path = "paper/_output") -> list[str]:
     for name in (PAGE, SUPPLEMENT, explorer.PAGE):
         page = folder / name
         if page.is_file():
-            found = check_page(page.read_text("utf-8"), folder)
-            problems += [f"{name}: {text}" for text in found]
-    for other in sorted(folder.glob("data/**/*.html")):
-        name = other.relative_to(folder)
-        found = _requests(read_page(other.read_text("utf-8")))
-        problems += [f"{name}: {text}" for text in found]
+            texts = check_page(page.read_text("utf-8"), folder)
+            problems += [f"{name}: {text}" for text in texts]
+    for path in sorted(folder.glob("data/**/*.html")):
+        name = path.relative_to(folder)
+        requests = _requests(read_page(path.read_text("utf-8")))
+        problems += [f"{name}: {text}" for text in requests]
     problems += [f"{PRINT}: {text}" for text in _print(folder / PRINT)]
     return problems
 
@@ -169,19 +168,20 @@ def check(output: str | Path = "paper/_output") -> list[str]:
 def check_page(html: str, folder: Path) -> list[str]:
     """List what is wrong with a page that stands in ``folder``."""
     page = read_page(html)
-    problems = list(leftovers("".join(page.text)))
-    problems += [f"citation {name!r} is not in the references" for name in page.uncited]
-    problems += _head(page)
-    problems += [
-        f"identifier {name!r} stands {count} times"
-        for name, count in page.ids.items()
-        if count > 1
+    return [
+        *leftovers("".join(page.text)),
+        *(f"citation {name!r} is not in the references" for name in page.uncited),
+        *_head(page),
+        *(
+            f"identifier {name!r} stands {count} times"
+            for name, count in page.ids.items()
+            if count > 1
+        ),
+        *(f"figure {name!r} has no caption" for name in page.captionless),
+        *_images(page, folder),
+        *_links(page, folder),
+        *_requests(page),
     ]
-    problems += [f"figure {name!r} has no caption" for name in page.captionless]
-    problems += list(_images(page, folder))
-    problems += list(_links(page, folder))
-    problems += list(_requests(page))
-    return problems
 
 
 def leftovers(text: str) -> Iterator[str]:
@@ -213,7 +213,7 @@ def _images(page: Page, folder: Path) -> Iterator[str]:
 
 
 def _links(page: Page, folder: Path) -> Iterator[str]:
-    others: dict[Path, Counter[str]] = {}
+    ids_in = cache(lambda path: read_page(path.read_text("utf-8")).ids)
     for link in dict.fromkeys(page.links):
         target, _, anchor = link.partition("#")
         if not target and anchor and unquote(anchor) not in page.ids:
@@ -224,11 +224,8 @@ def _links(page: Page, folder: Path) -> Iterator[str]:
         path = folder / unquote(target.partition("?")[0])
         if not path.exists():
             yield f"link {target} leads to no file"
-        elif anchor:
-            if path not in others:
-                others[path] = read_page(path.read_text("utf-8")).ids
-            if unquote(anchor) not in others[path]:
-                yield f"link {link} leads nowhere"
+        elif anchor and unquote(anchor) not in ids_in(path):
+            yield f"link {link} leads nowhere"
 
 
 def _requests(page: Page) -> Iterator[str]:
@@ -252,11 +249,10 @@ def _stamp(folder: Path) -> Iterator[tuple[str, str]]:
         facts = {}
     files = facts.get("files") or {}
     for name in dict.fromkeys((PAGE, PRINT, *files)):
-        made = folder / name
-        wanted = files.get(name)
-        if not made.is_file():
+        path, expected = folder / name, files.get(name)
+        if not path.is_file():
             yield name, "it does not exist"
-        elif wanted and digest(made) != wanted:
+        elif expected and digest(path) != expected:
             yield name, "stale: it is not the file that the last rendering wrote"
     for text in facts.get("problems") or ():
         yield STAMP, f"the renderer said: {text}"
@@ -268,17 +264,20 @@ def _print(path: Path) -> Iterator[str]:
     if not path.read_bytes().startswith(b"%PDF-"):
         yield "it is not a PDF"
         return
-    tool = shutil.which("pdftotext")
-    if not tool:
-        return
-    yield from leftovers(_said(tool, "-q", str(path), "-"))
-    yield from overfull(_said(tool, "-q", "-bbox", str(path), "-"))
+    if shutil.which("pdftotext"):
+        yield from leftovers(_pdftotext(str(path)))
+        yield from overfull(_pdftotext("-bbox", str(path)))
+
+
+def _pdftotext(*arguments: str) -> str:
+    command = ["pdftotext", "-q", *arguments, "-"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def overfull(boxes: str) -> Iterator[str]:
     """Find words that run out of the text block to either side.
 
-    ``boxes`` is what ``pdftotext -bbox`` says: pages and words with places in points.
+    ``boxes`` is the output of ``pdftotext -bbox``: pages and words, places in points.
     """
     for number, page in enumerate(_PAGE.findall(boxes), 1):
         width = float(page[0])
@@ -291,7 +290,3 @@ def overfull(boxes: str) -> Iterator[str]:
 _PAGE = re.compile(r'<page width="([\d.]+)"[^>]*>(.*?)</page>', re.DOTALL)
 _WORD = re.compile(r'<word xMin="([-\d.]+)"[^>]*xMax="([\d.]+)"[^>]*>(.*?)</word>')
 _MARGIN = 57.0  # points: 20 mm of the 23 mm that the template leaves
-
-
-def _said(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

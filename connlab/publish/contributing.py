@@ -2,9 +2,9 @@
 
     runs/NAME -> build/contribution/connlab-run-PROCESSOR-DAY.zip
 
-Stripped of what tells who measured: names of the host and of the user, home and the
-project's folder. Packed is what the reference keeps of a run: trials compressed, no PDF
-of a figure, no histograms but those of study 09.
+Stripped of the names of the host and of the user, of home and of the project's folder,
+which say who measured. Packed is what the reference keeps of a run: trials compressed,
+no PDF of a figure, no histograms but those of study 09.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ SIZE_MOST = 15 * 2**20
 _LEFT_OUT = re.compile(r"/figures/[^/]*\.pdf$|/latency/|\.failed\.ipynb$")
 _KEPT = re.compile(r"/doubts/latency/")
 _TRIALS = (schema.TRIALS, schema.TRIALS + schema.PACKED)
-_ANYBODYS = re.compile(rb"/(?:home|Users)/[\w.\x80-\xff-]+")
+_HOMES = re.compile(rb"/(?:home|Users)/[\w.\x80-\xff-]+")
 # of any machine; "root" is a parameter, "vm." begins sysctls
 _COMMON = frozenset({"root", "localhost", "vm"})
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """The packed run; `replaced` counts what told of its maker, by what it was."""
+    """The packed run; `replaced` counts the private names in it, by their kind."""
 
     path: Path
     files: int
@@ -56,22 +56,22 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Contribution:
         When it has no results, results of other trials, or is too large.
     """
     home = schema.project_root()
-    found = archive.measured(run)
-    _refuse_stale(found)
-    name = f"{_slug(found.manifest)}-{provenance.date(found)}"
-    telling = _telling(home)
-    contents, replaced = {}, dict.fromkeys(telling, 0)
+    loaded = archive.measured(run)
+    _refuse_stale(loaded)
+    name = f"{_slug(loaded.manifest)}-{provenance.date(loaded)}"
+    private = _private_names(home)
+    contents, replaced = {}, dict.fromkeys(private, 0)
     for path in _files(home, run):
         below = path.removeprefix(f"runs/{run}/")
         trials = Path(path).name in _TRIALS
         data = schema.facts_bytes(home / path) if trials else (home / path).read_bytes()
-        data = _stripped(data, telling, replaced)
+        data = _stripped(data, private, replaced)
         if trials:
             below = below.removesuffix(schema.PACKED) + schema.PACKED
             data = gzip.compress(data, mtime=0)  # alike each time, without a clock
         contents[f"{name}/{below}"] = data
     target = home / folder / f"connlab-run-{name}.zip"
-    archive.write(target, contents, day=provenance.date(found))
+    archive.write(target, contents, day=provenance.date(loaded))
     size = target.stat().st_size
     if size > SIZE_MOST:
         target.unlink()
@@ -79,13 +79,12 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Contribution:
             f"run {run!r} packs to {size / 2**20:.1f} MiB; at most "
             f"{SIZE_MOST // 2**20} MiB are taken: PROFILE=full measures less"
         )
-    missing = tuple(n for n, study in found.studies.items() if not study.results)
-    told = {what: count for what, count in replaced.items() if count}
-    return Contribution(target, len(contents), size, missing, told)
+    missing = tuple(n for n, study in loaded.studies.items() if not study.results)
+    replaced = {kind: count for kind, count in replaced.items() if count}
+    return Contribution(target, len(contents), size, missing, replaced)
 
 
 def _refuse_stale(run: Run) -> None:
-    """Refuse results that are not of the run's trials."""
     stale = [f"{n} ({'; '.join(s.stale)})" for n, s in run.studies.items() if s.stale]
     if stale:
         raise ArchiveError(
@@ -96,28 +95,27 @@ def _refuse_stale(run: Run) -> None:
 
 def _slug(manifest: Mapping) -> str:
     """Return the processor's name as part of a file's name."""
-    environment = manifest.get("environment")
-    known = manifest.get("environments", {}).get(environment, {})
-    words = re.findall(r"[a-z0-9]+", str(known.get("cpu", "")).lower())
-    left = [w for w in words if w not in ("r", "tm", "cpu", "processor", "core")]
-    return "-".join(left[:6]) or "unknown"
+    machine = manifest.get("environments", {}).get(manifest.get("environment"), {})
+    words = re.findall(r"[a-z0-9]+", str(machine.get("cpu", "")).lower())
+    words = [w for w in words if w not in ("r", "tm", "cpu", "processor", "core")]
+    return "-".join(words[:6]) or "unknown"
 
 
 def _files(home: Path, run: str) -> list[str]:
-    found = sorted(archive.below(home, f"runs/{run}"))
-    return [n for n in found if _KEPT.search(n) or not _LEFT_OUT.search(n)]
+    names = sorted(archive.below(home, f"runs/{run}"))
+    return [n for n in names if _KEPT.search(n) or not _LEFT_OUT.search(n)]
 
 
-# ---- what tells of its maker ---------------------------------------------------------
+# ---- private names -------------------------------------------------------------------
 
 
-def _telling(home: Path) -> dict[str, tuple[str, str]]:
-    """Return by what it is: what is looked for, and what stands there afterwards.
+def _private_names(home: Path) -> dict[str, tuple[str, str]]:
+    """Return each private name of this machine and its replacement, by its kind.
 
     Folders come before names, as they hold them.
     """
     host = socket.gethostname()
-    found = {
+    names = {
         "the project's folder": (str(home), "."),
         "home": (str(Path.home()), "~"),
         "the host's name": (host, "host"),
@@ -125,8 +123,8 @@ def _telling(home: Path) -> dict[str, tuple[str, str]]:
         "the user's name": (_user(), "user"),
     }
     return {
-        what: (text, instead)
-        for what, (text, instead) in found.items()
+        kind: (text, replacement)
+        for kind, (text, replacement) in names.items()
         if len(text) > 1 and text not in _COMMON
     }
 
@@ -139,9 +137,9 @@ def _user() -> str:
 
 
 def _stripped(
-    data: bytes, telling: Mapping[str, tuple[str, str]], replaced: dict[str, int]
+    data: bytes, private: Mapping[str, tuple[str, str]], replaced: dict[str, int]
 ) -> bytes:
-    """Return a file without what tells of its maker, counting what it was.
+    """Return a file without private names, and count them in ``replaced``.
 
     A file that is no text is compressed numbers or a picture: it holds no name.
     """
@@ -149,7 +147,7 @@ def _stripped(
         data.decode()
     except UnicodeDecodeError:
         return data
-    for what, (told, instead) in telling.items():
-        data, count = re.subn(archive.word(told), instead.encode(), data)
-        replaced[what] += count
-    return _ANYBODYS.sub(b"~", data)
+    for kind, (text, replacement) in private.items():
+        data, count = re.subn(archive.word(text), replacement.encode(), data)
+        replaced[kind] += count
+    return _HOMES.sub(b"~", data)

@@ -42,16 +42,26 @@ def describe(run: Run, contents: Contents, stamp: Mapping[str, Any]) -> dict[str
     crate = ROCrate(version=VERSION)
     crate.metadata["name"] = "What this crate holds"
     cff = yaml.safe_load(contents["CITATION.cff"])
-    by = {"author": [_author(crate, n, one) for n, one in enumerate(cff["authors"], 1)]}
-    used = _used(crate, run)
+    authors = [_author(crate, n, person) for n, person in enumerate(cff["authors"], 1)]
+    requirements = _requirements(crate, run)
     parts = _parts(crate, run, contents)
     machine = _machine(crate, run)
     actions = [*_studies(crate, run, contents), _paper(crate, run, stamp)]
-    whole = {**_whole(run, cff, by["author"], machine), **by, "hasPart": parts}
-    whole |= {"license": _license(crate, cff["license"]), "mentions": actions}
-    _set(crate.root_dataset, whole)
-    about = {"name": cff["title"], "version": str(cff["version"]), **by}
-    _set(crate.get(SOFTWARE), about | {"softwareRequirements": used})
+    dataset = {
+        **_dataset_facts(run, cff, authors, machine),
+        "author": authors,
+        "hasPart": parts,
+        "license": _license(crate, cff["license"]),
+        "mentions": actions,
+    }
+    software = {
+        "name": cff["title"],
+        "version": str(cff["version"]),
+        "author": authors,
+        "softwareRequirements": requirements,
+    }
+    _set(crate.root_dataset, dataset)
+    _set(crate.get(SOFTWARE), software)
     return crate.metadata.generate()
 
 
@@ -78,45 +88,49 @@ def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-# ---- the whole ---------------------------------------------------------------
+# ---- the deposit as a whole --------------------------------------------------
 
 
-def _whole(
+def _dataset_facts(
     run: Run, cff: Mapping[str, Any], authors: list[Entity], machine: Entity
 ) -> dict[str, Any]:
     """Return what the deposit is called, what it holds, and how it is cited."""
     day = provenance.date(run)
-    who = ", ".join(author["name"] for author in authors)
-    cited = f"{who} ({day[:4]}). {cff['title']}, version {cff['version']}."
-    inside = f"Sources, run {run.name} on {machine['name']}, and the paper set from it."
+    names = ", ".join(author["name"] for author in authors)
+    citation = f"{names} ({day[:4]}). {cff['title']}, version {cff['version']}."
+    holds = f"Sources, run {run.name} on {machine['name']}, and the paper set from it."
     return {
         "name": f"{cff['title']}: run {run.name} of {day}",
-        "description": f"{cff['abstract'].strip()} {inside}",
+        "description": f"{cff['abstract'].strip()} {holds}",
         "datePublished": day,  # rocrate would write today's
-        "creditText": f"{cited} Run {run.name}, {day}.",
+        "creditText": f"{citation} Run {run.name}, {day}.",
         "keywords": cff["keywords"],
     }
 
 
-def _author(crate: ROCrate, number: int, cff: Mapping[str, Any]) -> Entity:
+def _author(crate: ROCrate, number: int, person: Mapping[str, Any]) -> Entity:
     """Add a person; one who has a single name is an organization to CITATION.cff."""
-    names = [cff.get("given-names"), cff.get("family-names")]
-    kind = "Organization" if "name" in cff else "Person"
-    name = cff.get("name") or " ".join(filter(None, names))
-    return _add(crate, cff.get("orcid") or f"#author-{number}", kind, name=name)
+    names = [person.get("given-names"), person.get("family-names")]
+    kind = "Organization" if "name" in person else "Person"
+    name = person.get("name") or " ".join(filter(None, names))
+    return _add(crate, person.get("orcid") or f"#author-{number}", kind, name=name)
 
 
 def _license(crate: ROCrate, name: str) -> Entity:
-    about = f"{name} is its SPDX identifier; the text is in LICENSE."
-    url = f"https://spdx.org/licenses/{name}"
-    return _add(crate, url, "CreativeWork", name=name, description=about)
+    return _add(
+        crate,
+        f"https://spdx.org/licenses/{name}",
+        "CreativeWork",
+        name=name,
+        description=f"{name} is its SPDX identifier; the text is in LICENSE.",
+    )
 
 
-def _used(crate: ROCrate, run: Run) -> list[Entity]:
+def _requirements(crate: ROCrate, run: Run) -> list[Entity]:
     """Add what connlab ran with, in the versions that the run recorded."""
     versions = {"python": "3"} | (run.manifest.get("versions") or {})
-    if made_by := (run.manifest.get("compiler") or {}).get("version"):
-        versions["clang" if "clang" in made_by.lower() else "gcc"] = made_by
+    if compiler := (run.manifest.get("compiler") or {}).get("version"):
+        versions["clang" if "clang" in compiler.lower() else "gcc"] = compiler
     return [
         _program(crate, name, versions[name]) for name in _HOMES if name in versions
     ]
@@ -160,65 +174,62 @@ def _machine(crate: ROCrate, run: Run) -> Entity:
 
 
 def _studies(crate: ROCrate, run: Run, contents: Contents) -> list[Entity]:
-    studies = [s for s in run.studies.values() if crate.get(quote(_folder(s)))]
-    return [_study(crate, run, study, contents) for study in studies]
+    return [
+        _study(crate, run, study, contents)
+        for study in run.studies.values()
+        if crate.get(quote(_folder(study)))
+    ]
 
 
 def _study(crate: ROCrate, run: Run, study: Study, contents: Contents) -> Entity:
     """Add how a study came about; its folder holds more than the results named."""
     folder = _folder(study)
-    read = ["src_c/", *(["paper/claims.yml"] if study.name == "claims" else [])]
-    kept = r"(results\.json|trials\.jsonl(\.gz)?|figures/.*)"
-    named = re.compile(re.escape(folder) + kept)
-    status = "Completed" if study.results else "Failed"
-    url = f"http://schema.org/{status}ActionStatus"
-    about = {
-        "name": study.results.question if study.results else study.name,
-        "actionStatus": _add(
-            crate, url, "ActionStatusType", name=f"{status}ActionStatus"
-        ),
-        **_times(run, study),
-        **({} if study.results else {"error": study.reason}),
-    }
+    inputs = ["src_c/", *(["paper/claims.yml"] if study.name == "claims" else [])]
+    files = r"(results\.json|trials\.jsonl(\.gz)?|figures/.*)"
+    made = re.compile(re.escape(folder) + files)
+    notebook = re.compile(rf"notebooks/\d+-{re.escape(study.name)}\.ipynb")
+    program = next(filter(notebook.fullmatch, contents), SOFTWARE)
+    status = ("Completed" if study.results else "Failed") + "ActionStatus"
+    url = f"http://schema.org/{status}"
     return crate.add_action(
-        [crate.get(_notebook(study, contents) or SOFTWARE), crate.get("#machine")],
+        [crate.get(program), crate.get("#machine")],
         identifier=f"#study-{_slug(study.name)}",
-        object=_links(read),
-        result=_links([folder, *filter(named.fullmatch, contents)]),
-        properties=about,
+        object=_links(inputs),
+        result=_links([folder, *filter(made.fullmatch, contents)]),
+        properties={
+            "name": study.results.question if study.results else study.name,
+            "actionStatus": _add(crate, url, "ActionStatusType", name=status),
+            **_times(run, study),
+            **({} if study.results else {"error": study.reason}),
+        },
     )
 
 
 def _times(run: Run, study: Study) -> dict[str, str]:
-    """Say when a study's last sweep began and ended; without one, when it was made."""
+    """Return when a study's last sweep began and ended, else when it was evaluated."""
     entry = (run.manifest.get("studies") or {}).get(study.name) or {}
-    began = entry.get("started_at")
-    took = (entry.get("stopping") or {}).get("seconds")
-    if began and took is not None:
-        ended = datetime.fromisoformat(began) + timedelta(seconds=took)
-        return {"startTime": began, "endTime": ended.isoformat(timespec="milliseconds")}
-    made = study.results and study.results.made_at
-    times = {"startTime": began, "endTime": made and made.isoformat()}
+    start = entry.get("started_at")
+    seconds = (entry.get("stopping") or {}).get("seconds")
+    if start and seconds is not None:
+        end = datetime.fromisoformat(start) + timedelta(seconds=seconds)
+        return {"startTime": start, "endTime": end.isoformat(timespec="milliseconds")}
+    evaluated = study.results and study.results.made_at
+    times = {"startTime": start, "endTime": evaluated and evaluated.isoformat()}
     return {name: time for name, time in times.items() if time}
 
 
 def _paper(crate: ROCrate, run: Run, stamp: Mapping[str, Any]) -> Entity:
-    printed = [f"{_folder(s)}results.json" for s in run.studies.values() if s.results]
+    inputs = [f"{_folder(study)}results.json" for study, _ in run.evaluated]
     return crate.add_action(
         crate.get(SOFTWARE),
         identifier="#paper",
-        object=_links(printed),
+        object=_links(inputs),
         result=_links(f"paper/_output/{name}" for name in stamp["files"]),
         properties={
             "name": "Set the paper",
             "description": f"Set with {stamp['renderer']}.",
         },
     )
-
-
-def _notebook(study: Study, contents: Contents) -> str | None:
-    pattern = re.compile(rf"notebooks/\d+-{re.escape(study.name)}\.ipynb")
-    return next(filter(pattern.fullmatch, contents), None)
 
 
 # ---- files -------------------------------------------------------------------
@@ -228,7 +239,7 @@ def _parts(crate: ROCrate, run: Run, contents: Contents) -> list[dict[str, str]]
     """Add all files, and as folders those that something is made from or into."""
     for name, data in contents.items():
         _file(crate, name, data)
-    alone = dict.fromkeys(contents)
+    alone = dict.fromkeys(contents)  # files of no folder, in order
     folders = []
     for folder in ("src_c/", "paper/_output/", *map(_folder, run.studies.values())):
         names = [name for name in contents if name.startswith(folder)]
@@ -241,9 +252,9 @@ def _parts(crate: ROCrate, run: Run, contents: Contents) -> list[dict[str, str]]
 
 
 def _dataset(crate: ROCrate, folder: str, names: list[str]) -> None:
-    kept = _FOLDERS.get(folder, "Facts of a study, and what was made of them.")
-    about = {"name": folder, "description": kept, "hasPart": _links(names)}
-    crate.add(Dataset(crate, dest_path=folder, properties=about))
+    holds = _FOLDERS.get(folder, "Facts of a study, and what was made of them.")
+    facts = {"name": folder, "description": holds, "hasPart": _links(names)}
+    crate.add(Dataset(crate, dest_path=folder, properties=facts))
 
 
 _FOLDERS = {
@@ -266,9 +277,9 @@ def _file(crate: ROCrate, name: str, data: bytes) -> None:
 
 
 def _format(name: str, data: bytes) -> str:
-    """Return the media type, from a table of our own: each machine's differs."""
-    if known := _FORMATS.get(PurePosixPath(name).suffix):
-        return known
+    """Return the media type, not by `mimetypes`: its table differs by machine."""
+    if media_type := _FORMATS.get(PurePosixPath(name).suffix):
+        return media_type
     try:
         data.decode()
     except UnicodeDecodeError:

@@ -21,7 +21,8 @@ import matplotlib as mpl
 import pandas as pd
 
 from connlab import figures, schema
-from connlab.publish import reference
+from connlab.publish import fragments, reference
+from connlab.publish.models import registry
 from connlab.publish.results import Run
 from connlab.report import CELLS, RATIOS, level, levels
 from connlab.study.metrics import metric
@@ -35,7 +36,7 @@ _DIGITS = 6
 def write(run: Run, paper: Path, output: Path) -> Path:
     """Write the page; return its path."""
     theme = paper / THEME
-    parts = {
+    facts = {
         "styles": (theme / "page.css").read_text("utf-8"),
         "title": html.escape(f"The numbers of run {run.name}"),
         "vega": vega(),
@@ -43,9 +44,7 @@ def write(run: Run, paper: Path, output: Path) -> Path:
         "script": (theme / "explorer.js").read_text("utf-8"),
     }
     template = jinja2.Template((theme / "explorer.html").read_text("utf-8"))
-    path = output / PAGE
-    path.write_text(template.render(parts), "utf-8")
-    return path
+    return fragments.write(output / PAGE, template.render(facts))
 
 
 def vega() -> str:
@@ -54,15 +53,14 @@ def vega() -> str:
     The package that has them takes seconds to bundle them.
     """
     version = importlib.metadata.version("vl-convert-python")
-    kept = schema.project_root() / "build" / f"vega-{version}.js"
-    if not kept.is_file():
+    cached = schema.project_root() / "build" / f"vega-{version}.js"
+    if not cached.is_file():
         import vl_convert
 
-        kept.parent.mkdir(exist_ok=True)
         # No string in a script may end the element that holds it.
         script = vl_convert.javascript_bundle().replace("</script", "<\\/script")
-        kept.write_text(script, "utf-8")
-    return kept.read_text("utf-8")
+        fragments.write(cached, script)
+    return cached.read_text("utf-8")
 
 
 def content(run: Run) -> dict[str, Any]:
@@ -78,46 +76,46 @@ def content(run: Run) -> dict[str, Any]:
     """
     runs = [run, *reference.beside(run)]
     studies = []
-    for name in dict.fromkeys(name for one in runs for name in one.studies):
-        frames = [_numbers(one.folder / name, i) for i, one in enumerate(runs)]
+    for name in dict.fromkeys(name for r in runs for name in r.studies):
+        frames = [_numbers(r.folder / name, i) for i, r in enumerate(runs)]
         table = pd.concat([f for f in frames if not f.empty] or frames[:1])
         if not table.empty:
             studies.append(_study(name, _title(runs, name), table))
     studies.sort(key=lambda study: study["title"])
     return {
-        "runs": [one.name for one in runs],
+        "runs": [r.name for r in runs],
         "models": _colours(studies, runs),
         "studies": studies,
     }
 
 
 def _numbers(folder: Path, run: int) -> pd.DataFrame:
-    parts = []
-    for name in (CELLS, RATIOS):
-        path = folder / name
-        if path.is_file() and path.stat().st_size:
-            parts.append(pd.read_csv(path).assign(run=run))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    paths = [folder / name for name in (CELLS, RATIOS)]
+    tables = [
+        pd.read_csv(path).assign(run=run)
+        for path in paths
+        if path.is_file() and path.stat().st_size
+    ]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
 def _title(runs: list[Run], name: str) -> str:
-    found = [reference.of_study(run, name) for run in runs]
-    for results in filter(None, found):
+    for results in filter(None, (run.results_of(name) for run in runs)):
         return f"{results.number:02}  {results.question}"
     return name
 
 
 def _study(name: str, title: str, table: pd.DataFrame) -> dict[str, Any]:
     table = table[table["value"].notna()]
-    beside = ("against", "run")
-    about = [
-        {k: v for k, v in levels(row).items() if k not in beside}
-        for row in table.to_dict("records")
+    records = table.to_dict("records")
+    levels_of = [
+        {k: v for k, v in levels(row).items() if k not in ("against", "run")}
+        for row in records
     ]
-    factors = list(dict.fromkeys(f for one in about for f in one))
+    factors = list(dict.fromkeys(f for at in levels_of for f in at))
     quantities: dict[tuple[str, str], int] = {}
     rows = []
-    for row, at in zip(table.to_dict("records"), about, strict=True):
+    for row, at in zip(records, levels_of, strict=True):
         against = row.get("against")
         key = (str(row["metric"]), "" if pd.isna(against) else level(against))
         q = quantities.setdefault(key, len(quantities))
@@ -142,17 +140,15 @@ def _quantity(name: str, against: str, units: Mapping[str, Any]) -> dict[str, st
 
 
 def _number(row: Mapping[Any, Any]) -> dict[str, Any]:
-    made = {k: _short(row.get(k)) for k in ("value", "lo", "hi")}
-    made |= {"n": int(row["n"]) if not pd.isna(row.get("n")) else None}
-    for name in ("text", "verdict"):
-        if isinstance(row.get(name), str):
-            made[name] = row[name]
+    number = {k: _rounded(row.get(k)) for k in ("value", "lo", "hi")}
+    number["n"] = None if pd.isna(row.get("n")) else int(row["n"])
+    number |= {k: row[k] for k in ("text", "verdict") if isinstance(row.get(k), str)}
     if row.get("bound") is True:
-        made["bound"] = True
-    return made
+        number["bound"] = True
+    return number
 
 
-def _short(value: Any) -> float | None:
+def _rounded(value: Any) -> float | None:
     return None if value is None or pd.isna(value) else float(f"{value:.{_DIGITS}g}")
 
 
@@ -166,6 +162,6 @@ def _colours(studies: list[dict[str, Any]], runs: list[Run]) -> dict[str, str]:
     models = pd.DataFrame({"model": names}, dtype="object").dropna().drop_duplicates()
     if models.empty:
         return {}
-    known = [(run.manifest.get("registry") or {}).get("models") for run in runs]
-    models.attrs["registry"] = next(filter(None, known), ())
+    registries = (registry(run.manifest) for run in runs)
+    models.attrs["registry"] = next(filter(None, registries), ())
     return {m: mpl.colors.to_hex(c) for m, c in figures.palette(models).items()}

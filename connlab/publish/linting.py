@@ -74,31 +74,23 @@ _TYPESETTERS = "typography.symbols"
 def lint(paper: str | Path = "paper") -> list[str]:
     """List typed measurements in the paper's sources, and what Quarto fails on.
 
-    Every hand-written ``.qmd`` below the folder is read.
-
     Returns
     -------
     list of str
-        ``file:line: what is wrong``, sorted by file; empty when the prose is clean.
+        ``file:line: what is wrong``, sorted by file.
     """
     folder = schema.project_root() / paper
-    known = cache(lambda name: published.numbers(folder, name))
-    problems = []
-    for path in sources.hand_written(folder):
-        name = path.relative_to(folder)
-        for line, text in lint_text(path.read_text("utf-8"), known):
-            problems.append(f"{name}:{line}: {text}")
+    numbers_of = cache(lambda name: published.numbers(folder, name))
+    problems = [
+        f"{path.relative_to(folder)}:{line}: {problem}"
+        for path in sources.hand_written(folder)
+        for line, problem in lint_text(path.read_text("utf-8"), numbers_of)
+    ]
     return problems + project.lint(folder)
 
 
 def advice(paper: str | Path = "paper") -> list[str]:
-    """List what proselint would change in the prose of the paper's sources.
-
-    Returns
-    -------
-    list of str
-        ``file:line: advice``, sorted by file; empty where proselint is not installed.
-    """
+    """List what proselint would change, if it is installed: ``file:line: advice``."""
     if not importlib.util.find_spec("proselint"):
         return []
     folder = schema.project_root() / paper
@@ -110,7 +102,7 @@ def advice(paper: str | Path = "paper") -> list[str]:
 
 
 def advise(text: str) -> list[tuple[int, str]]:
-    """Return what proselint says of the prose of one source, by line."""
+    """Return proselint's advice on the prose of one source, with its line."""
     from proselint.checks import __register__
     from proselint.registry import CheckRegistry
     from proselint.tools import LintFile
@@ -118,42 +110,38 @@ def advise(text: str) -> list[tuple[int, str]]:
     registry = CheckRegistry()  # of the whole process
     if not registry.checks:
         registry.register_many(__register__)
-    found = (result.check_result for result in LintFile("", _prose(text)).lint())
+    results = (result.check_result for result in LintFile("", _prose(text)).lint())
     return [
         (text.count("\n", 0, result.span[0] - 1) + 1, " ".join(result.message.split()))
-        for result in found
+        for result in results
         if not result.check_path.startswith(_TYPESETTERS)
     ]
 
 
 def _prose(text: str) -> str:
-    """Blank what is no prose; every letter that is left keeps its place."""
+    """Blank what is no prose, without moving the rest: positions stay valid."""
     for pattern in (_HEADING, *_BLANKED):
         text = pattern.sub(_blank, text)
     return text
 
 
 def lint_text(
-    text: str, known: Callable[[str], set[str] | None]
+    text: str, numbers_of: Callable[[str], set[str] | None]
 ) -> Iterator[tuple[int, str]]:
-    """Find typed measurements in one source.
+    """Yield the line, counted from 1, and what is wrong there, of one source.
 
-    ``known`` gives the numbers of a published table by its name, None without one.
-
-    Yields
-    ------
-    (int, str)
-        Line, counted from 1, and what is wrong there.
+    ``numbers_of`` returns the numbers of a published table by its name, None without
+    one.
     """
     shows_study = bool(re.search(r"_generated/(?!provenance/)", text))
     bare = text
     for pattern in _BLANKED[:-1]:
         bare = pattern.sub(_blank, bare)
-    found: list[tuple[int, str]] = []
+    problems: list[tuple[int, str]] = []
 
     def accept(match: re.Match) -> str:
-        for problem in _escape(match[1], match[2], known):
-            found.append((match.start(), problem))
+        for problem in _unpublished(match[1], match[2], numbers_of):
+            problems.append((match.start(), problem))
         escaped = ".constant" in match[2] or ".published" in match[2]
         return _blank(match) if escaped else match[0]
 
@@ -161,32 +149,34 @@ def lint_text(
     unclaimed = _BLANKED[-1].sub(_blank, _CLAIM.sub(_blank, bare))
     bare = _BLANKED[-1].sub(_blank, bare)
     for match in MEASUREMENT.finditer(bare):
-        said = " ".join(match[0].split())
-        found.append((match.start(), f"typed measurement {said!r}"))
+        number = " ".join(match[0].split())
+        problems.append((match.start(), f"typed measurement {number!r}"))
     for match in EXAMPLE.finditer(bare):
-        found.append((match.start(), f"{match[1]} begins a line: an example's number"))
+        problem = f"{match[1]} begins a line: an example's number"
+        problems.append((match.start(), problem))
     for match in OPTION.finditer(bare):
-        found.append((match.start(), f"option {match[0]!r} is not set as code"))
+        problems.append((match.start(), f"option {match[0]!r} is not set as code"))
     for match in COMPARING.finditer(unclaimed) if shows_study else ():
-        found.append((match.start(), f"typed comparison {match[0]!r}"))
-    for start, problem in sorted(found):
+        problems.append((match.start(), f"typed comparison {match[0]!r}"))
+    for start, problem in sorted(problems):
         yield text.count("\n", 0, start) + 1, problem
 
 
-def _escape(
-    said: str, attributes: str, known: Callable[[str], set[str] | None]
+def _unpublished(
+    text: str, attributes: str, numbers_of: Callable[[str], set[str] | None]
 ) -> Iterator[str]:
+    """Yield what a span quotes as published and the table that it names has not."""
     if ".published" not in attributes:
         return
     source = _SOURCE.search(attributes)
-    numbers = known(source[1]) if source else None
+    numbers = numbers_of(source[1]) if source else None
     if numbers is None:
-        where = source[1] if source else "none named"
-        yield f"published {said!r}: there is no such table ({where})"
+        name = source[1] if source else "none named"
+        yield f"published {text!r}: there is no such table ({name})"
         return
-    for number in published.quoted(said):
+    for number in published.quoted(text):
         if published.plain(number) not in numbers:
-            yield f"published {said!r}: {number} is not in {source[1]}.csv"
+            yield f"published {text!r}: {number} is not in {source[1]}.csv"
 
 
 def _blank(match: re.Match) -> str:

@@ -16,7 +16,7 @@ _LINE = 48
 _PRINTED = 130
 """Characters that a line of a wide table holds in print, about."""
 _NUMBER = re.compile(r'\[((?:[^\[\]\\]|\\.)*)\]\{\.num title="[^"]*"\}')
-"""A number that tells what stands behind it: long to write, not to read."""
+"""A number with n and method on hover: long in the source, not on the page."""
 _NARROW = 72
 """Characters of a line up to which pandoc lets columns be as wide as their cells."""
 _MARKUP = re.compile(r"\{[^}]*\}|\]\([^)]*\)|[\[\]`*\\]")
@@ -30,19 +30,19 @@ def escape(text: object) -> str:
     Options of programs (``--workers``) become code: in running text two hyphens are
     a dash to pandoc and to Typst.
     """
-    said, options = _line(text), []
-    plain = _OPTION.sub(lambda m: options.append(m[0]) or "\0", said)
+    options: list[str] = []
+    plain = _OPTION.sub(lambda m: options.append(m[0]) or "\0", _line(text))
     quoted = _LEADING.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", plain))
     return re.sub("\0", lambda _: f"`{options.pop(0)}`", quoted)
 
 
 def citing(escaped: str, works: Collection[str]) -> str:
     """Let ``@key`` cite in escaped text where there is a work of that key."""
-
-    def cite(match: re.Match) -> str:
-        return f"@{match[1]}" if match[1] in works else match[0]
-
-    return re.sub(r"\\@([a-z][a-z0-9-]*[a-z0-9])", cite, escaped)
+    return re.sub(
+        r"\\@([a-z][a-z0-9-]*[a-z0-9])",
+        lambda match: f"@{match[1]}" if match[1] in works else match[0],
+        escaped,
+    )
 
 
 def attribute(text: object) -> str:
@@ -112,31 +112,29 @@ def table(
     str
         Markdown. Columns whose cells begin with a digit are aligned to the right; a
         table wider than a text line gets relative widths, so that cells wrap. One that
-        is narrow, but for what its numbers tell on hover, is marked as such: the filter
-        takes the widths away that pandoc would give it for its long lines.
+        is narrow but for the hover texts of its numbers is marked ``.narrow``: the
+        filter removes the widths that pandoc gives it for its long lines.
     """
     count = len(heads)
     filled = [[*row, *[""] * (count - len(row))][:count] for row in rows]
-    right = [_numeric([row[i] for row in filled]) for i in range(count)]
-    if align:
-        right = [side == "r" for side in align]
     bare = [[_NUMBER.sub(r"\1", cell) for cell in row] for row in filled]
-    longest = widths or _widths(heads, list(zip(*bare, strict=True)))
+    if align is None:
+        columns = ([row[i] for row in filled] for i in range(count))
+        align = "".join("r" if _numeric(column) else "l" for column in columns)
     scale = 1 if widths is None else max(1, 80 // max(1, sum(widths)))
     rules = [
-        ("-" * (w * scale) + ":" if r else ":" + "-" * (w * scale))
-        for w, r in zip(longest, right, strict=True)
+        ("-" * (width * scale) + ":" if side == "r" else ":" + "-" * (width * scale))
+        for width, side in zip(
+            widths or _widths(heads, list(zip(*bare, strict=True))), align, strict=True
+        )
     ]
-    lines = [_row(heads), "|" + "|".join(rules) + "|", *(_row(r) for r in filled)]
+    lines = [_row(heads), "|" + "|".join(rules) + "|", *map(_row, filled)]
+    width = max(map(len, [*lines[:2], *map(_row, bare)]))
     if caption:
-        mark = f" {{#{label}}}" if label else ""
-        lines += ["", f": {caption}{mark}"]
+        identifier = f" {{#{label}}}" if label else ""
+        lines += ["", f": {caption}{identifier}"]
     text = "\n".join(lines) + "\n"
-    if (
-        alone
-        and bare != filled
-        and max(map(len, [*lines[:2], *map(_row, bare)])) <= _NARROW
-    ):
+    if alone and bare != filled and width <= _NARROW:
         return f"::: {{.narrow}}\n{text}:::\n"
     return text
 
@@ -149,22 +147,22 @@ def _line(text: object) -> str:
 def _widths(heads: Sequence[str], columns: Sequence[Sequence[str]]) -> list[int]:
     """Share a line among columns, so that each holds its longest word."""
     columns = columns or [()] * len(heads)
-    found = [_width(*pair) for pair in zip(heads, columns, strict=True)]
-    whole = max(sum(found), _PRINTED)
+    widths = [_width(*pair) for pair in zip(heads, columns, strict=True)]
+    line = max(sum(widths), _PRINTED)
     return [
-        max(width, -(-_longest_word([head, *cells]) * whole // _PRINTED))
-        for width, head, cells in zip(found, heads, columns, strict=True)
+        max(width, -(-_longest_word([head, *cells]) * line // _PRINTED))
+        for width, head, cells in zip(widths, heads, columns, strict=True)
     ]
 
 
 def _longest_word(cells: Iterable[str]) -> int:
-    """Return the letters, and some room, of the longest word that is printed."""
+    """Return the length of the longest word that is printed, and 2 for room."""
     words = [word for cell in cells for word in _MARKUP.sub("", cell).split(" ")]
     return min(_LINE, max(map(len, words), default=0)) + 2
 
 
 def _width(head: str, cells: Sequence[str]) -> int:
-    """Give a column's share of the line: cells whole, heads may break at spaces.
+    """Return a column's share of the line: cells whole, heads may break at spaces.
 
     Cells of several lines count less, or they would squeeze the others.
     """

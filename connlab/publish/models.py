@@ -40,30 +40,28 @@ def registry(manifest: Mapping[str, Any]) -> Registry:
 
 
 def named(text: str, registry: Registry) -> str:
-    """Call models in sentences by their names, as code.
+    """Replace labels of models in Markdown by their names, set as code.
 
-    A label, such as "epoll, level-triggered", stands well on a figure; its comma breaks
-    a sentence.
-
-    The text is Markdown with labels, or with names behind "with".
+    A label such as "epoll, level-triggered" is for figures; its comma breaks a
+    sentence. Names behind "with" become code as well.
     """
     names = {str(row["name"]) for row in registry}
     if not names:
         return text
-    labels = {_inside(row.get("label") or ""): row["name"] for row in registry}
+    labels = {_escaped(row.get("label") or ""): row["name"] for row in registry}
     calls = {"select", "poll", "epoll"} & names
-    said = {name: name for name in calls} | {
+    name_of = {name: name for name in calls} | {
         label: name for label, name in labels.items() if label not in {"", *names}
     }
-    longest = sorted(said, key=len, reverse=True)
-    behind = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    any_ = [*map(re.escape, longest), rf"(?<=with )(?:{behind})"]
-    pattern = re.compile(rf"(?<![\w`-])(?:{'|'.join(any_)})(?![\w`-]| \(Wine\))")
-    return pattern.sub(lambda m: f"`{said.get(m[0], m[0])}`", text)
+    longest = sorted(name_of, key=len, reverse=True)
+    any_name = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    choices = "|".join([*map(re.escape, longest), rf"(?<=with )(?:{any_name})"])
+    pattern = re.compile(rf"(?<![\w`-])(?:{choices})(?![\w`-]| \(Wine\))")
+    return pattern.sub(lambda m: f"`{name_of.get(m[0], m[0])}`", text)
 
 
-def _inside(label: str) -> str:
-    """Escape a label as within a line; at its begin more has to be."""
+def _escaped(label: str) -> str:
+    """Escape a label as within a line; at the begin of one more is escaped."""
     return md.escape(f"x {label}").removeprefix("x").strip()
 
 
@@ -76,7 +74,7 @@ class Header:
     arrows : tuple of str
         Its loop, drawn in lines; none where the comment draws no arrow.
     parts : dict of str to str
-        What follows, by the first word: ``Good``, ``Bad``, ``Look``, ``Needs``, …
+        Paragraphs by their first word: ``Good``, ``Bad``, ``Look``, ``Needs``, …
     """
 
     arrows: tuple[str, ...]
@@ -89,13 +87,13 @@ def header(text: str) -> Header:
     It holds indented lines with ``->``, then paragraphs that begin with a word and a
     colon.
     """
-    found = re.match(r"/\*(.*?)\*/", text, re.DOTALL)
-    lines = found[1].splitlines()[1:] if found else []
+    comment = re.match(r"/\*(.*?)\*/", text, re.DOTALL)
+    lines = comment[1].splitlines()[1:] if comment else []
     lines = [re.sub(r"^ \* ?", "", line) for line in lines]
-    told = next((i for i, line in enumerate(lines) if re.match(r"\w+:", line)), None)
-    drawn = "\n".join(line for line in lines[:told] if line.startswith("    "))
+    first = next((i for i, line in enumerate(lines) if re.match(r"\w+:", line)), None)
+    drawn = "\n".join(line for line in lines[:first] if line.startswith("    "))
     arrows = textwrap.dedent(drawn).splitlines() if "->" in drawn else []
-    parts = {w: " ".join(said.split()) for w, said in _PART.findall("\n".join(lines))}
+    parts = {w: " ".join(text.split()) for w, text in _PART.findall("\n".join(lines))}
     return Header(tuple(line.rstrip() for line in arrows if line.strip()), parts)
 
 
@@ -107,10 +105,7 @@ def write(
 ) -> Path | None:
     """Write every model of a registry with its header; None for an empty registry.
 
-    The page has a model below the other, its loop as it stands in the source; print
-    has two in a row, the loop as running text.
-
-    ``pages`` says where the page of a model is, by its name; the paper links to it.
+    ``pages`` has the path of each model's page by its name; the paper links to it.
     """
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in registry:
@@ -123,20 +118,26 @@ def write(
         {"name": f, "title": FAMILIES.get(f, f.capitalize()), "models": groups[f]}
         for f in sorted(groups, key=order.index)
     ]
-    path = paper / PIECE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(fragments.fill("models.qmd", families=families), "utf-8")
-    return path
+    return fragments.write(
+        paper / PIECE, fragments.fill("models.qmd", families=families)
+    )
+
+
+def source(paper: Path, name: str) -> str | None:
+    """Return the C file of a model; None where there is none of that name."""
+    path = paper.parent / "src_c" / "models" / f"{name}.c"
+    return path.read_text("utf-8") if path.is_file() else None
 
 
 def _model(row: Mapping, paper: Path, pages: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the template says of a model."""
     name = str(row.get("name"))
-    source = paper.parent / "src_c" / "models" / f"{name}.c"
-    told = header(source.read_text("utf-8") if source.is_file() else "")
-    loop = (md.escape(line).replace("-\\>", "→") for line in run_in(told.arrows))
-    sides = (("For it", "Good"), ("Against it", "Bad"))
-    said = [f"*{t}:* {md.escape(told.parts[k])}" for t, k in sides if k in told.parts]
+    comment = header(source(paper, name) or "")
+    loop = (md.escape(line).replace("-\\>", "→") for line in run_in(comment.arrows))
+    sides = [
+        f"*{title}:* {md.escape(comment.parts[word])}"
+        for title, word in (("For it", "Good"), ("Against it", "Bad"))
+        if word in comment.parts
+    ]
     reason = md.escape(row.get("reason") or "no reason is known")
     return {
         "name": name,
@@ -144,9 +145,9 @@ def _model(row: Mapping, paper: Path, pages: Mapping[str, str]) -> dict[str, Any
         "lacking": ""
         if row.get("available", True)
         else f"Not available here: {reason}.",
-        "arrows": told.arrows,
+        "arrows": comment.arrows,
         "loop": "\\\n".join(loop),
-        "sides": " ".join(said) if told.arrows else "Its source draws no arrow.",
+        "sides": " ".join(sides) if comment.arrows else "Its source draws no arrow.",
         "page": pages.get(name),
     }
 

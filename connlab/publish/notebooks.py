@@ -20,45 +20,23 @@ _SCRIPT = re.compile(r"<script\b.*?</script\s*>", re.DOTALL | re.IGNORECASE)
 
 
 def write_page(folder: Path, target: Path, *, title: str) -> Path | None:
-    """Write the page of a study's executed notebook.
-
-    Returns
-    -------
-    path or None
-        The page, or None when the study left no executed notebook or a broken one.
-    """
+    """Write the page of a study's executed notebook; None without one that is whole."""
     source = folder / EXECUTED
     if not source.is_file():
         return None
-    try:
-        body = _body(source)
-    except ValueError:
-        return None
-    from pygments.formatters import HtmlFormatter
-
-    highlight = HtmlFormatter().get_style_defs(".highlight")
-    page = target / PAGE
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(
-        fragments.fill(
-            "notebook.html",
-            title=title,
-            highlight=Markup(highlight),
-            body=Markup(body),
-        ),
-        "utf-8",
-    )
-    return page
-
-
-def _body(source: Path) -> str:
     import nbformat
     from nbconvert import HTMLExporter
-    from nbformat.reader import NotJSONError
+    from pygments.formatters import HtmlFormatter
 
     try:
         notebook = nbformat.read(source, as_version=4)
-    except (NotJSONError, nbformat.ValidationError) as error:
-        raise ValueError(f"{source.name} is not a notebook") from error
-    body, _ = HTMLExporter(template_name="basic").from_notebook_node(notebook)
-    return _SCRIPT.sub("", body)
+        body, _ = HTMLExporter(template_name="basic").from_notebook_node(notebook)
+    except (ValueError, nbformat.ValidationError):  # it is no JSON, or no notebook
+        return None
+    text = fragments.fill(
+        "notebook.html",
+        title=title,
+        highlight=Markup(HtmlFormatter().get_style_defs(".highlight")),
+        body=Markup(_SCRIPT.sub("", body)),
+    )
+    return fragments.write(target / PAGE, text)

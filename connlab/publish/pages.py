@@ -23,36 +23,27 @@ _BODY = re.compile(r"(?P<open><main\b[^>]*>)(?P<body>.*)(?P<shut></main>)", re.D
 _HEAD = re.compile(rf'<h\d\b[^>]*\bid="{SECTION}"')
 _ENTRY = re.compile(
     rf'(?P<link><li><a\s[^>]*href="#{SECTION}".*?</a>)'
-    r"(?P<parts>\s*<ul>.*?</ul>)?(?P<shut>\s*</li>)",
+    r"(?:\s*<ul>.*?</ul>)?(?P<shut>\s*</li>)",
     re.DOTALL,
 )
 _TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 
 
 def split(page: str) -> dict[str, str]:
-    """Give the supplement of a page a page of its own.
+    """Return the paper and its supplement as HTML by the name of the file.
 
-    Parameters
-    ----------
-    page : str
-        HTML of the embedded renderer: contents in a ``nav``, the text in ``main``,
-        the supplement last.
-
-    Returns
-    -------
-    dict
-        HTML by the name of its file; the paper alone where it has no supplement.
+    ``page`` is HTML of the embedded renderer: contents in a ``nav``, the text in
+    ``main``, the supplement last. Without a supplement the paper is alone.
     """
-    found = _BODY.search(page)
-    at = _HEAD.search(found["body"]) if found else None
-    if not found or not at:
+    body = _BODY.search(page)
+    heading = _HEAD.search(body["body"]) if body else None
+    entry = _ENTRY.search(page, 0, body.start("body")) if body else None
+    if not heading or not entry:
         return {PAPER: page}
-    before, after = page[: found.start("body")], page[found.end("body") :]
-    text, more = found["body"][: at.start()], found["body"][at.start() :]
-    entry = _ENTRY.search(before)
-    if not entry:
-        return {PAPER: page}
-    paper = _without_parts(before, entry) + text + after
+    before, after = page[: body.start("body")], page[body.end("body") :]
+    text, more = body["body"][: heading.start()], body["body"][heading.start() :]
+    contents = before[: entry.start()] + entry["link"] + entry["shut"]
+    paper = contents + before[entry.end() :] + text + after
     supplement = _head(before, entry) + _way_back(page) + more + after
     return {
         PAPER: _point(paper, more, SUPPLEMENT),
@@ -60,19 +51,13 @@ def split(page: str) -> dict[str, str]:
     }
 
 
-def _without_parts(before: str, entry: re.Match) -> str:
-    """Leave the supplement in the contents, but not its parts."""
-    start, end = entry.span()
-    return before[:start] + entry["link"] + entry["shut"] + before[end:]
-
-
 def _head(before: str, entry: re.Match) -> str:
     """Set contents that list the supplement alone, below a link to the paper."""
-    nav = before.index("<ul>", before.index("<nav"))
-    shut = before.rindex("</ul>", 0, before.index("</nav>"))
+    start = before.index("<ul>", before.index("<nav"))
+    end = before.rindex("</ul>", 0, before.index("</nav>"))
     back = f'<li><a href="{PAPER}">The paper</a></li>\n'
-    made = before[:nav] + "<ul>\n" + back + entry[0] + "\n" + before[shut:]
-    return _TITLE.sub(lambda m: f"<title>Supplement: {m[1]}</title>", made)
+    head = before[:start] + "<ul>\n" + back + entry[0] + "\n" + before[end:]
+    return _TITLE.sub(lambda m: f"<title>Supplement: {m[1]}</title>", head)
 
 
 def _way_back(page: str) -> str:
@@ -86,12 +71,8 @@ def _way_back(page: str) -> str:
 
 
 def _point(page: str, other: str, name: str) -> str:
-    """Let links to what stands in the other part name its page."""
+    """Let links to what stands on the other page name that page."""
     elsewhere = set(_ID.findall(other)) - set(_ID.findall(page))
-
-    def point(match: re.Match) -> str:
-        if match[2] not in elsewhere:
-            return match[0]
-        return f'{match[1]}{name}#{match[2]}"'
-
-    return _LINK.sub(point, page)
+    return _LINK.sub(
+        lambda m: f'{m[1]}{name}#{m[2]}"' if m[2] in elsewhere else m[0], page
+    )

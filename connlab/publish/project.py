@@ -1,4 +1,4 @@
-"""What bit when Quarto set the paper, found in the sources and without Quarto.
+"""Rules for the sources that keep Quarto from failing, checked without Quarto.
 
 Each rule stands for a failure that was seen with Quarto 1.7.32: on a machine without
 network no PDF, or a page without its stylesheet; a tracked file changed; links to files
@@ -51,15 +51,12 @@ def lint(paper: Path) -> list[str]:
         return []
     project = yaml.safe_load(path.read_text("utf-8")) or {}
     html = (project.get("format") or {}).get("html") or {}
-    problems = [f"{PROJECT}: {text}" for text in _themes(html, paper)]
-    problems += [f"{PROJECT}: {text}" for text in _page(html)]
-    problems += [f"{PROJECT}: {text}" for text in _filters(project, paper)]
+    options = (*_themes(html, paper), *_page(html), *_filters(project, paper))
+    problems = [f"{PROJECT}: {text}" for text in options]
     problems += [f".gitignore: {text}" for text in _ignored(paper)]
-    texts = [*sources.hand_written(paper), *sorted((paper / "_theme").glob("*.*"))]
-    for file in texts:
-        name = file.relative_to(paper)
-        found = _text(file.read_text("utf-8"))
-        problems += [f"{name}:{line}: {text}" for line, text in found]
+    for file in (*sources.hand_written(paper), *sorted((paper / "_theme").glob("*.*"))):
+        name, lines = file.relative_to(paper), _text(file.read_text("utf-8"))
+        problems += [f"{name}:{line}: {text}" for line, text in lines]
     return problems
 
 
@@ -69,20 +66,20 @@ def _themes(html: dict[str, Any], paper: Path) -> Iterator[str]:
     for scheme in schemes:
         names = [scheme] if isinstance(scheme, str) else list(scheme)
         files = [n for n in names if n.endswith((".scss", ".css"))]
-        quiet = any(_sets_no_fonts(paper / name) for name in files)
+        if any(_sets_no_fonts(paper / name) for name in files):
+            continue
         for name in set(names) - set(files) - WITHOUT_FONTS:
-            if not quiet:
-                yield (
-                    f"theme {name} imports fonts from another host; a file beside it "
-                    "has to say $web-font-path: false; in its scss:defaults"
-                )
+            yield (
+                f"theme {name} imports fonts from another host; a file beside it "
+                "has to say $web-font-path: false; in its scss:defaults"
+            )
 
 
 def _sets_no_fonts(path: Path) -> bool:
     if not path.is_file():
         return False
     defaults = _DEFAULTS.findall(path.read_text("utf-8"))
-    return any(_NO_FONTS.search(part) for part in defaults)
+    return any(map(_NO_FONTS.search, defaults))
 
 
 def _page(html: dict[str, Any]) -> Iterator[str]:
@@ -108,9 +105,10 @@ def _filters(project: dict[str, Any], paper: Path) -> Iterator[str]:
 
 def _ignored(paper: Path) -> Iterator[str]:
     path = paper / ".gitignore"
-    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+    text = path.read_text("utf-8") if path.is_file() else ""
+    lines = {line.strip() for line in text.splitlines()}
     for line in IGNORED:
-        if line not in [said.strip() for said in lines]:
+        if line not in lines:
             yield f"Quarto would append the line {line}"
 
 

@@ -40,10 +40,10 @@ def read(paper: Path, name: str) -> tuple[dict[str, str], pd.DataFrame] | None:
 
 def table(paper: Path, name: str, *, label: str) -> str | None:
     """Set a published table with its source; None when there is none of that name."""
-    found = read(paper, name)
-    if found is None:
+    notes_and_cells = read(paper, name)
+    if notes_and_cells is None:
         return None
-    notes, cells = found
+    notes, cells = notes_and_cells
     about = md.escape(notes["about"].partition(": ")[2] or notes["about"])
     caption = f"Published by @{notes['cite']}: {about}."
     heads = [md.escape(column.replace("_", " ")) for column in cells]
@@ -56,19 +56,19 @@ def table(paper: Path, name: str, *, label: str) -> str | None:
 
 
 def numbers(paper: Path, name: str) -> set[str] | None:
-    """Give every number of a table in plain digits; None when there is no table."""
-    found = read(paper, name)
-    if found is None:
+    """Return every number of a table in plain digits; None when there is no table."""
+    notes_and_cells = read(paper, name)
+    if notes_and_cells is None:
         return None
-    cells = found[1].to_numpy().flat
-    return {plain(number) for cell in cells for number in _NUMBER.findall(cell)}
+    cells = notes_and_cells[1].to_numpy().flat
+    return {plain(number) for cell in cells for number in quoted(cell)}
 
 
 def quoted(text: str) -> list[str]:
-    """List the numbers that a text says."""
+    """List the numbers in a text."""
     return _NUMBER.findall(text)
 
 
 def plain(number: str) -> str:
-    """Strip a number of what only helps to read it."""
+    """Strip a number of its separators of thousands."""
     return re.sub(r"[,\s\u00a0\u202f]", "", number).rstrip(".")

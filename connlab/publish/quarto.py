@@ -1,10 +1,10 @@
-"""Quarto, called so that whatever becomes of it the project is as it was.
+"""Quarto, run in a copy of the paper's folder that is thrown away.
 
 ``quarto render`` writes between the sources (``index.typ``, ``index_files/``), appends
-to ``.gitignore``, and leaves all of it behind when it fails. It is therefore given a
-copy of the paper's folder that is thrown away, a time limit, and a process group of
-its own, because it starts pandoc, Typst and Sass as further processes. What it made is
-taken from the copy when both files are there and it ended with status 0.
+to ``.gitignore``, and leaves all of it behind when it fails. It also gets a time limit,
+and a process group of its own, because it starts pandoc, Typst and Sass as further
+processes. Page and PDF are taken from the copy when both are there and it ended with
+status 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VERSION_LIMIT_S = 60.0
 _LAST_LINES = 8
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _NOT_COPIED = ("_output", ".quarto", ".jupyter_cache", "index_files")
-_MADE = {"index.html": ("index.html",), "paper.pdf": ("paper.pdf", "index.pdf")}
+_SPELLINGS = {"index.html": ("index.html",), "paper.pdf": ("paper.pdf", "index.pdf")}
 
 
 class QuartoError(RuntimeError):
@@ -34,7 +34,7 @@ class QuartoError(RuntimeError):
 
 
 def installed() -> str | None:
-    """Give the path of the ``quarto`` on the PATH, None where there is none."""
+    """Return the path of the ``quarto`` on the PATH, None where there is none."""
     return shutil.which("quarto")
 
 
@@ -46,14 +46,14 @@ def version() -> str:
     QuartoError
         When there is none, it does not say, or it is older than :data:`OLDEST`.
     """
-    said = _run(["--version"], Path.cwd(), limit_s=_VERSION_LIMIT_S).stdout.strip()
-    found = re.match(r"(\d+)\.(\d+)", said)
-    if not found:
-        raise QuartoError(f"quarto --version says {said[:80]!r}")
-    if (int(found[1]), int(found[2])) < OLDEST:
+    text = _run(["--version"], Path.cwd(), limit_s=_VERSION_LIMIT_S).stdout.strip()
+    numbers = re.match(r"(\d+)\.(\d+)", text)
+    if not numbers:
+        raise QuartoError(f"quarto --version says {text[:80]!r}")
+    if (int(numbers[1]), int(numbers[2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
-        raise QuartoError(f"Quarto {said} is older than {oldest}")
-    return said
+        raise QuartoError(f"Quarto {text} is older than {oldest}")
+    return text
 
 
 def render(paper: Path, output: Path, *, limit_s: float | None = None) -> list[str]:
@@ -77,23 +77,23 @@ def render(paper: Path, output: Path, *, limit_s: float | None = None) -> list[s
         left_out = shutil.ignore_patterns(*_NOT_COPIED)
         shutil.copytree(paper, copy, ignore=left_out)
         done = _run(["render"], copy, limit_s=LIMIT_S if limit_s is None else limit_s)
-        for name, path in _made(copy).items():
+        for name, path in _outputs(copy).items():
             shutil.copyfile(path, output / name)
     lines = _COLOUR.sub("", done.stderr).splitlines()
     return [ln.strip() for ln in lines if "WARN" in ln or "Unable to resolve" in ln]
 
 
-def _made(copy: Path) -> dict[str, Path]:
-    """Find both files, also where output-file of a format was not honoured."""
-    found = {}
-    for name, spellings in _MADE.items():
-        places = [copy / "_output" / s for s in spellings]
-        places += [copy / s for s in spellings]
-        made = [p for p in places if p.is_file() and p.stat().st_size]
-        if not made:
+def _outputs(copy: Path) -> dict[str, Path]:
+    """Find each file, also where output-file of a format was not honoured."""
+    outputs = {}
+    for name, spellings in _SPELLINGS.items():
+        paths = (f / s for f in (copy / "_output", copy) for s in spellings)
+        outputs[name] = next(
+            (p for p in paths if p.is_file() and p.stat().st_size), None
+        )
+        if not outputs[name]:
             raise QuartoError(f"quarto render ended well and left no {name}")
-        found[name] = made[0]
-    return found
+    return outputs
 
 
 def _run(
@@ -119,8 +119,8 @@ def _run(
     except BaseException as error:
         _end(process)
         if isinstance(error, subprocess.TimeoutExpired):
-            said = f"quarto {words[0]} took longer than {limit_s:g} s"
-            raise QuartoError(said) from None
+            message = f"quarto {words[0]} took longer than {limit_s:g} s"
+            raise QuartoError(message) from None
         raise
     if process.returncode:
         raise QuartoError(_failure(words[0], process.returncode, err or out))
@@ -135,11 +135,11 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.communicate(timeout=10)
 
 
-def _failure(word: str, status: int, said: str) -> str:
-    """Say how it ended and what its last lines were."""
-    how = f"ended with status {status}"
+def _failure(word: str, status: int, output: str) -> str:
+    """Describe how it ended, with its last lines."""
+    ended = f"ended with status {status}"
     if status < 0:
-        how = f"was ended by {signal.Signals(-status).name}"
-    lines = [" ".join(ln.split()) for ln in _COLOUR.sub("", said).splitlines()]
+        ended = f"was ended by {signal.Signals(-status).name}"
+    lines = [" ".join(ln.split()) for ln in _COLOUR.sub("", output).splitlines()]
     last = [line for line in lines if line][-_LAST_LINES:]
-    return f"quarto {word} {how}: {' | '.join(last) or 'it said nothing'}"
+    return f"quarto {word} {ended}: {' | '.join(last) or 'it said nothing'}"

@@ -47,19 +47,15 @@ class Renderer:
     name: str
     title: str
     instead: str = ""
-    """Why it was chosen in place of the one that was asked for."""
+    """Why it stands in for the renderer that was asked for."""
 
 
 def choose(name: str | None = None) -> Renderer:
-    """Pick a renderer: the one asked for, else the embedded one.
+    """Return the renderer of this name, else the embedded one.
 
-    Of a Quarto that is too old or does not answer the embedded one stands in; then
-    ``instead`` of the result says why.
-
-    Raises
-    ------
-    ValueError
-        For another name, or for Quarto where it is not on the PATH.
+    The embedded one stands in for a Quarto that is too old or does not answer; then
+    ``instead`` of the result says why. Another name, or Quarto where it is not on the
+    PATH, raises ValueError.
     """
     if name not in (None, *NAMES):
         raise ValueError(f"renderer {name!r}: allowed are 'quarto' and 'embedded'")
@@ -122,10 +118,10 @@ def _embedded(
     expanded = sources.expand(paper, sources.INDEX, variables)
     metadata = _metadata(paper) | expanded.metadata | {"renderer": renderer.title}
     problems = list(expanded.problems)
-    page, said = _page(paper, expanded.text, metadata)
-    problems += said
-    typst, said = _typst_source(paper, expanded.text, metadata)
-    problems += [line for line in said if line not in problems]
+    page, warnings = _page(paper, expanded.text, metadata)
+    problems += warnings
+    typst, warnings = _typst_source(paper, expanded.text, metadata)
+    problems += [line for line in warnings if line not in problems]
     pdf = _compile(paper, typst, day=metadata.get("date"))
     for name, html in pages.split(page).items():
         (paper / OUTPUT / name).write_text(html, "utf-8")
@@ -134,7 +130,7 @@ def _embedded(
 
 
 def _metadata(paper: Path) -> dict[str, Any]:
-    """Merge the project file and its metadata files, without what is per format."""
+    """Merge the project file, its metadata files and a few options of its format."""
     project = yaml.safe_load((paper / "_quarto.yml").read_text("utf-8"))
     merged: dict[str, Any] = {}
     names = project.pop("metadata-files", [])
@@ -210,8 +206,7 @@ def _pandoc(
     )
     if done.returncode != 0:
         raise RenderError(f"pandoc: {done.stderr.strip()}")
-    said = [line for line in done.stderr.splitlines() if line.strip()]
-    return done.stdout, said
+    return done.stdout, [line for line in done.stderr.splitlines() if line.strip()]
 
 
 def pandoc() -> str:
@@ -249,5 +244,5 @@ def figure_fonts() -> Path:
 def _versions() -> str:
     import typst
 
-    said = subprocess.check_output([pandoc(), "--version"], text=True)
-    return f"{said.splitlines()[0]}, Typst {typst.__version__}"
+    output = subprocess.check_output([pandoc(), "--version"], text=True)
+    return f"{output.splitlines()[0]}, Typst {typst.__version__}"

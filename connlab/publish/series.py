@@ -17,21 +17,14 @@ _SENTENCE = re.compile(r"(?<=\.)\s+(?=\S)")
 
 
 def write_page(data: Path, target: Path, *, title: str, alt: str) -> Path | None:
-    """Write the page of a figure's data.
+    """Write the page of a figure's data; None where there is no CSV that can be read.
 
     ``title`` is the figure's caption, ``alt`` its values in words.
-
-    Returns
-    -------
-    path or None
-        The page; None where there is no CSV that can be read.
     """
     try:
         heads, *rows = list(csv.reader(data.read_text("utf-8").splitlines()))
     except (OSError, ValueError):
         return None
-    page = target / f"{data.stem}.html"
-    page.parent.mkdir(parents=True, exist_ok=True)
     text = fragments.fill(
         "series.html",
         title=title,
@@ -40,8 +33,7 @@ def write_page(data: Path, target: Path, *, title: str, alt: str) -> Path | None
         heads=[head.replace("_", " ") for head in heads],
         rows=[[_cell(cell) for cell in row] for row in rows],
     )
-    page.write_text(text, "utf-8")
-    return page
+    return fragments.write(target / f"{data.stem}.html", text)
 
 
 def _cell(text: str) -> tuple[str, bool]:

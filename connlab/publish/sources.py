@@ -44,19 +44,19 @@ class Wanted:
 
     variables: tuple[str, ...]
     includes: tuple[str, ...]
-    numbers: tuple[str, ...] = ()
+    numbers: tuple[str, ...]
     """Addresses of numbers (`connlab.report.address`)."""
-    claims: tuple[str, ...] = ()
+    claims: tuple[str, ...]
     """Claims as STUDY/NAME."""
-    pictures: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    pictures: Mapping[str, Mapping[str, str]]
     """Identifier, caption and alternative text by the path of a generated picture."""
-    captions: frozenset[str] = frozenset()
+    captions: frozenset[str]
     """Tables whose caption stands in a section."""
 
 
 @dataclass
 class Expanded:
-    """A source with nothing left to expand, and what could not be."""
+    """A source with nothing left to expand, and what did not resolve."""
 
     text: str
     metadata: dict[str, Any]
@@ -74,25 +74,24 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
 def wanted(paper: Path) -> Wanted:
     """List every variable and include that the sources name, each once."""
     text = "\n".join([*_texts(paper, ABSTRACT), *_texts(paper, INDEX)])
-    codes = list(_shortcodes(text))
-
-    def once(names: Iterable[str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(names))
-
     return Wanted(
-        variables=once(name for kind, name in codes if kind == "var"),
-        includes=once(path for kind, path in codes if kind == "include"),
-        numbers=once(map(address, NUMBER.findall(text))),
-        claims=once(CLAIM.findall(text)),
+        variables=_unique(_arguments(text, "var")),
+        includes=_unique(_arguments(text, "include")),
+        numbers=_unique(map(address, NUMBER.findall(text))),
+        claims=_unique(CLAIM.findall(text)),
         pictures={
-            found["path"]: _said(found["caption"], found["attributes"])
-            for found in PICTURE.finditer(text)
+            match["path"]: _picture(match["caption"], match["attributes"])
+            for match in PICTURE.finditer(text)
         },
         captions=frozenset(CAPTION.findall(text)),
     )
 
 
-def _said(caption: str, attributes: str) -> dict[str, str]:
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+def _picture(caption: str, attributes: str) -> dict[str, str]:
     """Return a picture's identifier, caption and alternative text, as plain text."""
     plain = _SPAN.sub(r"\1", " ".join(caption.split()))
     alt = dict(_ATTRIBUTE.findall(" ".join(attributes.split()))).get("fig-alt", "")
@@ -102,31 +101,26 @@ def _said(caption: str, attributes: str) -> dict[str, str]:
 
 def address(attributes: str) -> str:
     """Return the address of a number from the attributes of its span."""
-    said = dict(_ATTRIBUTE.findall(attributes))
-    of = said.pop("of", "")
-    said.pop("brief", None)
-    return " ".join([of, *sorted(f"{k}={v}" for k, v in said.items())])
+    levels = dict(_ATTRIBUTE.findall(attributes))
+    of = levels.pop("of", "")
+    levels.pop("brief", None)
+    return " ".join([of, *sorted(f"{k}={v}" for k, v in levels.items())])
 
 
 def shown(paper: Path, *names: str) -> set[str]:
     """Return the identifiers of figures and tables that these sources show."""
-    found: set[str] = set()
-    for text in (text for name in names for text in _texts(paper, name)):
-        found |= set(_LABEL.findall(text))
-        found |= {
-            Path(arg).stem for kind, arg in _shortcodes(text) if kind == "include"
-        }
-    return found
+    labels: set[str] = set()
+    for name in names:
+        for text in _texts(paper, name):
+            labels.update(_LABEL.findall(text))
+            labels.update(Path(path).stem for path in _arguments(text, "include"))
+    return labels
 
 
 def page_only(paper: Path) -> set[str]:
     """Return what the page shows and print leaves out."""
     body = (paper / INDEX).read_text("utf-8") if (paper / INDEX).is_file() else ""
-    sections = [
-        arg
-        for kind, arg in _shortcodes(COMMENT.sub("", body))
-        if kind == "include" and arg != SUPPLEMENT
-    ]
+    sections = set(_arguments(COMMENT.sub("", body), "include")) - {SUPPLEMENT}
     return shown(paper, SUPPLEMENT) - shown(paper, *sections)
 
 
@@ -145,20 +139,23 @@ def _named(references: str) -> dict[str, str]:
 
 
 def _name(work: Mapping[str, Any]) -> str:
-    """Give the family name of one or two authors, of more the first; and the year."""
+    """Return the family name of one or two authors, of more the first; and the year."""
     parts = ("non-dropping-particle", "family", "literal")
     authors = work.get("author", ())
-    family = [" ".join(a[part] for part in parts if part in a) for a in authors]
-    who = " and ".join(family) if len(family) < 3 else f"{family[0]} et al."
+    names = [" ".join(a[part] for part in parts if part in a) for a in authors]
+    author = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
     dates = work.get("issued", {}).get("date-parts")
-    return " ".join(filter(None, (who, str(dates[0][0]) if dates else "")))
+    return " ".join(filter(None, (author, str(dates[0][0]) if dates else "")))
 
 
 def hand_written(paper: Path) -> list[Path]:
-    """List the sources that people write: every ``.qmd`` outside made folders."""
-    made = {"_generated", "_output", "notebooks", "data", ".quarto"}
-    found = sorted(paper.rglob("*.qmd"))
-    return [p for p in found if not made.intersection(p.relative_to(paper).parts)]
+    """List the sources that people write: every ``.qmd`` outside generated folders."""
+    generated = {"_generated", "_output", "notebooks", "data", ".quarto"}
+    return [
+        path
+        for path in sorted(paper.rglob("*.qmd"))
+        if generated.isdisjoint(path.relative_to(paper).parts)
+    ]
 
 
 def expand(paper: Path, name: str, variables: Mapping[str, Any]) -> Expanded:
@@ -179,12 +176,12 @@ def expand(paper: Path, name: str, variables: Mapping[str, Any]) -> Expanded:
 
 def look_up(variables: Mapping[str, Any], name: str) -> Any:
     """Follow a dotted name into a tree; None when it leads nowhere."""
-    found: Any = variables
-    for part in name.split("."):
-        if not isinstance(found, Mapping) or part not in found:
+    value: Any = variables
+    for branch in name.split("."):
+        if not isinstance(value, Mapping) or branch not in value:
             return None
-        found = found[part]
-    return found
+        value = value[branch]
+    return value
 
 
 def _expand(
@@ -217,12 +214,13 @@ def _texts(paper: Path, name: str) -> Iterator[str]:
         return
     text = COMMENT.sub("", path.read_text("utf-8"))
     yield text
-    for kind, argument in _shortcodes(text):
-        if kind != "include" or argument.startswith("_generated/"):
-            continue
-        yield from _texts(paper, argument)
+    for include in _arguments(text, "include"):
+        if not include.startswith("_generated/"):
+            yield from _texts(paper, include)
 
 
-def _shortcodes(text: str) -> Iterator[tuple[str, str]]:
+def _arguments(text: str, kind: str) -> Iterator[str]:
+    """Yield the arguments of the short codes of one kind."""
     for match in SHORTCODE.finditer(text):
-        yield match[1], match[2].strip("\"'")
+        if match[1] == kind:
+            yield match[2].strip("\"'")
