@@ -48,13 +48,8 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Archived:
     All of it is held in memory for a moment, so that what is described is what is
     packed.
 
-    Raises
-    ------
-    FileNotFoundError
-        When there is no such run; the message lists those that there are.
-    ArchiveError
-        When the run has no results, when ``paper/_output`` is not set from them, when
-        a file names this machine's folders, and where git is missing.
+    ArchiveError is raised when the run has no results, when ``paper/_output`` is not
+    set from them, when a file names this machine's folders, and where git is missing.
     """
     home = schema.project_root()
     loaded = measured(run)
@@ -165,7 +160,6 @@ def word(text: str) -> bytes:
 
 
 def _refuse_paths(contents: Mapping[str, bytes], home: Path) -> None:
-    """Refuse files that name the folder they were made in."""
     papermill = rb'"(?:in|out)put_path": *"/'
     path = re.compile(word(str(home)) + b"|" + papermill)
     names = [name for name, data in contents.items() if path.search(data)]
@@ -194,7 +188,6 @@ def write(path: Path, contents: Mapping[str, bytes], *, day: str) -> None:
 
 
 def _entry(name: str, *, day: str, mode: int) -> zipfile.ZipInfo:
-    """Return an entry without time of day and owner."""
     year, month, date = (int(number) for number in day.split("-"))
     entry = zipfile.ZipInfo(name, (year, month, date, 0, 0, 0))
     entry.compress_type = zipfile.ZIP_DEFLATED

@@ -117,7 +117,6 @@ def read_page(html: str) -> Page:
 
 
 def _texts(tag: Tag) -> Iterator[str]:
-    """Yield the running text below a tag, piece by piece."""
     for child in tag.children:
         if isinstance(child, Tag):
             if child.name not in _QUIET:
@@ -142,13 +141,9 @@ def _uncited(soup: BeautifulSoup) -> Iterator[str]:
 
 
 def check(output: str | Path = "paper/_output") -> list[str]:
-    """List what is wrong with a rendered paper.
+    """List what is wrong with a rendered paper, each with the file that has it.
 
-    Returns
-    -------
-    list of str
-        One problem each, beginning with the file that has it; empty when the paper is
-        fine. The text of the PDF is searched only where ``pdftotext`` is installed.
+    The text of the PDF is searched only where ``pdftotext`` is installed.
     """
     folder = schema.project_root() / output
     problems = [f"{name}: {text}" for name, text in _stamp(folder)]

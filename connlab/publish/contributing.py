@@ -48,12 +48,8 @@ class Contribution:
 def pack(run: str, *, folder: str | Path = FOLDER) -> Contribution:
     """Check a run, strip it and write it into one file.
 
-    Raises
-    ------
-    FileNotFoundError
-        When there is no such run; the message lists those that there are.
-    ArchiveError
-        When it has no results, results of other trials, or is too large.
+    One without results, with results of other trials, or too large, raises
+    ArchiveError.
     """
     home = schema.project_root()
     loaded = archive.measured(run)
@@ -94,7 +90,6 @@ def _refuse_stale(run: Run) -> None:
 
 
 def _slug(manifest: Mapping) -> str:
-    """Return the processor's name as part of a file's name."""
     machine = manifest.get("environments", {}).get(manifest.get("environment"), {})
     words = re.findall(r"[a-z0-9]+", str(machine.get("cpu", "")).lower())
     words = [w for w in words if w not in ("r", "tm", "cpu", "processor", "core")]

@@ -94,7 +94,6 @@ def _slug(name: str) -> str:
 def _dataset_facts(
     run: Run, cff: Mapping[str, Any], authors: list[Entity], machine: Entity
 ) -> dict[str, Any]:
-    """Return what the deposit is called, what it holds, and how it is cited."""
     day = provenance.date(run)
     names = ", ".join(author["name"] for author in authors)
     citation = f"{names} ({day[:4]}). {cff['title']}, version {cff['version']}."
@@ -127,7 +126,6 @@ def _license(crate: ROCrate, name: str) -> Entity:
 
 
 def _requirements(crate: ROCrate, run: Run) -> list[Entity]:
-    """Add what connlab ran with, in the versions that the run recorded."""
     versions = {"python": "3"} | (run.manifest.get("versions") or {})
     if compiler := (run.manifest.get("compiler") or {}).get("version"):
         versions["clang" if "clang" in compiler.lower() else "gcc"] = compiler
@@ -182,7 +180,6 @@ def _studies(crate: ROCrate, run: Run, contents: Contents) -> list[Entity]:
 
 
 def _study(crate: ROCrate, run: Run, study: Study, contents: Contents) -> Entity:
-    """Add how a study came about; its folder holds more than the results named."""
     folder = _folder(study)
     inputs = ["src_c/", *(["paper/claims.yml"] if study.name == "claims" else [])]
     files = r"(results\.json|trials\.jsonl(\.gz)?|figures/.*)"

@@ -66,13 +66,9 @@ def vega() -> str:
 def content(run: Run) -> dict[str, Any]:
     """Return what the page shows: runs, models, and each study with its numbers.
 
-    Returns
-    -------
-    dict
-        ``runs``, names; ``models``, colours by name; ``studies``, each with name,
-        title, factors, quantities and rows. A row is an object with q and run
-        (indices), at (levels in the order of the factors, null where a factor plays
-        no part), value, lo, hi, n, text, and verdict or bound where it has one.
+    A row is an object with q and run (indices), at (levels in the order of the factors,
+    null where a factor plays no part), value, lo, hi, n, text, and verdict or bound
+    where it has one.
     """
     runs = [run, *reference.beside(run)]
     studies = []

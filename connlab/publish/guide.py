@@ -171,7 +171,6 @@ def _situation(entry: Mapping[str, Any]) -> str:
 
 
 def _cells(designs: Mapping[str, Row], families: Mapping[str, str]) -> list[str]:
-    """Set the designs of a situation, those with a difference with their ratio."""
     if not designs:
         return ["—", "—", "not measured here", "—"]
     cells = []
@@ -213,7 +212,6 @@ def _groups(
 
 
 def _with_ratio(names: Sequence[str], rows: Mapping[str, Row]) -> str:
-    """Name designs and their ratio; of several the range that holds their intervals."""
     ratio = _number(rows[names[0]])
     if len(names) > 1:
         bounds = [_BOUNDS.search(rows[name]["text"]) for name in names]

@@ -64,20 +64,14 @@ _VERDICTS = {
 
 @dataclass(frozen=True)
 class Claims:
-    """The claims of a run as the paper shows them.
-
-    Attributes
-    ----------
-    heads : dict of str to str
-        What stands above each column, by its name, in order.
-    rows : DataFrame
-        A row for each claim: its text in these columns; and ``source``, the key of the
-        work that makes it, ``figure`` that it rests on, if the paper shows it, and
-        ``quote``, what a report says, word for word, and the line of its text.
-    """
+    """The claims of a run as the paper shows them."""
 
     heads: dict[str, str]
+    """Heads of the columns by name, in order."""
     rows: pd.DataFrame
+    """A row for each claim: its text in these columns; and ``source``, the key of the
+    work that makes it, ``figure`` that it rests on, if the paper shows it, and
+    ``quote`` of the report with the line of its text."""
 
 
 def claims(
@@ -199,7 +193,6 @@ def _cells(
     marks: numbers.Marks,
     of_several: Mapping[str, str],
 ) -> list[dict[str, str]]:
-    """Return a claim's cells but the first: name and label of the column, HTML."""
     cells = []
     for name, label in list(heads.items())[1:]:
         cell = marks.html(row[name])
@@ -220,7 +213,6 @@ def _cells(
 
 
 def _reports(claims: Claims) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Group claims by the letter that they begin with, in the ledger's order."""
     yield from claims.rows.groupby(claims.rows["id"].str[0], sort=False)
 
 

@@ -72,13 +72,7 @@ _TYPESETTERS = "typography.symbols"
 
 
 def lint(paper: str | Path = "paper") -> list[str]:
-    """List typed measurements in the paper's sources, and what Quarto fails on.
-
-    Returns
-    -------
-    list of str
-        ``file:line: what is wrong``, sorted by file.
-    """
+    """List typed measurements in the paper's sources, and what Quarto fails on."""
     folder = schema.project_root() / paper
     numbers_of = cache(lambda name: published.numbers(folder, name))
     problems = [

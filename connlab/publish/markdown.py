@@ -94,6 +94,10 @@ def table(
 ) -> str:
     """Set a pipe table from Markdown cells.
 
+    A table wider than a text line gets relative widths, so that cells wrap. One that
+    is narrow but for the hover texts of its numbers is marked ``.narrow``: the filter
+    removes the widths that pandoc gives it for its long lines.
+
     Parameters
     ----------
     heads, rows : sequences of str
@@ -103,17 +107,9 @@ def table(
     widths : sequence of int, optional
         Relative widths of the columns; taken from the longest cells when missing.
     align : str, optional
-        One of "l" and "r" for each column; found from the cells when missing.
+        One of "l" and "r" for each column; without it columns of numbers go right.
     alone : bool
         False where the caption stands in the section, right below it.
-
-    Returns
-    -------
-    str
-        Markdown. Columns whose cells begin with a digit are aligned to the right; a
-        table wider than a text line gets relative widths, so that cells wrap. One that
-        is narrow but for the hover texts of its numbers is marked ``.narrow``: the
-        filter removes the widths that pandoc gives it for its long lines.
     """
     count = len(heads)
     filled = [[*row, *[""] * (count - len(row))][:count] for row in rows]
@@ -145,7 +141,6 @@ def _line(text: object) -> str:
 
 
 def _widths(heads: Sequence[str], columns: Sequence[Sequence[str]]) -> list[int]:
-    """Share a line among columns, so that each holds its longest word."""
     columns = columns or [()] * len(heads)
     widths = [_width(*pair) for pair in zip(heads, columns, strict=True)]
     line = max(sum(widths), _PRINTED)

@@ -75,7 +75,6 @@ def _page(
 def _numbers(
     name: str, by_study: Mapping[str, Mapping[str, Mapping[str, Any]]]
 ) -> Iterator[dict[str, str]]:
-    """Yield the numbers of a model, by quantity, study and level."""
     for quantity, (study, rows) in product(METRICS, by_study.items()):
         for row in rows.values():
             of_model = row["levels"].get("model") == name
@@ -91,7 +90,6 @@ def _numbers(
 
 
 def _levels(levels: Mapping[str, Any]) -> str:
-    """Return at which levels a number was measured, and against what."""
     texts = {k: report.level(v) for k, v in levels.items() if k != "model"}
     against = texts.pop("against", None)
     items = [f"{k.replace('_', ' ')} {v}" for k, v in texts.items()]
@@ -99,7 +97,6 @@ def _levels(levels: Mapping[str, Any]) -> str:
 
 
 def _limit(run: Run, label: str) -> list[tuple[str, str]]:
-    """Return the row of a model in the table of breaking points, with its heads."""
     results = run.results_of("breaking-points")
     for table in results.tables if results else ():
         for row in table.rows if table.id == _ATLAS else ():

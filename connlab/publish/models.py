@@ -67,18 +67,12 @@ def _escaped(label: str) -> str:
 
 @dataclass(frozen=True)
 class Header:
-    """What the comment at the top of a model's file says.
-
-    Attributes
-    ----------
-    arrows : tuple of str
-        Its loop, drawn in lines; none where the comment draws no arrow.
-    parts : dict of str to str
-        Paragraphs by their first word: ``Good``, ``Bad``, ``Look``, ``Needs``, …
-    """
+    """The comment at the top of a model's file."""
 
     arrows: tuple[str, ...]
+    """Its loop, drawn in lines; none where the comment draws no arrow."""
     parts: dict[str, str]
+    """Paragraphs by their first word: ``Good``, ``Bad``, ``Look``, ``Needs``, …"""
 
 
 def header(text: str) -> Header:

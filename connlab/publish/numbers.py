@@ -104,15 +104,10 @@ def _between_spaces(plain: Callable[[str], str], text: str) -> str:
 
 
 def shortened(text: str) -> Iterator[tuple[str, str]]:
-    """Split published text into pieces, and what each stands for.
+    """Split published text into pieces as they are shown, each with its full number.
 
-    Yields
-    ------
-    piece : str
-        Text as it is shown: of more than four significant digits three, or those
-        before the point where they are more.
-    full : str
-        The number as it was published; empty where the piece shows all of it.
+    Of a number with more than four significant digits three are shown, or those before
+    the point where they are more. The full number is empty where nothing is cut.
     """
     at = 0
     for match in _DECIMAL.finditer(text):

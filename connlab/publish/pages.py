@@ -52,7 +52,6 @@ def split(page: str) -> dict[str, str]:
 
 
 def _head(before: str, entry: re.Match) -> str:
-    """Set contents that list the supplement alone, below a link to the paper."""
     start = before.index("<ul>", before.index("<nav"))
     end = before.rindex("</ul>", 0, before.index("</nav>"))
     back = f'<li><a href="{PAPER}">The paper</a></li>\n'

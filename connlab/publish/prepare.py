@@ -63,13 +63,8 @@ class Prepared:
 def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
     """Write every input that the sources in ``paper`` take from ``run``.
 
-    ``renderer`` says in words what will set the paper; it is printed.
-
-    Returns
-    -------
-    Prepared
-        The variables, and one line for each stub, stale study and study of the run
-        that no source mentions.
+    ``renderer`` says in words what will set the paper; it is printed. Of the result,
+    lists have a line for each stub, stale study and study that no source mentions.
     """
     for folder in (paper / GENERATED, paper / DATA):
         shutil.rmtree(folder, ignore_errors=True)
@@ -135,7 +130,6 @@ def write_published(includes: Iterable[str], paper: Path) -> None:
 def write_study(
     study: Study, results: Results, registry: models.Registry, paper: Path
 ) -> None:
-    """Write the pieces of one study that has results."""
     folder, marks = paper / GENERATED / study.name, numbers.Marks(results)
     notes = [note for note in results.notes if not _SWEEP_NOTE.search(note)]
     pieces = {
@@ -347,14 +341,12 @@ def _claims(run: Run) -> dict[str, str]:
 
 
 def _path(study: Study, figure: Figure) -> str:
-    """Return where a section looks for a picture."""
     return f"{GENERATED}/{study.name}/{Path(figure.files['svg']).name}"
 
 
 def _links(
     study: Study, figure: Figure, picture: Mapping[str, str], paper: Path
 ) -> str:
-    """Return what is offered below a figure on the page: values, picture, notebook."""
     links = []
     if figure.data:
         links = [_values(study, figure.data, picture, paper)]
@@ -367,7 +359,6 @@ def _links(
 
 
 def _values(study: Study, data: str, picture: Mapping[str, str], paper: Path) -> str:
-    """Link to the page that has a figure's values in words and as a table."""
     works = sources.works(paper)
     page = series.write_page(
         study.folder / data,
@@ -432,7 +423,6 @@ def _stub_includes(
 
 
 def _stub(name: str, label: str, reason: str, *, captioned: bool) -> str:
-    """Say in the place of a piece that a run has none of it, and why."""
     missing, reason = md.escape(MISSING.capitalize()), md.escape(reason)
     if label.startswith("tbl-"):
         return md.table(
@@ -448,7 +438,6 @@ def _stub(name: str, label: str, reason: str, *, captioned: bool) -> str:
 
 
 def _unused(run: Run, wanted: sources.Wanted) -> list[str]:
-    """Name the studies that no source mentions, and pieces that no section shows."""
     mentioned = {Path(i).parent.name for i in wanted.includes}
     mentioned |= {v.split(".")[0].replace("_", "-") for v in wanted.variables}
     shown = {*wanted.pictures, *wanted.includes}

@@ -39,13 +39,7 @@ _DEFAULTS = re.compile(r"/\*--\s*scss:defaults\s*--\*/(.*?)(?=/\*--\s*scss:|\Z)"
 
 
 def lint(paper: Path) -> list[str]:
-    """List what would fail, or look otherwise, where Quarto sets the paper.
-
-    Returns
-    -------
-    list of str
-        ``file: what is wrong``; empty where there is no project file.
-    """
+    """List what would fail, or look otherwise, where Quarto sets the paper."""
     path = paper / PROJECT
     if not path.is_file():
         return []

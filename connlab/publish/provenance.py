@@ -71,7 +71,6 @@ def measured_on(run: Run) -> str:
 
 
 def run_variables(run: Run) -> dict[str, Any]:
-    """Name the run and its machine for the text."""
     counts = [results.trials for _, results in run.evaluated]
     return {
         "name": f"`{run.name}`",
@@ -85,7 +84,6 @@ def run_variables(run: Run) -> dict[str, Any]:
 
 
 def variables(run: Run, *, renderer: str) -> dict[str, Any]:
-    """Name what set the paper, and the versions behind it."""
     commit = commit_of(run.manifest)
     entries = (run.manifest.get("studies") or {}).values()
     seeds = {look_up(entry, "parameters.seed") for entry in entries} - {None}
@@ -115,7 +113,6 @@ def trials(results: Results) -> str:
 
 
 def _stopping(results: Results) -> str:
-    """Say when a study stopped, from what it recorded."""
     facts = results.stopping
     if isinstance(facts.get("text"), str):
         return md.escape(facts["text"])
@@ -165,7 +162,6 @@ def _readable(text: str) -> str:
 
 
 def _by_number(run: Run) -> list[Study]:
-    """Return the studies in the order of their numbers; last those without results."""
     return sorted(
         run.studies.values(),
         key=lambda s: (s.results.number if s.results else 99, s.name),
@@ -191,7 +187,6 @@ def _studies(run: Run) -> str:
 
 
 def _excluded(run: Run) -> str:
-    """Count the trials that no interval rests on, by study and reason."""
     rows = []
     for study in _by_number(run):
         lost: Counter[str] = Counter()
@@ -259,7 +254,6 @@ def machine_facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _other_programs(manifest: dict[str, Any]) -> list[tuple[str, str | None]]:
-    """List the programs of studies that others than the newest measured."""
     studies: dict[str | None, list[str]] = {}
     for study, entry in (manifest.get("studies") or {}).items():
         binaries = entry.get("binaries")
@@ -320,7 +314,6 @@ def _join(entry: Any, *, most: int | None = None) -> str | None:
 
 
 def _links(run: Run, data: Path) -> str:
-    """Copy manifest and results to where the page can link to them."""
     names = ["manifest.json", *(f"{s.folder.name}/{FILE}" for s, _ in run.evaluated)]
     links = " · ".join(
         f"[{name}](data/{name})"

@@ -22,12 +22,8 @@ _NUMBER = re.compile(r"\d[\d,.\u00a0\u202f ]*\d|\d")
 def read(paper: Path, name: str) -> tuple[dict[str, str], pd.DataFrame] | None:
     """Read a table by its name; None when there is none of that name.
 
-    Returns
-    -------
-    notes : dict of str to str
-        What its comment lines say; ``about`` is the first of them.
-    table : DataFrame
-        Cells as they were printed.
+    Returned are its comment lines by their keys (the first is ``about``), and the cells
+    as they were printed.
     """
     path = paper / FOLDER / f"{name}.csv"
     if path.parent != paper / FOLDER or not path.is_file():

@@ -39,13 +39,7 @@ def installed() -> str | None:
 
 
 def version() -> str:
-    """Ask Quarto for its version.
-
-    Raises
-    ------
-    QuartoError
-        When there is none, it does not say, or it is older than :data:`OLDEST`.
-    """
+    """Return Quarto's version; none, or one before `OLDEST`, raises QuartoError."""
     text = _run(["--version"], Path.cwd(), limit_s=_VERSION_LIMIT_S).stdout.strip()
     numbers = re.match(r"(\d+)\.(\d+)", text)
     if not numbers:
@@ -57,20 +51,10 @@ def version() -> str:
 
 
 def render(paper: Path, output: Path, *, limit_s: float | None = None) -> list[str]:
-    """Let Quarto set the paper in both formats.
+    """Let Quarto set the paper in both formats; return its warnings, one line each.
 
-    Nothing is written in the paper's folder; ``output`` has to exist. Quarto is ended
-    after ``limit_s`` seconds (:data:`LIMIT_S`).
-
-    Returns
-    -------
-    list of str
-        The warnings that Quarto gave, one line each.
-
-    Raises
-    ------
-    QuartoError
-        When it fails, takes too long or leaves one of the files out.
+    It is ended after ``limit_s`` seconds (`LIMIT_S`). When it fails, takes too long or
+    leaves one of the files out, QuartoError says so.
     """
     with tempfile.TemporaryDirectory(prefix="connlab-quarto-") as folder:
         copy = Path(folder, "paper")
@@ -128,7 +112,6 @@ def _run(
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End Quarto and all that it has started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -136,7 +119,6 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _failure(word: str, status: int, output: str) -> str:
-    """Describe how it ended, with its last lines."""
     ended = f"ended with status {status}"
     if status < 0:
         ended = f"was ended by {signal.Signals(-status).name}"

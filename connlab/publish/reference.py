@@ -148,7 +148,6 @@ def write(run: Run, others: Sequence[Run], paper: Path) -> None:
 
 
 def _agreement(run: Run, other: Run, paper: Path) -> str:
-    """Count how often two runs agree, and name the claims on which they do not."""
     here, there = run.results_of(CLAIMS), other.results_of(CLAIMS)
     by_claim = agreements(here, there, paper) if here and there else {}
     if not by_claim:
@@ -208,7 +207,6 @@ def _numbers(run: Run, other: Run) -> str:
 
 
 def _texts(folder: Path) -> pd.DataFrame:
-    """Return the numbers of a study as text, by model and connections."""
     rows = [
         {**row["levels"], "metric": row["metric"], "text": row["text"]}
         for row in report.numbers(folder).values()

@@ -1,15 +1,13 @@
 """Two ways to set the same sources: pandoc and Typst from Python packages, or Quarto.
 
 The embedded renderer expands two short codes, lets pandoc read the Markdown (a Lua
-filter stands in for Quarto's cross-references) and writes the page from a template of
-ours, and the PDF through Typst. ``quarto render`` sets the same sources with the same
-filter ``_theme/common.lua``, citation style and Typst template. No third way, and no
-browser or LaTeX.
+filter stands in for Quarto's cross-references), and writes the page from a template and
+the PDF through Typst. ``quarto render`` sets the same sources with the same filter
+``_theme/common.lua``, citation style and Typst template.
 
 The embedded renderer is the default also where Quarto is installed: its versions are
 pinned with the other packages, so that the same results give the same files everywhere;
-it needs no network, takes a third of the time, and its PDF is tagged. Quarto has to be
-asked for, and where it cannot do it, the embedded renderer does.
+it needs no network, takes a third of the time, and its PDF is tagged.
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ def embedded(*, instead: str = "") -> Renderer:
 def set_paper(
     renderer: Renderer, paper: Path, variables: Mapping[str, Any]
 ) -> tuple[dict[str, Path], list[str]]:
-    """Set the paper in both formats.
+    """Set the paper; a renderer that gives up raises RenderError or QuartoError.
 
     Returns
     -------
@@ -86,13 +84,6 @@ def set_paper(
         ``html`` and ``pdf``, and ``supplement`` where that is a page of its own.
     problems : list of str
         What did not resolve, in the renderer's words.
-
-    Raises
-    ------
-    RenderError
-        When pandoc or Typst gives up.
-    connlab.publish.quarto.QuartoError
-        When Quarto does.
     """
     output = paper / OUTPUT
     output.mkdir(exist_ok=True)

@@ -16,7 +16,7 @@ STAMP = "render.json"
 
 @dataclass(frozen=True)
 class Rendered:
-    """What a rendering left behind, and what a reader should be told of it."""
+    """The files of a set paper, and what a reader should be told of it."""
 
     html: Path
     pdf: Path
@@ -46,12 +46,6 @@ def render(
     The embedded renderer is the default. Where Quarto fails, whatever the reason, the
     embedded renderer sets the paper and ``instead`` of the result says why.
 
-    Returns
-    -------
-    Rendered
-        The two paths; what is not measured, stale, or of no use to the sources; and
-        what did not resolve.
-
     Raises
     ------
     FileNotFoundError
@@ -61,20 +55,20 @@ def render(
     connlab.publish.renderers.RenderError
         When pandoc or Typst gives up.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     folder = schema.project_root() / paper
     chosen = renderers.choose(renderer)
     (folder / renderers.OUTPUT / STAMP).unlink(missing_ok=True)
-    found = results.load_run(run, root=root)
+    loaded = results.load_run(run, root=root)
     try:
-        prepared, paths, problems = _set(found, folder, chosen)
+        prepared, paths, problems = _set(loaded, folder, chosen)
     except quarto.QuartoError as error:
         chosen = renderers.embedded(instead=str(error))
-        prepared, paths, problems = _set(found, folder, chosen)
+        prepared, paths, problems = _set(loaded, folder, chosen)
     rendered = Rendered(
         **paths,
         renderer=chosen.title,
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - start,
         missing=tuple(prepared.missing),
         stale=tuple(prepared.stale),
         unused=tuple(prepared.unused),
@@ -96,18 +90,18 @@ def _set(
 
 
 def digest(path: Path) -> str:
-    """Give the SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _stamp(rendered: Rendered, run: str) -> None:
-    made = (rendered.html, rendered.pdf, rendered.supplement, rendered.explorer)
+    paths = (rendered.html, rendered.pdf, rendered.supplement, rendered.explorer)
     facts = {
         "run": run,
         "renderer": rendered.renderer,
         "instead": rendered.instead,
         "seconds": round(rendered.seconds, 2),
-        "files": {p.name: digest(p) for p in made if p},
+        "files": {p.name: digest(p) for p in paths if p},
         "missing": rendered.missing,
         "stale": rendered.stale,
         "unused": rendered.unused,

@@ -51,17 +51,10 @@ class Run(BaseModel):
 
 
 def load_run(run: str, *, root: str | Path = "runs") -> Run:
-    """Read the manifest and every study of a run.
+    """Read the manifest of a run and each folder of it that holds trials or results.
 
-    Returns
-    -------
-    Run
-        With one :class:`Study` for each sub-folder that holds trials or results.
-
-    Raises
-    ------
-    connlab.schema.NoSuchRun
-        When the run does not exist; the message lists those that do.
+    A run that does not exist raises `connlab.schema.NoSuchRun`, which lists those that
+    do.
     """
     folder = schema.existing_run(run, root=root)
     manifest = schema.read_json(folder / "manifest.json") or {}

@@ -37,7 +37,6 @@ def write_page(data: Path, target: Path, *, title: str, alt: str) -> Path | None
 
 
 def _cell(text: str) -> tuple[str, bool]:
-    """Return what is shown of a value, and whether it is a number."""
     try:
         number = float(text)
     except ValueError:

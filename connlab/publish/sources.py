@@ -92,7 +92,6 @@ def _unique(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _picture(caption: str, attributes: str) -> dict[str, str]:
-    """Return a picture's identifier, caption and alternative text, as plain text."""
     plain = _SPAN.sub(r"\1", " ".join(caption.split()))
     alt = dict(_ATTRIBUTE.findall(" ".join(attributes.split()))).get("fig-alt", "")
     label = _LABEL.search(attributes)
@@ -161,11 +160,7 @@ def hand_written(paper: Path) -> list[Path]:
 def expand(paper: Path, name: str, variables: Mapping[str, Any]) -> Expanded:
     """Replace every include and variable in a source file.
 
-    Returns
-    -------
-    Expanded
-        Text, front matter, and one problem for each name that did not resolve; such
-        a name is left visible as ``?var:name`` the way Quarto does it.
+    A name that does not resolve is left visible as ``?var:name``, as Quarto does it.
     """
     problems: list[str] = []
     metadata, body = front_matter((paper / name).read_text("utf-8"))
@@ -220,7 +215,6 @@ def _texts(paper: Path, name: str) -> Iterator[str]:
 
 
 def _arguments(text: str, kind: str) -> Iterator[str]:
-    """Yield the arguments of the short codes of one kind."""
     for match in SHORTCODE.finditer(text):
         if match[1] == kind:
             yield match[2].strip("\"'")
