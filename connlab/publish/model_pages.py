@@ -59,6 +59,7 @@ def _page(
     rows = list(_numbers(name, by_study))
     return fragments.fill(
         "model.html",
+        title=f"{label} ({name})",
         name=name,
         label=label,
         family=str(model.get("family")),
