@@ -1,9 +1,8 @@
 """Set the paper from the results of a run.
 
-Four functions are all that the command line needs: :func:`render` writes the HTML
-page and the PDF, :func:`check` reads them back and lists what is wrong with them,
-:func:`lint` finds measurements that somebody typed into the sources, and
-:func:`advice` says what proselint would change in them.
+The command line needs four functions: :func:`render` writes the HTML page and the PDF,
+:func:`check` reads them back and lists what is wrong with them, :func:`lint` finds
+measurements typed into the sources, and :func:`advice` lists what proselint would change.
 
 Throughout the package ``run`` is the run that is printed (`results.Run`, or its name
 below ``runs``) and ``others`` are its references; ``paper`` is the folder with the

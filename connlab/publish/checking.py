@@ -276,8 +276,8 @@ def overfull(boxes: str) -> Iterator[str]:
     """
     for number, page in enumerate(_PAGE.findall(boxes), 1):
         width = float(page[0])
-        for left, right, word in _WORD.findall(page[1]):
-            if float(left) < _MARGIN or float(right) > width - _MARGIN:
+        for x_min, x_max, word in _WORD.findall(page[1]):
+            if float(x_min) < _MARGIN or float(x_max) > width - _MARGIN:
                 yield f"page {number}: {word!r} runs into the margin"
                 break
 

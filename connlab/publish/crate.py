@@ -183,7 +183,7 @@ def _study(crate: ROCrate, run: Run, study: Study, contents: Contents) -> Entity
     folder = _folder(study)
     inputs = ["src_c/", *(["paper/claims.yml"] if study.name == "claims" else [])]
     files = r"(results\.json|trials\.jsonl(\.gz)?|figures/.*)"
-    made = re.compile(re.escape(folder) + files)
+    outputs = re.compile(re.escape(folder) + files)
     notebook = re.compile(rf"notebooks/\d+-{re.escape(study.name)}\.ipynb")
     program = next(filter(notebook.fullmatch, contents), SOFTWARE)
     status = ("Completed" if study.results else "Failed") + "ActionStatus"
@@ -192,7 +192,7 @@ def _study(crate: ROCrate, run: Run, study: Study, contents: Contents) -> Entity
         [crate.get(program), crate.get("#machine")],
         identifier=f"#study-{_slug(study.name)}",
         object=_links(inputs),
-        result=_links([folder, *filter(made.fullmatch, contents)]),
+        result=_links([folder, *filter(outputs.fullmatch, contents)]),
         properties={
             "name": study.results.question if study.results else study.name,
             "actionStatus": _add(crate, url, "ActionStatusType", name=status),

@@ -56,7 +56,6 @@ Row = Mapping[str, Any]
 Situation = tuple[Mapping[str, Any], Mapping[str, Row]]
 """An entry of ``guide.yml``, and its ratios by design."""
 
-AGREES, DIFFERS = "agrees", "differs"
 HERE_OPEN, THERE_OPEN = "cannot tell here", "cannot tell there"
 NOT_HERE, NOT_THERE = "not measured here", "not measured there"
 
@@ -145,18 +144,18 @@ def table(
     rows = [
         [_situation(entry), *_cells(designs, families)] for entry, designs in situations
     ]
-    kept = [0, *(i for i in range(1, 5) if any(row[i] != "—" for row in rows))]
+    shown = [0, *(i for i in range(1, 5) if any(row[i] != "—" for row in rows))]
     heads = ["Situation", *_HEADS.values()]
     return md.table(
-        [heads[i] for i in kept],
-        [[row[i] for i in kept] for row in rows],
+        [heads[i] for i in shown],
+        [[row[i] for i in shown] for row in rows],
         caption="What to use when: designs against `epoll`, or against the baseline "
         "that the row names, with ratios where a difference is shown (of several "
         "designs that share a line, the range that holds all their intervals). "
         "Ratios of CPU time are below 1 where a design is better, of rates above.",
         label=TABLE,
-        widths=[_SHARES[i] for i in kept],
-        align="l" * len(kept),
+        widths=[_SHARES[i] for i in shown],
+        align="l" * len(shown),
     )
 
 
@@ -322,7 +321,7 @@ def agreement(here: Row | None, there: Row | None) -> str:
         same = here["verdict"] == there.get("verdict")
     else:
         same = here["lo"] <= there["hi"] and there["lo"] <= here["hi"]
-    return AGREES if same else DIFFERS
+    return reference.AGREES if same else reference.DIFFERS
 
 
 def _beside(

@@ -77,11 +77,6 @@ def raw_html(code: str) -> str:
     return f"\n\n```{{=html}}\n{code}\n```\n\n"
 
 
-def typst(code: str) -> str:
-    """Set Typst's own code: print runs it, the page leaves it out."""
-    return f"\n\n```{{=typst}}\n{code}\n```\n\n"
-
-
 def table(
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],

@@ -26,18 +26,17 @@ import yaml
 
 from connlab import report
 from connlab.publish import (
+    figure_pages,
     fragments,
     guide,
     ledger,
     model_pages,
     models,
-    notebooks,
     numbers,
     provenance,
     published,
     reference,
     renderers,
-    series,
     sources,
 )
 from connlab.publish import markdown as md
@@ -140,7 +139,7 @@ def write_study(
     for name, text in pieces.items():
         fragments.write(folder / f"{name}.qmd", models.named(text, registry))
     fragments.write(folder / "failures.qmd", _failures(results))
-    notebooks.write_page(
+    figure_pages.write_notebook(
         study.folder, paper / DATA / study.name, title=results.question
     )
     for figure in results.figures:
@@ -160,14 +159,14 @@ def _table(table: Table, marks: numbers.Marks) -> str:
     Columns of nothing but dashes are left out; the first names the rows and stays.
     That a number has no interval shows by its lack of brackets, and on hover.
     """
-    kept = [
+    shown = [
         i
         for i in range(len(table.columns))
         if i == 0 or not table.rows or {row[i] for row in table.rows} - _NOTHING
     ]
     # a unit like "/s" must not break behind its stroke
-    heads = [md.escape(table.columns[i].label.replace("/", "/\u2060")) for i in kept]
-    rows = [[_cell(marks.markdown(row[i])) for i in kept] for row in table.rows]
+    heads = [md.escape(table.columns[i].label.replace("/", "/\u2060")) for i in shown]
+    rows = [[_cell(marks.markdown(row[i])) for i in shown] for row in table.rows]
     return md.table(heads, rows, alone=False)
 
 
@@ -352,7 +351,7 @@ def _links(
         links = [_values(study, figure.data, picture, paper)]
         links += [_download(study, paper, figure.data, "data (CSV)")]
     links.append(_download(study, paper, figure.files["svg"], "picture (SVG)"))
-    page = f"{DATA}/{study.name}/{notebooks.PAGE}"
+    page = f"{DATA}/{study.name}/{figure_pages.NOTEBOOK}"
     if (paper / page).is_file():
         links.append(f"[notebook]({page})")
     return " · ".join(filter(None, links))
@@ -360,7 +359,7 @@ def _links(
 
 def _values(study: Study, data: str, picture: Mapping[str, str], paper: Path) -> str:
     works = sources.works(paper)
-    page = series.write_page(
+    page = figure_pages.write_values(
         study.folder / data,
         paper / DATA / study.name,
         title=re.sub(r"@([\w-]+)", lambda m: works.get(m[1], m[0]), picture["caption"]),

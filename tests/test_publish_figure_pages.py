@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connlab.publish import checking, series
+from connlab.publish import checking, figure_pages
 
 VALUES = "10 ms at 1 to 20 ms at 1 000; no value at 2 000 (beyond FD_SETSIZE)"
 DRAWN = "Line chart of time against connections."
@@ -18,7 +18,9 @@ def alt(*names):
 def page(tmp_path):
     data = tmp_path / "time.csv"
     data.write_text("model,max_ms,n\n<b>,1.23456789,10.0\nepoll,,3\n", "utf-8")
-    return series.write_page(data, tmp_path / "data", title="A & B", alt=alt("<b>"))
+    return figure_pages.write_values(
+        data, tmp_path / "data", title="A & B", alt=alt("<b>")
+    )
 
 
 def test_the_page_has_the_values_in_words_and_as_a_table(page):
@@ -41,5 +43,5 @@ def test_the_page_asks_no_other_host_and_has_a_title(page):
 def test_without_data_there_is_no_page(tmp_path):
     (tmp_path / "empty.csv").write_text("")
     for name in ("none.csv", "empty.csv"):
-        found = series.write_page(tmp_path / name, tmp_path, title="", alt="")
+        found = figure_pages.write_values(tmp_path / name, tmp_path, title="", alt="")
         assert found is None

@@ -1,0 +1,74 @@
+"""Pages that a figure links to: its values, and the notebook that drew it.
+
+    caption, alternative text, CSV -> data/STUDY/NAME.html      in words, and as a table
+    executed notebook              -> data/STUDY/notebook.html
+
+nbconvert turns cells into HTML; its own frames would fetch scripts from other hosts.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+from markupsafe import Markup
+
+from connlab.publish import fragments
+
+EXECUTED = "notebook.ipynb"
+NOTEBOOK = "notebook.html"
+_SENTENCE = re.compile(r"(?<=\.)\s+(?=\S)")
+_SCRIPT = re.compile(r"<script\b.*?</script\s*>", re.DOTALL | re.IGNORECASE)
+
+
+def write_values(data: Path, target: Path, *, title: str, alt: str) -> Path | None:
+    """Write the page of a figure's data; None where there is no CSV that can be read.
+
+    ``title`` is the figure's caption, ``alt`` its values in words.
+    """
+    try:
+        heads, *rows = list(csv.reader(data.read_text("utf-8").splitlines()))
+    except (OSError, ValueError):
+        return None
+    text = fragments.fill(
+        "values.html",
+        title=title,
+        csv=data.name,
+        sentences=_SENTENCE.split(alt),
+        heads=[head.replace("_", " ") for head in heads],
+        rows=[[_cell(cell) for cell in row] for row in rows],
+    )
+    return fragments.write(target / f"{data.stem}.html", text)
+
+
+def _cell(text: str) -> tuple[str, bool]:
+    """Return what is shown of a value, and whether it is a number."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text, False
+    return (text.removesuffix(".0") if number.is_integer() else f"{number:.4g}"), True
+
+
+def write_notebook(folder: Path, target: Path, *, title: str) -> Path | None:
+    """Write the page of a study's executed notebook; None without one that is whole."""
+    source = folder / EXECUTED
+    if not source.is_file():
+        return None
+    import nbformat
+    from nbconvert import HTMLExporter
+    from pygments.formatters import HtmlFormatter
+
+    try:
+        notebook = nbformat.read(source, as_version=4)
+        body, _ = HTMLExporter(template_name="basic").from_notebook_node(notebook)
+    except (ValueError, nbformat.ValidationError):  # it is no JSON, or no notebook
+        return None
+    text = fragments.fill(
+        "notebook.html",
+        title=title,
+        highlight=Markup(HtmlFormatter().get_style_defs(".highlight")),
+        body=Markup(_SCRIPT.sub("", body)),
+    )
+    return fragments.write(target / NOTEBOOK, text)
