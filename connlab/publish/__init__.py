@@ -2,7 +2,7 @@
 
 The command line needs four functions: :func:`render` writes the HTML page and the PDF,
 :func:`check` reads them back and lists what is wrong with them, :func:`lint` finds
-measurements typed into the sources, and :func:`advice` lists what proselint would change.
+measurements typed into the sources, and :func:`advice` what proselint would change.
 
 Throughout the package ``run`` is the run that is printed (`results.Run`, or its name
 below ``runs``) and ``others`` are its references; ``paper`` is the folder with the

@@ -39,21 +39,17 @@ LEFTOVERS = {
     r"|(?<=[a-z\d,=(\[] )None\b|(?<=[=(\[])None\b": "a value is missing",
     r"@(?:fig|tbl|sec)-[\w-]+": "a cross-reference was left as text",
 }
-_FETCHING = {
-    "audio": ("src",),
-    "embed": ("src",),
-    "iframe": ("src",),
+_SRC_ONLY = ("audio", "embed", "iframe", "input", "script", "track")
+_FETCHING = dict.fromkeys(_SRC_ONLY, ("src",)) | {
     "image": ("href", "xlink:href"),
     "img": ("src", "srcset"),
-    "input": ("src",),
     "link": ("href",),
     "object": ("data",),
-    "script": ("src",),
     "source": ("src", "srcset"),
-    "track": ("src",),
     "use": ("href", "xlink:href"),
     "video": ("src", "poster"),
 }
+"""Attributes by which an element fetches something."""
 _ELSEWHERE = re.compile(r"^\s*(?:https?:)?//", re.IGNORECASE)
 _CSS_FETCH = re.compile(
     r"(?:@import\s+|url\(\s*)['\"]?\s*(?:https?:)?//", re.IGNORECASE

@@ -267,6 +267,7 @@ def _other_programs(manifest: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 _YES_NO = {True: "yes", False: "no"}
 _PAIRS: dict[str, Any] = {"widths": (26, 62), "align": "ll"}
+"""Layout of a table of two columns."""
 
 _SYSCTLS = (
     "fs.file-max",

@@ -50,17 +50,16 @@ def version() -> str:
     return text
 
 
-def render(paper: Path, output: Path, *, limit_s: float | None = None) -> list[str]:
+def render(paper: Path, output: Path) -> list[str]:
     """Let Quarto set the paper in both formats; return its warnings, one line each.
 
-    It is ended after ``limit_s`` seconds (`LIMIT_S`). When it fails, takes too long or
-    leaves one of the files out, QuartoError says so.
+    When it fails, takes longer than `LIMIT_S` or leaves one of the files out,
+    QuartoError says so.
     """
     with tempfile.TemporaryDirectory(prefix="connlab-quarto-") as folder:
         copy = Path(folder, "paper")
-        left_out = shutil.ignore_patterns(*_NOT_COPIED)
-        shutil.copytree(paper, copy, ignore=left_out)
-        done = _run(["render"], copy, limit_s=LIMIT_S if limit_s is None else limit_s)
+        shutil.copytree(paper, copy, ignore=shutil.ignore_patterns(*_NOT_COPIED))
+        done = _run(["render"], copy, limit_s=LIMIT_S)
         for name, path in _outputs(copy).items():
             shutil.copyfile(path, output / name)
     lines = _COLOUR.sub("", done.stderr).splitlines()
@@ -72,11 +71,10 @@ def _outputs(copy: Path) -> dict[str, Path]:
     outputs = {}
     for name, spellings in _SPELLINGS.items():
         paths = (f / s for f in (copy / "_output", copy) for s in spellings)
-        outputs[name] = next(
-            (p for p in paths if p.is_file() and p.stat().st_size), None
-        )
-        if not outputs[name]:
+        written = [p for p in paths if p.is_file() and p.stat().st_size]
+        if not written:
             raise QuartoError(f"quarto render ended well and left no {name}")
+        outputs[name] = written[0]
     return outputs
 
 

@@ -138,9 +138,10 @@ def _metadata(paper: Path) -> dict[str, Any]:
 
 def _page(paper: Path, text: str, metadata: dict[str, Any]) -> tuple[str, list[str]]:
     theme = paper / THEME
+    files = {"styles": ("parts.css", "page.css"), "script": ("page.js", "enlarge.js")}
     extra = {
-        "styles": _texts(theme, "parts.css", "page.css"),
-        "script": _texts(theme, "page.js", "enlarge.js"),
+        variable: "\n".join((theme / name).read_text("utf-8") for name in names)
+        for variable, names in files.items()
     }
     arguments = [
         "--to=html5",
@@ -153,10 +154,6 @@ def _page(paper: Path, text: str, metadata: dict[str, Any]) -> tuple[str, list[s
         "--variable=pagetitle=" + str(metadata.get("title", "")),
     ]
     return _pandoc(paper, text, metadata, arguments, extra)
-
-
-def _texts(folder: Path, *names: str) -> str:
-    return "\n".join((folder / name).read_text("utf-8") for name in names)
 
 
 def _typst_source(
