@@ -198,12 +198,15 @@ def test_a_link_means_the_run_that_it_leads_to(two):
 
 
 def test_references_are_called_by_their_processors(two):
-    assert reference.labels(reference.beside(load(two))) == ["Intel Xeon", "AMD EPYC"]
+    assert list(reference.by_label(reference.beside(load(two)))) == [
+        "Intel Xeon",
+        "AMD EPYC",
+    ]
 
 
 def test_references_of_one_processor_are_called_by_their_names(two):
     shutil.copy(two / AMD / "manifest.json", two / INTEL / "manifest.json")
-    assert reference.labels(reference.beside(load(two))) == [INTEL, AMD]
+    assert list(reference.by_label(reference.beside(load(two)))) == [INTEL, AMD]
 
 
 def test_verdicts_of_two_references_stand_in_one_cell(two):

@@ -71,8 +71,8 @@ def write(run: Run, others: Sequence[Run], paper: Path) -> None:
     folder = paper / FOLDER
     rows = numbers.of_run(run)
     references = {
-        name: numbers.of_run(other)
-        for name, other in zip(reference.labels(others), others, strict=True)
+        label: numbers.of_run(other)
+        for label, other in reference.by_label(others).items()
     }
     entries = yaml.safe_load(path.read_text("utf-8"))
     situations = [with_ratios(entry, rows, references) for entry in entries]
@@ -331,22 +331,22 @@ def _beside(
 
     ``rows_of`` has the numbers of the run, then those of each reference.
     """
-    names, cells = reference.labels(others), []
+    labels, cells = list(reference.by_label(others)), []
     for i, (address, brief) in enumerate(findings(paper).items(), 1):
         here, *there = rows = [by_address.get(address) for by_address in rows_of]
         texts = [_number(row) if row and row["text"] else "—" for row in rows]
         words = [agreement(here, row) for row in there]
         finding = md.escape(f"{i} {brief}".strip())
-        cells.append([finding, *texts, reference.joined(words, names)])
+        cells.append([finding, *texts, reference.joined(words, labels)])
     if not cells or not others:
         return ""
     machines = [f"`{r.name}` ({provenance.machine(r)})" for r in (run, *others)]
     return md.table(
-        ["finding", "this run", *map(md.escape, names), "agreement"],
+        ["finding", "this run", *map(md.escape, labels), "agreement"],
         cells,
         caption=f"Each finding in this run, {machines[0]}, beside "
         f"{' and '.join(machines[1:])}. Two runs agree where the verdicts on a "
         "ratio are the same, or where the intervals of another number overlap.",
         label="tbl-findings",
-        align="l" * (3 + len(names)),
+        align="l" * (3 + len(labels)),
     )

@@ -234,8 +234,8 @@ def write_ledger(
     """Write the table of claims anew, with links and the references' verdicts."""
     results = run.results_of(reference.CLAIMS)
     references = {
-        name: other.results_of(reference.CLAIMS)
-        for name, other in zip(reference.labels(others), others, strict=True)
+        label: other.results_of(reference.CLAIMS)
+        for label, other in reference.by_label(others).items()
         if other.results_of(reference.CLAIMS)
     }
     claims = results and ledger.claims(
@@ -292,11 +292,11 @@ def write_facts(
             prepared.missing.append(f"{name}: {_reason(run, path.parent.name)}")
     references = [
         {
-            "name": name,
+            "name": label,
             "numbers": _only(wanted.numbers, _numbers(other)),
             "claims": _only(wanted.claims, _claims(other)),
         }
-        for name, other in zip(reference.labels(others), others, strict=True)
+        for label, other in reference.by_label(others).items()
     ]
     facts = {
         "numbers": run_numbers,

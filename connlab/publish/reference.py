@@ -69,13 +69,12 @@ def processor(run: Run) -> str:
     return " ".join(_NOT_THE_NAME.sub(" ", str(cpu)).split()) if cpu else run.name
 
 
-def labels(runs: Sequence[Run]) -> list[str]:
-    """Name each run by its processor, or by itself where processors repeat."""
-    short = [processor(run) for run in runs]
-    return [
-        name if short.count(name) == 1 else run.name
-        for name, run in zip(short, runs, strict=True)
-    ]
+def by_label(runs: Sequence[Run]) -> dict[str, Run]:
+    """Label each run by its processor, or by its name where processors repeat."""
+    count = Counter(map(processor, runs))
+    return {
+        processor(run) if count[processor(run)] == 1 else run.name: run for run in runs
+    }
 
 
 def joined(words: Sequence[str], names: Sequence[str]) -> str:
