@@ -30,27 +30,24 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullFormatter
 from scipy.optimize import isotonic_regression
 
-from connlab.study import style
 from connlab.study.calibration import Line
 from connlab.study.formatting import plain
+from connlab.study.style import FAINT, INK, QUIET, RC, WIDTH, styles
 from connlab.study.turns import MARGIN
-
-WIDTH = style.WIDTH
-"""Inches: the text width of the printed page."""
 
 _SVG = {"Date": None, "Creator": "connlab"}
 _PDF = {"CreationDate": None, "ModDate": None, "Creator": "connlab", "Producer": None}
 _SMALL = 8.0
-# Of a flame graph: letters of 9 px in a page as wide as a tablet, and its row (inches).
-_LEAST, _ROW = 6.0, 0.12
+_FLAME, _ROW = 6.0, 0.12
+"""Of a flame graph: letters (points; 9 px on a tablet), height of a row (inches)."""
 
 
 def style() -> None:
     """Set fonts, lines and grid of the paper for all figures that follow."""
-    rc = {**style.RC, "legend.title_fontsize": 8}
+    rc = {**RC, "legend.title_fontsize": 8}
     sns.set_theme(style="whitegrid", palette="colorblind", rc=rc)
 
 
@@ -65,37 +62,33 @@ def palette(trials: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
         As from `connlab.study.load`; or any frame with the column model, and family
         where there is more than one.
     """
-    styles = style.styles(trials)
-    shades: dict[str, list[str]] = {}
-    for name, one in styles.items():
-        shades.setdefault(one.color, []).append(name)
+    by_model = styles(trials)
+    relatives: dict[str, list[str]] = {}
+    for model, shown in by_model.items():
+        relatives.setdefault(shown.color, []).append(model)
     colors = {}
-    for base, names in shades.items():
-        for name, color in zip(names, _shades(base, len(names)), strict=True):
-            colors[name] = color
-    return {name: colors[name] for name in styles}
+    for base, names in relatives.items():
+        colors |= zip(names, _shades(base, len(names)), strict=True)
+    return {model: colors[model] for model in by_model}
 
 
 def _shades(base: str, count: int) -> list[tuple[float, float, float]]:
-    """Return so many shades around a colour, the first the colour itself."""
     r, g, b = mpl.colors.to_rgb(base)
     h, lightness, s = colorsys.rgb_to_hls(r, g, b)
-    away = 0.12 * (count - 1)
-    end = (
-        max(0.3, lightness - away) if lightness > 0.55 else min(0.66, lightness + away)
-    )
-    steps = np.linspace(lightness, end, count)
+    reach = 0.12 * (count - 1)
+    darker, lighter = max(0.3, lightness - reach), min(0.66, lightness + reach)
+    steps = np.linspace(lightness, darker if lightness > 0.55 else lighter, count)
     return [colorsys.hls_to_rgb(h, float(step), s) for step in steps]
 
 
 def markers(trials: pd.DataFrame) -> dict[str, str]:
     """Return a marker for each model; relatives have different ones."""
-    return {name: one.marker for name, one in style.styles(trials).items()}
+    return {model: shown.marker for model, shown in styles(trials).items()}
 
 
 def labels(trials: pd.DataFrame) -> dict[str, str]:
     """Return what each model is called on figures."""
-    return {name: one.label for name, one in style.styles(trials).items()}
+    return {model: shown.label for model, shown in styles(trials).items()}
 
 
 def axes_of(grid: sns.FacetGrid | Axes) -> list[Axes]:
@@ -104,7 +97,7 @@ def axes_of(grid: sns.FacetGrid | Axes) -> list[Axes]:
 
 
 def _facets(grid: sns.FacetGrid | Axes) -> Iterator[tuple[Axes, dict[str, Any]]]:
-    """Give each axes, and the levels that its facet is about by column."""
+    """Give each axes with the levels that define its facet, by column."""
     if not isinstance(grid, sns.FacetGrid):
         yield grid, {}
         return
@@ -124,7 +117,7 @@ def _within(rows: pd.DataFrame, facet: Mapping[str, Any]) -> pd.DataFrame:
 def log_x(grid: sns.FacetGrid | Axes, levels: Sequence[float]) -> None:
     """Set a logarithmic x axis with ticks at levels that were measured.
 
-    Of levels too close for their names to stand side by side the larger has none.
+    A tick whose label would overlap that of the one before is left out.
     """
     ticks = sorted({float(level) for level in levels})
     for ax in axes_of(grid):
@@ -132,17 +125,16 @@ def log_x(grid: sns.FacetGrid | Axes, levels: Sequence[float]) -> None:
             ax.set_xscale("log")
             ax.set_xlim(ticks[0] / 1.4, ticks[-1] * 1.4)
         else:
-            near = ticks[1] if len(ticks) > 1 else 1
-            ax.set_xscale("symlog", linthresh=near, linscale=0.4)
+            lowest = ticks[1] if len(ticks) > 1 else 1
+            ax.set_xscale("symlog", linthresh=lowest, linscale=0.4)
         width = ax.get_position().width * ax.figure.get_size_inches()[0]
-        ax.set_xticks(_apart(ticks, inches=width))
+        ax.set_xticks(_legible(ticks, inches=width))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: plain(v)))
         ax.xaxis.set_minor_formatter(NullFormatter())
         ax.tick_params(axis="x", which="minor", length=0)
 
 
-def _apart(ticks: Sequence[float], *, inches: float) -> list[float]:
-    """Return the ticks whose names do not run into those before them."""
+def _legible(ticks: Sequence[float], *, inches: float) -> list[float]:
     positive = [t for t in ticks if t > 0] or [1.0]
     span = np.log10(positive[-1] / positive[0]) or 1.0
     letter = 0.075 * span / inches  # of 8 points, in decades
@@ -159,8 +151,7 @@ def _apart(ticks: Sequence[float], *, inches: float) -> list[float]:
 def log_y(grid: sns.FacetGrid | Axes) -> None:
     """Set a logarithmic y axis with plain numbers at 1, 2 and 5.
 
-    Where they would run into each other, they are at 1 only. One without a value gets
-    the decade below 1, as it needs some.
+    Where their labels would overlap, at 1 only. An axis without a value shows 0.1 to 1.
     """
     for ax in axes_of(grid):
         ax.set_yscale("log")
@@ -177,7 +168,7 @@ def log_y(grid: sns.FacetGrid | Axes) -> None:
 
 
 _LINE = 0.16
-"""Inches from one tick to the next whose names do not touch."""
+"""Inches between ticks whose labels do not touch."""
 
 
 def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> None:
@@ -192,34 +183,28 @@ def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> No
     names : mapping of str to str, optional
         What is written in place of a level.
     """
-    known = {}
-    if grid.legend is not None:
-        for handle, text in zip(
-            grid.legend.legend_handles, grid.legend.texts, strict=True
-        ):
-            known[mpl.colors.to_hex(handle.get_color())] = text.get_text()
-        grid.legend.remove()
+    levels = {}
+    if legend := grid.legend:
+        for handle, text in zip(legend.legend_handles, legend.texts, strict=True):
+            levels[mpl.colors.to_hex(handle.get_color())] = text.get_text()
+        legend.remove()
     _name_outer_axes(grid)
     grid.figure.draw_without_rendering()
     for ax in axes_of(grid):
         ends = {}
         for line in ax.get_lines():
             y = np.asarray(line.get_ydata(), dtype=float)
-            name = known.get(mpl.colors.to_hex(line.get_color()))
+            level = levels.get(mpl.colors.to_hex(line.get_color()))
             drawn = line.get_linestyle() != "None" and np.isfinite(y).any()
-            if name is not None and drawn:
-                at = int(np.flatnonzero(np.isfinite(y))[-1])
-                ends[name] = (float(line.get_xdata()[at]), float(y[at]), line)
+            if level is not None and drawn:
+                last = int(np.flatnonzero(np.isfinite(y))[-1])
+                ends[level] = (float(line.get_xdata()[last]), float(y[last]), line)
         _write_ends(ax, ends, names or {})
     _make_room(grid.figure, axes_of(grid))
 
 
 def _name_outer_axes(grid: sns.FacetGrid) -> None:
-    """Keep ticks and names of shared axes at the left and below the lowest facets.
-
-    Seaborn hides those of the ticks that there were when it made the grid; those of
-    another scale are new.
-    """
+    # Seaborn hid only the labels of the ticks that the grid began with.
     axes = axes_of(grid)
     columns = grid._col_wrap or len(grid.col_names) or 1
     for i, ax in enumerate(axes):
@@ -235,34 +220,33 @@ def _write_ends(ax: Axes, ends: dict, names: Mapping[str, str]) -> None:
     to_axes = ax.transData + ax.transAxes.inverted()
     height = ax.get_window_extent().height / ax.figure.dpi
     gap = 1.2 * _SMALL / 72 / height
-    at = [float(to_axes.transform((x, y))[1]) for x, y, _ in ends.values()]
-    places = spread(at, gap, 0.0, 1.0) if at else []
-    for (name, (x, y, line)), place in zip(ends.items(), places, strict=True):
+    wanted = [float(to_axes.transform((x, y))[1]) for x, y, _ in ends.values()]
+    heights = spread(wanted, gap, 0.0, 1.0) if wanted else []
+    for (level, (x, y, line)), height in zip(ends.items(), heights, strict=True):
         ax.annotate(
-            names.get(name, name),
+            names.get(level, level),
             (x, y),
-            xytext=(1.04, place),
+            xytext=(1.04, height),
             textcoords="axes fraction",
             va="center",
             fontsize=_SMALL,
             color=tuple(0.75 * c for c in mpl.colors.to_rgb(line.get_color())),
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": style.FAINT, "linewidth": 0.5},
+            arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.5},
         )
 
 
 def _make_room(figure: Figure, axes: Sequence[Axes]) -> None:
-    """Move facets apart by the widest of the names at the ends of their lines."""
     renderer = figure.canvas.get_renderer()
     # an annotation's own extent holds its arrow, which begins in the facet
     widths = [
         Text.get_window_extent(text, renderer).width for ax in axes for text in ax.texts
     ]
     columns = axes[0].get_gridspec().ncols
-    part = figure.subplotpars
-    whole = (part.right - part.left) * figure.bbox.width
-    gap = min(max(widths, default=0) + _GAP * figure.dpi, 0.6 * whole / columns)
-    facet = (whole - (columns - 1) * gap) / columns
+    margins = figure.subplotpars
+    width = (margins.right - margins.left) * figure.bbox.width
+    gap = min(max(widths, default=0) + _GAP * figure.dpi, 0.6 * width / columns)
+    facet = (width - (columns - 1) * gap) / columns
     figure.subplots_adjust(wspace=gap / facet)
 
 
@@ -288,25 +272,19 @@ def floors(
     factor : float
         From the base unit to that of the axis.
     """
-    at = {
-        name: factor * getattr(line, "value", line)
-        for name, line in (lines or {}).items()
-    }
-    limits = {
-        name for name, line in (lines or {}).items() if getattr(line, "limit", False)
-    }
+    lines = lines or {}
+    heights = {n: factor * getattr(line, "value", line) for n, line in lines.items()}
+    limits = {n for n, line in lines.items() if getattr(line, "limit", False)}
     for ax in axes_of(grid):
         low, high = ax.get_ylim()
-        low, high = (
-            min([low, *at.values()]),
-            max([high, *(1.08 * y for y in at.values())]),
-        )
+        low = min([low, *heights.values()])
+        high = max([high, *(1.08 * y for y in heights.values())])
         ax.set_ylim(low, high)
         above = math.inf
-        for name, y in sorted(at.items(), key=lambda line: -line[1]):
+        for name, y in sorted(heights.items(), key=lambda item: -item[1]):
             close = (above - y) < 0.06 * (high - low)
             dashes = (4, 2) if name in limits else (1, 2)
-            ax.axhline(y, color=style.QUIET, linewidth=1, linestyle=(0, dashes))
+            ax.axhline(y, color=QUIET, linewidth=1, linestyle=(0, dashes))
             ax.annotate(
                 f"limit: {name}" if name in limits else name,
                 (0.01, y),
@@ -315,7 +293,7 @@ def floors(
                 textcoords="offset points",
                 va="top" if close else "bottom",
                 fontsize=_SMALL,
-                color=style.QUIET,
+                color=QUIET,
             )
             above = y
 
@@ -337,12 +315,12 @@ def hollow(grid: sns.FacetGrid | Axes, cells: pd.DataFrame, *, x: str) -> None:
 
 
 def _with_facets(cells: pd.DataFrame, grid: sns.FacetGrid | Axes) -> pd.DataFrame:
-    """Add what the facets are about to cells, by the model that they hold."""
+    """Add the columns of the facets to cells that lack them, by model."""
     if not isinstance(grid, sns.FacetGrid) or "model" not in cells:
         return cells
     lacking = [c for c in (grid._row_var, grid._col_var) if c and c not in cells]
-    known = grid.data[["model", *lacking]].drop_duplicates()
-    return cells.merge(known, on="model") if lacking else cells
+    by_model = grid.data[["model", *lacking]].drop_duplicates()
+    return cells.merge(by_model, on="model") if lacking else cells
 
 
 def failed(grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str) -> None:
@@ -352,14 +330,14 @@ def failed(grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str) -> None:
     """
     colors = palette(trials)
     lost = {ax: _lost(_within(trials, facet), x) for ax, facet in _facets(grid)}
-    _make_headroom(axes_of(grid)[0], max(len(levels) for levels in lost.values()))
-    for ax, levels in lost.items():
-        for rank, (level, places) in enumerate(levels.items()):
+    _make_headroom(axes_of(grid)[0], max(map(len, lost.values())))
+    for ax, by_model in lost.items():
+        for rank, (model, levels) in enumerate(by_model.items()):
             ax.plot(
-                places,
-                [1 - _CROSS * (rank + 0.5)] * len(places),
+                levels,
+                [1 - _CROSS * (rank + 0.5)] * len(levels),
                 "x",
-                color=colors.get(level, style.INK),
+                color=colors.get(model, INK),
                 transform=ax.get_xaxis_transform(),
                 markersize=5,
                 clip_on=False,
@@ -371,7 +349,7 @@ _CROSS = 0.05
 
 
 def _lost(trials: pd.DataFrame, x: str) -> dict[str, list]:
-    """Return where a model has no usable trial, by model."""
+    """Return the levels of `x` without a usable trial, by model."""
     usable = trials.groupby(["model", x])["ok"].any().astype(bool)
     rows = usable[~usable].reset_index()
     return {str(model): list(cells[x]) for model, cells in rows.groupby("model")}
@@ -418,25 +396,24 @@ def forest(
     """
     columns = [row] if isinstance(row, str) else list(row)
     table = ratios.reset_index(drop=True)
-    text = [_row_name(r, columns, names or {}) for r in table[columns].to_numpy()]
-    order = list(dict.fromkeys(text))
+    labels = [_row_label(r, columns, names or {}) for r in table[columns].to_numpy()]
+    order = list(dict.fromkeys(labels))
     if ranked:
-        most = table["value"].astype(float).groupby(text).max()
-        order.sort(key=lambda name: most.fillna(math.inf)[name])
+        largest = table["value"].astype(float).groupby(labels).max().fillna(math.inf)
+        order.sort(key=largest.get)
     levels = list(dict.fromkeys(table[hue])) if hue else [None]
-    thick = max(1.0, 0.4 * len(levels))
-    around = 0.75 if hue else 0.5  # axis, its label, and the legend
-    rows = 0.19 * max(2, len(order)) * thick
-    figure = Figure(figsize=(WIDTH, around + rows), layout="constrained")
+    margin = 0.75 if hue else 0.5  # axis, its label, and the legend
+    rows = 0.19 * max(2, len(order)) * max(1.0, 0.4 * len(levels))
+    figure = Figure(figsize=(WIDTH, margin + rows), layout="constrained")
     ax = figure.add_subplot()
     colors = colors or dict(zip(levels, sns.color_palette("colorblind"), strict=False))
-    for i, (name, line) in enumerate(zip(text, table.itertuples(), strict=True)):
-        level = getattr(line, hue) if hue else None
+    for label, ratio in zip(labels, table.itertuples(), strict=True):
+        level = getattr(ratio, hue) if hue else None
         step = (levels.index(level) - (len(levels) - 1) / 2) * 0.7 / len(levels)
-        color = colors.get(level if hue else table[columns[0]][i], style.INK)
-        _ratio(ax, line, len(order) - 1 - order.index(name) - step, color)
-    ax.axvspan(1 / (1 + MARGIN), 1 + MARGIN, color=style.FAINT, alpha=0.5, zorder=0)
-    ax.axvline(1, color=style.QUIET, linewidth=0.8)
+        color = colors.get(level if hue else getattr(ratio, columns[0]), INK)
+        _ratio(ax, ratio, len(order) - 1 - order.index(label) - step, color)
+    ax.axvspan(1 / (1 + MARGIN), 1 + MARGIN, color=FAINT, alpha=0.5, zorder=0)
+    ax.axvline(1, color=QUIET, linewidth=0.8)
     _ratio_axis(ax, table)
     ax.set_yticks(range(len(order)), order[::-1])
     ax.set_ylim(-0.6, len(order) - 0.4)
@@ -444,27 +421,30 @@ def forest(
     ax.grid(False, axis="y")
     sns.despine(ax=ax, left=True)
     if hue:
-        marks = [
-            mpl.lines.Line2D([], [], color=colors.get(v, style.INK), marker="o", ls="")
-            for v in levels
-        ]
-        noun = hue.replace("_", " ")
-        said = [
-            f"{noun} {v}" if isinstance(v, str) else _counted(v, noun) for v in levels
-        ]
-        above = {"loc": "outside upper center", "ncols": min(4, len(levels))}
-        figure.legend(marks, said, fontsize=_SMALL, frameon=False, **above)
+        figure.legend(
+            [
+                mpl.lines.Line2D([], [], color=colors.get(v, INK), marker="o", ls="")
+                for v in levels
+            ],
+            [_level_label(v, hue.replace("_", " ")) for v in levels],
+            fontsize=_SMALL,
+            frameon=False,
+            loc="outside upper center",
+            ncols=min(4, len(levels)),
+        )
     return figure
 
 
-def _counted(value: float, noun: str) -> str:
-    """Return ``1000 connections``, ``1 connection``, ``load 0.5``."""
+def _level_label(level: str | float, noun: str) -> str:
+    """Return ``1000 connections``, ``1 connection``, ``load 0.5``, ``system Linux``."""
+    if isinstance(level, str):
+        return f"{noun} {level}"
     if not noun.endswith("s"):
-        return f"{noun} {plain(value)}"
-    return f"{plain(value)} {noun.removesuffix('s') if value == 1 else noun}"
+        return f"{noun} {plain(level)}"
+    return f"{plain(level)} {noun.removesuffix('s') if level == 1 else noun}"
 
 
-def _row_name(
+def _row_label(
     values: Sequence, columns: Sequence[str], names: Mapping[str, str]
 ) -> str:
     first, *rest = values
@@ -476,18 +456,12 @@ def _row_name(
     return ", ".join(shown)
 
 
-def _ratio(ax: Axes, line, at: float, color) -> None:
-    known = np.isfinite(line.lo) and np.isfinite(line.hi)
-    if known:
-        ax.plot([line.lo, line.hi], [at, at], color=color, linewidth=1.4)
-    ax.plot(
-        [line.value],
-        [at],
-        "o",
-        color=color if known else "white",
-        markeredgecolor=color,
-        markersize=4.5,
-    )
+def _ratio(ax: Axes, ratio, y: float, color) -> None:
+    bounded = np.isfinite(ratio.lo) and np.isfinite(ratio.hi)
+    if bounded:
+        ax.plot([ratio.lo, ratio.hi], [y, y], color=color, linewidth=1.4)
+    fill = color if bounded else "white"
+    ax.plot([ratio.value], [y], "o", color=fill, markeredgecolor=color, markersize=4.5)
 
 
 def _ratio_axis(ax: Axes, table: pd.DataFrame) -> None:
@@ -499,13 +473,13 @@ def _ratio_axis(ax: Axes, table: pd.DataFrame) -> None:
     low, high = max(ends.min(initial=1), low / 3), min(ends.max(initial=1), high * 3)
     ax.set_xscale("log")
     ax.set_xlim(min(low, 0.93) / 1.03, max(high, 1.08) * 1.03)
-    wide = high / low > 100
-    near = (1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
-    subs = (1,) if wide else (1, 2, 5) if high / low > 4 else near
     if high / low < 1.6:
-        ax.xaxis.set_major_locator(mpl.ticker.MultipleLocator(0.1))
+        locator = MultipleLocator(0.1)
+    elif high / low <= 4:
+        locator = LogLocator(subs=(1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8, 9))
     else:
-        ax.xaxis.set_major_locator(LogLocator(subs=subs))
+        locator = LogLocator(subs=(1,) if high / low > 100 else (1, 2, 5))
+    ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())
 
@@ -533,9 +507,9 @@ def flames(
         What is written in place of a level of `panel`.
     """
     levels = list(dict.fromkeys(frames[panel]))
-    deep = [int(frames.loc[frames[panel] == v, "depth"].max()) + 1 for v in levels]
-    figure = Figure(figsize=(WIDTH, sum(_ROW * d + 0.3 for d in deep) + 0.4))
-    grid = figure.subplots(len(levels), squeeze=False, height_ratios=deep)[:, 0]
+    rows = [int(frames.loc[frames[panel] == v, "depth"].max()) + 1 for v in levels]
+    figure = Figure(figsize=(WIDTH, sum(_ROW * n + 0.3 for n in rows) + 0.4))
+    grid = figure.subplots(len(levels), squeeze=False, height_ratios=rows)[:, 0]
     for ax, level in zip(grid, levels, strict=True):
         _flame(ax, frames[frames[panel] == level], colors)
         ax.set_title((names or {}).get(str(level), str(level)), fontsize=_SMALL)
@@ -548,14 +522,20 @@ def flames(
 
 
 def _flame(ax: Axes, frames: pd.DataFrame, colors: Mapping[str, object]) -> None:
-    shades = [colors[part] for part in frames["part"]]
-    look_of = {"align": "edge", "edgecolor": "white", "linewidth": 0.3}
-    places = {"left": frames["left"], "width": frames["width"], "height": 1}
-    ax.barh(frames["depth"], **places, color=shades, **look_of)
-    for one in frames.itertuples():
-        if one.width > 0.94 * len(one.function) + 0.5:
-            at = (one.left + 0.3, one.depth + 0.45)
-            ax.text(*at, one.function, fontsize=_LEAST, va="center", color=style.INK)
+    ax.barh(
+        frames["depth"],
+        left=frames["left"],
+        width=frames["width"],
+        height=1,
+        color=[colors[part] for part in frames["part"]],
+        align="edge",
+        edgecolor="white",
+        linewidth=0.3,
+    )
+    for frame in frames.itertuples():
+        if frame.width > 0.94 * len(frame.function) + 0.5:
+            x, y = frame.left + 0.3, frame.depth + 0.45
+            ax.text(x, y, frame.function, fontsize=_FLAME, va="center", color=INK)
     ax.set(xlim=(0, 100), ylim=(0, frames["depth"].max() + 1))
     ax.set_axis_off()
 
@@ -569,20 +549,20 @@ def save(
     """
     figure = drawn.figure if not isinstance(drawn, Figure) else drawn
     folder.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context(style.RC):
+    with mpl.rc_context(RC):
         figure.draw_without_rendering()
-        drawn = figure.get_tightbbox().padded(mpl.rcParams["savefig.pad_inches"])
-        figure.savefig(folder / f"{name}.pdf", metadata=_PDF, bbox_inches=drawn)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", metadata=_SVG, bbox_inches=drawn)
-    (folder / f"{name}.svg").write_text(compact(out.getvalue()))
+        box = figure.get_tightbbox().padded(mpl.rcParams["savefig.pad_inches"])
+        figure.savefig(folder / f"{name}.pdf", metadata=_PDF, bbox_inches=box)
+        svg = io.StringIO()
+        figure.savefig(svg, format="svg", metadata=_SVG, bbox_inches=box)
+    (folder / f"{name}.svg").write_text(compact(svg.getvalue()))
     return {kind: f"{name}.{kind}" for kind in ("svg", "pdf")}
 
 
 def compact(svg: str) -> str:
-    """Return a picture in a fifth less text: it stands in pages, notebooks and runs.
+    """Return a picture in a fifth less text.
 
-    The font is named once; indentation, empty groups, turns by nothing and what lies
+    The font is named once; indentation, empty groups, rotations by zero and digits
     below a hundredth of a point are left out.
     """
 
@@ -600,10 +580,10 @@ def compact(svg: str) -> str:
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Move places apart so that neighbours are `gap` away, as little as possible.
+    """Return the places nearest to the wanted ones whose neighbours are `gap` apart.
 
-    With so many gaps taken off, the places that are nearest by least squares are an
-    isotonic regression of the wanted ones; what sticks out is shifted back in.
+    With rank · gap taken off, the nearest by least squares are an isotonic regression
+    of the wanted ones; they are then shifted into the range from low to high.
     """
     order = np.argsort(wanted, kind="stable")
     gaps = gap * np.arange(len(order))
