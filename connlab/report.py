@@ -39,7 +39,7 @@ CELLS, RATIOS = "cells.csv", "ratios.csv"
 
 _NUMBER = ("metric", "value", "lo", "hi", "n", "level", "method", "unit", "text")
 _BESIDE = ("trials", "bound", "reason", "p", "verdict", "half_width", "study")
-"""Columns of the two tables that are no levels of factors."""
+"""Columns of the two tables that hold no level of a factor."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Claim:
     why: str
 
     def _repr_markdown_(self) -> str:
-        said = {True: "Holds here", False: "Does **not** hold here", None: "Undecided"}
-        return f"{said[self.holds]}: {self.name} ({self.why})"
+        words = {True: "Holds here", False: "Does **not** hold here", None: "Undecided"}
+        return f"{words[self.holds]}: {self.name} ({self.why})"
 
 
 class Report:
@@ -87,7 +87,7 @@ class Report:
         root: str | Path = "runs",
     ) -> None:
         if not trials["ok"].any():
-            raise RunError(_nothing(trials))
+            raise RunError(_none_usable(trials))
         self._begin(
             results.start(
                 trials, number=number, question=question, factors=factors, root=root
@@ -105,13 +105,13 @@ class Report:
         question: str,
         root: str | Path = "runs",
     ) -> Report:
-        """Begin the report of a study that is not about trials of its own."""
-        made = cls.__new__(cls)
-        made._begin(
+        """Begin the report of a study that has no trials of its own."""
+        report = cls.__new__(cls)
+        report._begin(
             results.bare(study, run=run, number=number, question=question, root=root),
             study_folder(run, study, root=root),
         )
-        return made
+        return report
 
     def _begin(self, facts: results.Results, folder: Path) -> None:
         self._facts, self.folder = facts, folder
@@ -143,16 +143,16 @@ class Report:
         ----------
         name : str
             Unique within the study.
-        drawn : FacetGrid, Figure or Axes
         data : DataFrame, optional
-            What is offered beside it as CSV and as a table of values.
+            Offered beside it as CSV and as a table of values.
         """
         _refuse_twice(self._facts.figures, f"fig-{name}")
         saved = figures.save(drawn, self.folder / "figures", name)
-        values = None if data is None else f"figures/{name}.csv"
-        if data is not None:
-            data.to_csv(self.folder / values, index=False)
         files = {kind: f"figures/{file}" for kind, file in saved.items()}
+        values = None
+        if data is not None:
+            values = f"figures/{name}.csv"
+            data.to_csv(self.folder / values, index=False)
         self._facts.figures.append(
             results.Figure(id=f"fig-{name}", files=files, data=values)
         )
@@ -172,9 +172,9 @@ class Report:
         name : str
             Unique within the study.
         frame : DataFrame
-            Columns as they are to be printed; what is missing becomes a dash.
+            Columns as they are to be printed; a missing value becomes a dash.
         labels : mapping of str to str, optional
-            What columns are called, where that is not their name.
+            Heads of columns, where that is not their name.
         """
         _refuse_twice(self._facts.tables, f"tbl-{name}")
         heads = [(labels or {}).get(c, str(c).replace("_", " ")) for c in frame]
@@ -192,27 +192,27 @@ class Report:
     def claim(
         self,
         name: str,
-        found: bool | pd.DataFrame | None,
+        result: bool | pd.DataFrame | None,
         expected: str | Sequence[str] = (),
     ) -> Claim:
-        """Check a sentence that the paper prints; return what came out.
+        """Check a sentence that the paper prints; return whether it holds.
 
         Parameters
         ----------
         name : str
             As the section names it: ``[…]{.claim of="STUDY/NAME"}``.
-        found : bool, None or DataFrame
+        result : bool, None or DataFrame
             Whether it holds, or rows of `connlab.intervals.ratios`: then it holds when
             all have an expected verdict, does not when one has another, and is
             undecided when one is undetermined or there is none.
         expected : str or sequence of str
-            Verdicts of `found`.
+            Verdicts of `result`.
         """
-        if isinstance(found, pd.DataFrame):
-            wanted = {expected} if isinstance(expected, str) else set(expected)
-            holds, why = _judge(found["verdict"], wanted), _seen(found)
+        if isinstance(result, pd.DataFrame):
+            allowed = {expected} if isinstance(expected, str) else set(expected)
+            holds, why = _judge(result["verdict"], allowed), _ratios_text(result)
         else:
-            holds = None if found is None else bool(found)
+            holds = None if result is None else bool(result)
             why = "as computed above"
         if name in self._claims:
             raise ValueError(f"claim {name!r} is there already")
@@ -278,35 +278,33 @@ def not_measured(
 
 
 def _refuse_twice(entries: Sequence[results.Figure | results.Table], id_: str) -> None:
-    """Raise ValueError when a figure or a table of this name is there already."""
     if any(entry.id == id_ for entry in entries):
         raise ValueError(f"{id_} is there already")
 
 
-def _nothing(trials: pd.DataFrame) -> str:
-    """Say that no trial may be used, and the commonest reason."""
+def _none_usable(trials: pd.DataFrame) -> str:
     reasons = trials["reason"].value_counts()
     why = f", {reasons.iloc[0]} of them: {reasons.index[0]}" if len(reasons) else ""
     return f"none of {len(trials)} trials may be used{why}"
 
 
 def _judge(verdicts: pd.Series, expected: set[str]) -> bool | None:
-    seen = set(verdicts)
-    if seen - expected - {"undetermined"}:
+    unique = set(verdicts)
+    if unique - expected - {"undetermined"}:
         return False
-    return True if seen and seen <= expected else None
+    return True if unique and unique <= expected else None
 
 
-def _seen(found: pd.DataFrame) -> str:
-    """Return the ratios that a claim rests on."""
-    texts = _with_text(found)["text"].head(4)
-    more = f" and {len(found) - 4} more" if len(found) > 4 else ""
-    return f"ratio {', '.join(texts)}{more}" if len(found) else "not measured here"
+def _ratios_text(pairs: pd.DataFrame) -> str:
+    """Return the first ratios that a claim rests on."""
+    texts = _with_text(pairs)["text"].head(4)
+    more = f" and {len(pairs) - 4} more" if len(pairs) > 4 else ""
+    return f"ratio {', '.join(texts)}{more}" if len(pairs) else "not measured here"
 
 
-def _words(parts: Sequence[pd.DataFrame]) -> dict[str, results.Word]:
+def _words(tables: Sequence[pd.DataFrame]) -> dict[str, results.Word]:
     """Return the comparing word of each ratio, by its address."""
-    rows = (row for part in parts for row in part.to_dict("records"))
+    rows = (row for table in tables for row in table.to_dict("records"))
     return {
         address("", row["metric"], levels(row)): results.Word(word=word(row))
         for row in rows
@@ -314,7 +312,7 @@ def _words(parts: Sequence[pd.DataFrame]) -> dict[str, results.Word]:
 
 
 def word(row: Mapping[str, Any]) -> str:
-    """Return the verdict of a ratio as a reader says it.
+    """Return the verdict of a ratio as one word of a sentence.
 
     ``faster`` or ``slower`` of rates and times, ``more`` or ``less`` of what is used,
     ``alike``, ``undetermined``.
@@ -322,8 +320,7 @@ def word(row: Mapping[str, Any]) -> str:
     verdict = row["verdict"]
     if verdict not in ("higher", "lower"):
         return verdict
-    about = metric_of(row["metric"])
-    if about.unit.endswith("/s"):
+    if metric_of(row["metric"]).unit.endswith("/s"):
         return "faster" if verdict == "higher" else "slower"
     if row["metric"].startswith(("response", "service", "connect")):
         return "slower" if verdict == "higher" else "faster"
@@ -332,12 +329,7 @@ def word(row: Mapping[str, Any]) -> str:
 
 def number(row: Mapping[str, Any], *, unit: str | None = None) -> str:
     """Return a row's value with its interval, in the unit that reads best."""
-    i = Interval(
-        *(float(row[k]) for k in ("value", "lo", "hi")),
-        int(row["n"]),
-        float(row["level"]),
-        str(row["method"]),
-    )
+    i = Interval.of_row(row)
     base = _unit(row) if unit is None else unit
     if base == "count" and not i.determined and i.value == round(i.value):
         return plain(i.value)  # counted, not estimated
@@ -369,41 +361,40 @@ def text_table(
         number. Each is in the unit that reads best.
     """
     rows = [rows] if isinstance(rows, str) else list(rows)
-    made = _with_text(cells).pivot(index=rows, columns=columns, values="text")
-    made = made[list(dict.fromkeys(cells[columns]))]
-    made.columns = [level(c) for c in made.columns]
-    return made.reset_index()
+    wide = _with_text(cells).pivot(index=rows, columns=columns, values="text")
+    wide = wide[list(dict.fromkeys(cells[columns]))]
+    wide.columns = [level(c) for c in wide.columns]
+    return wide.reset_index()
 
 
 def _with_text(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add unit and text to a table of numbers."""
-    made = frame.copy()
-    if "unit" not in made:
-        made["unit"] = [_unit(row) for row in made.to_dict("records")]
-    made["text"] = [
+    table = frame.copy()
+    if "unit" not in table:
+        table["unit"] = [_unit(row) for row in table.to_dict("records")]
+    table["text"] = [
         number(row, unit=row["unit"]) if math.isfinite(row["value"]) else ""
-        for row in made.to_dict("records")
+        for row in table.to_dict("records")
     ]
-    return made
+    return table
 
 
-def _write_table(path: Path, parts: Sequence[pd.DataFrame], study: str) -> None:
-    if not parts:
+def _write_table(path: Path, frames: Sequence[pd.DataFrame], study: str) -> None:
+    if not frames:
         path.unlink(missing_ok=True)
         return
-    whole = pd.concat(parts, ignore_index=True)
-    factors = [c for c in whole if c not in _NUMBER and c not in _BESIDE]
-    beside = [c for c in _BESIDE if c in whole]
-    whole.insert(0, "study", study)
-    twice = whole.duplicated(["metric", *factors])
-    if twice.any():
-        row = whole[twice].iloc[0]
+    table = pd.concat(frames, ignore_index=True)
+    factors = [c for c in table if c not in _NUMBER and c not in _BESIDE]
+    beside = [c for c in _BESIDE if c in table]
+    table.insert(0, "study", study)
+    duplicates = table[table.duplicated(["metric", *factors])]
+    if len(duplicates):
+        row = duplicates.iloc[0]
         raise ValueError(f"{row['metric']} stands twice for {levels(row.to_dict())}")
-    whole[["study", *factors, *_NUMBER, *beside]].to_csv(path, index=False)
+    table[["study", *factors, *_NUMBER, *beside]].to_csv(path, index=False)
 
 
 def levels(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the levels of the factors that a row of the two tables is about."""
+    """Return the levels of factors in a row of the two tables."""
     return {
         k: v
         for k, v in row.items()
@@ -416,9 +407,9 @@ def _missing(value: Any) -> bool:
 
 
 def address(study: str, metric: str, factors: Mapping[str, Any]) -> str:
-    """Return what a number is called: ``study/metric connections=50 model=epoll``."""
-    said = [f"{k}={level(v)}" for k, v in sorted(factors.items())]
-    return " ".join([f"{study}/{metric}" if study else metric, *said])
+    """Return the address of a number: ``study/metric connections=50 model=epoll``."""
+    pairs = [f"{k}={level(v)}" for k, v in sorted(factors.items())]
+    return " ".join([f"{study}/{metric}" if study else metric, *pairs])
 
 
 def level(value: Any) -> str:
@@ -437,18 +428,16 @@ def numbers(folder: Path) -> dict[str, dict[str, Any]]:
         With metric, value, lo, hi, n, level, method, unit, text, the levels of its
         factors and, of ratios, the verdict.
     """
-    found = {}
-    for name in (CELLS, RATIOS):
-        path = folder / name
-        if not path.is_file():
-            continue
-        table = pd.read_csv(path, keep_default_na=True)
-        for row in table.to_dict("records"):
-            where = address(folder.name, row["metric"], levels(row))
-            kept = {k: row[k] for k in (*_NUMBER, "verdict") if k in row}
-            found[where] = {k: None if _missing(v) else v for k, v in kept.items()}
-            found[where]["levels"] = levels(row)
-    return found
+    by_address = {}
+    paths = [folder / name for name in (CELLS, RATIOS)]
+    tables = [pd.read_csv(path) for path in paths if path.is_file()]
+    for row in (row for table in tables for row in table.to_dict("records")):
+        facts = {k: row[k] for k in (*_NUMBER, "verdict") if k in row}
+        by_address[address(folder.name, row["metric"], levels(row))] = {
+            **{k: None if _missing(v) else v for k, v in facts.items()},
+            "levels": levels(row),
+        }
+    return by_address
 
 
 def read_claims(folder: Path) -> dict[str, bool | None]:

@@ -1,10 +1,11 @@
-"""One cell: a number with its uncertainty (`connlab.intervals` makes it of trials)."""
+"""A number with its uncertainty (`connlab.intervals` computes it from trials)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -27,6 +28,12 @@ class Interval:
     level: float
     method: str
     note: str = ""
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Self:
+        """Return the interval that a row of ``cells.csv`` or ``ratios.csv`` holds."""
+        bounds = (float(row[name]) for name in ("value", "lo", "hi"))
+        return cls(*bounds, int(row["n"]), float(row["level"]), str(row["method"]))
 
     @property
     def determined(self) -> bool:
@@ -51,22 +58,14 @@ class Interval:
         """Return the interval in another unit; `factor` has to be above 0."""
         if not factor > 0:
             raise ValueError(f"factor is {factor}: it has to be above 0")
-        return replace(
-            self,
-            value=self.value * factor,
-            lo=self.lo * factor,
-            hi=self.hi * factor,
-        )
+        value, lo, hi = (x * factor for x in (self.value, self.lo, self.hi))
+        return replace(self, value=value, lo=lo, hi=hi)
 
 
 def sample(x: Sequence[float]) -> np.ndarray:
-    """Return trials as a float array; refuse what is not a finite number.
+    """Return trials as a float array; ValueError where a value is not finite.
 
-    Raises
-    ------
-    ValueError
-        When a value is missing or infinite: whoever left it in has to decide
-        what a failed trial means, not the arithmetic.
+    What a failed trial means is for the caller to decide, not for the arithmetic.
     """
     a = np.asarray(x, dtype=float)
     if a.ndim != 1:
