@@ -11,9 +11,9 @@ has an arithmetic mean. Fewer than four trials give a value without bounds.
 A ratio is made of one log ratio per pair of trials: of the rounds in which two servers
 took turns under one client (`connlab.study.turns`), else of the trials of one block,
 else of two independent samples (Welch). All comparisons of one call are a family: their
-intervals hold at once with the level that is asked for (Bonferroni), their variances
-tell of each other (`connlab.variances`), and the verdict is read off the interval that
-is printed.
+intervals hold at once with the requested level (Bonferroni), their variances are
+moderated by each other (`connlab.variances`), and the verdict is read off the printed
+interval.
 """
 
 from __future__ import annotations
@@ -108,10 +108,9 @@ def intervals(
         without a usable trial has no value. Sorted by `by`.
     """
     by = [by] if isinstance(by, str) else list(by)
-    if "carried" in trials:  # the baseline once more, for a part of a set
+    if "carried" in trials:  # the baseline once more, in a set that was split
         trials = trials[~trials["carried"]]
-    needed = list(dict.fromkeys([*by, metric, "label"]))
-    good = trials.loc[trials["ok"] & trials[metric].notna(), needed]
+    good = _usable(trials, metric, [*by, metric, "label"])
     groups = {_cell(k): g for k, g in good.groupby(by, dropna=False)}
     rows = []
     for counted in count_cells(trials, by).itertuples(index=False):
@@ -130,6 +129,11 @@ def intervals(
         )
     columns = [*by, "metric", *NUMBERS, "trials", "bound", "reason"]
     return pd.DataFrame(rows, columns=columns).sort_values(by, ignore_index=True)
+
+
+def _usable(trials: pd.DataFrame, metric: str, columns: Sequence[str]) -> pd.DataFrame:
+    present = [c for c in dict.fromkeys(columns) if c in trials]
+    return trials.loc[trials["ok"] & trials[metric].notna(), present]
 
 
 def client_bound(trials: pd.DataFrame) -> bool:
@@ -177,42 +181,39 @@ def ratios(
         or trials of the smaller side), level, method, p (two-sided, of this pair
         alone), verdict: ``higher`` or ``lower`` when the interval leaves out 1,
         ``alike`` when it holds 1 and lies within the margin, else ``undetermined``.
-        Where the client was the bottleneck only what it could not change is said.
-        Pairs of which one side has no usable trial are absent.
+        Where the client was the bottleneck, a side stands only if a better client
+        could not change it. Pairs with a side without a usable trial are absent.
     """
     within = list(within)
     pairs = list(_pairs(trials, metric, baseline, by, within))
     fits = _moderated(pairs)
     family = 1 - (1 - level) / max(1, len(pairs))
-    rows = [
-        {
+    rows = []
+    for pair, (fit, method) in zip(pairs, fits, strict=True):
+        cell, side, single, _, limited = pair
+        row = {
             **dict(zip(within, cell, strict=True)),
             by: side,
             "against": baseline,
             "metric": metric,
-            **_numbers(fit.interval(family, method=how, log=True)),
+            **_numbers(fit.interval(family, method=method, log=True)),
             "level": level,
-            "p": alone.p,
-            "client": client,
+            "p": single.p,
         }
-        for (cell, side, alone, _, client), (fit, how) in zip(pairs, fits, strict=True)
-    ]
-    columns = [*within, by, "against", "metric", *NUMBERS, "p", "client"]
-    made = pd.DataFrame(rows, columns=columns)
-    made["verdict"] = [_verdict(row, margin) for row in rows]
-    return made.drop(columns="client")
+        rows.append({**row, "verdict": _verdict(row, margin, limited)})
+    columns = [*within, by, "against", "metric", *NUMBERS, "p", "verdict"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _pairs(
     trials: pd.DataFrame, metric: str, baseline: Hashable, by: str, within: list[str]
-) -> Iterator[tuple[tuple, Any, Fit, str, str]]:
-    """Give cell, level of `by`, fit, method and whom the client limited."""
-    needed = [*within, by, metric, "block", "repeat", "label", "set", "rounds"]
-    needed = [c for c in dict.fromkeys(needed) if c in trials]
-    good = trials.loc[trials["ok"] & trials[metric].notna(), needed]
-    good.attrs = {}  # each part of a frame would copy them
+) -> Iterator[tuple[tuple, Any, Fit, str, tuple[bool, bool]]]:
+    """Give cell, level of `by`, fit, method and which sides the client limited."""
+    columns = [*within, by, metric, "block", "repeat", "label", "set", "rounds"]
+    good = _usable(trials, metric, columns)
+    good.attrs = {}  # each group would copy them
     groups = good.groupby(within, dropna=False) if within else [((), good)]
-    limited = is_bounded_by_client(metric)
+    bounded = is_bounded_by_client(metric)
     for cell, group in groups:
         sides = dict(list(group.groupby(by)))
         base = sides.pop(baseline, None)
@@ -220,34 +221,27 @@ def _pairs(
             continue
         for side, arm in sides.items():
             fit, method = log_ratio(arm, base, metric)
-            bound = (limited and client_bound(arm), limited and client_bound(base))
-            yield _cell(cell), side, fit, method, _CLIENT[bound]
+            limited = (bounded and client_bound(arm), bounded and client_bound(base))
+            yield _cell(cell), side, fit, method, limited
 
 
 def _moderated(pairs: Sequence[tuple]) -> list[tuple[Fit, str]]:
-    """Return each pair's fit as it is used, and its method.
+    """Return fit and method of each pair, fits moderated by those of the same method.
 
-    Fits of one method tell of each other. Welch's error is of two variances, and tells
-    of neither.
+    Welch's error is made of two variances, so its fits stay as they are.
     """
-    found = [(fit, method) for _, _, fit, method, _ in pairs]
-    for how in {method for _, method in found} - {_WELCH}:
-        places = [i for i, (_, method) in enumerate(found) if method == how]
-        own = [found[i][0] for i in places]
-        made = moderated_by_cell(own, [pairs[i][0] for i in places])
-        for i, before, fit in zip(places, own, made, strict=True):
-            found[i] = (fit, how if fit is before else f"{how}; {_MODERATED}")
-    return found
+    results = [(fit, method) for _, _, fit, method, _ in pairs]
+    for method in {method for _, method in results} - {_WELCH}:
+        same = [i for i, result in enumerate(results) if result[1] == method]
+        fits = [results[i][0] for i in same]
+        shrunk = moderated_by_cell(fits, [pairs[i][0] for i in same])
+        for i, before, after in zip(same, fits, shrunk, strict=True):
+            if after is not before:
+                results[i] = after, f"{method}; {_MODERATED}"
+    return results
 
 
 _MODERATED = "variance moderated by those of its family"
-
-_CLIENT = {
-    (False, False): "",
-    (True, False): "limited the one",
-    (False, True): "limited the baseline",
-    (True, True): "limited both",
-}
 
 
 def ratio(
@@ -269,7 +263,7 @@ def ratio(
 
 
 def hold_together(logs: np.ndarray, truth: float, *, level: float) -> np.ndarray:
-    """Return of made-up families whether all intervals, as used here, hold the truth.
+    """Return of simulated families whether all intervals hold the truth at once.
 
     Parameters
     ----------
@@ -284,10 +278,12 @@ def hold_together(logs: np.ndarray, truth: float, *, level: float) -> np.ndarray
     -------
     ndarray of bool, shape (families,)
     """
-    each = 1 - (1 - level) / len(logs)
-    made = [moderated([Fit.of(x) for x in logs[:, i]]) for i in range(logs.shape[1])]
+    single = 1 - (1 - level) / len(logs)  # Bonferroni
+    families = [
+        moderated([Fit.of(x) for x in logs[:, i]]) for i in range(logs.shape[1])
+    ]
     return np.array(
-        [all(abs(f.mean - truth) <= f.reach(each) for f in fits) for fits in made]
+        [all(abs(f.mean - truth) <= f.reach(single) for f in fits) for fits in families]
     )
 
 
@@ -296,13 +292,13 @@ def log_ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[Fit, 
     logs = of_trials(arm, base, metric)
     if logs is not None and len(logs):
         return Fit.of(logs), "t over log ratios of rounds, a trial each"
-    y, x = (_logs(side, metric) for side in (arm, base))
-    by_block, of_base = dict(y), dict(x)
-    both = [by_block[key] - of_base[key] for key in by_block if key in of_base]
-    unique = len(by_block) == len(y) and len(of_base) == len(x)
-    if unique and len(both) >= TRIALS_MIN:
-        return Fit.of(both), "t over log ratios of blocks"
-    return _welch(*([log for _, log in side] for side in (y, x))), _WELCH
+    y, x = _logs(arm, metric), _logs(base, metric)
+    arm_log, base_log = dict(y), dict(x)
+    blocks = [log - base_log[key] for key, log in arm_log.items() if key in base_log]
+    unique = len(arm_log) == len(y) and len(base_log) == len(x)
+    if unique and len(blocks) >= TRIALS_MIN:
+        return Fit.of(blocks), "t over log ratios of blocks"
+    return _welch([log for _, log in y], [log for _, log in x]), _WELCH
 
 
 _WELCH = "Welch's t on logs of trials"
@@ -331,28 +327,28 @@ def _welch(y: Sequence[float], x: Sequence[float]) -> Fit:
     return Fit(b.mean - a.mean, math.sqrt(square), df, n)
 
 
-def _verdict(row: dict, margin: float) -> str:
+def _verdict(row: dict, margin: float, limited: tuple[bool, bool]) -> str:
     lo, hi = row["lo"], row["hi"]
     if not (math.isfinite(lo) and math.isfinite(hi)):
         return "undetermined"
     side = "higher" if lo > 1 else "lower" if hi < 1 else ""
-    if row["client"]:
-        return side if _stands(row, side) else "undetermined"
+    if any(limited):
+        return side if _stands(row["metric"], side, limited) else "undetermined"
     if side:
         return side
     return "alike" if lo > 1 / (1 + margin) and hi < 1 + margin else "undetermined"
 
 
-def _stands(row: dict, side: str) -> bool:
+def _stands(metric: str, side: str, limited: tuple[bool, bool]) -> bool:
     """Whether a better client could only have made a difference larger.
 
-    It finds a limited server better than it was: ahead, it stays ahead; behind, it
-    might have caught up.
+    It would find the limited server better than it was: if that was ahead, it stays
+    ahead; if behind, it might have caught up.
     """
-    better = {"higher": "higher", "lower": "lower"}[metric_of(row["metric"]).better]
+    better = metric_of(metric).better
     worse = "lower" if better == "higher" else "higher"
-    ahead = {"limited the one": better, "limited the baseline": worse}
-    return side == ahead.get(row["client"])
+    ahead = {(True, False): better, (False, True): worse}
+    return side == ahead.get(limited)
 
 
 def _cell(key: Any) -> tuple:

@@ -27,16 +27,16 @@ from connlab.study.interval import Interval
 STUDY = "the-machine"
 
 CLOSE = 0.01
-"""How near to a known time is near enough, as a part of it."""
+"""Relative error up to which a measured time agrees with a known one."""
 
 
 QUANTITIES = pd.read_csv(Path(__file__).with_name("floor.csv"))
-"""Figures of a floor report: dotted path there, metric, label, unit, scale to it."""
+"""Of a floor report: dotted path in it, metric, label, unit, scale to the unit."""
 
 CEILING = "the client's ceiling"
 
 LABELS = dict(QUANTITIES[["metric", "label"]].to_numpy()) | {"ceiling_rps": CEILING}
-"""What each cost is called in a table."""
+"""Labels of costs in tables, by metric."""
 
 LINES = {
     "floor_rps": ("throughput_rps", "one recv and one send a request"),
@@ -44,15 +44,15 @@ LINES = {
     "round_trip_s": ("response_mean_s", "loopback round trip"),
     "floor_cpu_s": ("server_cpu_per_request_s", "one recv and one send a request"),
 }
-"""Beside which metric a cost is drawn, and what the line is called there."""
+"""The metric beside which a cost is drawn, and the name of the line there."""
 
 LIMITS = {CEILING}
-"""The lines that nobody can beat."""
+"""Lines that no server can beat."""
 
 
 @dataclass(frozen=True)
 class Line(Interval):
-    """A line for other figures: a limit that nobody can beat, or for orientation."""
+    """A line for other figures: a limit that no server can beat, or for orientation."""
 
     limit: bool = False
 
@@ -94,23 +94,25 @@ def load_floors(
     """
     folder = schema.study_folder(run, study, root=root)
     rounds = schema.read_log(folder / "floor.jsonl").trials
-    same = ("environment", "duration")
-    last = rounds[-1] if rounds else {}
-    alike = [r for r in rounds if all(r.get(k) == last.get(k) for k in same)]
-    parts = [
-        floors(r["report"]).assign(
-            repeat=r["round"], connections=r["report"].get("connections")
-        )
-        for r in alike
-    ]
-    none = floors({}).assign(connections=None)
-    return pd.concat(parts, ignore_index=True) if parts else none
+    if not rounds:
+        return floors({}).assign(connections=None)
+    last = [rounds[-1].get(key) for key in ("environment", "duration")]
+    return pd.concat(
+        [
+            floors(r["report"]).assign(
+                repeat=r["round"], connections=r["report"].get("connections")
+            )
+            for r in rounds
+            if [r.get(key) for key in ("environment", "duration")] == last
+        ],
+        ignore_index=True,
+    )
 
 
 def floor_rows(measured: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per round, a column per cost, to be judged like trials.
+    """Return one row per round, a column per cost, as rows of trials.
 
-    `arm` is ``floor``, so that a rule of the ledger can ask for these rows.
+    `arm` is ``floor``, by which a rule of the claims ledger selects them.
     """
     wide = measured.pivot(index="repeat", columns="metric", values="value")
     wide = wide.reset_index()
@@ -118,7 +120,7 @@ def floor_rows(measured: pd.DataFrame) -> pd.DataFrame:
 
 
 def slices_of(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per trial and slice in which its server was asked.
+    """Return one row per trial and slice of its server.
 
     Returns
     -------
@@ -127,13 +129,13 @@ def slices_of(trials: pd.DataFrame) -> pd.DataFrame:
     """
     if "rounds" not in trials:
         return pd.DataFrame({"key": [], "window": [], "throughput_rps": []})
-    parts = [
-        {"key": key, "window": window, "throughput_rps": rate}
+    rows = [
+        (key, window, rate)
         for key, turns in zip(trials["key"], trials["rounds"], strict=True)
         if turns is not None
         for window, rate in zip(turns.number, np.exp(turns.rate), strict=True)
     ]
-    return pd.DataFrame(parts, columns=["key", "window", "throughput_rps"]).dropna()
+    return pd.DataFrame(rows, columns=["key", "window", "throughput_rps"]).dropna()
 
 
 def line_records(cells: pd.DataFrame) -> list[dict[str, Any]]:
@@ -165,37 +167,32 @@ def lines(run: str, *, root: str | Path = "runs") -> dict[str, dict[str, Line]]:
         By metric, then by label; empty when the run has no study 00.
     """
     path = schema.study_folder(run, STUDY, root=root) / "results.json"
-    found: dict[str, dict[str, Line]] = {}
+    by_metric: dict[str, dict[str, Line]] = {}
     for r in (schema.read_json(path) or {}).get("lines", ()):
         bounds = (math.nan if r[k] is None else r[k] for k in _BOUNDS)
-        about = (r["n"], r["level"], r["method"])
-        line = Line(*bounds, *about, limit=r["label"] in LIMITS)
-        found.setdefault(r["metric"], {})[r["label"]] = line
-    return found
+        limit = r["label"] in LIMITS
+        line = Line(*bounds, r["n"], r["level"], r["method"], limit=limit)
+        by_metric.setdefault(r["metric"], {})[r["label"]] = line
+    return by_metric
 
 
-def beyond(cells: pd.DataFrame, found: Mapping[str, Mapping[str, Line]]) -> list[str]:
-    """Return each point that lies beyond a limit, in words.
+def beyond(cells: pd.DataFrame, lines: Mapping[str, Mapping[str, Line]]) -> list[str]:
+    """Return a sentence for each cell whose interval lies above that of a limit.
 
-    A point does where all of its interval lies above all of the limit's. A limit
-    without an interval refutes nothing.
+    A limit without an interval refutes nothing.
 
     Parameters
     ----------
     cells : DataFrame
         As from `connlab.intervals.intervals`.
-    found : mapping
+    lines : mapping
         As from `lines`; the limits are rates.
     """
-    limits = [
-        (metric, label, line.hi)
-        for metric, by_label in found.items()
-        for label, line in by_label.items()
-        if line.limit and line.determined
-    ]
     lowest = cells["lo"].fillna(cells["value"])
     return [
-        f"{metric} from {least:.4g} on is beyond {label}, at most {most:.4g}"
-        for metric, label, most in limits
-        for least in lowest[(cells["metric"] == metric) & (lowest > most)]
+        f"{metric} from {low:.4g} on is beyond {label}, at most {line.hi:.4g}"
+        for metric, by_label in lines.items()
+        for label, line in by_label.items()
+        if line.limit and line.determined
+        for low in lowest[(cells["metric"] == metric) & (lowest > line.hi)]
     ]

@@ -12,8 +12,8 @@ More than four digits help no reader. Bounds that then read like the number itse
 left out: 5101 threads and not 5101 [5101, 5101]. A bound beside 1 is not rounded onto
 it, since the verdict on a ratio is whether its interval holds 1, nor one above 0 to 0.
 
-What is printed with bounds is remembered (`printed_in`): the paper says n and method of
-a number wherever it stands, and a sentence does not carry them.
+What is printed with bounds is remembered (`printed_in`): the paper shows n and method
+of each number, which a sentence does not carry.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ from connlab.study.interval import Interval
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BYTES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "bytes"))
-_THOUSANDS = ((1e6, "million "), (1e4, "thousand "))
 _CARRIES = 2.0
 _MOST_DIGITS = 4
 _GROUPED_FROM = 1e5
 _printed: dict[str, set[tuple[int, float, str]]] = {}
-"""Numbers with bounds that this process printed: n, level and method of each text."""
+"""Numbers with bounds that this process printed: text -> n, level and method."""
 
 
 def display_unit(unit: str, values: Sequence[float]) -> tuple[float, str]:
-    """Choose the unit in which values are easiest to read.
+    """Return the unit in which values are easiest to read.
 
     Parameters
     ----------
@@ -57,17 +56,15 @@ def display_unit(unit: str, values: Sequence[float]) -> tuple[float, str]:
     a = a[np.isfinite(a) & (a > 0)]
     size = float(np.median(a)) if len(a) else 1.0
     if unit == "s":
-        each, name = next(((e, n) for e, n in _TIMES if size >= e), _TIMES[-1])
-        return (1e9 if name == "ns" else round(1 / each)), name
+        scale, name = next((row for row in _TIMES if size >= row[0]), _TIMES[-1])
+        return (1e9 if name == "ns" else round(1 / scale)), name
     if unit in ("bytes", "bytes/s"):
-        each, name = next(((e, n) for e, n in _BYTES if size >= e), _BYTES[-1])
-        return 1 / each, name + unit.removeprefix("bytes")
-    if unit.endswith("/s"):
-        for each, name in _THOUSANDS:
-            if size >= each:
-                factor = 1e-6 if each == 1e6 else 1e-3
-                return factor, name + unit
-        return 1.0, unit
+        scale, name = next((row for row in _BYTES if size >= row[0]), _BYTES[-1])
+        return 1 / scale, name + unit.removeprefix("bytes")
+    if unit.endswith("/s") and size >= 1e6:
+        return 1e-6, f"million {unit}"
+    if unit.endswith("/s") and size >= 1e4:
+        return 1e-3, f"thousand {unit}"
     return 1.0, "" if unit in ("1", "count") else unit
 
 
@@ -132,34 +129,29 @@ def number_text(interval: Interval, unit: str = "") -> str:
     >>> number_text(Interval(9.234, math.nan, math.nan, 1, 0.95, "t"), "ms")
     '9.2 ms (one trial, no interval)'
     """
-    text, lacks = _with_bounds(interval, unit), _lacking(interval)
-    return f"{text} ({lacks})" if lacks else text
-
-
-def _with_bounds(interval: Interval, unit: str) -> str:
-    """Return the number with its unit and its bounds, where it has any to be seen."""
     places = _places(interval, unit)
     value, lo, hi = (
         rounded(x, places) for x in (interval.value, interval.lo, interval.hi)
     )
     text = value + (f" {unit}" if unit and unit != "%" else unit and "\u202f%")
-    if not interval.determined or lo == value == hi:
+    if not interval.determined:
+        return f"{text} ({'one trial, ' if interval.n == 1 else ''}no interval)"
+    if lo == value == hi:
         return text
     return _remembered(f"{text} [{lo}, {hi}]", interval)
 
 
 def _places(interval: Interval, unit: str) -> int:
-    """Return how many decimals are printed, of those that the interval carries."""
     carried, whole = decimals(interval), interval.value == round(interval.value)
     if not interval.determined or (interval.half_width == 0 and whole):
         return carried
     size = abs(interval.value) or interval.half_width
     most = _MOST_DIGITS - 1 - math.floor(math.log10(size)) if size else carried
     places = min(carried, most)
-    ends = () if unit else (interval.lo, interval.hi)
-    beside = [end for end in ends if 1e-9 < abs(end - 1) < 0.1]
+    bounds = () if unit else (interval.lo, interval.hi)
+    near_one = [bound for bound in bounds if 1e-9 < abs(bound - 1) < 0.1]
     while places < _FINEST and (
-        any(round(end, places) == 1 for end in beside)
+        any(round(bound, places) == 1 for bound in near_one)
         or (interval.lo > 1e-3 * size and round(interval.lo, places) == 0)
     ):
         places += 1
@@ -171,13 +163,13 @@ _FINEST = 6
 
 def _remembered(text: str, interval: Interval) -> str:
     method = interval.method + (f"; {interval.note}" if interval.note else "")
-    known = (int(interval.n), float(interval.level), method)  # numpy's are no JSON
-    _printed.setdefault(text, set()).add(known)
+    source = (int(interval.n), float(interval.level), method)  # numpy's are no JSON
+    _printed.setdefault(text, set()).add(source)
     return text
 
 
 def printed_in(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """Return what stands behind the numbers with bounds that texts hold.
+    """Return n, level and method of the numbers with bounds in texts.
 
     Parameters
     ----------
@@ -190,20 +182,13 @@ def printed_in(texts: Iterable[str]) -> list[dict[str, Any]]:
         ``text``, ``n``, ``level`` and ``method`` of each number, in order of the
         text; one that stands for several estimates comes with each.
     """
-    whole = "\n".join(texts)
+    page = "\n".join(texts)
     return [
         {"text": text, "n": n, "level": level, "method": method}
-        for text, known in sorted(_printed.items())
-        if text in whole
-        for n, level, method in sorted(known)
+        for text, sources in sorted(_printed.items())
+        if text in page
+        for n, level, method in sorted(sources)
     ]
-
-
-def _lacking(interval: Interval) -> str:
-    """Return what a reader misses: nothing, or why there are no bounds."""
-    if interval.determined:
-        return ""
-    return "one trial, no interval" if interval.n == 1 else "no interval"
 
 
 def plain(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What a column is called in a sentence, in which unit, and which end is good."""
+"""Label and unit of a column, and whether more of it is better."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from connlab import schema
 
 @dataclass(frozen=True)
 class Metric:
-    """A column as readers meet it."""
+    """How a column is printed."""
 
     name: str
     label: str
@@ -26,15 +26,12 @@ _MADE = {
     "thread_create_s": ("creation and end of a thread", "s", "lower"),
     "switch_s": ("context switch", "s", "lower"),
 }
-"""What notebooks make of columns, and what study 00 measures without a server."""
+"""Columns that notebooks derive, and what study 00 measures without a server."""
 _COLUMNS = {column.name: column for column in schema.COLUMNS}
 
 
 def metric(name: str) -> Metric:
-    """Return what is known of a column.
-
-    Of a column ``columns.csv`` says it; what nobody declared counts as better smaller.
-    """
+    """Return a column's label and unit; of an undeclared one less is better."""
     if name in _MADE:
         return Metric(name, *_MADE[name])
     if column := _COLUMNS.get(name):

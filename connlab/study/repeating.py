@@ -77,18 +77,11 @@ def variance_components(
         spread[name] = float(grouped.var(ddof=1).mean())
         units = grouped.mean()
         keys = [units.index.get_level_values(i) for i in range(len(above))]
-    parts = _take_off_inner(names, spread, counts)
-    return VarianceComponents(float(units.iloc[0]), tuple(names), parts, counts)
-
-
-def _take_off_inner(names, spread, counts) -> dict[str, float]:
-    """Turn variances of means into variances added by each level."""
-    parts, below = {}, None
+    added, inner = {}, 0.0
     for name in names:
-        inner = spread[below] / counts[below] if below else 0.0
-        parts[name] = max(spread[name] - inner, 0.0)
-        below = name
-    return parts
+        added[name] = max(spread[name] - inner, 0.0)
+        inner = spread[name] / counts[name]
+    return VarianceComponents(float(units.iloc[0]), tuple(names), added, counts)
 
 
 def recommended_repetitions(
@@ -176,7 +169,7 @@ def drift(
     ----------
     frame : DataFrame
         One row per trial; cells of a single trial carry no information and
-        are left aside.
+        are left out.
     value : str
         The metric.
     cell : sequence of str
@@ -189,23 +182,18 @@ def drift(
     by_cell = data.groupby(list(cell))[value]
     data = data[by_cell.transform("size") > 1]
     middle = data.groupby(list(cell))[value].transform("median")
-    when = data[time].rank(method="first") - 1
+    rank = data[time].rank(method="first") - 1
     points = pd.DataFrame(
-        {"position": when / max(len(data) - 1, 1), "residual": data[value] / middle - 1}
+        {"position": rank / max(len(data) - 1, 1), "residual": data[value] / middle - 1}
     ).sort_values("position", ignore_index=True)
-    if len(points) < 4 or np.ptp(points["residual"]) == 0:
-        why = "a trend needs 4 trials that differ"
-        about = (len(points), level, "Theil–Sen", why)
-        none = Interval(points["residual"].mean(), math.nan, math.nan, *about)
-        return Drift(none, math.nan, False, points)
-    p = float(st.kendalltau(points["position"], points["residual"]).pvalue)
-    slope = st.theilslopes(points["residual"], points["position"], alpha=level)
-    change = Interval(
-        float(slope.slope),
-        float(slope.low_slope),
-        float(slope.high_slope),
-        len(points),
-        level,
-        "Theil–Sen",
-    )
+    x, y = points["position"], points["residual"]
+    source = len(points), level, "Theil–Sen"
+    if len(points) < 4 or np.ptp(y) == 0:
+        note = "a trend needs 4 trials that differ"
+        unknown = Interval(y.mean(), math.nan, math.nan, *source, note)
+        return Drift(unknown, math.nan, False, points)
+    p = float(st.kendalltau(x, y).pvalue)
+    slope = st.theilslopes(y, x, alpha=level)
+    bounds = slope.slope, slope.low_slope, slope.high_slope
+    change = Interval(*map(float, bounds), *source)
     return Drift(change, p, p < 1 - level, points)

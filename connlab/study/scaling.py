@@ -24,6 +24,8 @@ from connlab.study.interval import LEVEL, Interval, sample
 MIN_LEVELS = 6
 """Three parameters need at least so many different N."""
 
+_METHOD = "bootstrap over trials"
+
 MIN_BLOCKS = 4
 """Fewer blocks give too few different resamples to bound anything."""
 
@@ -67,8 +69,8 @@ def usl_fit(
     """Fit the law to trials, with bootstrap intervals.
 
     1. Least squares with α, β ≥ 0 and γ > 0.
-    2. The same on resampled blocks, whole ones, because trials of a block share
-       their weather. One block fewer is drawn than there is, which gives the means
+    2. The same on resampled whole blocks, because trials of a block share what
+       disturbed them. One block fewer is drawn than there is, which gives the means
        their unbiased variance.
     3. Percentiles of the resampled parameters are the intervals, as far out
        as Student's t reaches for so many blocks. Without 2 and 3 the
@@ -116,12 +118,12 @@ def usl_fit(
     degrees = max(len(rows) - 1, 1)
     drawn = [rng.integers(len(rows), size=degrees) for _ in range(resamples)]
     trials = [np.concatenate([rows[i] for i in chosen]) for chosen in drawn]
-    counts = np.array([np.bincount(each, minlength=len(n)) for each in trials])
+    counts = np.array([np.bincount(drawn, minlength=len(n)) for drawn in trials])
     boot = _fit_again(n, x, counts, relative, best)
     tail = float(st.norm.cdf(st.t.ppf((1 - LEVEL) / 2, degrees)))
     few = len(rows) < MIN_BLOCKS
-    why = f"{len(rows)} blocks: resampling them needs {MIN_BLOCKS}" if few else ""
-    return _describe(n, x, best, boot, tail, why)
+    note = f"{len(rows)} blocks: resampling them needs {MIN_BLOCKS}" if few else ""
+    return _describe(n, x, best, boot, tail, note)
 
 
 def _fit(n, x, relative) -> np.ndarray:
@@ -153,9 +155,9 @@ def _fit(n, x, relative) -> np.ndarray:
 def _fit_again(n, x, counts, relative, start) -> np.ndarray:
     """Return the fits of all resamples at once, shape (resamples, 3).
 
-    Levenberg and Marquardt's steps with the bounds of `_fit`: a parameter at its bound
-    stays there while its gradient leads out. `counts` says how often each resample
-    drew each trial.
+    Levenberg and Marquardt's steps within the bounds of `_fit`: a parameter stays at
+    its bound while its gradient leads out. `counts`: how often each resample drew each
+    trial.
     """
     gamma = start[2]
     weight = counts * (1 / x**2 if relative else 1 / np.mean(x) ** 2)
@@ -188,38 +190,31 @@ _STEPS = 200
 
 
 def _squares(n, x, weight, gamma, p) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the sums of squares, half their gradients, and Gauss's approximation."""
+    """Return sums of squares, half their gradients, and half Gauss's Hessians."""
     a, b, g = (p[:, k, None] for k in range(3))
-    below = 1 + a * (n - 1) + b * n * (n - 1)
-    fitted = g * gamma * n / below
-    each = np.stack(
-        [-fitted * (n - 1) / below, -fitted * n * (n - 1) / below, fitted / g], axis=2
-    )
-    off = fitted - x
-    weighted = each * weight[:, :, None]
+    denominator = 1 + a * (n - 1) + b * n * (n - 1)
+    fitted = g * gamma * n / denominator
+    to_a = -fitted * (n - 1) / denominator
+    to_b = -fitted * n * (n - 1) / denominator
+    jacobian = np.stack([to_a, to_b, fitted / g], axis=2)
+    residual = fitted - x
+    weighted = jacobian * weight[:, :, None]
     return (
-        (weight * off**2).sum(axis=1),
-        np.einsum("rtk,rt->rk", weighted, off),
-        np.einsum("rtk,rtl->rkl", weighted, each),
+        (weight * residual**2).sum(axis=1),
+        np.einsum("rtk,rt->rk", weighted, residual),
+        np.einsum("rtk,rtl->rkl", weighted, jacobian),
     )
 
 
-def _describe(n, x, best, boot, tail, why) -> UslFit:
-    """Turn parameters and their bootstrap into intervals."""
+def _describe(n, x, best, boot, tail, note) -> UslFit:
     lo, hi = np.quantile(boot, [tail, 1 - tail], axis=0)
     zero = np.array([1e-4, 1e-3 / n.max() ** 2, 0.0])
     lo = np.where(lo < zero, 0.0, lo)
+    if note:
+        lo, hi = np.full((2, 3), math.nan)
     a, b, g = (
-        Interval(
-            float(best[k]),
-            math.nan if why else float(lo[k]),
-            math.nan if why else float(hi[k]),
-            len(x),
-            LEVEL,
-            "bootstrap over trials",
-            why,
-        )
-        for k in range(3)
+        Interval(*map(float, bounds), len(x), LEVEL, _METHOD, note)
+        for bounds in zip(best, lo, hi, strict=True)
     )
     peak = _peak(n, best, boot, b, tail)
     fitted = usl_throughput(n, alpha=best[0], beta=best[1], gamma=best[2])
@@ -233,11 +228,9 @@ def _peak(n, best, boot, beta, tail) -> Interval | None:
     """Where throughput peaks: sqrt((1 − α) / β), if that is shown."""
     if not (beta.determined and beta.lo > 0):
         return None
-    where = np.sqrt(np.maximum(1 - boot[:, 0], 0) / np.maximum(boot[:, 1], 1e-300))
+    peaks = np.sqrt(np.maximum(1 - boot[:, 0], 0) / np.maximum(boot[:, 1], 1e-300))
     value = math.sqrt(max(1 - best[0], 0) / best[1])
     if not n.min() <= value <= n.max():
         return None
-    lo, hi = np.quantile(where, [tail, 1 - tail])
-    return Interval(
-        value, float(lo), float(hi), beta.n, beta.level, "bootstrap over trials"
-    )
+    lo, hi = np.quantile(peaks, [tail, 1 - tail])
+    return Interval(value, float(lo), float(hi), beta.n, beta.level, _METHOD)

@@ -11,8 +11,8 @@ benchmarking: Bulej et al., ICPE 2020.)
 
 Rates, times and costs are positive, so means and intervals are made of logarithms and
 no bound is ever negative. The comparisons of several servers with one baseline are one
-family: their intervals hold all at once with the level that is asked for, after
-Bonferroni. Dunnett's method needs one variance for all servers, which a thread per
+family: their intervals hold all at once with the requested level, after Bonferroni.
+Dunnett's method needs one variance for all servers, which a thread per
 connection and an event loop do not have. The quantile of max |t| with a variance each,
 simulated with the correlation that the shared baseline gives, was 0.2 to 2 % narrower
 than Bonferroni's for 2 to 22 servers and 4 to 10 trials: not worth its length.
@@ -110,16 +110,16 @@ def of_trials(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray 
     """
     if not (_took_turns(arm) and _took_turns(base)):
         return None
-    found = []
     columns = ["block", "repeat", "set", "rounds", metric]
     rows = list(base[columns].itertuples())
     same_set = {row.set: row for row in rows}
     same_block = {(row.block, row.repeat): row for row in rows}
+    logs = []
     for row in arm[columns].itertuples():
         other = same_set.get(row.set) or same_block.get((row.block, row.repeat))
         if other is not None:
-            found.append(_log_ratio(row, other, metric))
-    return np.array([log for log in found if math.isfinite(log)])
+            logs.append(_log_ratio(row, other, metric))
+    return np.array([log for log in logs if math.isfinite(log)])
 
 
 def _took_turns(side: pd.DataFrame) -> bool:
@@ -127,24 +127,24 @@ def _took_turns(side: pd.DataFrame) -> bool:
 
 
 def _log_ratio(arm: Any, base: Any, metric: str) -> float:
-    each = METRICS.get(metric)
-    if each is None or arm.set != base.set:
+    quantity = METRICS.get(metric)
+    if quantity is None or arm.set != base.set:
         y, x = getattr(arm, metric), getattr(base, metric)
         return math.log(y / x) if y > 0 and x > 0 else math.nan
-    _, y, x = _by_round(arm.rounds, base.rounds, each)
+    _, y, x = _by_round(arm.rounds, base.rounds, quantity)
     return float(np.median(y - x)) if len(y) else math.nan
 
 
 def _by_round(
-    arm: Rounds, base: Rounds, each: str
+    arm: Rounds, base: Rounds, quantity: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the rounds in which both have a value, and the logarithms of both."""
     number, i, j = np.intersect1d(
         arm.number, base.number, assume_unique=True, return_indices=True
     )
-    y, x = getattr(arm, each)[i], getattr(base, each)[j]
-    there = np.isfinite(y) & np.isfinite(x)
-    return number[there], y[there], x[there]
+    y, x = getattr(arm, quantity)[i], getattr(base, quantity)[j]
+    finite = np.isfinite(y) & np.isfinite(x)
+    return number[finite], y[finite], x[finite]
 
 
 def differences(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray:
@@ -158,18 +158,19 @@ def differences(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarra
     arm, base, metric
         As for `course`.
     """
-    found = [
-        float(np.median(np.exp(y) - np.exp(x)))
-        for _, (_, y, x) in _shared(arm, base, metric)
-        if len(y)
-    ]
-    return np.array(found)
+    return np.array(
+        [
+            float(np.median(np.exp(y) - np.exp(x)))
+            for _, (_, y, x) in _shared(arm, base, metric)
+            if len(y)
+        ]
+    )
 
 
 def _shared(
     arm: pd.DataFrame, base: pd.DataFrame, metric: str
 ) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
-    """Give each set that both are in, and what `_by_round` says of it."""
+    """Give each set that both are in, with its rounds as from `_by_round`."""
     if not (_took_turns(arm) and _took_turns(base)):
         return
     others = dict(zip(base["set"], base["rounds"], strict=True))
@@ -181,7 +182,7 @@ def _shared(
 def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Return the ratio of two servers in each round of each trial that they share.
 
-    What shows whether servers were warm when the first counted round began.
+    It shows whether servers were warm when the first counted round began.
 
     Parameters
     ----------
@@ -200,8 +201,8 @@ def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
     for name, (number, y, x) in _shared(arm, base, metric):
         if len(number):
             position = (number - number[0]) / max(1, number[-1] - number[0])
-            part = {"round": number, "position": position, "ratio": np.exp(y - x)}
-            parts.append(pd.DataFrame({"set": name, **part}))
+            rounds = {"round": number, "position": position, "ratio": np.exp(y - x)}
+            parts.append(pd.DataFrame({"set": name, **rounds}))
     columns = ["set", "round", "position", "ratio"]
     return pd.concat(parts) if parts else pd.DataFrame(columns=columns)
 
@@ -211,8 +212,8 @@ class Rounds:
 
     Parameters
     ----------
-    kept : mapping
-        A trial's ``turns`` (`connlab.schema.Turns`): a list per quantity.
+    turns : mapping
+        Of a trial (`connlab.schema.Turns`): a list per quantity.
 
     Attributes
     ----------
@@ -220,22 +221,19 @@ class Rounds:
     rate, cpu, response, p99 : ndarray of float, shape (rounds,)
         Logarithms of requests/s, of seconds of CPU time and of waiting per request, and
         of the 99th percentile of the slice's response times in seconds; not a number
-        where a round has none, or does not count for any server of its set, as others
-        had disturbed it.
+        where a round has none, or does not count because others disturbed its set.
     """
 
-    def __init__(self, kept: Mapping[str, Any]) -> None:
-        self.number = np.asarray(kept["round"], dtype=int)
-        counts = ~np.isin(self.number, kept.get("disturbed") or [])
+    def __init__(self, turns: Mapping[str, Any]) -> None:
+        self.number = np.asarray(turns["round"], dtype=int)
+        counts = ~np.isin(self.number, turns.get("disturbed") or [])
 
         def column(name: str) -> np.ndarray:
-            values = np.full(len(counts), np.nan)
-            if told := kept.get(name):
-                values = np.asarray(told, dtype=float)
+            values = np.asarray(turns.get(name) or [np.nan] * len(counts), dtype=float)
             return np.where(counts & (values > 0), values, np.nan)
 
         requests = column("requests")
-        lead_in = np.asarray(kept["lead_in_requests"], dtype=float)
+        lead_in = np.asarray(turns["lead_in_requests"], dtype=float)
         self.rate = np.log(requests / column("seconds"))
         self.cpu = np.log(column("server_cpu_ns") / 1e9 / (lead_in + requests))
         self.response = np.log(column("response_ns") / 1e9 / requests)
@@ -260,11 +258,11 @@ def ratios(logs: pd.DataFrame, *, level: float = LEVEL) -> dict[str, Interval]:
     dict of str to Interval
         The geometric mean over trials; without bounds for fewer than four.
     """
-    whole = logs.dropna()
-    each = 1 - (1 - level) / max(1, whole.shape[1])
+    complete = logs.dropna()
+    single = 1 - (1 - level) / max(1, complete.shape[1])  # Bonferroni
     return {
-        name: replace(Fit.of(x).interval(each, method=_METHOD, log=True), level=level)
-        for name, x in whole.items()
+        name: replace(Fit.of(x).interval(single, method=_METHOD, log=True), level=level)
+        for name, x in complete.items()
     }
 
 
@@ -297,5 +295,5 @@ def verdict(interval: Interval, *, margin: float = MARGIN) -> str:
         return "undetermined"
     side = "more" if interval.lo > 1 else "less" if interval.hi < 1 else ""
     near = interval.lo > 1 / (1 + margin) and interval.hi < 1 + margin
-    said = [word for word in (side, "alike" if near else "") if word]
-    return ", ".join(said) or "undetermined"
+    words = ([side] if side else []) + (["alike"] if near else [])
+    return ", ".join(words) or "undetermined"
