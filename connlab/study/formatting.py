@@ -213,7 +213,7 @@ def span(low: object, high: object) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def listing(words: Sequence[str]) -> str:
+def listing(words: Iterable[str]) -> str:
     """Return ``a, b and c``."""
     words = list(words)
     if len(words) < 2:

@@ -1,11 +1,11 @@
-"""Runs as frames: one row per trial, nothing dropped, nothing mixed silently.
+"""Runs as frames: one row per trial; nothing is dropped or mixed silently.
 
     trials.jsonl -> one row per trial (load)
                  -> one row per window of a trial (load_windows)
 
 A trial that failed, or that a gate flagged, stays in the frame: `ok` is False
-and `reason` says why in a few words. `usable` applies the rule that leaves it
-out of intervals, `cells` counts what is left and why the rest is not.
+and `reason` says why in a few words. `usable` leaves it out of intervals, `cells`
+counts the usable trials and the reasons of the others.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ GATES = {
     "stationary": "not steady",
     "little": "Little's law fails",
 }
-"""How a gate that a trial failed is printed; the likeliest cause of others first."""
+"""How a failed gate is printed; likely causes of other failures come first."""
 
 FAILURES = {
     "server-start": "server did not start",
@@ -62,7 +62,7 @@ FAILURES = {
     "no-requests": "no answer",
     "unavailable": "not available here",
 }
-"""How a failed trial is printed where there is little room, by the failure's kind."""
+"""How a failed trial is printed in short, by the failure's kind."""
 
 
 class RunError(Exception):
@@ -96,7 +96,7 @@ def load(
         Take trials of several classes together, and say so in the notes.
     accept : sequence of str
         Gates whose failure leaves no trial out ("quiet" on a machine that never is);
-        how many trials that lets in is said in the notes.
+        the notes say how many trials that lets in.
 
     Returns
     -------
@@ -104,11 +104,10 @@ def load(
         Columns of `connlab.schema.COLUMNS`, then `reason` (text, missing for a
         usable trial) and any factor that `COLUMNS` does not know; where servers took
         turns, `set` (text) and `rounds` (`connlab.study.turns.Rounds`). `carried`
-        marks the baseline where it was measured once more, for a part of a set that had
-        no room for all. Sorted by block and order. ``attrs`` holds run, study, folder
-        (str), registry (the
-        models of the server, if the manifest has them) and notes: a list of
-        sentences about what is missing or was put aside.
+        marks the baseline measured once more in a set that was split. Sorted by block
+        and order. ``attrs`` holds run, study, folder (str), registry (the server's
+        models, if the manifest has them) and notes: sentences about what is missing or
+        was left out.
 
     Raises
     ------
@@ -151,8 +150,6 @@ class _Shared(list):
 def load_windows(run: str, study: str, *, root: str | Path = "runs") -> pd.DataFrame:
     """Return one row per trial and window of its client's timeline.
 
-    What variance budgets and pictures of the warm-up are made from.
-
     Returns
     -------
     DataFrame
@@ -188,13 +185,10 @@ def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:
     *needs : str
         Metrics that the analysis reads.
     """
-    proof = needs and not any(map(client_matters, needs))
     keep = passed(frame)
-    if proof:
+    if needs and not any(map(client_matters, needs)):
         keep |= failed_only(frame, ["client"])
-    for column in needs:
-        keep &= frame[column].notna()
-    return frame[keep]
+    return frame[keep & frame[list(needs)].notna().all(axis=1)]
 
 
 def passed(frame: pd.DataFrame) -> pd.Series:
@@ -216,7 +210,7 @@ def failed_only(frame: pd.DataFrame, gates: Sequence[str]) -> pd.Series:
 
 
 def cells(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Count the trials of every cell, usable or not, and say why not.
+    """Count the trials of every cell, usable or not, with the commonest reason.
 
     Parameters
     ----------
@@ -232,9 +226,9 @@ def cells(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         left out; missing when none was), label (the most frequent
         bottleneck among the used ones).
     """
-    # Of as many arrays as there are rows pandas would think that they name levels.
+    # Series, as pandas takes a list of as many arrays as rows for labels.
     columns = [frame[column].reset_index(drop=True) for column in by]
-    places = pd.Series(range(len(frame))).groupby(columns, sort=False, dropna=False)
+    groups = pd.Series(range(len(frame))).groupby(columns, sort=False, dropna=False)
     used, reasons = passed(frame).to_numpy(), frame["reason"].to_numpy()
     labels = frame["label"].to_numpy()
     rows = [
@@ -245,7 +239,7 @@ def cells(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
             "reason": _most_frequent(reasons[at]),
             "label": _most_frequent(labels[at][used[at]]),
         }
-        for values, at in places
+        for values, at in groups
     ]
     table = pd.DataFrame(rows, columns=[*by, "trials", "used", "reason", "label"])
     return table.astype({"reason": "string", "label": "string"})
@@ -260,7 +254,7 @@ def _most_frequent(values: Iterable) -> str | None:
 
 
 def _read(run: str, study: str, root) -> tuple[list[dict], list[str]]:
-    """Read the trials of a study; say what cannot be read."""
+    """Return the trials of a study, and notes on what cannot be read."""
     path = _find(run, study, root)
     log = schema.read_log(path)
     trials, notes = {}, list(log.remarks)
@@ -291,70 +285,63 @@ def _is_trial(line: dict) -> bool:
 
 
 def _find(run: str, study: str, root) -> Path:
-    """Return the path of the trials, or say what there is instead."""
     folder = schema.study_folder(run, study, root=root)
     path = schema.facts_file(folder / schema.TRIALS)
     if path.is_file():
         return path
     if folder.parent.is_dir():
-        where = f"run {run!r} has no study {study!r}"
-        found = folder.parent.glob(f"*/{schema.TRIALS}*")
-        names, asked = sorted({p.parent.name for p in found}), study
+        message, name = f"run {run!r} has no study {study!r}", study
+        candidates = {p.parent for p in folder.parent.glob(f"*/{schema.TRIALS}*")}
     else:
-        where, names, asked = f"there is no run {run!r}", [], run
-        if folder.parent.parent.is_dir():
-            names = sorted(p.name for p in folder.parent.parent.iterdir() if p.is_dir())
-    hint = difflib.get_close_matches(asked, names, 1)
-    more = f"; did you mean {hint[0]!r}?" if hint else ""
-    raise RunError(f"{where} (there is: {', '.join(names) or 'nothing'}){more}")
+        message, name = f"there is no run {run!r}", run
+        candidates = {p for p in folder.parent.parent.glob("*") if p.is_dir()}
+    names = sorted(p.name for p in candidates)
+    close = difflib.get_close_matches(name, names, 1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise RunError(f"{message} (there is: {', '.join(names) or 'nothing'}){hint}")
 
 
 def _one_environment(trials, environment, mixed, notes) -> list[dict]:
-    """Keep one class of environment, or refuse to choose."""
     count = pd.Series([t["environment"] for t in trials]).value_counts()
-    listing = ", ".join(f"{name} ({n} trials)" for name, n in count.items())
+    classes = ", ".join(f"{name} ({n} trials)" for name, n in count.items())
     if environment is not None:
         if environment not in count:
             raise RunError(
-                f"no trials of environment {environment!r}; there is: {listing}"
+                f"no trials of environment {environment!r}; there is: {classes}"
             )
-        left = len(trials) - count[environment]
-        if left:
-            notes.append(f"{left} trials of other environments were left out")
+        if others := len(trials) - count[environment]:
+            notes.append(f"{others} trials of other environments were left out")
         return [t for t in trials if t["environment"] == environment]
     if len(count) > 1 and not mixed:
         raise RunError(
             f"trials of {len(count)} environments (kernel, CPU, mitigations or "
-            f"binaries differ) do not mix: {listing}. Choose one with "
+            f"binaries differ) do not mix: {classes}. Choose one with "
             "environment=…, or take them together with mixed=True"
         )
     if len(count) > 1:
-        notes.append(f"trials of {len(count)} environments are mixed: {listing}")
+        notes.append(f"trials of {len(count)} environments are mixed: {classes}")
     return trials
 
 
-def _note_half_run(folder: Path, there: int, notes: list[str]) -> None:
-    """Say when a sweep did not come to its end."""
+def _note_half_run(folder: Path, trials: int, notes: list[str]) -> None:
     try:
         beat = schema.Heartbeat.model_validate_json(
             (folder / "progress.json").read_text()
         )
     except (FileNotFoundError, ValidationError):
         return
-    if beat.state == "done":
-        return
-    why = beat.message or f"{there} of {beat.planned} planned trials"
-    ended = "was still running" if beat.state == "running" else "ended early"
-    notes.append(f"the sweep {ended}: {why}")
+    if beat.state != "done":
+        state = "was still running" if beat.state == "running" else "ended early"
+        why = beat.message or f"{trials} of {beat.planned} planned trials"
+        notes.append(f"the sweep {state}: {why}")
 
 
 def _accepting(frame: pd.DataFrame, accept: Sequence[str], notes) -> pd.DataFrame:
-    """Let trials in that failed none but these gates."""
     if not accept:
         return frame
     let_in = failed_only(frame, accept)
     if let_in.any():
-        which = listing([GATES.get(gate, gate) for gate in accept])
+        which = listing(GATES.get(gate, gate) for gate in accept)
         many = "1 trial was" if let_in.sum() == 1 else f"{let_in.sum()} trials were"
         notes.append(f"{many} used on request although flagged: {which}")
     return frame.assign(
@@ -363,24 +350,23 @@ def _accepting(frame: pd.DataFrame, accept: Sequence[str], notes) -> pd.DataFram
 
 
 def _row(trial: dict) -> dict:
-    """Return a trial's columns; of one that took turns its set and its rounds too."""
-    rounds = trial.get("turns")
-    told = {"set": rounds["set"], "rounds": Rounds(rounds)} if rounds else {}
-    told["carried"] = bool(rounds and rounds.get("carried"))
-    return {**schema.flatten(trial), "reason": _reason(trial), **told}
+    row = {**schema.flatten(trial), "reason": _reason(trial)}
+    turns = trial.get("turns") or {}
+    if turns:
+        row |= {"set": turns["set"], "rounds": Rounds(turns)}
+    return {**row, "carried": bool(turns.get("carried"))}
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """Give every known column its declared type."""
     types = {c.name: c.dtype for c in schema.COLUMNS}
     return frame.astype({**types, "reason": "string"})
 
 
 def _reason(trial: dict) -> str | None:
-    """Why a trial is left out, in a few words that fit on a figure.
+    """Return why a trial is left out, in a few words that fit on a figure.
 
-    A limit that was met explains lost connections and users that never got a turn;
-    else the gate that is likeliest to be the cause of the others.
+    A limit that was met explains lost connections; else the gate that is likeliest to
+    be the cause of the others.
     """
     failure, failed = trial.get("failure"), schema.excluding(trial)
     if not failure and not failed:
@@ -391,14 +377,9 @@ def _reason(trial: dict) -> str | None:
     if failure:
         return FAILURES.get(failure["kind"], failure["reason"])
     cause = next((gate for gate in GATES if gate in failed), failed[0])
-    return _said_of(cause, trial)
-
-
-def _said_of(gate: str, trial: dict) -> str:
-    """Return what a gate that was failed means; two kinds of answer fail "verified"."""
-    if gate == "verified" and not schema.pick(trial, "client.errors.mismatch"):
+    if cause == "verified" and not schema.pick(trial, "client.errors.mismatch"):
         return "errors answered"
-    return GATES.get(gate, f"gate: {gate}")
+    return GATES.get(cause, f"gate: {cause}")
 
 
 def _limit(trial: dict) -> str | None:

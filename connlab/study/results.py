@@ -27,13 +27,13 @@ FILE = "results.json"
 
 
 class Fact(BaseModel):
-    """A frozen part of the results; keys that it does not know are left out."""
+    """A frozen part of the results; unknown keys are dropped."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class Printed(Fact):
-    """A number with bounds as a study printed it, and what stands behind it."""
+    """A number with bounds as a study printed it, and how it was estimated."""
 
     text: str
     n: int
@@ -86,7 +86,7 @@ class Failed(Fact):
 
 
 class Results(BaseModel):
-    """What one study found in one run; filled step by step, then written.
+    """The results of one study in one run; filled step by step, then written.
 
     Attributes
     ----------
@@ -97,10 +97,10 @@ class Results(BaseModel):
     lines : list of dict
         Floors and ceilings for other studies (`connlab.study.calibration`).
     numbers : list of Printed
-        What stands behind the numbers in answer, findings, notes and tables.
+        The numbers in answer, findings, notes and tables.
     commit : str or None
-        Git commit that the run's manifest named when the study was evaluated; the
-        paper calls results stale once the run has moved on to another.
+        Git commit in the run's manifest when the study was evaluated; the paper calls
+        results stale once the run has another.
     """
 
     schema_: int = Field(alias="schema")
@@ -126,41 +126,37 @@ class Results(BaseModel):
     numbers: list[Printed] = Field(default_factory=list)
 
     def texts(self) -> Iterator[str]:
-        """Give all that is printed as it stands here."""
+        """Give all texts that are printed unchanged."""
         yield from (self.answer, *self.findings, *self.notes)
         for table in self.tables:
             for row in table.rows:
                 yield from row
 
 
-def write(found: Results, folder: Path) -> Path:
-    """Replace ``results.json`` of a folder, if it says anything else; return its path.
+def write(results: Results, folder: Path) -> Path:
+    """Write ``results.json`` of a folder and return its path.
 
-    Found again is not made again: a committed run stays as it was committed.
-
-    Raises
-    ------
-    ValueError
-        Without an answer.
+    A file with the same content but for its date stays: a committed run does not
+    change. ValueError without an answer.
     """
-    if not found.answer:
+    if not results.answer:
         raise ValueError("the answer is empty: a study answers its question")
-    found.numbers = [Printed(**known) for known in printed_in(found.texts())]
+    results.numbers = [Printed(**number) for number in printed_in(results.texts())]
     path = folder / FILE
     try:
         before = Results.model_validate_json(path.read_text("utf-8"))
     except (FileNotFoundError, ValueError):
         before = None
-    if before and _content(before) == _content(found):
+    if before and _content(before) == _content(results):
         return path
-    made = datetime.now(UTC).isoformat(timespec="seconds")
-    return write_json(path, {"made_at": made, **_content(found)})
+    made_at = datetime.now(UTC).isoformat(timespec="seconds")
+    return write_json(path, {"made_at": made_at, **_content(results)})
 
 
-def _content(found: Results) -> dict[str, Any]:
-    """Return results as JSON has them, but for the time at which they were made."""
-    made = found.model_dump(by_alias=True, exclude={"made_at"})
-    return json.loads(json.dumps(made, allow_nan=False))
+def _content(results: Results) -> dict[str, Any]:
+    """Return results as JSON has them, without their date."""
+    content = results.model_dump(by_alias=True, exclude={"made_at"})
+    return json.loads(json.dumps(content, allow_nan=False))
 
 
 def start(
@@ -173,21 +169,17 @@ def start(
 ) -> Results:
     """Begin the results of a study: machine, trials, stopping, failures, notes.
 
-    As for `connlab.report.Report`; the frame's ``attrs`` say run, study and folder.
+    As for `connlab.report.Report`; the frame's ``attrs`` hold run, study and notes.
     """
-    about = frame.attrs
-    run, study = about["run"], about["study"]
+    run, study = frame.attrs["run"], frame.attrs["study"]
     studies = load_manifest(run, root=root).get("studies") or {}
-    begun = bare(study, run=run, number=number, question=question, root=root)
-    return begun.model_copy(
-        update={
-            "varied": varied(frame, factors),
-            "trials": count_trials(frame),
-            "stopping": stopping_of(studies.get(study) or {}),
-            "failures": failed_cells(frame, factors),
-            "notes": list(about["notes"]),
-        }
-    )
+    results = bare(study, run=run, number=number, question=question, root=root)
+    results.varied = varied(frame, factors)
+    results.trials = count_trials(frame)
+    results.stopping = stopping_of(studies.get(study) or {})
+    results.failures = failed_cells(frame, factors)
+    results.notes = list(frame.attrs["notes"])
+    return results
 
 
 def bare(
@@ -211,20 +203,12 @@ def count_trials(frame: pd.DataFrame) -> dict[str, int]:
     """Return how many trials there are, were used, failed, were left out by a gate."""
     failed = int(frame["failure"].notna().sum())
     used = int(passed(frame).sum())
-    left_out = len(frame) - used - failed
-    return {
-        "total": len(frame),
-        "used": used,
-        "failed": failed,
-        "excluded": left_out,
-    }
+    excluded = len(frame) - used - failed
+    return {"total": len(frame), "used": used, "failed": failed, "excluded": excluded}
 
 
 def failed_cells(frame: pd.DataFrame, factors: Sequence[str]) -> list[Failed]:
-    """Return the cells that lost trials, with how many and the commonest reason.
-
-    A factor that a cell has no level of is not among its factors.
-    """
+    """Return the cells that lost trials, with how many and the commonest reason."""
     table = cells(frame, factors)
     lost = table[table["used"] < table["trials"]].sort_values(list(factors))
     return [
@@ -238,26 +222,25 @@ def failed_cells(frame: pd.DataFrame, factors: Sequence[str]) -> list[Failed]:
 
 
 def _in_full(frame: pd.DataFrame, row: dict[str, Any], factors: Sequence[str]) -> str:
-    """Return a cell's reason, with what the programs said of a failed trial."""
+    """Return a cell's reason, with the message of a trial that failed for it."""
     reason = str(row["reason"])
-    known = [f for f in factors if pd.notna(row[f])]
-    same = (frame[known] == [row[f] for f in known]).all(axis=1)
-    said = frame.loc[same & (frame["reason"] == reason), "failure"].dropna()
-    if said.empty:
+    present = [f for f in factors if pd.notna(row[f])]
+    in_cell = (frame[present] == [row[f] for f in present]).all(axis=1)
+    messages = frame.loc[in_cell & (frame["reason"] == reason), "failure"].dropna()
+    if messages.empty:
         return reason
-    return f"{reason} ({said.iloc[0].partition(': ')[2]})"
+    return f"{reason} ({messages.iloc[0].partition(': ')[2]})"
 
 
 def varied(frame: pd.DataFrame, factors: Sequence[str]) -> str:
-    """Say what was varied: factors, levels, trials per cell, one sentence."""
-    said = []
+    """Return a sentence with the factors, their levels and the trials per cell."""
+    texts = []
     for factor in factors:
         levels = sorted(frame[factor].dropna().unique())
-        shown = listing([level_text(level) for level in levels])
-        said.append(f"{factor.replace('_', ' ')} ({shown})")
+        texts.append(f"{factor.replace('_', ' ')} ({listing(map(level_text, levels))})")
     per_cell = cells(frame, factors)["trials"]
     count = span(int(per_cell.min()), int(per_cell.max()))
-    return f"Varied: {'; '.join(said)}; {count} trials per cell."
+    return f"Varied: {'; '.join(texts)}; {count} trials per cell."
 
 
 def commit_of(manifest: Mapping[str, Any]) -> str | None:
@@ -268,61 +251,56 @@ def commit_of(manifest: Mapping[str, Any]) -> str | None:
 def machine_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the machine in a few facts and one phrase (``text``)."""
     facts = manifest.get("machine") or {}
-    kept = {k: facts[k] for k in ("cpu", "cores", "kernel", "system") if facts.get(k)}
-    memory = facts.get("memory_bytes")
-    if memory:
-        kept["memory_bytes"] = memory
-    parts = [str(kept["cpu"])] if "cpu" in kept else []
-    if "cores" in kept:
-        parts.append(f"{kept['cores']} cores")
-    if memory:
-        parts.append(f"{memory / 2**30:.0f} GiB")
-    if "kernel" in kept:
-        parts.append(f"Linux {kept['kernel']}")
-    return kept | ({"text": ", ".join(parts)} if parts else {})
+    names = ("cpu", "cores", "kernel", "system", "memory_bytes")
+    machine = {name: facts[name] for name in names if facts.get(name)}
+    phrases = {
+        "cpu": "{}".format,
+        "cores": "{} cores".format,
+        "memory_bytes": lambda size: f"{size / 2**30:.0f} GiB",
+        "kernel": "Linux {}".format,
+    }
+    texts = [text(machine[name]) for name, text in phrases.items() if name in machine]
+    return machine | ({"text": ", ".join(texts)} if texts else {})
 
 
 def stopping_of(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return why a study's sweeps stopped and how narrow their intervals came out.
+    """Return why a study's sweeps stopped and how narrow their intervals became.
 
-    A study of several sweeps has the facts of all: the reasons one after another, the
-    seconds added, the share of them in windows over all.
+    Of several sweeps the reasons are joined, the seconds added, and the share of them
+    in windows is that of the sum.
     """
-    ended = [*(entry.get("earlier") or {}).values(), entry.get("stopping")]
-    facts = _joined([dict(each) for each in ended if each])
-    if not facts:
+    sweeps = [*(entry.get("earlier") or {}).values(), entry.get("stopping")]
+    sweeps = [sweep for sweep in sweeps if sweep]
+    if not sweeps:
         return {}
-    text = facts["reason"]
-    wide = [w for w in facts["widths"] if w.get("half_width") is not None]
-    if wide:
-        worst = max(wide, key=lambda w: w["half_width"] / w["target"])
-        text += (
-            f"; widest against its target: {worst['metric']} ±{worst['half_width']:.1%}"
-            f" (target ±{worst['target']:.0%})"
-        )
-    facts.pop("widths")
-    return {"text": text, **facts}
-
-
-def _joined(ended: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the endings of a study's sweeps say together."""
-    if not ended:
-        return {}
-    reasons = dict.fromkeys(e.get("reason") or "no reason was recorded" for e in ended)
-    took = [(e.get("seconds") or 0, e.get("window_share") or 0) for e in ended]
-    seconds = sum(each for each, _ in took)
-    measured_s = sum(each * share for each, share in took)
+    reasons = dict.fromkeys(s.get("reason") or "no reason was recorded" for s in sweeps)
+    reason = "; then: ".join(reasons)
+    took = [(s.get("seconds") or 0, s.get("window_share") or 0) for s in sweeps]
+    total_s = sum(seconds for seconds, _ in took)
+    window_s = sum(seconds * share for seconds, share in took)
     return {
-        "reason": "; then: ".join(reasons),
-        "complete": all(e.get("complete", True) for e in ended),
-        "seconds": seconds,
-        "window_share": measured_s / seconds if measured_s else None,
-        "widths": [width for e in ended for width in e.get("widths") or ()],
+        "text": reason + _widest([w for s in sweeps for w in s.get("widths") or ()]),
+        "reason": reason,
+        "complete": all(s.get("complete", True) for s in sweeps),
+        "seconds": total_s,
+        "window_share": window_s / total_s if window_s else None,
     }
 
 
+def _widest(widths: Sequence[Mapping[str, Any]]) -> str:
+    """Return a clause on the interval that is widest against its target, if any."""
+    bounded = [w for w in widths if w.get("half_width") is not None]
+    if not bounded:
+        return ""
+    worst = max(bounded, key=lambda w: w["half_width"] / w["target"])
+    return (
+        f"; widest against its target: {worst['metric']} ±{worst['half_width']:.1%}"
+        f" (target ±{worst['target']:.0%})"
+    )
+
+
 def write_json(path: Path, content: Mapping[str, Any]) -> Path:
-    """Write a JSON file so that readers see the old one or the new one, never half."""
+    """Write a JSON file atomically: readers see the old one or the new one."""
     text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
     put(path, f"{text}\n".encode(), flush=True)
     return path

@@ -57,31 +57,32 @@ def styles(frame: pd.DataFrame) -> dict[str, Style]:
     frame : DataFrame
         With the column model, and family and model_label if it has them.
     """
-    registry = frame.attrs.get("registry") or ()
-    names = [str(name) for name in frame["model"].dropna().unique()]
-    known = _rows(frame) | {row["name"]: row for row in registry}
-    names = _ordered(names, known, registry)
-    marker = _markers(names, known, registry)
+    registry = {row["name"]: row for row in frame.attrs.get("registry") or ()}
+    listed = list(registry)
+    models = _from_trials(frame) | registry
+    marker = _markers(models, listed)
+    families = list(FAMILIES)
+
+    def rank(name: str) -> tuple:
+        family = models[name].get("family")
+        return (
+            listed.index(name) if name in listed else len(listed),
+            families.index(family) if family in families else len(families),
+            name,
+        )
+
     return {
-        n: Style(known[n].get("label") or n, color(known[n].get("family")), marker[n])
-        for n in names
+        name: Style(
+            models[name].get("label") or name,
+            color(models[name].get("family")),
+            marker[name],
+        )
+        for name in sorted(map(str, frame["model"].dropna().unique()), key=rank)
     }
 
 
-def _ordered(names, known, registry) -> list[str]:
-    listed = [row["name"] for row in registry]
-    drawn = list(FAMILIES)
-
-    def place(name):
-        family = known[name].get("family")
-        rank = drawn.index(family) if family in drawn else len(drawn)
-        return (listed.index(name) if name in listed else len(listed), rank, name)
-
-    return sorted(names, key=place)
-
-
-def _rows(frame: pd.DataFrame) -> dict[str, dict]:
-    """Return what the trials themselves say of each model."""
+def _from_trials(frame: pd.DataFrame) -> dict[str, dict]:
+    """Return family and label of each model as the trials have them."""
     columns = [c for c in ("family", "model_label") if c in frame]
     rows = frame.dropna(subset=["model"]).groupby("model")[columns].first()
     return {
@@ -97,19 +98,17 @@ def _text(value: Any) -> str | None:
     return None if value is None or pd.isna(value) else str(value)
 
 
-def _markers(names, known, registry) -> dict[str, str]:
+def _markers(models: dict[str, dict], listed: list[str]) -> dict[str, str]:
     """Return a marker for each model, unique within its family while they last."""
-    taken: dict[Any, list[int]] = {}
-    place = {}
-    listed = [row["name"] for row in registry]
-    for name in [*listed, *sorted(set(names) - set(listed))]:
-        family = known[name].get("family")
-        mine = taken.setdefault(family, [])
-        start = len(mine) if name in listed else zlib.crc32(name.encode())
-        turns = [(start + k) % len(MARKERS) for k in range(len(MARKERS))]
-        place[name] = next((t for t in turns if t not in mine), turns[0])
-        mine.append(place[name])
-    return {name: MARKERS[place[name]] for name in names}
+    by_family: dict[Any, list[str]] = {}
+    markers = {}
+    for name in [*listed, *sorted(set(models) - set(listed))]:
+        taken = by_family.setdefault(models[name].get("family"), [])
+        start = len(taken) if name in listed else zlib.crc32(name.encode())
+        order = [MARKERS[(start + k) % len(MARKERS)] for k in range(len(MARKERS))]
+        markers[name] = next((m for m in order if m not in taken), order[0])
+        taken.append(markers[name])
+    return markers
 
 
 def color(family: str | None) -> str:
