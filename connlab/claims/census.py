@@ -28,27 +28,25 @@ def survives(
     passes: Sequence[int] = (),
     fails: Sequence[int] = (),
 ) -> Finding:
-    """Say whether cells pass and fail where the claim says so.
+    """Judge whether cells pass and fail where the claim says so.
 
     A cell passes when every trial of it kept all its connections and met no failure;
-    it fails when none did. Levels that were not measured are said and left out, and
-    so are those at which the kernel kept connections that the server had yet to accept
-    when a trial ended: it neither carried nor lost them.
+    it fails when none did. Levels that were not measured are named and left out, and
+    so are those at which a trial ended with connections that the kernel kept and the
+    server had yet to accept: it neither carried nor lost them.
     """
     levels: dict[str, list[str]] = {name: [] for name in _LEVELS}
     for level, passing in [(n, True) for n in passes] + [(n, False) for n in fails]:
         cell = select(trials, {**arm, along: level})
         levels[_outcome(cell, passing)].append(str(level))
-    said = [
-        f"{words} {listing(levels[k])}" for k, words in _LEVELS.items() if levels[k]
-    ]
-    why = f"{along}: {'; '.join(said)}"
-    seen = {name for name, found in levels.items() if found}
-    if seen <= {"missing", "waiting"}:
+    outcomes = {name for name in levels if levels[name]}
+    clauses = [f"{_LEVELS[k]} {listing(levels[k])}" for k in _LEVELS if k in outcomes]
+    why = f"{along}: {'; '.join(clauses)}"
+    if outcomes <= {"missing", "waiting"}:
         raise Untestable(why)
-    if "wrong" in seen and "right" not in seen:
+    if "wrong" in outcomes and "right" not in outcomes:
         return Finding("does not hold", why)
-    return Finding("holds" if seen == {"right"} else "holds in part", why)
+    return Finding("holds" if outcomes == {"right"} else "holds in part", why)
 
 
 def _outcome(cell: pd.DataFrame, passing: bool) -> str:
@@ -68,7 +66,6 @@ def _kept_all(cell: pd.DataFrame) -> pd.Series:
 
 
 def _some_wait(cell: pd.DataFrame) -> bool:
-    """Say whether a trial kept all, of which its server had not accepted all."""
     if "accepted" not in cell:
         return False
     waiting = (cell["accepted"] < cell["connections"]).fillna(False).astype(bool)
@@ -82,38 +79,37 @@ def outlasts(
     baseline: Mapping[str, Any],
     along: str = "connections",
 ) -> Finding:
-    """Say whether one cell holds at higher levels than another.
+    """Judge whether one cell holds at higher levels than another.
 
-    What counts is the highest measured level at which every trial kept all its
-    connections. Two that both hold at the highest level measured cannot be told apart.
+    By the highest measured level at which every trial kept all its connections. Two
+    that both hold at the highest level measured cannot be told apart.
     """
-    most = []
+    highest = []
     for cell in (arm, baseline):
-        found = measured(trials, cell)
-        whole = _kept_all(found).groupby(found[along]).all()
-        most.append(int(max(whole.index[whole], default=0)))
-    why = f"whole up to {most[0]} {along}, against {most[1]}"
-    if most[0] == most[1]:
-        top = most[0] == int(trials[along].max())
+        rows = measured(trials, cell)
+        whole = _kept_all(rows).groupby(rows[along]).all()
+        highest.append(int(max(whole.index[whole], default=0)))
+    y, x = highest
+    why = f"whole up to {y} {along}, against {x}"
+    if y == x:
+        top = y == int(trials[along].max())
         raise Untestable(why + (" (the most that was tried)" if top else ""))
-    return Finding("holds" if most[0] > most[1] else "does not hold", why)
+    return Finding("holds" if y > x else "does not hold", why)
 
 
 def serves_more(
     trials: pd.DataFrame, *, arm: Mapping[str, Any], baseline: Mapping[str, Any]
 ) -> Finding:
-    """Say whether a larger share of the clients is connected in one cell than another.
+    """Judge whether a larger share of clients is connected in one cell than another.
 
-    All trials with a report count, whatever gates say: what they flag is what is asked.
-    Two cells are told apart when every share of the one lies beyond every share of the
-    other, which four trials of each show by chance once in 35 times. Where the baseline
-    leaves nobody out, no share can rise.
+    All trials with a report count, flagged by gates or not: lost connections are what
+    the claim is about. Two cells differ when every share of the one lies beyond every
+    share of the other, which four trials of each show by chance once in 35 times.
+    Where the baseline leaves nobody out, no share can rise.
     """
-    shares = [_shares(trials, cell) for cell in (arm, baseline)]
-    y, x = shares
-    said = [f"{_percent(side.min())} to {_percent(side.max())}" for side in shares]
-    why = f"{said[0]} of the clients are connected, against {said[1]}"
-    if min(map(len, shares)) < TRIALS_MIN:
+    y, x = (_shares(trials, cell) for cell in (arm, baseline))
+    why = f"{_range(y)} of the clients are connected, against {_range(x)}"
+    if min(len(y), len(x)) < TRIALS_MIN:
         raise Untestable(f"shares need {TRIALS_MIN} trials of each cell")
     if x.min() >= 1 and y.min() >= 1:
         raise Untestable(
@@ -127,26 +123,27 @@ def serves_more(
 
 
 def _shares(trials: pd.DataFrame, cell: Mapping[str, Any]) -> pd.Series:
-    found = measured(trials, cell)
-    return (found["established"] / found["connections"]).dropna().astype(float)
+    rows = measured(trials, cell)
+    return (rows["established"] / rows["connections"]).dropna().astype(float)
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g}\u202f%"
+def _range(shares: pd.Series) -> str:
+    low, high = (f"{100 * share:.3g}\u202f%" for share in (shares.min(), shares.max()))
+    return f"{low} to {high}"
 
 
 def all_true(trials: pd.DataFrame, *, column: str, arm: Mapping[str, Any]) -> Finding:
-    """Say whether a column of yes and no is yes in every row.
+    """Judge whether a column of truth values is true in every row.
 
-    A row without an answer was not asked, and keeps the claim from holding whole.
+    A row without a value keeps the claim from holding whole.
     """
-    answers = select(trials, arm)[column]
-    asked = answers.dropna().astype(bool)
-    if asked.empty:
+    values = select(trials, arm)[column]
+    answers = values.dropna().astype(bool)
+    if answers.empty:
         raise Untestable(f"nothing was asked: {cell_text(arm)}")
-    silent = len(answers) - len(asked)
-    why = f"{int(asked.sum())} of {len(asked)} hold"
-    why += f", {silent} not asked" if silent else ""
-    if asked.all() and not silent:
+    missing = len(values) - len(answers)
+    why = f"{int(answers.sum())} of {len(answers)} hold"
+    why += f", {missing} not asked" if missing else ""
+    if answers.all() and not missing:
         return Finding("holds", why)
-    return Finding("holds in part" if asked.any() else "does not hold", why)
+    return Finding("holds in part" if answers.any() else "does not hold", why)

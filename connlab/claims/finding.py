@@ -1,7 +1,7 @@
-"""What a rule finds of a claim, and which trials the claim speaks of.
+"""Verdicts on claims, and the trials that a claim is about.
 
 A claim is never called false: conditions differ, and an interval may be too wide to
-say anything. What a rule may answer is in `VERDICTS`, and nothing else.
+show anything. A rule answers with one of `VERDICTS`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ VERDICTS: tuple[Verdict, ...] = (
 
 
 class RuleError(ValueError):
-    """A rule was given words that it does not understand."""
+    """A rule of the ledger has arguments that it does not take."""
 
 
 class Untestable(Exception):
-    """A run cannot tell: why, and the effect that says too little, if there is one."""
+    """A run cannot decide: why, and the effect that shows too little, if any."""
 
     def __init__(self, why: str, effect: Interval | None = None, unit: str = "ratio"):
         super().__init__(why)
@@ -43,11 +43,11 @@ class Untestable(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule found.
+    """The verdict of a rule.
 
     `effect` is the number that the verdict rests on, in `unit` ("ratio" for a ratio);
     None where the verdict rests on a count of cells. `why` is one clause, fit for a
-    table. `asked` are the ends between which a ratio counts as the claimed one.
+    table. `claimed` are the bounds within which a ratio counts as the claimed one.
     """
 
     verdict: Verdict
@@ -55,7 +55,7 @@ class Finding:
     effect: Interval | None = None
     unit: str = "ratio"
     parts: tuple[Finding, ...] = field(default=())
-    asked: tuple[float, float] | None = None
+    claimed: tuple[float, float] | None = None
 
     @property
     def effect_text(self) -> str:
@@ -69,7 +69,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Range:
-    """What is known of a quantity: an interval, or one of its bounds alone."""
+    """Bounds of a quantity; an unknown one is infinite."""
 
     lo: float
     hi: float
@@ -78,15 +78,15 @@ class Range:
         """Whether all of it lies between two numbers."""
         return low <= self.lo and self.hi <= high
 
-    def apart(self, low: float, high: float) -> bool:
+    def outside(self, low: float, high: float) -> bool:
         """Whether none of it lies between two numbers."""
         return self.lo > high or self.hi < low
 
 
-def known(effect: Interval, metric: str, *limited: bool) -> Range:
-    """Return what an interval says where a client was the bottleneck.
+def known_range(effect: Interval, metric: str, *limited: bool) -> Range:
+    """Return the bounds that remain where a client was the bottleneck.
 
-    That server could only be better: of a rate the interval's lower bound is left, of
+    That server could only be better: of a rate the interval's lower bound remains, of
     a time the upper one; of a ratio to a baseline that was limited, the other.
 
     Parameters
@@ -97,12 +97,12 @@ def known(effect: Interval, metric: str, *limited: bool) -> Range:
         Whether the client limited the cell and, of a ratio, its baseline.
     """
     rises = metric_of(metric).better == "higher"
-    opened = {(at == 0) == rises for at, bound in enumerate(limited) if bound}
-    lo = -math.inf if False in opened else effect.lo
-    return Range(lo, math.inf if True in opened else effect.hi)
+    upward = {(side == 0) == rises for side, bound in enumerate(limited) if bound}
+    lo = -math.inf if False in upward else effect.lo
+    return Range(lo, math.inf if True in upward else effect.hi)
 
 
-def limits(trials: pd.DataFrame, metric: str) -> bool:
+def is_client_bound(trials: pd.DataFrame, metric: str) -> bool:
     """Whether the client bounded what the trials of a cell show of a metric."""
     return is_bounded_by_client(metric) and client_bound(trials)
 
@@ -113,25 +113,24 @@ def cell_text(cell: Mapping[str, Any]) -> str:
 
 
 def _level_text(column: str, level: Any) -> str:
-    """A word says by itself what it is a level of, a number does not."""
-    levels = [str(each) for each in (level if isinstance(level, list) else [level])]
-    named = any(character.isdigit() for text in levels for character in text)
-    name = f"{column.replace('_', ' ')} " if named and column != "model" else ""
-    return name + " or ".join(levels)
+    """Return a level, after the name of its column where it has a digit."""
+    text = " or ".join(map(str, level if isinstance(level, list) else [level]))
+    named = column != "model" and any(map(str.isdigit, text))
+    return f"{column.replace('_', ' ')} {text}" if named else text
 
 
 def select(trials: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
     """Return the trials of one cell; empty where the study has no such factor.
 
-    A list allows several levels; None wants trials for which nothing was said.
+    A list allows several levels; None stands for a missing one.
     """
     chosen = pd.Series(True, index=trials.index)
-    for column, wanted in cell.items():
+    for column, level in cell.items():
         if column not in trials:
             return trials.iloc[:0]
-        values = wanted if isinstance(wanted, list) else [wanted]
-        levels = trials[column]
-        chosen &= levels.isna() if wanted is None else levels.isin(values)
+        allowed = level if isinstance(level, list) else [level]
+        values = trials[column]
+        chosen &= values.isna() if level is None else values.isin(allowed)
     return trials[chosen]
 
 
@@ -141,14 +140,14 @@ def measured(trials: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
     Raises
     ------
     Untestable
-        Where there are none: it says which level lacks, or all of them where each was
-        measured, but not all together.
+        Where there are none: it names the levels that were never measured, or all of
+        them where each was, but not together.
     """
-    found = select(trials, cell)
-    if found.empty:
-        alone = {k: v for k, v in cell.items() if select(trials, {k: v}).empty}
-        raise Untestable(f"not measured here: {cell_text(alone or cell)}")
-    return found
+    rows = select(trials, cell)
+    if rows.empty:
+        lacking = {k: v for k, v in cell.items() if select(trials, {k: v}).empty}
+        raise Untestable(f"not measured here: {cell_text(lacking or cell)}")
+    return rows
 
 
 def usable(
@@ -167,21 +166,21 @@ def usable(
         Column values.
     metric : str
     overlook : sequence of str
-        Gates that leave no trial out here: what they flag is what is asked.
+        Gates that leave no trial out: what they flag is what the claim is about.
 
     Raises
     ------
     Untestable
         Where no trial is of the cell, or none counts.
     """
-    found = measured(trials, cell)
-    if metric not in found:
+    rows = measured(trials, cell)
+    if metric not in rows:
         raise Untestable(f"no usable trial of {cell_text(cell)}")
-    good = found[metric].notna()
-    if "ok" in found:
-        good &= found["ok"] | failed_only(found, overlook)
+    good = rows[metric].notna()
+    if "ok" in rows:
+        good &= rows["ok"] | failed_only(rows, overlook)
     if not good.any():
-        reasons = found["failure"].dropna() if "failure" in found else []
-        why = f": {reasons.iloc[0]}" if len(reasons) else ""
+        failures = rows["failure"].dropna() if "failure" in rows else []
+        why = f": {failures.iloc[0]}" if len(failures) else ""
         raise Untestable(f"no usable trial of {cell_text(cell)}{why}")
-    return found[good]
+    return rows[good]

@@ -1,4 +1,4 @@
-"""One figure of all claims about ratios: what was claimed, and what was found."""
+"""One figure of all claims about ratios: the claimed range and the measured ratio."""
 
 from __future__ import annotations
 
@@ -29,44 +29,29 @@ _LIMITS = (0.02, 50.0)
 
 def rows(judged: Sequence[Judged]) -> pd.DataFrame:
     """Return a row for each claim that a ratio decided."""
+    columns = ["claim", "verdict", "value", "lo", "hi", "claimed_from", "claimed_to"]
     found = []
-    for one in judged:
-        effect = one.finding.effect
-        if effect is None or one.finding.unit != "ratio" or not effect.determined:
-            continue
-        low, high = one.finding.asked or (np.nan, np.nan)
-        found.append(
-            {
-                "claim": one.claim.id,
-                "verdict": one.finding.verdict,
-                "value": effect.value,
-                "lo": effect.lo,
-                "hi": effect.hi,
-                "claimed_from": low,
-                "claimed_to": high,
-            }
-        )
-    return pd.DataFrame(found)
+    for claim, finding in ((j.claim, j.finding) for j in judged):
+        effect = finding.effect
+        if effect and finding.unit == "ratio" and effect.determined:
+            bounds = effect.value, effect.lo, effect.hi
+            claimed = finding.claimed or (np.nan, np.nan)
+            found.append((claim.id, finding.verdict, *bounds, *claimed))
+    return pd.DataFrame(found, columns=columns)
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Draw the claims that ratios decided.
-
-    Parameters
-    ----------
-    table : DataFrame
-        As from `rows`.
-    """
+    """Draw the claims that ratios decided, as from `rows`."""
     figure = Figure(figsize=(figures.WIDTH, 0.7 + 0.17 * len(table)))
     ax = figure.add_subplot()
-    for at, row in zip(range(len(table) - 1, -1, -1), table.itertuples(), strict=True):
+    for y, row in zip(range(len(table))[::-1], table.itertuples(), strict=True):
         color = COLORS[row.verdict]
         if np.isfinite(row.claimed_to) or row.claimed_from > 0:
-            ends = np.clip([row.claimed_from, row.claimed_to], *_LIMITS)
-            ax.plot(ends, [at, at], color=style.FAINT, linewidth=6, zorder=1)
-        ends = np.clip([row.lo, row.hi], *_LIMITS)
-        ax.plot(ends, [at, at], color=color, linewidth=1.4, zorder=2)
-        ax.plot([row.value], [at], "o", color=color, markersize=4.5, zorder=3)
+            claimed = np.clip([row.claimed_from, row.claimed_to], *_LIMITS)
+            ax.plot(claimed, [y, y], color=style.FAINT, linewidth=6, zorder=1)
+        bounds = np.clip([row.lo, row.hi], *_LIMITS)
+        ax.plot(bounds, [y, y], color=color, linewidth=1.4, zorder=2)
+        ax.plot([row.value], [y], "o", color=color, markersize=4.5, zorder=3)
     ax.axvline(1, color=style.QUIET, linewidth=0.8, zorder=0)
     ax.set_xscale("log")
     ax.set_xlim(*_LIMITS)
@@ -80,12 +65,7 @@ def draw(table: pd.DataFrame) -> Figure:
     for verdict, color in COLORS.items():
         if verdict in set(table["verdict"]):
             ax.plot([], [], "o-", color=color, label=verdict)
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=4,
-        frameon=False,
-        fontsize=8,
-    )
+    corner = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
+    ax.legend(ncols=4, frameon=False, fontsize=8, **corner)
     figure.set_layout_engine("constrained")
     return figure

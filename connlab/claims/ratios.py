@@ -17,21 +17,21 @@ from connlab.claims.finding import (
     Untestable,
     Verdict,
     cell_text,
-    known,
-    limits,
+    is_client_bound,
+    known_range,
     usable,
 )
 from connlab.intervals import MARGIN, ratio
 from connlab.study.interval import Interval
 
 LIMITED = "the client was the bottleneck of "
-"""What then follows is the cell, or how many."""
+"""Followed by the cell, or how many."""
 _ALIKE = "shown to be alike within the margin"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a claim says of a ratio: its direction and, perhaps, its size."""
+class Expected:
+    """A claim about a ratio: its direction and, perhaps, its size."""
 
     expect: Literal["more", "less", "alike"]
     size: Sequence[float] | None = None
@@ -43,8 +43,8 @@ class Asked:
         if self.size_matters and self.size is None:
             raise RuleError("size_matters is true, but there is no size")
 
-    def ends(self, margin: float) -> tuple[float, float]:
-        """Return the ends between which a ratio counts as the claimed one."""
+    def bounds(self, margin: float) -> tuple[float, float]:
+        """Return the bounds within which a ratio counts as the claimed one."""
         if self.expect == "alike":
             return 1 / (1 + margin), 1 + margin
         if self.size is not None:
@@ -70,8 +70,8 @@ def compare(
     1. The ratio and its interval: those that a section prints of this pair, else of
        this pair alone (`connlab.intervals.ratio`).
     2. Where the client was the bottleneck of one cell, that server could only be
-       better: one bound of the interval is left, and the other is open.
-    3. `judged` says what follows.
+       better: one bound of the interval remains, and the other is open.
+    3. `judge_ratio` gives the verdict.
 
     Parameters
     ----------
@@ -82,28 +82,28 @@ def compare(
     size : (low, high), optional
         Ratios that count as the published one.
     size_matters : bool
-        Whether the size is what the claim says, so that a direction alone is not part
-        of it.
+        Whether the claim is about the size, so that the direction alone does not hold
+        in part.
     margin : float
         Alike is what lies between 1 / (1 + margin) and 1 + margin.
     overlook : sequence of str
-        Gates that leave no trial out here: what they flag is what is asked.
+        Gates that leave no trial out: what they flag is what the claim is about.
     printed : DataFrame, optional
         The ratios of the studies' sections, as in ``ratios.csv``.
     """
-    asked = Asked(expect, size, size_matters)
-    cells = {"arm": arm, "baseline": baseline}
-    y, x = (usable(trials, cell, metric, overlook) for cell in cells.values())
+    expected = Expected(expect, size, size_matters)
+    y, x = (usable(trials, cell, metric, overlook) for cell in (arm, baseline))
     effect = as_printed(ratio(y, x, metric), metric, printed)
     if not effect.determined:
         raise Untestable(effect.note or "no interval", effect)
-    limited = [limits(side, metric) for side in (y, x)]
+    limited = [is_client_bound(side, metric) for side in (y, x)]
     if all(limited):
         raise Untestable(LIMITED + "both", effect)
-    verdict, why = judged(known(effect, metric, *limited), asked, margin)
+    remaining = known_range(effect, metric, *limited)
+    verdict, why = judge_ratio(remaining, expected, margin)
     if any(limited):
         why += f"; {LIMITED}{cell_text(arm if limited[0] else baseline)}"
-    return Finding(verdict, why, effect, asked=asked.ends(margin))
+    return Finding(verdict, why, effect, claimed=expected.bounds(margin))
 
 
 def printed_ratio(
@@ -118,10 +118,10 @@ def printed_ratio(
     margin: float = MARGIN,
     printed: pd.DataFrame | None = None,
 ) -> Finding:
-    """Judge a ratio that a study prints, by the levels that it prints it for.
+    """Judge a ratio that a study prints, by its levels there.
 
     For studies whose cells an entry cannot name, since a level depends on the machine:
-    the rate of an open loop is a part of what the machine can serve.
+    the rate of an open loop is a share of what the machine can serve.
 
     Parameters
     ----------
@@ -135,63 +135,64 @@ def printed_ratio(
     printed : DataFrame, optional
         The ratios of the studies' sections, as in ``ratios.csv``.
     """
-    asked = Asked(expect, size, size_matters)
+    expected = Expected(expect, size, size_matters)
     rows = pd.DataFrame() if printed is None else printed
     for column, level in {"metric": metric, "against": against, **arm}.items():
-        found = rows[column].astype(str) if column in rows else pd.Series(dtype=str)
-        rows = rows[found == str(level)] if len(found) else rows.iloc[:0]
+        levels = rows.get(column, pd.Series(index=rows.index)).astype(str)
+        rows = rows[levels == str(level)]
     if rows.empty:
         raise Untestable(f"not measured here: {cell_text(arm)} against {against}")
-    row = rows.iloc[0]
-    numbers = (float(row[end]) for end in ("value", "lo", "hi"))
-    effect = Interval(*numbers, int(row["n"]), float(row["level"]), str(row["method"]))
+    effect = Interval.of_row(rows.iloc[0])
     if not effect.determined:
         raise Untestable("no interval", effect)
-    verdict, why = judged(Range(effect.lo, effect.hi), asked, margin)
-    return Finding(verdict, why, effect, asked=asked.ends(margin))
+    verdict, why = judge_ratio(Range(effect.lo, effect.hi), expected, margin)
+    return Finding(verdict, why, effect, claimed=expected.bounds(margin))
 
 
 def as_printed(effect: Interval, metric: str, printed: pd.DataFrame | None) -> Interval:
     """Return a ratio with the interval that a section prints of it, if one does.
 
-    There it belongs to a family whose intervals hold all at once, so it is wider. The
-    pair is known by its ratio, which the same trials give to the last digits, in
-    either direction.
+    That is wider, as it belongs to a family whose intervals hold at once. The pair is
+    recognised by its ratio, which the same trials give to the last digits, in either
+    direction.
     """
     if printed is None or printed.empty:
         return effect
     same = printed[(printed["metric"] == metric) & (printed["n"] == effect.n)]
-    for value, ends in ((effect.value, ("lo", "hi")), (1 / effect.value, ("hi", "lo"))):
+    for inverted in (False, True):
+        value = 1 / effect.value if inverted else effect.value
         rows = same[np.isclose(same["value"], value, rtol=1e-9, atol=0)]
         if len(rows):
             row = rows.iloc[0]
-            lo, hi = (float(row[end]) for end in ends)
-            if ends[0] == "hi":
-                lo, hi = 1 / lo, 1 / hi
+            lo, hi = float(row["lo"]), float(row["hi"])
+            if inverted:
+                lo, hi = 1 / hi, 1 / lo
             return replace(effect, lo=lo, hi=hi, method=str(row["method"]))
     return effect
 
 
-def judged(ratio: Range, asked: Asked, margin: float = MARGIN) -> tuple[Verdict, str]:
-    """Say what is known of a ratio says of a claim.
+def judge_ratio(
+    ratio: Range, expected: Expected, margin: float = MARGIN
+) -> tuple[Verdict, str]:
+    """Return the verdict on a claim about a ratio, and why.
 
-    "alike" holds when all of it lies within the margin, and does not when none does.
-    "more" and "less" hold when all of it lies on that side of 1 and, with a size, of
-    that size. They hold in part when the side is sure and the size another or open,
-    unless it matters; or when no size is asked and all lies within the margin. They do
-    not hold when all lies on the other side; nor when 1 is possible and the size is
-    not, or all lies within the margin.
+    "alike" holds when all of its range lies within the margin, and does not when none
+    does. "more" and "less" hold when all of it lies on that side of 1 and, with a size,
+    within that. They hold in part when the side is sure and the size another or open,
+    unless it matters; or without a size when all lies within the margin. They do not
+    hold when all lies on the other side; nor when 1 is possible and the size is not, or
+    all lies within the margin.
     """
     band = (1 / (1 + margin), 1 + margin)
-    if asked.expect == "alike":
+    if expected.expect == "alike":
         return _alike(ratio, band)
     same = ratio.within(*band)
-    other_size = asked.size is not None and ratio.apart(*asked.size)
+    other_size = expected.size is not None and ratio.outside(*expected.size)
     if ratio.lo > 1 or ratio.hi < 1:
-        if (ratio.lo > 1) != (asked.expect == "more"):
+        if (ratio.lo > 1) != (expected.expect == "more"):
             return "does not hold", "the difference has the other sign"
-        return _of_size(ratio, asked, same=same, other_size=other_size)
-    if same and (asked.size is None or other_size):
+        return _of_size(ratio, expected, same=same, other_size=other_size)
+    if same and (expected.size is None or other_size):
         return "does not hold", _ALIKE
     if other_size:
         return "does not hold", "no difference is shown, and none of that size"
@@ -201,7 +202,7 @@ def judged(ratio: Range, asked: Asked, margin: float = MARGIN) -> tuple[Verdict,
 def _alike(ratio: Range, band: tuple[float, float]) -> tuple[Verdict, str]:
     if ratio.within(*band):
         return "holds", _ALIKE
-    if ratio.apart(*band):
+    if ratio.outside(*band):
         return "does not hold", "the difference is beyond the margin"
     if ratio.lo > 1 or ratio.hi < 1:
         return "not testable here", "a difference, which may lie within the margin"
@@ -209,17 +210,17 @@ def _alike(ratio: Range, band: tuple[float, float]) -> tuple[Verdict, str]:
 
 
 def _of_size(
-    ratio: Range, asked: Asked, *, same: bool, other_size: bool
+    ratio: Range, expected: Expected, *, same: bool, other_size: bool
 ) -> tuple[Verdict, str]:
-    """Judge a ratio whose direction is the one that is claimed."""
-    if asked.size is None:
+    """Judge a ratio whose direction is the claimed one."""
+    if expected.size is None:
         if same:
             return "holds in part", f"same direction, but {_ALIKE}"
         return "holds", "same direction"
-    if ratio.within(*asked.size):
+    if ratio.within(*expected.size):
         return "holds", "same direction and size"
     if other_size:
-        verdict = "does not hold" if asked.size_matters else "holds in part"
+        verdict = "does not hold" if expected.size_matters else "holds in part"
         return verdict, "same direction, another size"
-    verdict = "not testable here" if asked.size_matters else "holds in part"
+    verdict = "not testable here" if expected.size_matters else "holds in part"
     return verdict, "same direction, of that size perhaps"

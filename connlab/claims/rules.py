@@ -1,15 +1,14 @@
 """Rules that turn trials into a verdict on a claim.
 
-    trials of a study + a rule's own words -> effect, interval, verdict, reason
+    trials of a study + a rule's arguments -> effect, interval, verdict, reason
 
-Each rule is a small function of trials and of what the ledger says to look at; one row
-of `RULES` makes it known.
+A rule is a function of trials, with keyword arguments from the ledger; `RULES` lists
+them by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -34,49 +33,41 @@ def every(
     in part. The effect shown is that of the first part that decided: one with the
     verdict of the whole, else one that keeps it from holding.
     """
-    found = tuple(apply(trials, part, printed) for part in parts)
-    if not found:
+    findings = tuple(apply(trials, part, printed) for part in parts)
+    if not findings:
         raise Untestable("no part")
-    words = {part.verdict for part in found}
-    if len(words) == 1:
-        verdict = found[0].verdict
-    elif words & {"holds", "holds in part"}:
+    verdicts = {finding.verdict for finding in findings}
+    if len(verdicts) == 1:
+        verdict = findings[0].verdict
+    elif verdicts & {"holds", "holds in part"}:
         verdict = "holds in part"
     else:
         verdict = "does not hold"
-    shown = sorted(found, key=partial(_far_from, verdict))
-    effect = next((part for part in shown if part.effect is not None), found[0])
-    said = _added_up(found)
-    return Finding(verdict, said, effect.effect, effect.unit, found, effect.asked)
+    order = [verdict, "does not hold", "not testable here", "holds in part", "holds"]
+    ranked = sorted(findings, key=lambda finding: order.index(finding.verdict))
+    shown = next((part for part in ranked if part.effect is not None), findings[0])
+    why = _counted(findings)
+    return Finding(verdict, why, shown.effect, shown.unit, findings, shown.claimed)
 
 
-def _far_from(verdict: Verdict, part: Finding) -> int:
-    """Rank a part by how little it had to do with the verdict of the whole."""
-    order = (verdict, "does not hold", "not testable here", "holds in part", "holds")
-    return order.index(part.verdict)
-
-
-_IN_SUMS: dict[Verdict, str] = {
+_OTHERS: dict[Verdict, str] = {
     "holds in part": "in part",
     "does not hold": "not",
     "not testable here": "not testable",
 }
-"""What a sum of parts says of those that do not hold."""
+"""How parts that do not hold are counted."""
 
 
-def _added_up(found: Sequence[Finding]) -> str:
-    """Count parts by verdict; say why those that do not hold do not.
-
-    Where parts of one verdict have several reasons, the first is said.
-    """
-    holding = sum(part.verdict == "holds" for part in found)
-    said = [f"{holding} of {len(found)} parts hold"]
-    for verdict, words in _IN_SUMS.items():
-        reasons = [part.why for part in found if part.verdict == verdict]
+def _counted(findings: Sequence[Finding]) -> str:
+    """Count parts by verdict, with the first reason of those that do not hold."""
+    holding = sum(part.verdict == "holds" for part in findings)
+    clauses = [f"{holding} of {len(findings)} parts hold"]
+    for verdict, words in _OTHERS.items():
+        reasons = [part.why for part in findings if part.verdict == verdict]
         if reasons:
             first = "" if len(set(reasons)) == 1 else "first: "
-            said.append(f"{len(reasons)} {words} ({first}{reasons[0]})")
-    return ", ".join(said)
+            clauses.append(f"{len(reasons)} {words} ({first}{reasons[0]})")
+    return ", ".join(clauses)
 
 
 _OF_PAIRS = (compare, printed_ratio, every)
@@ -94,7 +85,7 @@ def apply(
     rule: Mapping[str, Any],
     printed: pd.DataFrame | None = None,
 ) -> Finding:
-    """Apply a rule as the ledger writes it: its name under ``rule``, then its words.
+    """Apply a rule as the ledger writes it: name under ``rule``, then its arguments.
 
     Parameters
     ----------
@@ -107,17 +98,17 @@ def apply(
     Raises
     ------
     RuleError
-        For an unknown rule, or words that it does not take.
+        For an unknown rule, or arguments that it does not take.
     """
-    words = dict(rule)
-    name = words.pop("rule", None)
+    arguments = dict(rule)
+    name = arguments.pop("rule", None)
     if name not in RULES:
         raise RuleError(f"unknown rule {name!r} (known: {', '.join(RULES)})")
     if RULES[name] in _OF_PAIRS:
-        words["printed"] = printed
+        arguments["printed"] = printed
     try:
-        return RULES[name](trials, **words)
-    except Untestable as cannot:
-        return cannot.finding
+        return RULES[name](trials, **arguments)
+    except Untestable as untestable:
+        return untestable.finding
     except TypeError as error:
         raise RuleError(f"rule {name}: {error}") from error

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from scipy import stats as st
 
-from connlab.claims.finding import Finding, Range, Untestable, limits, usable
-from connlab.claims.ratios import LIMITED, Asked, judged
+from connlab.claims.finding import (
+    Finding,
+    Range,
+    Untestable,
+    is_client_bound,
+    usable,
+)
+from connlab.claims.ratios import LIMITED, Expected, judge_ratio
 from connlab.intervals import TRIALS_MIN
 from connlab.study.formatting import counted
 from connlab.study.interval import LEVEL, Interval
@@ -26,32 +32,35 @@ def steadier(
     arm: Mapping[str, Any],
     baseline: Mapping[str, Any],
 ) -> Finding:
-    """Say whether trials of one cell scatter less, relative to their mean.
+    """Judge whether trials of one cell scatter less, relative to their mean.
 
     The effect is the ratio of standard deviations of the logarithm, which for a
     scatter of a few percent are coefficients of variation, with the interval of an F
     test of two variances.
     """
     sides = [usable(trials, cell, metric) for cell in (arm, baseline)]
-    if any(limits(side, metric) for side in sides):
+    if any(is_client_bound(side, metric) for side in sides):
         raise Untestable("the client was the bottleneck, whose scatter it would be")
     logs = [np.log(side[metric].to_numpy(dtype=float)) for side in sides]
     if min(map(len, logs)) < TRIALS_MIN:
         raise Untestable(f"a scatter needs {TRIALS_MIN} trials of each cell")
     if min(map(np.ptp, logs)) == 0:
         raise Untestable("the trials of a cell are all alike")
-    ratio = _ratio_of_scatters(*logs)
-    return Finding(*judged(Range(ratio.lo, ratio.hi), Asked("less"), margin=0), ratio)
+    return _finding(_ratio_of_scatters(*logs), "less")
+
+
+def _finding(ratio: Interval, direction: Literal["more", "less"]) -> Finding:
+    range_ = Range(ratio.lo, ratio.hi)
+    return Finding(*judge_ratio(range_, Expected(direction), margin=0), ratio)
 
 
 def _ratio_of_scatters(y: np.ndarray, x: np.ndarray) -> Interval:
     """Return sd(y) / sd(x) of two normal samples, bounds by the F distribution."""
-    found = y.var(ddof=1) / x.var(ddof=1)
+    squared = y.var(ddof=1) / x.var(ddof=1)
     f = st.f(len(y) - 1, len(x) - 1)
-    lo, hi = (found / f.ppf(p) for p in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
-    n = min(len(y), len(x))
-    value, lo, hi = map(math.sqrt, (found, lo, hi))
-    return Interval(value, lo, hi, n, LEVEL, "F over logs of trials")
+    lo, hi = (squared / f.ppf(p) for p in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
+    bounds = map(math.sqrt, (squared, lo, hi))
+    return Interval(*bounds, min(len(y), len(x)), LEVEL, "F over logs of trials")
 
 
 def outweighs(
@@ -63,36 +72,35 @@ def outweighs(
     arm: Mapping[str, Any] | None = None,
     seed: int = 1,
 ) -> Finding:
-    """Say whether one factor moves a metric more than another.
+    """Judge whether one factor moves a metric more than another.
 
-    1. Every level of one factor has to have trials with every level of the other:
-       else means of levels would be over unlike cells.
+    1. Every level of one factor needs trials with every level of the other: else means
+       of levels would be over unlike cells.
     2. The effect is the ratio of the two factors' sums of squares (main effects on the
        logarithm of the metric, cells balanced by their means).
     3. Its interval is a bootstrap over blocks, of those resamples in which every cell
        has a trial.
-    4. Where the client was the bottleneck of a cell, that cell is a bound, and of the
-       ratio nothing is known, not even a bound.
+    4. Where the client was the bottleneck of a cell, not even a bound of the ratio is
+       known.
     """
     if not {factor, other} <= set(trials.columns):
         raise Untestable(f"not measured here: {factor} against {other}")
     good = usable(trials, arm or {}, metric).dropna(subset=[factor, other])
     if good[factor].nunique() < 2 or good[other].nunique() < 2:
         raise Untestable(f"one level only of {factor} or {other}")
-    cells = dict(list(good.groupby([factor, other])))
+    cells = [cell for _, cell in good.groupby([factor, other])]
     all_cells = good[factor].nunique() * good[other].nunique()
     if len(cells) < all_cells:
-        without = counted(all_cells - len(cells), "cell")
-        raise Untestable(f"{without} of {all_cells} without a usable trial")
+        empty = counted(all_cells - len(cells), "cell")
+        raise Untestable(f"{empty} of {all_cells} without a usable trial")
     if good["block"].nunique() < 2:
         raise Untestable("fewer than 2 blocks")
     ratio = _ratio_of_squares(good, metric, factor, other, seed)
     if not ratio.determined:
         raise Untestable(ratio.note or "the other factor moves nothing")
-    bound = sum(limits(cell, metric) for cell in cells.values())
-    if bound:
+    if bound := sum(is_client_bound(cell, metric) for cell in cells):
         raise Untestable(f"{LIMITED}{bound} of {all_cells} cells", ratio)
-    return Finding(*judged(Range(ratio.lo, ratio.hi), Asked("more"), margin=0), ratio)
+    return _finding(ratio, "more")
 
 
 def _ratio_of_squares(
@@ -100,35 +108,36 @@ def _ratio_of_squares(
 ) -> Interval:
     """Return sum of squares of `factor` over that of `other`, with its interval."""
     sums, counts = _by_block(good, metric, factor, other)
-    blocks, drawn = len(sums), []
-    dice = np.random.default_rng(seed)
+    blocks, resampled = len(sums), []
+    rng = np.random.default_rng(seed)
     for _ in range(_RESAMPLES):
-        chosen = dice.integers(blocks, size=blocks)
-        many = counts[chosen].sum(axis=0)
-        if many.all():
-            drawn.append(_squares(sums[chosen].sum(axis=0) / many))
-    found = _squares(sums.sum(axis=0) / counts.sum(axis=0))
-    method, low = "bootstrap over blocks", (1 - LEVEL) / 2
-    if len(drawn) < _RESAMPLES / 10:
+        chosen = rng.integers(blocks, size=blocks)
+        n = counts[chosen].sum(axis=0)
+        if n.all():
+            resampled.append(_squares(sums[chosen].sum(axis=0) / n))
+    ratio = _squares(sums.sum(axis=0) / counts.sum(axis=0))
+    source = blocks, LEVEL, "bootstrap over blocks"
+    if len(resampled) < _RESAMPLES / 10:
         note = "hardly any choice of blocks holds every cell"
-        return Interval(found, math.nan, math.nan, blocks, LEVEL, method, note)
-    lo, hi = np.nanquantile(drawn, [low, 1 - low])
-    return Interval(found, float(lo), float(hi), blocks, LEVEL, method)
+        return Interval(ratio, math.nan, math.nan, *source, note)
+    tail = (1 - LEVEL) / 2
+    lo, hi = np.nanquantile(resampled, [tail, 1 - tail])
+    return Interval(ratio, float(lo), float(hi), *source)
 
 
 def _by_block(
     good: pd.DataFrame, metric: str, factor: str, other: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return sums of the logarithm, and counts: blocks × levels × other levels."""
-    found = [pd.factorize(good[key]) for key in ("block", factor, other)]
-    where = tuple(codes for codes, _ in found)
-    sums, counts = np.zeros((2, *(len(levels) for _, levels in found)))
-    np.add.at(sums, where, np.log(good[metric].to_numpy(dtype=float)))
-    np.add.at(counts, where, 1)
+    factors = [pd.factorize(good[key]) for key in ("block", factor, other)]
+    cell = tuple(codes for codes, _ in factors)
+    sums, counts = np.zeros((2, *(len(levels) for _, levels in factors)))
+    np.add.at(sums, cell, np.log(good[metric].to_numpy(dtype=float)))
+    np.add.at(counts, cell, 1)
     return sums, counts
 
 
 def _squares(means: np.ndarray) -> float:
-    """Return how much rows vary over how much columns do, each by its means."""
+    """Return the variance of row means over that of column means."""
     rows, columns = (means.mean(axis=axis).var() for axis in (1, 0))
     return float(rows / columns) if columns > 0 else math.nan

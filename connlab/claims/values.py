@@ -11,8 +11,8 @@ import pandas as pd
 from connlab.claims.finding import (
     Finding,
     Untestable,
-    known,
-    limits,
+    is_client_bound,
+    known_range,
     measured,
     usable,
 )
@@ -32,18 +32,18 @@ def value(
     times: float = 1.0,
     unit: str | None = None,
 ) -> Finding:
-    """Say whether the mean of a cell lies between two bounds, interval and all.
+    """Judge whether the mean of a cell and its interval lie between two bounds.
 
-    Where the client was the bottleneck, one bound of the interval is left: that can
-    refute a claim as well as any.
+    Where the client was the bottleneck, one bound of the interval remains, which can
+    refute a claim all the same.
 
     Parameters
     ----------
     metric : str
         A column of the trials, or of a published table.
     times : float
-        What its values are multiplied by: with a mean delay a rate becomes the number
-        of busy workers (Little's law).
+        Factor on its values: with a mean delay a rate becomes the number of busy
+        workers (Little's law).
     unit : str, optional
         Of the product; by default the metric's own.
     """
@@ -52,11 +52,11 @@ def value(
     unit = metric_of(metric).unit if unit is None else unit
     if not effect.determined:
         raise Untestable(effect.note or "no interval", effect, unit)
-    limited = "label" in good and limits(good, metric)
-    mean = known(effect, metric, limited)
+    limited = "label" in good and is_client_bound(good, metric)
+    mean = known_range(effect, metric, limited)
     if mean.within(at_least, at_most):
         return Finding("holds", "the interval lies within the bounds", effect, unit)
-    if mean.apart(at_least, at_most):
+    if mean.outside(at_least, at_most):
         return Finding("does not hold", "the interval lies outside", effect, unit)
     raise Untestable("the interval crosses a bound", effect, unit)
 
@@ -64,33 +64,33 @@ def value(
 def best_pool(
     trials: pd.DataFrame, *, arm: Mapping[str, Any], along: str = "workers"
 ) -> Finding:
-    """Say whether a pool of cores · (1 + wait / compute) workers serves as much as any.
+    """Judge whether cores · (1 + wait / compute) workers serve as much as any pool.
 
     The prediction is made from small pools, whose workers are nearly all busy. It
-    holds when the size measured that is nearest to it is shown to serve nearly as much
-    as the best one, and half of it is not; larger pools than that have to be measured,
+    holds when the measured size nearest to it is shown to serve nearly as much as the
+    best one, and half of it is not; larger pools than that have to be measured,
     unless it serves less than another even so. The effect is the throughput of that
-    size over that of the best; of the half, where that is what speaks against it.
+    size over that of the best; that of the half, where the half refutes the claim.
     """
-    found = pools.knee(measured(trials, arm), along=along)
-    if found is None:
+    knee = pools.knee(measured(trials, arm), along=along)
+    if knee is None:
         raise Untestable("too few sizes of the pool, or none that is small")
-    predicted = f"{number_text(found.predicted)} predicted"
-    growing = f"it was still growing at {found.largest}, the largest pool"
-    if not found.near:
+    predicted = f"{number_text(knee.predicted)} predicted"
+    growing = f"it was still growing at {knee.largest}, the largest pool"
+    if not knee.near:
         other = "no pool of about that size was measured"
-        raise Untestable(f"{predicted}; {other if found.ends else growing}")
-    best = "" if found.nearest == found.best else f"against {found.best}, "
-    why = f"{predicted}; {found.nearest} workers, {best}the best pool"
-    ratio = found.reached
+        raise Untestable(f"{predicted}; {other if knee.ends else growing}")
+    best = "" if knee.nearest == knee.best else f"against {knee.best}, "
+    why = f"{predicted}; {knee.nearest} workers, {best}the best pool"
+    ratio = knee.reached
     if not ratio.determined:
         raise Untestable(ratio.note, ratio)
     if ratio.hi < pools.NEARLY:
         return Finding("does not hold", why, ratio)
-    if ratio.lo < pools.NEARLY or not found.ends:
-        open_ = "too wide to tell" if found.ends else growing
-        raise Untestable(f"{why}: {open_}", ratio)
-    if found.halved is not None and found.halved.lo >= pools.NEARLY:
-        why = f"{predicted}; {found.half} workers serve as much as the best pool"
-        return Finding("does not hold", why, found.halved)
+    if ratio.lo < pools.NEARLY or not knee.ends:
+        unsure = "too wide to tell" if knee.ends else growing
+        raise Untestable(f"{why}: {unsure}", ratio)
+    if knee.halved is not None and knee.halved.lo >= pools.NEARLY:
+        why = f"{predicted}; {knee.half} workers serve as much as the best pool"
+        return Finding("does not hold", why, knee.halved)
     return Finding("holds", why, ratio)
