@@ -4,9 +4,8 @@
         key and verdicts as they were left -> nothing to do
         anything else                      -> judge, keep the key
 
-The key is a digest of everything that a verdict is made from, so nothing has to be
-told that a trial came or a rule changed. It is kept below ``build/``, not in the run:
-that stays as it was measured.
+The key is a digest of everything that a verdict is made from, so a new trial or a
+changed rule is noticed. It is kept below ``build/``: the run stays as it was measured.
 """
 
 from __future__ import annotations
@@ -33,27 +32,27 @@ def judge(
     ledger: str | Path = "paper/claims.yml",
     kept: str | Path = "build/judged",
 ) -> str:
-    """Put the ledger to the trials of a run; return the sentence that counts.
+    """Judge the ledger by the trials of a run; return the sentence of counts.
 
-    Relative paths count from the project's folder; `kept` is where the keys are.
+    Relative paths count from the project's folder; `kept` is the folder of the keys.
     """
     base = schema.project_root()
     folder = schema.run_folder(run, root=root)
     verdicts = folder / CLAIMS / "results.json"
     note = base / kept / f"{hashlib.sha256(bytes(folder.resolve())).hexdigest()}.json"
-    now = key(folder, base / ledger)
-    if _read(note) == {"key": now, "verdicts": _digest(verdicts)}:
+    current = key(folder, base / ledger)
+    if _read(note) == {"key": current, "verdicts": _digest(verdicts)}:
         return json.loads(verdicts.read_text("utf-8"))["answer"]
     from connlab import claims
 
-    ours = (base / ledger).parent / REREADINGS
-    judged, read = (
+    judged, rereadings = (
         claims.judge_all(run, root=root, path=path) if path.is_file() else ()
-        for path in (base / ledger, ours)
+        for path in (base / ledger, (base / ledger).parent / REREADINGS)
     )
-    claims.write(judged, run, rereadings=read, root=root)
+    claims.write(judged, run, rereadings=rereadings, root=root)
     note.parent.mkdir(parents=True, exist_ok=True)
-    note.write_text(json.dumps({"key": now, "verdicts": _digest(verdicts)}), "utf-8")
+    content = {"key": current, "verdicts": _digest(verdicts)}
+    note.write_text(json.dumps(content), "utf-8")
     return claims.answer(judged)
 
 
@@ -73,7 +72,6 @@ def key(run: Path, ledger: Path) -> str:
 
 
 def _facts(run: Path) -> Iterator[Path]:
-    """List the facts of a run, without the verdicts and what is drawn from them."""
     for path in sorted(run.rglob("*")):
         inside = path.relative_to(run).parts
         if path.suffix in _FACTS and inside[0] != CLAIMS and "figures" not in inside:

@@ -6,7 +6,7 @@
 An entry is data: who claims it, the claim in our words, a quotation, the number as
 published, the conditions there and here, and a rule of `connlab.claims.rules` over the
 trials of one study. Nothing in the ledger can name a verdict: it comes from the rule.
-What we read in a report's numbers and nobody there claims stands in ``rereadings.yml``.
+``rereadings.yml`` holds what we read in a report's numbers though nobody claims it.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Claim(BaseModel):
     @property
     def studies(self) -> tuple[str, ...]:
         """The studies whose trials the rule takes; none for other claims."""
-        named = (self.study,) if isinstance(self.study, str) else self.study
-        return tuple(filter(None, named))
+        names = (self.study,) if isinstance(self.study, str) else self.study
+        return tuple(filter(None, names))
 
     @model_validator(mode="after")
     def _one_origin(self) -> Claim:
@@ -79,7 +79,7 @@ class Claim(BaseModel):
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with what was found."""
+    """A claim with its finding."""
 
     claim: Claim
     finding: Finding
@@ -97,9 +97,9 @@ def ledger(path: Path | None = None) -> tuple[Claim, ...]:
     path = path or schema.project_root() / "paper" / "claims.yml"
     claims = tuple(Claim.model_validate(e) for e in yaml.safe_load(path.read_text()))
     ids = [claim.id for claim in claims]
-    twice = sorted({i for i in ids if ids.count(i) > 1})
-    if twice:
-        raise ValueError(f"{path.name}: {', '.join(twice)} stands more than once")
+    repeated = sorted({i for i in ids if ids.count(i) > 1})
+    if repeated:
+        raise ValueError(f"{path.name}: {', '.join(repeated)} stands more than once")
     return claims
 
 
@@ -124,30 +124,28 @@ def judge_all(
     for claim in ledger(path):
         for name in {*claim.studies} - {*studies}:
             studies[name] = _load(name, run, root), _printed(name, run, root)
-        found = [studies[name] for name in claim.studies]
-        trials = [each for each, _ in found]
+        trials = [studies[name][0] for name in claim.studies]
         if claim.published:
             trials = [published(claim.published)]
-        printed = [each for _, each in found]
-        judged.append(Judged(claim, judge(claim, _there(trials), _there(printed))))
+        printed = [studies[name][1] for name in claim.studies]
+        finding = judge(claim, _not_empty(trials), _not_empty(printed))
+        judged.append(Judged(claim, finding))
     return tuple(judged)
 
 
-def _there(tables: Sequence[pd.DataFrame | None]) -> list[pd.DataFrame]:
+def _not_empty(tables: Sequence[pd.DataFrame | None]) -> list[pd.DataFrame]:
     return [table for table in tables if table is not None and not table.empty]
 
 
 def _printed(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
-    """Return the ratios that a study's section prints; None without any."""
     path = schema.study_folder(run, name, root=root) / RATIOS
     return pd.read_csv(path) if path.is_file() else None
 
 
 def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
-    """Return the trials of a study, or the 24 cases, a row for each answer.
+    """Return the trials of a study, or the answers of the 24 cases; None without any.
 
     Study 00 has rounds of the floor beside its trials: rows with the arm ``floor``.
-    None where it was not run.
     """
     if name == CASES:
         path = schema.run_folder(run, root=root) / CASES / "cases.jsonl"
@@ -179,7 +177,7 @@ LABELS = {
     "likeness": "Likeness",
     "why": "Because",
 }
-"""What stands above each column of the table."""
+"""Heads of the table's columns."""
 
 
 def table(judged: Sequence[Judged]) -> pd.DataFrame:
@@ -201,17 +199,19 @@ def table(judged: Sequence[Judged]) -> pd.DataFrame:
 
 def answer(judged: Sequence[Judged]) -> str:
     """Return one sentence that counts the verdicts."""
-    said = [f"{n} {_SAID[word][n > 1]}" for word, n in counts(judged).items() if n]
-    return f"Of {counted(len(judged), 'claim')} of earlier reports {listing(said)}."
+    clauses = [
+        f"{n} {_CLAUSES[word][n > 1]}" for word, n in counts(judged).items() if n
+    ]
+    return f"Of {counted(len(judged), 'claim')} of earlier reports {listing(clauses)}."
 
 
-_SAID: dict[Verdict, tuple[str, str]] = {
+_CLAUSES: dict[Verdict, tuple[str, str]] = {
     "holds": ("holds", "hold"),
     "holds in part": ("holds in part", "hold in part"),
     "does not hold": ("does not hold", "do not hold"),
     "not testable here": ("is not testable here", "are not testable here"),
 }
-"""What is said of one claim with a verdict, and of several."""
+"""Clause for one claim with a verdict, and for several."""
 
 
 def write(
@@ -221,10 +221,7 @@ def write(
     rereadings: Sequence[Judged] = (),
     root: str | Path = "runs",
 ) -> None:
-    """Write ``runs/NAME/claims/results.json``, which the paper prints.
-
-    With what reports claim (`judged`), and what we read in their numbers.
-    """
+    """Write ``runs/NAME/claims/results.json``, which the paper prints."""
     report = Report.without_trials(
         STUDY, run=run, number=10, question=QUESTION, root=root
     )
@@ -232,8 +229,8 @@ def write(
     report.table(STUDY, table(judged), LABELS)
     if rereadings:
         report.table("rereadings", table(rereadings), LABELS)
-    found = forest.rows((*judged, *rereadings))
-    if len(found):
+    ratios = forest.rows((*judged, *rereadings))
+    if len(ratios):
         figures.style()
-        report.figure(forest.NAME, forest.draw(found), found)
+        report.figure(forest.NAME, forest.draw(ratios), ratios)
     report.write()

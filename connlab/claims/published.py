@@ -1,4 +1,4 @@
-"""What earlier reports print: their tables, and what these say by themselves."""
+"""Published tables of earlier reports, and a rule about their numbers alone."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def published_rates(
     at_least: int,
     between: Sequence[float],
 ) -> Finding:
-    """Say whether published times imply one rate, whatever the server and the load.
+    """Judge whether published times imply one rate, whatever the server and the load.
 
     In a closed loop throughput is clients / response time. `times` maps the columns of
     response times to seconds a unit. The effect is the mean rate over the published
-    cells; its interval treats cells as trials, for want of any.
+    cells; its interval treats cells as trials, as there are none.
     """
     rows = table[table[clients] >= at_least]
     seconds = rows[list(times)].apply(pd.to_numeric, errors="coerce") * times

@@ -1,9 +1,9 @@
-"""Study 02: which levels to try, how far each model was carried, on what it broke.
+"""Study 02: levels to try, the most each model carried, and why it broke.
 
     settings of the machine -> predicted limit per model -> levels of its ramp
     every trial -> carried or not -> per model: the highest level below which nothing
                                      broke, the level that did, symptoms of both sides
-                                  -> beside the limit that was predicted, in sentences
+                                  -> beside the predicted limit, in sentences
 
 A trial that fails is the datum here, so all trials count, flagged or not.
 """
@@ -21,12 +21,12 @@ from connlab.study.formatting import counted, listing, plain, span
 from connlab.study.frames import FAILURES, LIMITS
 
 NEAR = 0.05
-"""The ramp looks so far below and above a predicted limit."""
+"""Relative distance of the levels below and above a predicted limit."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What the machine's settings say that a model can hold; None: not known."""
+    """How many connections the machine's settings let a model hold; None: unknown."""
 
     connections: int | None
     by: str
@@ -38,11 +38,11 @@ def predicted(capacities: Sequence[Any], *, workers: int) -> dict[str, Limit]:
     Models that keep a worker for a connection hold as many as there are `workers`.
     """
     return {
-        one.model: Limit(
-            workers if one.limited_by == "--workers" else one.connections,
-            one.limited_by,
+        row.model: Limit(
+            workers if row.limited_by == "--workers" else row.connections,
+            row.limited_by,
         )
-        for one in capacities
+        for row in capacities
     }
 
 
@@ -69,14 +69,14 @@ def grids(
     workers: int,
 ) -> list[dict[str, list]]:
     """Return one grid of factors per model, as `connlab.drive.sweep` takes them."""
-    made = []
+    grids_ = []
     for name in models:
         limit = limits.get(name)
         grid = {"model": [name], "connections": ramp(ladder, limit)}
         if limit and limit.by == "--workers":
             grid["workers"] = [workers]
-        made.append(grid)
-    return made
+        grids_.append(grid)
+    return grids_
 
 
 _ERRORS = {
@@ -93,18 +93,18 @@ _ERRORS = {
 
 
 def carried(frame: pd.DataFrame) -> pd.Series:
-    """Say of each trial, usable or not, whether every connection was carried.
+    """Mark the trials, usable or not, in which every connection was carried.
 
-    1. The trial has figures, and as many connections survived as were asked for.
+    1. The trial has figures, and all requested connections survived.
     2. No limit was met.
-    3. Nobody went without an answer while there were plenty: five for each where a
-       fixed crew of workers was asked for, which serves some and lets others wait,
-       and fifty elsewhere.
+    3. No connection went without an answer while there were plenty: five for each
+       with a fixed number of workers, who serve some and let others wait, and fifty
+       elsewhere.
     """
     kept = (frame["surviving"] == frame["connections"]) & frame["failure"].isna()
     limited = frame["label"].fillna("").str.startswith("limit-bound")
-    each = frame["workers"].notna().map({True: 5, False: 50})
-    plenty = frame["requests_completed"] >= each * frame["connections"]
+    per_connection = frame["workers"].notna().map({True: 5, False: 50})
+    plenty = frame["requests_completed"] >= per_connection * frame["connections"]
     starved = plenty & (frame["fairness_requests_min"] == 0)
     return (kept.fillna(False) & ~limited & ~starved.fillna(False)).astype(bool)
 
@@ -114,22 +114,22 @@ def atlas(
 ) -> pd.DataFrame:
     """Return one row per model: predicted, carried up to, broke at, symptoms.
 
-    Of servers of one process, without those that several share a port.
+    Only of servers of one process.
     `carried` is the highest level below every level at which a trial broke: 0 where one
     connection was too many, and missing where nothing was tried below the level that
-    broke. `broke` is that level, missing if none did. `server` and `client` say what
-    each side noticed there. `agrees` says whether the prediction lies between the two
-    levels; missing where there is none, where it is beyond what was tried, and where
-    nothing was tried below.
+    broke. `broke` is that level, missing if none did. `server` and `client` are the
+    symptoms there. `agrees`: whether the prediction lies between the two levels;
+    missing where there is none, where it is beyond what was tried, and where nothing
+    was tried below.
     """
     rows = []
     for model, trials in frame[frame["processes"].isna()].groupby("model"):
         whole = carried(trials).groupby(trials["connections"]).all()
         broke = whole.index[~whole].min() if (~whole).any() else None
         below = whole.index[whole & (whole.index < (broke or math.inf))]
-        at = trials[trials["connections"] == broke] if broke is not None else None
+        broken = trials[(trials["connections"] == broke) & ~carried(trials)]
         limit = (limits or {}).get(str(model)) or Limit(None, "")
-        most = _most(below, broke)
+        most = int(below.max()) if len(below) else 0 if broke == 1 else None
         rows.append(
             {
                 "model": str(model),
@@ -138,21 +138,14 @@ def atlas(
                 "carried": most,
                 "broke": broke,
                 "open_max": trials["open_max"].max(),
-                "server": _server_symptom(at),
-                "client": _client_symptom(at),
+                "server": _server_symptom(broken) if len(broken) else "",
+                "client": _client_symptom(broken) if len(broken) else "",
                 "agrees": _agrees(limit.connections, most, broke),
             }
         )
-    found = pd.DataFrame(rows)
-    found["symptom"] = found["server"].where(found["server"] != "", found["client"])
-    return found.astype(dict.fromkeys(["predicted", "carried", "broke"], "float64"))
-
-
-def _most(below: pd.Index, broke: int | None) -> int | None:
-    """Return the highest level carried, None where only higher ones were tried."""
-    if len(below):
-        return int(below.max())
-    return 0 if broke == 1 else None
+    table = pd.DataFrame(rows)
+    table["symptom"] = table["server"].where(table["server"] != "", table["client"])
+    return table.astype(dict.fromkeys(["predicted", "carried", "broke"], "float64"))
 
 
 def _agrees(limit: int | None, most: int | None, broke: int | None) -> bool | None:
@@ -165,60 +158,48 @@ def _agrees(limit: int | None, most: int | None, broke: int | None) -> bool | No
     return None if most is None else most <= limit
 
 
-def _server_symptom(at: pd.DataFrame | None) -> str:
-    """Return what the server said: why it refused, how it failed, what bound it."""
-    if at is None:
-        return ""
-    broken = at[~carried(at)]
-    refused = broken["refused_reason"].dropna()
-    if len(refused):
-        return LIMITS.get(refused.mode()[0], refused.mode()[0])
-    met = broken["label"].dropna()
-    met = met[met.str.startswith("limit-bound:")].str.removeprefix("limit-bound:")
-    if len(met):
-        return LIMITS.get(met.mode()[0], met.mode()[0])
-    kinds = broken["failure_kind"].dropna()
-    if len(kinds):
-        return FAILURES.get(kinds.mode()[0], kinds.mode()[0])
+def _server_symptom(broken: pd.DataFrame) -> str:
+    """Return the commonest reason to refuse, else limit, else kind of failure."""
+    limits = broken["label"].fillna("")
+    limits = limits[limits.str.startswith("limit-bound:")]
+    for values, names in (
+        (broken["refused_reason"].dropna(), LIMITS),
+        (limits.str.removeprefix("limit-bound:"), LIMITS),
+        (broken["failure_kind"].dropna(), FAILURES),
+    ):
+        if len(values):
+            commonest = values.mode()[0]
+            return names.get(commonest, commonest)
     starved = (broken["fairness_requests_min"] == 0).any()
     return "some are never served" if starved else ""
 
 
-def _client_symptom(at: pd.DataFrame | None) -> str:
-    """Return what the client met most: an error, or waiting in vain."""
-    if at is None:
-        return ""
-    broken = at[~carried(at)]
-    met = {name: broken[f"errors_{name}"].sum() for name in _ERRORS}
-    name = max(met, key=met.get)
-    if met[name] > 0:
+def _client_symptom(broken: pd.DataFrame) -> str:
+    """Return the error that clients met most, or that they waited."""
+    errors = {name: broken[f"errors_{name}"].sum() for name in _ERRORS}
+    name = max(errors, key=errors.get)
+    if errors[name] > 0:
         return _ERRORS[name]
     return "waits" if (broken["fairness_requests_min"] == 0).any() else "nothing"
 
 
 # ---- in words ------------------------------------------------------------------------
 
-_NAMED = 3
-"""So many models are named where they broke alike; of more, the first is."""
+_NAMED_MAX = 3
+"""Of more models with one symptom only the first is named."""
 
 
-def where_broke(found: pd.DataFrame) -> list[str]:
-    """Tell which models broke, at how many connections and on what; first ones first.
+def where_broke(atlas: pd.DataFrame) -> list[str]:
+    """Return a clause for each symptom: models, connections; lowest first.
 
     Parameters
     ----------
-    found : DataFrame
+    atlas : DataFrame
         As from :func:`atlas`, with the column name.
-
-    Returns
-    -------
-    list of str
-        A clause for each limit that was met, of the models that met it; empty where
-        none broke.
     """
-    broke = found.dropna(subset=["broke"]).sort_values("broke", kind="stable")
-    alike = broke.groupby("symptom", sort=False)
-    return [_broke(models, str(symptom)) for symptom, models in alike]
+    broke = atlas.dropna(subset=["broke"]).sort_values("broke", kind="stable")
+    by_symptom = broke.groupby("symptom", sort=False)
+    return [_broke(models, str(symptom)) for symptom, models in by_symptom]
 
 
 def _broke(models: pd.DataFrame, symptom: str) -> str:
@@ -230,6 +211,6 @@ def _broke(models: pd.DataFrame, symptom: str) -> str:
 
 
 def _named(names: Sequence[str]) -> str:
-    if len(names) <= _NAMED:
+    if len(names) <= _NAMED_MAX:
         return listing(names)
     return f"{names[0]} and {counted(len(names) - 1, 'other model')}"

@@ -1,4 +1,4 @@
-"""Made-up sweeps of study 10: servers that share the weather of a noisy machine."""
+"""Simulated sweeps of study 10: servers that share the noise of a machine."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ ROUNDS = 20
 def log_ratios(
     rng: np.random.Generator, sweeps: int, trials: int, *, together: bool
 ) -> np.ndarray:
-    """Return what each trial says of two equal servers: one log ratio.
+    """Return the log ratio of two equal servers in each trial.
 
-    Weather is a drift (a random walk of 10 % over a trial) and bursts of others' work
-    (30 % in one round of twenty); each server adds 5 % of its own to each round.
+    Shared noise is a drift (a random walk of 10 % over a trial) and bursts of other
+    work (30 % in one round of twenty); each server adds 5 % of its own to each round.
 
     Parameters
     ----------
     together : bool
-        Whether both took turns in the same trial, so that a round has one weather for
+        Whether both took turns in the same trial, so that a round has one noise for
         both, or each had trials of its own.
 
     Returns
@@ -29,13 +29,13 @@ def log_ratios(
         The median over rounds of the log ratio.
     """
     size = (sweeps, trials, ROUNDS)
-    sky = _weather(rng, size)
-    other = sky if together else _weather(rng, size)
+    shared = _shared_noise(rng, size)
+    other = shared if together else _shared_noise(rng, size)
     own = 0.05 * rng.standard_normal((2, *size))
-    return np.median(sky + own[0] - other - own[1], axis=-1)
+    return np.median(shared + own[0] - other - own[1], axis=-1)
 
 
-def _weather(rng: np.random.Generator, size: tuple[int, int, int]) -> np.ndarray:
+def _shared_noise(rng: np.random.Generator, size: tuple[int, int, int]) -> np.ndarray:
     steps = rng.standard_normal(size) / np.sqrt(size[-1])
     return 0.1 * np.cumsum(steps, axis=-1) + 0.3 * (rng.random(size) < 0.05)
 

@@ -18,7 +18,7 @@ from connlab.study.frames import RunError, RunWarning, load
 from connlab.study.metrics import metric as metric_of
 
 KINDS = ("same", "weaker", "stronger", "other", "reversed")
-"""How a verdict stands to the printed one; see `kind`."""
+"""Relations of a verdict to the printed one; see `kind`."""
 
 _CONTROLS = ("doubts", "the-machine", "intervals")
 _OPEN = "undetermined"
@@ -37,15 +37,16 @@ class Study:
     def families(self) -> Iterator[tuple[str, str, list[str]]]:
         """Give metric, baseline and the columns that both sides share."""
         for (metric, against), rows in self.printed.groupby(["metric", "against"]):
-            where = [levels(row) for row in rows.to_dict("records")]
-            shared = dict.fromkeys(c for one in where for c in one)
+            shared = dict.fromkeys(
+                c for row in rows.to_dict("records") for c in levels(row)
+            )
             within = [c for c in shared if c in self.trials and c != "model"]
             yield str(metric), str(against), within
 
 
 def studies(run: str, *, root: str | Path = "runs") -> list[Study]:
     """Return the studies of a run that compare models and are no controls."""
-    found = []
+    compared = []
     for path in sorted(schema.run_folder(run, root=root).glob(f"*/{RATIOS}")):
         if path.parent.name in _CONTROLS:
             continue
@@ -58,11 +59,11 @@ def studies(run: str, *, root: str | Path = "runs") -> list[Study]:
         table = pd.read_csv(path)
         if "model" not in table:
             continue
-        known = table["against"].isin(trials["model"].dropna().unique())
-        known &= table["metric"].isin(trials.columns) & table["model"].notna()
-        if known.any():
-            found.append(Study(path.parent.name, trials, table[known]))
-    return found
+        usable = table["against"].isin(trials["model"].dropna().unique())
+        usable &= table["metric"].isin(trials.columns) & table["model"].notna()
+        if usable.any():
+            compared.append(Study(path.parent.name, trials, table[usable]))
+    return compared
 
 
 # ---- other analyses --------------------------------------------------------------
@@ -78,20 +79,20 @@ def slowest_block(trials: pd.DataFrame) -> int:
 
 
 def unpaired(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return trials of which no two share a block: models become independent."""
+    """Return trials whose models share no block, so that they are independent."""
     number = trials["model"].astype("category").cat.codes.astype(int)
-    apart = trials.assign(block=trials["block"] + 10_000 * (1 + number))
-    return apart.drop(columns=["set", "rounds"], errors="ignore")
+    blocks = trials["block"] + 10_000 * (1 + number)
+    return trials.assign(block=blocks).drop(columns=["set", "rounds"], errors="ignore")
 
 
 def examine(
-    found: list[Study], ways: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]]
+    studies: list[Study], ways: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]]
 ) -> pd.DataFrame:
-    """Make every ratio between models again from trials that were changed somehow.
+    """Compute every ratio between models again from changed trials.
 
     Parameters
     ----------
-    found : list of Study
+    studies : list of Study
     ways : mapping of str to callable
         By name: takes trials, returns those of another analysis.
 
@@ -99,19 +100,19 @@ def examine(
     -------
     DataFrame
         One row per ratio and way: study, metric, model, against, where, printed (the
-        verdict as the paper has it), way, then (the other one), kind.
+        verdict in the paper), way, then (the verdict that way), kind.
     """
     rows = []
-    for study in found:
+    for study in studies:
         for metric, against, within in study.families():
-            how = {"baseline": against, "within": within}
-            before = _verdicts(ratios(study.trials, metric, **how))
+            sides = {"baseline": against, "within": within}
+            before = _verdicts(ratios(study.trials, metric, **sides))
             for way, change in ways.items():
-                after = _verdicts(ratios(change(study.trials), metric, **how))
-                for pair in before.keys() & after.keys():
-                    about = (study.name, metric, pair[0], against, pair[1])
-                    was, then = before[pair], after[pair]
-                    rows.append((*about, was, way, then, kind(was, then)))
+                after = _verdicts(ratios(change(study.trials), metric, **sides))
+                for model, cell in before.keys() & after.keys():
+                    was, then = before[model, cell], after[model, cell]
+                    pair = study.name, metric, model, against, cell
+                    rows.append((*pair, was, way, then, kind(was, then)))
     columns = ["study", "metric", "model", "against", "where", "printed", "way", "then"]
     table = pd.DataFrame(rows, columns=[*columns, "kind"])
     return table.sort_values(columns[:-1], ignore_index=True)
@@ -119,16 +120,19 @@ def examine(
 
 def _verdicts(pairs: pd.DataFrame) -> dict[tuple[str, str], str]:
     """Return the verdict of each pair by its model and the other levels."""
-    found = {}
+    verdicts = {}
     for row in pairs.to_dict("records"):
-        where = {k: v for k, v in levels(row).items() if k not in _PAIR}
-        said = ", ".join(f"{level(v)} {k.replace('_', ' ')}" for k, v in where.items())
-        found[str(row["model"]), said] = row["verdict"]
-    return found
+        cell = {k: v for k, v in levels(row).items() if k not in _PAIR}
+        verdicts[str(row["model"]), _cell_text(cell)] = row["verdict"]
+    return verdicts
+
+
+def _cell_text(cell: Mapping[str, object]) -> str:
+    return ", ".join(f"{level(v)} {k.replace('_', ' ')}" for k, v in cell.items())
 
 
 def kind(was: str, then: str) -> str:
-    """Say how a verdict stands to the printed one.
+    """Return how a verdict differs from the printed one.
 
     ``weaker``: it fell to undetermined; ``stronger``: it rose from there;
     ``reversed``: the opposite; ``other``: between a difference and none.
@@ -159,15 +163,14 @@ def course(trials: pd.DataFrame) -> pd.DataFrame:
     logs = np.log(good["throughput_rps"].astype(float))
     cells = logs.groupby([good[f] for f in factors], dropna=False)
     off = logs - cells.transform("median")
-    made = pd.DataFrame({"block": good["block"], "off": off})
-    return made.assign(order=range(len(made)))
+    return pd.DataFrame({"block": good["block"], "off": off, "order": range(len(good))})
 
 
 # ---- what to use when --------------------------------------------------------------
 
 
-def decisions(found: list[Study], baseline: str) -> pd.DataFrame:
-    """Return a row per study, metric and end of its levels: who stands where.
+def decisions(studies: list[Study], baseline: str) -> pd.DataFrame:
+    """Return a row per study, metric and end of its levels: models by verdict.
 
     Returns
     -------
@@ -176,20 +179,20 @@ def decisions(found: list[Study], baseline: str) -> pd.DataFrame:
         the studies print them.
     """
     rows = []
-    for study in found:
-        names = {n: one.label for n, one in style.styles(study.trials).items()}
-        mine = study.printed[study.printed["against"] == baseline]
-        for metric, pairs in mine.groupby("metric"):
+    for study in studies:
+        names = {n: s.label for n, s in style.styles(study.trials).items()}
+        printed = study.printed[study.printed["against"] == baseline]
+        for metric, pairs in printed.groupby("metric"):
             within = [c for c in levels(pairs.iloc[0].to_dict()) if c not in _PAIR]
             within = [c for c in within if pairs[c].notna().all()]
             for cell, ends in _ends(pairs, within):
-                said = [word(row) for row in ends.to_dict("records")]
-                lists = ends["model"].map(names).groupby(said).agg(", ".join)
+                words = [word(row) for row in ends.to_dict("records")]
+                lists = ends["model"].map(names).groupby(words).agg(", ".join)
                 what = metric_of(str(metric)).label
                 rows.append({"where": f"{study.name}: {cell}", "what": what, **lists})
     order = ["faster", "less", "alike", _OPEN, "slower", "more"]
-    said = [word for word in order if any(word in row for row in rows)]
-    return pd.DataFrame(rows, columns=["where", "what", *said])
+    words = [word for word in order if any(word in row for row in rows)]
+    return pd.DataFrame(rows, columns=["where", "what", *words])
 
 
 def _ends(pairs: pd.DataFrame, within: list[str]) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -199,8 +202,4 @@ def _ends(pairs: pd.DataFrame, within: list[str]) -> Iterator[tuple[str, pd.Data
         return
     cells = dict(list(pairs.groupby(within)))
     for key in dict.fromkeys([min(cells), max(cells)]):
-        said = [
-            f"{level(v)} {c.replace('_', ' ')}"
-            for c, v in zip(within, key, strict=True)
-        ]
-        yield ", ".join(said), cells[key]
+        yield _cell_text(dict(zip(within, key, strict=True))), cells[key]

@@ -1,4 +1,4 @@
-"""What many connections and a fast link would need, from what was measured.
+"""Resources that many connections and a fast link would need, from measurements.
 
 addresses = connections / ports of an address     (the kernel's range)
 processes = connections / descriptors of a process
@@ -21,7 +21,7 @@ AROUND = 90
 
 
 def filling(bits_per_s: float, size: int) -> float:
-    """Return how many messages of `size` bytes a second fill a link in one direction.
+    """Return the messages of `size` bytes per second that fill a link one way.
 
     Each message is a segment of its own; acknowledgements travel with the answers.
     """
@@ -31,36 +31,35 @@ def filling(bits_per_s: float, size: int) -> float:
 def room(run: str, *, root: str | Path = "runs") -> dict[str, int | None]:
     """Return the ports of an address and the descriptors of a process of a run.
 
-    Those of the server's machine, as the run's manifest has them; None: no limit.
+    Those of the server's machine, from the run's manifest; None: no limit.
     """
-    told = load_manifest(run, root=root)["machine"]
-    span = told["sysctls"].get("net.ipv4.ip_local_port_range")
-    limit = told["limits"]["descriptors"]["hard"]
-    return {"ports": checkup.port_count(span), "descriptors": limit}
+    machine = load_manifest(run, root=root)["machine"]
+    ports = machine["sysctls"].get("net.ipv4.ip_local_port_range")
+    limit = machine["limits"]["descriptors"]["hard"]
+    return {"ports": checkup.port_count(ports), "descriptors": limit}
 
 
 def stood_in(run: str, *, root: str | Path = "runs") -> bool:
     """Whether the hosts of a run were namespaces of one machine."""
-    known = load_manifest(run, root=root)["environments"].values()
-    return any(facts.get("stand_in") for facts in known)
+    environments = load_manifest(run, root=root)["environments"].values()
+    return any(environment.get("stand_in") for environment in environments)
 
 
 def least(connections: int, each: int | None) -> int:
-    """Return how many of what holds `each` connections hold all; 1 without a limit."""
+    """Return how many units of `each` connections hold all; 1 without a limit."""
     return math.ceil(connections / each) if each else 1
 
 
 def times(
     cells: pd.DataFrame, factor: float, *, metric: str, unit: str
 ) -> pd.DataFrame:
-    """Return quantities with their intervals as another metric, so many times as much.
+    """Return quantities times a constant, with their intervals, as another metric.
 
     Parameters
     ----------
     cells : DataFrame
         As from `connlab.intervals.intervals`.
     factor : float
-        Known, so that the interval keeps its relative width.
     metric, unit : str
         Of the product.
     """

@@ -1,4 +1,4 @@
-"""Where two servers change places, and what connections take that are idle.
+"""Where two servers change places, and the memory of idle connections.
 
 blocks of trials -> log(one / other) at each level -> level at which it passes zero
 holding.jsonl    -> bytes of a connection in the server and in the kernel
@@ -46,30 +46,30 @@ def crossings(
         the two as `sides`, crossing (level of `along`; NaN where the sides do not
         change places, or do so more than once); ok, label and reason as of trials.
     """
-    one, other = sides
+    side, other = sides
     good = trials[trials["ok"] & (trials[metric] > 0)]
     keys = ["block", "repeat"]
     wide = good.pivot_table(index=keys, columns=[by, along], values=metric)
     empty = pd.DataFrame(columns=[*keys, "sides", "crossing", "ok", "label", "reason"])
-    if not {one, other} <= set(wide.columns.get_level_values(0)):
+    if not {side, other} <= set(wide.columns.get_level_values(0)):
         return empty
-    logs = np.log(wide[one] / wide[other]).sort_index(axis=1)
+    logs = np.log(wide[side] / wide[other]).sort_index(axis=1)
     logs = logs[logs.notna().sum(axis=1) >= 2]
     if logs.empty:
         return empty
-    found = [_zero(row.dropna()) for _, row in logs.iterrows()]
-    made = logs.reset_index()[keys]
-    made = made.assign(sides=f"{one} and {other}", crossing=found, ok=True)
-    return made.assign(label=None, reason=None)
+    levels = [_zero(row.dropna()) for _, row in logs.iterrows()]
+    rows = logs.reset_index()[keys]
+    rows = rows.assign(sides=f"{side} and {other}", crossing=levels, ok=True)
+    return rows.assign(label=None, reason=None)
 
 
 def _zero(logs: pd.Series) -> float:
     """Return the level at which a row of log ratios passes zero, if it does once."""
     x, y = np.log(logs.index.to_numpy(dtype=float)), logs.to_numpy(dtype=float)
-    turns = np.flatnonzero(np.sign(y[:-1]) != np.sign(y[1:]))
-    if len(turns) != 1:
+    changes = np.flatnonzero(np.sign(y[:-1]) != np.sign(y[1:]))
+    if len(changes) != 1:
         return np.nan
-    i = turns[0]
+    i = changes[0]
     return float(np.exp(x[i] - y[i] * (x[i + 1] - x[i]) / (y[i + 1] - y[i])))
 
 
@@ -77,14 +77,14 @@ HELD = ["server_bytes", "kernel_bytes"]
 
 
 def held(run: str, study: str = "idle", *, root: str | Path = "runs") -> pd.DataFrame:
-    """Return what an idle connection takes, one row per server that was measured.
+    """Return the memory of an idle connection, one row per measured server.
 
-    Columns model, server_bytes, kernel_bytes (NaN where the kernel does not tell); ok,
-    label and reason as of trials. No row where none was measured.
+    Columns model, server_bytes, kernel_bytes (NaN where unknown); ok, label and reason
+    as of trials. No row where none was measured.
     """
     path = schema.study_folder(run, study, root=root) / idle_memory.FILE
     rows = [row for row in store.read(path).trials if not row.get("failure")]
-    made = pd.DataFrame(rows, columns=["model", "repeat", *HELD])
-    made[HELD] = made[HELD].astype(float)
-    made = made.drop_duplicates(["model", "repeat"], keep="last", ignore_index=True)
-    return made.assign(ok=True, label=None, reason=None)
+    table = pd.DataFrame(rows, columns=["model", "repeat", *HELD])
+    table[HELD] = table[HELD].astype(float)
+    table = table.drop_duplicates(["model", "repeat"], keep="last", ignore_index=True)
+    return table.assign(ok=True, label=None, reason=None)
