@@ -1,4 +1,4 @@
-"""Study 11: what queueing theory says of a load, and where a curve has its knee."""
+"""Study 11: waiting times by queueing theory, and the knee of a latency curve."""
 
 from __future__ import annotations
 
@@ -78,6 +78,7 @@ def knee(
     over = np.flatnonzero(y >= factor * y[0]) if len(y) else np.array([], dtype=int)
     if not len(over):
         return math.nan
-    (a, b), goal = (over[0] - 1, over[0]), math.log(factor * y[0])
-    la, lb = math.log(y[a]), math.log(y[b])
-    return float(x[a] + (x[b] - x[a]) * (goal - la) / (lb - la))
+    b = over[0]
+    a = b - 1
+    goal, log_a, log_b = (math.log(t) for t in (factor * y[0], y[a], y[b]))
+    return float(x[a] + (x[b] - x[a]) * (goal - log_a) / (log_b - log_a))

@@ -1,12 +1,12 @@
-"""How large a pool of workers should be, and what queueing theory says of one.
+"""How large a pool of workers should be: a rule of thumb, and queueing theory.
 
     small pools: CPU time per request, its wait -> cores · (1 + wait / compute)
-                                                -> the size measured that is nearest
+                                                -> the nearest measured size
     all pools:   throughput                     -> the best, and that size beside it
     users, think and service time, workers      -> M/M/c with a finite population
 
-A rule of thumb is judged by pools that were measured: one of about the size that it
-gives should serve nearly as much as the best, and one of half that size should not.
+The rule is judged by measured pools: one of about the size that it gives should serve
+nearly as much as the best, and one of half that size should not.
 All times in seconds, all rates per second.
 """
 
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from connlab.intervals import interval, log_ratio
+from connlab.intervals import interval, ratio
 from connlab.study.frames import usable
-from connlab.study.interval import LEVEL, Interval
+from connlab.study.interval import Interval
 
 NEARLY = 0.95
 """A pool is large enough once it reaches this share of the highest throughput."""
@@ -28,7 +28,7 @@ BUSY = 0.85
 """A pool counts as small while so many of its workers are busy, on average."""
 
 ABOUT = 2.0
-"""A size is about as predicted when neither is more than so many times the other."""
+"""A size is about as predicted up to this ratio, either way."""
 
 RATE = "throughput_rps"
 
@@ -43,7 +43,7 @@ _NEEDS = (
 
 @dataclass(frozen=True)
 class Knee:
-    """The size that a pool should have, and what pools of about that size serve."""
+    """The size that a pool should have, and the throughput of pools of that size."""
 
     predicted: Interval
     """Cores · (1 + wait / compute), over blocks."""
@@ -64,7 +64,7 @@ class Knee:
 
     @property
     def ends(self) -> bool:
-        """Whether growth was seen to end: a larger pool than `enough` was measured."""
+        """Whether growth ended: a larger pool than `enough` was measured."""
         return self.largest > self.enough
 
     @property
@@ -74,10 +74,10 @@ class Knee:
 
 
 def knee(trials: pd.DataFrame, *, along: str = "workers") -> Knee | None:
-    """Return how large a pool should be, and what pools of about that size serve.
+    """Return how large a pool should be, and the throughput of pools of that size.
 
-    1. Sizes whose workers are nearly all busy are small: what a request computes is
-       their CPU time over their requests, both as totals of a block.
+    1. Sizes whose workers are nearly all busy are small: the computing time of a
+       request is their CPU time over their requests, both as totals of a block.
     2. Predicted: cores · (1 + wait / compute) of each block, with an interval over
        blocks.
     3. The best size is the one with the highest mean throughput. It is found by the
@@ -101,10 +101,10 @@ def knee(trials: pd.DataFrame, *, along: str = "workers") -> Knee | None:
     good = usable(trials, *_NEEDS, along)
     means = good.groupby(along)[[RATE, "busy_workers"]].mean().sort_index()
     small = means.index[means["busy_workers"] >= BUSY * means.index]
-    few = good[good[along].isin(small)]
-    if len(means) < 3 or few["block"].nunique() < 2:
+    pools = good[good[along].isin(small)]
+    if len(means) < 3 or pools["block"].nunique() < 2:
         return None
-    predicted = interval([_predicted(rows) for _, rows in few.groupby("block")])
+    predicted = interval([_predicted(rows) for _, rows in pools.groupby("block")])
     rates, sizes = means[RATE], [int(n) for n in means.index]
     best = int(rates.idxmax())
     nearest = min(sizes, key=lambda n: abs(math.log(n / predicted.value)))
@@ -131,14 +131,11 @@ def _predicted(rows: pd.DataFrame) -> float:
 
 
 def _against(good: pd.DataFrame, along: str, size: int, best: int) -> Interval:
-    """Return the throughput of one size over that of the best."""
-    arm, base = (good[good[along] == n] for n in (size, best))
-    fit, method = log_ratio(arm, base, RATE)
-    return fit.interval(LEVEL, method=method, log=True)
+    return ratio(good[good[along] == size], good[good[along] == best], RATE)
 
 
 def best_pool(*, cores: int, wait: float, compute: float) -> float:
-    """Workers that keep `cores` busy: cores · (1 + wait / compute).
+    """Return the workers that keep `cores` busy: cores · (1 + wait / compute).
 
     Infinite when a request computes nothing: then no core limits the pool.
 
@@ -168,7 +165,7 @@ class Queue:
 def finite_source(
     *, population: int, think: float, service: float, servers: int
 ) -> Queue:
-    """M/M/c with N users who think: a closed loop around a pool, exactly.
+    """Solve M/M/c with N users who think: a closed loop around a pool, exactly.
 
     A user thinks for an exponential time of mean Z, then asks c workers whose service
     takes an exponential time of mean S; users who wait do not ask again. With k
@@ -199,8 +196,8 @@ def finite_source(
         weights.append(weights[-1] + math.log(up / down))
     top = max(weights)
     shares = [math.exp(w - top) for w in weights]
-    chance = [s / sum(shares) for s in shares]
-    busy = sum(p * min(k, servers) for k, p in enumerate(chance))
-    inside = sum(p * k for k, p in enumerate(chance))
+    probabilities = [s / sum(shares) for s in shares]
+    busy = sum(p * min(k, servers) for k, p in enumerate(probabilities))
+    inside = sum(p * k for k, p in enumerate(probabilities))
     throughput = busy / service
     return Queue(busy / servers, inside / throughput, throughput)

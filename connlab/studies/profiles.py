@@ -4,7 +4,7 @@
                    -> frames of a flame graph
 
 A sample belongs to the part of the innermost function that ``kernel_functions.csv``
-names; a helper that it does not name, such as a lock or an allocation, to the part of
+lists; a helper that it does not list, such as a lock or an allocation, to the part of
 its caller. What ran in user space is the server's own code.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -33,20 +34,24 @@ PARTS = (
     "scheduler",
     "other",
 )
-#: a part more: both together
+#: the sum of two parts
 SENDING = "send and delivery"
 CELL = ["model", "connections", "active"]
 _FUNCTIONS = Path(__file__).with_name("kernel_functions.csv")
 
 
 def profiles(run: str, study: str = "why", *, root: str | Path = "runs") -> list[dict]:
-    """Return the profiles of a study that have samples, the newest of each kept."""
+    """Return the profiles of a study that have samples, the newest of each cell."""
     path = schema.study_folder(run, study, root=root) / profiling.FILE
     rows = [row for row in store.read(path).trials if not row.get("failure")]
-    return list({(*(r[c] for c in CELL), r["repeat"]): r for r in rows}.values())
+    return list({(*_cell(row), row["repeat"]): row for row in rows}.values())
 
 
-def shares(taken: list[dict]) -> pd.DataFrame:
+def _cell(profile: Mapping[str, Any]) -> tuple:
+    return tuple(profile[column] for column in CELL)
+
+
+def shares(profiles: list[dict]) -> pd.DataFrame:
     """Return the share (%) of each part in the samples of each profile.
 
     One row per profile and part, and for `SENDING`: model, connections, active, part,
@@ -54,44 +59,43 @@ def shares(taken: list[dict]) -> pd.DataFrame:
     """
     columns = [*CELL, "part", "cpu_share", "ok", "label", "reason"]
     rows = [
-        [*(row[c] for c in CELL), part, percent, True, None, None]
-        for row in taken
-        for part, percent in _percents(row["tree"]).items()
+        (*_cell(profile), part, percent, True, None, None)
+        for profile in profiles
+        for part, percent in _percents(profile["tree"]).items()
     ]
     return pd.DataFrame(rows, columns=columns)
 
 
 def _percents(tree: Mapping[str, Any]) -> dict[str, float]:
-    found = dict.fromkeys(PARTS, 0)
-    for part, samples in _own(tree, "other"):
-        found[part] += samples
-    found[SENDING] = found["send"] + found["delivery"]
-    return {part: 100 * n / tree["value"] for part, n in found.items()}
+    samples = dict.fromkeys(PARTS, 0)
+    for part, count in _self_samples(tree, "other"):
+        samples[part] += count
+    samples[SENDING] = samples["send"] + samples["delivery"]
+    return {part: 100 * n / tree["value"] for part, n in samples.items()}
 
 
-def _own(node: Mapping[str, Any], part: str) -> Iterator[tuple[str, int]]:
-    """Give the part of the samples that each function took itself."""
+def _self_samples(node: Mapping[str, Any], part: str) -> Iterator[tuple[str, int]]:
+    """Give part and samples of each function, without those of its callees."""
     children = node.get("children", ())
     yield part, node["value"] - sum(child["value"] for child in children)
     for child in children:
-        yield from _own(child, part_of(child["name"]) or part)
+        yield from _self_samples(child, part_of(child["name"]) or part)
 
 
-def more(one: pd.DataFrame, other: pd.DataFrame | float) -> bool | None:
+def more(row: pd.DataFrame, other: pd.DataFrame | float) -> bool | None:
     """Whether an interval lies above another, or above a number; None: unknown.
 
     Parameters
     ----------
-    one, other : DataFrame
+    row, other : DataFrame
         A row each of `connlab.intervals.intervals`, or none; `other` may be a number.
     """
-    lo, hi = (other, other) if not isinstance(other, pd.DataFrame) else _ends(other)
-    low, high = _ends(one)
+    low, high = _bounds(row)
+    lo, hi = _bounds(other) if isinstance(other, pd.DataFrame) else (other, other)
     return True if low > hi else False if high < lo else None
 
 
-def _ends(row: pd.DataFrame) -> tuple[float, float]:
-    nan = float("nan")
+def _bounds(row: pd.DataFrame) -> tuple[float, float]:
     return (row["lo"].item(), row["hi"].item()) if len(row) == 1 else (nan, nan)
 
 
@@ -116,28 +120,28 @@ def _named() -> tuple[tuple[str, str], ...]:
     return tuple(zip(table["function"], table["group"], strict=True))
 
 
-def flames(taken: list[dict], *, least: float = 0.5) -> pd.DataFrame:
-    """Return the frames of a flame graph of each cell, its profiles put together.
+def flames(profiles: list[dict], *, least: float = 0.5) -> pd.DataFrame:
+    """Return the frames of a flame graph of each cell, its profiles merged.
 
     Columns model, connections, active, function, depth (0: innermost of user space),
     left and width (% of the samples), part; functions below `least` per cent are left
     out, with what they called.
     """
     by_cell: dict[tuple, list] = {}
-    for row in taken:
-        by_cell.setdefault(tuple(row[c] for c in CELL), []).append(row["tree"])
-    found = []
+    for profile in profiles:
+        by_cell.setdefault(_cell(profile), []).append(profile["tree"])
+    rows = []
     for cell, trees in by_cell.items():
         merged = _merged(trees)
         frames = _frames(merged, -1, 0.0, 100 / merged["value"], "other")
-        found += [[*cell, *frame] for frame in frames if frame[0]]
+        rows += [(*cell, *frame) for frame in frames if frame[0]]
     columns = [*CELL, "function", "depth", "left", "width", "part"]
-    made = pd.DataFrame(found, columns=columns)
-    return made[made["width"] >= least].reset_index(drop=True)
+    table = pd.DataFrame(rows, columns=columns)
+    return table[table["width"] >= least].reset_index(drop=True)
 
 
 def _merged(trees: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return one tree of several: functions with the same callers are one."""
+    """Return one tree of several: functions with the same callers become one."""
     children: dict[str, list] = {}
     for tree in trees:
         for child in tree.get("children", ()):

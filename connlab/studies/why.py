@@ -1,4 +1,4 @@
-"""Where the CPU time of a request goes: counts of what it does, times their costs.
+"""Where the CPU time of a request goes: counts of its operations times their costs.
 
     counts.jsonl -> terms per request    (receive and send, waits, descriptors walked)
     half of the cells -> cost of a term  (least squares, none negative)
@@ -23,7 +23,7 @@ from connlab.study import calibration
 
 CELL = ["model", "connections", "active"]
 TRANSFERS = ["recvfrom", "sendto", "read", "write"]
-#: calls that are handed all connections each time
+#: calls that take all connections each time
 SCANS = ["poll", "select", "pselect6", "ppoll"]
 EPOLLS = ["epoll_wait", "epoll_pwait", "epoll_pwait2"]
 WAITS = [*EPOLLS, *SCANS, "io_uring_enter"]
@@ -46,10 +46,10 @@ def counts(run: str, study: str = "why", *, root: str | Path = "runs") -> pd.Dat
 def terms(counted: pd.DataFrame) -> pd.DataFrame:
     """Return the terms of the model for each cell, per request.
 
-    ``request`` is 1: what each request costs whatever calls it takes, such as the
+    ``request`` is 1: the cost of each request whatever calls it takes, such as the
     path through TCP. ``walked`` are the descriptors that `poll` and `select` look at.
     ``scans`` are their calls, ``events`` the ready sockets that `epoll` reports: one a
-    request. They are no terms of `TERMS`.
+    request. They are not in `TERMS`.
     """
     filled = counted.drop(columns=CELL).astype(float).fillna(0.0)
     transfers, waits = filled[TRANSFERS].sum(axis=1), filled[WAITS].sum(axis=1)
@@ -68,7 +68,7 @@ def terms(counted: pd.DataFrame) -> pd.DataFrame:
 
 
 def split(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the terms of `TERMS`, of those that `terms` counts.
+    """Return the terms of `TERMS`, from the counts of `terms`.
 
     A switch is a ``sleep`` where no other thread of the server has work, so that the
     core falls idle and has to wake; else it hands over to the next thread. The more
@@ -104,10 +104,10 @@ def fit(table: pd.DataFrame, spent: str, names: Sequence[str] = TERMS) -> pd.Ser
     if not len(cost) or not (cost > 0).all():
         raise ValueError(f"{spent}: {cost.tolist()}; allowed: one or more, positive")
     scaled = table[list(names)].to_numpy(float) / cost[:, None]
-    size = np.linalg.norm(scaled, axis=0)
-    size[size == 0] = 1.0
-    solved, _rest = nnls(scaled / size, np.ones(len(cost)))
-    return pd.Series(solved / size, index=list(names))
+    norm = np.linalg.norm(scaled, axis=0)
+    norm[norm == 0] = 1.0
+    coefficients, _residual = nnls(scaled / norm, np.ones(len(cost)))
+    return pd.Series(coefficients / norm, index=list(names))
 
 
 def predicted(
@@ -121,17 +121,17 @@ def predicted(
     """
     if len(table) < 2:
         return table.assign(predicted=np.nan, error=np.nan)
-    dice = np.random.default_rng(seed)
-    told = np.full((times, len(table)), np.nan)
-    for row in told:
-        first, second = np.array_split(dice.permutation(len(table)), 2)
+    rng = np.random.default_rng(seed)
+    predictions = np.full((times, len(table)), np.nan)
+    for row in predictions:
+        first, second = np.array_split(rng.permutation(len(table)), 2)
         for half, other in ((first, second), (second, first)):
             row[half] = table.iloc[half][TERMS] @ fit(table.iloc[other], spent)
-    guess = np.median(told, axis=0)
-    return table.assign(predicted=guess, error=guess / table[spent] - 1)
+    median = np.median(predictions, axis=0)
+    return table.assign(predicted=median, error=median / table[spent] - 1)
 
 
-#: what `foretold` needs of ``build/floor``
+#: groups of ``build/floor`` that `foretold` needs
 MEASURED = ["ping-pong", "switch", "calls"]
 
 
@@ -146,20 +146,20 @@ def costs(run: str, study: str = "why", *, root: str | Path = "runs") -> pd.Data
     Columns connections, cost (its name), cost_s; ok, label and reason. No row where
     none was measured.
     """
-    found = calibration.load_floors(run, study, root=root).query("unit == 's'")
-    found = found.rename(columns={"metric": "cost", "value": "cost_s"})
-    return found.assign(ok=True, label=None, reason=None)
+    rows = calibration.load_floors(run, study, root=root).query("unit == 's'")
+    rows = rows.rename(columns={"metric": "cost", "value": "cost_s"})
+    return rows.assign(ok=True, label=None, reason=None)
 
 
 def foretold(counted: pd.DataFrame, price: pd.DataFrame) -> pd.DataFrame:
     """Return the CPU time per request that measured costs add up to, by part.
 
-    1. A send and a receive with the path through TCP, by one thread over as many
-       connections as talk. Of calls that a server saves the entry is taken off.
-    2. A waiting call of its kind, and each socket that it reports or is handed.
-    3. A switch, where a server blocks in its receives and another thread is there; a
-       sleep and a wake-up else, since then the core falls idle.
-    4. Each other call, an entry.
+    1. A send and a receive with the path through TCP, by one thread over the active
+       connections. For each call that a server saves, an entry is subtracted.
+    2. A waiting call of its kind, and each socket that it reports or takes.
+    3. A switch, where a server blocks in its receives and has another thread; else a
+       sleep and a wake-up, since then the core falls idle.
+    4. An entry for each other call.
 
     Parameters
     ----------
@@ -176,30 +176,30 @@ def foretold(counted: pd.DataFrame, price: pd.DataFrame) -> pd.DataFrame:
     wanted = ["exchange_s", "answer_cpu_s", "entry_s", "epoll_s", "event_s"]
     wanted += ["poll_s", "walk_s", "switch_s", "pipe_s"]
     price = price.reindex(columns=wanted).astype(float)
-    talk, held = (_at(price, counted[n]) for n in ("active", "connections"))
+    active, held = (_at(price, counted[n]) for n in ("active", "connections"))
     threads = (counted["waits"] == 0) & (counted["active"] > 1)
-    sleep = (talk["answer_cpu_s"] - talk["exchange_s"]).clip(lower=0)
-    hand_over = (talk["switch_s"] - talk["pipe_s"]).clip(lower=0)
-    others = counted["waits"] - counted["scans"]
-    waits = others * talk["epoll_s"] + counted["scans"] * talk["poll_s"]
-    reported = (counted["events"] - others).clip(lower=0) * counted["events"]
-    seen = reported * held["event_s"] + counted["walked"] * held["walk_s"]
-    saved = (counted["transfers"] - 2) * talk["entry_s"]
+    sleep = (active["answer_cpu_s"] - active["exchange_s"]).clip(lower=0)
+    hand_over = (active["switch_s"] - active["pipe_s"]).clip(lower=0)
+    epolls = counted["waits"] - counted["scans"]
+    waits = epolls * active["epoll_s"] + counted["scans"] * active["poll_s"]
+    reported = (counted["events"] - epolls).clip(lower=0) * counted["events"]
+    sockets = reported * held["event_s"] + counted["walked"] * held["walk_s"]
+    more_calls = (counted["transfers"] - 2) * active["entry_s"]
     return pd.DataFrame(
         {
-            "receive and send": talk["exchange_s"] + saved,
+            "receive and send": active["exchange_s"] + more_calls,
             "waiting call": waits,
-            "sockets looked at": seen,
-            "other calls": counted["other_calls"] * talk["entry_s"],
+            "sockets looked at": sockets,
+            "other calls": counted["other_calls"] * active["entry_s"],
             "switch or sleep": counted["switches"] * hand_over.where(threads, sleep),
         }
     )
 
 
-def _at(price: pd.DataFrame, wanted: pd.Series) -> pd.DataFrame:
-    """Return the costs at the number of connections that is nearest to each wanted."""
-    known = price.index.to_numpy(float)
-    if not len(known):
-        return price.reindex(wanted).set_axis(wanted.index)
-    far = np.abs(np.log(wanted.to_numpy(float)[:, None] / known))
-    return price.iloc[far.argmin(axis=1)].set_axis(wanted.index)
+def _at(price: pd.DataFrame, connections: pd.Series) -> pd.DataFrame:
+    """Return the costs at the nearest measured number of connections."""
+    levels = price.index.to_numpy(float)
+    if not len(levels):
+        return price.reindex(connections).set_axis(connections.index)
+    distance = np.abs(np.log(connections.to_numpy(float)[:, None] / levels))
+    return price.iloc[distance.argmin(axis=1)].set_axis(connections.index)

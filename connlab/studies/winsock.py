@@ -1,4 +1,4 @@
-"""Study 15: the published table of Windows' six models, beside what was measured here.
+"""Study 15: the published table of Windows' six models beside our measurements.
 
 paper/published/jones-models.csv -> a row per model and kind of clients
     -> beside it the model under Wine or on Windows, and its kin on Linux
@@ -17,7 +17,7 @@ from connlab import schema
 
 ROWS = ["model", "clients"]
 CLIENTS = ("unlimited", "rate-limited")
-#: what the report calls each model of ``server.exe --list``
+#: names in the report of the models of ``server.exe --list``
 IN_PRINT = {
     "blocking": "blocking",
     "select": "non_blocking_select",
@@ -27,7 +27,7 @@ IN_PRINT = {
     "iocp": "completion_port",
 }
 _SYSTEMS = {"winsock-": "Wine", "windows-": "Windows"}
-#: what the API lets a model hold, whatever system implements it
+#: bounds of the API on the connections of a model, on any system
 BOUNDS = {
     "winsock-blocking": "stacks of two threads a connection",
     "winsock-select": "FD_SETSIZE, compiled with 32768",
@@ -40,18 +40,17 @@ BOUNDS = {
 
 
 def named(models: Iterable[str], entries: Container[str]) -> list[str]:
-    """Return the entries of ``servers.toml`` that are meant; MODEL is under Wine."""
+    """Return entries of ``servers.toml``; a plain MODEL is the one under Wine."""
     return [name if name in entries else f"winsock-{name}" for name in models]
 
 
 def system(model: str) -> str:
     """Return where a server ran, by its name: ``Wine``, ``Windows`` or ``Linux``."""
-    found = (there for prefix, there in _SYSTEMS.items() if model.startswith(prefix))
-    return next(found, "Linux")
+    systems = (name for prefix, name in _SYSTEMS.items() if model.startswith(prefix))
+    return next(systems, "Linux")
 
 
 def _under_wine(model: str) -> str:
-    """Return the name that a model of Windows has under Wine."""
     return model.replace("windows-", "winsock-", 1)
 
 
@@ -63,10 +62,10 @@ def printed() -> pd.DataFrame:
     """
     path = schema.project_root() / "paper" / "published" / "jones-models.csv"
     table = pd.read_csv(path, comment="#", dtype=str)
-    names = {there: f"winsock-{here}" for here, there in IN_PRINT.items()}
+    names = {printed: f"winsock-{model}" for model, printed in IN_PRINT.items()}
     table["model"] = table["model"].map(names)
-    place = table.groupby("model").cumcount()
-    table["clients"] = place.map(dict(enumerate(CLIENTS)))
+    rank = table.groupby("model").cumcount()
+    table["clients"] = rank.map(dict(enumerate(CLIENTS)))
     table = table.dropna(subset=["clients"]).set_index(ROWS)
     cpu = table["cpu_low_percent"] + " to " + table["cpu_high_percent"] + " %"
     return pd.DataFrame(
@@ -82,34 +81,34 @@ def printed() -> pd.DataFrame:
 
 
 def side_by_side(
-    here: pd.DataFrame, kin: Mapping[str, str], metrics: Mapping[str, str]
+    measured: pd.DataFrame, kin: Mapping[str, str], metrics: Mapping[str, str]
 ) -> pd.DataFrame:
-    """Return what print, Wine and the kin on Linux have, a row per model and clients.
+    """Return printed and measured numbers, a row per model and kind of clients.
 
-    With a column for Windows where models ran there, and for Wine where they did.
+    Columns for Windows and for Wine are there if models ran on them.
 
     Parameters
     ----------
-    here : DataFrame
+    measured : DataFrame
         Text by model and clients, columns as those of `printed`.
     kin : mapping of str to str
         The model of Linux that waits like each of the six.
     metrics : mapping of str to str
-        Columns to show, and what each is called.
+        Columns to show, and their heads.
     """
-    there = printed()
+    published = printed()
     index = [(model, clients) for model in kin for clients in CLIENTS]
     in_print = [(_under_wine(model), clients) for model, clients in index]
     on_linux = [(kin[model], clients) for model, clients in index]
-    made = pd.DataFrame(index, columns=ROWS)
-    systems = made["model"].map(system)
-    for metric, name in metrics.items():
-        made[f"{name}, printed"] = there[metric].reindex(in_print).to_numpy()
-        found = pd.Series(here[metric].reindex(index).to_numpy())
-        for one in systems.unique():
-            made[f"{name}, {one}"] = found.where(systems == one)
-        made[f"{name}, Linux"] = here[metric].reindex(on_linux).to_numpy()
-    return made
+    table = pd.DataFrame(index, columns=ROWS)
+    systems = table["model"].map(system)
+    for metric, head in metrics.items():
+        table[f"{head}, printed"] = published[metric].reindex(in_print).to_numpy()
+        values = pd.Series(measured[metric].reindex(index).to_numpy())
+        for name in systems.unique():
+            table[f"{head}, {name}"] = values.where(systems == name)
+        table[f"{head}, Linux"] = measured[metric].reindex(on_linux).to_numpy()
+    return table
 
 
 def as_accepted(trials: pd.DataFrame) -> pd.DataFrame:
@@ -136,9 +135,9 @@ def ends(atlas: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     trials : DataFrame
         The trials that it is about.
     """
-    by = trials.groupby(["model", "connections"])["threads"].max()
-    at = pd.MultiIndex.from_frame(atlas[["model", "carried"]])
+    threads = trials.groupby(["model", "connections"])["threads"].max()
+    highest = pd.MultiIndex.from_frame(atlas[["model", "carried"]])
     return atlas.assign(
-        threads=by.reindex(at).to_numpy(),
+        threads=threads.reindex(highest).to_numpy(),
         bound=atlas["model"].map(_under_wine).map(BOUNDS),
     )
