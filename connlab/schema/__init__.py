@@ -1,15 +1,15 @@
 """What a trial is: the facts on disk, and the columns that frames make of them.
 
-This package is the one word that ``connlab.drive`` (which writes) and
-``connlab.study`` (which reads) share:
+This package is what ``connlab.drive`` (which writes) and ``connlab.study`` (which
+reads) share:
 
-- `places`: where the project, its runs and their studies stand;
+- `paths`: where the project, its runs and their studies stand;
 - `files`: how facts are read and written there;
 - `facts`: pydantic models of the lines in ``runs/NAME/STUDY/trials.jsonl``;
 - `columns`: ``columns.csv`` declares each flat column once: name, unit, type, where its
   value stands in a trial, and what it means (``runs/README.md`` is made from it);
   `flatten` turns one trial into one row;
-- `derived`: columns that take more than one fact, and which gates leave a trial out.
+- `derived`: columns that take more than one fact, and the gates that exclude a trial.
 
 Flat columns are in SI units without prefix (seconds, bytes, 1/s).
 """
@@ -66,10 +66,10 @@ from connlab.schema.paths import (
 )
 
 CLIENT_QUEUE = 0.5
-"""A client is the bottleneck when more than this part of the requests wait for it."""
+"""A client is the bottleneck when more than this share of requests wait for it."""
 CORES_APART = 1.1
-"""Two cores count as two as long as a computation on one takes no more than so many
-times as long while the other is busy."""
+"""Two cores count as independent up to this slowdown of a computation on one of them
+while the other is busy."""
 
 __all__ = [
     "CLIENT_QUEUE",

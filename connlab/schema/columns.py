@@ -3,13 +3,13 @@
     columns.csv  name, unit, type, scale, path, meaning, label, better
       -> COLUMNS, FACTORS        what `flatten` makes of a trial, one row
       -> runs/README.md          (`connlab.drive.describe`)
-      -> connlab.study.metrics   how readers meet a column
+      -> connlab.study.metrics   how a column is printed
 
 `type` is a pandas dtype that knows missing values; `unit` is ``1`` for ratios,
 ``count`` for counts, empty for text and truth values. `path` is dotted and leads into
-the trial; the value there times `scale`, if any, is in `unit`. Of a column in
+the trial; the value there times `scale`, if any, is in `unit`. For a column in
 `connlab.schema.derived` it is the formula in words. `label` is a name for figures and
-tables, `better` which end is good: lower where it is empty.
+tables; `better` is ``higher``, or empty for lower.
 """
 
 from __future__ import annotations
@@ -82,7 +82,5 @@ def flatten(trial: Mapping) -> dict[str, Any]:
 
 
 def _text(level: Any) -> str:
-    """Return a level of a factor as a flag spells it: a pair is ``MIN-MAX``."""
-    if isinstance(level, list | tuple):
-        return "-".join(map(str, level))
-    return str(level)
+    """Return a level as on a command line: a pair is ``MIN-MAX``."""
+    return "-".join(map(str, level if isinstance(level, list | tuple) else [level]))

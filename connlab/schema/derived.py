@@ -2,7 +2,7 @@
 
     DERIVED: name of the column -> function of the trial -> its value, or None
 
-`connlab.schema.columns` declares them; their path there is this formula in words.
+``columns.csv`` declares them, with the formula in words as their path.
 """
 
 from __future__ import annotations
@@ -40,20 +40,19 @@ def product(a: float | None, b: float | None) -> float | None:
 # ---- verdicts ------------------------------------------------------------------
 
 EXCLUDING = ("census", "verified", "arrivals", "lag", "quiet")
-"""Gates, which leave a trial out: they look at the machine, at the client in an open
-loop, at connections and at right answers. All else that a trial was checked for depends
-on how well the server did; it is a finding, and leaves nothing out."""
+"""Gates, which exclude a trial: they check the machine, the client in an open loop,
+connections and answers. All other checks depend on how well the server did; they are
+findings, and exclude nothing."""
 
 
 def verdicts(trial: Mapping) -> tuple[dict[str, Mapping], dict[str, Mapping]]:
     """Return the verdicts of a trial's gates, and its findings, each by name.
 
-    A line of before findings were told apart has all of them as gates; it is read as
-    one that is written today.
+    Old lines have findings among their gates.
     """
-    every = {**(trial.get("gates") or {}), **(trial.get("findings") or {})}
-    gates = {name: gate for name, gate in every.items() if name in EXCLUDING}
-    return gates, {name: gate for name, gate in every.items() if name not in gates}
+    checks = {**(trial.get("gates") or {}), **(trial.get("findings") or {})}
+    gates = {name: gate for name, gate in checks.items() if name in EXCLUDING}
+    return gates, {name: gate for name, gate in checks.items() if name not in gates}
 
 
 def _false(verdicts: Mapping[str, Mapping]) -> list[str]:
@@ -61,7 +60,7 @@ def _false(verdicts: Mapping[str, Mapping]) -> list[str]:
 
 
 def excluding(trial: Mapping) -> list[str]:
-    """Return the gates by which a trial is left out."""
+    """Return the gates that exclude a trial."""
     return _false(verdicts(trial)[0])
 
 
@@ -83,7 +82,7 @@ def _failure(trial: Mapping) -> str | None:
 
 
 def client_cpu_s(trial: Mapping) -> float | None:
-    """Return the CPU time of the client's whole life, as it told it; else None."""
+    """Return the CPU time of the client's whole life, if its report has it."""
     user, system = (pick(trial, f"client.self.cpu_{p}_s") for p in ("user", "system"))
     return total(user, system)
 
@@ -97,8 +96,8 @@ UNANSWERED = 0.001
 """Share of an open loop's requests without an answer that leaves a mean as it is."""
 
 
-def unanswered_share(trial: Mapping) -> float:
-    """Return which part of the requests due in the window were never answered.
+def _unanswered_share(trial: Mapping) -> float:
+    """Return the share of the window's requests that were never answered.
 
     0 in a closed loop, and where the client did not count them.
     """
@@ -107,20 +106,20 @@ def unanswered_share(trial: Mapping) -> float:
 
 
 def _latency(clock: str, stat: str) -> Callable[[Mapping], float | None]:
-    """Return a reader of one statistic in seconds; nothing timed gives None.
+    """Return a function that reads one statistic in seconds, None if nothing was timed.
 
-    So do the response's moments and maximum where requests had no answer: those waited
-    longer than all that had one, and nobody knows how long. (Of quantiles the client
-    says itself which are known.)
+    Requests without an answer waited longer than all others, nobody knows how long:
+    then the response's moments and maximum are None as well. (Unknown quantiles are
+    null in the client's report.)
     """
-    unknown = clock == "response" and stat in ("mean", "sd", "max")
+    needs_all = clock == "response" and stat in ("mean", "sd", "max")
 
     def read(trial: Mapping) -> float | None:
-        if unknown and unanswered_share(trial) > UNANSWERED:
+        if needs_all and _unanswered_share(trial) > UNANSWERED:
             return None
-        told = pick(trial, f"client.{clock}") or {}
-        value = told.get(f"{stat}_ns")
-        return value * 1e-9 if told.get("n") and value is not None else None
+        stats = pick(trial, f"client.{clock}") or {}
+        value = stats.get(f"{stat}_ns")
+        return value * 1e-9 if stats.get("n") and value is not None else None
 
     return read
 
@@ -128,12 +127,12 @@ def _latency(clock: str, stat: str) -> Callable[[Mapping], float | None]:
 def _slice_p99(trial: Mapping) -> float | None:
     """Return the median over the counted rounds of each slice's own p99."""
     turns = trial.get("turns") or {}
-    left_out = set(turns.get("disturbed") or ())
-    taken = turns.get("response_p99_ns") or ()
-    rounds = turns["round"] if taken else ()
-    pairs = zip(rounds, taken, strict=True)
-    found = [ns for number, ns in pairs if ns and number not in left_out]
-    return statistics.median(found) * 1e-9 if found else None
+    p99_ns = turns.get("response_p99_ns") or ()
+    rounds = turns["round"] if p99_ns else ()
+    disturbed = set(turns.get("disturbed") or ())
+    pairs = zip(rounds, p99_ns, strict=True)
+    counted = [ns for number, ns in pairs if ns and number not in disturbed]
+    return statistics.median(counted) * 1e-9 if counted else None
 
 
 def _counted_response_times(trial: Mapping) -> float | None:
@@ -155,12 +154,12 @@ def _server_cpu(trial: Mapping) -> float | None:
 def _server_width(trial: Mapping) -> int:
     """Return how many cores the server could keep busy at once.
 
-    A thread that only accepts answers nobody: where the server says how many workers
-    it started, it has no more than these.
+    A thread that only accepts serves nobody: where the server reports how many workers
+    it started, no more than these count.
     """
     threads = pick(trial, "server.samples.threads_max") or 0
-    each = max(1, pick(trial, "server.model.workers_each") or 0)
-    workers = (pick(trial, "server.stats.workers_started") or 0) * each or threads
+    per_worker = max(1, pick(trial, "server.model.workers_each") or 0)
+    workers = (pick(trial, "server.stats.workers_started") or 0) * per_worker or threads
     return min(len(pick(trial, "cores.server") or []), threads, workers)
 
 
@@ -175,15 +174,15 @@ def _served_requests(trial: Mapping) -> float:
 
 def _net(trial: Mapping, name: str) -> float | None:
     samples = pick(trial, "server.samples") or {}
-    most = samples.get(f"{name}_bytes")
+    peak = samples.get(f"{name}_bytes")
     base = samples.get(f"{name}_baseline_bytes")
-    return None if most is None or base is None else max(0, most - base)
+    return None if peak is None or base is None else max(0, peak - base)
 
 
 def _busiest_worker(trial: Mapping) -> float | None:
     """Return the busiest worker's requests over the mean; None with no request."""
-    each = pick(trial, "server.stats.requests_per_worker") or ()
-    return ratio(max(each, default=0) * len(each), sum(each))
+    requests = pick(trial, "server.stats.requests_per_worker") or ()
+    return ratio(max(requests, default=0) * len(requests), sum(requests))
 
 
 def _refused_reason(trial: Mapping) -> str | None:

@@ -62,8 +62,8 @@ class Ready(Facts):
     start_s: float | None = None
     """Seconds from the start of its program until it took connections.
 
-    Of a server that connlab did not write, ``build/external`` says it; of ours it is
-    the time until the drive read this line.
+    ``build/external`` reports it for a server that connlab did not write; for ours it
+    is the time until the drive read this line.
     """
     workload: str | None = None
     processes: int | None = None
@@ -93,11 +93,11 @@ class Stats(Facts):
 
 
 class Samples(Facts):
-    """What the driver saw of the server and its machine from outside.
+    """What the driver measured of the server and its machine from outside.
 
     CPU figures cover the measurement window, and `window_s` is the width that they
-    really cover. Memory and counts are the most that was seen between ready and the
-    client's end. Kernel figures belong to the whole machine (or network namespace):
+    really cover. Memory and counts are maxima between ready and the client's end.
+    Kernel figures belong to the whole machine (or network namespace):
     on loopback the socket memory holds both ends of every connection.
     """
 
@@ -136,14 +136,14 @@ class Stall(Facts):
 
 
 class Server(Facts):
-    """The server's side of a trial; what is missing was never said by it."""
+    """The server's side of a trial; missing facts were never reported."""
 
     model: Model | None = None
     ready: Ready | None = None
     stats: Stats | None = None
     samples: Samples | None = None
     unseen: str | None = None
-    """Why there are no samples, of a server that nobody could look at."""
+    """Why there are no samples, of a server that could not be observed."""
     stall: Stall | None = None
     exit: int | None = None
     diagnostics: str | None = None
@@ -205,9 +205,9 @@ class Client(Facts):
 
 
 class Gate(Facts):
-    """One verdict on one trial, of a gate or a finding; null where it does not apply.
+    """One verdict on one trial; null where it does not apply.
 
-    A trial that a gate is failed by is left out; findings leave nothing out.
+    A failed gate excludes the trial; findings exclude nothing.
     """
 
     ok: bool | None
@@ -221,7 +221,7 @@ class Failure(Facts):
 
     Kinds: ``unavailable`` (the model cannot run here), ``server-start``,
     ``server-died``, ``client-failed``, ``client-hung``, ``no-connection``,
-    ``no-requests``, ``host-lost`` (it did not answer any more).
+    ``no-requests``, ``host-lost`` (it no longer answered).
     """
 
     kind: str
@@ -244,17 +244,17 @@ class Timeline(Facts):
 class Turns(Facts):
     """The rounds of a trial whose server took turns with others under one client.
 
-    One entry a counted round, in their order: requests of the lead-in and after it,
-    how long those after it took in all, seconds of the counted part and of the whole
-    slice, CPU time of the server in the whole slice (null where nobody could look at
-    the server). Trials of one study, block and `set` shared client and rounds.
+    One entry a counted round, in order: requests of the lead-in and after it, the sum
+    of response times after it, seconds of the counted part and of the whole slice, CPU
+    time of the server in the whole slice (null where it could not be observed). Trials
+    of one study, block and `set` shared client and rounds.
     """
 
     set: str = ""
     beside: int
     """Servers of the set, this one among them."""
     carried: bool = False
-    """The baseline once more, for a part of a set that had no room for all."""
+    """The baseline measured once more, in a set that was split for lack of room."""
     slice_ms: float
     lead_in_ms: float
     pause_ms: float | None = None
@@ -264,7 +264,7 @@ class Turns(Facts):
     requests: list[int] = []
     response_ns: list[int] = []
     response_p99_ns: list[int | None] = []
-    """Of the requests of each slice; empty in a closed loop, where nobody takes it."""
+    """Of the requests of each slice; empty in a closed loop."""
     seconds: list[float] = []
     slice_seconds: list[float] = []
     server_cpu_ns: list[int | None] = []
@@ -272,11 +272,11 @@ class Turns(Facts):
     """Cores that other programs and other guests (steal) took in each round; the same
     for all servers of the set."""
     disturbed: list[int] = []
-    """Rounds that do not count, for no server of the set, because of `others`."""
+    """Rounds that count for no server of the set, because of `others`."""
     late: int | None = None
-    """Rounds that the client set aside for all servers alike, as it was late itself
-    (open loop: ``client --late``), or as a slice was not whole on one of several hosts;
-    they are not among `round`."""
+    """Rounds that the client excluded for all servers, as it was late itself (open
+    loop: ``client --late``), or as a slice was incomplete on one of several hosts; they
+    are not in `round`."""
 
 
 class Trial(Facts):

@@ -1,7 +1,7 @@
 """Files of a run: facts, a line each, that may be packed; and whole files of JSON.
 
 trials.jsonl, trials.jsonl.gz -> read_log -> Log
-bytes -> put -> a file that readers see as it was, or as it is, never half
+bytes -> put -> a file, replaced atomically
 """
 
 from __future__ import annotations
@@ -22,22 +22,13 @@ _GZIP = b"\x1f\x8b"  # RFC 1952, which no line of JSON begins with
 
 
 def facts_file(path: Path) -> Path:
-    """Return where a file of facts is: as it is written, or packed to be kept.
-
-    One that does not exist is where it will be written.
-    """
+    """Return the path of a file of facts, packed if only the packed one exists."""
     packed = path.with_name(path.name + PACKED)
     return packed if packed.is_file() and not path.is_file() else path
 
 
 def facts_bytes(path: Path) -> bytes:
-    """Return the lines of a file of facts, unpacked.
-
-    Raises
-    ------
-    OSError
-        When there is no such file, or what is packed is damaged.
-    """
+    """Return a file of facts, unpacked; OSError if missing or damaged."""
     data = facts_file(path).read_bytes()
     if data[:2] != _GZIP:
         return data
@@ -49,7 +40,7 @@ def facts_bytes(path: Path) -> bytes:
 
 @dataclass(frozen=True)
 class Log:
-    """What a file of trials holds: whole lines, and remarks about the others."""
+    """The whole lines of a file of trials, and remarks about the others."""
 
     trials: tuple[dict, ...]
     remarks: tuple[str, ...]
@@ -59,7 +50,7 @@ class Log:
 def read_log(path: Path) -> Log:
     """Read a file of trials, packed or not; a missing one is empty.
 
-    A last line without its end is not counted, even if it looks complete. A line in
+    A last line without a newline does not count, even if it looks complete. A line in
     the middle that is no JSON object is left out and remarked.
     """
     try:
@@ -84,7 +75,7 @@ def read_log(path: Path) -> Log:
 
 
 def put(path: Path, data: bytes, *, flush: bool = False) -> None:
-    """Write a file as a whole, or raise OSError and leave what was there before."""
+    """Replace a file as a whole, or raise OSError and leave the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".part")
     try:

@@ -35,23 +35,17 @@ def run_name(run: str, *, root: str | Path = "runs") -> str:
 
 
 class NoSuchRun(FileNotFoundError, ValueError):
-    """A run that is asked for is not there; the message lists those that are."""
+    """A run does not exist; the message lists those that do."""
 
 
 def existing_run(run: str, *, root: str | Path = "runs") -> Path:
-    """Return the folder of a run.
-
-    Raises
-    ------
-    NoSuchRun
-        When there is none of that name.
-    """
+    """Return the folder of a run, or raise NoSuchRun."""
     folder = run_folder(run, root=root)
     if folder.is_dir():
         return folder
-    known = sorted(path.parent.name for path in folder.parent.glob("*/manifest.json"))
-    there = ", ".join(known) or "none"
-    raise NoSuchRun(f"there is no run {run!r} below {root}/; there is {there}")
+    runs = sorted(path.parent.name for path in folder.parent.glob("*/manifest.json"))
+    existing = ", ".join(runs) or "none"
+    raise NoSuchRun(f"there is no run {run!r} below {root}/; there is {existing}")
 
 
 def study_folder(run: str, study: str, *, root: str | Path = "runs") -> Path:
