@@ -247,16 +247,14 @@ _MODERATED = "variance moderated by those of its family"
 def ratio(
     arm: pd.DataFrame, base: pd.DataFrame, metric: str, *, level: float = LEVEL
 ) -> Interval:
-    """Return the ratio of one pair of cells, which stands for itself.
+    """Return the ratio of one pair of cells, without a family.
 
     Parameters
     ----------
     arm, base : DataFrame
         Trials that count, with a value of the metric each.
     metric : str
-        A column that is positive.
-    level : float
-        Confidence level.
+        A positive column.
     """
     fit, method = log_ratio(arm, base, metric)
     return fit.interval(level, method=method, log=True)

@@ -174,7 +174,7 @@ class Report:
         frame : DataFrame
             Columns as they are to be printed; a missing value becomes a dash.
         labels : mapping of str to str, optional
-            Heads of columns, where that is not their name.
+            Heads of columns that differ from their names.
         """
         _refuse_twice(self._facts.tables, f"tbl-{name}")
         heads = [(labels or {}).get(c, str(c).replace("_", " ")) for c in frame]
@@ -262,12 +262,9 @@ def not_measured(
     reason: str,
     root: str | Path = "runs",
 ) -> None:
-    """Write results that say why a study has none, and end its notebook.
+    """Write results with the reason why a study has none, and end its notebook.
 
-    Raises
-    ------
-    SystemExit
-        With status 0, which papermill takes for the notebook's regular end.
+    By SystemExit with status 0, which papermill takes for the notebook's regular end.
     """
     report = Report.without_trials(
         study, run=run, number=number, question=question, root=root
@@ -422,11 +419,8 @@ def level(value: Any) -> str:
 def numbers(folder: Path) -> dict[str, dict[str, Any]]:
     """Return every number of a study's folder by its address.
 
-    Returns
-    -------
-    dict
-        With metric, value, lo, hi, n, level, method, unit, text, the levels of its
-        factors and, of ratios, the verdict.
+    With metric, value, lo, hi, n, level, method, unit, text, the levels of its factors
+    and, of ratios, the verdict.
     """
     by_address = {}
     paths = [folder / name for name in (CELLS, RATIOS)]

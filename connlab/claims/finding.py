@@ -88,13 +88,7 @@ def known_range(effect: Interval, metric: str, *limited: bool) -> Range:
 
     That server could only be better: of a rate the interval's lower bound remains, of
     a time the upper one; of a ratio to a baseline that was limited, the other.
-
-    Parameters
-    ----------
-    effect : Interval
-    metric : str
-    *limited : bool
-        Whether the client limited the cell and, of a ratio, its baseline.
+    `limited` is for the cell and, of a ratio, its baseline.
     """
     rises = metric_of(metric).better == "higher"
     upward = {(side == 0) == rises for side, bound in enumerate(limited) if bound}
@@ -135,13 +129,10 @@ def select(trials: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def measured(trials: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the trials of one cell.
+    """Return the trials of one cell; Untestable where there are none.
 
-    Raises
-    ------
-    Untestable
-        Where there are none: it names the levels that were never measured, or all of
-        them where each was, but not together.
+    Its message names the levels that were never measured, or all of them where each
+    was, but not together.
     """
     rows = select(trials, cell)
     if rows.empty:
@@ -158,20 +149,8 @@ def usable(
 ) -> pd.DataFrame:
     """Return the trials of a cell that count and have a value of a metric.
 
-    Parameters
-    ----------
-    trials : DataFrame
-        As from `connlab.study.load`, or a published table, of which every row counts.
-    cell : mapping
-        Column values.
-    metric : str
-    overlook : sequence of str
-        Gates that leave no trial out: what they flag is what the claim is about.
-
-    Raises
-    ------
-    Untestable
-        Where no trial is of the cell, or none counts.
+    Of a published table every row counts. Gates to `overlook` leave no trial out: what
+    they flag is what the claim is about. Untestable without such trials.
     """
     rows = measured(trials, cell)
     if metric not in rows:

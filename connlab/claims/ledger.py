@@ -88,11 +88,7 @@ class Judged:
 def ledger(path: Path | None = None) -> tuple[Claim, ...]:
     """Return the entries of ``paper/claims.yml``.
 
-    Raises
-    ------
-    ValueError
-        For an entry that breaks the ledger's form, naming it; and for an id that
-        stands twice.
+    ValueError names an entry of the wrong form, or an id that stands twice.
     """
     path = path or schema.project_root() / "paper" / "claims.yml"
     claims = tuple(Claim.model_validate(e) for e in yaml.safe_load(path.read_text()))
@@ -182,19 +178,17 @@ LABELS = {
 
 def table(judged: Sequence[Judged]) -> pd.DataFrame:
     """Return the ledger as a table of text, in its order."""
-    rows = [
-        (
-            j.claim.id,
-            j.claim.says,
-            j.claim.number,
-            j.finding.effect_text,
-            j.finding.verdict,
-            j.claim.likeness,
-            j.finding.why,
-        )
-        for j in judged
-    ]
-    return pd.DataFrame(rows, columns=list(LABELS))
+    return pd.DataFrame(
+        {
+            "id": [j.claim.id for j in judged],
+            "says": [j.claim.says for j in judged],
+            "number": [j.claim.number for j in judged],
+            "effect": [j.finding.effect_text for j in judged],
+            "verdict": [j.finding.verdict for j in judged],
+            "likeness": [j.claim.likeness for j in judged],
+            "why": [j.finding.why for j in judged],
+        }
+    )
 
 
 def answer(judged: Sequence[Judged]) -> str:

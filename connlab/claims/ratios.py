@@ -121,19 +121,9 @@ def printed_ratio(
     """Judge a ratio that a study prints, by its levels there.
 
     For studies whose cells an entry cannot name, since a level depends on the machine:
-    the rate of an open loop is a share of what the machine can serve.
-
-    Parameters
-    ----------
-    metric : str
-    arm : mapping
-        Levels of the printed ratio, with the model.
-    against : str
-        What it was divided by.
-    expect, size, size_matters, margin
-        As of `compare`.
-    printed : DataFrame, optional
-        The ratios of the studies' sections, as in ``ratios.csv``.
+    the rate of an open loop is a share of what the machine can serve. `arm` holds the
+    levels of the printed ratio, with the model; `against` is its baseline; all else is
+    as of `compare`.
     """
     expected = Expected(expect, size, size_matters)
     rows = pd.DataFrame() if printed is None else printed

@@ -87,18 +87,8 @@ def apply(
 ) -> Finding:
     """Apply a rule as the ledger writes it: name under ``rule``, then its arguments.
 
-    Parameters
-    ----------
-    trials : DataFrame
-        As from `connlab.study.load`, or a published table.
-    rule : mapping
-    printed : DataFrame, optional
-        The ratios that sections print, as in ``ratios.csv``.
-
-    Raises
-    ------
-    RuleError
-        For an unknown rule, or arguments that it does not take.
+    To trials or a published table; `printed` are the studies' ``ratios.csv``.
+    RuleError for an unknown rule, or arguments that it does not take.
     """
     arguments = dict(rule)
     name = arguments.pop("rule", None)

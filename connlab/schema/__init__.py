@@ -16,7 +16,7 @@ Flat columns are in SI units without prefix (seconds, bytes, 1/s).
 
 from __future__ import annotations
 
-from connlab.schema.columns import COLUMNS, FACTORS, Column, flatten, value_of
+from connlab.schema.columns import COLUMNS, FACTORS, flatten, value_of
 from connlab.schema.derived import (
     EXCLUDING,
     UNANSWERED,
@@ -27,13 +27,11 @@ from connlab.schema.derived import (
 )
 from connlab.schema.facts import (
     SCHEMA,
-    Census,
     Client,
     Facts,
     Failure,
     Gate,
     Heartbeat,
-    Latency,
     Model,
     Ready,
     Registry,
@@ -81,14 +79,11 @@ __all__ = [
     "SCHEMA",
     "TRIALS",
     "UNANSWERED",
-    "Census",
     "Client",
-    "Column",
     "Facts",
     "Failure",
     "Gate",
     "Heartbeat",
-    "Latency",
     "Log",
     "Model",
     "NoSuchRun",

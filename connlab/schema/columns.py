@@ -59,18 +59,10 @@ def value_of(column: Column, trial: Mapping) -> Any:
 
 
 def flatten(trial: Mapping) -> dict[str, Any]:
-    """Turn a trial, as read from its JSON line, into one flat row.
+    """Turn a trial, a line of ``trials.jsonl`` as parsed, into one flat row.
 
-    Parameters
-    ----------
-    trial : mapping
-        ``json.loads`` of a line of ``trials.jsonl``.
-
-    Returns
-    -------
-    dict
-        One entry per column of `COLUMNS`, missing values as None, then the factors
-        that `COLUMNS` does not know, under their own names.
+    One entry per column of `COLUMNS`, missing values as None, then the factors that
+    `COLUMNS` does not know, under their own names.
     """
     row = {column.name: value_of(column, trial) for column in COLUMNS}
     for name, value in (trial.get("factors") or {}).items():

@@ -45,9 +45,9 @@ def stood_in(run: str, *, root: str | Path = "runs") -> bool:
     return any(environment.get("stand_in") for environment in environments)
 
 
-def least(connections: int, each: int | None) -> int:
-    """Return how many units of `each` connections hold all; 1 without a limit."""
-    return math.ceil(connections / each) if each else 1
+def least(connections: int, per_unit: int | None) -> int:
+    """Return how many addresses or processes hold all; 1 without a limit of each."""
+    return math.ceil(connections / per_unit) if per_unit else 1
 
 
 def times(

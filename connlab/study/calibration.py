@@ -58,18 +58,10 @@ class Line(Interval):
 
 
 def floors(report: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the measurements of a floor report, one row per quantity and repeat.
+    """Return a report of ``build/floor`` as rows, one per quantity and repeat.
 
-    Parameters
-    ----------
-    report : mapping
-        The JSON object that ``build/floor`` prints.
-
-    Returns
-    -------
-    DataFrame
-        Columns metric, label, unit, repeat, value (base units). Quantities that were
-        not measured are absent.
+    Columns metric, label, unit, repeat, value (base units). Quantities that were not
+    measured are absent.
     """
     rows = [
         (q.metric, q.label, q.unit, repeat, value * q.scale)
@@ -179,14 +171,7 @@ def lines(run: str, *, root: str | Path = "runs") -> dict[str, dict[str, Line]]:
 def beyond(cells: pd.DataFrame, lines: Mapping[str, Mapping[str, Line]]) -> list[str]:
     """Return a sentence for each cell whose interval lies above that of a limit.
 
-    A limit without an interval refutes nothing.
-
-    Parameters
-    ----------
-    cells : DataFrame
-        As from `connlab.intervals.intervals`.
-    lines : mapping
-        As from `lines`; the limits are rates.
+    A limit without an interval refutes nothing. All limits are rates.
     """
     lowest = cells["lo"].fillna(cells["value"])
     return [

@@ -101,26 +101,13 @@ def rounded(value: float, places: int) -> str:
 
 
 def in_best_unit(interval: Interval, unit: str) -> tuple[Interval, str]:
-    """Return an interval in the unit that its value reads best in, and that unit.
-
-    Parameters
-    ----------
-    interval : Interval
-        In the base unit `unit`; see `display_unit`.
-    """
+    """Return an interval, converted from its base unit to `display_unit`, and that."""
     factor, shown = display_unit(unit, [interval.value])
     return interval.scaled(factor), shown
 
 
 def number_text(interval: Interval, unit: str = "") -> str:
-    """Return an estimate with its unit and its interval.
-
-    Parameters
-    ----------
-    interval : Interval
-        Already in `unit` (see `display_unit`, `Interval.scaled`).
-    unit : str
-        Printed behind the number.
+    """Return an estimate, already in `unit`, with its unit and its interval.
 
     Examples
     --------
@@ -169,18 +156,9 @@ def _remembered(text: str, interval: Interval) -> str:
 
 
 def printed_in(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """Return n, level and method of the numbers with bounds in texts.
+    """Return text, n, level and method of the numbers with bounds in texts.
 
-    Parameters
-    ----------
-    texts : iterable of str
-        What this process printed.
-
-    Returns
-    -------
-    list of dict
-        ``text``, ``n``, ``level`` and ``method`` of each number, in order of the
-        text; one that stands for several estimates comes with each.
+    Sorted by text; one that stands for several estimates comes with each.
     """
     page = "\n".join(texts)
     return [

@@ -32,8 +32,9 @@ class Interval:
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
         """Return the interval that a row of ``cells.csv`` or ``ratios.csv`` holds."""
-        bounds = (float(row[name]) for name in ("value", "lo", "hi"))
-        return cls(*bounds, int(row["n"]), float(row["level"]), str(row["method"]))
+        value, lo, hi = (float(row[name]) for name in ("value", "lo", "hi"))
+        n, level = int(row["n"]), float(row["level"])
+        return cls(value, lo, hi, n, level, str(row["method"]))
 
     @property
     def determined(self) -> bool:

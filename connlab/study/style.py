@@ -49,13 +49,9 @@ class Style:
 def styles(frame: pd.DataFrame) -> dict[str, Style]:
     """Return the style of every model in a frame, in the order to show them.
 
-    That is the order of `server --list` as the run's manifest holds it
-    (``frame.attrs["registry"]``), then by family and name.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        With the column model, and family and model_label if it has them.
+    That is the order of `server --list` in the run's manifest
+    (``frame.attrs["registry"]``), then by family and name. A frame has the column
+    model, and perhaps family and model_label.
     """
     registry = {row["name"]: row for row in frame.attrs.get("registry") or ()}
     listed = list(registry)
