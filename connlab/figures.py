@@ -421,18 +421,19 @@ def forest(
     ax.grid(False, axis="y")
     sns.despine(ax=ax, left=True)
     if hue:
-        figure.legend(
-            [
-                mpl.lines.Line2D([], [], color=colors.get(v, INK), marker="o", ls="")
-                for v in levels
-            ],
-            [_level_label(v, hue.replace("_", " ")) for v in levels],
-            fontsize=_SMALL,
-            frameon=False,
-            loc="outside upper center",
-            ncols=min(4, len(levels)),
-        )
+        _legend(figure, {level: colors.get(level, INK) for level in levels}, hue)
     return figure
+
+
+def _legend(figure: Figure, colors: Mapping[Any, object], hue: str) -> None:
+    figure.legend(
+        [mpl.lines.Line2D([], [], color=c, marker="o", ls="") for c in colors.values()],
+        [_level_label(level, hue.replace("_", " ")) for level in colors],
+        fontsize=_SMALL,
+        frameon=False,
+        loc="outside upper center",
+        ncols=min(4, len(colors)),
+    )
 
 
 def _level_label(level: str | float, noun: str) -> str:

@@ -117,7 +117,6 @@ class Report:
         self._facts, self.folder = facts, folder
         self._cells: list[pd.DataFrame] = []
         self._ratios: list[pd.DataFrame] = []
-        self._claims: dict[str, Claim] = {}
 
     def cells(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Keep intervals of cells (`connlab.intervals.intervals`); return them."""
@@ -214,10 +213,10 @@ class Report:
         else:
             holds = None if result is None else bool(result)
             why = "as computed above"
-        if name in self._claims:
+        if name in self._facts.claims:
             raise ValueError(f"claim {name!r} is there already")
-        self._claims[name] = Claim(name, holds, why)
-        return self._claims[name]
+        self._facts.claims[name] = results.Claimed(holds=holds, why=why)
+        return Claim(name, holds, why)
 
     def finding(self, text: str) -> str:
         """Keep a sentence with numbers of this run, for the list below the summary."""
@@ -243,10 +242,6 @@ class Report:
         for name, parts in ((CELLS, self._cells), (RATIOS, self._ratios)):
             _write_table(self.folder / name, parts, self._facts.study)
         self._facts.words = _words(self._ratios)
-        self._facts.claims = {
-            c.name: results.Claimed(holds=c.holds, why=c.why)
-            for c in self._claims.values()
-        }
         return results.write(self._facts, self.folder)
 
     def _repr_markdown_(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import pandas as pd
@@ -67,24 +67,18 @@ class Finding:
         return number_text(*in_best_unit(self.effect, self.unit))
 
 
-@dataclass(frozen=True)
-class Range:
-    """Bounds of a quantity; an unknown one is infinite."""
-
-    lo: float
-    hi: float
-
-    def within(self, low: float, high: float) -> bool:
-        """Whether all of it lies between two numbers."""
-        return low <= self.lo and self.hi <= high
-
-    def outside(self, low: float, high: float) -> bool:
-        """Whether none of it lies between two numbers."""
-        return self.lo > high or self.hi < low
+def within(interval: Interval, low: float, high: float) -> bool:
+    """Whether all of an interval lies between two numbers."""
+    return low <= interval.lo and interval.hi <= high
 
 
-def known_range(effect: Interval, metric: str, *limited: bool) -> Range:
-    """Return the bounds that remain where a client was the bottleneck.
+def outside(interval: Interval, low: float, high: float) -> bool:
+    """Whether none of an interval lies between two numbers."""
+    return interval.lo > high or interval.hi < low
+
+
+def remaining(effect: Interval, metric: str, *limited: bool) -> Interval:
+    """Return an interval whose unknown bounds are open, as a client was the bottleneck.
 
     That server could only be better: of a rate the interval's lower bound remains, of
     a time the upper one; of a ratio to a baseline that was limited, the other.
@@ -93,7 +87,7 @@ def known_range(effect: Interval, metric: str, *limited: bool) -> Range:
     rises = metric_of(metric).better == "higher"
     upward = {(side == 0) == rises for side, bound in enumerate(limited) if bound}
     lo = -math.inf if False in upward else effect.lo
-    return Range(lo, math.inf if True in upward else effect.hi)
+    return replace(effect, lo=lo, hi=math.inf if True in upward else effect.hi)
 
 
 def is_client_bound(trials: pd.DataFrame, metric: str) -> bool:

@@ -12,14 +12,15 @@ import pandas as pd
 
 from connlab.claims.finding import (
     Finding,
-    Range,
     RuleError,
     Untestable,
     Verdict,
     cell_text,
     is_client_bound,
-    known_range,
+    outside,
+    remaining,
     usable,
+    within,
 )
 from connlab.intervals import MARGIN, ratio
 from connlab.study.interval import Interval
@@ -99,8 +100,8 @@ def compare(
     limited = [is_client_bound(side, metric) for side in (y, x)]
     if all(limited):
         raise Untestable(LIMITED + "both", effect)
-    remaining = known_range(effect, metric, *limited)
-    verdict, why = judge_ratio(remaining, expected, margin)
+    known = remaining(effect, metric, *limited)
+    verdict, why = judge_ratio(known, expected, margin)
     if any(limited):
         why += f"; {LIMITED}{cell_text(arm if limited[0] else baseline)}"
     return Finding(verdict, why, effect, claimed=expected.bounds(margin))
@@ -135,7 +136,7 @@ def printed_ratio(
     effect = Interval.of_row(rows.iloc[0])
     if not effect.determined:
         raise Untestable("no interval", effect)
-    verdict, why = judge_ratio(Range(effect.lo, effect.hi), expected, margin)
+    verdict, why = judge_ratio(effect, expected, margin)
     return Finding(verdict, why, effect, claimed=expected.bounds(margin))
 
 
@@ -162,11 +163,11 @@ def as_printed(effect: Interval, metric: str, printed: pd.DataFrame | None) -> I
 
 
 def judge_ratio(
-    ratio: Range, expected: Expected, margin: float = MARGIN
+    ratio: Interval, expected: Expected, margin: float = MARGIN
 ) -> tuple[Verdict, str]:
     """Return the verdict on a claim about a ratio, and why.
 
-    "alike" holds when all of its range lies within the margin, and does not when none
+    "alike" holds when all of its interval lies within the margin, and not when none
     does. "more" and "less" hold when all of it lies on that side of 1 and, with a size,
     within that. They hold in part when the side is sure and the size another or open,
     unless it matters; or without a size when all lies within the margin. They do not
@@ -176,8 +177,8 @@ def judge_ratio(
     band = (1 / (1 + margin), 1 + margin)
     if expected.expect == "alike":
         return _alike(ratio, band)
-    same = ratio.within(*band)
-    other_size = expected.size is not None and ratio.outside(*expected.size)
+    same = within(ratio, *band)
+    other_size = expected.size is not None and outside(ratio, *expected.size)
     if ratio.lo > 1 or ratio.hi < 1:
         if (ratio.lo > 1) != (expected.expect == "more"):
             return "does not hold", "the difference has the other sign"
@@ -189,10 +190,10 @@ def judge_ratio(
     return "not testable here", "the interval holds 1: no direction can be told"
 
 
-def _alike(ratio: Range, band: tuple[float, float]) -> tuple[Verdict, str]:
-    if ratio.within(*band):
+def _alike(ratio: Interval, band: tuple[float, float]) -> tuple[Verdict, str]:
+    if within(ratio, *band):
         return "holds", _ALIKE
-    if ratio.outside(*band):
+    if outside(ratio, *band):
         return "does not hold", "the difference is beyond the margin"
     if ratio.lo > 1 or ratio.hi < 1:
         return "not testable here", "a difference, which may lie within the margin"
@@ -200,14 +201,14 @@ def _alike(ratio: Range, band: tuple[float, float]) -> tuple[Verdict, str]:
 
 
 def _of_size(
-    ratio: Range, expected: Expected, *, same: bool, other_size: bool
+    ratio: Interval, expected: Expected, *, same: bool, other_size: bool
 ) -> tuple[Verdict, str]:
     """Judge a ratio whose direction is the claimed one."""
     if expected.size is None:
         if same:
             return "holds in part", f"same direction, but {_ALIKE}"
         return "holds", "same direction"
-    if ratio.within(*expected.size):
+    if within(ratio, *expected.size):
         return "holds", "same direction and size"
     if other_size:
         verdict = "does not hold" if expected.size_matters else "holds in part"

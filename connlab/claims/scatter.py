@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats as st
 
-from connlab.claims.finding import (
-    Finding,
-    Range,
-    Untestable,
-    is_client_bound,
-    usable,
-)
+from connlab.claims.finding import Finding, Untestable, is_client_bound, usable
 from connlab.claims.ratios import LIMITED, Expected, judge_ratio
 from connlab.intervals import TRIALS_MIN
 from connlab.study.formatting import counted
@@ -46,12 +40,8 @@ def steadier(
         raise Untestable(f"a scatter needs {TRIALS_MIN} trials of each cell")
     if min(map(np.ptp, logs)) == 0:
         raise Untestable("the trials of a cell are all alike")
-    return _finding(_ratio_of_scatters(*logs), "less")
-
-
-def _finding(ratio: Interval, direction: Literal["more", "less"]) -> Finding:
-    range_ = Range(ratio.lo, ratio.hi)
-    return Finding(*judge_ratio(range_, Expected(direction), margin=0), ratio)
+    ratio = _ratio_of_scatters(*logs)
+    return Finding(*judge_ratio(ratio, Expected("less"), margin=0), ratio)
 
 
 def _ratio_of_scatters(y: np.ndarray, x: np.ndarray) -> Interval:
@@ -100,7 +90,7 @@ def outweighs(
         raise Untestable(ratio.note or "the other factor moves nothing")
     if bound := sum(is_client_bound(cell, metric) for cell in cells):
         raise Untestable(f"{LIMITED}{bound} of {all_cells} cells", ratio)
-    return _finding(ratio, "more")
+    return Finding(*judge_ratio(ratio, Expected("more"), margin=0), ratio)
 
 
 def _ratio_of_squares(

@@ -12,9 +12,11 @@ from connlab.claims.finding import (
     Finding,
     Untestable,
     is_client_bound,
-    known_range,
     measured,
+    outside,
+    remaining,
     usable,
+    within,
 )
 from connlab.intervals import interval
 from connlab.studies import pools
@@ -53,10 +55,10 @@ def value(
     if not effect.determined:
         raise Untestable(effect.note or "no interval", effect, unit)
     limited = "label" in good and is_client_bound(good, metric)
-    mean = known_range(effect, metric, limited)
-    if mean.within(at_least, at_most):
+    mean = remaining(effect, metric, limited)
+    if within(mean, at_least, at_most):
         return Finding("holds", "the interval lies within the bounds", effect, unit)
-    if mean.outside(at_least, at_most):
+    if outside(mean, at_least, at_most):
         return Finding("does not hold", "the interval lies outside", effect, unit)
     raise Untestable("the interval crosses a bound", effect, unit)
 
