@@ -71,15 +71,17 @@ def test_a_place_needs_as_many_hosts_as_there_are():
 
 
 def test_a_link_is_full_of_frames():
-    assert hosts.filling(8 * 1000, 10) == pytest.approx(10)
-    assert hosts.filling(10e9, 64) * (64 + hosts.AROUND) * 8 == pytest.approx(10e9)
+    assert hosts.messages_per_s(8 * 1000, 10) == pytest.approx(10)
+    assert hosts.messages_per_s(10e9, 64) * (64 + hosts.AROUND) * 8 == pytest.approx(
+        10e9
+    )
 
 
 @pytest.mark.parametrize(
     ("connections", "each", "least"), [(9, 3, 3), (10, 3, 4), (1, 3, 1), (9, None, 1)]
 )
 def test_the_fewest_that_hold_all(connections, each, least):
-    assert hosts.least(connections, each) == least
+    assert hosts.units_needed(connections, each) == least
 
 
 def test_a_product_keeps_the_width_of_its_interval():
@@ -100,5 +102,5 @@ def test_room_is_that_of_the_run(tmp_path):
         "environments": {"x": {}, "y": {"stand_in": True}},
     }
     (tmp_path / "r" / "manifest.json").write_text(json.dumps(told))
-    assert hosts.room("r", root=tmp_path) == {"ports": 1000, "descriptors": 500}
-    assert hosts.stood_in("r", root=tmp_path)
+    assert hosts.limits("r", root=tmp_path) == {"ports": 1000, "descriptors": 500}
+    assert hosts.on_one_machine("r", root=tmp_path)

@@ -69,14 +69,14 @@ def grids(
     workers: int,
 ) -> list[dict[str, list]]:
     """Return one grid of factors per model, as `connlab.drive.sweep` takes them."""
-    grids_ = []
+    per_model = []
     for name in models:
         limit = limits.get(name)
         grid = {"model": [name], "connections": ramp(ladder, limit)}
         if limit and limit.by == "--workers":
             grid["workers"] = [workers]
-        grids_.append(grid)
-    return grids_
+        per_model.append(grid)
+    return per_model
 
 
 _ERRORS = {

@@ -20,7 +20,7 @@ AROUND = 90
 """Bytes around a message on the wire: Ethernet with its gap 38, IP 20, TCP 32."""
 
 
-def filling(bits_per_s: float, size: int) -> float:
+def messages_per_s(bits_per_s: float, size: int) -> float:
     """Return the messages of `size` bytes per second that fill a link one way.
 
     Each message is a segment of its own; acknowledgements travel with the answers.
@@ -28,8 +28,8 @@ def filling(bits_per_s: float, size: int) -> float:
     return bits_per_s / 8 / (size + AROUND)
 
 
-def room(run: str, *, root: str | Path = "runs") -> dict[str, int | None]:
-    """Return the ports of an address and the descriptors of a process of a run.
+def limits(run: str, *, root: str | Path = "runs") -> dict[str, int | None]:
+    """Return how many ports an address and descriptors a process had in a run.
 
     Those of the server's machine, from the run's manifest; None: no limit.
     """
@@ -39,13 +39,13 @@ def room(run: str, *, root: str | Path = "runs") -> dict[str, int | None]:
     return {"ports": checkup.port_count(ports), "descriptors": limit}
 
 
-def stood_in(run: str, *, root: str | Path = "runs") -> bool:
+def on_one_machine(run: str, *, root: str | Path = "runs") -> bool:
     """Whether the hosts of a run were namespaces of one machine."""
     environments = load_manifest(run, root=root)["environments"].values()
     return any(environment.get("stand_in") for environment in environments)
 
 
-def least(connections: int, per_unit: int | None) -> int:
+def units_needed(connections: int, per_unit: int | None) -> int:
     """Return how many addresses or processes hold all; 1 without a limit of each."""
     return math.ceil(connections / per_unit) if per_unit else 1
 

@@ -49,8 +49,8 @@ def crossings(
     side, other = sides
     good = trials[trials["ok"] & (trials[metric] > 0)]
     keys = ["block", "repeat"]
-    wide = good.pivot_table(index=keys, columns=[by, along], values=metric)
     empty = pd.DataFrame(columns=[*keys, "sides", "crossing", "ok", "label", "reason"])
+    wide = good.pivot_table(index=keys, columns=[by, along], values=metric)
     if not {side, other} <= set(wide.columns.get_level_values(0)):
         return empty
     logs = np.log(wide[side] / wide[other]).sort_index(axis=1)
