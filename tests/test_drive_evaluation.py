@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import study_made as made
@@ -29,9 +28,7 @@ def lines(path: str) -> list[dict]:
     return [json.loads(line) for line in (REFERENCE / path).read_text().splitlines()]
 
 
-def test_a_sweep_takes_what_is_there_and_writes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_takes_what_is_there_and_writes_nothing(tmp_path, monkeypatch):
     trials = made.sweep(("select", "epoll"), (1, 2000), blocks=3)
     made.write(tmp_path, trials, tail='{"schema": 1, "ke')
     monkeypatch.setenv(evaluation.FOLDER, str(tmp_path / "made"))
@@ -50,21 +47,19 @@ def test_a_sweep_takes_what_is_there_and_writes_nothing(
 
 
 @pytest.mark.parametrize("measure", [drive.sweep, drive.floor])
-def test_another_run_is_not_measured_meanwhile(reference, tmp_path, measure) -> None:
+def test_another_run_is_not_measured_meanwhile(reference, tmp_path, measure):
     factors = {"factors": {"model": ["epoll"]}} if measure is drive.sweep else {}
     with pytest.raises(ValueError, match="run: 'mine'.*'reference'"):
         measure("s", run="mine", root=tmp_path, **factors)
     assert not list(tmp_path.iterdir())
 
 
-def test_rounds_of_the_floor_are_those_on_disk(reference) -> None:
+def test_rounds_of_the_floor_are_those_on_disk(reference):
     there = len(lines(f"the-machine/{FLOOR}"))
     assert drive.floor("the-machine", run="reference", rounds=10**6) == there
 
 
-def test_models_cores_and_limits_are_of_the_machine_that_was_measured(
-    reference,
-) -> None:
+def test_models_cores_and_limits_are_of_the_machine_that_was_measured(reference):
     names = [model["name"] for model in reference["registry"]["models"]]
     assert [model.name for model in drive.models()] == names
     assert drive.core_count() == reference["machine"]["cores"]
@@ -77,13 +72,13 @@ def test_models_cores_and_limits_are_of_the_machine_that_was_measured(
     assert lowered["epoll"].connections == 484
 
 
-def test_limits_of_this_process_stay(reference) -> None:
+def test_limits_of_this_process_stay(reference):
     before = machine.limits()
     machine.lower_descriptors(100)
     assert machine.limits() == before
 
 
-def test_what_was_seen_beside_the_trials_is_read_back(reference) -> None:
+def test_what_was_seen_beside_the_trials_is_read_back(reference):
     folder = REFERENCE / "breaking-points"
     seen = recovery.try_all({"epoll": 1, "fork": 1}, folder)
     kept = lines("breaking-points/recovery.jsonl")
@@ -98,13 +93,13 @@ def test_what_was_seen_beside_the_trials_is_read_back(reference) -> None:
     assert all(isinstance(one.their_cases, tuple) for one in answers)
 
 
-def test_no_redis_is_started(reference) -> None:
+def test_no_redis_is_started(reference):
     with redis.serving(program="/bin/false") as place:
         assert place.address is None
         assert "nothing is measured" in str(place)
 
 
-def test_without_a_manifest_nobody_knows_the_machine(tmp_path, monkeypatch) -> None:
+def test_without_a_manifest_nobody_knows_the_machine(tmp_path, monkeypatch):
     monkeypatch.setenv(evaluation.FOLDER, str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"manifest\.json"):
         drive.models()

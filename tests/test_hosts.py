@@ -45,7 +45,7 @@ def loaded(folder: Path, text: str) -> roster.Roster:
     return roster.load(path)
 
 
-def test_a_roster_says_who_is_who(tmp_path: Path) -> None:
+def test_a_roster_says_who_is_who(tmp_path):
     told = loaded(tmp_path, ROSTER)
     assert told.hosts[told.server].cores == (0, 1)
     assert told.certificates == tmp_path / "certificates"
@@ -60,9 +60,7 @@ def test_a_roster_says_who_is_who(tmp_path: Path) -> None:
         ('["b", "c"]', '["b", "b"]', "['b', 'b']", "each once"),
     ],
 )
-def test_what_is_misspelt_is_named(
-    tmp_path: Path, old: str, new: str, wrong: str, meant: str
-) -> None:
+def test_what_is_misspelt_is_named(tmp_path, old, new, wrong, meant):
     with pytest.raises(ValueError, match=r"hosts\.toml") as error:
         loaded(tmp_path, ROSTER.replace(old, new))
     text = str(error.value)
@@ -73,12 +71,12 @@ def test_what_is_misspelt_is_named(
 @pytest.mark.parametrize(
     "url", ["tcp://10.0.0.9:8786", "tcp://0.0.0.0:1", "10.0.0.9:1"]
 )
-def test_a_scheduler_that_anybody_reaches_is_refused(tmp_path: Path, url: str) -> None:
+def test_a_scheduler_that_anybody_reaches_is_refused(tmp_path, url):
     with pytest.raises(ValueError, match="tls://"):
         loaded(tmp_path, ROSTER.replace("tls://10.0.0.9:8786", url))
 
 
-def test_tls_wants_certificates_and_loopback_does_not(tmp_path: Path) -> None:
+def test_tls_wants_certificates_and_loopback_does_not(tmp_path):
     bare = ROSTER.replace('certificates = "certificates"\n', "")
     with pytest.raises(ValueError, match="certificates"):
         loaded(tmp_path, bare)
@@ -86,7 +84,7 @@ def test_tls_wants_certificates_and_loopback_does_not(tmp_path: Path) -> None:
     assert loaded(tmp_path, alone).certificates is None
 
 
-def test_certificates_are_of_one_authority_and_keys_are_private(tmp_path: Path) -> None:
+def test_certificates_are_of_one_authority_and_keys_are_private(tmp_path):
     certificates.make(tmp_path / "one")
     certificates.make(tmp_path / "two")
     authority = x509.load_pem_x509_certificate((tmp_path / "one/ca.pem").read_bytes())
@@ -105,7 +103,7 @@ def test_certificates_are_of_one_authority_and_keys_are_private(tmp_path: Path) 
         stranger.verify_directly_issued_by(authority)
 
 
-def test_a_clock_is_found_ahead_by_what_it_is() -> None:
+def test_a_clock_is_found_ahead_by_what_it_is():
     echoing = clock.Echo("127.0.0.1")
     here = clock.offset("127.0.0.1", echoing.port, echoing.token)
     echoing = clock.Echo("127.0.0.1", lambda: time.monotonic_ns() + 50_000_000)
@@ -116,7 +114,7 @@ def test_a_clock_is_found_ahead_by_what_it_is() -> None:
     assert not here.differs(clock.Offset(here.ns + 10, 0), 1_000_000)
 
 
-def test_a_clock_that_is_closed_lets_go_of_its_port() -> None:
+def test_a_clock_that_is_closed_lets_go_of_its_port():
     echoing = clock.Echo("127.0.0.1")
     echoing.close()
 
@@ -131,7 +129,7 @@ def test_a_clock_that_is_closed_lets_go_of_its_port() -> None:
     until(free)
 
 
-def test_a_clock_tells_strangers_nothing() -> None:
+def test_a_clock_tells_strangers_nothing():
     echoing = clock.Echo("127.0.0.1")
     with pytest.raises(TimeoutError):
         clock.offset("127.0.0.1", echoing.port, bytes(clock.TOKEN_BYTES))
@@ -148,7 +146,7 @@ def until(condition, seconds: float = 20) -> None:
         time.sleep(0.05)
 
 
-def test_an_agent_that_nobody_calls_ends_its_programs() -> None:
+def test_an_agent_that_nobody_calls_ends_its_programs():
     lonely = agent.Agent("127.0.0.1", lease_s=0.5)
     pid = lonely.start(["/bin/sleep", "60"], [], [])
     until(lambda: gone(pid))
@@ -156,7 +154,7 @@ def test_an_agent_that_nobody_calls_ends_its_programs() -> None:
         lonely.stop(pid, 0, 0)
 
 
-def test_an_agent_that_is_called_keeps_them_and_one_collected_does_not() -> None:
+def test_an_agent_that_is_called_keeps_them_and_one_collected_does_not():
     called = agent.Agent("127.0.0.1", lease_s=2.0)
     echoing = called._echo
     pid = called.start(["/bin/sleep", "60"], [], [])
@@ -170,7 +168,7 @@ def test_an_agent_that_is_called_keeps_them_and_one_collected_does_not() -> None
     until(lambda: echoing._socket.fileno() < 0)
 
 
-def test_a_server_is_read_on_the_spot() -> None:
+def test_a_server_is_read_on_the_spot():
     watching = agent.Agent("127.0.0.1")
     pid = watching.start(["/bin/sleep", "60"], [], [], watch=True)
     until(lambda: len(watching._readings[pid]) > 3)
@@ -186,9 +184,7 @@ def test_a_server_is_read_on_the_spot() -> None:
 # ---- a location for sweeps ---------------------------------------------------------
 
 
-def test_an_existing_scheduler_takes_the_place_of_the_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_existing_scheduler_takes_the_place_of_the_files(tmp_path, monkeypatch):
     path = tmp_path / "hosts.toml"
     path.write_text(ROSTER)
     assert roster.asked(path).scheduler == "tls://10.0.0.9:8786"
@@ -200,9 +196,7 @@ def test_an_existing_scheduler_takes_the_place_of_the_files(
         roster.asked(path)
 
 
-def test_what_needs_one_machine_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_needs_one_machine_says_so(tmp_path, monkeypatch):
     assert notebook.left_out("00-the-machine", run="r", root=tmp_path) is None
     assert isinstance(location.configured(), location.ThisMachine)
     monkeypatch.setenv(hosts_asked.ROSTER, str(tmp_path / "hosts.toml"))
@@ -216,7 +210,7 @@ def test_what_needs_one_machine_says_so(
     assert failure["reason"] == why
 
 
-def test_every_study_that_needs_one_machine_exists() -> None:
+def test_every_study_that_needs_one_machine_exists():
     known = {notebook.study_of(path) for path in notebook.every()}
     assert hosts_asked.ONE_MACHINE.keys() <= known
 
@@ -252,7 +246,7 @@ def made(
     return remote.RemoteHosts(engine, clients, **options)
 
 
-def test_a_class_of_environment_knows_every_host(monkeypatch) -> None:
+def test_a_class_of_environment_knows_every_host(monkeypatch):
     there = made(monkeypatch)
     facts = there.environment({"server": "1"})
     assert facts["cpu"] == "fast"
@@ -263,7 +257,7 @@ def test_a_class_of_environment_knows_every_host(monkeypatch) -> None:
     assert there.descriptors() == 100
 
 
-def test_room_is_that_of_the_server_and_of_the_least_client(monkeypatch) -> None:
+def test_room_is_that_of_the_server_and_of_the_least_client(monkeypatch):
     there = made(monkeypatch)
     assert there.room() == capacity.Room(60, 7, 1e9)
     assert made(monkeypatch, clients=("b",)).room().connections == 40
@@ -276,7 +270,7 @@ def test_room_is_that_of_the_server_and_of_the_least_client(monkeypatch) -> None
     assert there.room() == capacity.Room(60, 7, 1e9)
 
 
-def test_a_server_gets_so_many_cores_of_its_host(monkeypatch) -> None:
+def test_a_server_gets_so_many_cores_of_its_host(monkeypatch):
     there = made(monkeypatch)
     assert there.cores({}).server == (0, 1, 2, 3)
     assert there.cores({"cores": 1}).client == ()
@@ -289,7 +283,7 @@ def test_a_server_gets_so_many_cores_of_its_host(monkeypatch) -> None:
     assert beside.recorded() == {"watched": [0, 1]}
 
 
-def test_cells_that_hosts_cannot_measure_have_a_reason(monkeypatch) -> None:
+def test_cells_that_hosts_cannot_measure_have_a_reason(monkeypatch):
     there, model = made(monkeypatch), Model(name="epoll", family="f", label="epoll")
     assert there.lacks({"connections": 50}, model) is None
     assert "in common" in there.lacks({"connections": 50, "together": True}, model)
@@ -304,7 +298,7 @@ def test_cells_that_hosts_cannot_measure_have_a_reason(monkeypatch) -> None:
 # ---- merging ---------------------------------------------------------------------
 
 
-def test_shares_add_up_and_seeds_differ() -> None:
+def test_shares_add_up_and_seeds_differ():
     argv = ["client", "h:1", "--connections", "50", "--rate", "100", "--seed", "7"]
     parts = group.divided(argv, 3)
     connections = [int(words[3]) for words in parts]
@@ -316,9 +310,7 @@ def test_shares_add_up_and_seeds_differ() -> None:
         group.divided(["c", "--connections", "2"], 3)
 
 
-def test_merged_quantiles_are_those_of_all_answers(
-    client_program: Path, tmp_path: Path
-) -> None:
+def test_merged_quantiles_are_those_of_all_answers(client_program, tmp_path):
     reports, files, counts = [], [], []
     with serving(echo) as seen:
         for seed in (1, 2):
@@ -349,7 +341,7 @@ def test_merged_quantiles_are_those_of_all_answers(
     assert both["response"]["sd_ns"] == pytest.approx(np.std(counts), rel=0.05)
 
 
-def test_one_report_merged_is_itself(client_program: Path, tmp_path: Path) -> None:
+def test_one_report_merged_is_itself(client_program, tmp_path):
     path = tmp_path / "histogram.csv"
     with serving(echo) as seen:
         command = [client_program, f"127.0.0.1:{seen.port}", "--duration", "0.2"]
@@ -363,7 +355,7 @@ def test_one_report_merged_is_itself(client_program: Path, tmp_path: Path) -> No
     assert same["fairness"]["jain"] == pytest.approx(told["fairness"]["jain"], rel=1e-5)
 
 
-def test_unanswered_requests_are_slower_than_all_others() -> None:
+def test_unanswered_requests_are_slower_than_all_others():
     slots = {(100, 102): 98}
     parts = [{"n": 98, "min_ns": 100, "max_ns": 101}]
     told = group._quantiles(slots, 2, parts)
@@ -398,7 +390,7 @@ class Fake:
         return Ended(0, False, (), "", {})
 
 
-def test_clients_that_were_started_end_when_another_host_is_lost() -> None:
+def test_clients_that_were_started_end_when_another_host_is_lost():
     hosts = [Fake("b", answers=True), Fake("c", answers=False)]
     clients = group.HostGroup(hosts)
     with pytest.raises(HostLost, match="host c"):
@@ -406,7 +398,7 @@ def test_clients_that_were_started_end_when_another_host_is_lost() -> None:
     assert hosts[0].stopped
 
 
-def test_timelines_add_up() -> None:
+def test_timelines_add_up():
     header = "start_ms,requests,bytes,errors,max_response_ns,active\n"
     files = [header + "0,1,64,0,500,2\n100,3,64,0,10,2\n", header + "0,4,64,1,900,3\n"]
     told = group.added_timelines({"timeline": text.encode()} for text in files)
@@ -416,7 +408,7 @@ def test_timelines_add_up() -> None:
     assert rows[0]["active"] == "5"
 
 
-def test_an_echo_needs_no_more_than_its_address() -> None:
+def test_an_echo_needs_no_more_than_its_address():
     echoing = clock.Echo("127.0.0.1")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.settimeout(0.3)

@@ -130,7 +130,7 @@ def later(condition, action) -> threading.Thread:
     return thread
 
 
-def test_a_trial_over_two_client_hosts_is_one_line(three, hosts) -> None:
+def test_a_trial_over_two_client_hosts_is_one_line(three, hosts):
     outcome = run(hosts)
     assert outcome.failure is None
     told = outcome.client.model_dump(by_alias=True)
@@ -147,7 +147,7 @@ def test_a_trial_over_two_client_hosts_is_one_line(three, hosts) -> None:
     assert not all_running(three)
 
 
-def test_a_server_stands_still_in_the_middle_of_a_window(three, hosts) -> None:
+def test_a_server_stands_still_in_the_middle_of_a_window(three, hosts):
     """However long clients took to agree on when it begins."""
     even = {"rate": 1000, "arrivals": "paced", "duration": 0.6}
     outcome = run(hosts, stall=200, **even)
@@ -158,7 +158,7 @@ def test_a_server_stands_still_in_the_middle_of_a_window(three, hosts) -> None:
     assert outcome.server.stall.seconds == pytest.approx(0.2, abs=0.05)
 
 
-def test_a_client_that_is_late_does_not_cost_the_others_their_lease(three) -> None:
+def test_a_client_that_is_late_does_not_cost_the_others_their_lease(three):
     """Those that have reported are kept until the last has, and the row says why."""
 
     def halt() -> None:
@@ -182,7 +182,7 @@ def test_a_client_that_is_late_does_not_cost_the_others_their_lease(three) -> No
     assert not all_running(three)
 
 
-def test_a_program_that_a_lease_ended_is_said_so(three, monkeypatch) -> None:
+def test_a_program_that_a_lease_ended_is_said_so(three, monkeypatch):
     """Its host answers, but has forgotten the program."""
     with carrier.Engine(roster.load(three.roster), lease_s=1.0) as engine:
         clients = HostGroup([engine.host(name) for name in ("h2", "h3")])
@@ -198,9 +198,7 @@ def test_a_program_that_a_lease_ended_is_said_so(three, monkeypatch) -> None:
     assert "lease" in outcome.failure.reason
 
 
-def test_a_worker_that_is_killed_is_a_reason_and_a_later_trial_works(
-    three, hosts
-) -> None:
+def test_a_worker_that_is_killed_is_a_reason_and_a_later_trial_works(three, hosts):
     def kill() -> None:
         os.kill(three._pids()["h3"], signal.SIGKILL)
 
@@ -216,7 +214,7 @@ def test_a_worker_that_is_killed_is_a_reason_and_a_later_trial_works(
     assert run(hosts).failure is None
 
 
-def test_a_link_that_is_down_for_two_seconds_delays(three, hosts) -> None:
+def test_a_link_that_is_down_for_two_seconds_delays(three, hosts):
     def flap() -> None:
         set_link(three, 2, "down")
         time.sleep(2)
@@ -231,7 +229,7 @@ def test_a_link_that_is_down_for_two_seconds_delays(three, hosts) -> None:
     assert run(hosts).failure is None
 
 
-def test_a_clock_that_drifts_fails_the_trial(three, hosts, monkeypatch) -> None:
+def test_a_clock_that_drifts_fails_the_trial(three, hosts, monkeypatch):
     measured = clock.offset
     asked = []
 
@@ -262,7 +260,7 @@ with carrier.Engine(roster.load(Path(sys.argv[1]))) as engine:
 """
 
 
-def test_a_driver_that_is_killed_leaves_no_process(three) -> None:
+def test_a_driver_that_is_killed_leaves_no_process(three):
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(three.roster)])
     try:
         until(lambda: sorted(all_running(three)) == ["client", "client", "server"])
@@ -272,7 +270,7 @@ def test_a_driver_that_is_killed_leaves_no_process(three) -> None:
     until(lambda: not all_running(three))
 
 
-def test_a_certificate_of_another_authority_is_refused(three, tmp_path) -> None:
+def test_a_certificate_of_another_authority_is_refused(three, tmp_path):
     from connlab.hosts import certificates
 
     certificates.make(tmp_path)
@@ -284,7 +282,7 @@ def test_a_certificate_of_another_authority_is_refused(three, tmp_path) -> None:
     assert len(os.listdir("/proc/self/fd")) <= before, "nobody goes on trying"
 
 
-def test_a_link_that_stays_down_is_a_reason(three, hosts) -> None:
+def test_a_link_that_stays_down_is_a_reason(three, hosts):
     later(lambda: running(three.space(2)), lambda: set_link(three, 2, "down"))
     began = time.monotonic()
     outcome = run(hosts, duration=20)
@@ -299,8 +297,8 @@ def test_a_link_that_stays_down_is_a_reason(three, hosts) -> None:
 
 
 def test_a_check_tells_of_every_host_and_of_other_programs(
-    engine: carrier.Engine, monkeypatch, tmp_path: Path
-) -> None:
+    engine, monkeypatch, tmp_path
+):
     found, lost = checking.every(engine)
     assert [one.name for one in found] == ["h1", "h2", "h3"]
     assert not lost
@@ -315,7 +313,7 @@ def test_a_check_tells_of_every_host_and_of_other_programs(
     assert len(checking.check(engine, "h2").problems) == 2
 
 
-def test_one_command_measures(three: lab.Lab) -> None:
+def test_one_command_measures(three):
     words = ["hosts", "trial", three.roster, "poll", "--connections", 8]
     done = subprocess.run(
         [sys.executable, "-m", "connlab", *map(str, words), "--duration", "0.2"],
@@ -348,7 +346,7 @@ def rows(root: Path) -> list[dict]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_a_sweep_over_hosts_says_who_and_goes_on(asked, tmp_path, capsys) -> None:
+def test_a_sweep_over_hosts_says_who_and_goes_on(asked, tmp_path, capsys):
     report = swept(tmp_path, beside="model")
     assert (report.done, report.failed) == (2, 0)
     assert "server on h1, clients on h2, h3" in capsys.readouterr().out
@@ -366,18 +364,14 @@ def test_a_sweep_over_hosts_says_who_and_goes_on(asked, tmp_path, capsys) -> Non
     assert sorted(manifest["hosts"]) == ["h1", "h2", "h3"]
 
 
-def test_trials_over_hosts_and_of_one_machine_do_not_mix(
-    asked, tmp_path, monkeypatch
-) -> None:
+def test_trials_over_hosts_and_of_one_machine_do_not_mix(asked, tmp_path, monkeypatch):
     swept(tmp_path)
     monkeypatch.delenv(hosts_asked.ROSTER)
     with pytest.raises(ValueError, match=r"other .*clients.*use another run name"):
         swept(tmp_path)
 
 
-def test_a_cell_that_needs_one_machine_is_a_row_with_the_reason(
-    asked, tmp_path
-) -> None:
+def test_a_cell_that_needs_one_machine_is_a_row_with_the_reason(asked, tmp_path):
     swept(tmp_path, factors={"model": ["epoll"], "together": [True, None]})
     kinds = {row["factors"]["together"]: row["failure"] for row in rows(tmp_path)}
     assert kinds[None] is None
@@ -386,7 +380,7 @@ def test_a_cell_that_needs_one_machine_is_a_row_with_the_reason(
 
 def test_a_host_that_is_lost_is_a_row_and_the_same_call_goes_on(
     asked, tmp_path, monkeypatch
-) -> None:
+):
     monkeypatch.setattr(carrier, "RETURN_S", 1.0)
     swept(tmp_path, factors={"model": ["epoll"]})  # agents are there
 
@@ -420,7 +414,7 @@ NOTEBOOKS = {
 
 
 @pytest.mark.parametrize("study", NOTEBOOKS)
-def test_a_notebook_measures_over_hosts(three: lab.Lab, study: str) -> None:
+def test_a_notebook_measures_over_hosts(three, study):
     given = NOTEBOOKS[study]
     words = ["notebook", study, "--profile", "smoke", "--run", f"hosts-{os.getpid()}"]
     words += ["--hosts", str(three.roster)]
@@ -479,7 +473,7 @@ def begun(hosts: list[carrier.RemoteHost]) -> tuple[float, float]:
     return 1e3 * (max(at_s) - min(at_s)), took_s
 
 
-def test_many_hosts_begin_together_and_report(tmp_path: Path) -> None:
+def test_many_hosts_begin_together_and_report(tmp_path):
     """Workers without load, on a machine that others use: the best of several tries."""
     count = 32
     made = lab.Lab(tmp_path / "lab", MANY)
@@ -515,7 +509,7 @@ def shares(pids: dict[str, int], from_s: float, to_s: float) -> dict[str, float]
     return {n: (after[n] - before[n]) / (ended_s - began_s) for n in pids}
 
 
-def test_agents_leave_the_machine_to_what_is_measured(three, engine) -> None:
+def test_agents_leave_the_machine_to_what_is_measured(three, engine):
     """Less than 1 % of a core while a window is open, 0.5 % while nothing is asked.
 
     Others may be busy with the same pages and caches: the best of three tries.
@@ -569,7 +563,7 @@ def fill(path: Path) -> None:
             full.write(b"0" * 4096)
 
 
-def test_a_full_disk_of_the_hosts_costs_no_trial(small_disk: Path) -> None:
+def test_a_full_disk_of_the_hosts_costs_no_trial(small_disk):
     """What programs write lies in memory until it is handed over."""
     made = lab.Lab(small_disk / "lab", MANY)
     try:
@@ -619,7 +613,7 @@ with carrier.Engine(roster.load(made.roster)) as engine:
 
 
 @pytest.mark.parametrize("late", [True, False])
-def test_a_lab_goes_down_with_an_owner_that_is_killed(tmp_path: Path, late) -> None:
+def test_a_lab_goes_down_with_an_owner_that_is_killed(tmp_path, late):
     """While a trial runs, and while the lab is being made."""
     folder = tmp_path / "owned"
     made = lab.Lab(folder, MANY)
@@ -646,7 +640,7 @@ def test_a_lab_goes_down_with_an_owner_that_is_killed(tmp_path: Path, late) -> N
     assert not folder.exists()
 
 
-def test_a_lab_leaves_nothing(tmp_path: Path) -> None:
+def test_a_lab_leaves_nothing(tmp_path):
     made = lab.Lab(tmp_path / "lab", MANY)
     assert not state()
     made.up(2, owned=True)

@@ -42,7 +42,7 @@ def counted(found: list[dict]) -> set[int]:
     return {one["round"] for one in found if one["counted"]}
 
 
-def test_counts_add_and_the_longest_stands() -> None:
+def test_counts_add_and_the_longest_stands():
     slower = [one | {"seconds": 0.041, "slice_seconds": 0.051} for one in rounds(2)]
     found = merged(rounds(2), slower, looks=rounds(2, look))
     assert [(one["round"], one["target"]) for one in found] == [
@@ -56,7 +56,7 @@ def test_counts_add_and_the_longest_stands() -> None:
     assert turns.table(group.table(found)) == found
 
 
-def test_what_others_took_in_the_pause_is_not_of_the_slice() -> None:
+def test_what_others_took_in_the_pause_is_not_of_the_slice():
     """12 ms in 60 ms are 10 ms in 50 ms."""
     found = merged(rounds(1), looks=rounds(1, look))
     busy, steal = turns.others_share(found)
@@ -74,7 +74,7 @@ def test_what_others_took_in_the_pause_is_not_of_the_slice() -> None:
         lambda one: one[2].update(late=1, counted=0),
     ],
 )
-def test_a_round_that_is_not_whole_counts_for_no_server(spoilt) -> None:
+def test_a_round_that_is_not_whole_counts_for_no_server(spoilt):
     second = rounds(3)
     spoilt(second)
     found = merged(rounds(3), second, looks=rounds(3, look))
@@ -82,13 +82,13 @@ def test_a_round_that_is_not_whole_counts_for_no_server(spoilt) -> None:
     assert all(one["late"] for one in found if one["round"] == 1)
 
 
-def test_a_round_in_which_clocks_were_read_late_does_not_count() -> None:
+def test_a_round_in_which_clocks_were_read_late_does_not_count():
     looks = rounds(3, look)
     looks.pop(5)
     assert counted(merged(rounds(3), looks=looks)) == {0, 1}
 
 
-def test_a_server_that_ended_costs_the_others_no_round() -> None:
+def test_a_server_that_ended_costs_the_others_no_round():
     """The clients see it in the same slice, or one in its next."""
     first, second = rounds(4), rounds(4)
     first[3]["ended"] = second[5]["ended"] = "gone"
@@ -101,14 +101,14 @@ def test_a_server_that_ended_costs_the_others_no_round() -> None:
     assert found[-3]["ended"] == "gone"
 
 
-def test_hosts_that_turned_to_different_servers_are_refused() -> None:
+def test_hosts_that_turned_to_different_servers_are_refused():
     second = rounds(2)
     second[0]["target"], second[1]["target"] = 1, 0
     with pytest.raises(ProgramError, match="different servers"):
         merged(rounds(2), second, looks=rounds(2, look))
 
 
-def test_nothing_is_asked_of_hosts_in_a_slice() -> None:
+def test_nothing_is_asked_of_hosts_in_a_slice():
     grid = Grid(begins_s=100.0, slice_s=SLICE_S, pause_s=PAUSE_S, count=10)
     assert grid.ends_s == pytest.approx(100.6)
     assert grid.quiet_until_s(99.0) == 99.0

@@ -104,7 +104,7 @@ def rows(root: Path) -> list[dict]:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_equal_servers_take_turns_over_hosts(engine, tmp_path, count) -> None:
+def test_equal_servers_take_turns_over_hosts(engine, tmp_path, count):
     report = swept(engine, tmp_path, count, factors={"arm": ["one", "other"]})
     assert (report.done, report.failed) == (8, 0)
     found = rows(tmp_path)
@@ -134,7 +134,7 @@ def test_equal_servers_take_turns_over_hosts(engine, tmp_path, count) -> None:
         assert ratio["hi"] / ratio["lo"] < 2
 
 
-def test_most_of_a_sweep_lies_in_windows(engine, tmp_path) -> None:
+def test_most_of_a_sweep_lies_in_windows(engine, tmp_path):
     """With windows as long as study 14 has them in the profile `full`."""
     path = ROOT / "notebooks" / "profiles" / "full.yaml"
     told = yaml.safe_load(path.read_text())["notebooks"]["14-hosts"]
@@ -148,7 +148,7 @@ def test_most_of_a_sweep_lies_in_windows(engine, tmp_path) -> None:
     assert max(found) >= 0.7
 
 
-def test_a_dearer_server_is_dearer_over_hosts(engine, tmp_path) -> None:
+def test_a_dearer_server_is_dearer_over_hosts(engine, tmp_path):
     """poll walks all of its idle connections, here as over loopback."""
     many = {"connections": 400, "active": 4}
     models = {"model": ["epoll", "poll"]}
@@ -162,7 +162,7 @@ def test_a_dearer_server_is_dearer_over_hosts(engine, tmp_path) -> None:
         assert ratio["lo"] > 1
 
 
-def test_cpu_time_is_what_the_server_itself_counts(engine, tmp_path) -> None:
+def test_cpu_time_is_what_the_server_itself_counts(engine, tmp_path):
     """Its own count is of its whole life; most of that lies in slices."""
     common = {"connections": 10, "workload": "echo"}
     cells = [{"model": model} | common for model in ("epoll", "thread")]
@@ -187,7 +187,7 @@ def test_cpu_time_is_what_the_server_itself_counts(engine, tmp_path) -> None:
         )
 
 
-def test_an_open_loop_is_shared_by_the_hosts(engine, tmp_path) -> None:
+def test_an_open_loop_is_shared_by_the_hosts(engine, tmp_path):
     many = {"connections": 10, "rate": 2000}
     told = {"factors": {"model": ["epoll", "poll"]}, "fixed": many}
     swept(engine, tmp_path, 2, **told, beside="model", trials=2)
@@ -203,7 +203,7 @@ def test_an_open_loop_is_shared_by_the_hosts(engine, tmp_path) -> None:
         assert sum(map(bool, p99s)) > len(p99s) / 2
 
 
-def test_room_is_asked_of_the_hosts_and_not_of_the_driver(tmp_path) -> None:
+def test_room_is_asked_of_the_hosts_and_not_of_the_driver(tmp_path):
     """The server's host allows few tasks, one of a client few descriptors."""
     there = lab.Lab(tmp_path / "lab", FEW)
     there.up(3)
@@ -240,7 +240,7 @@ def compared(made: lab.Lab, *words: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=170)
 
 
-def test_a_server_is_compared_with_itself_over_hosts(made) -> None:
+def test_a_server_is_compared_with_itself_over_hosts(made):
     """Two names of one server, and the control: their ratios are 1."""
     words = ["epoll", "epoll:processes=1", "--connections", "8", "--json"]
     done = compared(made, *words, "--until", "5%", "--budget", "40s")
@@ -270,13 +270,13 @@ def test_a_server_is_compared_with_itself_over_hosts(made) -> None:
         (["epoll", "poll", "--connections", "1"], "1 connections are fewer than 2"),
     ],
 )
-def test_what_cannot_be_compared_over_hosts_is_said(made, words, said) -> None:
+def test_what_cannot_be_compared_over_hosts_is_said(made, words, said):
     done = compared(made, *words)
     assert done.returncode
     assert said in done.stderr
 
 
-def test_slow_answers_make_pauses_longer(engine, tmp_path) -> None:
+def test_slow_answers_make_pauses_longer(engine, tmp_path):
     """Answers after 20 ms come too late for a pause of 10 ms."""
     slow = {"connections": 4, "workload": "work", "delay": "20"}
     told = {"factors": {"model": ["thread", "fork"]}, "fixed": slow}
@@ -288,9 +288,7 @@ def test_slow_answers_make_pauses_longer(engine, tmp_path) -> None:
         assert row["client"]["response"]["p50_ns"] > 19e6
 
 
-def test_a_host_that_is_lost_in_turns_is_a_reason(
-    engine, made, tmp_path, monkeypatch
-) -> None:
+def test_a_host_that_is_lost_in_turns_is_a_reason(engine, made, tmp_path, monkeypatch):
     """Its rows say so, nothing runs on, and with its worker the next sweep works."""
     monkeypatch.setattr(carrier, "RETURN_S", 1.0)
     there = location(engine, 2)

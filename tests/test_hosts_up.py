@@ -58,7 +58,7 @@ def connlab(*words: object) -> subprocess.CompletedProcess:
 @pytest.mark.long
 @pytest.mark.serial
 @pytest.mark.usefixtures("server_program")
-def test_workers_come_up_over_ssh_and_end_with_it(place: Path) -> None:
+def test_workers_come_up_over_ssh_and_end_with_it(place):
     command = [sys.executable, "-u", "-m", "connlab", "hosts", "up", str(place)]
     started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -94,16 +94,14 @@ def workers(place: Path) -> list[str]:
     return found
 
 
-def test_a_host_that_ssh_does_not_reach_is_named(place: Path, monkeypatch) -> None:
+def test_a_host_that_ssh_does_not_reach_is_named(place, monkeypatch):
     (place.parent / "bin" / "ssh").write_text("#!/bin/sh\necho no route >&2; exit 255")
     monkeypatch.setattr(starting.Started, "_start_scheduler", lambda self: None)
     with pytest.raises(RuntimeError, match="host a: ssh: no route"):
         starting.Started(roster.load(place)).__enter__()
 
 
-def test_programs_are_copied_where_they_are_others(
-    place: Path, monkeypatch, build_dir: Path
-) -> None:
+def test_programs_are_copied_where_they_are_others(place, monkeypatch, build_dir):
     said: list[str] = []
     told = starting.Started(roster.load(place), said.append)
     answers: list[str] = []
@@ -121,7 +119,7 @@ def test_programs_are_copied_where_they_are_others(
     assert told._programs_for("a") == {}
 
 
-def test_only_the_certificate_of_a_worker_leaves_the_machine(place: Path) -> None:
+def test_only_the_certificate_of_a_worker_leaves_the_machine(place):
     told = starting.Started(roster.load(place))
     certificates.make(told.roster.certificates)
     told.folder = place.parent

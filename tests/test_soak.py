@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 import pytest
@@ -101,9 +100,7 @@ def leaks(seen: Sequence[Footprint]) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.timeout(2 * SOAK_S + 120)
-def test_a_driver_holds_no_more_after_many_trials(
-    build_dir: Path, tmp_path: Path
-) -> None:
+def test_a_driver_holds_no_more_after_many_trials(build_dir, tmp_path):
     models = [model.name for model in drive.models() if model.available]
 
     def sweep(number: int) -> int:
@@ -185,7 +182,7 @@ def a_thread() -> object:
         (a_thread, "threads"),
     ],
 )
-def test_a_leak_is_seen(held: list, leaked: Callable[[], object], name: str) -> None:
+def test_a_leak_is_seen(held, leaked, name):
     def step(number: int) -> int:
         held.append(leaked())
         return 1
@@ -194,7 +191,7 @@ def test_a_leak_is_seen(held: list, leaked: Callable[[], object], name: str) -> 
     assert [said.split()[0] for said in leaks(seen)] == [name]
 
 
-def test_nothing_is_seen_where_nothing_leaks() -> None:
+def test_nothing_is_seen_where_nothing_leaks():
     def step(number: int) -> int:
         new_pages().close()
         return 1

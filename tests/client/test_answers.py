@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -22,9 +20,7 @@ from tests.client.harness import (
 
 
 @pytest.mark.parametrize("size", ["1", "64", "1-5000", "400000"])
-def test_counts_what_the_server_counts(
-    client_program: Path, engine: list[str], size: str
-) -> None:
+def test_counts_what_the_server_counts(client_program, engine, size):
     with serving(echo) as seen:
         flags = ["--connections", 7, "--requests", 20, "--size", size]
         result = client(client_program, seen.port, *flags, *engine)
@@ -42,7 +38,7 @@ def test_counts_what_the_server_counts(
     assert result["self"]["engine"] == engine[1]
 
 
-def test_short_reads_are_not_errors(client_program: Path, engine: list[str]) -> None:
+def test_short_reads_are_not_errors(client_program, engine):
     def trickle(connection: socket.socket, seen: Seen) -> None:
         while data := connection.recv(100):
             for at in range(0, len(data), 7):
@@ -64,9 +60,7 @@ def test_short_reads_are_not_errors(client_program: Path, engine: list[str]) -> 
     ],
     ids=["one-bit", "one-byte-more", "zeros"],
 )
-def test_every_byte_is_checked(
-    client_program: Path, engine: list[str], wrong: Callable[[bytes], bytes]
-) -> None:
+def test_every_byte_is_checked(client_program, engine, wrong):
     def lie(connection: socket.socket, seen: Seen) -> None:
         connection.sendall(connection.recv(100))
         connection.sendall(wrong(connection.recv(100)))
@@ -82,7 +76,7 @@ def test_every_byte_is_checked(
     assert result["stop"] == "server_gone"
 
 
-def test_answers_of_other_connections_do_not_pass(client_program: Path) -> None:
+def test_answers_of_other_connections_do_not_pass(client_program):
     """Two connections whose answers are swapped: right bytes, wrong place."""
     waiting: list[tuple[socket.socket, bytes]] = []
     lock = threading.Lock()
@@ -101,7 +95,7 @@ def test_answers_of_other_connections_do_not_pass(client_program: Path) -> None:
     assert errors(result) == {"mismatch": 2}
 
 
-def test_files_agree_with_the_result(client_program: Path, tmp_path: Path) -> None:
+def test_files_agree_with_the_result(client_program, tmp_path):
     names = ["per-connection", "timeline", "histogram"]
     files = [part for name in names for part in (f"--{name}", tmp_path / name)]
     with serving(echo) as seen:
@@ -132,7 +126,7 @@ def test_files_agree_with_the_result(client_program: Path, tmp_path: Path) -> No
             break
 
 
-def test_requests_per_user_and_jain(client_program: Path, server_program: Path) -> None:
+def test_requests_per_user_and_jain(client_program, server_program):
     """Only one of four is served by the iterative server: Jain's index is 1/4."""
     with started(server_program, "iterative") as (_, port):
         flags = ["--connections", 4, "--duration", 0.3, "--drain", 0.05]
@@ -143,7 +137,7 @@ def test_requests_per_user_and_jain(client_program: Path, server_program: Path) 
     assert result["requests"]["unanswered"] == 3
 
 
-def test_any_engine_is_one_that_there_is(client_program: Path) -> None:
+def test_any_engine_is_one_that_there_is(client_program):
     with serving(echo) as seen:
         flags = ["--connections", 2, "--requests", 3, "--engine", "auto"]
         result = client(client_program, seen.port, *flags)

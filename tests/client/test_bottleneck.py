@@ -37,13 +37,8 @@ def sharing(core: int, *, among: int) -> Iterator[None]:
     ("slower", "least", "most"), [("server", 0.0, 0.1), ("client", 0.7, 1.0)]
 )
 def test_answers_wait_for_the_slower_side(
-    client_program: Path,
-    server_program: Path,
-    engine: list[str],
-    slower: str,
-    least: float,
-    most: float,
-) -> None:
+    client_program, server_program, engine, slower, least, most
+):
     """The server computes for a millisecond; or the client has a quarter of a core.
 
     A client that is held up so finds everything answered when its turn comes: more
@@ -85,13 +80,8 @@ def _waiting_share(
     [(80000, 0.045, 0.15, 1.0), (100, 0.5, -0.1, 0.1)],
 )
 def test_only_what_found_nothing_to_do_is_spin(
-    client_program: Path,
-    engine: list[str],
-    rate: int,
-    seconds: float,
-    least: float,
-    most: float,
-) -> None:
+    client_program, engine, rate, seconds, least, most
+):
     """Nobody answers, so that each look after a send finds nothing as well.
 
     A send costs 3 us or more, of which 80000 per second are need; looking is not. Nor
@@ -117,7 +107,7 @@ def test_only_what_found_nothing_to_do_is_spin(
     assert least < told["cpu_share"] - told["spin_share"] < most
 
 
-def test_without_a_window_nothing_is_known_of_it(client_program: Path) -> None:
+def test_without_a_window_nothing_is_known_of_it(client_program):
     with serving(echo) as seen:
         flags = ["--connections", 2, "--active", 1, "--requests", 1]
         result = client(client_program, seen.port, *flags)

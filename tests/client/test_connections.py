@@ -17,7 +17,7 @@ import pytest
 from tests.client.harness import client, echo, errors, rows, serving, started
 
 
-def test_active_among_idle(client_program: Path, tmp_path: Path) -> None:
+def test_active_among_idle(client_program, tmp_path):
     table = tmp_path / "connections.csv"
     with serving(echo) as seen:
         flags = ["--connections", 20, "--active", 4, "--requests", 5]
@@ -28,7 +28,7 @@ def test_active_among_idle(client_program: Path, tmp_path: Path) -> None:
     assert result["fairness"]["users"] == result["active"] == 4
 
 
-def test_a_connection_per_few_requests(client_program: Path, engine: list[str]) -> None:
+def test_a_connection_per_few_requests(client_program, engine):
     with serving(echo) as seen:
         flags = ["--connections", 4, "--requests", 10, "--requests-per-connection", 3]
         result = client(client_program, seen.port, *flags, *engine)
@@ -40,7 +40,7 @@ def test_a_connection_per_few_requests(client_program: Path, engine: list[str]) 
 
 
 @pytest.mark.parametrize("kind", ["threads", "processes"])
-def test_threads_and_processes_share_the_work(client_program: Path, kind: str) -> None:
+def test_threads_and_processes_share_the_work(client_program, kind):
     with serving(echo) as seen:
         flags = ["--connections", 10, "--requests", 30, f"--{kind}", 3]
         result = client(client_program, seen.port, *flags)
@@ -50,7 +50,7 @@ def test_threads_and_processes_share_the_work(client_program: Path, kind: str) -
     assert result["fairness"]["users"] == 10
 
 
-def test_sources(client_program: Path, engine: list[str]) -> None:
+def test_sources(client_program, engine):
     with serving(echo) as seen:
         flags = ["--connections", 9, "--requests", 1]
         sources = ["--sources", "127.0.0.5-127.0.0.7"]
@@ -59,9 +59,7 @@ def test_sources(client_program: Path, engine: list[str]) -> None:
     assert sorted(seen.peers) == sorted(["127.0.0.5", "127.0.0.6", "127.0.0.7"] * 3)
 
 
-def test_who_reconnects_takes_another_source_each_time(
-    client_program: Path, engine: list[str]
-) -> None:
+def test_who_reconnects_takes_another_source_each_time(client_program, engine):
     with serving(echo) as seen:
         flags = ["--connections", 2, "--requests", 6, "--requests-per-connection", 1]
         result = client(client_program, seen.port, *flags, *engine)
@@ -70,9 +68,7 @@ def test_who_reconnects_takes_another_source_each_time(
     assert len(set(seen.peers)) == 7  # two users, each from six in a row
 
 
-def test_more_connections_than_descriptors(
-    client_program: Path, engine: list[str]
-) -> None:
+def test_more_connections_than_descriptors(client_program, engine):
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
@@ -93,9 +89,7 @@ def test_more_connections_than_descriptors(
     assert "--processes 2" in done.stderr
 
 
-def test_more_connections_than_any_number_of_processes_may_have(
-    client_program: Path,
-) -> None:
+def test_more_connections_than_any_number_of_processes_may_have(client_program):
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
 
@@ -112,7 +106,7 @@ def test_more_connections_than_any_number_of_processes_may_have(
 
 
 @pytest.mark.serial
-def test_connect_rate(client_program: Path, engine: list[str]) -> None:
+def test_connect_rate(client_program, engine):
     with serving(echo) as seen:
         flags = ["--connections", 50, "--connect-rate", 200, "--requests", 1]
         result = client(client_program, seen.port, *flags, *engine)
@@ -120,7 +114,7 @@ def test_connect_rate(client_program: Path, engine: list[str]) -> None:
 
 
 @pytest.mark.serial
-def test_connect_rate_is_kept_after_a_stall(client_program: Path) -> None:
+def test_connect_rate_is_kept_after_a_stall(client_program):
     """A server whose backlog is full for a while does not get all at once after it.
 
     With 400 dials per second, 20 fall into 50 ms, beside as many of those that the
@@ -150,7 +144,7 @@ def test_connect_rate_is_kept_after_a_stall(client_program: Path) -> None:
 
 
 @pytest.mark.serial
-def test_connects_19000(client_program: Path, server_program: Path) -> None:
+def test_connects_19000(client_program, server_program):
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 19100:
         pytest.skip("a process may not open 19000 descriptors here")
     with started(server_program, "epoll") as (_, port):
@@ -162,8 +156,8 @@ def test_connects_19000(client_program: Path, server_program: Path) -> None:
 
 @pytest.mark.serial
 def test_many_connections_of_one_address_name_their_ports(
-    client_program: Path, server_program: Path, engine: list[str]
-) -> None:
+    client_program, server_program, engine
+):
     """The kernel would look for each among thousands that are taken.
 
     One that somebody else has is replaced.

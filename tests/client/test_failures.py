@@ -6,12 +6,11 @@ import socket
 import sys
 import threading
 import time
-from pathlib import Path
 
 from tests.client.harness import Seen, client, echo, errors, serving, started
 
 
-def test_nobody_listens(client_program: Path, engine: list[str]) -> None:
+def test_nobody_listens(client_program, engine):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     began = time.monotonic()
@@ -25,7 +24,7 @@ def test_nobody_listens(client_program: Path, engine: list[str]) -> None:
     assert result["window"]["seconds"] == 0
 
 
-def test_backlog_that_is_full(client_program: Path, engine: list[str]) -> None:
+def test_backlog_that_is_full(client_program, engine):
     with socket.create_server(("127.0.0.1", 0), backlog=1) as listener:
         port = listener.getsockname()[1]
         flags = ["--connections", 8, "--connect-timeout", 0.3, "--timeout", 0.3]
@@ -37,7 +36,7 @@ def test_backlog_that_is_full(client_program: Path, engine: list[str]) -> None:
     assert failures["timeout"] == census["established"]
 
 
-def test_silence_is_a_timeout(client_program: Path, engine: list[str]) -> None:
+def test_silence_is_a_timeout(client_program, engine):
     with serving(lambda connection, seen: time.sleep(2)) as seen:
         flags = ["--connections", 3, "--timeout", 0.2, "--duration", 5]
         result = client(client_program, seen.port, *flags, *engine)
@@ -49,9 +48,7 @@ def test_silence_is_a_timeout(client_program: Path, engine: list[str]) -> None:
     assert result["self"]["seconds"] < 2
 
 
-def test_closed_and_reset_are_told_apart(
-    client_program: Path, engine: list[str]
-) -> None:
+def test_closed_and_reset_are_told_apart(client_program, engine):
     def end(connection: socket.socket, seen: Seen) -> None:
         connection.recv(100)
         if len(seen.peers) % 2:
@@ -65,7 +62,7 @@ def test_closed_and_reset_are_told_apart(
         assert errors(result) == {kind: 1}
 
 
-def test_refused_by_closing_at_once(client_program: Path, engine: list[str]) -> None:
+def test_refused_by_closing_at_once(client_program, engine):
     """A server at its limit accepts and closes: established, but not surviving."""
     with serving(lambda connection, seen: None) as seen:
         result = client(client_program, seen.port, "--connections", 5, *engine)
@@ -74,9 +71,7 @@ def test_refused_by_closing_at_once(client_program: Path, engine: list[str]) -> 
     assert sum(errors(result).values()) == 5
 
 
-def test_server_that_dies(
-    client_program: Path, server_program: Path, engine: list[str]
-) -> None:
+def test_server_that_dies(client_program, server_program, engine):
     with started(server_program, "epoll") as (process, port):
         threading.Timer(0.4, process.kill).start()
         flags = ["--connections", 50, "--duration", 20]
@@ -89,8 +84,8 @@ def test_server_that_dies(
 
 
 def test_census_counts_users_and_errors_count_events(
-    client_program: Path, server_program: Path, engine: list[str]
-) -> None:
+    client_program, server_program, engine
+):
     """Users who were connected, and try again in vain, are not refused users."""
     with started(server_program, "epoll") as (process, port):
         threading.Timer(0.3, process.kill).start()
@@ -104,8 +99,8 @@ def test_census_counts_users_and_errors_count_events(
 
 
 def test_arrivals_that_wait_for_a_user_who_is_away(
-    client_program: Path, server_program: Path, engine: list[str]
-) -> None:
+    client_program, server_program, engine
+):
     """They have waited as well: nobody answers after 0.3 s of about 0.9 s."""
     with started(server_program, "epoll") as (process, port):
         threading.Timer(0.3, process.kill).start()
@@ -115,7 +110,7 @@ def test_arrivals_that_wait_for_a_user_who_is_away(
     assert result["window"]["unanswered"] > 60
 
 
-def test_users_come_back_after_a_failure(client_program: Path) -> None:
+def test_users_come_back_after_a_failure(client_program):
     """With a connection per request a reset costs that request, not the user."""
 
     def every_other(connection: socket.socket, seen: Seen) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -43,9 +42,7 @@ import pytest
         (["127.0.0.1:2"], ["127.0.0.1:2"]),
     ],
 )
-def test_mistakes_are_named(
-    client_program: Path, flags: list[str], words: list[str]
-) -> None:
+def test_mistakes_are_named(client_program, flags, words):
     done = subprocess.run(
         [client_program, "127.0.0.1:1", *flags], capture_output=True, text=True
     )
@@ -60,14 +57,14 @@ def test_mistakes_are_named(
 @pytest.mark.parametrize(
     "target", ["", "localhost", "127.0.0.1:", "1.2.3.4:http", ":1"]
 )
-def test_targets_that_are_none(client_program: Path, target: str) -> None:
+def test_targets_that_are_none(client_program, target):
     done = subprocess.run([client_program, target], capture_output=True, text=True)
     assert done.returncode == 2
     assert "client: " in done.stderr
 
 
 @pytest.mark.parametrize("port", [0, 65536, 70000, 2**64 + 80])
-def test_ports_that_are_none(client_program: Path, port: int) -> None:
+def test_ports_that_are_none(client_program, port):
     """One too large is not taken modulo 65536."""
     target = f"127.0.0.1:{port}"
     done = subprocess.run([client_program, target], capture_output=True, text=True)
@@ -75,14 +72,14 @@ def test_ports_that_are_none(client_program: Path, port: int) -> None:
     assert done.stderr == f"client: {target}: allowed is a port of 1 to 65535\n"
 
 
-def test_file_that_cannot_be_written(client_program: Path) -> None:
+def test_file_that_cannot_be_written(client_program):
     flags = ["127.0.0.1:1", "--timeline", "/nowhere/to/be.csv"]
     done = subprocess.run([client_program, *flags], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == "client: /nowhere/to/be.csv: No such file or directory\n"
 
 
-def test_help_fits_a_terminal(client_program: Path) -> None:
+def test_help_fits_a_terminal(client_program):
     done = subprocess.run([client_program, "--help"], capture_output=True, text=True)
     assert done.returncode == 0
     assert max(map(len, done.stdout.splitlines())) <= 80

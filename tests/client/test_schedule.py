@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import socket
 import time
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from connlab.drive import gates
 from tests.client.harness import Seen, client, echo, rows, serving
 
 
-def test_think_time_follows_littles_law(client_program: Path) -> None:
+def test_think_time_follows_littles_law(client_program):
     """N = X (R + Z): twenty users who think 20 ms make just under 1000 a second."""
     with serving(echo) as seen:
         flags = ["--connections", 20, "--think", 20, "--duration", 0.6]
@@ -25,7 +24,7 @@ def test_think_time_follows_littles_law(client_program: Path) -> None:
 
 
 @pytest.mark.parametrize("arrivals", ["poisson", "paced"])
-def test_open_loop_offers_what_was_asked(client_program: Path, arrivals: str) -> None:
+def test_open_loop_offers_what_was_asked(client_program, arrivals):
     flags = ["--connections", 10, "--rate", 2000, "--arrivals", arrivals]
     with serving(echo) as seen:
         results = [
@@ -43,16 +42,14 @@ def test_open_loop_offers_what_was_asked(client_program: Path, arrivals: str) ->
         assert result["response"]["n"] == result["window"]["arrivals"]
 
 
-def test_arrivals_alone_change_nothing(client_program: Path) -> None:
+def test_arrivals_alone_change_nothing(client_program):
     with serving(echo) as seen:
         flags = ["--arrivals", "paced", "--requests", 3]
         result = client(client_program, seen.port, *flags)
     assert (result["loop"], result["arrivals"]) == ("closed", None)
 
 
-def test_requests_that_are_never_answered_are_missed(
-    client_program: Path, engine: list[str]
-) -> None:
+def test_requests_that_are_never_answered_are_missed(client_program, engine):
     """Every fourth connection is starved; what the others got is not the whole.
 
     Quantiles beyond the three quarters that were answered are not known, and the
@@ -86,9 +83,7 @@ def test_requests_that_are_never_answered_are_missed(
 
 
 @pytest.mark.parametrize("think", [[], ["--think", 10]], ids=["at-once", "think"])
-def test_lag_is_of_what_was_due_or_else_of_answers(
-    client_program: Path, engine: list[str], think: list
-) -> None:
+def test_lag_is_of_what_was_due_or_else_of_answers(client_program, engine, think):
     """One lag per request in either case; never of both kinds in one figure."""
     with serving(echo) as seen:
         flags = ["--connections", 4, "--duration", 0.5, *think]
@@ -98,7 +93,7 @@ def test_lag_is_of_what_was_due_or_else_of_answers(
     assert abs(result["self"]["lag_n"] - requests) <= (4 if think else 0)
 
 
-def test_both_clocks_see_a_stall_differently(client_program: Path) -> None:
+def test_both_clocks_see_a_stall_differently(client_program):
     """A server that stops for 300 ms: what users felt, and what one request took.
 
     A closed loop asks nobody during the stall, so only few answers look slow. In the
@@ -122,7 +117,7 @@ def test_both_clocks_see_a_stall_differently(client_program: Path) -> None:
 
 
 @pytest.mark.serial
-def test_byte_rate_of_a_block(client_program: Path, tmp_path: Path) -> None:
+def test_byte_rate_of_a_block(client_program, tmp_path):
     table = tmp_path / "connections.csv"
     with serving(echo) as seen:
         flags = ["--connections", 8, "--size", 100, "--byte-rate", 20000]
@@ -135,8 +130,8 @@ def test_byte_rate_of_a_block(client_program: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("crews", [["--threads", 1], ["--threads", 2]])
 def test_settling_lets_each_user_ask_once_until_all_were_answered(
-    client_program: Path, engine: list[str], crews: list[str]
-) -> None:
+    client_program, engine, crews
+):
     """The slowest greeting holds up everybody, and the window has none of it."""
     slow_until, early = [], []
 
@@ -162,9 +157,7 @@ def test_settling_lets_each_user_ask_once_until_all_were_answered(
     assert result["window"]["requests"] > 100
 
 
-def test_settling_ends_though_somebody_is_never_answered(
-    client_program: Path, engine: list[str]
-) -> None:
+def test_settling_ends_though_somebody_is_never_answered(client_program, engine):
     silenced = []
 
     def one_is_silent(connection: socket.socket, seen: Seen) -> None:
@@ -184,7 +177,7 @@ def test_settling_ends_though_somebody_is_never_answered(
 
 
 @pytest.mark.serial
-def test_recovers_a_known_delay(client_program: Path) -> None:
+def test_recovers_a_known_delay(client_program):
     """Positive control: 5 ms more at the server are 5 ms more at the client.
 
     Both sides look at the clock until the time has come: a core that idles wakes up

@@ -18,9 +18,7 @@ from tests.client.harness import echo, serving, wait_for
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_signal_ends_it_with_a_result(
-    client_program: Path, number: signal.Signals, processes: int
-) -> None:
+def test_a_signal_ends_it_with_a_result(client_program, number, processes):
     with serving(echo) as seen:
         flags = ["--connections", "4", "--duration", "30"]
         command = [client_program, f"127.0.0.1:{seen.port}", *flags]
@@ -38,7 +36,7 @@ def test_a_signal_ends_it_with_a_result(
     assert result["window"]["seconds"] < 20
 
 
-def test_loss_of_one_process_is_said(client_program: Path) -> None:
+def test_loss_of_one_process_is_said(client_program):
     """The others stop, and what they saw is printed, but it is no success."""
     with serving(echo) as seen:
         flags = ["--connections", "4", "--duration", "30", "--processes", "2"]
@@ -56,7 +54,7 @@ def test_loss_of_one_process_is_said(client_program: Path) -> None:
     assert json.loads(output)["stop"] == "interrupted"
 
 
-def test_dies_with_its_parent(client_program: Path, tmp_path: Path) -> None:
+def test_dies_with_its_parent(client_program, tmp_path):
     """Killed with SIGKILL, a driver cannot clean up; the kernel does."""
     script = (
         "import subprocess, sys, time;"
@@ -84,7 +82,7 @@ def is_running(pid: int) -> bool:
     return False
 
 
-def test_interrupted_while_connecting(client_program: Path) -> None:
+def test_interrupted_while_connecting(client_program):
     with serving(echo) as seen:
         flags = ["--connections", "1000", "--connect-rate", "20"]
         with subprocess.Popen(

@@ -67,12 +67,8 @@ def total(found: list[dict[str, str]], column: str) -> float:
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
 def test_slices_add_up_to_the_totals(
-    client_program: Path,
-    server_program: Path,
-    engine: list[str],
-    more: list[object],
-    tmp_path: Path,
-) -> None:
+    client_program, server_program, engine, more, tmp_path
+):
     path = tmp_path / "slices.csv"
     with servers(server_program, 3) as (_, ports):
         flags = ["--connections", 10, "--duration", 0.5, "--warmup", 0.2]
@@ -99,9 +95,7 @@ def test_slices_add_up_to_the_totals(
             assert float(row["slice_seconds"]) >= SLICE_S
 
 
-def test_every_round_has_each_target_once(
-    client_program: Path, server_program: Path, tmp_path: Path
-) -> None:
+def test_every_round_has_each_target_once(client_program, server_program, tmp_path):
     """Orders are shuffled by the seed: equal for one seed, different for two."""
     orders = []
     with servers(server_program, 3) as (_, ports):
@@ -122,9 +116,7 @@ def test_every_round_has_each_target_once(
     assert len(set(orders[0])) > 2
 
 
-def test_one_asks_while_the_others_rest(
-    client_program: Path, engine: list[str], tmp_path: Path
-) -> None:
+def test_one_asks_while_the_others_rest(client_program, engine, tmp_path):
     """In the order of time, requests change servers as often as slices do."""
     asked: list[int] = []
 
@@ -150,8 +142,8 @@ def changes(ports: list[int]) -> int:
 
 @pytest.mark.parametrize("lead_in", ["0", "5ms"])
 def test_the_lead_in_is_counted_apart(
-    client_program: Path, server_program: Path, lead_in: str, tmp_path: Path
-) -> None:
+    client_program, server_program, lead_in, tmp_path
+):
     path = tmp_path / "slices.csv"
     with servers(server_program, 2) as (_, ports):
         flags = ["--duration", 0.8, "--warmup", 0, "--lead-in", lead_in]
@@ -171,9 +163,7 @@ def test_the_lead_in_is_counted_apart(
 
 
 @pytest.mark.serial
-def test_equal_servers_get_equal_figures(
-    client_program: Path, server_program: Path, tmp_path: Path
-) -> None:
+def test_equal_servers_get_equal_figures(client_program, server_program, tmp_path):
     path = tmp_path / "slices.csv"
     with servers(server_program, 2) as (processes, ports):
         watch = [w for p in processes for w in ("--watch", p.pid)]
@@ -196,8 +186,8 @@ def test_equal_servers_get_equal_figures(
 
 @pytest.mark.parametrize("model", ["epoll", "thread", "prefork", "uring"])
 def test_cpu_time_agrees_with_another_way_to_read_it(
-    client_program: Path, server_program: Path, model: str, tmp_path: Path
-) -> None:
+    client_program, server_program, model, tmp_path
+):
     path = tmp_path / "slices.csv"
     with servers(server_program, 2, model) as (processes, ports):
         families = [psutil.Process(process.pid) for process in processes]
@@ -225,9 +215,7 @@ def cpu_s(process: psutil.Process) -> float:
     return 0.0
 
 
-def test_children_that_ended_keep_their_time(
-    client_program: Path, server_program: Path, tmp_path: Path
-) -> None:
+def test_children_that_ended_keep_their_time(client_program, server_program, tmp_path):
     """A child per connection, a connection per request: they are gone at the end."""
     path = tmp_path / "slices.csv"
     with servers(server_program, 2, "fork") as (processes, ports):
@@ -244,12 +232,8 @@ def test_children_that_ended_keep_their_time(
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2]])
 def test_a_target_that_dies_ends_its_own_slices(
-    client_program: Path,
-    server_program: Path,
-    engine: list[str],
-    more: list[object],
-    tmp_path: Path,
-) -> None:
+    client_program, server_program, engine, more, tmp_path
+):
     path = tmp_path / "slices.csv"
     with servers(server_program, 2) as (processes, ports):
         targets = [f"127.0.0.1:{port}" for port in ports]
@@ -279,9 +263,7 @@ def test_a_target_that_dies_ends_its_own_slices(
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2]])
-def test_a_target_that_hangs_is_given_up(
-    client_program: Path, engine: list[str], more: list[object], tmp_path: Path
-) -> None:
+def test_a_target_that_hangs_is_given_up(client_program, engine, more, tmp_path):
     """It answers 40 requests and then keeps silent, its connections open."""
     path = tmp_path / "slices.csv"
 
@@ -310,9 +292,7 @@ def test_a_target_that_hangs_is_given_up(
     assert alive["slices"]["counted"] > 10
 
 
-def test_a_target_that_refuses_is_reported(
-    client_program: Path, server_program: Path, engine: list[str]
-) -> None:
+def test_a_target_that_refuses_is_reported(client_program, server_program, engine):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         closed = listener.getsockname()[1]
     with servers(server_program, 1) as (_, ports):
@@ -327,9 +307,7 @@ def test_a_target_that_refuses_is_reported(
     assert served["slices"]["ended_early"] is None
 
 
-def test_a_target_that_found_no_descriptors_is_reported(
-    client_program: Path, server_program: Path
-) -> None:
+def test_a_target_that_found_no_descriptors_is_reported(client_program, server_program):
     """A limit of the client is none of the server's doing."""
     with servers(server_program, 2) as (_, ports):
         targets = [f"127.0.0.1:{port}" for port in ports]
@@ -345,7 +323,7 @@ def test_a_target_that_found_no_descriptors_is_reported(
     assert left_out["limits"]["descriptors"] == 20
 
 
-def test_nobody_there_is_a_result(client_program: Path) -> None:
+def test_nobody_there_is_a_result(client_program):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         closed = listener.getsockname()[1]
     result = turns(client_program, [closed, closed])
@@ -356,12 +334,8 @@ def test_nobody_there_is_a_result(client_program: Path) -> None:
 @pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
 @pytest.mark.parametrize("arrivals", ["poisson", "paced"])
 def test_all_of_the_rate_goes_to_the_slices_target(
-    client_program: Path,
-    server_program: Path,
-    arrivals: str,
-    more: list[object],
-    tmp_path: Path,
-) -> None:
+    client_program, server_program, arrivals, more, tmp_path
+):
     """Every target gets the rate in its slices, and the same arrivals as the others."""
     path = tmp_path / "slices.csv"
     rate = 4000
@@ -386,8 +360,8 @@ def test_all_of_the_rate_goes_to_the_slices_target(
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2]])
 def test_a_round_in_which_the_client_was_late_counts_for_nobody(
-    client_program: Path, server_program: Path, more: list[object], tmp_path: Path
-) -> None:
+    client_program, server_program, more, tmp_path
+):
     """The client stands still for 50 ms, five times: that is not the servers' doing."""
     path = tmp_path / "slices.csv"
     with servers(server_program, 2) as (_, ports):
@@ -426,8 +400,8 @@ def test_a_round_in_which_the_client_was_late_counts_for_nobody(
 
 
 def test_a_client_that_is_always_late_does_not_go_on_for_ever(
-    client_program: Path, server_program: Path, tmp_path: Path
-) -> None:
+    client_program, server_program, tmp_path
+):
     """As long as --duration is set aside; then rounds count, and the lag says how."""
     with servers(server_program, 1) as (_, ports):
         flags = ["--connections", 8, "--rate", 4000, "--late", "0.001ms"]
@@ -440,8 +414,8 @@ def test_a_client_that_is_always_late_does_not_go_on_for_ever(
 
 
 def test_thinking_goes_on_only_in_slices(
-    client_program: Path, server_program: Path, engine: list[str], tmp_path: Path
-) -> None:
+    client_program, server_program, engine, tmp_path
+):
     """N = X (R + Z) by the time of its slices: who rests does not think."""
     path = tmp_path / "slices.csv"
     with servers(server_program, 2) as (_, ports):
@@ -470,12 +444,7 @@ def test_thinking_goes_on_only_in_slices(
         ["--active", "2", "--threads", "2"],
     ],
 )
-def test_every_workload_takes_turns(
-    client_program: Path,
-    server_program: Path,
-    engine: list[str],
-    flags: list[str],
-) -> None:
+def test_every_workload_takes_turns(client_program, server_program, engine, flags):
     kind = flags[1] if flags[0] == "--workload" else "echo"
     root = [] if kind != "http" else ["--root", "src_c/www"]
     with servers(server_program, 2, "epoll", "--workload", kind, *root) as (_, ports):
@@ -488,9 +457,7 @@ def test_every_workload_takes_turns(
         assert target["slices"]["counted"] == result["rounds"] > 3
 
 
-def test_one_target_takes_turns_with_itself(
-    client_program: Path, server_program: Path, tmp_path: Path
-) -> None:
+def test_one_target_takes_turns_with_itself(client_program, server_program, tmp_path):
     with servers(server_program, 1) as (_, ports):
         flags = ["--duration", 0.3, "--slices", tmp_path / "slices.csv"]
         result = turns(client_program, ports, *flags)
@@ -499,9 +466,7 @@ def test_one_target_takes_turns_with_itself(
     assert {row["position"] for row in rows(tmp_path / "slices.csv")} == {"0"}
 
 
-def test_files_say_which_target(
-    client_program: Path, server_program: Path, tmp_path: Path
-) -> None:
+def test_files_say_which_target(client_program, server_program, tmp_path):
     files = [tmp_path / name for name in ("users.csv", "histogram.csv")]
     with servers(server_program, 2) as (_, ports):
         flags = ["--connections", 3, "--duration", 0.2]
@@ -522,8 +487,8 @@ def test_files_say_which_target(
 
 @pytest.mark.parametrize("more", [[], ["--threads", "2"], ["--processes", "2"]])
 def test_a_signal_ends_a_run_at_the_end_of_a_slice(
-    client_program: Path, server_program: Path, more: list[str], tmp_path: Path
-) -> None:
+    client_program, server_program, more, tmp_path
+):
     """Rounds are written when they are complete, while the run goes on."""
     path = tmp_path / "slices.csv"
     with servers(server_program, 2) as (_, ports):
@@ -547,9 +512,7 @@ def test_a_signal_ends_a_run_at_the_end_of_a_slice(
         assert len(mine) == target["slices"]["counted"]
 
 
-def test_loss_of_a_process_ends_the_others(
-    client_program: Path, server_program: Path
-) -> None:
+def test_loss_of_a_process_ends_the_others(client_program, server_program):
     """A thread that never rests again must not be waited for."""
     with servers(server_program, 2) as (_, ports):
         targets = [f"127.0.0.1:{port}" for port in ports]
@@ -570,9 +533,7 @@ def test_loss_of_a_process_ends_the_others(
             assert json.loads(output)["targets"]
 
 
-def test_a_server_that_rests_uses_no_time(
-    client_program: Path, server_program: Path, tmp_path: Path
-) -> None:
+def test_a_server_that_rests_uses_no_time(client_program, server_program, tmp_path):
     """Its idle connections cost neither side anything between slices."""
     path = tmp_path / "slices.csv"
     with servers(server_program, 2) as (processes, ports):
@@ -610,9 +571,7 @@ def test_a_server_that_rests_uses_no_time(
         (["--late", "0", "--rate", "7"], ["--late 0", "0.001 to 60000 ms"]),
     ],
 )
-def test_mistakes_about_slices_are_named(
-    client_program: Path, flags: list[str], words: list[str]
-) -> None:
+def test_mistakes_about_slices_are_named(client_program, flags, words):
     complain(run(client_program, [1, 2], *flags), words)
 
 
@@ -627,9 +586,7 @@ def test_mistakes_about_slices_are_named(
         ([f"127.0.0.1:{i}" for i in range(1, 65)], ["127.0.0.1:64", "64 targets"]),
     ],
 )
-def test_what_needs_slices_says_so(
-    client_program: Path, flags: list[str], words: list[str]
-) -> None:
+def test_what_needs_slices_says_so(client_program, flags, words):
     command = [client_program, "127.0.0.1:1", *flags]
     complain(subprocess.run(command, capture_output=True, text=True), words)
 
@@ -653,8 +610,8 @@ def fixed(begin_ns: int | None, *flags: object) -> list[object]:
 
 @pytest.mark.parametrize("late", [False, True])
 def test_clients_take_the_same_turns_at_fixed_moments(
-    client_program: Path, server_program: Path, tmp_path: Path, late: bool
-) -> None:
+    client_program, server_program, tmp_path, late
+):
     """Two clients, and one that only reads CPU clocks, as on hosts of their own."""
     paths = [tmp_path / f"{number}.csv" for number in range(3)]
     with servers(server_program, 2) as (processes, ports):
@@ -700,8 +657,8 @@ def test_clients_take_the_same_turns_at_fixed_moments(
 
 
 def test_a_client_that_comes_late_leaves_slices_out(
-    client_program: Path, server_program: Path, tmp_path: Path
-) -> None:
+    client_program, server_program, tmp_path
+):
     path = tmp_path / "slices.csv"
     with servers(server_program, 2) as (_, ports):
         begin_ns = time.monotonic_ns() - 300_000_000
@@ -720,9 +677,7 @@ def test_a_client_that_comes_late_leaves_slices_out(
         (["--only-watch"], "together with --pause"),
     ],
 )
-def test_moments_are_fixed_by_the_clock_alone(
-    client_program: Path, flags: list[str], said: str
-) -> None:
+def test_moments_are_fixed_by_the_clock_alone(client_program, flags, said):
     done = run(client_program, [1], *flags)
     assert done.returncode == 2
     assert said in done.stderr

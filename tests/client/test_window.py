@@ -32,9 +32,7 @@ def held(result: dict) -> float:
 @pytest.mark.parametrize(
     "more", [[], ["--threads", 2], ["--processes", 2], ["--rate", 40], ["--think", 5]]
 )
-def test_a_window_holds_as_many_response_times_as_asked(
-    client_program: Path, engine: list[str], more: list[object]
-) -> None:
+def test_a_window_holds_as_many_response_times_as_asked(client_program, engine, more):
     flags = ["--connections", 4, "--duration", 0.1, "--warmup", 0.2, *more, *engine]
     with serving(slow) as seen:
         result = client(client_program, seen.port, *flags, "--response-times", 20)
@@ -44,9 +42,7 @@ def test_a_window_holds_as_many_response_times_as_asked(
 
 
 @pytest.mark.parametrize("wanted", [0, 3])
-def test_a_window_is_no_shorter_than_its_duration(
-    client_program: Path, wanted: int
-) -> None:
+def test_a_window_is_no_shorter_than_its_duration(client_program, wanted):
     flags = ["--duration", 0.2, "--warmup", 0.1, "--response-times", wanted]
     with serving(slow) as seen:
         result = client(client_program, seen.port, *flags)
@@ -54,16 +50,14 @@ def test_a_window_is_no_shorter_than_its_duration(
 
 
 @pytest.mark.parametrize(("more", "most"), [([], 0.25), (["--duration-max", 0.1], 0.1)])
-def test_a_window_is_not_prolonged_without_end(
-    client_program: Path, more: list[object], most: float
-) -> None:
+def test_a_window_is_not_prolonged_without_end(client_program, more, most):
     flags = ["--duration", 0.05, "--warmup", 0.1, "--response-times", 100, *more]
     with serving(slow) as seen:
         result = client(client_program, seen.port, *flags)
     assert result["window"]["seconds"] == pytest.approx(most)
 
 
-def test_rounds_go_on_until_the_slowest_target_has_enough(client_program: Path) -> None:
+def test_rounds_go_on_until_the_slowest_target_has_enough(client_program):
     flags = ["--connections", 2, "--duration", 0.1, "--warmup", 0.05]
     flags += ["--response-times", 20, "--slice", "30ms", "--duration-max", 5]
     with serving(slow) as first, serving(echo) as second:
@@ -76,7 +70,7 @@ def test_rounds_go_on_until_the_slowest_target_has_enough(client_program: Path) 
     assert slowest["slices"]["counted"] == fastest["slices"]["counted"]
 
 
-def test_rounds_do_not_go_on_for_ever(client_program: Path) -> None:
+def test_rounds_do_not_go_on_for_ever(client_program):
     flags = ["--duration", 0.1, "--response-times", 1000, "--slice", "30ms"]
     flags += ["--duration-max", 0.3]
     with serving(slow) as seen:
@@ -92,16 +86,14 @@ def test_rounds_do_not_go_on_for_ever(client_program: Path) -> None:
         ["--response-times", -1],
     ],
 )
-def test_windows_that_cannot_be(client_program: Path, flags: list[object]) -> None:
+def test_windows_that_cannot_be(client_program, flags):
     command = [client_program, "127.0.0.1:1", *map(str, flags)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=10)
     assert done.returncode == 2
     assert flags[-2] in done.stderr
 
 
-def test_the_load_begins_at_a_moment_that_was_agreed(
-    client_program: Path, engine: list[str]
-) -> None:
+def test_the_load_begins_at_a_moment_that_was_agreed(client_program, engine):
     agreed = time.monotonic_ns() + 400_000_000
     flags = ["--connections", 4, "--duration", 0.1, "--warmup", 0.05, *engine]
     with serving(echo) as seen:
@@ -112,7 +104,7 @@ def test_the_load_begins_at_a_moment_that_was_agreed(
     assert result["self"]["dialing_s"] <= 0.4
 
 
-def test_a_moment_that_is_over_delays_nothing(client_program: Path) -> None:
+def test_a_moment_that_is_over_delays_nothing(client_program):
     began = time.monotonic_ns()
     with serving(echo) as seen:
         flags = ["--duration", 0.1, "--begin-at", began - 1_000_000_000]
@@ -131,9 +123,7 @@ def told_late(program: Path, port: int, *flags: object) -> Iterator[subprocess.P
 
 
 @pytest.mark.parametrize("flags", [[], ["--threads", 2], ["--processes", 2]])
-def test_the_load_begins_at_a_moment_that_is_told_late(
-    client_program: Path, engine: list[str], flags: list[object]
-) -> None:
+def test_the_load_begins_at_a_moment_that_is_told_late(client_program, engine, flags):
     flags = ["--connections", 4, "--duration", 0.1, "--warmup", 0.05, *flags, *engine]
     with (
         serving(echo) as seen,
@@ -152,9 +142,7 @@ def test_the_load_begins_at_a_moment_that_is_told_late(
 
 
 @pytest.mark.parametrize("said", [b"", b"soon\n"])
-def test_a_moment_that_is_never_told_ends_the_client(
-    client_program: Path, said: bytes
-) -> None:
+def test_a_moment_that_is_never_told_ends_the_client(client_program, said):
     with (
         serving(echo) as seen,
         told_late(client_program, seen.port, "--connections", 2) as process,
@@ -164,14 +152,14 @@ def test_a_moment_that_is_never_told_ends_the_client(
     assert not seen.bytes_in
 
 
-def test_a_moment_is_agreed_or_told(client_program: Path) -> None:
+def test_a_moment_is_agreed_or_told(client_program):
     words = [client_program, "127.0.0.1:1", "--begin-told", "--begin-at", "1"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=10)
     assert done.returncode == 2
     assert "allowed is one of the two" in done.stderr
 
 
-def test_without_a_window_there_are_no_edges(client_program: Path) -> None:
+def test_without_a_window_there_are_no_edges(client_program):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         result = client(client_program, nobody.getsockname()[1], "--duration", 0.1)

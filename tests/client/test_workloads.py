@@ -6,7 +6,6 @@ import http.client
 import socket
 import statistics
 import time
-from pathlib import Path
 
 import pytest
 
@@ -34,9 +33,7 @@ def work(connection: socket.socket, seen: Seen) -> None:
         ("exponential:2000us", 0, 60000),
     ],
 )
-def test_work_asks_for_delays(
-    client_program: Path, delay: str, lowest: int, highest: int
-) -> None:
+def test_work_asks_for_delays(client_program, delay, lowest, highest):
     with serving(work) as seen:
         flags = ["--workload", "work", "--delay", delay, "--buckets", 3]
         result = client(
@@ -52,7 +49,7 @@ def test_work_asks_for_delays(
     assert errors(result) == {}
 
 
-def test_work_answers_that_are_too_small(client_program: Path) -> None:
+def test_work_answers_that_are_too_small(client_program):
     def forget(connection: socket.socket, seen: Seen) -> None:
         while connection.recv(100):
             connection.sendall(b"3\n")
@@ -89,9 +86,7 @@ def page(*, version: str = "1.1", status: str = "200 OK", length: bool = True):
     [({}, 3), ({"version": "1.0"}, 30), ({"version": "1.0", "length": False}, 30)],
     ids=["keep-alive", "close", "to-the-end"],
 )
-def test_http(
-    client_program: Path, engine: list[str], options: dict, connections: int
-) -> None:
+def test_http(client_program, engine, options, connections):
     with serving(page(**options)) as seen:
         flags = ["--workload", "http", "--path", "/a/page", "--requests", 10]
         result = client(client_program, seen.port, *flags, "--connections", 3, *engine)
@@ -101,7 +96,7 @@ def test_http(
     assert result["bytes"]["received"] > 300000
 
 
-def test_http_says_that_it_will_close(client_program: Path) -> None:
+def test_http_says_that_it_will_close(client_program):
     with serving(page()) as seen:
         flags = ["--workload", "http", "--path", "/a/page"]
         per = ["--requests", 6, "--requests-per-connection", 2]
@@ -110,7 +105,7 @@ def test_http_says_that_it_will_close(client_program: Path) -> None:
     assert errors(result) == {}
 
 
-def test_http_status_is_an_error_but_an_answer(client_program: Path) -> None:
+def test_http_status_is_an_error_but_an_answer(client_program):
     with serving(page(status="503 Busy")) as seen:
         flags = ["--workload", "http", "--path", "/a/page", "--requests", 4]
         result = client(client_program, seen.port, *flags)
