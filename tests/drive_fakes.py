@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from connlab import drive
+from connlab import drive, schema
 
 FAKES = Path(__file__).parent / "fakes"
 ROOT = Path(__file__).parent.parent
@@ -25,26 +25,40 @@ def programs() -> drive.Programs:
     )
 
 
+def measure(root: Path, study: str = "s", **options) -> drive.SweepReport:
+    """Sweep once into the run ``r``, with the built programs unless told otherwise."""
+    common = {"run": "r", "root": root, "trials": 1, "progress": False}
+    return drive.sweep(study, **common | options)
+
+
 def sweep(root: Path, models=("good",), **changes) -> drive.SweepReport:
     """Run a short sweep of the fakes into ``root/r/s``."""
     options = {
-        "run": "r",
-        "root": root,
         "factors": {"model": list(models)},
         "fixed": {"connections": 3},
-        "trials": 1,
         "duration": 0.2,
         "warmup": 0.05,
-        "progress": False,
         "programs": programs(),
-    } | changes
-    return drive.sweep("s", **options)
+    }
+    return measure(root, **options | changes)
 
 
-def rows(root: Path) -> list[dict]:
-    """Return the trials that `sweep` left."""
-    text = (root / "r" / "s" / "trials.jsonl").read_text()
+def rows(root: Path, study: str = "s") -> list[dict]:
+    """Return the trials that `measure` left."""
+    text = (root / "r" / study / "trials.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
+
+
+def trials_of(root: Path, servers: list[str], **options) -> dict[str, schema.Trial]:
+    """Sweep servers with four connections; return the trial of each."""
+    options = {"duration": 0.3, "fixed": {"connections": 4}} | options
+    measure(root, factors={"server": servers}, warmup=0.1, **options)
+    trials = [schema.Trial.model_validate(row) for row in rows(root)]
+    return {trial.factors["model"]: trial for trial in trials}
+
+
+def manifest(root: Path) -> dict:
+    return json.loads((root / "r" / "manifest.json").read_text())
 
 
 def sweep_in_process(root: Path, **changes) -> subprocess.Popen:
@@ -70,18 +84,15 @@ def _hear_sigint() -> None:
 
 
 def fakes_alive(word: str) -> list[int]:
-    """Return the fakes of this test in whose command line a word stands.
-
-    Theirs are found even if who started them has gone; those of other tests are not.
-    """
-    ours = f"{WHOSE}={os.environ[WHOSE]}".encode()
-    found = []
+    """Return this test's fakes, orphans too, in whose command line a word stands."""
+    mark = f"{WHOSE}={os.environ[WHOSE]}".encode()
+    pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes()
             environ = (folder / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if os.fsencode(FAKES) in words and word.encode() in words and ours in environ:
-            found.append(int(folder.name))
-    return found
+        if os.fsencode(FAKES) in words and word.encode() in words and mark in environ:
+            pids.append(int(folder.name))
+    return pids

@@ -81,9 +81,9 @@ def test_one_core_each_are_two_physical_ones():
 
 
 def test_together_they_have_one_core():
-    found = cores.asked({"together": True})
-    assert found.server == found.client == cores.available()[:1]
-    assert found.shared
+    split = cores.asked({"together": True})
+    assert split.server == split.client == cores.available()[:1]
+    assert split.shared
     assert cores.asked({"together": False}) == cores.split(cores.available())
     with pytest.raises(ValueError, match="cores: 1; on one core together"):
         cores.asked({"together": True, "cores": 1})
@@ -111,11 +111,11 @@ def test_cores_that_are_not_there_cannot_be_chosen(monkeypatch, text):
 
 
 def test_a_quota_leaves_as_many_cores_as_it_is_worth(monkeypatch):
-    for quota, most in ((0.5, 1), (1.0, 1), (1.9, 1), (1e6, 1e6)):
+    for quota, limit in ((0.5, 1), (1.0, 1), (1.9, 1), (1e6, 1e6)):
         monkeypatch.setattr(procfs, "cpu_quota", lambda quota=quota: quota)
-        there = cores.available()
-        assert len(there) == min(most, len(os.sched_getaffinity(0)))
-        assert set(there) <= os.sched_getaffinity(0)
+        available = cores.available()
+        assert len(available) == min(limit, len(os.sched_getaffinity(0)))
+        assert set(available) <= os.sched_getaffinity(0)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_cores_of_a_package_stand_together(monkeypatch):
 
 
 def test_threads_of_one_physical_core_stand_together():
-    there = cores.available()
-    groups = cores.physical(there)
-    assert [core for threads in groups for core in threads] == list(there)
-    assert len(groups) == len({cores.place(core) for core in there})
+    available = cores.available()
+    groups = cores.physical(available)
+    assert [core for threads in groups for core in threads] == list(available)
+    assert len(groups) == len({cores.place(core) for core in available})

@@ -55,20 +55,23 @@ def test_another_run_is_not_measured_meanwhile(reference, tmp_path, measure):
 
 
 def test_rounds_of_the_floor_are_those_on_disk(reference):
-    there = len(lines(f"the-machine/{FLOOR}"))
-    assert drive.floor("the-machine", run="reference", rounds=10**6) == there
+    rounds = len(lines(f"the-machine/{FLOOR}"))
+    assert drive.floor("the-machine", run="reference", rounds=10**6) == rounds
 
 
 def test_models_cores_and_limits_are_of_the_machine_that_was_measured(reference):
     names = [model["name"] for model in reference["registry"]["models"]]
     assert [model.name for model in drive.models()] == names
     assert drive.core_count() == reference["machine"]["cores"]
-    found = drive.doctor()
-    assert reference["machine"]["cpu"] in str(found)
-    held = {one.model: one.connections for one in found.capacities}
-    most = reference["machine"]["limits"]["descriptors"]["hard"]
-    assert held["epoll"] == most - 16
-    lowered = {one.model: one for one in drive.doctor(descriptors=500).capacities}
+    report = drive.doctor()
+    assert reference["machine"]["cpu"] in str(report)
+    held = {capacity.model: capacity.connections for capacity in report.capacities}
+    hard = reference["machine"]["limits"]["descriptors"]["hard"]
+    assert held["epoll"] == hard - 16
+    lowered = {
+        capacity.model: capacity
+        for capacity in drive.doctor(descriptors=500).capacities
+    }
     assert lowered["epoll"].connections == 484
 
 
@@ -80,17 +83,17 @@ def test_limits_of_this_process_stay(reference):
 
 def test_what_was_seen_beside_the_trials_is_read_back(reference):
     folder = REFERENCE / "breaking-points"
-    seen = recovery.try_all({"epoll": 1, "fork": 1}, folder)
+    recoveries = recovery.try_all({"epoll": 1, "fork": 1}, folder)
     kept = lines("breaking-points/recovery.jsonl")
-    assert {one.model: one.recovered for one in seen} == {
+    assert {answer.model: answer.recovered for answer in recoveries} == {
         row["model"]: row["recovered"]
         for row in kept
         if row["model"] in ("epoll", "fork")
     }
     answers = cases.ask_all(["poll"], REFERENCE / "cases")
-    assert [one.subject for one in answers] == ["poll"] * 6 + ["client"] * 6
-    assert {one.question for one in answers} == set(cases.QUESTIONS)
-    assert all(isinstance(one.their_cases, tuple) for one in answers)
+    assert [answer.subject for answer in answers] == ["poll"] * 6 + ["client"] * 6
+    assert {answer.question for answer in answers} == set(cases.QUESTIONS)
+    assert all(isinstance(answer.their_cases, tuple) for answer in answers)
 
 
 def test_no_redis_is_started(reference):

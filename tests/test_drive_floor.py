@@ -12,16 +12,24 @@ import pytest
 floor = importlib.import_module("connlab.drive.floor")
 
 
-def _told(slowdown) -> str:
+def _prints(slowdown) -> str:
     return "echo '" + json.dumps({"neighbour": {"slowdown": slowdown}}) + "'"
 
 
+def _neighbour(monkeypatch, path, text=None, mode=stat.S_IRWXU):
+    if text is not None:
+        path.write_text(text)
+        path.chmod(mode)
+    monkeypatch.setattr(floor, "_built", lambda: (str(path),))
+    return floor.neighbour(0.01)
+
+
 @pytest.mark.parametrize(
-    ("script", "found"),
+    ("script", "slowdown"),
     [
-        (_told([1.25]), 1.25),
-        (_told([None]), None),
-        (_told([]), None),
+        (_prints([1.25]), 1.25),
+        (_prints([None]), None),
+        (_prints([]), None),
         ("echo '{}'", None),
         ("echo nothing", None),
         ("echo 'floor: --what neighbour: want echo,…' >&2; exit 2", None),
@@ -30,28 +38,19 @@ def _told(slowdown) -> str:
     ],
 )
 def test_a_program_that_cannot_tell_of_neighbours_ends_nothing(
-    tmp_path, monkeypatch, script, found
+    tmp_path, monkeypatch, script, slowdown
 ):
-    path = tmp_path / "floor"
-    if script is not None:
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(stat.S_IRWXU)
-    monkeypatch.setattr(floor, "_built", lambda: (str(path),))
-    assert floor.neighbour(0.01) == found
+    text = script and f"#!/bin/sh\n{script}\n"
+    assert _neighbour(monkeypatch, tmp_path / "floor", text) == slowdown
 
 
 def test_a_program_that_may_not_be_run_tells_nothing(tmp_path, monkeypatch):
+    mode = stat.S_IRUSR | stat.S_IXUSR
     path = tmp_path / "floor"
-    path.write_text("no program\n")
-    path.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    monkeypatch.setattr(floor, "_built", lambda: (str(path),))
-    assert floor.neighbour(0.01) is None
+    assert _neighbour(monkeypatch, path, "no program\n", mode) is None
 
 
 def test_a_program_that_hangs_tells_nothing(tmp_path, monkeypatch):
-    path = tmp_path / "floor"
-    path.write_text("#!/bin/sh\nexec sleep 30\n")
-    path.chmod(stat.S_IRWXU)
-    monkeypatch.setattr(floor, "_built", lambda: (str(path),))
     monkeypatch.setattr(floor, "_TIMEOUT_S", 0.1)
-    assert floor.neighbour(0.01) is None
+    text = "#!/bin/sh\nexec sleep 30\n"
+    assert _neighbour(monkeypatch, tmp_path / "floor", text) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 
 import pytest
 
@@ -10,9 +11,9 @@ from connlab import schema
 from connlab.drive import gates
 
 
-def closed() -> dict:
+def closed(**changes) -> dict:
     """Return a good trial of a closed loop: X = 10 000/s, R = 10 ms, N = 100."""
-    return {
+    trial = {
         "factors": {"model": "epoll", "connections": 100},
         "cores": {"server": [0], "client": [1], "shared": False},
         "server": {
@@ -53,32 +54,29 @@ def closed() -> dict:
         },
         "failure": None,
     }
+    return changed(trial, **changes)
 
 
-def opened() -> dict:
+def opened(**changes) -> dict:
     """Return a good trial of an open loop: 10 000/s, Poisson."""
     trial = closed()
     trial["factors"] |= {"rate": 10_000, "arrivals": "poisson"}
     trial["client"] |= {"loop": "open", "arrivals": "poisson", "offered_rps": 10_000.0}
     trial["client"]["window"] |= {"arrivals": 10_090, "unanswered": 10}
     trial["client"]["self"] |= {"lag_p99_ns": 50_000}
-    return trial
+    return changed(trial, **changes)
 
 
 def changed(trial: dict, **changes) -> dict:
-    """Return a copy with values set at paths written with double underscores."""
+    """Set values at paths written with double underscores, in a copy."""
     trial = copy.deepcopy(trial)
     for path, value in changes.items():
         *steps, last = path.split("__")
-        place = trial
-        for step in steps:
-            place = place[step]
-        place[last] = value
+        functools.reduce(dict.__getitem__, steps, trial)[last] = value
     return trial
 
 
 def checked(trial: dict) -> dict:
-    """Return the verdicts of gates and findings together."""
     return gates.judge(trial) | gates.find(trial)
 
 
@@ -104,29 +102,28 @@ RAMP = {
 @pytest.mark.parametrize(
     ("gate", "trial"),
     [
-        ("census", changed(closed(), client__connections__established=99)),
-        ("census", changed(closed(), client__connections__surviving=99)),
-        ("verified", changed(closed(), client__errors__mismatch=1)),
-        ("verified", changed(closed(), client__errors__status=1)),
-        ("rate", changed(opened(), client__window__throughput_rps=9_400.0)),
+        ("census", closed(client__connections__established=99)),
+        ("census", closed(client__connections__surviving=99)),
+        ("verified", closed(client__errors__mismatch=1)),
+        ("verified", closed(client__errors__status=1)),
+        ("rate", opened(client__window__throughput_rps=9_400.0)),
         (
             "arrivals",
-            changed(
-                opened(),
+            opened(
                 client__window__arrivals=11_000,
                 client__window__throughput_rps=11_000.0,
             ),
         ),
-        ("arrivals", changed(opened(), client__arrivals="paced")),
-        ("answered", changed(opened(), client__window__unanswered=11)),
-        ("lag", changed(opened(), client__self__lag_p99_ns=5_000_000)),
-        ("little", changed(closed(), client__response__mean_ns=9_000_000)),
-        ("little", changed(closed(), client__think_s=0.001)),
-        ("stationary", changed(closed(), timeline=RAMP)),
-        ("client", changed(closed(), client__self__cpu_share=1.06)),
-        ("quiet", changed(closed(), server__samples__other_cpu_s=0.2)),
-        ("quiet", changed(closed(), server__samples__steal_s=0.2)),
-        ("response_times", changed(closed(), client__window__seconds=0.4)),
+        ("arrivals", opened(client__arrivals="paced")),
+        ("answered", opened(client__window__unanswered=11)),
+        ("lag", opened(client__self__lag_p99_ns=5_000_000)),
+        ("little", closed(client__response__mean_ns=9_000_000)),
+        ("little", closed(client__think_s=0.001)),
+        ("stationary", closed(timeline=RAMP)),
+        ("client", closed(client__self__cpu_share=1.06)),
+        ("quiet", closed(server__samples__other_cpu_s=0.2)),
+        ("quiet", closed(server__samples__steal_s=0.2)),
+        ("response_times", closed(client__window__seconds=0.4)),
     ],
 )
 def test_each_check_is_tripped_and_no_other(gate, trial):
@@ -159,9 +156,9 @@ def test_no_gate_leaves_a_trial_out_for_what_the_server_did(trial):
     if trial["client"]["loop"] == "open":
         trial["client"]["window"]["unanswered"] = 9_000
     assert not [name for name, gate in gates.judge(trial).items() if gate.ok is False]
-    found = {name for name, gate in gates.find(trial).items() if gate.ok is False}
-    assert {"client", "stationary", "response_times"} <= found
-    assert found & {"little", "rate"}
+    findings = {name for name, gate in gates.find(trial).items() if gate.ok is False}
+    assert {"client", "stationary", "response_times"} <= findings
+    assert findings & {"little", "rate"}
 
 
 def in_slices(trial: dict, *, drain_s: float) -> dict:
@@ -189,9 +186,8 @@ def test_rounds_that_hosts_set_aside_were_asked_too():
 
 
 def test_a_line_of_before_findings_reads_as_one_of_today():
-    every = {
-        name: gate.model_dump() for name, gate in checked(poorer(closed())).items()
-    }
+    verdicts = checked(poorer(closed()))
+    every = {name: gate.model_dump() for name, gate in verdicts.items()}
     old, new = closed(), closed()
     old["gates"] = every
     new["gates"] = {k: v for k, v in every.items() if k in gates.EXCLUDING}
@@ -206,11 +202,9 @@ def test_a_line_of_before_findings_reads_as_one_of_today():
 
 def in_turns(others: list[float]) -> dict:
     """Return a good trial in turns, beside which others took so much in each round."""
-    number = list(range(len(others)))
-    bad = gates.disturbed(
-        dict(zip(number, others, strict=True)), dict.fromkeys(number, 0.4), cores=2
-    )
-    turns = {"round": number, "others": others, "disturbed": bad}
+    by_round = dict(enumerate(others))
+    disturbed = gates.disturbed(by_round, dict.fromkeys(by_round, 0.4), cores=2)
+    turns = {"round": list(by_round), "others": others, "disturbed": disturbed}
     return closed() | {"turns": turns}
 
 
@@ -233,17 +227,17 @@ def test_a_trial_whose_client_did_not_count_the_unanswered_is_not_judged():
     older = opened()
     del older["client"]["window"]["unanswered"]
     assert gates.answered(older).ok is None
-    assert gates.answered(changed(closed(), client__window__arrivals=0)).ok is None
+    assert gates.answered(closed(client__window__arrivals=0)).ok is None
 
 
 def test_strangers_are_looked_for_on_the_cores_that_were_watched():
-    told = changed(closed(), server__samples__other_cpu_s=0.12)
-    assert gates.quiet(changed(told, cores__watched=[0, 1, 2, 3])).ok
-    assert not gates.quiet(changed(told, cores__watched=[0])).ok
+    busy = closed(server__samples__other_cpu_s=0.12)
+    assert gates.quiet(changed(busy, cores__watched=[0, 1, 2, 3])).ok
+    assert not gates.quiet(changed(busy, cores__watched=[0])).ok
 
 
 def test_paced_arrivals_are_held_to_a_percent():
-    paced = changed(opened(), factors__arrivals="paced", client__arrivals="paced")
+    paced = opened(factors__arrivals="paced", client__arrivals="paced")
     assert gates.arrivals(changed(paced, client__window__arrivals=10_050)).ok
     assert not gates.arrivals(changed(paced, client__window__arrivals=10_200)).ok
 
@@ -253,8 +247,7 @@ def test_paced_arrivals_are_held_to_a_percent():
     [(90, 90.0, True), (90, 100.0, False), (None, 90.0, False), (None, 96.0, True)],
 )
 def test_the_scatter_of_random_arrivals_is_no_lack_of_answers(arrivals, got, ok):
-    few = changed(
-        opened(),
+    few = opened(
         client__offered_rps=100.0,
         client__window__arrivals=arrivals,
         client__window__throughput_rps=got,
@@ -264,15 +257,15 @@ def test_the_scatter_of_random_arrivals_is_no_lack_of_answers(arrivals, got, ok)
 
 
 def test_think_time_is_part_of_the_cycle_and_reconnecting_of_the_response():
-    thinking = changed(closed(), client__think_s=0.010, client__active=200)
+    thinking = closed(client__think_s=0.010, client__active=200)
     assert gates.little(thinking).ok
-    anew = changed(closed(), client__connect__mean_ns=10_000_000)
+    anew = closed(client__connect__mean_ns=10_000_000)
     anew["client"]["requests_per_connection"] = 1
     assert gates.little(anew).ok
 
 
 def test_a_window_of_few_steps_is_not_judged_for_drift():
-    short = changed(closed(), client__window__seconds=0.3)
+    short = closed(client__window__seconds=0.3)
     assert gates.stationary(short).ok is None
 
 
@@ -288,8 +281,7 @@ def test_a_window_of_few_steps_is_not_judged_for_drift():
 def test_a_companion_counts_where_it_takes_cores(
     client_cores, companions, client, server
 ):
-    trial = changed(
-        closed(),
+    trial = closed(
         client__self__cpu_share=0.6,
         client__self__spin_share=0.0,
         server__samples__window_s=1.0,
@@ -303,25 +295,24 @@ def test_a_companion_counts_where_it_takes_cores(
 
 
 def test_a_burst_holds_no_number_of_response_times():
-    burst = changed(closed(), client__stop="requests")
+    burst = closed(client__stop="requests")
     assert schema.flatten(burst)["counted_response_times"] is None
     assert gates.response_times(burst).ok is None
     assert schema.flatten(closed())["counted_response_times"] == pytest.approx(100)
 
 
 def test_a_burst_is_not_judged_for_drift():
-    burst = changed(closed(), timeline=RAMP, client__stop="requests")
+    burst = closed(timeline=RAMP, client__stop="requests")
     assert gates.stationary(burst).ok is None
-    assert gates.stationary(changed(closed(), timeline=RAMP)).ok is False
+    assert gates.stationary(closed(timeline=RAMP)).ok is False
 
 
 def test_without_a_report_there_is_nothing_to_judge():
-    assert gates.judge(changed(closed(), client=None)) == {}
+    assert gates.judge(closed(client=None)) == {}
 
 
 def _shares(server: float, client: float, waiting: float = 0.1) -> dict:
-    return changed(
-        closed(),
+    return closed(
         server__samples__cpu_user_s=0.0,
         server__samples__cpu_system_s=server,
         client__self__cpu_share=client,
@@ -357,7 +348,7 @@ def test_time_spent_looking_is_not_need():
 
 
 def test_more_threads_than_cores_share_them():
-    trial = changed(closed(), client__threads=2, client__self__cpu_share=0.49)
+    trial = closed(client__threads=2, client__self__cpu_share=0.49)
     trial["client"]["self"]["spin_share"] = 0.0
     assert gates.client_share(trial) == pytest.approx(0.98)
 
@@ -384,20 +375,19 @@ def test_on_one_core_the_larger_user_is_the_bottleneck():
 @pytest.mark.parametrize(
     ("trial", "limit"),
     [
-        (changed(closed(), server__stats__refused={"descriptors": 3}), "descriptors"),
-        (changed(closed(), server__stats__refused={"fd_setsize": 3}), "fd_setsize"),
-        (changed(closed(), server__stats__refused={"threads": 1}), "threads"),
-        (changed(closed(), server__stats__refused={"queue_full": 1}), "queue"),
-        (changed(closed(), client__limits__ports=5), "ports"),
+        (closed(server__stats__refused={"descriptors": 3}), "descriptors"),
+        (closed(server__stats__refused={"fd_setsize": 3}), "fd_setsize"),
+        (closed(server__stats__refused={"threads": 1}), "threads"),
+        (closed(server__stats__refused={"queue_full": 1}), "queue"),
+        (closed(client__limits__ports=5), "ports"),
         (
-            changed(
-                closed(),
+            closed(
                 server__samples__listen_overflows=7,
                 client__connections__established=93,
             ),
             "backlog",
         ),
-        (changed(closed(), server__model__concurrent=False), "one-at-a-time"),
+        (closed(server__model__concurrent=False), "one-at-a-time"),
     ],
 )
 def test_limits_have_names(trial, limit):
@@ -407,8 +397,7 @@ def test_limits_have_names(trial, limit):
 
 def test_a_pool_whose_workers_all_wait_is_bound_by_them():
     """7.7 requests/s at a mean delay of 2 s keep 15.4 of 16 workers busy."""
-    trial = changed(
-        closed(),
+    trial = closed(
         server__model__workers="fixed",
         server__stats__workers_started=16,
         client__window__throughput_rps=7.7,
@@ -421,4 +410,4 @@ def test_a_pool_whose_workers_all_wait_is_bound_by_them():
 
 def test_a_failure_without_a_limit_has_no_label():
     failed = {"kind": "server-died", "reason": "x"}
-    assert gates.label(changed(closed(), failure=failed)) is None
+    assert gates.label(closed(failure=failed)) is None

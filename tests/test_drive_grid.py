@@ -63,17 +63,17 @@ def test_each_of_several_grids_is_checked():
         grid.cells([], {}, **ENDS)
 
 
-def test_where_redis_listens_is_no_part_of_a_trials_identity():
-    base = {"repeat": 0, "binaries": {}, "environment": "e"}
-    here, there = ({"model": "m", "redis": f"127.0.0.1:{p}"} for p in (1, 2))
-    assert grid.key(here, **base) == grid.key(there, **base)
-    assert grid.cell_key(here) == grid.cell_key(there)
+BASE = {"repeat": 0, "binaries": {}, "environment": "e"}
 
 
-def test_where_a_page_lies_is_no_part_of_a_trials_identity():
-    base = {"repeat": 0, "binaries": {}, "environment": "e"}
-    here, there = ({"model": "m", "root": f"/page-{n}"} for n in (1, 2))
-    assert grid.key(here, **base) == grid.key(there, **base)
+@pytest.mark.parametrize(
+    ("factor", "levels"),
+    [("redis", ("127.0.0.1:1", "127.0.0.1:2")), ("root", ("/page-1", "/page-2"))],
+)
+def test_where_redis_listens_or_a_page_lies_is_no_part_of_the_identity(factor, levels):
+    first, second = ({"model": "m", factor: level} for level in levels)
+    assert grid.key(first, **BASE) == grid.key(second, **BASE)
+    assert grid.cell_key(first) == grid.cell_key(second)
 
 
 def _block(number: int, seed: int) -> tuple[grid.Slot, ...]:
@@ -100,23 +100,20 @@ def test_the_key_depends_on_all_that_defines_a_trial_and_on_no_order():
     key = grid.key({"model": "m", "size": 1}, **base)
     assert key == grid.key({"size": 1, "model": "m"}, **base)
     assert key != grid.key({"model": "m", "size": 2}, **base)
-    changed = ({"repeat": 1}, {"binaries": {"server": "b"}}, {"environment": "f"})
-    for change in changed:
+    for change in ({"repeat": 1}, {"binaries": {"server": "b"}}, {"environment": "f"}):
         assert key != grid.key({"model": "m", "size": 1}, **(base | change))
 
 
 def test_why_a_model_cannot_run_is_part_of_the_trials_identity():
-    base = {"repeat": 0, "binaries": {}, "environment": "e"}
     reasons = (None, "no kernel", "no library", "")
-    keys = [grid.key({"model": "m"}, **base, unavailable=why) for why in reasons]
+    keys = [grid.key({"model": "m"}, **BASE, unavailable=reason) for reason in reasons]
     assert len(set(keys)) == 4
-    assert keys[0] == grid.key({"model": "m"}, **base)
+    assert keys[0] == grid.key({"model": "m"}, **BASE)
 
 
 def test_a_lowered_limit_of_descriptors_is_part_of_it():
-    base = {"repeat": 0, "binaries": {}, "environment": "e"}
-    lowered = grid.key({"model": "m", "descriptors": 1200}, **base)
-    assert lowered != grid.key({"model": "m"}, **base)
+    lowered = grid.key({"model": "m", "descriptors": 1200}, **BASE)
+    assert lowered != grid.key({"model": "m"}, **BASE)
 
 
 REFERENCE = sorted((schema.project_root() / "runs/reference").glob("*/trials.jsonl*"))
@@ -125,10 +122,10 @@ REFERENCE = sorted((schema.project_root() / "runs/reference").glob("*/trials.jso
 @pytest.mark.parametrize("path", REFERENCE, ids=lambda path: path.parent.name)
 def test_what_was_measured_before_keeps_its_key(path):
     for trial in map(json.loads, schema.facts_bytes(path).splitlines()[:5]):
-        about = {n: trial[n] for n in ("repeat", "binaries", "environment")}
+        identity = {n: trial[n] for n in ("repeat", "binaries", "environment")}
         model = trial["server"]["model"]
-        about["unavailable"] = None if model["available"] else model["reason"]
-        assert grid.key(trial["factors"], **about) == trial["key"]
+        identity["unavailable"] = None if model["available"] else model["reason"]
+        assert grid.key(trial["factors"], **identity) == trial["key"]
 
 
 def test_clients_of_one_repeat_share_their_seed():
@@ -163,13 +160,13 @@ def test_factors_become_the_flags_of_their_program():
     assert "--rate 1000000" in client
     assert "--seed 7" in client
     assert "--active" not in client
-    asked = " ".join(flags.client_flags(factors | {"requests": 5}, seed=7))
-    assert "--requests 5" in asked
-    assert "--duration" not in asked
+    burst = " ".join(flags.client_flags(factors | {"requests": 5}, seed=7))
+    assert "--requests 5" in burst
+    assert "--duration" not in burst
 
 
 @pytest.mark.parametrize(
-    ("connections", "said", "processes"),
+    ("connections", "requested", "processes"),
     [
         (100, None, None),
         (936, None, None),
@@ -178,10 +175,10 @@ def test_factors_become_the_flags_of_their_program():
         (5000, 1, 1),
     ],
 )
-def test_the_client_gets_the_processes_it_needs(connections, said, processes):
-    factors = {"connections": connections, "client_processes": said}
-    told = flags.with_enough_processes(factors, descriptors=1000)
-    assert told["client_processes"] == processes
+def test_the_client_gets_the_processes_it_needs(connections, requested, processes):
+    factors = {"connections": connections, "client_processes": requested}
+    result = flags.with_enough_processes(factors, descriptors=1000)
+    assert result["client_processes"] == processes
 
 
 @pytest.mark.parametrize(
@@ -200,15 +197,15 @@ def test_the_client_waits_for_first_answers_where_all_can_have_one(
     holds, concurrent, more, settle
 ):
     model = schema.Model.model_construct(holds=holds, concurrent=concurrent)
-    told = flags.with_time_to_settle({"connections": 10, **more}, model=model)
-    assert told.get("settle") == settle
+    result = flags.with_time_to_settle({"connections": 10, **more}, model=model)
+    assert result.get("settle") == settle
 
 
 @pytest.mark.parametrize(
-    ("external", "said", "rate"),
+    ("external", "requested", "rate"),
     [(True, None, flags.CONNECT_RATE), (True, 50, 50), (False, None, None)],
 )
-def test_clients_come_slower_to_servers_of_others(external, said, rate):
-    factors = {"connections": 10, "connect_rate": said}
-    told = flags.with_time_to_accept(factors, external=external)
-    assert told["connect_rate"] == rate
+def test_clients_come_slower_to_servers_of_others(external, requested, rate):
+    factors = {"connections": 10, "connect_rate": requested}
+    result = flags.with_time_to_accept(factors, external=external)
+    assert result["connect_rate"] == rate

@@ -118,8 +118,8 @@ time.sleep(30)
 """
     handle = host.start(_python(code))
     host.ready(handle, timeout_s=10)
-    said = host.ready(handle, timeout_s=10)["cpu"]
-    assert host.sample(handle).processes.cpu_s == pytest.approx(said, abs=0.02)
+    reported_s = host.ready(handle, timeout_s=10)["cpu"]
+    assert host.sample(handle).processes.cpu_s == pytest.approx(reported_s, abs=0.02)
 
 
 def test_files_come_back_as_values(host):

@@ -28,18 +28,18 @@ def test_a_cache_has_the_bytes_of_its_objects_in_use():
 
 def test_of_what_both_ends_have_the_server_has_half():
     added = {"pss": 300.0, "TCP": 4000.0, "eventpoll_epi": 128.0, "stacks": 2.0}
-    found = idle_memory._summed(added)
-    assert found["server_bytes"] == 300
-    assert found["kernel_bytes"] == 2000 + 128 + 2
+    summed = idle_memory._summed(added)
+    assert summed["server_bytes"] == 300
+    assert summed["kernel_bytes"] == 2000 + 128 + 2
 
 
 def test_a_kernel_that_does_not_tell_leaves_its_part_unknown(tmp_path):
-    found = idle_memory._summed({"pss": 300.0, "stacks": 0.0, "page_tables": 4.0})
-    assert found["kernel_bytes"] is None
+    summed = idle_memory._summed({"pss": 300.0, "stacks": 0.0, "page_tables": 4.0})
+    assert summed["kernel_bytes"] is None
     path = schema.study_folder("r", "idle", root=tmp_path) / idle_memory.FILE
     path.parent.mkdir(parents=True)
     rows = [
-        {"model": "epoll", "repeat": 0, "failure": None, **found},
+        {"model": "epoll", "repeat": 0, "failure": None, **summed},
         {"model": "poll", "repeat": 0, "failure": "it broke"},
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -59,19 +59,21 @@ def test_repeats_out_of_range_are_refused(tmp_path):
 
 def test_on_other_hosts_nothing_is_read_and_that_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv(hosts_asked.ROSTER, "hosts.toml")
-    told = {"run": "r", "models": ["epoll"], "root": tmp_path}
-    assert "another host" in idle_memory.hold("idle", **told)
+    options = {"run": "r", "models": ["epoll"], "root": tmp_path}
+    assert "another host" in idle_memory.hold("idle", **options)
     assert held("r", root=tmp_path).empty
 
 
 @pytest.mark.serial
 @pytest.mark.skipif(idle_memory.missing() is not None, reason="needs /proc/slabinfo")
 def test_a_thread_takes_a_stack_in_the_kernel(tmp_path, build_dir):
-    told = {"run": "r", "repeats": 3, "root": tmp_path}
-    assert idle_memory.hold("idle", models=["epoll", "thread", "pool"], **told) is None
-    assert idle_memory.hold("idle", models=["epoll", "thread"], **told) is None
+    options = {"run": "r", "repeats": 3, "root": tmp_path}
+    assert (
+        idle_memory.hold("idle", models=["epoll", "thread", "pool"], **options) is None
+    )
+    assert idle_memory.hold("idle", models=["epoll", "thread"], **options) is None
     # other programs come and go beside the servers, so one of three may be off
-    found = held("r", root=tmp_path).groupby("model")["kernel_bytes"].median()
-    assert found.index.tolist() == ["epoll", "thread"]
-    assert 1000 < found["epoll"] < 50_000
-    assert 10_000 < found["thread"] < 200_000
+    medians = held("r", root=tmp_path).groupby("model")["kernel_bytes"].median()
+    assert medians.index.tolist() == ["epoll", "thread"]
+    assert 1000 < medians["epoll"] < 50_000
+    assert 10_000 < medians["thread"] < 200_000

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
+from types import SimpleNamespace
 
 import pytest
+from drive_fakes import manifest, measure, rows
 
-from connlab import drive, schema
+from connlab import schema
 from connlab.drive import (
     capacity,
     gates,
@@ -20,39 +21,35 @@ from connlab.study import load
 
 
 def model(name: str, **facts) -> schema.Model:
-    told = {"family": "readiness", "label": name, "holds": "descriptors"} | facts
-    return schema.Model(name=name, **told)
+    defaults = {"family": "readiness", "label": name, "holds": "descriptors"} | facts
+    return schema.Model(name=name, **defaults)
 
 
 MODELS = {
-    one.name: one
-    for one in (
-        model("epoll"),
-        model("poll"),
-        model("select", holds="fd_setsize"),
-        model("iterative", holds="one"),
-        model("prefork", holds="workers"),
-        model("gone", available=False, reason="no kernel for it"),
-    )
+    "epoll": model("epoll"),
+    "poll": model("poll"),
+    "select": model("select", holds="fd_setsize"),
+    "iterative": model("iterative", holds="one"),
+    "prefork": model("prefork", holds="workers"),
+    "gone": model("gone", available=False, reason="no kernel for it"),
 }
 
 
 def sets(cells: list[dict], together=("model",)) -> list[list[str]]:
     """Return the models of each set of one block."""
-    slots = grid.round_of(range(len(cells)), number=0, counts=[0] * len(cells), seed=1)
-    found = grouped(cells, together, slots)
-    return sorted(sorted(cells[s.cell]["model"] for s in g.slots) for g in found)
+    groups = grouped(cells, together)
+    return sorted(sorted(cells[s.cell]["model"] for s in g.slots) for g in groups)
 
 
 def grouped(
-    cells: list[dict], together=("model",), slots=None
+    cells: list[dict], together=("model",), *, slots=None, models=MODELS, room=None
 ) -> list[interleaving.Group]:
     """Return the groups of one block, or of some slots of it."""
     if slots is None:
         counts = [0] * len(cells)
         slots = grid.round_of(range(len(cells)), number=0, counts=counts, seed=1)
-    whole = interleaving.sets(cells, MODELS, beside=together)
-    return interleaving.groups(slots, cells, MODELS, whole)
+    whole = interleaving.sets(cells, models, beside=together)
+    return interleaving.groups(slots, cells, models, whole, room)
 
 
 def cell(name: str, connections: int = 10, **more) -> dict:
@@ -88,8 +85,8 @@ def test_settings_of_the_server_may_differ_too():
 )
 def test_what_leaves_users_unserved_is_measured_alone(alone):
     others = [{**alone, "model": "epoll"}, {**alone, "model": "poll"}]
-    found = sets([alone, *others])
-    assert [alone["model"]] in found
+    groups = sets([alone, *others])
+    assert [alone["model"]] in groups
 
 
 @pytest.mark.parametrize(
@@ -101,11 +98,11 @@ def test_what_serves_all_takes_turns(served):
 
 def test_a_set_that_has_no_room_is_divided_and_each_part_carries_the_baseline():
     cells = [cell("epoll", 15_000, workers=n) for n in range(1, 6)]
-    found = grouped(cells, ("workers",))
-    assert [len(group.all) for group in found] == [2] * 4
-    assert all(0 in [slot.cell for slot in group.all] for group in found)
-    assert sum(group.carried is not None for group in found) == 3
-    arms = sorted(slot.cell for group in found for slot in group.slots)
+    groups = grouped(cells, ("workers",))
+    assert [len(group.all) for group in groups] == [2] * 4
+    assert all(0 in [slot.cell for slot in group.all] for group in groups)
+    assert sum(group.carried is not None for group in groups) == 3
+    arms = sorted(slot.cell for group in groups for slot in group.slots)
     assert arms == [0, 1, 2, 3, 4]
 
 
@@ -116,18 +113,18 @@ LITTLE = {
 }
 
 
-@pytest.mark.parametrize("what", LITTLE)
-def test_a_set_is_divided_by_what_there_is_least_of(monkeypatch, what):
+@pytest.mark.parametrize("scarce", LITTLE)
+def test_a_set_is_divided_by_what_there_is_least_of(monkeypatch, scarce):
     wide = {"connections": 1e9, "tasks": 1e9, "memory_bytes": 1e15}
-    monkeypatch.setattr(capacity, "here", lambda: capacity.Room(**wide | LITTLE[what]))
+    monkeypatch.setattr(
+        capacity, "here", lambda: capacity.Room(**wide | LITTLE[scarce])
+    )
     monkeypatch.setattr(capacity, "THREAD_BYTES", 0)
-    name = "thread" if what == "tasks" else "epoll"
+    name = "thread" if scarce == "tasks" else "epoll"
     models = MODELS | {"thread": model("thread", holds="threads")}
     cells = [cell(name, 10, workers=n) for n in range(1, 4)]
-    whole = interleaving.sets(cells, models, beside=("workers",))
-    slots = grid.round_of(range(3), number=0, counts=[0] * 3, seed=1)
-    found = interleaving.groups(slots, cells, models, whole)
-    assert [len(group.all) for group in found] == [2, 2]
+    groups = grouped(cells, ("workers",), models=models)
+    assert [len(group.all) for group in groups] == [2, 2]
 
 
 def test_a_set_holds_so_many_processes_whose_pages_are_shared():
@@ -137,11 +134,9 @@ def test_a_set_holds_so_many_processes_whose_pages_are_shared():
     }
     cells = [cell("epoll", 1000), cell("poll", 1000)]
     cells += [cell(name, 1000, workers=1000) for name in ("prefork", "prefork-lock")]
-    whole = interleaving.sets(cells, models, beside=("model", "workers"))
-    slots = grid.round_of(range(4), number=0, counts=[0] * 4, seed=1)
     wide = capacity.Room(1e9, 1e9, 1e15)
-    found = interleaving.groups(slots, cells, models, whole, lambda: wide)
-    many = [[s.cell for s in group.all if s.cell >= 2] for group in found]
+    groups = grouped(cells, ("model", "workers"), models=models, room=lambda: wide)
+    many = [[s.cell for s in group.all if s.cell >= 2] for group in groups]
     assert sorted(many) == [[2], [3]]
     assert capacity.PROCESSES_MOST < 2 * 1000
 
@@ -187,8 +182,8 @@ def test_the_baseline_is_the_one_that_is_asked_for():
     cells = [cell("poll"), cell("epoll"), cell("select")]
     (whole,) = interleaving.sets(cells, MODELS, beside=("model",))
     assert whole.baseline == 1
-    asked = {"model": "select"}
-    (whole,) = interleaving.sets(cells, MODELS, beside=("model",), baseline=asked)
+    baseline = {"model": "select"}
+    (whole,) = interleaving.sets(cells, MODELS, beside=("model",), baseline=baseline)
     assert whole.baseline == 2
     (whole,) = interleaving.sets(cells[::2], MODELS, beside=("model",))
     assert whole.baseline == 0
@@ -201,7 +196,7 @@ def test_only_settings_of_the_server_stand_beside_each_other(name):
 
 
 def test_other_programs_are_what_neither_server_nor_client_used():
-    rows = [
+    slices = [
         {
             "busy_ns": 2_000_000,
             "steal_ns": 100_000,
@@ -211,45 +206,30 @@ def test_other_programs_are_what_neither_server_nor_client_used():
             "client_cpu_ns": 900_000,
         }
     ] * 10
-    assert turns.others_share(rows) == pytest.approx((0.2, 0.1))
+    assert turns.others_share(slices) == pytest.approx((0.2, 0.1))
 
 
 def test_companions_are_no_strangers():
     row = dict.fromkeys(("rest_cpu_ns", "steal_ns"), 0)
     row |= {"busy_ns": 3_000_000, "slice_seconds": 0.001}
     row |= {"server_cpu_ns": 1_000_000, "client_cpu_ns": 1_000_000}
-    found = turns.others_share([row], companion_cpu_s=0.0008)
-    assert found == pytest.approx((0.2, 0.0))
+    share = turns.others_share([row], companion_cpu_s=0.0008)
+    assert share == pytest.approx((0.2, 0.0))
 
 
 # ---- with the real programs ------------------------------------------------------
 
 
 def swept(root, models=("epoll", "poll", "iterative")):
-    """Measure three models side by side, or find that they are measured."""
-    return drive.sweep(
-        "sides",
-        run="r",
-        factors={"model": models, "connections": [4]},
-        trials=4,
-        duration=0.2,
-        warmup=0.06,
-        beside="model",
-        progress=False,
-        root=root,
-    )
+    """Measure models side by side, or resume where they are measured."""
+    factors = {"model": models, "connections": [4]}
+    options = {"trials": 4, "duration": 0.2, "warmup": 0.06, "beside": "model"}
+    return measure(root, factors=factors, **options)
 
 
 @pytest.fixture
 def measured(client_program, tmp_path):
-    """Return a sweep of three models side by side, and its trials."""
-    return swept(tmp_path), load("r", "sides", root=tmp_path)
-
-
-def lines(root) -> list[dict]:
-    """Return the trials of `swept`, as they stand in its file."""
-    text = (root / "r" / "sides" / "trials.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
+    return swept(tmp_path), load("r", "s", root=tmp_path)
 
 
 @pytest.mark.serial
@@ -262,7 +242,7 @@ def test_servers_take_turns_and_leave_a_line_each(measured, tmp_path):
     assert frame.loc[frame["model"] == "iterative", "set"].isna().all()
     # what other programs do is no fault of the driver
     assert set(pairs["excluded_by"].dropna()) <= {"quiet"}
-    turns_of = [trial["turns"] for trial in lines(tmp_path) if trial["turns"]]
+    turns_of = [trial["turns"] for trial in rows(tmp_path) if trial["turns"]]
     for kept in turns_of:
         # 10 of 20 ms; fewer that last longer where other programs have the cores
         assert 1 <= len(kept["round"]) <= 12
@@ -273,29 +253,27 @@ def test_servers_take_turns_and_leave_a_line_each(measured, tmp_path):
 
 @pytest.mark.serial
 def test_the_commands_are_those_that_ran(measured, tmp_path):
-    for trial in lines(tmp_path):
+    for trial in rows(tmp_path):
         words = trial["commands"]["client"].split()
         count = trial["turns"]["beside"] if trial["turns"] else 1
         assert words.count("HOST:PORT") == count
         assert ("--slice" in words) is (trial["turns"] is not None)
-        asked = float(words[words.index("--duration") + 1])
-        assert asked == pytest.approx(0.2 * count)
+        duration_s = float(words[words.index("--duration") + 1])
+        assert duration_s == pytest.approx(0.2 * count)
         assert trial["commands"]["server"].split()[1] == trial["factors"]["model"]
 
 
 @pytest.mark.serial
 def test_columns_agree_with_the_rounds_they_come_from(measured, tmp_path):
-    pairs = [trial for trial in lines(tmp_path) if trial["turns"]]
+    pairs = [trial for trial in rows(tmp_path) if trial["turns"]]
     assert pairs
     for trial in pairs:
         row, kept = schema.flatten(trial), trial["turns"]
-        requests, all_of_them = (
-            sum(kept["requests"]),
-            sum(kept["requests"]) + sum(kept["lead_in_requests"]),
-        )
+        requests = sum(kept["requests"])
         rate = requests / sum(kept["seconds"])
         assert row["throughput_rps"] == pytest.approx(rate, rel=1e-3)
-        cost = sum(kept["server_cpu_ns"]) / 1e9 / all_of_them
+        with_lead_in = requests + sum(kept["lead_in_requests"])
+        cost = sum(kept["server_cpu_ns"]) / 1e9 / with_lead_in
         assert row["server_cpu_per_request_s"] == pytest.approx(cost)
         assert row["pss_net_bytes"] >= 0
 
@@ -307,30 +285,25 @@ def test_a_sweep_in_turns_is_resumed(measured, tmp_path):
 
 
 def test_a_server_that_does_not_come_up_fails_alone(monkeypatch):
-    asked = []
+    started = []
 
     def run(setting, *, host):
-        asked.append([server["model"] for server in setting.servers])
-        if "poll" in asked[-1]:
-            place = asked[-1].index("poll")
+        started.append([server["model"] for server in setting.servers])
+        if "poll" in started[-1]:
+            place = started[-1].index("poll")
             raise turns.SetError("server poll: no", kind="server-start", server=place)
         raise turns.SetError("client: hung", kind="client-hung")
 
     monkeypatch.setattr(turns, "run", run)
-    setting = type(
-        "Setting",
-        (),
-        {
-            "factors": {"duration": 1.0, "warmup": 0.1, "slice": 20.0},
-            "seed": 1,
-            "cores": None,
-            "programs": None,
-        },
-    )
+    factors = {"duration": 1.0, "warmup": 0.1, "slice": 20.0}
+    setting = SimpleNamespace(factors=factors, seed=1, cores=None, programs=None)
     cells = [cell("epoll"), cell("poll")]
-    made = interleaving.run(cells, setting, models=MODELS, host=None)
-    assert asked == [["epoll", "poll"], ["epoll"]]
-    assert [one.failure.kind for one in made] == ["client-hung", "server-start"]
+    outcomes = interleaving.run(cells, setting, models=MODELS, host=None)
+    assert started == [["epoll", "poll"], ["epoll"]]
+    assert [outcome.failure.kind for outcome in outcomes] == [
+        "client-hung",
+        "server-start",
+    ]
 
 
 @pytest.mark.serial
@@ -339,7 +312,7 @@ def test_parts_of_a_set_carry_the_baseline_and_are_resumed(
 ):
     monkeypatch.setattr(capacity, "CONNECTIONS_MOST", 8)
     swept(tmp_path, ["epoll", "poll", "select"])
-    trials = lines(tmp_path)
+    trials = rows(tmp_path)
     parts: dict[str, list] = {}
     for trial in trials:
         parts.setdefault(trial["turns"]["set"], []).append(trial)
@@ -351,25 +324,16 @@ def test_parts_of_a_set_carry_the_baseline_and_are_resumed(
     assert [t["factors"]["model"] for t in carried] == ["epoll"] * 4
     again = swept(tmp_path, ["epoll", "poll", "select"])
     assert (again.done, again.resumed) == (0, 12)
-    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
-    stopped = manifest["studies"]["sides"]["stopping"]["sets"]
+    stopped = manifest(tmp_path)["studies"]["s"]["stopping"]["sets"]
     assert {row["pairs"] for row in stopped} == {2}
 
 
 @pytest.mark.serial
 def test_the_length_of_a_slice_may_vary_and_be_none(client_program, tmp_path):
     """One by one and in turns, in one sweep: what study 00 compares."""
-    drive.sweep(
-        "sides",
-        run="r",
-        factors={"model": ["epoll", "poll"], "slice": [None, 5, 50]},
-        trials=1,
-        duration=0.2,
-        beside="model",
-        progress=False,
-        root=tmp_path,
-    )
-    frame = load("r", "sides", root=tmp_path)
+    factors = {"model": ["epoll", "poll"], "slice": [None, 5, 50]}
+    measure(tmp_path, factors=factors, duration=0.2, beside="model")
+    frame = load("r", "s", root=tmp_path)
     alone = frame[frame["slice"].isna()]
     assert alone["beside"].isna().to_list() == [True, True]
     assert set(frame.loc[frame["slice"].notna(), "beside"]) == {2}
@@ -378,19 +342,10 @@ def test_the_length_of_a_slice_may_vary_and_be_none(client_program, tmp_path):
 @pytest.mark.serial
 def test_windows_hold_enough_response_times(client_program, tmp_path):
     """Of 1000 users in 50 ms most would have two or three answers."""
-    drive.sweep(
-        "sides",
-        run="r",
-        factors={"model": ["epoll", "poll"], "connections": [1000]},
-        trials=1,
-        duration=0.05,
-        beside="model",
-        progress=False,
-        root=tmp_path,
-        response_times=20,
-        duration_max=10,
-    )
-    frame = load("r", "sides", root=tmp_path)
+    factors = {"model": ["epoll", "poll"], "connections": [1000]}
+    window = {"duration": 0.05, "response_times": 20, "duration_max": 10}
+    measure(tmp_path, factors=factors, beside="model", **window)
+    frame = load("r", "s", root=tmp_path)
     assert (frame["counted_response_times"] >= 20).all()
     assert frame["window_s"].max() < 10
 

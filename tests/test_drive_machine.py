@@ -52,7 +52,7 @@ def test_the_congestion_control_belongs_to_the_class():
 
 
 @pytest.mark.parametrize(
-    ("there", "whole", "quota", "more"),
+    ("available", "whole", "quota", "more"),
     [
         ((0, 1), 2, None, {}),
         ((0, 4, 1), 2, None, {"physical_cores": 2}),
@@ -60,14 +60,14 @@ def test_the_congestion_control_belongs_to_the_class():
     ],
 )
 def test_what_few_machines_have_is_in_the_class_only_where_it_is(
-    monkeypatch, there, whole, quota, more
+    monkeypatch, available, whole, quota, more
 ):
-    monkeypatch.setattr(machine.cores, "available", lambda: there)
+    monkeypatch.setattr(machine.cores, "available", lambda: available)
     monkeypatch.setattr(procfs, "cpu_quota", lambda: quota)
     monkeypatch.setattr(machine.cores, "physical", lambda cores: [()] * whole)
-    found = machine.environment({})
-    names = {"physical_cores", "cpu_quota"} & set(found)
-    assert {name: found[name] for name in names} == more
+    facts = machine.environment({})
+    names = {"physical_cores", "cpu_quota"} & set(facts)
+    assert {name: facts[name] for name in names} == more
 
 
 def test_a_class_measured_before_keeps_its_name():

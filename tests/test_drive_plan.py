@@ -11,14 +11,14 @@ from connlab.drive import flags, plan, sweeps
 
 def work(**changes) -> plan.SweepPlan:
     """Return the work of a sweep of the fakes."""
-    asked = {
+    options = {
         "factors": {"model": ["good"], "connections": [10]},
         "trials": 1,
         "duration": 1.0,
         "warmup": 0.2,
         "programs": programs(),
     } | changes
-    return sweeps.planned("s", run="r", **asked)
+    return sweeps.planned("s", run="r", **options)
 
 
 def guess(**changes) -> float:
@@ -51,13 +51,13 @@ def test_what_was_measured_is_known_better_than_guessed():
 def test_a_burst_takes_as_long_as_its_delays_keep_the_workers_busy(workers, seconds):
     """1024 requests of 80 ms: all at once, or 16 or 512 of them."""
     model = "busy" if workers is None else "good"
-    made = work(factors={"model": [model]}, fixed={"workers": workers})
+    sweep_plan = work(factors={"model": [model]}, fixed={"workers": workers})
     asked = {"workload": "work", "connections": 1024, "requests": 1, "delay": "80"}
-    fixed = made.models[model].model_copy(
+    fixed = sweep_plan.models[model].model_copy(
         update={"workers": "none" if workers is None else "fixed", "holds": None}
     )
-    found = plan._window_s(asked | {"workers": workers}, fixed)
-    assert found == pytest.approx(seconds + 0.08, rel=0.4)
+    guess_s = plan._window_s(asked | {"workers": workers}, fixed)
+    assert guess_s == pytest.approx(seconds + 0.08, rel=0.4)
 
 
 @pytest.mark.parametrize(
@@ -69,15 +69,15 @@ def test_the_mean_of_a_delay(text, seconds):
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("options", "words"),
     [
         ({"response_times": -1}, "response_times: -1; allowed: 0 or more"),
         ({"duration_max": 0.5}, "duration_max: 0.5; allowed: 1.0"),
     ],
 )
-def test_windows_that_cannot_be_are_refused(asked, words):
+def test_windows_that_cannot_be_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
-        work(**asked)
+        work(**options)
 
 
 def test_windows_are_prolonged_unless_it_is_a_burst():
@@ -89,9 +89,9 @@ def test_windows_are_prolonged_unless_it_is_a_burst():
 
 
 def test_an_estimate_is_the_sum_of_its_trials():
-    asked = {"duration": 1.0, "warmup": 0.2, "programs": programs(), "run": "r"}
+    options = {"duration": 1.0, "warmup": 0.2, "programs": programs(), "run": "r"}
     cells = {"model": ["good", "busy"]}
-    one = drive.estimate("s", factors=cells, trials=1, **asked)
-    five = drive.estimate("s", factors=cells, trials=5, **asked)
+    one = drive.estimate("s", factors=cells, trials=1, **options)
+    five = drive.estimate("s", factors=cells, trials=5, **options)
     assert (one.trials, five.trials) == (2, 10)
     assert five.seconds == pytest.approx(5 * one.seconds)

@@ -50,31 +50,31 @@ def test_cpu_clock_is_that_of_the_process():
 
 def test_threads_and_times_agree_with_psutil():
     stop = threading.Event()
-    others = [threading.Thread(target=stop.wait) for _ in range(5)]
-    for thread in others:
+    threads = [threading.Thread(target=stop.wait) for _ in range(5)]
+    for thread in threads:
         thread.start()
     try:
-        found = procfs.processes(os.getpid())
-        assert found.threads == psutil.Process().num_threads()
+        usage = procfs.processes(os.getpid())
+        assert usage.threads == psutil.Process().num_threads()
         times = psutil.Process().cpu_times()
-        assert found.user_s == pytest.approx(times.user + times.children_user, abs=0.1)
+        assert usage.user_s == pytest.approx(times.user + times.children_user, abs=0.1)
     finally:
         stop.set()
 
 
 def test_a_large_family_is_counted_whole_and_looked_at_in_part(forking):
-    found = procfs.processes(forking)
-    assert found.processes == 101
-    assert found.threads == 101
-    assert len(found.weights) < 101
-    assert sum(weight for _pid, weight in found.weights) == pytest.approx(101)
+    family = procfs.processes(forking)
+    assert family.processes == 101
+    assert family.threads == 101
+    assert len(family.weights) < 101
+    assert sum(share for _pid, share in family.weights) == pytest.approx(101)
 
 
 def test_memory_of_a_large_family_agrees_with_the_sum_over_all(forking):
-    found = procfs.processes(forking)
-    everyone = [psutil.Process(forking), *psutil.Process(forking).children()]
-    whole = sum(process.memory_full_info().pss for process in everyone)
-    assert procfs.pss_bytes(found.weights) == pytest.approx(whole, rel=0.1)
+    family = procfs.processes(forking)
+    members = [psutil.Process(forking), *psutil.Process(forking).children()]
+    whole = sum(process.memory_full_info().pss for process in members)
+    assert procfs.pss_bytes(family.weights) == pytest.approx(whole, rel=0.1)
 
 
 def test_a_process_that_is_gone_is_none():
@@ -109,9 +109,9 @@ def test_the_machine_counts_time_that_is_burnt():
 
 
 def test_the_kernels_own_threads_are_found_or_count_nothing():
-    seen = procfs.read_text("/proc/2/comm").strip() == "kthreadd"
-    assert bool(procfs._softirq_threads()) == seen
-    assert (procfs.softirq_s() > 0) == seen
+    visible = procfs.read_text("/proc/2/comm").strip() == "kthreadd"
+    assert bool(procfs._softirq_threads()) == visible
+    assert (procfs.softirq_s() > 0) == visible
 
 
 STAT = """\
@@ -129,17 +129,17 @@ intr 5
 )
 def test_the_time_of_other_cores_is_not_ours(cores, busy, stolen):
     """A core without a line stands for numbers that the container does not have."""
-    found = procfs.parse_stat(STAT, cores)
-    assert found == pytest.approx((busy * procfs.TICK_S, stolen * procfs.TICK_S))
+    times = procfs.parse_stat(STAT, cores)
+    assert times == pytest.approx((busy * procfs.TICK_S, stolen * procfs.TICK_S))
 
 
 def test_the_cores_of_this_machine_together_are_all_of_it():
     before = procfs.machine()
-    found = procfs.machine(range(os.cpu_count()))
+    machine = procfs.machine(range(os.cpu_count()))
     after = procfs.machine()
     cut_s = 5 * procfs.TICK_S * os.cpu_count()  # of each core, of each kind of time
-    assert before.busy_s - cut_s <= found.busy_s <= after.busy_s
-    assert before.softirq_s <= found.softirq_s <= after.softirq_s
+    assert before.busy_s - cut_s <= machine.busy_s <= after.busy_s
+    assert before.softirq_s <= machine.softirq_s <= after.softirq_s
 
 
 @pytest.mark.parametrize(

@@ -60,23 +60,21 @@ def printed(arm: dict, base: dict, metric: str) -> float:
 @pytest.mark.parametrize("disturbed", [(), (3, 5, 6)])
 def test_a_ratio_is_the_one_that_the_study_prints(metric, disturbed):
     arm, base = trial(1, disturbed=disturbed), trial(2, disturbed=disturbed)
-    found = ratios.to_baseline(arm, base, [metric])[metric]
-    assert found == pytest.approx(printed(arm, base, metric))
-    assert disturbed == () or found != pytest.approx(
-        printed(trial(1), trial(2), metric)
-    )
+    log = ratios.to_baseline(arm, base, [metric])[metric]
+    assert log == pytest.approx(printed(arm, base, metric))
+    assert disturbed == () or log != pytest.approx(printed(trial(1), trial(2), metric))
 
 
 def test_rounds_without_a_value_are_left_out():
     arm, base = trial(1), trial(2)
     arm["turns"]["requests"][0] = base["turns"]["server_cpu_ns"][1] = 0
-    found = ratios.to_baseline(arm, base, COLUMNS)
+    logs = ratios.to_baseline(arm, base, COLUMNS)
     for metric in COLUMNS:
-        assert found[metric] == pytest.approx(printed(arm, base, metric))
+        assert logs[metric] == pytest.approx(printed(arm, base, metric))
     arm["turns"]["requests"] = [0] * 9
     assert ratios.to_baseline(arm, base, COLUMNS)["throughput_rps"] is None
 
 
 def test_a_quantile_of_a_run_is_compared_by_trial():
-    found = ratios.to_baseline(trial(4), trial(2), ["response_p99_s"])
-    assert found["response_p99_s"] == pytest.approx(math.log(2))
+    logs = ratios.to_baseline(trial(4), trial(2), ["response_p99_s"])
+    assert logs["response_p99_s"] == pytest.approx(math.log(2))

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
+from drive_fakes import measure, rows
 
 from connlab import drive, schema
 
 pytestmark = pytest.mark.serial
-
-
-def _rows(root, study: str) -> list[dict]:
-    text = (root / "r" / study / "trials.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -21,23 +15,15 @@ def measured(tmp_path_factory):
     """Every available model once, with 20 connections."""
     root = tmp_path_factory.mktemp("runs")
     names = [model.name for model in drive.models() if model.available]
-    report = drive.sweep(
-        "all",
-        run="r",
-        root=root,
-        factors={"model": names},
-        fixed={"connections": 20, "timeout": 5},
-        trials=1,
-        duration=0.3,
-        progress=False,
-    )
-    return report, {row["factors"]["model"]: row for row in _rows(root, "all")}
+    fixed = {"connections": 20, "timeout": 5}
+    report = measure(root, factors={"model": names}, fixed=fixed, duration=0.3)
+    return report, {row["factors"]["model"]: row for row in rows(root)}
 
 
 def test_every_model_gives_a_whole_trial(measured):
-    report, found = measured
-    assert report.done == len(found)
-    for name, row in found.items():
+    report, trials = measured
+    assert report.done == len(trials)
+    for name, row in trials.items():
         assert row["failure"] is None, (name, row["failure"])
         flat = schema.flatten(row)
         assert flat["throughput_rps"] > 0
@@ -62,22 +48,14 @@ def test_cpu_time_seen_agrees_with_what_the_server_says(measured):
     for name, row in measured[1].items():
         stats = row["server"]["stats"]
         life = stats["cpu_user_s"] + stats["cpu_system_s"]
-        seen = schema.flatten(row)["server_cpu_s"]
-        assert 0.3 * life < seen <= life * 1.05 + 0.01, name
+        sampled = schema.flatten(row)["server_cpu_s"]
+        assert 0.3 * life < sampled <= life * 1.05 + 0.01, name
 
 
 def test_a_limit_is_met_named_and_flagged(tmp_path):
-    drive.sweep(
-        "limit",
-        run="r",
-        root=tmp_path,
-        factors={"model": ["select"]},
-        fixed={"connections": 1200},
-        trials=1,
-        duration=0.3,
-        progress=False,
-    )
-    (row,) = _rows(tmp_path, "limit")
+    cell = {"factors": {"model": ["select"]}, "fixed": {"connections": 1200}}
+    measure(tmp_path, **cell, duration=0.3)
+    (row,) = rows(tmp_path)
     flat = schema.flatten(row)
     assert flat["label"] == "limit-bound:fd_setsize"
     assert row["gates"]["census"]["ok"] is False
@@ -86,17 +64,9 @@ def test_a_limit_is_met_named_and_flagged(tmp_path):
 
 
 def test_a_rate_that_a_server_cannot_follow_is_a_finding(tmp_path):
-    drive.sweep(
-        "rate",
-        run="r",
-        root=tmp_path,
-        factors={"model": ["iterative"], "rate": [5e5]},
-        fixed={"connections": 10},
-        trials=1,
-        duration=0.3,
-        progress=False,
-    )
-    (row,) = _rows(tmp_path, "rate")
+    factors = {"model": ["iterative"], "rate": [5e5]}
+    measure(tmp_path, factors=factors, fixed={"connections": 10}, duration=0.3)
+    (row,) = rows(tmp_path)
     assert row["findings"]["rate"]["ok"] is False
     assert row["client"]["loop"] == "open"
 
@@ -106,15 +76,13 @@ def test_most_of_a_sweep_lies_inside_measurement_windows(tmp_path):
     """Our own overhead is what is left; a busy machine only adds to it."""
     shares = []
     while len(shares) < 6 and max(shares, default=0) < 0.8:
-        report = drive.sweep(
+        report = measure(
+            tmp_path,
             f"share-{len(shares)}",
-            run="r",
-            root=tmp_path,
             factors={"model": ["thread", "epoll"], "connections": [1, 100]},
             trials=3,
             duration=1.0,
             warmup=0.1,
-            progress=False,
         )
         assert report.done == 12
         shares.append(report.window_share)

@@ -33,9 +33,9 @@ def test_what_was_seen_is_kept_a_line_each(tmp_path):
     reason="needs build/server and build/client",
 )
 def test_select_is_sound_again_after_more_than_it_can_watch():
-    found = recovery.run("select", connections=1300, duration=0.2)
-    assert found.held < 1024
-    assert found.recovered, found
+    result = recovery.run("select", connections=1300, duration=0.2)
+    assert result.held < 1024
+    assert result.recovered, result
     missing = recovery.run("no-such-model", connections=1)
     assert missing.error
     assert not missing.recovered

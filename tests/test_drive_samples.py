@@ -10,18 +10,18 @@ from connlab.drive import procfs, samples
 from connlab.drive.host import Reading
 
 START, WIDTH = 100.0, 0.1
-TOLD = {
+CLIENT = {
     "window": {"seconds": WIDTH, "warmup_s": 0.0},
     "self": {"dialing_s": 0.02, "cpu_user_s": 0.01, "cpu_system_s": 0.05},
 }
 
 
-def report(told=TOLD) -> samples.Report:
-    return samples.Report(told, started_at_s=START, reported_at_s=START + 0.12)
+def report(client=CLIENT) -> samples.Report:
+    return samples.Report(client, started_at_s=START, reported_at_s=START + 0.12)
 
 
 def reading(time_s, cpu_s, busy_s=None, *, machine_at=None) -> Reading:
-    """Say what a program had used, and the machine, which may be read later."""
+    """Return CPU times of a program and of the machine, which may be read later."""
     program = None
     if cpu_s is not None:
         program = procfs.Processes(time_s, cpu_s, cpu_s / 4, cpu_s * 3 / 4, 1, 1, ())
@@ -35,75 +35,60 @@ def look(server: Reading, client: Reading | None = None, at=START) -> samples.Lo
     return samples.Look(server, client, at, driver_cpu_s=0.0)
 
 
+def looks(client=None, *, busy_s=0.18, **options) -> list[samples.Look]:
+    """Return a look at the start, and one 120 ms later at a server that was busy."""
+    end = reading(START + 0.12, 0.12, busy_s, **options)
+    return [look(reading(START, 0.0, 0.0)), look(end, client or Reading(None))]
+
+
 def test_a_client_that_nobody_saw_at_work_is_none_of_the_others():
     """A burst is over, and its client gone, before there are two looks at it."""
-    looks = [
-        look(reading(START, 0.0, 0.0)),
-        look(reading(START + 0.12, 0.12, 0.18), Reading(None)),
-    ]
-    found = samples.summarise(looks, report(), stats=None)
-    assert found.window_s == pytest.approx(WIDTH)
-    assert found.cpu_user_s + found.cpu_system_s == pytest.approx(0.1)
-    assert found.cpu_user_s == pytest.approx(0.025)
-    assert found.client_cpu_s == pytest.approx(0.05)
-    assert found.other_cpu_s == pytest.approx(0)
+    sums = samples.summarise(looks(), report(), stats=None)
+    assert sums.window_s == pytest.approx(WIDTH)
+    assert sums.cpu_user_s + sums.cpu_system_s == pytest.approx(0.1)
+    assert sums.cpu_user_s == pytest.approx(0.025)
+    assert sums.client_cpu_s == pytest.approx(0.05)
+    assert sums.other_cpu_s == pytest.approx(0)
 
 
 def test_a_client_that_tells_no_cpu_time_is_looked_at():
-    told = TOLD | {"self": {"dialing_s": 0.02}}
-    looks = [
-        look(reading(START, 0.0, 0.0)),
-        look(reading(START + 0.12, 0.12, 0.18), reading(START + 0.12, 0.06)),
-    ]
-    found = samples.summarise(looks, report(told), stats=None)
-    assert found.client_cpu_s == pytest.approx(0.05)
+    silent = CLIENT | {"self": {"dialing_s": 0.02}}
+    both = looks(reading(START + 0.12, 0.06))
+    sums = samples.summarise(both, report(silent), stats=None)
+    assert sums.client_cpu_s == pytest.approx(0.05)
 
 
 def test_what_others_use_is_theirs():
-    looks = [
-        look(reading(START, 0.0, 0.0)),
-        look(reading(START + 0.12, 0.12, 0.24), Reading(None)),
-    ]
-    assert samples.summarise(looks, report(), stats=None).other_cpu_s == pytest.approx(
-        0.05
-    )
+    sums = samples.summarise(looks(busy_s=0.24), report(), stats=None)
+    assert sums.other_cpu_s == pytest.approx(0.05)
 
 
 def test_a_client_on_another_machine_takes_nothing_from_this_one():
-    looks = [
-        look(reading(START, 0.0, 0.0)),
-        look(reading(START + 0.12, 0.12, 0.18), Reading(None)),
-    ]
-    found = samples.summarise(looks, report(), stats=None, same_host=False)
-    assert found.other_cpu_s == pytest.approx(0.05)
-    looks[1] = dataclasses.replace(looks[1], driver_cpu_s=0.06)
-    found = samples.summarise(looks, report(), stats=None, same_host=False)
-    assert found.other_cpu_s == pytest.approx(0.05), "nor does the driver"
+    first, last = looks()
+    sums = samples.summarise([first, last], report(), stats=None, same_host=False)
+    assert sums.other_cpu_s == pytest.approx(0.05)
+    last = dataclasses.replace(last, driver_cpu_s=0.06)
+    sums = samples.summarise([first, last], report(), stats=None, same_host=False)
+    assert sums.other_cpu_s == pytest.approx(0.05), "nor does the driver"
 
 
 def test_a_reader_that_is_kept_waiting_reads_a_later_machine():
     """Both cores are busy all the time; the machine is read 50 ms after the server."""
-    late = START + 0.17
-    looks = [
-        look(reading(START, 0.0, 0.0)),
-        look(reading(START + 0.12, 0.12, 2 * 0.17, machine_at=late), Reading(None)),
-    ]
-    told = TOLD | {"self": {"dialing_s": 0.02, "cpu_user_s": 0.0, "cpu_system_s": 0.12}}
-    found = samples.summarise(looks, report(told), stats=None)
-    assert found.other_cpu_s == pytest.approx(0, abs=1e-9)
+    late = looks(busy_s=2 * 0.17, machine_at=START + 0.17)
+    usage = {"dialing_s": 0.02, "cpu_user_s": 0.0, "cpu_system_s": 0.12}
+    sums = samples.summarise(late, report(CLIENT | {"self": usage}), stats=None)
+    assert sums.other_cpu_s == pytest.approx(0, abs=1e-9)
 
 
 def test_the_window_lies_where_the_client_says_or_else_before_its_report():
-    said = samples.window(report())
-    assert (said.start_s, said.known_from) == (pytest.approx(START + 0.02), "start")
+    window = samples.window(report())
+    assert (window.start_s, window.known_from) == (pytest.approx(START + 0.02), "start")
     silent = samples.window(report({"window": {"seconds": WIDTH}}))
     assert (silent.end_s, silent.known_from) == (pytest.approx(START + 0.12), "end")
     assert samples.window(report(None)) is None
 
 
 def test_without_figures_of_the_client_there_is_no_cpu_time():
-    found = samples.summarise(
-        [look(reading(START, 0.0, 0.0))], report(None), stats=None
-    )
-    assert found.window_s is None
-    assert found.other_cpu_s is None
+    sums = samples.summarise(looks()[:1], report(None), stats=None)
+    assert sums.window_s is None
+    assert sums.other_cpu_s is None

@@ -32,21 +32,23 @@ def test_it_comes_in_the_middle_of_the_window():
     assert stall.begin_s(FACTORS | {"stall": 2000}) == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize("asked", [None, 0])
-def test_without_the_factor_nothing_happens(asked):
+@pytest.mark.parametrize("stall_ms", [None, 0])
+def test_without_the_factor_nothing_happens(stall_ms):
     host = _Host()
-    with stall.during(FACTORS | {"stall": asked}, host, 1, started_at_s=0.0) as seen:
+    with stall.during(
+        FACTORS | {"stall": stall_ms}, host, 1, started_at_s=0.0
+    ) as watched:
         pass
     assert host.calls == []
-    assert seen.seen is None
+    assert watched.seen is None
 
 
 @pytest.mark.serial
 def test_it_lasts_as_long_as_asked():
     """Never shorter; longer by as much as a busy machine lets threads wait."""
     host, began = _Host(), time.monotonic()
-    asked = FACTORS | {"stall": 100, "duration": 0.2}
-    with stall.during(asked, host, 1, started_at_s=began) as watched:
+    factors = FACTORS | {"stall": 100, "duration": 0.2}
+    with stall.during(factors, host, 1, started_at_s=began) as watched:
         time.sleep(0.8)
     (_, paused), (_, resumed) = host.calls
     assert 0.149 <= paused - began < 0.35
@@ -57,8 +59,8 @@ def test_it_lasts_as_long_as_asked():
 
 def test_leaving_early_lets_the_server_go_on():
     host, began = _Host(), time.monotonic()
-    asked = FACTORS | {"stall": 5000, "duration": 5, "warmup": 0}
-    with stall.during(asked, host, 1, started_at_s=began):
+    factors = FACTORS | {"stall": 5000, "duration": 5, "warmup": 0}
+    with stall.during(factors, host, 1, started_at_s=began):
         time.sleep(0.1)
     assert [name for name, _ in host.calls] == ["pause", "resume"]
     assert time.monotonic() - began < 2

@@ -43,13 +43,13 @@ def _rule(**changes) -> stopping.Rule:
 
 @given(st.lists(st.floats(1, 1e6), min_size=2, max_size=30))
 def test_the_half_width_is_that_of_the_t_interval(values):
-    found = stopping.relative_half_width(values)
+    half_width = stopping.relative_half_width(values)
     mean, error = sum(values) / len(values), scipy.stats.sem(values)
     if error == 0:
-        assert found == 0
+        assert half_width == 0
         return
     low, high = scipy.stats.t.interval(0.95, len(values) - 1, loc=mean, scale=error)
-    assert found == pytest.approx((high - low) / 2 / mean, rel=1e-6)
+    assert half_width == pytest.approx((high - low) / 2 / mean, rel=1e-6)
 
 
 def test_one_value_has_no_interval():
@@ -58,14 +58,14 @@ def test_one_value_has_no_interval():
 
 def test_rules_from_arguments():
     assert stopping.rule(trials=5) == stopping.Rule(5, 5, {})
-    both = stopping.rule(trials=5, max_trials=9)
-    assert both == stopping.Rule(5, 9, stopping.TARGETS)
-    alone = stopping.rule(trials=5, targets={"throughput_rps": 0.01})
-    assert alone == stopping.Rule(5, 15, {"throughput_rps": 0.01})
+    adaptive = stopping.rule(trials=5, max_trials=9)
+    assert adaptive == stopping.Rule(5, 9, stopping.TARGETS)
+    one_target = stopping.rule(trials=5, targets={"throughput_rps": 0.01})
+    assert one_target == stopping.Rule(5, 15, {"throughput_rps": 0.01})
     assert stopping.rule(trials=5, budget="10m").budget_s == 600
     ratios = stopping.rule(trials=5, max_trials=5, targets=0.02, in_turns=True)
-    wanted = {"throughput_rps": 0.02, "server_cpu_per_request_s": 0.02}
-    assert ratios == stopping.Rule(5, 5, wanted)
+    targets = {"throughput_rps": 0.02, "server_cpu_per_request_s": 0.02}
+    assert ratios == stopping.Rule(5, 5, targets)
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_trials_that_may_not_be_used_give_no_width_and_hold_up_nobody():
 )
 def test_trials_spoilt_by_noise_are_worth_another_block(failed, again):
     spoilt = [row | {"excluded_by": failed} for row in _rows(1, 2, 3, ok=False)]
-    wanted = stopping.next_round([spoilt, _rows(50, 50, 50)], _rule())
-    assert (wanted == (0, 1)) is again
+    decision = stopping.next_round([spoilt, _rows(50, 50, 50)], _rule())
+    assert (decision == (0, 1)) is again
     with_budget = stopping.next_round([spoilt, _rows(5, 5, 5)], _rule(budget_s=9.0))
     assert (with_budget == (0,)) is again
 
@@ -193,8 +193,8 @@ def test_the_half_width_of_a_ratio_is_that_of_t_on_logs():
     for family in (1, 12):
         low, high = scipy.stats.t.interval(1 - 0.05 / family, 4, loc=mean, scale=error)
         width = math.sqrt(math.exp(high) / math.exp(low)) - 1
-        found = stopping.ratio_half_width(Fit.of(logs), family)
-        assert found == pytest.approx(width)
+        half_width = stopping.ratio_half_width(Fit.of(logs), family)
+        assert half_width == pytest.approx(width)
     assert stopping.ratio_half_width(Fit.of(logs[:3]), 1) is None
 
 
@@ -202,8 +202,8 @@ def test_in_turns_it_is_the_ratio_that_has_to_be_narrow():
     """The baseline's own scatter does not matter, nor that of a server alone."""
     rule = _rule(n_min=4, sets=((0, 1),))
     base = [{"throughput_rps": x, stopping.RATIOS: {}} for x in (1.0, 9.0, 1.0, 9.0)]
-    found = stopping.next_round([base, _ratios(*NARROW)], rule)
-    assert found == Enough(Reason.MET, (4, 4))
+    decision = stopping.next_round([base, _ratios(*NARROW)], rule)
+    assert decision == Enough(Reason.MET, (4, 4))
     (width,) = stopping.widths([base, _ratios(*NARROW)], rule)
     assert (width.cell, width.ratio, width.n) == (1, True, 4)
 
@@ -224,16 +224,16 @@ def test_three_ratios_are_not_enough_and_ask_for_a_fourth():
 def test_a_server_without_ratios_holds_up_nobody():
     failed = [row | {"failure": "server-died"} for row in _ratios(*[None] * 4)]
     rule = _rule(n_min=4, sets=((0, 1, 2),))
-    found = stopping.next_round([_bases(4), _ratios(*NARROW), failed], rule)
-    assert found == Enough(Reason.NO_HOPE, (4, 4, 4), cells=1)
+    decision = stopping.next_round([_bases(4), _ratios(*NARROW), failed], rule)
+    assert decision == Enough(Reason.NO_HOPE, (4, 4, 4), cells=1)
 
 
 @pytest.mark.parametrize("reason", Reason)
 @pytest.mark.parametrize("counts", [(3, 3), (3, 7)])
 def test_a_reason_says_how_many_trials_and_cells(reason, counts):
-    said = str(Enough(reason, counts, cells=2))
-    assert {"3", "7"} & set(re.findall(r"\d+", said))
-    assert ("2 of 2 cells" in said) is (reason in (Reason.NO_HOPE, Reason.MOST))
+    text = str(Enough(reason, counts, cells=2))
+    assert {"3", "7"} & set(re.findall(r"\d+", text))
+    assert ("2 of 2 cells" in text) is (reason in (Reason.NO_HOPE, Reason.MOST))
 
 
 def _drawn(seed: int, pairs: int, trials: int, spread: float) -> np.ndarray:
@@ -249,13 +249,18 @@ def _rows_of(logs: np.ndarray) -> list[list[dict]]:
 def _printed(sets: list[np.ndarray]) -> list[float]:
     """Return how wide the ratios of sets are that a study prints."""
     frame = pd.DataFrame(
-        {"within": own, "model": model, "block": block, "throughput_rps": math.exp(log)}
-        for own, logs in enumerate(sets)
+        {
+            "within": number,
+            "model": model,
+            "block": block,
+            "throughput_rps": math.exp(log),
+        }
+        for number, logs in enumerate(sets)
         for model, arm in enumerate(logs)
         for block, log in enumerate(arm)
     ).assign(ok=True, label="server-bound", reason=None, repeat=0)
-    found = intervals.ratios(frame, "throughput_rps", baseline=0, within=["within"])
-    return list(np.sqrt(found["hi"] / found["lo"]) - 1)
+    table = intervals.ratios(frame, "throughput_rps", baseline=0, within=["within"])
+    return list(np.sqrt(table["hi"] / table["lo"]) - 1)
 
 
 @pytest.mark.parametrize("pairs", [(3, 2), (8, 3), (8, 7), (3, 4)])
@@ -265,8 +270,8 @@ def test_what_has_to_be_narrow_is_the_width_that_is_printed(pairs):
     second = pairs[0] + 1
     members = (tuple(range(second)), tuple(range(second, second + pairs[1] + 1)))
     rule = _rule(sets=members)
-    found = stopping.widths([*_rows_of(sets[0]), *_rows_of(sets[1])], rule)
-    assert [width.half_width for width in found] == pytest.approx(_printed(sets))
+    widths = stopping.widths([*_rows_of(sets[0]), *_rows_of(sets[1])], rule)
+    assert [width.half_width for width in widths] == pytest.approx(_printed(sets))
 
 
 def _mean_log(trials: list[dict]) -> float:
@@ -281,13 +286,13 @@ def _until_narrow(seed: int, rule: stopping.Rule) -> tuple[bool, int]:
     while True:
         rows = [[]] * cells
         for members in rule.sets:
-            part = _rows_of(np.array([logs[cell] for cell in members]))
-            for cell, trials in zip(members, part, strict=True):
+            set_rows = _rows_of(np.array([logs[cell] for cell in members]))
+            for cell, trials in zip(members, set_rows, strict=True):
                 rows[cell] = trials
-        wanted = stopping.next_round(rows, rule)
-        if isinstance(wanted, Enough):
+        decision = stopping.next_round(rows, rule)
+        if isinstance(decision, Enough):
             break
-        for cell in wanted:
+        for cell in decision:
             logs[cell].append(0.02 * rng.standard_normal())
     held = all(
         abs(_mean_log(rows[width.cell])) <= math.log1p(width.half_width)

@@ -29,17 +29,17 @@ def whose(monkeypatch, tmp_path):
 def test_a_sweep_measures_every_cell_in_every_block(tmp_path):
     report = sweep(tmp_path, trials=2, factors={"model": ["good", "busy"]})
     assert (report.planned, report.done, report.failed) == (4, 4, 0)
-    found = rows(tmp_path)
-    assert sorted((r["block"], r["factors"]["model"]) for r in found) == [
+    trials = rows(tmp_path)
+    assert sorted((r["block"], r["factors"]["model"]) for r in trials) == [
         (0, "busy"),
         (0, "good"),
         (1, "busy"),
         (1, "good"),
     ]
-    for row in found:
+    for row in trials:
         schema.Trial.model_validate(row)
         assert schema.flatten(row)["throughput_rps"] > 0
-    assert len({row["key"] for row in found}) == 4
+    assert len({row["key"] for row in trials}) == 4
 
 
 def test_no_path_of_this_machine_is_recorded(tmp_path):
@@ -106,9 +106,9 @@ def test_trials_of_other_binaries_or_machines_are_mixed_on_request_only(
 def test_a_model_that_can_run_by_now_is_measured(tmp_path, monkeypatch):
     sweep(tmp_path, models=["gone"])
     assert sweep(tmp_path, models=["gone"]).resumed == 1
-    known = plan.registry(drive_fakes.programs())
-    able = [model.model_copy(update={"available": True}) for model in known.models]
-    now = known.model_copy(update={"models": tuple(able)})
+    registry = plan.registry(drive_fakes.programs())
+    able = [model.model_copy(update={"available": True}) for model in registry.models]
+    now = registry.model_copy(update={"models": tuple(able)})
     monkeypatch.setattr(plan, "registry", lambda programs: now)
     report = sweep(tmp_path, models=["gone"])
     assert (report.done, report.resumed, report.failed) == (1, 0, 0)
@@ -215,12 +215,12 @@ def test_the_estimate_counts_what_is_left(tmp_path):
         "warmup": 0.05,
         "programs": drive_fakes.programs(),
     }
-    where = {"run": "r", "root": tmp_path, "trials": 2}
-    before = drive.estimate("s", **arguments, **where)
+    options = {"run": "r", "root": tmp_path, "trials": 2}
+    before = drive.estimate("s", **arguments, **options)
     assert (before.trials, before.cells, before.resumed) == (4, 2, 0)
     assert 4 * 0.25 < before.seconds < 4 * 1.0
     sweep(tmp_path, **arguments)
-    after = drive.estimate("s", **arguments, **where)
+    after = drive.estimate("s", **arguments, **options)
     assert (after.trials, after.resumed) == (2, 2)
 
 
@@ -248,8 +248,8 @@ def test_the_manifest_names_machine_and_parameters(tmp_path):
     ended = manifest["studies"]["s"]["stopping"]
     assert ended["reason"] == "all 1 blocks are there"
     assert ended["complete"] is True
-    (other,) = manifest["studies"]["s"]["earlier"].values()
-    assert other["reason"] == "all 1 blocks are there"
+    (earlier,) = manifest["studies"]["s"]["earlier"].values()
+    assert earlier["reason"] == "all 1 blocks are there"
     assert list(manifest["environments"]) == [manifest["environment"]]
     assert rows(tmp_path)[0]["environment"] == manifest["environment"]
 
@@ -273,12 +273,12 @@ def test_histograms_are_kept_packed_beside_the_trials(tmp_path):
 
 def test_every_trial_carries_its_verdicts_timeline_and_label(tmp_path):
     """The window is long enough for a server that gets little time to refuse."""
-    asked = {"fixed": {"connections": 15}, "duration": 1.0}
-    sweep(tmp_path, models=["good", "refuses"], **asked)
-    found = {row["factors"]["model"]: row for row in rows(tmp_path)}
-    assert found["good"]["gates"]["census"]["ok"] is True
-    assert found["good"]["timeline"]["step_ms"] == 100
-    refused = found["refuses"]
+    options = {"fixed": {"connections": 15}, "duration": 1.0}
+    sweep(tmp_path, models=["good", "refuses"], **options)
+    trials = {row["factors"]["model"]: row for row in rows(tmp_path)}
+    assert trials["good"]["gates"]["census"]["ok"] is True
+    assert trials["good"]["timeline"]["step_ms"] == 100
+    refused = trials["refuses"]
     assert refused["gates"]["census"]["ok"] is False
     assert refused["gates"]["census"]["value"] == pytest.approx(10 / 15)
     assert refused["label"] == "limit-bound:descriptors"
@@ -289,13 +289,13 @@ def test_every_trial_carries_its_verdicts_timeline_and_label(tmp_path):
 def test_a_histogram_that_could_not_be_kept_whole_is_missing(
     tmp_path, monkeypatch, call
 ):
-    done = getattr(store.os, call)
+    real = getattr(store.os, call)
 
-    def full(what, *where):
-        path = os.readlink(f"/proc/self/fd/{what}") if call == "fsync" else what
+    def full(target, *rest):
+        path = os.readlink(f"/proc/self/fd/{target}") if call == "fsync" else target
         if ".csv.gz" in str(path):
             raise OSError(errno.ENOSPC, "No space left on device")
-        done(what, *where)
+        real(target, *rest)
 
     monkeypatch.setattr(store.os, call, full)
     report = sweep(tmp_path)

@@ -43,12 +43,12 @@ def test_the_window_leaves_out_warm_up_and_what_lies_across_its_edges():
 @pytest.mark.parametrize("seed", range(5))
 def test_slope_and_p_agree_with_scipy(seed):
     counts = [count + 3 * i for i, count in enumerate(_steady(40, seed))]
-    found = timelines.trend(counts)
+    trend = timelines.trend(counts)
     slope = scipy.stats.theilslopes(counts).slope
     median = sorted(counts)[19] / 2 + sorted(counts)[20] / 2
-    assert found.change == pytest.approx(slope * 39 / median)
+    assert trend.change == pytest.approx(slope * 39 / median)
     oracle = scipy.stats.kendalltau(range(40), counts, method="asymptotic").pvalue
-    assert found.p == pytest.approx(oracle, rel=0.15, abs=0.02)
+    assert trend.p == pytest.approx(oracle, rel=0.15, abs=0.02)
 
 
 def test_a_ramp_is_a_trend_and_noise_is_none():
@@ -67,13 +67,13 @@ def test_neighbouring_steps_are_merged_where_there_are_many():
 def test_an_hour_is_judged_in_little_memory_and_for_the_same_trend():
     hour = [1000 + i / 180 for i in range(36_000)]
     tracemalloc.start()
-    found = timelines.trend(hour)
+    trend = timelines.trend(hour)
     most_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most_bytes < 32 << 20
-    assert found.steps == timelines.STEPS_MAX
-    assert found.change == pytest.approx(200 / 1100, rel=0.01)
-    assert found.p < 0.001
+    assert trend.steps == timelines.STEPS_MAX
+    assert trend.change == pytest.approx(200 / 1100, rel=0.01)
+    assert trend.p < 0.001
 
 
 def test_too_few_or_empty_steps_say_nothing():

@@ -114,13 +114,13 @@ def test_patience_grows_with_what_is_asked():
 
 
 def test_of_a_traceback_a_reason_keeps_what_went_wrong():
-    told = subprocess.run(
+    traceback = subprocess.run(
         [sys.executable, "-c", "def f(): raise OSError(98, 'taken') from None\nf()"],
         capture_output=True,
         text=True,
         check=False,
     ).stderr
-    assert told.count("\n") > 2
-    failure = trials.failed("server-died", f"server: exit 1: {told}")
+    assert traceback.count("\n") > 2
+    failure = trials.failed("server-died", f"server: exit 1: {traceback}")
     assert failure.reason == "server: exit 1: OSError: [Errno 98] taken"
     assert trials.failed("x", "no frames\nat all").reason == "no frames\nat all"

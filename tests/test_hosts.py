@@ -46,9 +46,9 @@ def loaded(folder: Path, text: str) -> roster.Roster:
 
 
 def test_a_roster_says_who_is_who(tmp_path):
-    told = loaded(tmp_path, ROSTER)
-    assert told.hosts[told.server].cores == (0, 1)
-    assert told.certificates == tmp_path / "certificates"
+    parsed = loaded(tmp_path, ROSTER)
+    assert parsed.hosts[parsed.server].cores == (0, 1)
+    assert parsed.certificates == tmp_path / "certificates"
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_certificates_are_of_one_authority_and_keys_are_private(tmp_path):
     for role in certificates.ROLES:
         key = tmp_path / "one" / f"{role}.key"
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
-        own = key.with_suffix(".pem")
-        x509.load_pem_x509_certificate(own.read_bytes()).verify_directly_issued_by(
-            authority
-        )
-        ssl.create_default_context().load_cert_chain(own, key)
+        certificate = key.with_suffix(".pem")
+        x509.load_pem_x509_certificate(
+            certificate.read_bytes()
+        ).verify_directly_issued_by(authority)
+        ssl.create_default_context().load_cert_chain(certificate, key)
     with pytest.raises(Exception):  # noqa: B017, PT011
         stranger.verify_directly_issued_by(authority)
 
@@ -173,7 +173,7 @@ def test_a_server_is_read_on_the_spot():
     pid = watching.start(["/bin/sleep", "60"], [], [], watch=True)
     until(lambda: len(watching._readings[pid]) > 3)
     reading = watching.sample(pid, machine=True, memory=False)
-    times = [one.processes.time_s for one in (*reading.before, reading)]
+    times = [taken.processes.time_s for taken in (*reading.before, reading)]
     assert len(times) > 4
     assert times == sorted(times)
     assert not watching.sample(pid, machine=True, memory=False).before[4:]
@@ -205,14 +205,14 @@ def test_what_needs_one_machine_says_so(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="00-the-machine: not over several hosts"):
         notebook.run("00", run="r", root=tmp_path)
     assert notebook.left_out("07-uring", run="r", root=tmp_path) is None
-    why = notebook.left_out("00-the-machine", run="r", root=tmp_path)
+    reason = notebook.left_out("00-the-machine", run="r", root=tmp_path)
     failure = json.loads((tmp_path / "r/the-machine/failure.json").read_text())
-    assert failure["reason"] == why
+    assert failure["reason"] == reason
 
 
 def test_every_study_that_needs_one_machine_exists():
-    known = {notebook.study_of(path) for path in notebook.every()}
-    assert hosts_asked.ONE_MACHINE.keys() <= known
+    studies = {notebook.study_of(path) for path in notebook.every()}
+    assert hosts_asked.ONE_MACHINE.keys() <= studies
 
 
 class FakeHost:
@@ -224,18 +224,22 @@ class FakeHost:
         self.facts["physical"] = {0: 0, 1: 0, 2: 2, 3: 2}
 
 
-def made(
+def over_hosts(
     monkeypatch: pytest.MonkeyPatch, clients=("b", "cc"), **options
 ) -> remote.RemoteHosts:
     def described(host: FakeHost) -> dict:
         facts = {"kernel": f"6.{len(host.name)}", "cores": 1, "cpu": "fast"}
-        told = {"environment": "e", "environments": {"e": facts}, "machine": facts}
-        return told | {"programs": {"server": "1"}, "registry": None}
+        description = {
+            "environment": "e",
+            "environments": {"e": facts},
+            "machine": facts,
+        }
+        return description | {"programs": {"server": "1"}, "registry": None}
 
     def rooms(hosts) -> list[tuple[capacity.Room, int]]:
-        each = {"a": (90, 7, 1e9), "b": (40, 99, 1), "cc": (30, 99, 1)}
+        limits = {"a": (90, 7, 1e9), "b": (40, 99, 1), "cc": (30, 99, 1)}
         return [
-            (capacity.Room(*each[host.name]), 100 * len(host.name)) for host in hosts
+            (capacity.Room(*limits[host.name]), 100 * len(host.name)) for host in hosts
         ]
 
     monkeypatch.setattr(remote, "_rooms", rooms)
@@ -247,52 +251,55 @@ def made(
 
 
 def test_a_class_of_environment_knows_every_host(monkeypatch):
-    there = made(monkeypatch)
-    facts = there.environment({"server": "1"})
+    hosts = over_hosts(monkeypatch)
+    facts = hosts.environment({"server": "1"})
     assert facts["cpu"] == "fast"
     assert facts["cores"] == 4
-    assert [one["kernel"] for one in facts["clients"]] == ["6.1", "6.2"]
-    assert facts != made(monkeypatch, clients=("b",)).environment({"server": "1"})
-    assert there.summary() == "server on a, clients on b, cc"
-    assert there.descriptors() == 100
+    assert [client["kernel"] for client in facts["clients"]] == ["6.1", "6.2"]
+    assert facts != over_hosts(monkeypatch, clients=("b",)).environment({"server": "1"})
+    assert hosts.summary() == "server on a, clients on b, cc"
+    assert hosts.descriptors() == 100
 
 
 def test_room_is_that_of_the_server_and_of_the_least_client(monkeypatch):
-    there = made(monkeypatch)
-    assert there.room() == capacity.Room(60, 7, 1e9)
-    assert made(monkeypatch, clients=("b",)).room().connections == 40
-    assert there.tasks() == 100
+    hosts = over_hosts(monkeypatch)
+    assert hosts.room() == capacity.Room(60, 7, 1e9)
+    assert over_hosts(monkeypatch, clients=("b",)).room().connections == 40
+    assert hosts.tasks() == 100
 
     def lost(hosts) -> list:
         raise HostLost("host b: gone")
 
     monkeypatch.setattr(remote, "_rooms", lost)
-    assert there.room() == capacity.Room(60, 7, 1e9)
+    assert hosts.room() == capacity.Room(60, 7, 1e9)
 
 
 def test_a_server_gets_so_many_cores_of_its_host(monkeypatch):
-    there = made(monkeypatch)
-    assert there.cores({}).server == (0, 1, 2, 3)
-    assert there.cores({"cores": 1}).client == ()
-    assert len(there.cores({"cores": 2}).server) == 2
+    hosts = over_hosts(monkeypatch)
+    assert hosts.cores({}).server == (0, 1, 2, 3)
+    assert hosts.cores({"cores": 1}).client == ()
+    assert len(hosts.cores({"cores": 2}).server) == 2
     with pytest.raises(ValueError, match="allowed here: 1 to 4"):
-        there.cores({"cores": 5})
-    beside = made(monkeypatch, server_cores=(0, 1), client_cores=(2, 3))
-    sets = beside.cores({})
+        hosts.cores({"cores": 5})
+    same_host = over_hosts(monkeypatch, server_cores=(0, 1), client_cores=(2, 3))
+    sets = same_host.cores({})
     assert (sets.server, sets.client, sets.shared) == ((0, 1), (2, 3), False)
-    assert beside.recorded() == {"watched": [0, 1]}
+    assert same_host.recorded() == {"watched": [0, 1]}
 
 
 def test_cells_that_hosts_cannot_measure_have_a_reason(monkeypatch):
-    there, model = made(monkeypatch), Model(name="epoll", family="f", label="epoll")
-    assert there.lacks({"connections": 50}, model) is None
-    assert "in common" in there.lacks({"connections": 50, "together": True}, model)
-    assert "fewer than 2 hosts" in there.lacks({"connections": 1}, model)
-    assert "last answer" in there.lacks({"connections": 50, "requests": 1}, model)
-    alone = made(monkeypatch, clients=("b",))
+    hosts, model = (
+        over_hosts(monkeypatch),
+        Model(name="epoll", family="f", label="epoll"),
+    )
+    assert hosts.lacks({"connections": 50}, model) is None
+    assert "in common" in hosts.lacks({"connections": 50, "together": True}, model)
+    assert "fewer than 2 hosts" in hosts.lacks({"connections": 1}, model)
+    assert "last answer" in hosts.lacks({"connections": 50, "requests": 1}, model)
+    alone = over_hosts(monkeypatch, clients=("b",))
     assert alone.lacks({"connections": 50, "requests": 1}, model) is None
     other = Model(name="go", family="f", label="Go", digest="1")
-    assert "loopback only" in there.lacks({"connections": 50}, other)
+    assert "loopback only" in hosts.lacks({"connections": 50}, other)
 
 
 # ---- merging ---------------------------------------------------------------------
@@ -312,11 +319,11 @@ def test_shares_add_up_and_seeds_differ():
 
 def test_merged_quantiles_are_those_of_all_answers(client_program, tmp_path):
     reports, files, counts = [], [], []
-    with serving(echo) as seen:
+    with serving(echo) as server:
         for seed in (1, 2):
             path = tmp_path / f"{seed}.csv"
             words = ["--connections", 3 * seed, "--duration", 0.2, "--seed", seed]
-            command = [client_program, f"127.0.0.1:{seen.port}", *words]
+            command = [client_program, f"127.0.0.1:{server.port}", *words]
             done = subprocess.run(
                 [*map(str, command), "--histogram", path],
                 capture_output=True,
@@ -324,43 +331,45 @@ def test_merged_quantiles_are_those_of_all_answers(client_program, tmp_path):
             )
             reports.append(json.loads(done.stdout))
             files.append(path.read_bytes())
-    both = group.merged(reports, files)
-    again = group.added_histograms({"histogram": one} for one in files)
+    merged = group.merged(reports, files)
+    again = group.added_histograms({"histogram": content} for content in files)
     assert group._slots([again]) == group._slots(files)
     for content in files:
         for row in csv.DictReader(io.StringIO(content.decode())):
             if row["clock"] == "response":
                 middle = (int(row["lower_ns"]) + int(row["upper_ns"])) // 2
                 counts += [middle] * int(row["count"])
-    assert both["connections"]["established"] == 9
-    assert both["fairness"]["users"] == 9
-    assert both["response"]["n"] == len(counts) == both["window"]["requests"]
+    assert merged["connections"]["established"] == 9
+    assert merged["fairness"]["users"] == 9
+    assert merged["response"]["n"] == len(counts) == merged["window"]["requests"]
     wanted = np.quantile(counts, 0.99, method="inverted_cdf")
-    assert both["response"]["p99_ns"] == pytest.approx(wanted, rel=0.005)
-    assert both["response"]["mean_ns"] == pytest.approx(np.mean(counts), rel=0.01)
-    assert both["response"]["sd_ns"] == pytest.approx(np.std(counts), rel=0.05)
+    assert merged["response"]["p99_ns"] == pytest.approx(wanted, rel=0.005)
+    assert merged["response"]["mean_ns"] == pytest.approx(np.mean(counts), rel=0.01)
+    assert merged["response"]["sd_ns"] == pytest.approx(np.std(counts), rel=0.05)
 
 
 def test_one_report_merged_is_itself(client_program, tmp_path):
     path = tmp_path / "histogram.csv"
-    with serving(echo) as seen:
-        command = [client_program, f"127.0.0.1:{seen.port}", "--duration", "0.2"]
+    with serving(echo) as server:
+        command = [client_program, f"127.0.0.1:{server.port}", "--duration", "0.2"]
         done = subprocess.run(
             [*command, "--histogram", path], capture_output=True, timeout=60
         )
-    told = json.loads(done.stdout)
-    same = group.merged([told], [path.read_bytes()])
+    report = json.loads(done.stdout)
+    merged = group.merged([report], [path.read_bytes()])
     for name in ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "n", "min_ns", "max_ns"):
-        assert same["response"][name] == told["response"][name]
-    assert same["fairness"]["jain"] == pytest.approx(told["fairness"]["jain"], rel=1e-5)
+        assert merged["response"][name] == report["response"][name]
+    assert merged["fairness"]["jain"] == pytest.approx(
+        report["fairness"]["jain"], rel=1e-5
+    )
 
 
 def test_unanswered_requests_are_slower_than_all_others():
     slots = {(100, 102): 98}
     parts = [{"n": 98, "min_ns": 100, "max_ns": 101}]
-    told = group._quantiles(slots, 2, parts)
-    assert told["p50_ns"] == 101
-    assert told["p99_ns"] is None
+    quantiles = group._quantiles(slots, 2, parts)
+    assert quantiles["p50_ns"] == 101
+    assert quantiles["p99_ns"] is None
 
 
 class Fake:
@@ -401,8 +410,8 @@ def test_clients_that_were_started_end_when_another_host_is_lost():
 def test_timelines_add_up():
     header = "start_ms,requests,bytes,errors,max_response_ns,active\n"
     files = [header + "0,1,64,0,500,2\n100,3,64,0,10,2\n", header + "0,4,64,1,900,3\n"]
-    told = group.added_timelines({"timeline": text.encode()} for text in files)
-    rows = list(csv.DictReader(io.StringIO(told.decode())))
+    merged = group.added_timelines({"timeline": text.encode()} for text in files)
+    rows = list(csv.DictReader(io.StringIO(merged.decode())))
     assert [row["requests"] for row in rows] == ["5", "3"]
     assert [row["max_response_ns"] for row in rows] == ["900", "10"]
     assert rows[0]["active"] == "5"

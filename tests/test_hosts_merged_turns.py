@@ -13,53 +13,53 @@ SLICE_S, PAUSE_S = 0.05, 0.01
 
 
 def row(number: int, position: int, target: int, **changes) -> dict:
-    told = {"round": number, "counted": 1, "late": 0, "position": position}
-    told |= {"target": target, "begin_ns": 60_000_000 * (2 * number + position)}
-    told |= {"lead_in_requests": 10, "seconds": 0.04, "requests": 100, "bytes": 6400}
-    told |= {"response_ns": 1000, "slice_seconds": 0.05, "server_cpu_ns": None}
-    told |= {"rest_cpu_ns": None, "client_cpu_ns": 7, "probed": 4, "waiting": 1}
-    told |= {"busy_ns": 0, "steal_ns": 0, "lag_p99_ns": None, "errors": 0}
-    told |= {"response_p99_ns": None}
-    return told | {"ended": None} | changes
+    fields = {"round": number, "counted": 1, "late": 0, "position": position}
+    fields |= {"target": target, "begin_ns": 60_000_000 * (2 * number + position)}
+    fields |= {"lead_in_requests": 10, "seconds": 0.04, "requests": 100, "bytes": 6400}
+    fields |= {"response_ns": 1000, "slice_seconds": 0.05, "server_cpu_ns": None}
+    fields |= {"rest_cpu_ns": None, "client_cpu_ns": 7, "probed": 4, "waiting": 1}
+    fields |= {"busy_ns": 0, "steal_ns": 0, "lag_p99_ns": None, "errors": 0}
+    fields |= {"response_p99_ns": None}
+    return fields | {"ended": None} | changes
 
 
 def look(number: int, position: int, target: int, **changes) -> dict:
-    told = {"server_cpu_ns": 20_000_000, "rest_cpu_ns": 0, "client_cpu_ns": 100_000}
-    told |= {"busy_ns": 32_100_000, "steal_ns": 6_000_000, "requests": 0}
-    return row(number, position, target, **told | changes)
+    fields = {"server_cpu_ns": 20_000_000, "rest_cpu_ns": 0, "client_cpu_ns": 100_000}
+    fields |= {"busy_ns": 32_100_000, "steal_ns": 6_000_000, "requests": 0}
+    return row(number, position, target, **fields | changes)
 
 
 def rounds(count: int, make=row) -> list[dict]:
     return [make(n, place, place) for n in range(count) for place in (0, 1)]
 
 
-def merged(*clients: list[dict], looks: list[dict], **told) -> list[dict]:
+def merged(*clients: list[dict], looks: list[dict], **options) -> list[dict]:
     lengths = {"slice_s": SLICE_S, "pause_s": PAUSE_S}
-    return merged_turns.merged_rows(clients, looks, **lengths, **told)
+    return merged_turns.merged_rows(clients, looks, **lengths, **options)
 
 
-def counted(found: list[dict]) -> set[int]:
-    return {one["round"] for one in found if one["counted"]}
+def counted(rows: list[dict]) -> set[int]:
+    return {row["round"] for row in rows if row["counted"]}
 
 
 def test_counts_add_and_the_longest_stands():
-    slower = [one | {"seconds": 0.041, "slice_seconds": 0.051} for one in rounds(2)]
-    found = merged(rounds(2), slower, looks=rounds(2, look))
-    assert [(one["round"], one["target"]) for one in found] == [
+    slower = [row | {"seconds": 0.041, "slice_seconds": 0.051} for row in rounds(2)]
+    rows = merged(rounds(2), slower, looks=rounds(2, look))
+    assert [(row["round"], row["target"]) for row in rows] == [
         *((0, 0), (0, 1), (1, 0), (1, 1))
     ]
-    first = found[0]
+    first = rows[0]
     assert first["requests"] == 200
     assert first["lead_in_requests"] == 20
     assert (first["seconds"], first["slice_seconds"]) == (0.041, 0.051)
     assert first["server_cpu_ns"] == 20_000_000
-    assert turns.table(group.table(found)) == found
+    assert turns.table(group.table(rows)) == rows
 
 
 def test_what_others_took_in_the_pause_is_not_of_the_slice():
     """12 ms in 60 ms are 10 ms in 50 ms."""
-    found = merged(rounds(1), looks=rounds(1, look))
-    busy, steal = turns.others_share(found)
+    rows = merged(rounds(1), looks=rounds(1, look))
+    busy, steal = turns.others_share(rows)
     assert busy == pytest.approx(0.2)
     assert steal == pytest.approx(0.1)
     beside = merged(rounds(1), looks=rounds(1, look), shared=True)
@@ -69,17 +69,17 @@ def test_what_others_took_in_the_pause_is_not_of_the_slice():
 @pytest.mark.parametrize(
     "spoilt",
     [
-        lambda one: one.pop(2),  # left out
-        lambda one: one[2].update(slice_seconds=0.056),  # answered too late
-        lambda one: one[2].update(late=1, counted=0),
+        lambda rows: rows.pop(2),  # left out
+        lambda rows: rows[2].update(slice_seconds=0.056),  # answered too late
+        lambda rows: rows[2].update(late=1, counted=0),
     ],
 )
 def test_a_round_that_is_not_whole_counts_for_no_server(spoilt):
     second = rounds(3)
     spoilt(second)
-    found = merged(rounds(3), second, looks=rounds(3, look))
-    assert counted(found) == {0, 2}
-    assert all(one["late"] for one in found if one["round"] == 1)
+    rows = merged(rounds(3), second, looks=rounds(3, look))
+    assert counted(rows) == {0, 2}
+    assert all(row["late"] for row in rows if row["round"] == 1)
 
 
 def test_a_round_in_which_clocks_were_read_late_does_not_count():
@@ -92,13 +92,13 @@ def test_a_server_that_ended_costs_the_others_no_round():
     """The clients see it in the same slice, or one in its next."""
     first, second = rounds(4), rounds(4)
     first[3]["ended"] = second[5]["ended"] = "gone"
-    first = [one for one in first if one["target"] == 0 or one["round"] < 2]
-    second = [one for one in second if one["target"] == 0 or one["round"] < 3]
-    found = merged(first, second, looks=rounds(4, look))
-    assert [one["round"] for one in found if one["target"] == 0] == [0, 1, 2, 3]
-    assert counted(found) == {0, 1, 2, 3}
-    assert [one["round"] for one in found if one["target"] == 1] == [0, 1]
-    assert found[-3]["ended"] == "gone"
+    first = [row for row in first if row["target"] == 0 or row["round"] < 2]
+    second = [row for row in second if row["target"] == 0 or row["round"] < 3]
+    rows = merged(first, second, looks=rounds(4, look))
+    assert [row["round"] for row in rows if row["target"] == 0] == [0, 1, 2, 3]
+    assert counted(rows) == {0, 1, 2, 3}
+    assert [row["round"] for row in rows if row["target"] == 1] == [0, 1]
+    assert rows[-3]["ended"] == "gone"
 
 
 def test_hosts_that_turned_to_different_servers_are_refused():
@@ -115,6 +115,6 @@ def test_nothing_is_asked_of_hosts_in_a_slice():
     assert grid.quiet_until_s(100.7) == 100.7
     for hundredth in range(58):
         at_s = 100 + hundredth / 100
-        found = grid.quiet_until_s(at_s)
-        assert at_s - 1e-9 <= found < at_s + 0.0601
-        assert (found - 100) % 0.06 == pytest.approx(0.0525)
+        quiet_s = grid.quiet_until_s(at_s)
+        assert at_s - 1e-9 <= quiet_s < at_s + 0.0601
+        assert (quiet_s - 100) % 0.06 == pytest.approx(0.0525)

@@ -83,15 +83,15 @@ def test_workers_come_up_over_ssh_and_end_with_it(place):
 def workers(place: Path) -> list[str]:
     """Return the command lines that name the scheduler of a file."""
     port = roster.load(place).scheduler.encode()
-    found = []
+    commands = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes()
         except OSError:
             continue
         if port in words and b"distributed.cli" in words:
-            found.append(words.decode().replace("\0", " "))
-    return found
+            commands.append(words.decode().replace("\0", " "))
+    return commands
 
 
 def test_a_host_that_ssh_does_not_reach_is_named(place, monkeypatch):
@@ -102,33 +102,33 @@ def test_a_host_that_ssh_does_not_reach_is_named(place, monkeypatch):
 
 
 def test_programs_are_copied_where_they_are_others(place, monkeypatch, build_dir):
-    said: list[str] = []
-    told = starting.Started(roster.load(place), said.append)
+    messages: list[str] = []
+    starter = starting.Started(roster.load(place), messages.append)
     answers: list[str] = []
-    monkeypatch.setattr(told, "_ask", lambda name, script: answers[-1])
+    monkeypatch.setattr(starter, "_ask", lambda name, script: answers[-1])
     machine = os.uname().machine
-    ours = starting._digest(str(build_dir / "server"))
-    answers.append(f"{machine}\n{ours} build/server\n")
-    assert list(told._programs_for("a")) == ["build/client"]
-    assert said == ["a: build/client copied"]
-    answers.append(f"other\n{ours} build/server\n")
+    digest = starting._digest(str(build_dir / "server"))
+    answers.append(f"{machine}\n{digest} build/server\n")
+    assert list(starter._programs_for("a")) == ["build/client"]
+    assert messages == ["a: build/client copied"]
+    answers.append(f"other\n{digest} build/server\n")
     with pytest.raises(RuntimeError, match="host a: a other; run `make build` there"):
-        told._programs_for("a")
-    both = "".join(f"1234 build/{name}\n" for name in ("server", "client"))
-    answers.append(f"other\n{both}")
-    assert told._programs_for("a") == {}
+        starter._programs_for("a")
+    digests = "".join(f"1234 build/{name}\n" for name in ("server", "client"))
+    answers.append(f"other\n{digests}")
+    assert starter._programs_for("a") == {}
 
 
 def test_only_the_certificate_of_a_worker_leaves_the_machine(place):
-    told = starting.Started(roster.load(place))
-    certificates.make(told.roster.certificates)
-    told.folder = place.parent
+    starter = starting.Started(roster.load(place))
+    certificates.make(starter.roster.certificates)
+    starter.folder = place.parent
     (place.parent / "dask.yaml").write_text("")
     sent: list[bytes] = []
-    told._programs_for = lambda name: {}
-    told._ask = lambda name, script, given=b"": sent.append(given) or ""
-    told._send("a")
-    held = sent[0]
-    assert b"build/hosts/worker.key" in held
-    assert b"client.key" not in held
-    assert b"scheduler.key" not in held
+    starter._programs_for = lambda name: {}
+    starter._ask = lambda name, script, stdin=b"": sent.append(stdin) or ""
+    starter._send("a")
+    archive = sent[0]
+    assert b"build/hosts/worker.key" in archive
+    assert b"client.key" not in archive
+    assert b"scheduler.key" not in archive

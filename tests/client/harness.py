@@ -17,7 +17,7 @@ ENGINES = ["epoll", "uring"]
 
 
 @dataclass
-class Seen:
+class FakeServer:
     """What a server of ours saw; written by its threads, read afterwards."""
 
     port: int
@@ -32,43 +32,43 @@ class Seen:
         return data
 
 
-Handler = Callable[[socket.socket, Seen], None]
+Handler = Callable[[socket.socket, FakeServer], None]
 
 
 @contextlib.contextmanager
-def serving(handler: Handler, *, backlog: int = 1024) -> Iterator[Seen]:
+def serving(handler: Handler, *, backlog: int = 1024) -> Iterator[FakeServer]:
     """Serve each connection with `handler` in a thread of its own."""
     with socket.create_server(("127.0.0.1", 0), backlog=backlog) as listener:
-        seen = Seen(listener.getsockname()[1])
-        threading.Thread(target=accept, args=(listener, handler, seen)).start()
+        server = FakeServer(listener.getsockname()[1])
+        threading.Thread(target=accept, args=(listener, handler, server)).start()
         try:
-            yield seen
+            yield server
         finally:
             listener.shutdown(socket.SHUT_RDWR)
 
 
-def accept(listener: socket.socket, handler: Handler, seen: Seen) -> None:
+def accept(listener: socket.socket, handler: Handler, server: FakeServer) -> None:
     """Accept until the listener is shut down."""
     with contextlib.suppress(OSError):
         while True:
             connection, peer = listener.accept()
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            seen.peers.append(peer[0])
+            server.peers.append(peer[0])
             threading.Thread(
-                target=serve_one, args=(handler, connection, seen), daemon=True
+                target=serve_one, args=(handler, connection, server), daemon=True
             ).start()
 
 
-def serve_one(handler: Handler, connection: socket.socket, seen: Seen) -> None:
+def serve_one(handler: Handler, connection: socket.socket, server: FakeServer) -> None:
     """Run the handler; a client that leaves is not an error of the test."""
     with connection, contextlib.suppress(OSError):
-        handler(connection, seen)
+        handler(connection, server)
 
 
-def echo(connection: socket.socket, seen: Seen) -> None:
+def echo(connection: socket.socket, server: FakeServer) -> None:
     """Answer everything with itself."""
     while data := connection.recv(65536):
-        connection.sendall(seen.count(data))
+        connection.sendall(server.count(data))
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from tests.client.harness import (
     ENGINES,
-    Seen,
+    FakeServer,
     client,
     echo,
     errors,
@@ -21,9 +21,9 @@ from tests.client.harness import (
 
 @pytest.mark.parametrize("size", ["1", "64", "1-5000", "400000"])
 def test_counts_what_the_server_counts(client_program, engine, size):
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", 7, "--requests", 20, "--size", size]
-        result = client(client_program, seen.port, *flags, *engine)
+        result = client(client_program, server.port, *flags, *engine)
     assert result["stop"] == "requests"
     assert result["requests"] | {"arrivals": 0} == {
         "sent": 140,
@@ -31,22 +31,22 @@ def test_counts_what_the_server_counts(client_program, engine, size):
         "unanswered": 0,
         "arrivals": 0,
     }
-    assert result["bytes"]["sent"] == result["bytes"]["received"] == seen.bytes_in
-    assert result["connections"]["surviving"] == len(seen.peers) == 7
+    assert result["bytes"]["sent"] == result["bytes"]["received"] == server.bytes_in
+    assert result["connections"]["surviving"] == len(server.peers) == 7
     assert errors(result) == {}
     assert result["window"]["requests"] == result["response"]["n"] == 140
     assert result["self"]["engine"] == engine[1]
 
 
 def test_short_reads_are_not_errors(client_program, engine):
-    def trickle(connection: socket.socket, seen: Seen) -> None:
+    def trickle(connection: socket.socket, server: FakeServer) -> None:
         while data := connection.recv(100):
             for at in range(0, len(data), 7):
                 connection.sendall(data[at : at + 7])
 
-    with serving(trickle) as seen:
+    with serving(trickle) as server:
         flags = ["--connections", 3, "--requests", 10, "--size", "300"]
-        result = client(client_program, seen.port, *flags, *engine)
+        result = client(client_program, server.port, *flags, *engine)
     assert result["requests"]["completed"] == 30
     assert errors(result) == {}
 
@@ -61,14 +61,14 @@ def test_short_reads_are_not_errors(client_program, engine):
     ids=["one-bit", "one-byte-more", "zeros"],
 )
 def test_every_byte_is_checked(client_program, engine, wrong):
-    def lie(connection: socket.socket, seen: Seen) -> None:
+    def lie(connection: socket.socket, server: FakeServer) -> None:
         connection.sendall(connection.recv(100))
         connection.sendall(wrong(connection.recv(100)))
         connection.recv(100)
 
-    with serving(lie) as seen:
+    with serving(lie) as server:
         result = client(
-            client_program, seen.port, "--connections", 4, "--requests", 5, *engine
+            client_program, server.port, "--connections", 4, "--requests", 5, *engine
         )
     assert errors(result) == {"mismatch": 4}
     assert result["requests"]["completed"] == 4
@@ -81,7 +81,7 @@ def test_answers_of_other_connections_do_not_pass(client_program):
     waiting: list[tuple[socket.socket, bytes]] = []
     lock = threading.Lock()
 
-    def swap(connection: socket.socket, seen: Seen) -> None:
+    def swap(connection: socket.socket, server: FakeServer) -> None:
         data = connection.recv(100)
         with lock:
             waiting.append((connection, data))
@@ -90,23 +90,25 @@ def test_answers_of_other_connections_do_not_pass(client_program):
                 waiting[1][0].sendall(waiting[0][1])
         connection.recv(100)
 
-    with serving(swap) as seen:
-        result = client(client_program, seen.port, "--connections", 2, "--requests", 1)
+    with serving(swap) as server:
+        result = client(
+            client_program, server.port, "--connections", 2, "--requests", 1
+        )
     assert errors(result) == {"mismatch": 2}
 
 
 def test_files_agree_with_the_result(client_program, tmp_path):
     names = ["per-connection", "timeline", "histogram"]
     files = [part for name in names for part in (f"--{name}", tmp_path / name)]
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", 5, "--duration", 0.5, "--threads", 2]
-        result = client(client_program, seen.port, *flags, *files)
+        result = client(client_program, server.port, *flags, *files)
 
     table, line, slots = (rows(tmp_path / name) for name in names)
     assert [int(row["connection"]) for row in table] == list(range(5))
     assert sum(int(row["requests"]) for row in table) == result["requests"]["completed"]
     assert sum(int(row["bytes_in"]) for row in table) == result["bytes"]["received"]
-    assert sum(int(row["bytes_out"]) for row in table) == seen.bytes_in
+    assert sum(int(row["bytes_out"]) for row in table) == server.bytes_in
     assert all(row["error"] == "" and row["established"] == "1" for row in table)
 
     assert [int(row["start_ms"]) for row in line] == [100 * i for i in range(len(line))]
@@ -138,8 +140,8 @@ def test_requests_per_user_and_jain(client_program, server_program):
 
 
 def test_any_engine_is_one_that_there_is(client_program):
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", 2, "--requests", 3, "--engine", "auto"]
-        result = client(client_program, seen.port, *flags)
+        result = client(client_program, server.port, *flags)
     assert result["self"]["engine"] in ENGINES
     assert result["requests"]["completed"] == 6

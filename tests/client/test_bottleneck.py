@@ -19,15 +19,15 @@ from tests.client.harness import client, echo, serving, started
 def sharing(core: int, *, among: int) -> Iterator[None]:
     """Others compute on a core, so that one more has a part of it."""
     computing = "import time\nwhile time.process_time() < 10: pass"
-    with contextlib.ExitStack() as others:
+    with contextlib.ExitStack() as stack:
         for _ in range(among - 1):
-            process = others.enter_context(
+            process = stack.enter_context(
                 subprocess.Popen(
                     [sys.executable, "-c", computing],
                     preexec_fn=lambda: os.sched_setaffinity(0, {core}),
                 )
             )
-            others.callback(process.kill)
+            stack.callback(process.kill)
         yield
 
 
@@ -102,13 +102,13 @@ def test_only_what_found_nothing_to_do_is_spin(
             "always",
         ]
         result = client(client_program, listener.getsockname()[1], *flags, *window)
-    told = result["self"]
+    usage = result["self"]
     assert result["requests"]["sent"] == result["requests"]["unanswered"]
-    assert least < told["cpu_share"] - told["spin_share"] < most
+    assert least < usage["cpu_share"] - usage["spin_share"] < most
 
 
 def test_without_a_window_nothing_is_known_of_it(client_program):
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", 2, "--active", 1, "--requests", 1]
-        result = client(client_program, seen.port, *flags)
+        result = client(client_program, server.port, *flags)
     assert result["self"]["waiting_share"] in (None, 0.0)

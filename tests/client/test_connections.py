@@ -19,9 +19,9 @@ from tests.client.harness import client, echo, errors, rows, serving, started
 
 def test_active_among_idle(client_program, tmp_path):
     table = tmp_path / "connections.csv"
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", 20, "--active", 4, "--requests", 5]
-        result = client(client_program, seen.port, *flags, "--per-connection", table)
+        result = client(client_program, server.port, *flags, "--per-connection", table)
     counts = [int(row["requests"]) for row in rows(table)]
     assert sorted(counts) == [0] * 16 + [5] * 4
     assert result["connections"]["surviving"] == 20
@@ -29,11 +29,11 @@ def test_active_among_idle(client_program, tmp_path):
 
 
 def test_a_connection_per_few_requests(client_program, engine):
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", 4, "--requests", 10, "--requests-per-connection", 3]
-        result = client(client_program, seen.port, *flags, *engine)
+        result = client(client_program, server.port, *flags, *engine)
     assert result["requests"]["completed"] == 40
-    assert len(seen.peers) == 4 * 4  # 3 + 3 + 3 + 1
+    assert len(server.peers) == 4 * 4  # 3 + 3 + 3 + 1
     assert result["connections"]["reconnects"] == 12
     assert result["connect"]["n"] == 16
     assert errors(result) == {}
@@ -41,41 +41,41 @@ def test_a_connection_per_few_requests(client_program, engine):
 
 @pytest.mark.parametrize("kind", ["threads", "processes"])
 def test_threads_and_processes_share_the_work(client_program, kind):
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", 10, "--requests", 30, f"--{kind}", 3]
-        result = client(client_program, seen.port, *flags)
+        result = client(client_program, server.port, *flags)
     assert result[kind] == 3
     assert result["requests"]["completed"] == result["response"]["n"] == 300
-    assert seen.bytes_in == 300 * 64
+    assert server.bytes_in == 300 * 64
     assert result["fairness"]["users"] == 10
 
 
 def test_sources(client_program, engine):
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", 9, "--requests", 1]
         sources = ["--sources", "127.0.0.5-127.0.0.7"]
-        result = client(client_program, seen.port, *flags, *sources, *engine)
+        result = client(client_program, server.port, *flags, *sources, *engine)
     assert result["sources"] == 3
-    assert sorted(seen.peers) == sorted(["127.0.0.5", "127.0.0.6", "127.0.0.7"] * 3)
+    assert sorted(server.peers) == sorted(["127.0.0.5", "127.0.0.6", "127.0.0.7"] * 3)
 
 
 def test_who_reconnects_takes_another_source_each_time(client_program, engine):
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", 2, "--requests", 6, "--requests-per-connection", 1]
-        result = client(client_program, seen.port, *flags, *engine)
+        result = client(client_program, server.port, *flags, *engine)
     assert result["sources"] == 256
-    assert len(seen.peers) == 12
-    assert len(set(seen.peers)) == 7  # two users, each from six in a row
+    assert len(server.peers) == 12
+    assert len(set(server.peers)) == 7  # two users, each from six in a row
 
 
 def test_more_connections_than_descriptors(client_program, engine):
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", "100", "--duration", "0.1", *engine]
         done = subprocess.run(
-            [client_program, f"127.0.0.1:{seen.port}", *flags],
+            [client_program, f"127.0.0.1:{server.port}", *flags],
             capture_output=True,
             text=True,
             preexec_fn=limit,
@@ -93,9 +93,9 @@ def test_more_connections_than_any_number_of_processes_may_have(client_program):
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
 
-    with serving(echo) as seen:
+    with serving(echo) as server:
         done = subprocess.run(
-            [client_program, f"127.0.0.1:{seen.port}", "--connections", "1000"],
+            [client_program, f"127.0.0.1:{server.port}", "--connections", "1000"],
             capture_output=True,
             text=True,
             preexec_fn=limit,
@@ -107,9 +107,9 @@ def test_more_connections_than_any_number_of_processes_may_have(client_program):
 
 @pytest.mark.serial
 def test_connect_rate(client_program, engine):
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", 50, "--connect-rate", 200, "--requests", 1]
-        result = client(client_program, seen.port, *flags, *engine)
+        result = client(client_program, server.port, *flags, *engine)
     assert 0.24 < result["self"]["dialing_s"] < 0.6
 
 

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from tests.client.harness import Seen, client, echo, errors, serving, started
+from tests.client.harness import FakeServer, client, echo, errors, serving, started
 
 
 def test_nobody_listens(client_program, engine):
@@ -37,9 +37,9 @@ def test_backlog_that_is_full(client_program, engine):
 
 
 def test_silence_is_a_timeout(client_program, engine):
-    with serving(lambda connection, seen: time.sleep(2)) as seen:
+    with serving(lambda connection, server: time.sleep(2)) as server:
         flags = ["--connections", 3, "--timeout", 0.2, "--duration", 5]
-        result = client(client_program, seen.port, *flags, *engine)
+        result = client(client_program, server.port, *flags, *engine)
     assert errors(result) == {"timeout": 3}
     assert result["requests"]["unanswered"] == 3
     assert result["window"]["unanswered"] is None  # of the open loop only
@@ -49,23 +49,23 @@ def test_silence_is_a_timeout(client_program, engine):
 
 
 def test_closed_and_reset_are_told_apart(client_program, engine):
-    def end(connection: socket.socket, seen: Seen) -> None:
+    def end(connection: socket.socket, server: FakeServer) -> None:
         connection.recv(100)
-        if len(seen.peers) % 2:
+        if len(server.peers) % 2:
             linger = (1).to_bytes(4, sys.byteorder) + bytes(4)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
     for kind in ("reset", "closed"):
-        with serving(end) as seen:
-            seen.peers = [] if kind == "reset" else ["one more"]
-            result = client(client_program, seen.port, *engine)
+        with serving(end) as server:
+            server.peers = [] if kind == "reset" else ["one more"]
+            result = client(client_program, server.port, *engine)
         assert errors(result) == {kind: 1}
 
 
 def test_refused_by_closing_at_once(client_program, engine):
     """A server at its limit accepts and closes: established, but not surviving."""
-    with serving(lambda connection, seen: None) as seen:
-        result = client(client_program, seen.port, "--connections", 5, *engine)
+    with serving(lambda connection, server: None) as server:
+        result = client(client_program, server.port, "--connections", 5, *engine)
     assert result["connections"]["established"] == 5
     assert result["connections"]["surviving"] == 0
     assert sum(errors(result).values()) == 5
@@ -113,13 +113,13 @@ def test_arrivals_that_wait_for_a_user_who_is_away(
 def test_users_come_back_after_a_failure(client_program):
     """With a connection per request a reset costs that request, not the user."""
 
-    def every_other(connection: socket.socket, seen: Seen) -> None:
-        if len(seen.peers) % 2:
-            echo(connection, seen)
+    def every_other(connection: socket.socket, server: FakeServer) -> None:
+        if len(server.peers) % 2:
+            echo(connection, server)
 
-    with serving(every_other) as seen:
+    with serving(every_other) as server:
         flags = ["--requests", 10, "--requests-per-connection", 1]
-        result = client(client_program, seen.port, *flags)
+        result = client(client_program, server.port, *flags)
     assert result["requests"]["completed"] + sum(errors(result).values()) >= 10
     assert result["requests"]["completed"] >= 4
     assert result["stop"] == "requests"

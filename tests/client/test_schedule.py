@@ -9,14 +9,14 @@ import time
 import pytest
 
 from connlab.drive import gates
-from tests.client.harness import Seen, client, echo, rows, serving
+from tests.client.harness import FakeServer, client, echo, rows, serving
 
 
 def test_think_time_follows_littles_law(client_program):
     """N = X (R + Z): twenty users who think 20 ms make just under 1000 a second."""
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", 20, "--think", 20, "--duration", 0.6]
-        result = client(client_program, seen.port, *flags)
+        result = client(client_program, server.port, *flags)
     response_s = result["response"]["mean_ns"] / 1e9
     users = result["window"]["throughput_rps"] * (response_s + 0.020)
     assert result["think_s"] == 0.02
@@ -26,9 +26,11 @@ def test_think_time_follows_littles_law(client_program):
 @pytest.mark.parametrize("arrivals", ["poisson", "paced"])
 def test_open_loop_offers_what_was_asked(client_program, arrivals):
     flags = ["--connections", 10, "--rate", 2000, "--arrivals", arrivals]
-    with serving(echo) as seen:
+    with serving(echo) as server:
         results = [
-            client(client_program, seen.port, *flags, "--duration", 0.5, "--seed", seed)
+            client(
+                client_program, server.port, *flags, "--duration", 0.5, "--seed", seed
+            )
             for seed in (1, 1, 2)
         ]
     counts = [result["window"]["arrivals"] for result in results]
@@ -43,9 +45,9 @@ def test_open_loop_offers_what_was_asked(client_program, arrivals):
 
 
 def test_arrivals_alone_change_nothing(client_program):
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--arrivals", "paced", "--requests", 3]
-        result = client(client_program, seen.port, *flags)
+        result = client(client_program, server.port, *flags)
     assert (result["loop"], result["arrivals"]) == ("closed", None)
 
 
@@ -58,16 +60,16 @@ def test_requests_that_are_never_answered_are_missed(client_program, engine):
 
     turns = itertools.count()
 
-    def starve(connection: socket.socket, seen: Seen) -> None:
+    def starve(connection: socket.socket, server: FakeServer) -> None:
         if next(turns) % 4:
-            echo(connection, seen)
+            echo(connection, server)
         else:
             time.sleep(2)
 
-    with serving(starve) as seen:
+    with serving(starve) as server:
         flags = ["--connections", 8, "--drain", 0.2]
         rate = ["--rate", 2000, "--arrivals", "paced", "--duration", 0.5]
-        result = client(client_program, seen.port, *flags, *rate, *engine)
+        result = client(client_program, server.port, *flags, *rate, *engine)
     window, response = result["window"], result["response"]
     assert window["unanswered"] == window["arrivals"] - response["n"]
     assert window["unanswered"] == pytest.approx(window["arrivals"] / 4, abs=2)
@@ -85,9 +87,9 @@ def test_requests_that_are_never_answered_are_missed(client_program, engine):
 @pytest.mark.parametrize("think", [[], ["--think", 10]], ids=["at-once", "think"])
 def test_lag_is_of_what_was_due_or_else_of_answers(client_program, engine, think):
     """One lag per request in either case; never of both kinds in one figure."""
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", 4, "--duration", 0.5, *think]
-        result = client(client_program, seen.port, *flags, *engine)
+        result = client(client_program, server.port, *flags, *engine)
     requests = result["window"]["requests"]
     assert requests > 100
     assert abs(result["self"]["lag_n"] - requests) <= (4 if think else 0)
@@ -100,17 +102,17 @@ def test_both_clocks_see_a_stall_differently(client_program):
     open loop a hundred requests fell due meanwhile, and had to wait for their turn.
     """
 
-    def stall(connection: socket.socket, seen: Seen) -> None:
+    def stall(connection: socket.socket, server: FakeServer) -> None:
         while data := connection.recv(100):
-            seen.count(data)
-            if seen.bytes_in == 64 * 150:
+            server.count(data)
+            if server.bytes_in == 64 * 150:
                 time.sleep(0.3)
             connection.sendall(data)
 
     flags = ["--connections", 1, "--duration", 0.8, "--warmup", 0]
-    with serving(stall) as seen:
+    with serving(stall) as server:
         rate = ["--rate", 400, "--arrivals", "paced"]
-        result = client(client_program, seen.port, *flags, *rate)
+        result = client(client_program, server.port, *flags, *rate)
     assert result["service"]["max_ns"] > 0.25e9
     assert result["service"]["p90_ns"] < 0.05e9
     assert result["response"]["p90_ns"] > 0.15e9
@@ -119,10 +121,10 @@ def test_both_clocks_see_a_stall_differently(client_program):
 @pytest.mark.serial
 def test_byte_rate_of_a_block(client_program, tmp_path):
     table = tmp_path / "connections.csv"
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", 8, "--size", 100, "--byte-rate", 20000]
         block = ["--block", 4, "--duration", 1, "--warmup", 0]
-        client(client_program, seen.port, *flags, *block, "--per-connection", table)
+        client(client_program, server.port, *flags, *block, "--per-connection", table)
     sent = [int(row["bytes_out"]) for row in rows(table)]
     for first in (0, 4):
         assert 16000 < sum(sent[first : first + 4]) < 21000
@@ -135,9 +137,9 @@ def test_settling_lets_each_user_ask_once_until_all_were_answered(
     """The slowest greeting holds up everybody, and the window has none of it."""
     slow_until, early = [], []
 
-    def one_is_slow(connection: socket.socket, seen: Seen) -> None:
+    def one_is_slow(connection: socket.socket, server: FakeServer) -> None:
         first = connection.recv(65536)
-        with seen.lock:
+        with server.lock:
             slow = not slow_until
             slow_until.append(time.monotonic() + 0.3)
         if slow:
@@ -145,11 +147,11 @@ def test_settling_lets_each_user_ask_once_until_all_were_answered(
         connection.sendall(first)
         while data := connection.recv(65536):
             early.append(time.monotonic() < slow_until[0])
-            connection.sendall(seen.count(data))
+            connection.sendall(server.count(data))
 
-    with serving(one_is_slow) as seen:
+    with serving(one_is_slow) as server:
         flags = ["--connections", 6, *engine, *crews, "--duration", 0.3, "--settle", 5]
-        result = client(client_program, seen.port, *flags)
+        result = client(client_program, server.port, *flags)
     assert early
     assert not any(early)
     assert result["window"]["warmup_s"] >= 0.3 + 0.1 - 0.01
@@ -160,17 +162,17 @@ def test_settling_lets_each_user_ask_once_until_all_were_answered(
 def test_settling_ends_though_somebody_is_never_answered(client_program, engine):
     silenced = []
 
-    def one_is_silent(connection: socket.socket, seen: Seen) -> None:
-        with seen.lock:
+    def one_is_silent(connection: socket.socket, server: FakeServer) -> None:
+        with server.lock:
             silent = not silenced
             silenced.append(connection)
         while data := connection.recv(65536):
             if not silent:
                 connection.sendall(data)
 
-    with serving(one_is_silent) as seen:
+    with serving(one_is_silent) as server:
         flags = ["--connections", 3, *engine, "--duration", 0.2, "--settle", 0.2]
-        result = client(client_program, seen.port, *flags, "--drain", 0)
+        result = client(client_program, server.port, *flags, "--drain", 0)
     assert 0.2 <= result["window"]["warmup_s"] < 2
     assert result["window"]["requests"] > 100
     assert result["requests"]["unanswered"] == 1
@@ -186,7 +188,7 @@ def test_recovers_a_known_delay(client_program):
     """
     delay_ms = 0
 
-    def hold(connection: socket.socket, seen: Seen) -> None:
+    def hold(connection: socket.socket, server: FakeServer) -> None:
         while data := connection.recv(100):
             until = time.monotonic_ns() + delay_ms * 1_000_000
             while time.monotonic_ns() < until:
@@ -194,9 +196,9 @@ def test_recovers_a_known_delay(client_program):
             connection.sendall(data)
 
     least = {5: [], 10: []}
-    with serving(hold) as seen:
+    with serving(hold) as server:
         for delay_ms in (5, 10) * 5:
             flags = ["--duration", 0.3, "--warmup", 0, "--spin", "always"]
-            result = client(client_program, seen.port, *flags)
+            result = client(client_program, server.port, *flags)
             least[delay_ms].append(result["response"]["min_ns"] / 1e6)
     assert min(least[10]) - min(least[5]) == pytest.approx(5, rel=0.01), least

@@ -19,13 +19,13 @@ from tests.client.harness import echo, serving, wait_for
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_signal_ends_it_with_a_result(client_program, number, processes):
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", "4", "--duration", "30"]
-        command = [client_program, f"127.0.0.1:{seen.port}", *flags]
+        command = [client_program, f"127.0.0.1:{server.port}", *flags]
         with subprocess.Popen(
             [*command, "--processes", str(processes)], stdout=subprocess.PIPE
         ) as process:
-            wait_for(lambda: seen.bytes_in > 10000)
+            wait_for(lambda: server.bytes_in > 10000)
             process.send_signal(number)
             began = time.monotonic()
             result = json.loads(process.stdout.read())
@@ -38,14 +38,14 @@ def test_a_signal_ends_it_with_a_result(client_program, number, processes):
 
 def test_loss_of_one_process_is_said(client_program):
     """The others stop, and what they saw is printed, but it is no success."""
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", "4", "--duration", "30", "--processes", "2"]
         with subprocess.Popen(
-            [client_program, f"127.0.0.1:{seen.port}", *flags],
+            [client_program, f"127.0.0.1:{server.port}", *flags],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         ) as process:
-            wait_for(lambda: seen.bytes_in > 1000)
+            wait_for(lambda: server.bytes_in > 1000)
             tasks = Path(f"/proc/{process.pid}/task/{process.pid}/children")
             os.kill(int(tasks.read_text().split()[0]), signal.SIGKILL)
             output, diagnostics = process.communicate(timeout=10)
@@ -60,14 +60,14 @@ def test_dies_with_its_parent(client_program, tmp_path):
         "import subprocess, sys, time;"
         "p = subprocess.Popen(sys.argv[1:]); print(p.pid, flush=True); time.sleep(60)"
     )
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", "4", "--duration", "60", "--processes", "2"]
-        command = [str(client_program), f"127.0.0.1:{seen.port}", *flags]
+        command = [str(client_program), f"127.0.0.1:{server.port}", *flags]
         with subprocess.Popen(
             [sys.executable, "-c", script, *command], stdout=subprocess.PIPE
         ) as parent:
             child = int(parent.stdout.readline())
-            wait_for(lambda: seen.bytes_in > 1000)
+            wait_for(lambda: server.bytes_in > 1000)
             workers = Path(f"/proc/{child}/task/{child}/children").read_text().split()
             parent.kill()
     assert len(workers) == 2
@@ -83,12 +83,12 @@ def is_running(pid: int) -> bool:
 
 
 def test_interrupted_while_connecting(client_program):
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--connections", "1000", "--connect-rate", "20"]
         with subprocess.Popen(
-            [client_program, f"127.0.0.1:{seen.port}", *flags], stdout=subprocess.PIPE
+            [client_program, f"127.0.0.1:{server.port}", *flags], stdout=subprocess.PIPE
         ) as process:
-            wait_for(lambda: len(seen.peers) > 3)
+            wait_for(lambda: len(server.peers) > 3)
             process.send_signal(signal.SIGINT)
             result = json.loads(process.stdout.read())
     assert result["stop"] == "interrupted"

@@ -17,7 +17,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.client.harness import Seen, echo, errors, rows, serving, started, wait_for
+from tests.client.harness import (
+    FakeServer,
+    echo,
+    errors,
+    rows,
+    serving,
+    started,
+    wait_for,
+)
 
 SLICE_S = 0.02
 
@@ -55,14 +63,14 @@ def servers(
         yield [process for process, _ in both], [port for _, port in both]
 
 
-def of_target(found: list[dict[str, str]], target: int) -> list[dict[str, str]]:
+def of_target(slices: list[dict[str, str]], target: int) -> list[dict[str, str]]:
     """Select the counted slices of one target."""
-    return [r for r in found if r["target"] == str(target) and r["counted"] == "1"]
+    return [r for r in slices if r["target"] == str(target) and r["counted"] == "1"]
 
 
-def total(found: list[dict[str, str]], column: str) -> float:
+def total(slices: list[dict[str, str]], column: str) -> float:
     """Sum a column."""
-    return sum(float(row[column]) for row in found)
+    return sum(float(row[column]) for row in slices)
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
@@ -73,24 +81,26 @@ def test_slices_add_up_to_the_totals(
     with servers(server_program, 3) as (_, ports):
         flags = ["--connections", 10, "--duration", 0.5, "--warmup", 0.2]
         result = turns(client_program, ports, *flags, *engine, *more, "--slices", path)
-    found = rows(path)
+    slices = rows(path)
     assert result["rounds"] >= 2
     assert result["warmup_rounds"] >= 1
     assert result["stop"] == "duration"
     for number, target in enumerate(result["targets"]):
-        mine = of_target(found, number)
-        assert len(mine) == result["rounds"] == target["slices"]["counted"]
-        assert total(mine, "requests") == target["window"]["requests"] > 0
-        assert total(mine, "bytes") == target["window"]["bytes"]
+        counted = of_target(slices, number)
+        assert len(counted) == result["rounds"] == target["slices"]["counted"]
+        assert total(counted, "requests") == target["window"]["requests"] > 0
+        assert total(counted, "bytes") == target["window"]["bytes"]
         assert target["response"]["n"] == target["window"]["requests"]
-        assert total(mine, "seconds") == pytest.approx(target["window"]["seconds"])
-        assert total(mine, "lead_in_requests") == target["slices"]["lead_in_requests"]
-        every = [row for row in found if row["target"] == str(number)]
-        counted = total(every, "requests") + total(every, "lead_in_requests")
-        assert counted == target["requests"]["completed"]
+        assert total(counted, "seconds") == pytest.approx(target["window"]["seconds"])
+        assert (
+            total(counted, "lead_in_requests") == target["slices"]["lead_in_requests"]
+        )
+        every = [row for row in slices if row["target"] == str(number)]
+        requests = total(every, "requests") + total(every, "lead_in_requests")
+        assert requests == target["requests"]["completed"]
         assert not errors(target)
         assert target["connections"]["surviving"] == 10
-        for row in mine:
+        for row in counted:
             assert float(row["seconds"]) >= SLICE_S - 0.001 - 1e-6
             assert float(row["slice_seconds"]) >= SLICE_S
 
@@ -120,17 +130,17 @@ def test_one_asks_while_the_others_rest(client_program, engine, tmp_path):
     """In the order of time, requests change servers as often as slices do."""
     asked: list[int] = []
 
-    def note(connection: socket.socket, seen: Seen) -> None:
+    def note(connection: socket.socket, server: FakeServer) -> None:
         while data := connection.recv(65536):
-            asked.append(seen.port)
+            asked.append(server.port)
             connection.sendall(data)
 
     with serving(note) as a, serving(note) as b:
         path = tmp_path / "slices.csv"
         flags = ["--connections", 4, "--duration", 0.6, "--warmup", 0, *engine]
         result = turns(client_program, [a.port, b.port], *flags, "--slices", path)
-    for seen, target in zip((a, b), result["targets"], strict=True):
-        assert asked.count(seen.port) == target["requests"]["completed"] > 50
+    for server, target in zip((a, b), result["targets"], strict=True):
+        assert asked.count(server.port) == target["requests"]["completed"] > 50
     order = [(a, b)[int(row["target"])].port for row in rows(path)]
     assert changes(asked) == changes(order) > 10
 
@@ -148,16 +158,16 @@ def test_the_lead_in_is_counted_apart(
     with servers(server_program, 2) as (_, ports):
         flags = ["--duration", 0.8, "--warmup", 0, "--lead-in", lead_in]
         result = turns(client_program, ports, *flags, "--slices", path)
-    mine = of_target(rows(path), 0)
+    slices = of_target(rows(path), 0)
     if lead_in == "0":
-        assert total(mine, "lead_in_requests") == 0
+        assert total(slices, "lead_in_requests") == 0
         return
-    share = total(mine, "lead_in_requests") / (
-        total(mine, "lead_in_requests") + total(mine, "requests")
+    share = total(slices, "lead_in_requests") / (
+        total(slices, "lead_in_requests") + total(slices, "requests")
     )
     assert 0.1 < share < 0.4
     assert result["lead_in_s"] == 0.005
-    for row in mine:
+    for row in slices:
         whole, counted = float(row["slice_seconds"]), float(row["seconds"])
         assert whole - counted == pytest.approx(0.005, abs=1e-6)
 
@@ -200,8 +210,8 @@ def test_cpu_time_agrees_with_another_way_to_read_it(
             cpu_s(family) - was for family, was in zip(families, before, strict=True)
         ]
     for number, seconds in enumerate(used):
-        mine = of_target(rows(path), number)
-        clocks = total(mine, "server_cpu_ns") + total(mine, "rest_cpu_ns")
+        slices = of_target(rows(path), number)
+        clocks = total(slices, "server_cpu_ns") + total(slices, "rest_cpu_ns")
         assert clocks / 1e9 == pytest.approx(
             seconds, rel=0.05, abs=0.02 * members + 0.02
         )
@@ -255,11 +265,11 @@ def test_a_target_that_dies_ends_its_own_slices(
     assert sum(errors(dead).values()) == 6
     ended = dead["slices"]["ended_early"]
     assert ended["reason"] == "gone"
-    found = rows(path)
-    last = [row for row in found if row["target"] == "1"][-1]
+    slices = rows(path)
+    last = [row for row in slices if row["target"] == "1"][-1]
     assert ended["round"] - int(last["round"]) in (0, 1)
-    assert int(found[-1]["round"]) > ended["round"] + 3
-    assert found[-1]["target"] == "0"
+    assert int(slices[-1]["round"]) > ended["round"] + 3
+    assert slices[-1]["target"] == "0"
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2]])
@@ -267,10 +277,10 @@ def test_a_target_that_hangs_is_given_up(client_program, engine, more, tmp_path)
     """It answers 40 requests and then keeps silent, its connections open."""
     path = tmp_path / "slices.csv"
 
-    def mute(connection: socket.socket, seen: Seen) -> None:
+    def mute(connection: socket.socket, server: FakeServer) -> None:
         while data := connection.recv(65536):
-            seen.count(data)
-            if seen.bytes_in < 40 * 64:
+            server.count(data)
+            if server.bytes_in < 40 * 64:
                 connection.sendall(data)
 
     with serving(echo) as well, serving(mute) as hung:
@@ -286,9 +296,9 @@ def test_a_target_that_hangs_is_given_up(client_program, engine, more, tmp_path)
     assert ended["reason"] == "hung"
     assert set(errors(dead)) == {"timeout"}
     assert dead["connections"]["surviving"] == 0
-    mine = [row for row in rows(path) if row["target"] == "1"]
-    assert int(mine[-1]["round"]) == ended["round"]
-    assert [row["ended"] for row in mine if row["ended"]] == ["hung"]
+    slices = [row for row in rows(path) if row["target"] == "1"]
+    assert int(slices[-1]["round"]) == ended["round"]
+    assert [row["ended"] for row in slices if row["ended"]] == ["hung"]
     assert alive["slices"]["counted"] > 10
 
 
@@ -344,16 +354,16 @@ def test_all_of_the_rate_goes_to_the_slices_target(
         flags += ["--duration", 1, "--warmup", 0.1, "--lead-in", 0, *more]
         result = turns(client_program, ports, *flags, "--slices", path)
     a, b = (of_target(rows(path), number) for number in (0, 1))
-    for target, mine in zip(result["targets"], (a, b), strict=True):
-        due = rate * SLICE_S * len(mine)
+    for target, slices in zip(result["targets"], (a, b), strict=True):
+        due = rate * SLICE_S * len(slices)
         spread = 2 if arrivals == "paced" else 4 * due**0.5
         assert target["loop"] == "open"
-        assert abs(target["window"]["arrivals"] - due) <= spread + len(mine)
+        assert abs(target["window"]["arrivals"] - due) <= spread + len(slices)
         assert target["window"]["unanswered"] == 0
         assert target["response"]["n"] == target["window"]["arrivals"]
-        assert total(mine, "requests") == target["window"]["arrivals"]
+        assert total(slices, "requests") == target["window"]["arrivals"]
         if arrivals == "paced":
-            for row in mine:
+            for row in slices:
                 assert abs(int(row["requests"]) - rate * SLICE_S) <= 2
     assert [row["requests"] for row in a] == [row["requests"] for row in b]
 
@@ -377,23 +387,23 @@ def test_a_round_in_which_the_client_was_late_counts_for_nobody(
                 client.send_signal(signal.SIGCONT)
                 time.sleep(0.1)
             result = json.loads(client.communicate(timeout=60)[0])
-    found = rows(path)
-    late = {row["round"] for row in found if row["late"] == "1"}
+    slices = rows(path)
+    late = {row["round"] for row in slices if row["late"] == "1"}
     assert len(late) == result["late_rounds"] >= 3
-    assert all(row["counted"] == "0" for row in found if row["round"] in late)
+    assert all(row["counted"] == "0" for row in slices if row["round"] in late)
     for number, target in enumerate(result["targets"]):
-        mine = of_target(found, number)
-        assert len(mine) == target["slices"]["counted"] == result["rounds"] > 0
+        counted = of_target(slices, number)
+        assert len(counted) == target["slices"]["counted"] == result["rounds"] > 0
         assert target["slices"]["late"] == len(late)
-        assert total(mine, "requests") == target["window"]["requests"]
-        assert total(mine, "bytes") == target["window"]["bytes"]
-        assert total(mine, "seconds") == pytest.approx(target["window"]["seconds"])
+        assert total(counted, "requests") == target["window"]["requests"]
+        assert total(counted, "bytes") == target["window"]["bytes"]
+        assert total(counted, "seconds") == pytest.approx(target["window"]["seconds"])
         assert target["response"]["n"] == target["window"]["arrivals"]
-        for row in mine:
+        for row in counted:
             mean_ns = int(row["response_ns"]) / int(row["requests"])
             most_ns = target["response"]["max_ns"] * 1.005
             assert mean_ns < int(row["response_p99_ns"]) <= most_ns
-        waits = sum(int(row["response_ns"]) for row in mine)
+        waits = sum(int(row["response_ns"]) for row in counted)
         mean_ns = waits / target["response"]["n"]
         assert target["response"]["mean_ns"] == pytest.approx(mean_ns, abs=1)
         assert target["fairness"]["longest_wait_ns"] == target["response"]["max_ns"]
@@ -423,11 +433,11 @@ def test_thinking_goes_on_only_in_slices(
         flags += ["--warmup", 0.5, "--lead-in", 0, *engine]
         result = turns(client_program, ports, *flags, "--slices", path)
     for number, target in enumerate(result["targets"]):
-        mine = of_target(rows(path), number)
-        in_slices = total(mine, "requests") / (SLICE_S * len(mine))
+        slices = of_target(rows(path), number)
+        in_slices = total(slices, "requests") / (SLICE_S * len(slices))
         response_s = target["response"]["mean_ns"] / 1e9
         assert in_slices * (response_s + 0.030) == pytest.approx(20, rel=0.25)
-        assert len(mine) > 20
+        assert len(slices) > 20
 
 
 @pytest.mark.parametrize(
@@ -474,9 +484,9 @@ def test_files_say_which_target(client_program, server_program, tmp_path):
         result = turns(client_program, ports, *flags)
     users, slots = map(rows, files)
     for number, target in enumerate(result["targets"]):
-        mine = [row for row in users if row["target"] == str(number)]
-        assert len(mine) == 3
-        assert total(mine, "requests") == target["requests"]["completed"]
+        users_of = [row for row in users if row["target"] == str(number)]
+        assert len(users_of) == 3
+        assert total(users_of, "requests") == target["requests"]["completed"]
         response = [
             row
             for row in slots
@@ -506,10 +516,10 @@ def test_a_signal_ends_a_run_at_the_end_of_a_slice(
     assert client.returncode == 0
     assert result["stop"] == "interrupted"
     for number, target in enumerate(result["targets"]):
-        mine = of_target(rows(path), number)
+        slices = of_target(rows(path), number)
         assert target["stop"] == "interrupted"
-        assert total(mine, "requests") == target["window"]["requests"] > 0
-        assert len(mine) == target["slices"]["counted"]
+        assert total(slices, "requests") == target["window"]["requests"] > 0
+        assert len(slices) == target["slices"]["counted"]
 
 
 def test_loss_of_a_process_ends_the_others(client_program, server_program):
@@ -603,9 +613,9 @@ def complain(done: subprocess.CompletedProcess[str], words: list[str]) -> None:
 
 def fixed(begin_ns: int | None, *flags: object) -> list[object]:
     """Return flags for slices at fixed moments, 40 ms apart; None: they are told."""
-    told = ["--slice", "30ms", "--pause", "10ms", "--lead-in", "6ms", "--order", 5]
+    slicing = ["--slice", "30ms", "--pause", "10ms", "--lead-in", "6ms", "--order", 5]
     begin = ["--begin-told"] if begin_ns is None else ["--begin-at", begin_ns]
-    return [*told, *begin, "--duration", 0.6, "--warmup", 0.1, *flags]
+    return [*slicing, *begin, "--duration", 0.6, "--warmup", 0.1, *flags]
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -663,21 +673,21 @@ def test_a_client_that_comes_late_leaves_slices_out(
     with servers(server_program, 2) as (_, ports):
         begin_ns = time.monotonic_ns() - 300_000_000
         result = turns(client_program, ports, *fixed(begin_ns, "--slices", path))
-    found = rows(path)
-    assert int(found[0]["begin_ns"]) >= 280_000_000
-    assert int(found[-1]["round"]) == 11
+    slices = rows(path)
+    assert int(slices[0]["begin_ns"]) >= 280_000_000
+    assert int(slices[-1]["round"]) == 11
     assert result["stop"] == "duration"
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "flag"),
     [
         (["--pause", "5ms"], "--begin-at"),
         (["--pause", "5ms", "--begin-at", "1", "--settle", "1"], "without --pause"),
         (["--only-watch"], "together with --pause"),
     ],
 )
-def test_moments_are_fixed_by_the_clock_alone(client_program, flags, said):
+def test_moments_are_fixed_by_the_clock_alone(client_program, flags, flag):
     done = run(client_program, [1], *flags)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert flag in done.stderr

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.harness import Seen, client, echo, serving, wait_for
+from tests.client.harness import FakeServer, client, echo, serving, wait_for
 
 DELAY_S = 0.02
 
 
-def slow(connection: socket.socket, seen: Seen) -> None:
+def slow(connection: socket.socket, server: FakeServer) -> None:
     """Answer everything with itself, after a while."""
     while data := connection.recv(65536):
         time.sleep(DELAY_S)
-        connection.sendall(seen.count(data))
+        connection.sendall(server.count(data))
 
 
 def held(result: dict) -> float:
@@ -34,8 +34,8 @@ def held(result: dict) -> float:
 )
 def test_a_window_holds_as_many_response_times_as_asked(client_program, engine, more):
     flags = ["--connections", 4, "--duration", 0.1, "--warmup", 0.2, *more, *engine]
-    with serving(slow) as seen:
-        result = client(client_program, seen.port, *flags, "--response-times", 20)
+    with serving(slow) as server:
+        result = client(client_program, server.port, *flags, "--response-times", 20)
     assert result["window"]["seconds"] >= 20 * DELAY_S * 0.8
     assert held(result) == pytest.approx(20, rel=0.4)
     assert result["stop"] == "duration"
@@ -44,16 +44,16 @@ def test_a_window_holds_as_many_response_times_as_asked(client_program, engine, 
 @pytest.mark.parametrize("wanted", [0, 3])
 def test_a_window_is_no_shorter_than_its_duration(client_program, wanted):
     flags = ["--duration", 0.2, "--warmup", 0.1, "--response-times", wanted]
-    with serving(slow) as seen:
-        result = client(client_program, seen.port, *flags)
+    with serving(slow) as server:
+        result = client(client_program, server.port, *flags)
     assert result["window"]["seconds"] == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize(("more", "most"), [([], 0.25), (["--duration-max", 0.1], 0.1)])
 def test_a_window_is_not_prolonged_without_end(client_program, more, most):
     flags = ["--duration", 0.05, "--warmup", 0.1, "--response-times", 100, *more]
-    with serving(slow) as seen:
-        result = client(client_program, seen.port, *flags)
+    with serving(slow) as server:
+        result = client(client_program, server.port, *flags)
     assert result["window"]["seconds"] == pytest.approx(most)
 
 
@@ -61,7 +61,7 @@ def test_rounds_go_on_until_the_slowest_target_has_enough(client_program):
     flags = ["--connections", 2, "--duration", 0.1, "--warmup", 0.05]
     flags += ["--response-times", 20, "--slice", "30ms", "--duration-max", 5]
     with serving(slow) as first, serving(echo) as second:
-        ports = [f"127.0.0.1:{seen.port}" for seen in (first, second)]
+        ports = [f"127.0.0.1:{server.port}" for server in (first, second)]
         command = [client_program, *ports, *map(str, flags)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30)
     result = json.loads(done.stdout)
@@ -73,8 +73,8 @@ def test_rounds_go_on_until_the_slowest_target_has_enough(client_program):
 def test_rounds_do_not_go_on_for_ever(client_program):
     flags = ["--duration", 0.1, "--response-times", 1000, "--slice", "30ms"]
     flags += ["--duration-max", 0.3]
-    with serving(slow) as seen:
-        result = client(client_program, seen.port, *flags)["targets"][0]
+    with serving(slow) as server:
+        result = client(client_program, server.port, *flags)["targets"][0]
     assert 0.2 < result["window"]["seconds"] < 0.6
 
 
@@ -96,8 +96,8 @@ def test_windows_that_cannot_be(client_program, flags):
 def test_the_load_begins_at_a_moment_that_was_agreed(client_program, engine):
     agreed = time.monotonic_ns() + 400_000_000
     flags = ["--connections", 4, "--duration", 0.1, "--warmup", 0.05, *engine]
-    with serving(echo) as seen:
-        result = client(client_program, seen.port, *flags, "--begin-at", agreed)
+    with serving(echo) as server:
+        result = client(client_program, server.port, *flags, "--begin-at", agreed)
         window = result["window"]
     assert window["begin_ns"] == pytest.approx(agreed + 50_000_000, abs=1000)
     assert window["end_ns"] == pytest.approx(agreed + 150_000_000, abs=1000)
@@ -106,9 +106,9 @@ def test_the_load_begins_at_a_moment_that_was_agreed(client_program, engine):
 
 def test_a_moment_that_is_over_delays_nothing(client_program):
     began = time.monotonic_ns()
-    with serving(echo) as seen:
+    with serving(echo) as server:
         flags = ["--duration", 0.1, "--begin-at", began - 1_000_000_000]
-        window = client(client_program, seen.port, *flags)["window"]
+        window = client(client_program, server.port, *flags)["window"]
     assert began < window["begin_ns"] < window["end_ns"] <= time.monotonic_ns()
 
 
@@ -126,12 +126,12 @@ def told_late(program: Path, port: int, *flags: object) -> Iterator[subprocess.P
 def test_the_load_begins_at_a_moment_that_is_told_late(client_program, engine, flags):
     flags = ["--connections", 4, "--duration", 0.1, "--warmup", 0.05, *flags, *engine]
     with (
-        serving(echo) as seen,
-        told_late(client_program, seen.port, *flags) as process,
+        serving(echo) as server,
+        told_late(client_program, server.port, *flags) as process,
     ):
-        wait_for(lambda: len(seen.peers) == 4)
+        wait_for(lambda: len(server.peers) == 4)
         time.sleep(0.1)
-        assert not seen.bytes_in
+        assert not server.bytes_in
         agreed = time.monotonic_ns() + 200_000_000
         process.stdin.write(b"%d\n" % agreed)
         process.stdin.flush()
@@ -141,15 +141,15 @@ def test_the_load_begins_at_a_moment_that_is_told_late(client_program, engine, f
     assert window["end_ns"] == pytest.approx(agreed + 150_000_000, abs=1000)
 
 
-@pytest.mark.parametrize("said", [b"", b"soon\n"])
-def test_a_moment_that_is_never_told_ends_the_client(client_program, said):
+@pytest.mark.parametrize("line", [b"", b"soon\n"])
+def test_a_moment_that_is_never_told_ends_the_client(client_program, line):
     with (
-        serving(echo) as seen,
-        told_late(client_program, seen.port, "--connections", 2) as process,
+        serving(echo) as server,
+        told_late(client_program, server.port, "--connections", 2) as process,
     ):
-        out, _ = process.communicate(said, timeout=10)
+        out, _ = process.communicate(line, timeout=10)
     assert json.loads(out)["stop"] == "interrupted"
-    assert not seen.bytes_in
+    assert not server.bytes_in
 
 
 def test_a_moment_is_agreed_or_told(client_program):

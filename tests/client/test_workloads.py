@@ -9,16 +9,16 @@ import time
 
 import pytest
 
-from tests.client.harness import Seen, client, errors, serving
+from tests.client.harness import FakeServer, client, errors, serving
 
 
-def work(connection: socket.socket, seen: Seen) -> None:
+def work(connection: socket.socket, server: FakeServer) -> None:
     """Wait as long as the line says, answer the bucket's new value."""
     stream = connection.makefile("rw", newline="\n")
     for line in stream:
         delay_us, bucket = map(int, line.split())
-        with seen.lock:
-            seen.peers.append(f"{delay_us} {bucket}")
+        with server.lock:
+            server.peers.append(f"{delay_us} {bucket}")
         time.sleep(delay_us / 1e6)
         stream.write(f"{delay_us + 1000}\n")
         stream.flush()
@@ -34,41 +34,41 @@ def work(connection: socket.socket, seen: Seen) -> None:
     ],
 )
 def test_work_asks_for_delays(client_program, delay, lowest, highest):
-    with serving(work) as seen:
+    with serving(work) as server:
         flags = ["--workload", "work", "--delay", delay, "--buckets", 3]
         result = client(
-            client_program, seen.port, *flags, "--connections", 5, "--requests", 10
+            client_program, server.port, *flags, "--connections", 5, "--requests", 10
         )
-    asked = [tuple(map(int, text.split())) for text in seen.peers if " " in text]
-    delays = [delay_us for delay_us, _ in asked]
-    assert len(asked) == result["requests"]["completed"] == 50
+    requests = [tuple(map(int, text.split())) for text in server.peers if " " in text]
+    delays = [delay_us for delay_us, _ in requests]
+    assert len(requests) == result["requests"]["completed"] == 50
     assert lowest <= min(delays)
     assert max(delays) <= highest
-    assert {bucket for _, bucket in asked} == {0, 1, 2}
+    assert {bucket for _, bucket in requests} == {0, 1, 2}
     assert result["response"]["mean_ns"] > 1000 * statistics.mean(delays)
     assert errors(result) == {}
 
 
 def test_work_answers_that_are_too_small(client_program):
-    def forget(connection: socket.socket, seen: Seen) -> None:
+    def forget(connection: socket.socket, server: FakeServer) -> None:
         while connection.recv(100):
             connection.sendall(b"3\n")
 
-    with serving(forget) as seen:
+    with serving(forget) as server:
         flags = ["--workload", "work", "--delay", "1ms"]
-        result = client(client_program, seen.port, *flags)
+        result = client(client_program, server.port, *flags)
     assert errors(result) == {"mismatch": 1}
 
 
 def page(*, version: str = "1.1", status: str = "200 OK", length: bool = True):
     """Return a handler that answers requests as an HTTP server would."""
 
-    def handle(connection: socket.socket, seen: Seen) -> None:
+    def handle(connection: socket.socket, server: FakeServer) -> None:
         stream = connection.makefile("rwb")
         while request := stream.readline():
             headers = http.client.parse_headers(stream)
-            with seen.lock:
-                seen.bytes_in += 1
+            with server.lock:
+                server.bytes_in += 1
             assert request == b"GET /a/page HTTP/1.1\r\n"
             stream.write(f"HTTP/{version} {status}\r\n".encode())
             if length:
@@ -87,28 +87,30 @@ def page(*, version: str = "1.1", status: str = "200 OK", length: bool = True):
     ids=["keep-alive", "close", "to-the-end"],
 )
 def test_http(client_program, engine, options, connections):
-    with serving(page(**options)) as seen:
+    with serving(page(**options)) as server:
         flags = ["--workload", "http", "--path", "/a/page", "--requests", 10]
-        result = client(client_program, seen.port, *flags, "--connections", 3, *engine)
+        result = client(
+            client_program, server.port, *flags, "--connections", 3, *engine
+        )
     assert errors(result) == {}
-    assert result["requests"]["completed"] == seen.bytes_in == 30
-    assert len(seen.peers) == connections
+    assert result["requests"]["completed"] == server.bytes_in == 30
+    assert len(server.peers) == connections
     assert result["bytes"]["received"] > 300000
 
 
 def test_http_says_that_it_will_close(client_program):
-    with serving(page()) as seen:
+    with serving(page()) as server:
         flags = ["--workload", "http", "--path", "/a/page"]
         per = ["--requests", 6, "--requests-per-connection", 2]
-        result = client(client_program, seen.port, *flags, *per)
-    assert len(seen.peers) == 3
+        result = client(client_program, server.port, *flags, *per)
+    assert len(server.peers) == 3
     assert errors(result) == {}
 
 
 def test_http_status_is_an_error_but_an_answer(client_program):
-    with serving(page(status="503 Busy")) as seen:
+    with serving(page(status="503 Busy")) as server:
         flags = ["--workload", "http", "--path", "/a/page", "--requests", 4]
-        result = client(client_program, seen.port, *flags)
+        result = client(client_program, server.port, *flags)
     assert errors(result) == {"status": 4}
     assert result["requests"]["completed"] == 4
     assert result["connections"]["surviving"] == 1

@@ -81,11 +81,11 @@ def models(*, lessons: bool = False, **wanted) -> list[dict]:
         for row in rows
         if row["available"]
         and all(row[k] == v for k, v in wanted.items())
-        and not (TSAN and (row["family"] in UNTHREADED or told_name(row) in DEAF))
+        and not (TSAN and (row["family"] in UNTHREADED or bare_name(row) in DEAF))
     ]
 
 
-def told_name(row: dict) -> str:
+def bare_name(row: dict) -> str:
     return row["name"].removeprefix(LESSON)
 
 
@@ -95,8 +95,8 @@ def names(*, lessons: bool = False, **wanted) -> list[str]:
 
 def entry(name: str) -> dict:
     """The registry's entry of a model; a lesson behaves as the model of its name."""
-    found = name.removeprefix(LESSON)
-    return next(m for m in registry()["models"] if m["name"] == found)
+    bare = name.removeprefix(LESSON)
+    return next(m for m in registry()["models"] if m["name"] == bare)
 
 
 @dataclasses.dataclass
@@ -144,15 +144,15 @@ class Server:
 
     def tree(self) -> list[int]:
         """Process ids of the server and its descendants."""
-        found, todo = [], [self.process.pid]
+        pids, todo = [], [self.process.pid]
         while todo:
             pid = todo.pop()
-            found.append(pid)
+            pids.append(pid)
             with contextlib.suppress(OSError):
                 for task in Path(f"/proc/{pid}/task").iterdir():
                     children = (task / "children").read_text()
                     todo += map(int, children.split())
-        return found
+        return pids
 
     def tasks(self) -> int:
         """Threads of the server and its descendants."""

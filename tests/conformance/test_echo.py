@@ -213,10 +213,10 @@ def test_a_thousand_who_send_much_are_all_served(model, client_program):
 
 
 def fairness_of_a_thousand(client_program, server, duration: float) -> dict:
-    told = ["--connections", "1000", "--size", "16384"]
-    told += ["--settle", str(5 * SLOWER), "--duration", str(duration)]
+    flags = ["--connections", "1000", "--size", "16384"]
+    flags += ["--settle", str(5 * SLOWER), "--duration", str(duration)]
     address = f"127.0.0.1:{server.ready['port']}"
-    command = [client_program, address, *told]
+    command = [client_program, address, *flags]
     return json.loads(subprocess.check_output(command))["fairness"]
 
 

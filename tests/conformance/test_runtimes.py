@@ -40,11 +40,11 @@ def built(build_dir, request) -> str:
 def test_an_echo_server_passes_every_conversation(built):
     known = KNOWN.get(built, set())
     # What fails leaves clients behind that others would be refused for: it comes last.
-    talks = sorted(conversations.EVERY, key=lambda one: one.name in known)
+    talks = sorted(conversations.EVERY, key=lambda talk: talk.name in known)
     with running(built) as server:
         heard = conversations.hold(talks, server.address)
     assert len(heard) == len(conversations.EVERY)
-    failed = {one.name: one.failure for one in heard if not one.ok}
+    failed = {talk.name: talk.failure for talk in heard if not talk.ok}
     assert failed.keys() == known, failed
     assert not server.ended.early
     assert server.ended.lines[-1].get("killed", False) is False

@@ -143,7 +143,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "words"),
     [
         ([], ["MODEL is missing", "epoll"]),
         (["epol"], ["epol", "epoll"]),
@@ -167,11 +167,11 @@ def run(*arguments: str) -> subprocess.CompletedProcess:
         (["epoll", "--busy-wait=5"], ["--busy-wait 5", "takes no value"]),
     ],
 )
-def test_bad_usage_names_flag_value_and_what_is_allowed(arguments, told):
+def test_bad_usage_names_flag_value_and_what_is_allowed(arguments, words):
     done = run(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
-    for word in told:
+    for word in words:
         assert word in done.stderr
 
 

@@ -48,11 +48,11 @@ def until_closed(
     sock: socket.socket, *, since: float | None = None
 ) -> tuple[bytes, float]:
     """What still comes, and how many seconds after a time, or now, the end does."""
-    start, parts = since or time.monotonic(), []
+    start, chunks = since or time.monotonic(), []
     with contextlib.suppress(ConnectionResetError):
-        while part := sock.recv(1 << 16):
-            parts.append(part)
-    return b"".join(parts), time.monotonic() - start
+        while chunk := sock.recv(1 << 16):
+            chunks.append(chunk)
+    return b"".join(chunks), time.monotonic() - start
 
 
 def drips(sock: socket.socket, text: bytes, *, each_s: float = 0.05) -> float:

@@ -152,9 +152,9 @@ def test_one_who_has_us_compute_without_end_holds_up_nobody(model):
 
 def takes_a_while(sock: socket.socket) -> None:
     """What Redis says to a reader of an empty guestbook, 5 ms later."""
-    while asked := sock.recv(65536):
+    while requests := sock.recv(65536):
         time.sleep(0.005)
-        sock.sendall(b":1\r\n*0\r\n" * asked.count(b"INCR"))
+        sock.sendall(b":1\r\n*0\r\n" * requests.count(b"INCR"))
 
 
 @pytest.mark.serial
@@ -193,22 +193,22 @@ def threads_of(server: Server) -> int:
 @pytest.mark.parametrize("model", EACH_A_THREAD)
 def test_threads_are_gone_when_their_clients_are(model, client_program):
     """Twenty at a time, thousands in all: those that ended must not pile up."""
-    told = ["--connections", "20", "--requests-per-connection", "1"]
+    flags = ["--connections", "20", "--requests-per-connection", "1"]
     with serving(model) as server:
         address = f"127.0.0.1:{server.ready['port']}"
         client = subprocess.Popen(
-            [client_program, address, *told, "--duration", "1.5"],
+            [client_program, address, *flags, "--duration", "1.5"],
             stdout=subprocess.DEVNULL,
         )
-        seen = []
+        counts = []
         while client.poll() is None:
-            seen.append(threads_of(server))
+            counts.append(threads_of(server))
             time.sleep(0.005)
         stats = server.stop()
     assert client.returncode == 0
     assert stats["accepted"] > 1000
     # Each client's, and those that are on their way out; on a busy machine not a few.
-    assert max(seen) < 200 * entry(model)["workers_each"]
+    assert max(counts) < 200 * entry(model)["workers_each"]
 
 
 # --- who marks bytes as urgent ---------------------------------------------------

@@ -95,12 +95,12 @@ def test_a_child_that_is_killed_takes_one_client_with_it(model):
 
 def living(server: Server) -> list[int]:
     """Its children, without those that wait to be reaped; in no order."""
-    found = []
+    pids = []
     for pid in children(server):
         with contextlib.suppress(OSError):
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            found += [pid] if state != "Z" else []
-    return random.sample(found, len(found))
+            pids += [pid] if state != "Z" else []
+    return random.sample(pids, len(pids))
 
 
 def streams(server: Server, over: threading.Event) -> None:
