@@ -14,7 +14,9 @@ import fcntl
 import os
 import resource
 import subprocess
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import hypothesis
@@ -129,6 +131,34 @@ def make(*words: str) -> None:
     with _locked("build"):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
+def wait_for(
+    condition: Callable[[], object], *, seconds: float = 20, every_s: float = 0.02
+) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(every_s)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and is more than a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def session_of_its_own(*words: str, environ: Mapping[str, str]) -> None:
+    """Run pytest with other settings, free of this session's; all has to pass."""
+    ours = ("CONNLAB_TEST_LANE", "PYTEST_")
+    kept = {k: v for k, v in environ.items() if not k.startswith(ours)}
+    command = [sys.executable, "-m", "pytest", "-q", *words]
+    done = subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:]
 
 
 @pytest.fixture(scope="session")

@@ -85,7 +85,7 @@ def test_together_they_have_one_core():
     assert split.server == split.client == cores.available()[:1]
     assert split.shared
     assert cores.asked({"together": False}) == cores.split(cores.available())
-    with pytest.raises(ValueError, match="cores: 1; on one core together"):
+    with pytest.raises(ValueError, match="^cores: 1; .*together"):
         cores.asked({"together": True, "cores": 1})
 
 
@@ -106,7 +106,7 @@ def test_whoever_chooses_cores_has_them_in_that_order(monkeypatch):
 def test_cores_that_are_not_there_cannot_be_chosen(monkeypatch, text):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1, 2})
     monkeypatch.setenv(cores.CHOSEN, text)
-    with pytest.raises(ValueError, match="CONNLAB_CORES: .*allowed here, each once"):
+    with pytest.raises(ValueError, match=rf"^{cores.CHOSEN}: {text}; .*\d, \d, \d"):
         cores.available()
 
 

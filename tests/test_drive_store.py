@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -121,11 +122,11 @@ def test_a_file_that_cannot_be_written_whole_leaves_the_old_one(
     store.put(path, b"old", flush=True)
 
     def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
         patched.setattr(store.os, call, full)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
             store.put(path, b"new", flush=True)
     assert path.read_bytes() == b"old"
     assert list(path.parent.iterdir()) == [path]

@@ -9,7 +9,6 @@ import time
 import drive_fakes
 import pytest
 
-from connlab import schema
 from connlab.drive import cores, trials
 from connlab.drive.host import LocalHost
 
@@ -49,7 +48,7 @@ def test_a_good_trial_has_both_sides_and_samples():
 @pytest.mark.parametrize(
     ("model", "kind", "words"),
     [
-        ("exits", "server-start", "Address already in use"),
+        ("exits", "server-start", "bind: "),
         ("junk", "server-start", "hello, world"),
         ("dies", "server-died", "killed by SIGKILL"),
     ],
@@ -72,7 +71,7 @@ def test_a_server_that_never_gets_ready(monkeypatch):
     monkeypatch.setattr(trials, "GRACE_S", 0.1)
     outcome = _run("mute")
     assert outcome.failure.kind == "server-start"
-    assert "not ready after 0.3 s" in outcome.failure.reason
+    assert "0.3 s" in outcome.failure.reason
 
 
 @pytest.mark.parametrize(
@@ -93,9 +92,8 @@ def test_a_client_that_hangs_is_ended(monkeypatch):
     monkeypatch.setattr(trials, "GRACE_S", 0.2)
     began = time.monotonic()
     outcome = _run(factors={"think": "hang"}, timeout_s=0.5)
-    assert outcome.failure == schema.Failure(
-        kind="client-hung", reason="client: no report after 0.5 s"
-    )
+    assert outcome.failure.kind == "client-hung"
+    assert "0.5 s" in outcome.failure.reason
     assert time.monotonic() - began < 20
 
 

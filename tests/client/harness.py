@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import json
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import conftest
 
 ENGINES = ["epoll", "uring"]
 
 
 @dataclass
 class FakeServer:
-    """What a server of ours saw; written by its threads, read afterwards."""
+    """What one saw; written by its threads, read afterwards."""
 
     port: int
     peers: list[str] = field(default_factory=list)
@@ -48,7 +50,6 @@ def serving(handler: Handler, *, backlog: int = 1024) -> Iterator[FakeServer]:
 
 
 def accept(listener: socket.socket, handler: Handler, server: FakeServer) -> None:
-    """Accept until the listener is shut down."""
     with contextlib.suppress(OSError):
         while True:
             connection, peer = listener.accept()
@@ -66,7 +67,6 @@ def serve_one(handler: Handler, connection: socket.socket, server: FakeServer) -
 
 
 def echo(connection: socket.socket, server: FakeServer) -> None:
-    """Answer everything with itself."""
     while data := connection.recv(65536):
         connection.sendall(server.count(data))
 
@@ -97,19 +97,29 @@ def client(
 
 
 def errors(result: dict) -> dict[str, int]:
-    """Return the kinds of errors that occurred."""
     return {kind: n for kind, n in result["errors"].items() if n}
 
 
 def rows(path: Path) -> list[dict[str, str]]:
-    """Read a CSV file."""
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 10) -> None:
-    """Wait until the condition holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def refused(program: Path, *words: object, timeout: float = 30) -> str:
+    """Run the client with a mistake; return its one line about it."""
+    command = [program, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("client: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def closed_port() -> int:
+    """Return a port on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+wait_for = functools.partial(conftest.wait_for, seconds=10, every_s=0.01)

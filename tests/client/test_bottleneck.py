@@ -91,16 +91,8 @@ def test_only_what_found_nothing_to_do_is_spin(
         pytest.skip("3600 connections that nobody accepts need a backlog of 4096")
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:
         flags = ["--connections", 3600, "--rate", rate, "--arrivals", "paced", *engine]
-        window = [
-            "--warmup",
-            0,
-            "--duration",
-            seconds,
-            "--drain",
-            0,
-            "--spin",
-            "always",
-        ]
+        window = ["--warmup", 0, "--duration", seconds, "--drain", 0]
+        window += ["--spin", "always"]
         result = client(client_program, listener.getsockname()[1], *flags, *window)
     usage = result["self"]
     assert result["requests"]["sent"] == result["requests"]["unanswered"]

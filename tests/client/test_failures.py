@@ -7,13 +7,19 @@ import sys
 import threading
 import time
 
-from tests.client.harness import FakeServer, client, echo, errors, serving, started
+from tests.client.harness import (
+    FakeServer,
+    client,
+    closed_port,
+    echo,
+    errors,
+    serving,
+    started,
+)
 
 
 def test_nobody_listens(client_program, engine):
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    began = time.monotonic()
+    port, began = closed_port(), time.monotonic()
     result = client(client_program, port, "--connections", 9, *engine)
     assert time.monotonic() - began < 2
     census = result["connections"]

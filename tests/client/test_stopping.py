@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -12,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import is_running
 
 from tests.client.harness import echo, serving, wait_for
 
@@ -73,13 +73,6 @@ def test_dies_with_its_parent(client_program, tmp_path):
     assert len(workers) == 2
     for pid in [child, *map(int, workers)]:
         wait_for(lambda pid=pid: not is_running(pid))
-
-
-def is_running(pid: int) -> bool:
-    """Tell whether a process exists and is more than a zombie."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")")[-1].split()[0] != "Z"
-    return False
 
 
 def test_interrupted_while_connecting(client_program):

@@ -19,8 +19,10 @@ import pytest
 
 from tests.client.harness import (
     FakeServer,
+    closed_port,
     echo,
     errors,
+    refused,
     rows,
     serving,
     started,
@@ -30,24 +32,20 @@ from tests.client.harness import (
 SLICE_S = 0.02
 
 
-def turns(program: Path, ports: list[int], *flags: object, status: int = 0) -> dict:
-    """Run the client on several targets and return its result."""
-    done = run(program, ports, *flags)
-    assert done.returncode == status, done.stderr
-    return json.loads(done.stdout)
-
-
-def run(
-    program: Path, ports: list[int], *flags: object
-) -> subprocess.CompletedProcess[str]:
-    """Run the client on several targets, with slices of 20 ms unless said else."""
+def command(program: Path, ports: list[int], *flags: object) -> list:
+    """Return a client's words on several targets, with slices of 20 ms if no other."""
     words = [*map(str, flags)]
     if "--slice" not in words:
         words += ["--slice", f"{SLICE_S * 1000:g}ms"]
-    targets = [f"127.0.0.1:{port}" for port in ports]
-    return subprocess.run(
-        [program, *targets, *words], capture_output=True, text=True, timeout=60
-    )
+    return [program, *(f"127.0.0.1:{port}" for port in ports), *words]
+
+
+def turns(program: Path, ports: list[int], *flags: object) -> dict:
+    """Run the client on several targets and return its result."""
+    words = command(program, ports, *flags)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @contextlib.contextmanager
@@ -56,32 +54,43 @@ def servers(
 ) -> Iterator[tuple[list[subprocess.Popen], list[int]]]:
     """Start so many servers; give their processes and ports."""
     with contextlib.ExitStack() as stack:
-        both = [
+        pairs = [
             stack.enter_context(started(program, *(flags or ("epoll",))))
             for _ in range(count)
         ]
-        yield [process for process, _ in both], [port for _, port in both]
+        yield [process for process, _ in pairs], [port for _, port in pairs]
+
+
+def watching(processes: list[subprocess.Popen]) -> list[object]:
+    return [word for process in processes for word in ("--watch", process.pid)]
+
+
+@pytest.fixture
+def take_turns(client_program, server_program, tmp_path):
+    """Run the client on so many servers; return its result and its slices."""
+    path = tmp_path / "slices.csv"
+
+    def take(count: int, *flags: object, server=("epoll",), watch=False):
+        with servers(server_program, count, *server) as (processes, ports):
+            flags = (*flags, *(watching(processes) if watch else ()))
+            result = turns(client_program, ports, *flags, "--slices", path)
+        return result, rows(path)
+
+    return take
 
 
 def of_target(slices: list[dict[str, str]], target: int) -> list[dict[str, str]]:
-    """Select the counted slices of one target."""
     return [r for r in slices if r["target"] == str(target) and r["counted"] == "1"]
 
 
 def total(slices: list[dict[str, str]], column: str) -> float:
-    """Sum a column."""
     return sum(float(row[column]) for row in slices)
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
-def test_slices_add_up_to_the_totals(
-    client_program, server_program, engine, more, tmp_path
-):
-    path = tmp_path / "slices.csv"
-    with servers(server_program, 3) as (_, ports):
-        flags = ["--connections", 10, "--duration", 0.5, "--warmup", 0.2]
-        result = turns(client_program, ports, *flags, *engine, *more, "--slices", path)
-    slices = rows(path)
+def test_slices_add_up_to_the_totals(take_turns, engine, more):
+    flags = ["--connections", 10, "--duration", 0.5, "--warmup", 0.2]
+    result, slices = take_turns(3, *flags, *engine, *more)
     assert result["rounds"] >= 2
     assert result["warmup_rounds"] >= 1
     assert result["stop"] == "duration"
@@ -146,19 +155,14 @@ def test_one_asks_while_the_others_rest(client_program, engine, tmp_path):
 
 
 def changes(ports: list[int]) -> int:
-    """Count how often neighbours differ."""
     return sum(one != other for one, other in itertools.pairwise(ports))
 
 
 @pytest.mark.parametrize("lead_in", ["0", "5ms"])
-def test_the_lead_in_is_counted_apart(
-    client_program, server_program, lead_in, tmp_path
-):
-    path = tmp_path / "slices.csv"
-    with servers(server_program, 2) as (_, ports):
-        flags = ["--duration", 0.8, "--warmup", 0, "--lead-in", lead_in]
-        result = turns(client_program, ports, *flags, "--slices", path)
-    slices = of_target(rows(path), 0)
+def test_the_lead_in_is_counted_apart(take_turns, lead_in):
+    flags = ["--duration", 0.8, "--warmup", 0, "--lead-in", lead_in]
+    result, slices = take_turns(2, *flags)
+    slices = of_target(slices, 0)
     if lead_in == "0":
         assert total(slices, "lead_in_requests") == 0
         return
@@ -173,13 +177,10 @@ def test_the_lead_in_is_counted_apart(
 
 
 @pytest.mark.serial
-def test_equal_servers_get_equal_figures(client_program, server_program, tmp_path):
-    path = tmp_path / "slices.csv"
-    with servers(server_program, 2) as (processes, ports):
-        watch = [w for p in processes for w in ("--watch", p.pid)]
-        flags = ["--connections", 20, "--duration", 4, "--warmup", 1, *watch]
-        turns(client_program, ports, *flags, "--slices", path)
-    a, b = (of_target(rows(path), number) for number in (0, 1))
+def test_equal_servers_get_equal_figures(take_turns):
+    flags = ["--connections", 20, "--duration", 4, "--warmup", 1]
+    _, slices = take_turns(2, *flags, watch=True)
+    a, b = (of_target(slices, number) for number in (0, 1))
 
     def rate(row: dict[str, str]) -> float:
         return int(row["requests"]) / float(row["seconds"])
@@ -203,9 +204,9 @@ def test_cpu_time_agrees_with_another_way_to_read_it(
         families = [psutil.Process(process.pid) for process in processes]
         before = [cpu_s(family) for family in families]
         members = 1 + len(families[0].children())
-        watch = [w for p in processes for w in ("--watch", p.pid)]
-        flags = ["--connections", 4, "--duration", 1, "--warmup", 0, *watch]
-        turns(client_program, ports, *flags, "--slices", path)
+        flags = ["--connections", 4, "--duration", 1, "--warmup", 0]
+        flags += [*watching(processes), "--slices", path]
+        turns(client_program, ports, *flags)
         used = [
             cpu_s(family) - was for family, was in zip(families, before, strict=True)
         ]
@@ -229,9 +230,9 @@ def test_children_that_ended_keep_their_time(client_program, server_program, tmp
     """A child per connection, a connection per request: they are gone at the end."""
     path = tmp_path / "slices.csv"
     with servers(server_program, 2, "fork") as (processes, ports):
-        watch = [w for p in processes for w in ("--watch", p.pid)]
         flags = ["--connections", 4, "--requests-per-connection", 1, "--duration", 1]
-        turns(client_program, ports, *flags, *watch, "--slices", path)
+        flags += [*watching(processes), "--slices", path]
+        turns(client_program, ports, *flags)
         times = [psutil.Process(process.pid).cpu_times() for process in processes]
     for number, time_s in enumerate(times):
         every = [row for row in rows(path) if row["target"] == str(number)]
@@ -246,13 +247,10 @@ def test_a_target_that_dies_ends_its_own_slices(
 ):
     path = tmp_path / "slices.csv"
     with servers(server_program, 2) as (processes, ports):
-        targets = [f"127.0.0.1:{port}" for port in ports]
-        flags = ["--connections", "6", "--duration", "1.2", "--slice", "20ms"]
-        flags += ["--slices", str(path), "--watch", str(processes[0].pid)]
-        with subprocess.Popen(
-            [client_program, *targets, *flags, *engine, *map(str, more)],
-            stdout=subprocess.PIPE,
-        ) as client:
+        flags = ["--connections", 6, "--duration", 1.2, "--slices", path]
+        flags += ["--watch", processes[0].pid, *engine, *more]
+        words = command(client_program, ports, *flags)
+        with subprocess.Popen(words, stdout=subprocess.PIPE) as client:
             wait_for(lambda: path.exists() and path.read_text().count("\n") > 10)
             processes[1].kill()
             result = json.loads(client.stdout.read())
@@ -285,10 +283,8 @@ def test_a_target_that_hangs_is_given_up(client_program, engine, more, tmp_path)
 
     with serving(echo) as well, serving(mute) as hung:
         flags = ["--connections", 4, "--duration", 1, "--drain", 0.3, "--warmup", 0]
-        result = turns(
-            client_program, [well.port, hung.port], *flags, *engine, *more,
-            "--slices", path,
-        )  # fmt: skip
+        flags += [*engine, *more, "--slices", path]
+        result = turns(client_program, [well.port, hung.port], *flags)
     alive, dead = result["targets"]
     assert not errors(alive)
     assert alive["stop"] == "duration"
@@ -303,11 +299,9 @@ def test_a_target_that_hangs_is_given_up(client_program, engine, more, tmp_path)
 
 
 def test_a_target_that_refuses_is_reported(client_program, server_program, engine):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        closed = listener.getsockname()[1]
     with servers(server_program, 1) as (_, ports):
         flags = ["--connections", 3, "--duration", 0.3]
-        result = turns(client_program, [closed, ports[0]], *flags, *engine)
+        result = turns(client_program, [closed_port(), ports[0]], *flags, *engine)
     refused, served = result["targets"]
     assert refused["slices"]["ended_early"] == {"round": 0, "reason": "refused"}
     assert errors(refused) == {"connect_refused": 3}
@@ -320,12 +314,11 @@ def test_a_target_that_refuses_is_reported(client_program, server_program, engin
 def test_a_target_that_found_no_descriptors_is_reported(client_program, server_program):
     """A limit of the client is none of the server's doing."""
     with servers(server_program, 2) as (_, ports):
-        targets = [f"127.0.0.1:{port}" for port in ports]
-        flags = ["--connections", "20", "--slice", "20ms", "--duration", "0.2"]
-        command = [client_program, *targets, *flags]
-        limited = ["sh", "-c", 'ulimit -n 20; exec "$@"', "sh", *command]
+        words = command(client_program, ports, "--connections", 20, "--duration", 0.2)
+        limited = ["sh", "-c", 'ulimit -n 20; exec "$@"', "sh", *words]
         done = subprocess.run(limited, capture_output=True, text=True)
-    assert "--connections 20 to each of 2 targets" in done.stderr
+    assert "--connections 20" in done.stderr
+    assert "2 targets" in done.stderr
     served, left_out = json.loads(done.stdout)["targets"]
     assert served["slices"]["ended_early"] is None
     assert left_out["slices"]["ended_early"] == {"round": 0, "reason": "unconnected"}
@@ -334,26 +327,20 @@ def test_a_target_that_found_no_descriptors_is_reported(client_program, server_p
 
 
 def test_nobody_there_is_a_result(client_program):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        closed = listener.getsockname()[1]
-    result = turns(client_program, [closed, closed])
+    result = turns(client_program, [closed_port()] * 2)
     assert result["stop"] == "server_gone"
     assert result["rounds"] == 0
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
 @pytest.mark.parametrize("arrivals", ["poisson", "paced"])
-def test_all_of_the_rate_goes_to_the_slices_target(
-    client_program, server_program, arrivals, more, tmp_path
-):
+def test_all_of_the_rate_goes_to_the_slices_target(take_turns, arrivals, more):
     """Every target gets the rate in its slices, and the same arrivals as the others."""
-    path = tmp_path / "slices.csv"
     rate = 4000
-    with servers(server_program, 2) as (_, ports):
-        flags = ["--connections", 8, "--rate", rate, "--arrivals", arrivals]
-        flags += ["--duration", 1, "--warmup", 0.1, "--lead-in", 0, *more]
-        result = turns(client_program, ports, *flags, "--slices", path)
-    a, b = (of_target(rows(path), number) for number in (0, 1))
+    flags = ["--connections", 8, "--rate", rate, "--arrivals", arrivals]
+    flags += ["--duration", 1, "--warmup", 0.1, "--lead-in", 0, *more]
+    result, slices = take_turns(2, *flags)
+    a, b = (of_target(slices, number) for number in (0, 1))
     for target, slices in zip(result["targets"], (a, b), strict=True):
         due = rate * SLICE_S * len(slices)
         spread = 2 if arrivals == "paced" else 4 * due**0.5
@@ -375,11 +362,10 @@ def test_a_round_in_which_the_client_was_late_counts_for_nobody(
     """The client stands still for 50 ms, five times: that is not the servers' doing."""
     path = tmp_path / "slices.csv"
     with servers(server_program, 2) as (_, ports):
-        targets = [f"127.0.0.1:{port}" for port in ports]
-        flags = ["--connections", 8, "--rate", 4000, "--slice", "20ms", "--late", "2ms"]
-        flags += ["--duration", 1.5, "--warmup", 0.1, "--slices", path, *more]
-        command = [client_program, *targets, *map(str, flags)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
+        flags = ["--connections", 8, "--rate", 4000, "--late", "2ms", *more]
+        flags += ["--duration", 1.5, "--warmup", 0.1, "--slices", path]
+        words = command(client_program, ports, *flags)
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as client:
             time.sleep(0.5)
             for _ in range(5):
                 client.send_signal(signal.SIGSTOP)
@@ -409,31 +395,24 @@ def test_a_round_in_which_the_client_was_late_counts_for_nobody(
         assert target["fairness"]["longest_wait_ns"] == target["response"]["max_ns"]
 
 
-def test_a_client_that_is_always_late_does_not_go_on_for_ever(
-    client_program, server_program, tmp_path
-):
+def test_a_client_that_is_always_late_does_not_go_on_for_ever(take_turns):
     """As long as --duration is set aside; then rounds count, and the lag says how."""
-    with servers(server_program, 1) as (_, ports):
-        flags = ["--connections", 8, "--rate", 4000, "--late", "0.001ms"]
-        flags += ["--duration", 0.5, "--warmup", 0, "--spin", 0]
-        began = time.monotonic()
-        result = turns(client_program, ports, *flags)
+    flags = ["--connections", 8, "--rate", 4000, "--late", "0.001ms"]
+    flags += ["--duration", 0.5, "--warmup", 0, "--spin", 0]
+    began = time.monotonic()
+    result, _ = take_turns(1, *flags)
     assert result["late_rounds"] > 0
     assert result["rounds"] > 0
     assert time.monotonic() - began < 30
 
 
-def test_thinking_goes_on_only_in_slices(
-    client_program, server_program, engine, tmp_path
-):
+def test_thinking_goes_on_only_in_slices(take_turns, engine):
     """N = X (R + Z) by the time of its slices: who rests does not think."""
-    path = tmp_path / "slices.csv"
-    with servers(server_program, 2) as (_, ports):
-        flags = ["--connections", 20, "--think", "exponential:30", "--duration", 3]
-        flags += ["--warmup", 0.5, "--lead-in", 0, *engine]
-        result = turns(client_program, ports, *flags, "--slices", path)
+    flags = ["--connections", 20, "--think", "exponential:30", "--duration", 3]
+    flags += ["--warmup", 0.5, "--lead-in", 0, *engine]
+    result, every = take_turns(2, *flags)
     for number, target in enumerate(result["targets"]):
-        slices = of_target(rows(path), number)
+        slices = of_target(every, number)
         in_slices = total(slices, "requests") / (SLICE_S * len(slices))
         response_s = target["response"]["mean_ns"] / 1e9
         assert in_slices * (response_s + 0.030) == pytest.approx(20, rel=0.25)
@@ -454,12 +433,12 @@ def test_thinking_goes_on_only_in_slices(
         ["--active", "2", "--threads", "2"],
     ],
 )
-def test_every_workload_takes_turns(client_program, server_program, engine, flags):
+def test_every_workload_takes_turns(take_turns, engine, flags):
     kind = flags[1] if flags[0] == "--workload" else "echo"
     root = [] if kind != "http" else ["--root", "src_c/www"]
-    with servers(server_program, 2, "epoll", "--workload", kind, *root) as (_, ports):
-        common = ["--connections", 6, "--duration", 0.4, *engine]
-        result = turns(client_program, ports, *common, *flags)
+    common = ["--connections", 6, "--duration", 0.4, *engine]
+    server = ["epoll", "--workload", kind, *root]
+    result, _ = take_turns(2, *common, *flags, server=server)
     for target in result["targets"]:
         assert not errors(target)
         assert target["window"]["requests"] > 20
@@ -467,13 +446,11 @@ def test_every_workload_takes_turns(client_program, server_program, engine, flag
         assert target["slices"]["counted"] == result["rounds"] > 3
 
 
-def test_one_target_takes_turns_with_itself(client_program, server_program, tmp_path):
-    with servers(server_program, 1) as (_, ports):
-        flags = ["--duration", 0.3, "--slices", tmp_path / "slices.csv"]
-        result = turns(client_program, ports, *flags)
+def test_one_target_takes_turns_with_itself(take_turns):
+    result, slices = take_turns(1, "--duration", 0.3)
     assert len(result["targets"]) == 1
     assert result["rounds"] > 5
-    assert {row["position"] for row in rows(tmp_path / "slices.csv")} == {"0"}
+    assert {row["position"] for row in slices} == {"0"}
 
 
 def test_files_say_which_target(client_program, server_program, tmp_path):
@@ -487,11 +464,8 @@ def test_files_say_which_target(client_program, server_program, tmp_path):
         users_of = [row for row in users if row["target"] == str(number)]
         assert len(users_of) == 3
         assert total(users_of, "requests") == target["requests"]["completed"]
-        response = [
-            row
-            for row in slots
-            if row["target"] == str(number) and row["clock"] == "response"
-        ]
+        clock = (str(number), "response")
+        response = [row for row in slots if (row["target"], row["clock"]) == clock]
         assert total(response, "count") == target["response"]["n"]
 
 
@@ -502,12 +476,9 @@ def test_a_signal_ends_a_run_at_the_end_of_a_slice(
     """Rounds are written when they are complete, while the run goes on."""
     path = tmp_path / "slices.csv"
     with servers(server_program, 2) as (_, ports):
-        targets = [f"127.0.0.1:{port}" for port in ports]
-        flags = ["--slice", "20ms", "--duration", "30", "--warmup", "0"]
-        with subprocess.Popen(
-            [client_program, *targets, *flags, *more, "--slices", path],
-            stdout=subprocess.PIPE,
-        ) as client:
+        flags = ["--duration", 30, "--warmup", 0, *more, "--slices", path]
+        words = command(client_program, ports, *flags)
+        with subprocess.Popen(words, stdout=subprocess.PIPE) as client:
             wait_for(lambda: path.exists() and path.read_text().count("\n") > 10)
             assert path.read_text().endswith("\n")
             assert path.read_text().count("\n") % 2 == 1
@@ -525,14 +496,11 @@ def test_a_signal_ends_a_run_at_the_end_of_a_slice(
 def test_loss_of_a_process_ends_the_others(client_program, server_program):
     """A thread that never rests again must not be waited for."""
     with servers(server_program, 2) as (_, ports):
-        targets = [f"127.0.0.1:{port}" for port in ports]
-        flags = ["--slice", "20ms", "--duration", "30", "--processes", "2"]
+        flags = ["--duration", 30, "--processes", 2, "--connections", 4]
+        words = command(client_program, ports, *flags)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         for which in (0, 1):
-            with subprocess.Popen(
-                [client_program, *targets, *flags, "--connections", "4"],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            ) as client:
+            with subprocess.Popen(words, **pipes) as client:
                 family = psutil.Process(client.pid)
                 wait_for(lambda family=family: len(family.children()) == 2)
                 time.sleep(0.3)
@@ -543,18 +511,15 @@ def test_loss_of_a_process_ends_the_others(client_program, server_program):
             assert json.loads(output)["targets"]
 
 
-def test_a_server_that_rests_uses_no_time(client_program, server_program, tmp_path):
+def test_a_server_that_rests_uses_no_time(take_turns):
     """Its idle connections cost neither side anything between slices."""
-    path = tmp_path / "slices.csv"
-    with servers(server_program, 2) as (processes, ports):
-        watch = [w for p in processes for w in ("--watch", p.pid)]
-        flags = ["--connections", 200, "--duration", 1, *watch]
-        result = turns(client_program, ports, *flags, "--slices", path)
+    flags = ["--connections", 200, "--duration", 1]
+    result, every = take_turns(2, *flags, watch=True)
     for target in result["targets"]:
         slices = target["slices"]
         assert slices["server_cpu_s"] > 0
         assert slices["rest_cpu_s"] < 0.02 * slices["server_cpu_s"] + 0.005
-    for row in rows(path):
+    for row in every:
         assert int(row["busy_ns"]) >= 0
         assert int(row["steal_ns"]) >= 0
         assert int(row["probed"]) >= int(row["waiting"]) >= 0
@@ -582,7 +547,8 @@ def test_a_server_that_rests_uses_no_time(client_program, server_program, tmp_pa
     ],
 )
 def test_mistakes_about_slices_are_named(client_program, flags, words):
-    complain(run(client_program, [1, 2], *flags), words)
+    message = refused(*command(client_program, [1, 2], *flags))
+    assert [word for word in words if word not in message] == []
 
 
 @pytest.mark.parametrize(
@@ -597,18 +563,8 @@ def test_mistakes_about_slices_are_named(client_program, flags, words):
     ],
 )
 def test_what_needs_slices_says_so(client_program, flags, words):
-    command = [client_program, "127.0.0.1:1", *flags]
-    complain(subprocess.run(command, capture_output=True, text=True), words)
-
-
-def complain(done: subprocess.CompletedProcess[str], words: list[str]) -> None:
-    """Check for one line that holds all these words, and status 2."""
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("client: ")
-    assert done.stderr.count("\n") == 1
-    for word in words:
-        assert word in done.stderr
+    message = refused(client_program, "127.0.0.1:1", *flags)
+    assert [word for word in words if word not in message] == []
 
 
 def fixed(begin_ns: int | None, *flags: object) -> list[object]:
@@ -626,20 +582,15 @@ def test_clients_take_the_same_turns_at_fixed_moments(
     paths = [tmp_path / f"{number}.csv" for number in range(3)]
     with servers(server_program, 2) as (processes, ports):
         begin_ns = time.monotonic_ns() + 500_000_000
-        watched = [w for each in processes for w in ("--watch", str(each.pid))]
-        each = (["--seed", 1], ["--seed", 2, "--threads", 2], ["--only-watch"])
-        each = [*each[:2], [*each[2], *watched]]
-        targets = [f"127.0.0.1:{port}" for port in ports]
-        running = [
-            subprocess.Popen(
-                [client_program, *targets]
-                + [str(word) for word in fixed(None if late else begin_ns, *flags)]
-                + ["--connections", "6", "--slices", path],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
-            for flags, path in zip(each, paths, strict=True)
-        ]
+        flags_of = [["--seed", 1], ["--seed", 2, "--threads", 2]]
+        flags_of += [["--only-watch", *watching(processes)]]
+        running = []
+        for flags, path in zip(flags_of, paths, strict=True):
+            flags = [*flags, "--connections", 6, "--slices", path]
+            flags = fixed(None if late else begin_ns, *flags)
+            words = command(client_program, ports, *flags)
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            running.append(subprocess.Popen(words, **pipes))
         if late:
             for process in running:
                 assert b"connected" in process.stdout.readline()
@@ -647,20 +598,20 @@ def test_clients_take_the_same_turns_at_fixed_moments(
             for process in running:
                 process.stdin.write(b"%d\n" % begin_ns)
                 process.stdin.flush()
-        told = [json.loads(process.communicate()[0]) for process in running]
+        results = [json.loads(process.communicate()[0]) for process in running]
         spent_s = sum(sum(psutil.Process(p.pid).cpu_times()[:2]) for p in processes)
     first, second, watch = map(rows, paths)
     turns_of = [
-        {(r["round"], r["position"]): (r["target"], r["begin_ns"]) for r in found}
-        for found in (first, second, watch)
+        {(r["round"], r["position"]): (r["target"], r["begin_ns"]) for r in slices}
+        for slices in (first, second, watch)
     ]
     for at, turn in turns_of[0].items():
         number = 2 * int(at[0]) + int(at[1])
         assert int(turn[1]) == number * 40_000_000
         assert all(other.get(at, turn) == turn for other in turns_of)
     assert max(int(row["round"]) for row in first) == 2 + 10 - 1
-    assert told[0]["warmup_rounds"] <= 2 < told[0]["rounds"] <= 10
-    assert not told[2]["targets"][0]["connections"]["attempted"]
+    assert results[0]["warmup_rounds"] <= 2 < results[0]["rounds"] <= 10
+    assert not results[2]["targets"][0]["connections"]["attempted"]
     seen_s = total(watch, "server_cpu_ns") + total(watch, "rest_cpu_ns")
     # psutil counts in ticks of 10 ms, user and system time of both servers
     assert seen_s / 1e9 == pytest.approx(spent_s, rel=0.1, abs=0.05)
@@ -688,6 +639,4 @@ def test_a_client_that_comes_late_leaves_slices_out(
     ],
 )
 def test_moments_are_fixed_by_the_clock_alone(client_program, flags, flag):
-    done = run(client_program, [1], *flags)
-    assert done.returncode == 2
-    assert flag in done.stderr
+    assert flag in refused(*command(client_program, [1], *flags))
