@@ -159,7 +159,8 @@ def test_a_moment_that_is_never_told_ends_the_client(client_program, line):
 def test_a_moment_is_agreed_or_told(client_program):
     flags = ["--begin-told", "--begin-at", "1"]
     message = refused(client_program, "127.0.0.1:1", *flags, timeout=10)
-    assert [flag for flag in flags if flag not in message] == []
+    assert "--begin-told" in message
+    assert "--begin-at" in message
 
 
 def test_without_a_window_there_are_no_edges(client_program):

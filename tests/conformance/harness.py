@@ -129,6 +129,12 @@ class Server:
             self.stats = lines[-1]
         return self.stats
 
+    def stopped_in(self, signum: int = signal.SIGTERM) -> float:
+        """Seconds that a stop takes."""
+        began = time.monotonic()
+        self.stop(signum)
+        return time.monotonic() - began
+
     def _ended_by(self, signum: int) -> tuple[str, str]:
         """Ask once, as anybody would; what it then printed on stdout and stderr.
 
@@ -248,9 +254,32 @@ def limit_descriptors(count: int) -> Callable[[], None]:
 NOBODY = 65534
 
 
-def preload(library: Path) -> Callable[[], None]:
-    """For ``preexec``: load a library of ours before the C library."""
-    return lambda: os.environ.update(LD_PRELOAD=str(library))
+def shared_library(folder: Path, source: str) -> Path:
+    """Compile a C file that lies beside this one into a library for `preload`."""
+    library = folder / Path(source).with_suffix(".so")
+    command = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library]
+    subprocess.run([*command, Path(__file__).with_name(source)], check=True)
+    return library
+
+
+def preload(library: Path, **environment: object) -> Callable[[], None]:
+    """For ``preexec``: load a library before the C library, with its settings."""
+    words = {name: str(value) for name, value in environment.items()}
+    return lambda: os.environ.update(words, LD_PRELOAD=str(library))
+
+
+def fixed_workers(model: str, count: int) -> list:
+    """Flags for so many workers, where the model has a fixed number of them."""
+    return ["--workers", count] if entry(model)["workers"] == "fixed" else []
+
+
+def refused(*words: object) -> str:
+    """Start the server with a mistake; return what it says about it."""
+    command = [SERVER, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    return done.stderr
 
 
 def tasks_of(user: int) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import socket
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from tests.conformance.harness import (
     nobody_may_run,
     preload,
     serving,
+    shared_library,
 )
 
 MODELS = names()
@@ -47,6 +47,21 @@ def try_connect(server, count: int) -> tuple[list[socket.socket], int]:
     return served, turned_away
 
 
+def leave(served: list[socket.socket], server) -> None:
+    """Close connections that still echo; then the server has to serve again."""
+    assert all(echoes(sock) for sock in served)
+    for sock in served:
+        sock.close()
+
+    def serves_again() -> bool:
+        again, _ = try_connect(server, 1)
+        for sock in again:
+            sock.close()
+        return bool(again)
+
+    assert eventually(serves_again)
+
+
 # A process per client has a table of its own and never more than one client in it.
 DESCRIPTORS = [n for n in names(concurrent=True) if entry(n)["family"] != "processes"]
 
@@ -58,10 +73,7 @@ def test_out_of_descriptors_it_refuses_counts_and_goes_on(model):
         served, turned_away = try_connect(server, 60)
         assert 5 < len(served) < 60
         assert turned_away == 60 - len(served)
-        assert all(echoes(sock) for sock in served)
-        for sock in served:
-            sock.close()
-        assert eventually(lambda: serves_again(server))
+        leave(served, server)
         stats = server.stop()
     # One may have left a queue before any of several loops came to refuse it.
     assert stats["refused"]["descriptors"] >= turned_away - 1 > 0
@@ -70,11 +82,7 @@ def test_out_of_descriptors_it_refuses_counts_and_goes_on(model):
 @pytest.fixture(scope="module")
 def full_table(tmp_path_factory) -> Path:
     """A library that, preloaded, fills the machine's table of open files."""
-    library = tmp_path_factory.mktemp("enfile") / "enfile.so"
-    source = Path(__file__).with_name("enfile.c")
-    command = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, source]
-    subprocess.run(command, check=True)
-    return library
+    return shared_library(tmp_path_factory.mktemp("enfile"), "enfile.c")
 
 
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer wants to be loaded first")
@@ -88,19 +96,9 @@ def test_with_the_machines_table_full_it_refuses_and_goes_on(model, full_table):
         served, turned_away = try_connect(server, 40)
         assert 5 < len(served) < 20
         assert turned_away == 40 - len(served)
-        assert all(echoes(sock) for sock in served)
-        for sock in served:
-            sock.close()
-        assert eventually(lambda: serves_again(server))
+        leave(served, server)
         stats = server.stop()
     assert stats["refused"]["descriptors"] >= turned_away
-
-
-def serves_again(server) -> bool:
-    served, _ = try_connect(server, 1)
-    for sock in served:
-        sock.close()
-    return bool(served)
 
 
 @pytest.mark.parametrize("model", names(holds="fd_setsize"))
@@ -131,10 +129,7 @@ def test_out_of_threads_or_processes_it_refuses_and_counts(model, few_tasks):
     with serving(model, preexec=few_tasks) as server:
         served, turned_away = try_connect(server, 40)
         assert 5 < len(served) < 40
-        assert all(echoes(sock) for sock in served)
-        for sock in served:
-            sock.close()
-        assert eventually(lambda: serves_again(server))
+        leave(served, server)
         stats = server.stop()
     assert stats["refused"][kind] >= turned_away > 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import sys
 import time
 
 import pytest
+from conftest import is_running
 
 from tests.conformance.harness import (
     BUILD,
@@ -21,6 +23,7 @@ from tests.conformance.harness import (
     eventually,
     fill,
     names,
+    refused,
     registry,
     serving,
 )
@@ -33,20 +36,16 @@ MODELS = names()
 def test_a_signal_ends_it_with_statistics(model, signum):
     with serving(model) as server, server.connect() as sock:
         assert echoes(sock)
-        started = time.monotonic()
-        stats = server.stop(signum)
-        assert time.monotonic() - started < 2.0 * SLOWER
+        assert server.stopped_in(signum) < 2.0 * SLOWER
         assert sock.recv(1) == b""
-    assert stats["accepted"] == 1
+    assert server.stats["accepted"] == 1
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_client_that_never_reads_cannot_delay_the_stop(model):
     with serving(model) as server, server.connect() as mute:
         fill(mute)
-        started = time.monotonic()
-        server.stop()
-        assert time.monotonic() - started < 3.0 * SLOWER
+        assert server.stopped_in() < 3.0 * SLOWER
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -68,15 +67,6 @@ time.sleep(60)
 """
 
 
-def gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] in "ZX"
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_it_dies_with_its_parent_and_so_do_its_children(model):
     parent = subprocess.Popen(
@@ -89,7 +79,7 @@ def test_it_dies_with_its_parent_and_so_do_its_children(model):
         parent.kill()
         parent.wait()
         parent.stdout.close()
-        assert eventually(lambda: all(gone(pid) for pid in group))
+        assert eventually(lambda: not any(map(is_running, group)))
 
 
 PARENT_THREAD = """
@@ -128,7 +118,7 @@ def test_it_outlives_the_thread_that_started_it_but_not_the_process(model):
             parent.stdin.flush()
         time.sleep(0.3 * TSAN)  # a call that waits begins again before the signal
         parent.kill()
-        assert eventually(lambda: all(gone(ready["pid"]) for ready in started))
+        assert eventually(lambda: not any(is_running(r["pid"]) for r in started))
 
 
 def children(pid: int) -> list[int]:
@@ -168,24 +158,21 @@ def run(*arguments: str) -> subprocess.CompletedProcess:
     ],
 )
 def test_bad_usage_names_flag_value_and_what_is_allowed(arguments, words):
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    for word in words:
-        assert word in done.stderr
+    message = refused(*arguments)
+    assert [word for word in words if word not in message] == []
 
 
 def test_failed_set_up_names_the_call_and_exits_1():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = run("epoll", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
     assert done.returncode == 1
-    assert done.stderr.startswith("server: bind: Address already in use")
+    assert done.stderr.startswith(f"server: bind: {os.strerror(errno.EADDRINUSE)}")
 
 
 def test_unwritable_log_is_a_failed_set_up():
     done = run("epoll", "--log", str(BUILD / "no" / "such" / "place.csv"))
     assert done.returncode == 1
-    assert "No such file" in done.stderr
+    assert os.strerror(errno.ENOENT) in done.stderr
 
 
 def test_the_list_names_what_design_asks_for():

@@ -215,7 +215,7 @@ def test_threads_are_gone_when_their_clients_are(model, client_program):
 
 
 def send_urgently(sock: socket.socket, before: bytes, behind: bytes) -> bytes:
-    """Send three pieces, the middle one an urgent byte; returns the whole."""
+    """Send three pieces, the middle one an urgent byte; return the whole."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.sendall(before)
     sock.send(b"1", socket.MSG_OOB)

@@ -16,8 +16,8 @@ import pytest
 from tests.conformance.harness import (
     Server,
     echoes,
-    entry,
     eventually,
+    fixed_workers,
     is_quiet,
     names,
     receive,
@@ -75,7 +75,7 @@ def test_a_child_that_is_killed_takes_one_client_with_it(model):
 
     Four clients hold four children, so who comes later needs the new one.
     """
-    flags = ["--workers", 4] if entry(model)["workers"] == "fixed" else []
+    flags = fixed_workers(model, 4)
     with serving(model, *flags) as server:
         clients = [server.connect() for _ in range(4)]
         assert all(echoes(sock) for sock in clients)
@@ -130,7 +130,7 @@ def test_children_killed_at_any_moment_leave_no_lock_behind(model, kills):
     answers in a row that do not come, each on a connection of its own, are the end of
     the server.
     """
-    flags = ["--workers", 4] if entry(model)["workers"] == "fixed" else []
+    flags = fixed_workers(model, 4)
     with serving(model, "--workload", "work", "--buckets", 1, *flags) as server:
         over = threading.Event()
         clients = [
