@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -76,6 +77,22 @@ def sweep_in_process(root: Path, **changes) -> subprocess.Popen:
         text=True,
         preexec_fn=_hear_sigint,
     )
+
+
+def programs_in(space: str) -> list[tuple[int, str]]:
+    """Return process ids and names in a network namespace."""
+    words = ["ip", "netns", "pids", space]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    named = []
+    for pid in map(int, done.stdout.split()):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            named.append((pid, Path(f"/proc/{pid}/comm").read_text().strip()))
+    return named
+
+
+def running(space: str) -> list[str]:
+    """Return the names of our servers and clients in a network namespace."""
+    return [name for _, name in programs_in(space) if name in ("server", "client")]
 
 
 def _hear_sigint() -> None:

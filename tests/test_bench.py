@@ -36,35 +36,35 @@ def names(part: Part) -> list[str]:
     return [server.name for server in part.plan.servers]
 
 
-def made(*asked: str, lessons: bool = False) -> dict[str, Part]:
-    return parts.parts(models(*asked), lessons=lessons, until=0.02, seed=1)
+def compared_parts(*names: str, lessons: bool = False) -> dict[str, Part]:
+    return parts.parts(models(*names), lessons=lessons, until=0.02, seed=1)
 
 
 def test_every_model_that_serves_many_is_compared_with_one_of_known_cost():
-    found = made("iterative", "epoll", "uring", "poll")
-    assert names(found["models"]) == [BASE, DEARER, "poll", "uring", f"{BASE} again"]
-    assert names(found["many"]) == [BASE, "uring", f"{BASE} again"]
-    assert found["many"].plan.client["connections"] == parts.MANY
-    assert [name for name, part in found.items() if part.with_floor] == [
+    compared = compared_parts("iterative", "epoll", "uring", "poll")
+    assert names(compared["models"]) == [BASE, DEARER, "poll", "uring", f"{BASE} again"]
+    assert names(compared["many"]) == [BASE, "uring", f"{BASE} again"]
+    assert compared["many"].plan.client["connections"] == parts.MANY
+    assert [name for name, part in compared.items() if part.with_floor] == [
         "models",
         "many",
     ]
 
 
 def test_one_model_alone_is_compared_with_itself_at_a_known_cost():
-    for part in made("epoll").values():
+    for part in compared_parts("epoll").values():
         assert names(part) == [BASE, DEARER, f"{BASE} again"]
 
 
 def test_client_and_server_meet_on_one_core_where_their_costs_are_compared():
-    for name, part in made("epoll").items():
+    for name, part in compared_parts("epoll").items():
         sets = part.plan.cores
         assert (sets.server == sets.client) == name.startswith("one core")
 
 
 def test_a_model_is_held_against_its_lesson_and_lessons_against_each_other():
-    found = made("epoll", "poll", "pool", lessons=True)["lessons"]
-    against = {s.name: found.plan.against(s) for s in found.plan.servers[1:]}
+    lessons = compared_parts("epoll", "poll", "pool", lessons=True)["lessons"]
+    against = {s.name: lessons.plan.against(s) for s in lessons.plan.servers[1:]}
     assert against == {
         "epoll": "lessons/epoll",
         "lessons/poll": "lessons/epoll",
@@ -96,20 +96,22 @@ def test_the_whole_interval_decides(lo, hi, bounds, verdict):
 
 
 def test_a_difference_that_may_be_none_is_known_to_a_width():
-    found = Interval(500, -500, 1500, 8, 0.95, "made")
-    assert Target("made", found, least=450, most=550).verdict == "undecided, ±200.0 %"
+    difference = Interval(500, -500, 1500, 8, 0.95, "made")
+    assert (
+        Target("made", difference, least=450, most=550).verdict == "undecided, ±200.0 %"
+    )
 
 
 def test_the_floor_decides_nothing_where_others_are_at_work(judged, whole):
     whole.comparison.others[:] = [1.8]
     again = targets.judge({"models": whole, **dict.fromkeys(OTHERS, whole)}, {}, {})
-    said = {target.what: target.verdict for target in again}
-    what = "models: requests / CPU s, epoll / two calls"
-    assert (judged[what].verdict, said[what]) == (
+    verdicts = {target.what: target.verdict for target in again}
+    name = "models: requests / CPU s, epoll / two calls"
+    assert (judged[name].verdict, verdicts[name]) == (
         "reached",
         "undecided, others kept 1.8 cores busy",
     )
-    assert said["open loop: lag at 50000 requests/s, p99, µs"] == said[what]
+    assert verdicts["open loop: lag at 50000 requests/s, p99, µs"] == verdicts[name]
 
 
 def test_what_was_not_measured_is_said():
@@ -119,16 +121,16 @@ def test_what_was_not_measured_is_said():
 
 def part_of(costs: dict[str, list[float]], **other) -> Part:
     """Return a part whose servers cost so much in each set; the client costs half."""
-    asked = [name for name in costs if not name.endswith("again")]
-    found = Part(Comparison(make_plan(asked)), **other)
-    for number, each in enumerate(zip(*costs.values(), strict=True)):
-        table = pd.DataFrame({"server": list(costs), "cpu": each, "trial": number})
+    names = [name for name in costs if not name.endswith("again")]
+    part = Part(Comparison(make_plan(names)), **other)
+    for number, set_costs in enumerate(zip(*costs.values(), strict=True)):
+        table = pd.DataFrame({"server": list(costs), "cpu": set_costs, "trial": number})
         table = table.assign(client=table["cpu"] / 2, rate=1 / table["cpu"])
-        found.comparison.sets.append(table.assign(p50=1e-4, p99=1e-3, lag_p99=50e-6))
+        part.comparison.sets.append(table.assign(p50=1e-4, p99=1e-3, lag_p99=50e-6))
         rows = table.assign(round=0, lead_in_requests=0, requests=1000.0)
         rows = rows.assign(server_cpu_ns=rows["cpu"] * 1e12, seconds=1000 * rows["cpu"])
-        found.comparison.slices.append(rows)
-    return found
+        part.comparison.slices.append(rows)
+    return part
 
 
 COST = [10e-6, 11e-6, 12e-6, 11e-6, 10e-6]
@@ -150,13 +152,13 @@ def whole() -> Part:
 def judged(whole) -> dict[str, Target]:
     cost, again = COST, AGAIN
     http = part_of({BASE: [c * 2 for c in cost], "uring": cost, f"{BASE} again": again})
-    known = dict.fromkeys(OTHERS, whole) | {"http": http}
+    others = dict.fromkeys(OTHERS, whole) | {"http": http}
     memory = {"epoll": [270.0] * 4, "thread": [30000.0, 30001, 29999, 30000]}
     memory |= {"stackless": [5000.0, 5001, 5002, 5001], "fork": [1e5] * 4}
     families = {"epoll": "readiness", "thread": "threads", "stackless": "coroutine"}
     families |= {"fork": "processes"}
-    found = targets.judge({"models": whole, **known}, memory, families)
-    return {target.what: target for target in found}
+    judgements = targets.judge({"models": whole, **others}, memory, families)
+    return {target.what: target for target in judgements}
 
 
 def test_costs_are_compared_the_right_way(judged):
@@ -169,8 +171,8 @@ def test_costs_are_compared_the_right_way(judged):
         "models: 500 ns more of work, ns": 500,
         "open loop: lag at 50000 requests/s, p99, µs": 50,
     }
-    found = {what: judged[what].found.value for what in values}
-    assert found == pytest.approx(values)
+    measured = {name: judged[name].found.value for name in values}
+    assert measured == pytest.approx(values)
 
 
 def test_targets_are_judged(judged):
@@ -184,13 +186,13 @@ def test_targets_are_judged(judged):
         "idle connection of thread, bytes": "not reached",
         "idle connection of stackless, bytes": "not reached",
     }
-    assert {what: judged[what].verdict for what in verdicts} == verdicts
+    assert {name: judged[name].verdict for name in verdicts} == verdicts
     assert "idle connection of fork, bytes" not in judged
 
 
 def test_nothing_measured_decides_nothing():
-    found = targets.judge(made("epoll"), {}, {})
-    assert {target.verdict for target in found} == {"not measured"}
+    unmeasured = targets.judge(compared_parts("epoll"), {}, {})
+    assert {target.verdict for target in unmeasured} == {"not measured"}
 
 
 # ---- the command ---------------------------------------------------------------
@@ -210,8 +212,8 @@ def test_a_small_run_prints_and_keeps(build_dir, tmp_path, monkeypatch, capsys):
     (path,) = tmp_path.iterdir()
     kept = json.loads(path.read_text(), parse_constant=pytest.fail)
     assert kept["comparisons"].keys() >= {"models", "http", "lessons", "open loop"}
-    for one in kept["comparisons"].values():
-        assert one["levels"][one["baseline"]]["rate"]["value"] > 0
+    for document in kept["comparisons"].values():
+        assert document["levels"][document["baseline"]]["rate"]["value"] > 0
     assert len(kept["floor_cpu_s"]["models"]) == 1
     assert kept["idle_memory"]["epoll"][0] > 0
     assert kept["load_generators"] == []

@@ -39,8 +39,8 @@ def ab(failed=0, wrong="", kept=150851) -> str:
 
 
 def ours(**errors) -> str:
-    told = {"requests": {"sent": 9, "completed": 7}, "errors": {"reset": 0} | errors}
-    return json.dumps(told, separators=(",", ":"))
+    report = {"requests": {"sent": 9, "completed": 7}, "errors": {"reset": 0} | errors}
+    return json.dumps(report, separators=(",", ":"))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_requests_are_counted(name, text, requests):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("wrk", WRK.format(wrong=NON_2XX), "Non-2xx or 3xx responses: 135115"),
         ("wrk", WRK.format(wrong=SOCKET), "Socket errors: connect 0, read 2"),
@@ -68,8 +68,8 @@ def test_requests_are_counted(name, text, requests):
         ("ab", ab(kept=0), "Concurrency"),
     ],
 )
-def test_answers_that_were_wrong_are_no_requests(name, text, said):
-    with pytest.raises(ProgramError, match=f"^{name}: .*{said}"):
+def test_answers_that_were_wrong_are_no_requests(name, text, message):
+    with pytest.raises(ProgramError, match=f"^{name}: .*{message}"):
         clients.counted(name, text)
 
 
@@ -81,12 +81,14 @@ def plan(**other):
 
 
 def test_all_are_asked_for_the_same():
-    told = (clients.argv(plan(), name, "127.0.0.1:7") for name in (OURS, "wrk", "ab"))
-    ours, wrk, ab = told
+    commands = (
+        clients.argv(plan(), name, "127.0.0.1:7") for name in (OURS, "wrk", "ab")
+    )
+    client, wrk, ab = commands
     assert wrk == ["wrk", "-t1", "-d1s", "-c8", "http://127.0.0.1:7/page"]
     assert ab[:4] == ["ab", "-q", "-k", "-t1"]  # a later -t would undo -n
     assert ab[-2:] == ["-c8", wrk[-1]]
-    flags = dict(zip(ours[2::2], ours[3::2], strict=True))
+    flags = dict(zip(client[2::2], client[3::2], strict=True))
     assert (flags["--path"], flags["--connections"]) == ("/page", "8")
     assert (flags["--duration"], flags["--warmup"]) == ("1", "0")
 
@@ -105,33 +107,33 @@ def test_cpu_time_is_that_of_the_process_wherever_it_is_spent():
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("import sys; sys.exit('no such page')", "no such page"),
         ("import time; time.sleep(60)", "timed out"),
     ],
 )
-def test_a_client_that_fails_or_hangs_is_an_error(code, said, monkeypatch):
+def test_a_client_that_fails_or_hangs_is_an_error(code, message, monkeypatch):
     monkeypatch.setattr(clients, "PATIENCE_S", 0.5)
-    with pytest.raises(ProgramError, match=said):
+    with pytest.raises(ProgramError, match=message):
         clients.run([sys.executable, "-c", code], cores.available())
 
 
 @pytest.mark.serial
 def test_all_that_are_installed_serve_a_round(build_dir, monkeypatch):
     monkeypatch.setattr(clients, "ROUNDS", 1)
-    found = clients.beside(plan())
-    there = [name for name in clients.CLIENTS if name == OURS or shutil.which(name)]
-    assert {run["name"] for run in found} == set(there)
-    for run in found:
+    runs = clients.beside(plan())
+    installed = [name for name in clients.CLIENTS if name == OURS or shutil.which(name)]
+    assert {run["name"] for run in runs} == set(installed)
+    for run in runs:
         assert 1e-7 < run["client"] < 1e-3, run
         assert 1e-7 < run["server"] < 1e-3, run
 
 
 @pytest.mark.serial
 def test_a_page_that_is_not_there_fails(build_dir, monkeypatch):
-    asked = plan()
+    http_plan = plan()
     monkeypatch.setattr(web_page, "PAGE", "nowhere")
     monkeypatch.setattr(clients, "ROUNDS", 1)
     with pytest.raises(ProgramError, match="Non-2xx|status"):
-        clients.beside(asked)
+        clients.beside(http_plan)

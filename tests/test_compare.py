@@ -59,8 +59,8 @@ def test_with_many_servers_a_set_is_short_enough_for_four_in_a_minute():
     names = [model.name for model in drive.models() if model.concurrent]
     plan = make_plan(names)
     assert 4 * plan.set_s < 60
-    each = plan.client["duration"] / len(plan.servers)
-    assert each == pytest.approx(10 * sets.SLICE_S)
+    per_server_s = plan.client["duration"] / len(plan.servers)
+    assert per_server_s == pytest.approx(10 * sets.SLICE_S)
 
 
 def test_a_lesson_is_started_by_its_own_command_without_flags():
@@ -75,15 +75,15 @@ def test_a_lesson_is_started_by_its_own_command_without_flags():
 
 
 @pytest.mark.parametrize(
-    ("name", "workload", "said"),
+    ("name", "workload", "message"),
     [
         ("lessons/epoll", "http", "lessons/epoll: workload http; echo"),
-        ("lessons/epoll:workers=3", "echo", "a lesson takes no settings"),
+        ("lessons/epoll:workers=3", "echo", "lessons/epoll:workers=3: .*settings"),
         ("lessons/epol", "echo", "lessons/epol"),
     ],
 )
-def test_a_lesson_serves_echo_as_it_is(name, workload, said):
-    with pytest.raises(ValueError, match=said):
+def test_a_lesson_serves_echo_as_it_is(name, workload, message):
+    with pytest.raises(ValueError, match=message):
         make_plan(["epoll", name], workload=workload)
 
 
@@ -117,76 +117,76 @@ def outcome(
     for number in range(20):
         shared = math.exp(rng.normal(0, 0.5))
         for place, server in enumerate(here):
-            own = math.exp(rng.normal(0, noise))
-            requests = rates[server.name] * 0.02 * shared * own
+            scatter = math.exp(rng.normal(0, noise))
+            requests = rates[server.name] * 0.02 * shared * scatter
             cpu = {"client_cpu_ns": requests * 900, "busy_ns": requests * 1900}
             cpu |= {"server_cpu_ns": None if far(server) else requests * 1000}
             at = {"round": number, "counted": int(number >= 5), "target": place}
             rows.append({**of_all, **at, **cpu, "requests": requests})
-    told = {"active": 50, "requests": {"unanswered": 42}}
-    told |= {"response": {"p50_ns": 300_000, "p99_ns": 900_000}}
+    report = {"active": 50, "requests": {"unanswered": 42}}
+    report |= {"response": {"p50_ns": 300_000, "p99_ns": 900_000}}
     for server in here:
         ended = Ended(-9, server.name == died, (), "", {})
         served.append(sets.Served(server.factors, 0, {}, ended=ended))
         early = {"reason": "hung"} if server.name == hung else None
-        reports.append(told | {"slices": {"ended_early": early}})
+        reports.append(report | {"slices": {"ended_early": early}})
     return sets.Outcome(None, served, reports, rows, {}, takes_s)
 
 
-def compared(monkeypatch, rates, *, words=("epoll", "uring"), **made):
+def compared(monkeypatch, rates, *, words=("epoll", "uring"), **options):
     """Return a comparison of made-up sets."""
-    plan = make_plan(list(words), budget_s=made.pop("budget_s", 60))
+    plan = make_plan(list(words), budget_s=options.pop("budget_s", 60))
     seeds = iter(range(1000))
 
     def run(setting, *, host):
-        time.sleep(made.get("takes_s", 0))
+        time.sleep(options.get("takes_s", 0))
         places = len(setting.servers)
-        return outcome(plan, rates, places=places, seed=next(seeds), **made)
+        return outcome(plan, rates, places=places, seed=next(seeds), **options)
 
     monkeypatch.setattr(sets, "run", run)
-    return comparison.compare(plan, measure.sets(plan), show=lambda made: None)
+    return comparison.compare(plan, measure.sets(plan), show=lambda options: None)
 
 
 RATES = {"epoll": 1e5, "uring": 1.2e5, "epoll again": 1e5}
 
 
 def test_it_stops_when_every_ratio_is_narrow(monkeypatch):
-    made = compared(monkeypatch, RATES, noise=0.01)
-    assert made.stopped == "width"
-    assert made.n >= comparison.SETS_MIN
-    assert made.widest() <= 0.01
-    assert made.ratios("rate")["uring"].contains(1.2)
-    assert made.ratios("cpu")["epoll again"].contains(1.0)
+    result = compared(monkeypatch, RATES, noise=0.01)
+    assert result.stopped == "width"
+    assert result.n >= comparison.SETS_MIN
+    assert result.widest() <= 0.01
+    assert result.ratios("rate")["uring"].contains(1.2)
+    assert result.ratios("cpu")["epoll again"].contains(1.0)
 
 
 def test_it_stops_when_the_budget_is_spent(monkeypatch):
-    made = compared(monkeypatch, RATES, noise=2.0, budget_s=13, takes_s=1.5)
-    assert made.stopped == "budget"
-    assert made.widest() > 0.01
-    assert made.seconds < 14
+    result = compared(monkeypatch, RATES, noise=2.0, budget_s=13, takes_s=1.5)
+    assert result.stopped == "budget"
+    assert result.widest() > 0.01
+    assert result.seconds < 14
 
 
 @pytest.mark.parametrize(
-    ("ends", "why"), [("died", "killed by SIGKILL"), ("hung", "42 of 50 clients")]
+    ("ends", "reason"), [("died", "killed by SIGKILL"), ("hung", "42 of 50 clients")]
 )
-def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, ends, why):
+def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, ends, reason):
     rates = RATES | {"poll": 9e4}
     words = ("epoll", "uring", "poll")
-    made = compared(monkeypatch, rates, words=words, noise=0.01, **{ends: "uring"})
-    assert list(made.failed) == ["uring"]
-    assert why in made.failed["uring"]
-    assert set(made.ratios("rate")) == {"poll", "epoll again"}
-    assert "uring" in said(made)
-    with pytest.raises(sets.SetError, match=why):
+    result = compared(monkeypatch, rates, words=words, noise=0.01, **{ends: "uring"})
+    assert list(result.failed) == ["uring"]
+    assert reason in result.failed["uring"]
+    assert set(result.ratios("rate")) == {"poll", "epoll again"}
+    assert "uring" in printed(result)
+    with pytest.raises(sets.SetError, match=reason):
         compared(monkeypatch, RATES, **{ends: "epoll"})
 
 
 def test_when_nobody_is_left_it_ends(monkeypatch):
-    made = compared(monkeypatch, RATES, died="uring")
-    assert made.stopped == "alone"
-    told = json.loads(json.dumps(comparison.document(made), allow_nan=False))
-    assert told["widest"] is None
-    assert list(told["failed"]) == ["uring"]
+    result = compared(monkeypatch, RATES, died="uring")
+    assert result.stopped == "alone"
+    document = json.loads(json.dumps(comparison.document(result), allow_nan=False))
+    assert document["widest"] is None
+    assert list(document["failed"]) == ["uring"]
 
 
 FAR = "at:192.0.2.10:7000"
@@ -195,17 +195,17 @@ FAR = "at:192.0.2.10:7000"
 def test_a_server_at_an_address_has_no_cpu_time_and_the_others_keep_theirs(monkeypatch):
     rates = RATES | {"poll": 9e4, FAR: 5e4}
     words = ("epoll", FAR, "poll")
-    made = compared(monkeypatch, rates, words=words, noise=0.01)
-    assert made.stopped == "width"
-    assert made.decisive == ("rate", "cpu")
-    assert made.ratios("rate")[FAR].contains(0.5)
-    assert made.ratios("cpu")["poll"].contains(1.0)
-    assert math.isnan(made.ratios("cpu")[FAR].value)
-    assert f"{FAR} –" in said(made)
-    found = comparison.document(made)
-    assert found["levels"][FAR]["cpu"]["value"] is None
-    assert found["ratios"]["cpu"][FAR]["value"] is None
-    json.dumps(found, allow_nan=False)
+    result = compared(monkeypatch, rates, words=words, noise=0.01)
+    assert result.stopped == "width"
+    assert result.decisive == ("rate", "cpu")
+    assert result.ratios("rate")[FAR].contains(0.5)
+    assert result.ratios("cpu")["poll"].contains(1.0)
+    assert math.isnan(result.ratios("cpu")[FAR].value)
+    assert f"{FAR} –" in printed(result)
+    document = comparison.document(result)
+    assert document["levels"][FAR]["cpu"]["value"] is None
+    assert document["ratios"]["cpu"][FAR]["value"] is None
+    json.dumps(document, allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -218,31 +218,31 @@ def test_a_server_at_an_address_has_no_cpu_time_and_the_others_keep_theirs(monke
 )
 def test_rates_decide_where_cpu_times_cannot(monkeypatch, words, decisive):
     rates = dict.fromkeys((*words, f"{words[0]} again"), 1e5)
-    made = compared(monkeypatch, rates, words=words, noise=0.01)
-    assert made.stopped == "width"
-    assert made.decisive == decisive
+    result = compared(monkeypatch, rates, words=words, noise=0.01)
+    assert result.stopped == "width"
+    assert result.decisive == decisive
 
 
 def test_settings_are_for_servers_that_are_started(monkeypatch):
     entry = 'label = "far"\nfamily = "readiness"\nlanguage = "C"\nat = "192.0.2.10:7"'
-    found = servers.parse(f"[far]\n{entry}")
-    monkeypatch.setattr(servers, "entries", lambda: found)
-    with pytest.raises(ValueError, match="one that runs already takes no settings"):
+    entries = servers.parse(f"[far]\n{entry}")
+    monkeypatch.setattr(servers, "entries", lambda: entries)
+    with pytest.raises(ValueError, match="far:workers=2: .*settings"):
         make_plan(["epoll", "far:workers=2"])
 
 
 # ---- what is said ------------------------------------------------------------------
 
 
-def said(made: comparison.Comparison) -> str:
+def printed(result: comparison.Comparison) -> str:
     """Return what is printed at the end."""
     text = io.StringIO()
-    screen.print_all(made, Console(file=text, width=120))
+    screen.print_all(result, Console(file=text, width=120))
     return text.getvalue()
 
 
 def test_the_table_says_more_and_less(monkeypatch):
-    text = said(compared(monkeypatch, RATES, noise=0.01))
+    text = printed(compared(monkeypatch, RATES, noise=0.01))
     assert all(word in text for word in ("64 bytes", "faster", "alike"))
     assert "nan" not in text
 
@@ -271,50 +271,50 @@ def test_a_server_is_held_against_the_one_that_it_names(monkeypatch):
     poll = replace(poll, against=lesson.name)
     plan = replace(plan, servers=(first, poll, lesson, again))
     rates = {"epoll": 1e5, "poll": 9e4, "lessons/poll": 1.2e5, "epoll again": 1e5}
-    made = comparison.Comparison(plan)
+    result = comparison.Comparison(plan)
     for n in range(5):
         gave = outcome(plan, rates, places=4, seed=n, noise=0.001)
-        made.add(measure.Set(n, tuple(s.name for s in plan.servers), gave))
-    ratios = made.ratios("rate")
+        result.add(measure.Set(n, tuple(s.name for s in plan.servers), gave))
+    ratios = result.ratios("rate")
     assert ratios["poll"].value == pytest.approx(0.75, rel=0.01)
     assert ratios["lessons/poll"].value == pytest.approx(1.2, rel=0.01)
-    made.stopped = "budget"
-    assert "poll / lessons/poll" in said(made)
+    result.stopped = "budget"
+    assert "poll / lessons/poll" in printed(result)
 
 
 def test_a_control_that_does_not_hold_is_said(monkeypatch):
-    made = compared(monkeypatch, RATES | {"epoll again": 1.1e5}, noise=0.01)
-    assert any("control" in doubt for doubt in screen.doubts(made))
+    result = compared(monkeypatch, RATES | {"epoll again": 1.1e5}, noise=0.01)
+    assert any("control" in doubt for doubt in screen.doubts(result))
 
 
 def test_json_has_levels_ratios_and_words(monkeypatch):
-    made = compared(monkeypatch, RATES, noise=0.01)
-    told = json.loads(json.dumps(comparison.document(made)))
-    assert told["ratios"]["rate"]["uring"]["word"] == "faster"
-    assert told["ratios"]["rate"]["uring"]["n"] == made.n
-    assert told["levels"]["epoll"]["p99"]["value"] == pytest.approx(9e-4)
-    assert told["stopped"] == made.stopped
-    assert told["widest"] == made.widest()
-    assert told["machine"]["binaries"]
-    frame = pd.concat(made.sets)
+    result = compared(monkeypatch, RATES, noise=0.01)
+    document = json.loads(json.dumps(comparison.document(result)))
+    assert document["ratios"]["rate"]["uring"]["word"] == "faster"
+    assert document["ratios"]["rate"]["uring"]["n"] == result.n
+    assert document["levels"]["epoll"]["p99"]["value"] == pytest.approx(9e-4)
+    assert document["stopped"] == result.stopped
+    assert document["widest"] == result.widest()
+    assert document["machine"]["binaries"]
+    frame = pd.concat(result.sets)
     rates = frame.loc[frame["server"] == "epoll", "rate"]
-    assert told["levels"]["epoll"]["rate"]["value"] == pytest.approx(
+    assert document["levels"]["epoll"]["rate"]["value"] == pytest.approx(
         np.exp(np.log(rates).mean())
     )
 
 
 def test_json_has_what_every_ratio_can_be_made_of_again(monkeypatch):
     rates = RATES | {"poll": 9e4}
-    made = compared(monkeypatch, rates, words=("epoll", "uring", "poll"), noise=0.01)
-    told = json.loads(json.dumps(comparison.document(made), allow_nan=False))
-    rows = [row for row in told["each_set"] if row["server"] == "poll"]
+    result = compared(monkeypatch, rates, words=("epoll", "uring", "poll"), noise=0.01)
+    document = json.loads(json.dumps(comparison.document(result), allow_nan=False))
+    rows = [row for row in document["each_set"] if row["server"] == "poll"]
     logs = [row["log_ratio_rate"] for row in rows]
-    kept = told["ratios"]["rate"]["poll"]
-    assert len(logs) == kept["n"] == made.n
+    kept = document["ratios"]["rate"]["poll"]
+    assert len(logs) == kept["n"] == result.n
     assert math.exp(np.mean(logs)) == pytest.approx(kept["value"])
     assert kept["simultaneous"] == 2
-    each = 1 - (1 - kept["level"]) / kept["simultaneous"]
-    reach = st.t.ppf((1 + each) / 2, len(logs) - 1) * st.sem(logs)
+    level = 1 - (1 - kept["level"]) / kept["simultaneous"]
+    reach = st.t.ppf((1 + level) / 2, len(logs) - 1) * st.sem(logs)
     assert math.exp(np.mean(logs) + reach) == pytest.approx(kept["hi"])
 
 
@@ -346,10 +346,10 @@ def test_a_real_comparison_of_each_load(load):
         [*words, "--json"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    ratio = told["ratios"]["cpu"]["epoll again"]
+    document = json.loads(done.stdout)
+    ratio = document["ratios"]["cpu"]["epoll again"]
     assert 0.5 < ratio["value"] < 2
-    assert told["levels"]["poll"]["rate"]["value"] > 0
+    assert document["levels"]["poll"]["rate"]["value"] > 0
 
 
 def test_the_first_server_is_up_before_pandas_and_scipy_are_loaded():

@@ -46,9 +46,9 @@ def test_every_cost_is_measured_once_per_repeat():
     assert code == 0, err
     facts = json.loads(out)
     assert facts["connections"] == 5
-    for what, names in ARRAYS.items():
+    for cost, names in ARRAYS.items():
         for name in names:
-            values = facts[what][name]
+            values = facts[cost][name]
             assert len(values) == 2, name
             assert all(value is None or value >= 0 for value in values), name
     assert all(ns > 1000 for ns in facts["ping_pong"]["round_trip_ns"])
@@ -62,8 +62,8 @@ def test_only_what_is_asked_for_is_measured():
 
 
 def test_a_call_costs_more_than_the_entry_that_is_a_part_of_it():
-    told = ["--what=calls", "--connections=100", "--duration=0.2", "--repeats=3"]
-    code, out, err = floor(*told)
+    flags = ["--what=calls", "--connections=100", "--duration=0.2", "--repeats=3"]
+    code, out, err = floor(*flags)
     assert code == 0, err
     calls = {k: statistics.median(v) for k, v in json.loads(out)["calls"].items()}
     assert calls["entry_ns"] < min(calls["epoll_ns"], calls["exchange_ns"])
@@ -80,10 +80,10 @@ def test_one_socket_has_no_further_one():
 
 @pytest.mark.serial
 def test_a_computation_beside_a_busy_core_takes_between_one_and_two_times_as_long():
-    there = sorted(os.sched_getaffinity(0))
-    if len(there) < 2:
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
         pytest.skip("needs two cores")
-    pair = f"{there[0]},{there[1]}"
+    pair = f"{allowed[0]},{allowed[1]}"
     code, out, err = floor("--what=neighbour", f"--cores={pair}", "--duration=0.2")
     assert code == 0, err
     # half and thrice: what another program on either core can make of it
@@ -92,8 +92,8 @@ def test_a_computation_beside_a_busy_core_takes_between_one_and_two_times_as_lon
 
 def test_one_core_has_no_neighbour():
     core = min(os.sched_getaffinity(0))
-    told = ["--what=neighbour", f"--cores={core},{core}", "--repeats=1"]
-    code, out, err = floor(*told)
+    flags = ["--what=neighbour", f"--cores={core},{core}", "--repeats=1"]
+    code, out, err = floor(*flags)
     assert code == 0, err
     assert json.loads(out)["neighbour"]["slowdown"] == [None]
 
@@ -101,8 +101,8 @@ def test_one_core_has_no_neighbour():
 def test_the_client_half_drives_a_server_and_reads_its_cpu_time():
     with serving([SERVER, "epoll"]) as (_, _, ready):
         at = f"{ready['host']}:{ready['port']}"
-        told = ["--what=echo", "--duration=0.1", "--repeats=1", f"--server={at}"]
-        code, out, err = floor(*told, f"--server-pid={ready['pid']}")
+        flags = ["--what=echo", "--duration=0.1", "--repeats=1", f"--server={at}"]
+        code, out, err = floor(*flags, f"--server-pid={ready['pid']}")
     assert code == 0, err
     facts = json.loads(out)
     assert facts["against_server"] is True
@@ -111,7 +111,7 @@ def test_the_client_half_drives_a_server_and_reads_its_cpu_time():
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (["--what", "echo,tea"], "--what tea"),
         (["--size", "0"], "--size 0: want a whole number from 1 to 1048576"),
@@ -122,10 +122,10 @@ def test_the_client_half_drives_a_server_and_reads_its_cpu_time():
         (["more"], "more: unexpected"),
     ],
 )
-def test_bad_usage_names_flag_and_value(flags, told):
+def test_bad_usage_names_flag_and_value(flags, message):
     code, out, err = floor(*flags)
     assert (code, out) == (2, "")
-    assert told in err
+    assert message in err
 
 
 def test_a_call_that_fails_is_named():

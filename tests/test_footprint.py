@@ -40,11 +40,11 @@ def test_calls_per_request_are_what_more_requests_add():
 def test_a_thread_takes_more_memory_than_a_connection(build_dir, monkeypatch):
     monkeypatch.setattr(footprint, "REPEATS", 1)
     monkeypatch.setattr(footprint, "IDLE", {"descriptors": 400})
-    asked = models("epoll", "thread", "iterative", "pool")
-    found = footprint.idle_memory(programs.built(), asked)
-    assert found.keys() == {"epoll", "thread"}
-    assert 50 < found["epoll"][0] < 2000
-    assert 4096 < found["thread"][0] < 64 * 1024
+    compared = models("epoll", "thread", "iterative", "pool")
+    memory = footprint.idle_memory(programs.built(), compared)
+    assert memory.keys() == {"epoll", "thread"}
+    assert 50 < memory["epoll"][0] < 2000
+    assert 4096 < memory["thread"][0] < 64 * 1024
 
 
 @pytest.mark.serial
@@ -52,8 +52,8 @@ def test_two_calls_make_an_echo(build_dir, monkeypatch):
     if not shutil.which("strace"):
         pytest.skip("strace is not installed, so no system calls were counted")
     monkeypatch.setattr(footprint, "CALLS_REQUESTS", (5, 25))
-    found = footprint.system_calls(programs.built(), models("epoll", "prethread"))
-    assert found.keys() == {"epoll", "prethread"}
-    for calls in found.values():
+    counts = footprint.system_calls(programs.built(), models("epoll", "prethread"))
+    assert counts.keys() == {"epoll", "prethread"}
+    for calls in counts.values():
         assert calls["sendto"] == pytest.approx(1)
         assert calls["recvfrom"] == pytest.approx(1, abs=0.2)

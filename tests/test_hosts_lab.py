@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import functools
 import os
 import shutil
 import signal
@@ -29,6 +29,8 @@ from connlab.hosts import (
 )
 from connlab.hosts.agent import Agent
 from connlab.hosts.group import HostGroup
+from tests.conftest import wait_for  # by this name, as scripts import this file
+from tests.drive_fakes import manifest, measure, programs_in, rows, running
 
 REASON = lab.missing()
 pytestmark = [
@@ -42,10 +44,10 @@ PATIENCE_S = 30
 
 
 def setting(**factors) -> trials.Setting:
-    told = {"model": "epoll", "workload": "echo", "connections": 20}
-    told |= {"duration": 0.3, "warmup": 0.1} | factors
+    common = {"model": "epoll", "workload": "echo", "connections": 20}
+    common |= {"duration": 0.3, "warmup": 0.1} | factors
     return trials.Setting(
-        factors=told,
+        factors=common,
         seed=1,
         cores=cores.Cores((), (), shared=True),
         programs=programs.built(),
@@ -54,23 +56,23 @@ def setting(**factors) -> trials.Setting:
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory) -> Iterator[lab.Lab]:
-    made = lab.Lab(tmp_path_factory.mktemp("hosts") / "lab", NUMBER)
-    made.up(3)
-    yield made
-    made.down()
+    network = lab.Lab(tmp_path_factory.mktemp("hosts") / "lab", NUMBER)
+    network.up(3)
+    yield network
+    network.down()
 
 
 @pytest.fixture
 def engine(three: lab.Lab) -> Iterator[carrier.Engine]:
-    with carrier.Engine(roster.load(three.roster)) as made:
-        yield made
+    with carrier.Engine(roster.load(three.roster)) as connected:
+        yield connected
 
 
 @pytest.fixture
 def hosts(engine: carrier.Engine) -> tuple[carrier.Server, HostGroup]:
-    told = engine.roster
-    clients = HostGroup([engine.host(name) for name in told.clients])
-    return carrier.Server(engine, told.server), clients
+    entries = engine.roster
+    clients = HostGroup([engine.host(name) for name in entries.clients])
+    return carrier.Server(engine, entries.server), clients
 
 
 def run(hosts: tuple, **factors) -> trials.Outcome:
@@ -78,44 +80,19 @@ def run(hosts: tuple, **factors) -> trials.Outcome:
     return trials.run(setting(**factors), server_host=server, client_host=clients)
 
 
-def running(space: str) -> list[str]:
-    """Return the names of our servers and clients in a namespace."""
-    done = subprocess.run(
-        ["ip", "netns", "pids", space], capture_output=True, text=True, check=True
-    )
-    names = []
-    for pid in done.stdout.split():
-        try:
-            names.append(Path(f"/proc/{pid}/comm").read_text().strip())
-        except FileNotFoundError:
-            continue
-    return [name for name in names if name in ("server", "client")]
-
-
 def client_pids(space: str) -> list[int]:
-    """Return the client's processes in a namespace."""
-    words = ["ip", "netns", "pids", space]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    return [
-        int(pid)
-        for pid in done.stdout.split()
-        if Path(f"/proc/{pid}/comm").read_text().strip() == "client"
-    ]
+    return [pid for pid, name in programs_in(space) if name == "client"]
 
 
-def all_running(made: lab.Lab) -> list[str]:
-    return [name for host in (1, 2, 3) for name in running(made.space(host))]
+def all_running(network: lab.Lab) -> list[str]:
+    return [name for host in (1, 2, 3) for name in running(network.space(host))]
 
 
-def until(condition, seconds: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+until = functools.partial(wait_for, seconds=PATIENCE_S, every_s=0.05)
 
 
-def set_link(made: lab.Lab, host: int, state: str) -> None:
-    subprocess.run(["ip", "link", "set", made.link(host), state], check=True)
+def set_link(network: lab.Lab, host: int, state: str) -> None:
+    subprocess.run(["ip", "link", "set", network.link(host), state], check=True)
 
 
 def later(condition, action) -> threading.Thread:
@@ -133,14 +110,14 @@ def later(condition, action) -> threading.Thread:
 def test_a_trial_over_two_client_hosts_is_one_line(three, hosts):
     outcome = run(hosts)
     assert outcome.failure is None
-    told = outcome.client.model_dump(by_alias=True)
-    assert told["connections"]["established"] == 20
+    report = outcome.client.model_dump(by_alias=True)
+    assert report["connections"]["established"] == 20
     assert outcome.server.ready.host == three.address(1)
-    parts = [one["report"] for one in told["hosts"].values()]
+    parts = [host["report"] for host in report["hosts"].values()]
     assert [part["connections"]["established"] for part in parts] == [10, 10]
     sums = sum(part["window"]["requests"] for part in parts)
-    assert sums == told["window"]["requests"] == told["response"]["n"]
-    begins = [one["window_ns"][0] for one in told["hosts"].values()]
+    assert sums == report["window"]["requests"] == report["response"]["n"]
+    begins = [host["window_ns"][0] for host in report["hosts"].values()]
     assert max(begins) - min(begins) < 1_000_000
     assert outcome.server.samples.cpu_system_s > 0
     assert outcome.files["timeline"]
@@ -231,14 +208,14 @@ def test_a_link_that_is_down_for_two_seconds_delays(three, hosts):
 
 def test_a_clock_that_drifts_fails_the_trial(three, hosts, monkeypatch):
     measured = clock.offset
-    asked = []
+    calls = []
 
     def drifting(address: str, port: int, token: bytes) -> clock.Offset:
-        found = measured(address, port, token)
-        asked.append(address)
-        ahead = 30_000_000 * (asked.count(three.address(3)) - 1)
+        offset = measured(address, port, token)
+        calls.append(address)
+        ahead = 30_000_000 * (calls.count(three.address(3)) - 1)
         drifts = address == three.address(3)
-        return clock.Offset(found.ns + ahead * drifts, found.bound_ns)
+        return clock.Offset(offset.ns + ahead * drifts, offset.bound_ns)
 
     monkeypatch.setattr(clock, "offset", drifting)
     outcome = run(hosts)
@@ -274,11 +251,11 @@ def test_a_certificate_of_another_authority_is_refused(three, tmp_path):
     from connlab.hosts import certificates
 
     certificates.make(tmp_path)
-    told = roster.load(three.roster).model_copy(update={"certificates": tmp_path})
+    entries = roster.load(three.roster).model_copy(update={"certificates": tmp_path})
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
         with pytest.raises(OSError, match="certificate"):
-            carrier.Engine(told)
+            carrier.Engine(entries)
     assert len(os.listdir("/proc/self/fd")) <= before, "nobody goes on trying"
 
 
@@ -299,11 +276,11 @@ def test_a_link_that_stays_down_is_a_reason(three, hosts):
 def test_a_check_tells_of_every_host_and_of_other_programs(
     engine, monkeypatch, tmp_path
 ):
-    found, lost = checking.every(engine)
-    assert [one.name for one in found] == ["h1", "h2", "h3"]
+    hosts, lost = checking.every(engine)
+    assert [host.name for host in hosts] == ["h1", "h2", "h3"]
     assert not lost
-    assert not any(one.problems for one in found)
-    assert all(abs(one.offset_us) <= one.bound_us for one in found)
+    assert not any(host.problems for host in hosts)
+    assert all(abs(host.offset_us) <= host.bound_us for host in hosts)
     other = programs.Programs(("/bin/true",), (str(tmp_path / "client"),))
     (tmp_path / "client").write_text("here now")
     monkeypatch.setattr(programs, "built", lambda: other)
@@ -327,7 +304,9 @@ def test_one_command_measures(three):
 
 
 @pytest.fixture
-def asked(three: lab.Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[lab.Lab]:
+def sweeps_over_hosts(
+    three: lab.Lab, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[lab.Lab]:
     """Let sweeps measure over the lab."""
     monkeypatch.setenv(hosts_asked.ROSTER, str(three.roster))
     yield three
@@ -336,68 +315,69 @@ def asked(three: lab.Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[lab.Lab]:
 
 
 def swept(root: Path, **changes) -> drive.SweepReport:
-    told = {"run": "r", "root": root, "duration": 0.2, "trials": 1}
-    told |= {"factors": {"model": ["epoll", "poll"]}, "fixed": {"connections": 20}}
-    return drive.sweep("s", **told | changes)
+    options = {"duration": 0.2, "fixed": {"connections": 20}, "progress": True}
+    options |= {"factors": {"model": ["epoll", "poll"]}}
+    return measure(root, **options | changes)
 
 
-def rows(root: Path) -> list[dict]:
-    text = (root / "r" / "s" / "trials.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def test_a_sweep_over_hosts_says_who_and_goes_on(asked, tmp_path, capsys):
+def test_a_sweep_over_hosts_says_who_and_goes_on(sweeps_over_hosts, tmp_path, capsys):
     report = swept(tmp_path, beside="model")
     assert (report.done, report.failed) == (2, 0)
     assert "server on h1, clients on h2, h3" in capsys.readouterr().out
-    found = rows(tmp_path)
-    assert {row["server"]["ready"]["host"] for row in found} == {asked.address(1)}
-    for row in found:
+    trials = rows(tmp_path)
+    assert {row["server"]["ready"]["host"] for row in trials} == {
+        sweeps_over_hosts.address(1)
+    }
+    for row in trials:
         assert row["turns"]["beside"] == 2
         assert list(row["client"]["hosts"]) == ["h2", "h3"]
         assert schema.flatten(row)["server_cpu_per_request_s"] > 0
     again = swept(tmp_path, beside="model")
     assert (again.done, again.resumed) == (0, 2)
-    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
-    known = manifest["environments"][found[0]["environment"]]
-    assert len(known["clients"]) == 2
-    assert sorted(manifest["hosts"]) == ["h1", "h2", "h3"]
+    facts = manifest(tmp_path)
+    environment = facts["environments"][trials[0]["environment"]]
+    assert len(environment["clients"]) == 2
+    assert sorted(facts["hosts"]) == ["h1", "h2", "h3"]
 
 
-def test_trials_over_hosts_and_of_one_machine_do_not_mix(asked, tmp_path, monkeypatch):
+def test_trials_over_hosts_and_of_one_machine_do_not_mix(
+    sweeps_over_hosts, tmp_path, monkeypatch
+):
     swept(tmp_path)
     monkeypatch.delenv(hosts_asked.ROSTER)
-    with pytest.raises(ValueError, match=r"other .*clients.*use another run name"):
+    with pytest.raises(ValueError, match="^run: 'r'.*clients"):
         swept(tmp_path)
 
 
-def test_a_cell_that_needs_one_machine_is_a_row_with_the_reason(asked, tmp_path):
+def test_a_cell_that_needs_one_machine_is_a_row_with_the_reason(
+    sweeps_over_hosts, tmp_path
+):
     swept(tmp_path, factors={"model": ["epoll"], "together": [True, None]})
     kinds = {row["factors"]["together"]: row["failure"] for row in rows(tmp_path)}
     assert kinds[None] is None
-    assert "no core in common" in kinds[True]["reason"]
+    assert "core" in kinds[True]["reason"]
 
 
 def test_a_host_that_is_lost_is_a_row_and_the_same_call_goes_on(
-    asked, tmp_path, monkeypatch
+    sweeps_over_hosts, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(carrier, "RETURN_S", 1.0)
     swept(tmp_path, factors={"model": ["epoll"]})  # agents are there
 
     def kill() -> None:
-        os.kill(asked._pids()["h3"], signal.SIGKILL)
+        os.kill(sweeps_over_hosts._pids()["h3"], signal.SIGKILL)
 
-    later(lambda: running(asked.space(3)), kill)
+    later(lambda: running(sweeps_over_hosts.space(3)), kill)
     models = {"model": ["epoll", "poll", "select"]}
     report = swept(tmp_path, factors=models, duration=3.0)
     assert "host h3" in report.stopped_because
     lost = [row["failure"] for row in rows(tmp_path) if row["failure"]]
     assert [failure["kind"] for failure in lost] == ["host-lost"]
-    asked.start_worker(3)
-    until(lambda: "h3" in remote.connected(asked.roster).engine.workers())
+    sweeps_over_hosts.start_worker(3)
+    until(lambda: "h3" in remote.connected(sweeps_over_hosts.roster).engine.workers())
     report = swept(tmp_path, factors=models, duration=3.0)
     assert (report.done, report.resumed, report.failed) == (2, 1, 1)
-    assert not all_running(asked)
+    assert not all_running(sweeps_over_hosts)
 
 
 NOTEBOOKS = {
@@ -415,10 +395,10 @@ NOTEBOOKS = {
 
 @pytest.mark.parametrize("study", NOTEBOOKS)
 def test_a_notebook_measures_over_hosts(three, study):
-    given = NOTEBOOKS[study]
+    parameters = NOTEBOOKS[study]
     words = ["notebook", study, "--profile", "smoke", "--run", f"hosts-{os.getpid()}"]
     words += ["--hosts", str(three.roster)]
-    words += [word for pair in given.items() for word in ("-p", *pair)]
+    words += [word for pair in parameters.items() for word in ("-p", *pair)]
     folder = schema.run_folder(f"hosts-{os.getpid()}")
     try:
         done = subprocess.run(
@@ -448,24 +428,24 @@ print('{"at": %d}' % began, flush=True)
 
 
 def begun(hosts: list[carrier.RemoteHost]) -> tuple[float, float]:
-    """Let a program on each host begin at once; return ms apart, and all its s."""
+    """Let a program begin on all hosts at once; return their ms apart, and all s."""
     began_s = time.monotonic()
     words = [[sys.executable, "-S", "-E", "-c", WAITING]] * len(hosts)
     programs = remote_programs.start_all(hosts, words, cores=(), files=())
 
-    def every(method, *given) -> list:
-        calls = [p.host.call(method, p.handle, *given) for p in programs]
+    def every(method, *arguments) -> list:
+        calls = [p.host.call(method, p.handle, *arguments) for p in programs]
         return [call.result(30) for call in calls]
 
     assert [line["event"] for line in every(Agent.ready, 20.0)] == [
         remote_programs.EVENT
     ] * 32
     begins_s, offsets = remote_programs.schedule(programs)
-    told = every(Agent.ready, 20.0)
+    reports = every(Agent.ready, 20.0)
     took_s = time.monotonic() - began_s
     at_s = [
-        (one["at"] - offsets[host.name].ns) / 1e9
-        for host, one in zip(hosts, told, strict=True)
+        (report["at"] - offsets[host.name].ns) / 1e9
+        for host, report in zip(hosts, reports, strict=True)
     ]
     for program in programs:
         program.host.stop(program.handle, grace_s=1.0)
@@ -476,10 +456,10 @@ def begun(hosts: list[carrier.RemoteHost]) -> tuple[float, float]:
 def test_many_hosts_begin_together_and_report(tmp_path):
     """Workers without load, on a machine that others use: the best of several tries."""
     count = 32
-    made = lab.Lab(tmp_path / "lab", MANY)
+    many = lab.Lab(tmp_path / "lab", MANY)
     try:
-        made.up(count)
-        with carrier.Engine(roster.load(made.roster)) as engine:
+        many.up(count)
+        with carrier.Engine(roster.load(many.roster)) as engine:
             hosts = [engine.host(f"h{number}") for number in range(1, count + 1)]
             tries = []
             while len(tries) < 10 and not any(a < 5 and s < 3 for a, s in tries):
@@ -488,16 +468,16 @@ def test_many_hosts_begin_together_and_report(tmp_path):
             print(f"begun within {apart_ms:.2f} ms, all over after {took_s:.2f} s")
         assert any(apart_ms < 5 and took_s < 3 for apart_ms, took_s in tries)
     finally:
-        made.down()
+        many.down()
 
 
 def spent_s(pids: dict[str, int]) -> dict[str, float]:
     """Return the CPU time of each process so far, to the nanosecond."""
-    found = {}
+    spent = {}
     for name, pid in pids.items():
         tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
-        found[name] = sum(int(one.read_text().split()[0]) for one in tasks) / 1e9
-    return found
+        spent[name] = sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+    return spent
 
 
 def shares(pids: dict[str, int], from_s: float, to_s: float) -> dict[str, float]:
@@ -519,32 +499,32 @@ def test_agents_leave_the_machine_to_what_is_measured(three, engine):
     pids = {host.name: host.facts["pid"] for host in (server, *clients.hosts)}
     open_, idle = [], []
     for _ in range(3):
-        found: dict[str, float] = {}
+        used: dict[str, float] = {}
         clients.begins_s = None
 
-        def watch(found=found) -> None:
+        def watch(used=used) -> None:
             until(lambda: clients.begins_s)
             begins_s = clients.begins_s + 0.1  # the warm-up
-            found |= shares(pids, begins_s, begins_s + 3)
+            used |= shares(pids, begins_s, begins_s + 3)
 
         thread = threading.Thread(target=watch)
         thread.start()
         outcome = run((server, clients), duration=3.0, rate=2000)
         thread.join()
         assert outcome.failure is None
-        own = outcome.server.stats
-        per_request_s = (own.cpu_user_s + own.cpu_system_s) / own.requests
-        seen = outcome.server.samples
+        counted = outcome.server.stats
+        per_request_s = (counted.cpu_user_s + counted.cpu_system_s) / counted.requests
+        sampled = outcome.server.samples
         requests = outcome.client.window["requests"]
-        seen_s = (seen.cpu_user_s + seen.cpu_system_s) / requests
+        seen_s = (sampled.cpu_user_s + sampled.cpu_system_s) / requests
         assert seen_s == pytest.approx(per_request_s, rel=0.15)
         now_s = time.monotonic()
-        open_.append(found)
+        open_.append(used)
         idle.append(shares(pids, now_s + 0.5, now_s + 3.5))
     print(open_, idle)
     for name in pids:
-        assert min(found[name] for found in open_) < 0.01
-        assert min(found[name] for found in idle) < 0.005
+        assert min(used[name] for used in open_) < 0.01
+        assert min(used[name] for used in idle) < 0.005
 
 
 @pytest.fixture
@@ -557,7 +537,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(path: Path) -> None:
-    """Write until there is no space."""
     with contextlib.suppress(OSError), path.open("wb", buffering=0) as full:
         while True:
             full.write(b"0" * 4096)
@@ -565,23 +544,22 @@ def fill(path: Path) -> None:
 
 def test_a_full_disk_of_the_hosts_costs_no_trial(small_disk):
     """What programs write lies in memory until it is handed over."""
-    made = lab.Lab(small_disk / "lab", MANY)
+    small = lab.Lab(small_disk / "lab", MANY)
     try:
-        made.up(3)
+        small.up(3)
         fill(small_disk / "full")
         assert not shutil.disk_usage(small_disk).free
-        with carrier.Engine(roster.load(made.roster)) as engine:
+        with carrier.Engine(roster.load(small.roster)) as engine:
             clients = HostGroup([engine.host(name) for name in ("h2", "h3")])
             outcome = run((carrier.Server(engine, "h1"), clients))
         assert outcome.failure is None
         assert outcome.files["timeline"]
         assert outcome.client.model_dump(by_alias=True)["response"]["n"] > 0
     finally:
-        made.down()
+        small.down()
 
 
 def state() -> set[str]:
-    """Return links and namespaces of the second lab."""
     words = (["ip", "-br", "link"], ["ip", "netns", "list"])
     done = [subprocess.run(w, capture_output=True, text=True).stdout for w in words]
     return {ln for ln in "".join(done).splitlines() if f"{MANY}" in ln.split()[0]}
@@ -589,12 +567,12 @@ def state() -> set[str]:
 
 def with_word(word: Path) -> list[int]:
     """Return the processes that were told of a path."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if os.fsencode(word) in path.read_bytes():
-                found.append(int(path.parent.name))
-    return found
+                pids.append(int(path.parent.name))
+    return pids
 
 
 OWNER = """
@@ -616,12 +594,12 @@ with carrier.Engine(roster.load(made.roster)) as engine:
 def test_a_lab_goes_down_with_an_owner_that_is_killed(tmp_path, late):
     """While a trial runs, and while the lab is being made."""
     folder = tmp_path / "owned"
-    made = lab.Lab(folder, MANY)
+    small = lab.Lab(folder, MANY)
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(folder)])
     try:
         if late:
             until(lambda: folder.exists() and len(state()) == 5)
-            until(lambda: running(made.space(1)) and running(made.space(2)))
+            until(lambda: running(small.space(1)) and running(small.space(2)))
         else:
             until(lambda: len(state()) >= 3)
     finally:
@@ -641,12 +619,12 @@ def test_a_lab_goes_down_with_an_owner_that_is_killed(tmp_path, late):
 
 
 def test_a_lab_leaves_nothing(tmp_path):
-    made = lab.Lab(tmp_path / "lab", MANY)
+    small = lab.Lab(tmp_path / "lab", MANY)
     assert not state()
-    made.up(2, owned=True)
-    pids = [*made._pids().values(), made.keeper.pid]
+    small.up(2, owned=True)
+    pids = [*small._pids().values(), small.keeper.pid]
     assert len(state()) == 5  # a bridge, two links, two namespaces
-    made.down()
+    small.down()
     assert not state()
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-    assert not made.folder.exists()
+    assert not small.folder.exists()

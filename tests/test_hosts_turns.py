@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import json
 import os
 import resource
@@ -10,13 +10,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, wait_for
 
 from connlab import drive, study
 from connlab.drive import (
@@ -33,6 +32,8 @@ from connlab.hosts import carrier, lab, roster
 from connlab.hosts.carrier import Engine
 from connlab.hosts.remote import RemoteHosts
 from connlab.intervals import ratios
+from tests.drive_fakes import measure, rows
+from tests.drive_fakes import running as programs_of
 
 REASON = lab.missing()
 pytestmark = [
@@ -53,78 +54,63 @@ def _overlook(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Iterator[lab.Lab]:
-    there = lab.Lab(tmp_path_factory.mktemp("turns") / "lab", NUMBER)
-    there.up(3)
-    yield there
-    there.down()
+def hosts_lab(tmp_path_factory) -> Iterator[lab.Lab]:
+    hosts_lab = lab.Lab(tmp_path_factory.mktemp("turns") / "lab", NUMBER)
+    hosts_lab.up(3)
+    yield hosts_lab
+    hosts_lab.down()
 
 
 @pytest.fixture(scope="module")
-def engine(made) -> Iterator[Engine]:
-    with Engine(roster.load(made.roster)) as connected:
+def engine(hosts_lab) -> Iterator[Engine]:
+    with Engine(roster.load(hosts_lab.roster)) as connected:
         yield connected
 
 
-def running(made: lab.Lab) -> list[str]:
-    """Return the names of our programs on the hosts."""
-    found = []
-    for host in (1, 2, 3):
-        words = ["ip", "netns", "pids", made.space(host)]
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
-        for pid in done.stdout.split():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                found.append(Path(f"/proc/{pid}/comm").read_text().strip())
-    return [name for name in found if name in ("server", "client")]
+def running(hosts_lab: lab.Lab) -> list[str]:
+    spaces = map(hosts_lab.space, (1, 2, 3))
+    return [name for space in spaces for name in programs_of(space)]
 
 
-def until(condition, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+until = functools.partial(wait_for, seconds=30, every_s=0.05)
 
 
 def location(engine: Engine, count: int) -> RemoteHosts:
     """Return a server on the first core, and so many client hosts on the second."""
-    own = sorted(cores.available())
-    sides = {"server_cores": own[:1], "client_cores": own[1:2]}
+    available = sorted(cores.available())
+    sides = {"server_cores": available[:1], "client_cores": available[1:2]}
     return RemoteHosts(engine, engine.roster.clients[:count], **sides)
 
 
 def swept(engine: Engine, root: Path, count: int, **changes) -> drive.SweepReport:
-    told = {"run": "r", "root": root, "duration": 0.5, "trials": 4, "beside": "arm"}
-    told |= {"fixed": {"connections": 10, "model": "epoll"}, "progress": False}
-    return drive.sweep("s", location=location(engine, count), **told | changes)
-
-
-def rows(root: Path) -> list[dict]:
-    text = (root / "r" / "s" / "trials.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
+    options = {"duration": 0.5, "trials": 4, "beside": "arm"}
+    options |= {"fixed": {"connections": 10, "model": "epoll"}}
+    where = location(engine, count)
+    return measure(root, location=where, **options | changes)
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_equal_servers_take_turns_over_hosts(engine, tmp_path, count):
     report = swept(engine, tmp_path, count, factors={"arm": ["one", "other"]})
     assert (report.done, report.failed) == (8, 0)
-    found = rows(tmp_path)
+    trials = rows(tmp_path)
     names = [f"h{number}" for number in range(2, 2 + count)]
-    for row in found:
-        told, client = row["turns"], row["client"]
-        assert told["beside"] == 2
-        assert told["pause_ms"] >= 10
-        assert told["round"]
+    for row in trials:
+        kept, client = row["turns"], row["client"]
+        assert kept["beside"] == 2
+        assert kept["pause_ms"] >= 10
+        assert kept["round"]
         assert list(client["hosts"]) == names
-        assert all(one["bound_ns"] > 0 for one in client["hosts"].values())
+        assert all(host["bound_ns"] > 0 for host in client["hosts"].values())
         assert list(client["server_host"]) == ["h1"]
         assert client["connections"]["established"] == 10
-        assert 0 < sum(told["requests"]) <= client["window"]["requests"]
+        assert 0 < sum(kept["requests"]) <= client["window"]["requests"]
         assert client["response"]["n"] == client["window"]["requests"]
     # both servers of a set were asked in the same rounds
     pairs = {}
-    for row in found:
+    for row in trials:
         pairs.setdefault(row["turns"]["set"], []).append(row["turns"]["round"])
-    assert all(one == other for one, other in pairs.values())
+    assert all(host == second for host, second in pairs.values())
     measured = study.load("r", "s", root=tmp_path, accept=OVERLOOKED)
     for metric in ("throughput_rps", CPU):
         ratio = ratios(measured, metric, by="arm", baseline="one").iloc[0]
@@ -137,15 +123,19 @@ def test_equal_servers_take_turns_over_hosts(engine, tmp_path, count):
 def test_most_of_a_sweep_lies_in_windows(engine, tmp_path):
     """With windows as long as study 14 has them in the profile `full`."""
     path = ROOT / "notebooks" / "profiles" / "full.yaml"
-    told = yaml.safe_load(path.read_text())["notebooks"]["14-hosts"]
-    own = {"duration": told["duration"], "warmup": told["warmup"], "trials": 1}
-    own |= {"factors": {"model": ["epoll", "poll", "thread"]}, "beside": "model"}
-    found = []
+    profile = yaml.safe_load(path.read_text())["notebooks"]["14-hosts"]
+    options = {
+        "duration": profile["duration"],
+        "warmup": profile["warmup"],
+        "trials": 1,
+    }
+    options |= {"factors": {"model": ["epoll", "poll", "thread"]}, "beside": "model"}
+    shares = []
     for number in range(3):  # rounds that others delay are set aside
-        own |= {"fixed": {"connections": 50}}
-        found.append(swept(engine, tmp_path / str(number), 2, **own).window_share)
-    print(found)
-    assert max(found) >= 0.7
+        options |= {"fixed": {"connections": 50}}
+        shares.append(swept(engine, tmp_path / str(number), 2, **options).window_share)
+    print(shares)
+    assert max(shares) >= 0.7
 
 
 def test_a_dearer_server_is_dearer_over_hosts(engine, tmp_path):
@@ -167,36 +157,36 @@ def test_cpu_time_is_what_the_server_itself_counts(engine, tmp_path):
     common = {"connections": 10, "workload": "echo"}
     cells = [{"model": model} | common for model in ("epoll", "thread")]
     cells = [cell | {"duration": 1.0, "warmup": 0.1, "slice": 50.0} for cell in cells]
-    there = location(engine, 2)
-    setting = trials.Setting(cells[0], 1, there.cores({}), programs.built())
-    clients = there.turning({})
-    asked = interleaving.in_turns(cells, setting, pause=turns.PAUSE_REMOTE)
+    hosts = location(engine, 2)
+    setting = trials.Setting(cells[0], 1, hosts.cores({}), programs.built())
+    clients = hosts.turning({})
+    turn_set = interleaving.in_turns(cells, setting, pause=turns.PAUSE_REMOTE)
     with clients.unwatched():
-        outcome = turns.run(asked, host=there.server, clients=clients)
+        outcome = turns.run(turn_set, host=hosts.server, clients=clients)
     for place, served in enumerate(outcome.served):
         stats = trials.last_line(served.ended, "stats")
-        own_s = stats["cpu_user_s"] + stats["cpu_system_s"]
-        mine = [row for row in outcome.slices if row["target"] == place]
-        seen_ns = sum(row["server_cpu_ns"] + row["rest_cpu_ns"] for row in mine)
-        print(place, own_s, seen_ns / 1e9)
-        assert seen_ns / 1e9 == pytest.approx(own_s, rel=0.15, abs=0.01)
-        requests = sum(row["requests"] + row["lead_in_requests"] for row in mine)
-        spent_ns = sum(row["server_cpu_ns"] for row in mine)
+        counted_s = stats["cpu_user_s"] + stats["cpu_system_s"]
+        slices = [row for row in outcome.slices if row["target"] == place]
+        seen_ns = sum(row["server_cpu_ns"] + row["rest_cpu_ns"] for row in slices)
+        print(place, counted_s, seen_ns / 1e9)
+        assert seen_ns / 1e9 == pytest.approx(counted_s, rel=0.15, abs=0.01)
+        requests = sum(row["requests"] + row["lead_in_requests"] for row in slices)
+        spent_ns = sum(row["server_cpu_ns"] for row in slices)
         assert spent_ns / requests == pytest.approx(
-            1e9 * own_s / stats["requests"], rel=0.15
+            1e9 * counted_s / stats["requests"], rel=0.15
         )
 
 
 def test_an_open_loop_is_shared_by_the_hosts(engine, tmp_path):
     many = {"connections": 10, "rate": 2000}
-    told = {"factors": {"model": ["epoll", "poll"]}, "fixed": many}
-    swept(engine, tmp_path, 2, **told, beside="model", trials=2)
+    options = {"factors": {"model": ["epoll", "poll"]}, "fixed": many}
+    swept(engine, tmp_path, 2, **options, beside="model", trials=2)
     for row in rows(tmp_path):
         client = row["client"]
         assert client["offered_rps"] == 2000
         rate = client["window"]["throughput_rps"]
         assert rate == pytest.approx(2000, rel=0.2)
-        parts = [one["report"]["seed"] for one in client["hosts"].values()]
+        parts = [host["report"]["seed"] for host in client["hosts"].values()]
         assert len(set(parts)) == 2
         p99s = row["turns"]["response_p99_ns"]
         assert len(p99s) == len(row["turns"]["round"])
@@ -205,82 +195,82 @@ def test_an_open_loop_is_shared_by_the_hosts(engine, tmp_path):
 
 def test_room_is_asked_of_the_hosts_and_not_of_the_driver(tmp_path):
     """The server's host allows few tasks, one of a client few descriptors."""
-    there = lab.Lab(tmp_path / "lab", FEW)
-    there.up(3)
+    few = lab.Lab(tmp_path / "lab", FEW)
+    few.up(3)
     try:
-        pids = there._pids()
+        pids = few._pids()
         resource.prlimit(pids["h1"], resource.RLIMIT_NPROC, (2_000, 2_000))
         resource.prlimit(pids["h3"], resource.RLIMIT_NOFILE, (300, 300))
-        with Engine(roster.load(there.roster)) as engine:
-            asked = location(engine, 2)
-            assert asked.tasks() == 2_000 < capacity.tasks()
-            found = asked.room()
+        with Engine(roster.load(few.roster)) as engine:
+            hosts = location(engine, 2)
+            assert hosts.tasks() == 2_000 < capacity.tasks()
+            room = hosts.room()
             here = capacity.here()
-            assert found.tasks <= 1_000 < here.tasks
-            each = capacity.CLIENT_PROCESSES_MOST * (300 - flags.OWN_DESCRIPTORS)
-            assert found.connections == 2 * each < here.connections
+            assert room.tasks <= 1_000 < here.tasks
+            per_host = capacity.CLIENT_PROCESSES_MOST * (300 - flags.OWN_DESCRIPTORS)
+            assert room.connections == 2 * per_host < here.connections
             # a thread each: too many for turns there, though not here
-            told = {"factors": {"arm": ["a", "b", "c"]}, "trials": 1}
+            options = {"factors": {"arm": ["a", "b", "c"]}, "trials": 1}
             threads = {"model": "thread", "connections": 260}
-            swept(engine, tmp_path / "threads", 2, fixed=threads, **told)
+            swept(engine, tmp_path / "threads", 2, fixed=threads, **options)
             assert not any(row["turns"] for row in rows(tmp_path / "threads"))
             # 3 times 800 connections are more than the clients may hold
             many = {"model": "epoll", "connections": 800}
-            report = swept(engine, tmp_path / "many", 2, fixed=many, **told)
+            report = swept(engine, tmp_path / "many", 2, fixed=many, **options)
             assert report.failed == 0
             beside = [row["turns"]["beside"] for row in rows(tmp_path / "many")]
             assert beside == [2] * 4
     finally:
-        there.down()
+        few.down()
 
 
-def compared(made: lab.Lab, *words: str) -> subprocess.CompletedProcess:
+def compared(hosts_lab: lab.Lab, *words: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "connlab", "compare", *words]
-    command += ["--hosts", str(made.roster)]
+    command += ["--hosts", str(hosts_lab.roster)]
     return subprocess.run(command, capture_output=True, text=True, timeout=170)
 
 
-def test_a_server_is_compared_with_itself_over_hosts(made):
+def test_a_server_is_compared_with_itself_over_hosts(hosts_lab):
     """Two names of one server, and the control: their ratios are 1."""
     words = ["epoll", "epoll:processes=1", "--connections", "8", "--json"]
-    done = compared(made, *words, "--until", "5%", "--budget", "40s")
+    done = compared(hosts_lab, *words, "--until", "5%", "--budget", "40s")
     assert done.returncode == 0, done.stderr[-2000:]
-    told = json.loads(done.stdout)
-    serving = {name: host["serves"] for name, host in told["hosts"].items()}
+    document = json.loads(done.stdout)
+    serving = {name: host["serves"] for name, host in document["hosts"].items()}
     assert serving == {"h1": True, "h2": False, "h3": False}
-    assert len(told["machine"]["clients"]) == 2
-    assert not told["failed"]
-    assert sorted(told["ratios"]["rate"]) == ["epoll again", "epoll:processes=1"]
+    assert len(document["machine"]["clients"]) == 2
+    assert not document["failed"]
+    assert sorted(document["ratios"]["rate"]) == ["epoll again", "epoll:processes=1"]
     for metric in ("rate", "cpu"):
-        for name, ratio in told["ratios"][metric].items():
+        for name, ratio in document["ratios"][metric].items():
             print(metric, name, ratio["value"], ratio["lo"], ratio["hi"])
             assert ratio["lo"] < 1.05  # one in 20 misses 1 itself
             assert ratio["hi"] > 0.95
-    for row in told["each_set"]:
+    for row in document["each_set"]:
         assert 0 < row["client_busy"] <= 1.1
         assert row["client"] > 1e-7
-    assert not running(made)
+    assert not running(hosts_lab)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
-        (["epoll", "poll", "--workload", "http"], "over several hosts: echo, work"),
-        (["epoll", "lessons/epoll"], "a lesson listens on loopback only"),
-        (["epoll", "poll", "--connections", "1"], "1 connections are fewer than 2"),
+        (["epoll", "poll", "--workload", "http"], "hosts: echo, work"),
+        (["epoll", "lessons/epoll"], "loopback"),
+        (["epoll", "poll", "--connections", "1"], "fewer than 2"),
     ],
 )
-def test_what_cannot_be_compared_over_hosts_is_said(made, words, said):
-    done = compared(made, *words)
+def test_what_cannot_be_compared_over_hosts_is_said(hosts_lab, words, message):
+    done = compared(hosts_lab, *words)
     assert done.returncode
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_slow_answers_make_pauses_longer(engine, tmp_path):
     """Answers after 20 ms come too late for a pause of 10 ms."""
     slow = {"connections": 4, "workload": "work", "delay": "20"}
-    told = {"factors": {"model": ["thread", "fork"]}, "fixed": slow}
-    report = swept(engine, tmp_path, 1, **told, beside="model", trials=1)
+    options = {"factors": {"model": ["thread", "fork"]}, "fixed": slow}
+    report = swept(engine, tmp_path, 1, **options, beside="model", trials=1)
     assert report.failed == 0
     for row in rows(tmp_path):
         assert row["turns"]["pause_ms"] >= 40
@@ -288,24 +278,31 @@ def test_slow_answers_make_pauses_longer(engine, tmp_path):
         assert row["client"]["response"]["p50_ns"] > 19e6
 
 
-def test_a_host_that_is_lost_in_turns_is_a_reason(engine, made, tmp_path, monkeypatch):
+def test_a_host_that_is_lost_in_turns_is_a_reason(
+    engine, hosts_lab, tmp_path, monkeypatch
+):
     """Its rows say so, nothing runs on, and with its worker the next sweep works."""
     monkeypatch.setattr(carrier, "RETURN_S", 1.0)
-    there = location(engine, 2)
+    hosts = location(engine, 2)
     models = {"factors": {"model": ["epoll", "poll"]}, "fixed": {"connections": 4}}
-    told = models | {"run": "r", "root": tmp_path, "beside": "model", "location": there}
+    options = models | {
+        "run": "r",
+        "root": tmp_path,
+        "beside": "model",
+        "location": hosts,
+    }
 
     def kill() -> None:
-        until(lambda: len(running(made)) == 5)
-        os.kill(made._pids()["h3"], signal.SIGKILL)
+        until(lambda: len(running(hosts_lab)) == 5)
+        os.kill(hosts_lab._pids()["h3"], signal.SIGKILL)
 
     threading.Thread(target=kill, daemon=True).start()
-    report = drive.sweep("s", duration=20.0, trials=1, **told)
-    found = rows(tmp_path)
-    assert [row["failure"]["kind"] for row in found] == ["host-lost"] * 2
-    assert "h3" in found[0]["failure"]["reason"]
+    report = drive.sweep("s", duration=20.0, trials=1, **options)
+    trials = rows(tmp_path)
+    assert [row["failure"]["kind"] for row in trials] == ["host-lost"] * 2
+    assert "h3" in trials[0]["failure"]["reason"]
     assert report.failed == 2
-    until(lambda: not running(made))
-    made.start_worker(3)
+    until(lambda: not running(hosts_lab))
+    hosts_lab.start_worker(3)
     until(lambda: "h3" in engine.workers())
-    assert drive.sweep("again", duration=0.3, trials=1, **told).failed == 0
+    assert drive.sweep("again", duration=0.3, trials=1, **options).failed == 0

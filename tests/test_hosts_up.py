@@ -7,11 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import wait_for
 
 from connlab.hosts import certificates, roster, starting
 
@@ -72,10 +72,7 @@ def test_workers_come_up_over_ssh_and_end_with_it(place):
     finally:
         started.send_signal(signal.SIGTERM)
         assert started.wait(20) == 0
-    until = time.monotonic() + 20
-    while workers(place):
-        assert time.monotonic() < until, workers(place)
-        time.sleep(0.1)
+    wait_for(lambda: not workers(place), every_s=0.1)
     targets = sorted((place.parent / "ssh.log").read_text().split())
     assert targets == ["127.0.0.2"] * 3 + ["me@b"] * 3
 
@@ -97,7 +94,7 @@ def workers(place: Path) -> list[str]:
 def test_a_host_that_ssh_does_not_reach_is_named(place, monkeypatch):
     (place.parent / "bin" / "ssh").write_text("#!/bin/sh\necho no route >&2; exit 255")
     monkeypatch.setattr(starting.Started, "_start_scheduler", lambda self: None)
-    with pytest.raises(RuntimeError, match="host a: ssh: no route"):
+    with pytest.raises(RuntimeError, match="host a: .*no route"):
         starting.Started(roster.load(place)).__enter__()
 
 
@@ -112,7 +109,7 @@ def test_programs_are_copied_where_they_are_others(place, monkeypatch, build_dir
     assert list(starter._programs_for("a")) == ["build/client"]
     assert messages == ["a: build/client copied"]
     answers.append(f"other\n{digest} build/server\n")
-    with pytest.raises(RuntimeError, match="host a: a other; run `make build` there"):
+    with pytest.raises(RuntimeError, match="host a: .*other.*`make build`"):
         starter._programs_for("a")
     digests = "".join(f"1234 build/{name}\n" for name in ("server", "client"))
     answers.append(f"other\n{digests}")

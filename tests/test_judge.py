@@ -51,8 +51,8 @@ def line(kind: str) -> str:
 
 
 def judged(kind: str):
-    made = judge([line(kind)], quick=True, say=lambda text: None)
-    return made.verdicts[0], made
+    judgement = judge([line(kind)], quick=True, say=lambda text: None)
+    return judgement.verdicts[0], judgement
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_right_server_is_right(kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "hint"),
+    ("kind", "symptom", "hint"),
     [
         ("wrong", "from byte 2000 on sent", "stream without messages"),
         ("line", "then nothing for", "must not depend on what the bytes are"),
@@ -89,17 +89,17 @@ def test_a_right_server_is_right(kind):
         ("ends", "no such database", "never listened"),
     ],
 )
-def test_what_misbehaves_is_wrong_and_told_why(kind, said, hint):
-    verdict, made = judged(kind)
+def test_what_misbehaves_is_wrong_and_told_why(kind, symptom, hint):
+    verdict, judgement = judged(kind)
     assert not verdict.right
-    assert any(said in wrong for wrong in verdict.wrong), verdict.wrong
-    first = hints.first(verdict, made)
+    assert any(symptom in wrong for wrong in verdict.wrong), verdict.wrong
+    first = hints.first(verdict, judgement)
     assert any(hint in text for text in first), first
 
 
 def test_threads_that_a_signal_ends_are_no_leak():
-    made = judge(["lessons/thread"], quick=True, say=lambda text: None)
-    assert made.right, made.verdicts[0].wrong
+    judgement = judge(["lessons/thread"], quick=True, say=lambda text: None)
+    assert judgement.right, judgement.verdicts[0].wrong
 
 
 @pytest.mark.long
@@ -111,8 +111,7 @@ def test_what_it_does_without_does_not_make_it_wrong():
 
 
 def test_one_at_a_time_is_right_and_told():
-    made = judge(["lessons/iterative"], quick=True, say=lambda text: None)
-    verdict = made.verdicts[0]
+    (verdict,) = judge(["lessons/iterative"], quick=True, say=print).verdicts
     assert verdict.right, verdict.wrong
     assert not verdict.concurrent
     assert verdict.crowds.carried == 1
@@ -142,7 +141,7 @@ def test_the_command_writes_a_page_and_says_it_by_its_status(tmp_path, capsys):
         assert told["right"] is (name == "good")
         assert (tmp_path / name / page.PDF).read_bytes().startswith(b"%PDF")
         html = (tmp_path / name / page.HTML).read_text()
-        assert "What to look at first" in html
+        assert "lessons/epoll" in html
         assert "<script" not in html
     assert html.count("<table") >= 1
 
@@ -159,19 +158,19 @@ def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
 def test_at_most_three_things_come_first():
     heard = [Heard(name, name, "no") for name in hints.MEANS["conversations"]]
     verdict = judging_module.Verdict("x", "x", heard=[*heard, Heard("a", "a")])
-    made = judging_module.Judgement([verdict])
-    assert len(hints.first(verdict, made)) == 3
+    judgement = judging_module.Judgement([verdict])
+    assert len(hints.first(verdict, judgement)) == 3
 
 
 def test_a_dear_server_is_told_its_calls():
     cheap = {"value": 3.0, "lo": 2.8, "hi": 3.2, "word": "dearer"}
-    one = contest.Contest(50, 5, ratios={"x": {"cpu": cheap}})
+    dear = contest.Contest(50, 5, ratios={"x": {"cpu": cheap}})
     verdict = judging_module.Verdict(
         "x", "x", heard=[Heard("a", "a")], calls=calls.Calls({"futex": 4.0})
     )
-    made = judging_module.Judgement([verdict], contests=[one])
-    assert "3.0 times" in hints.first(verdict, made)[0]
-    assert "4 futex" in hints.first(verdict, made)[0]
+    judgement = judging_module.Judgement([verdict], contests=[dear])
+    assert "3.0 times" in hints.first(verdict, judgement)[0]
+    assert "4 futex" in hints.first(verdict, judgement)[0]
 
 
 # ---- what it rests on ----------------------------------------------------------------
@@ -192,15 +191,15 @@ def test_memory_that_grows_is_a_leak_unless_it_may_be_collected(grown, program, 
 
 
 @pytest.mark.parametrize(
-    ("sent", "came", "said"),
+    ("sent", "came", "message"),
     [
         (b"hello", b"hel", "sent 5 bytes, 3 came back, then nothing more"),
         (b"hello", b"hELLO", "from byte 1 on sent 'ello', came 'ELLO'"),
         (b"hello", b"hello!", "more came back: '!'"),
     ],
 )
-def test_a_difference_is_told_with_its_bytes(sent, came, said):
-    assert said in difference(sent, came)
+def test_a_difference_is_told_with_its_bytes(sent, came, message):
+    assert message in difference(sent, came)
 
 
 def test_calls_are_read_from_the_table_of_strace():
@@ -213,13 +212,13 @@ def test_calls_are_read_from_the_table_of_strace():
 100.00    0.016000                  4010         1 total
 """
     few = text.replace("2001", "101").replace("2000", "100")
-    found = calls.between((few, 100), (text, 2000))
-    assert found.per_request == {"recvfrom": 1.0, "sendto": 1.0}
+    counted = calls.between((few, 100), (text, 2000))
+    assert counted.per_request == {"recvfrom": 1.0, "sendto": 1.0}
     assert calls.between(("", 1), ("", 2)).missing
 
 
 @pytest.mark.parametrize(
-    ("level", "said"),
+    ("level", "message"),
     [
         ({"clients": 1100, "connected": 1100, "answered": 1020}, "FD_SETSIZE"),
         ({"clients": 1100, "died": "killed by SIGABRT"}, "FD_SETSIZE is 1024"),
@@ -229,23 +228,23 @@ def test_calls_are_read_from_the_table_of_strace():
         ({"clients": 1100, "connected": 300}, "backlog"),
     ],
 )
-def test_what_broke_a_crowd_is_named(level, said):
+def test_what_broke_a_crowd_is_named(level, message):
     whole = crowds.Level(10, 10, 10, {}, 0.1) if level["clients"] > 10 else None
     plain = {"connected": 0, "answered": 0, "errors": {}, "seconds": 1.0}
     broke = crowds.Level(**(plain | level))
-    levels = [one for one in (whole, broke) if one]
-    found = crowds._concluded(levels, None, 1024)
-    assert said in found.limit
+    levels = [item for item in (whole, broke) if item]
+    crowd = crowds._concluded(levels, None, 1024)
+    assert message in crowd.limit
 
 
 @pytest.mark.long
 @pytest.mark.serial
 def test_a_contest_has_a_ratio_for_each_server():
-    made = contest.hold(["lessons/epoll"], connections=1)
-    ratio = made.ratios["lessons/epoll"]["cpu"]
+    result = contest.hold(["lessons/epoll"], connections=1)
+    ratio = result.ratios["lessons/epoll"]["cpu"]
     assert 0.5 < ratio["value"] < 2
     assert ratio["lo"] <= ratio["value"] <= ratio["hi"]
-    assert made.levels["lessons/epoll"]["p99"]["value"] > 0
+    assert result.levels["lessons/epoll"]["p99"]["value"] > 0
 
 
 @pytest.mark.long
@@ -255,10 +254,10 @@ def test_the_same_binary_under_two_names_is_no_different(tmp_path):
     for name in names:
         shutil.copy(ROOT / "build" / "lessons" / "epoll", name)
     lines = [f"{name} {{port}}" for name in names]
-    asked = plan.make_plan(lines, connections=10, until=0.02, budget_s=20.0)
-    with interrupt.noted(), contextlib.closing(measure.sets(asked)) as sets:
-        made = comparison.compare(asked, sets, show=lambda made: None)
-    ratio = comparison.document(made)["ratios"]["cpu"][lines[1]]
+    compare_plan = plan.make_plan(lines, connections=10, until=0.02, budget_s=20.0)
+    with interrupt.noted(), contextlib.closing(measure.sets(compare_plan)) as sets:
+        result = comparison.compare(compare_plan, sets, show=lambda result: None)
+    ratio = comparison.document(result)["ratios"]["cpu"][lines[1]]
     centre, reach = math.log(ratio["value"]), math.log(ratio["hi"] / ratio["lo"]) / 2
     # 95 % intervals miss once in twenty; three of their half-widths, far more rarely
     assert abs(centre) < max(3 * reach, math.log(1.03)), ratio

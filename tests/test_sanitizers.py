@@ -9,11 +9,9 @@ that agree without locks on whose turn it is.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
-from conftest import make
+from conftest import make, session_of_its_own
 
 # The harness tells sanitizers, for every program to come, how to report and to exit.
 from tests.conformance.harness import ROOT
@@ -41,24 +39,11 @@ def build(name: str, *targets: str) -> None:
     make(*targets, f"BUILD=build/{name}", f"SAN={BUILDS[name]}", "CI=true")
 
 
-def environment(name: str) -> dict[str, str]:
-    """Return the environment of a session of its own that tries a build."""
-    ours = ("CONNLAB_TEST_LANE", "PYTEST_")
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-    return kept | {"CONNLAB_BUILD": str(ROOT / "build" / name)}
-
-
 @pytest.mark.parametrize(("name", "suite"), SUITES)
 def test_servers_under(name, suite):
     build(name, "build")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", *SPREAD, NOT_OURS, suite],
-        cwd=ROOT,
-        env=environment(name),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-4000:]
+    environ = os.environ | {"CONNLAB_BUILD": str(ROOT / "build" / name)}
+    session_of_its_own("-x", *SPREAD, NOT_OURS, suite, environ=environ)
 
 
 def test_c_units_under_asan():

@@ -77,25 +77,25 @@ def watch(step: Callable[[int], int], numbers: Iterable[int]) -> list[Footprint]
 
     The step returns how many trials it measured.
     """
-    seen = [footprint(0)]
+    footprints = [footprint(0)]
     for number in numbers:
         done = step(number)
-        seen.append(footprint(seen[-1].trials + done))
-    return seen
+        footprints.append(footprint(footprints[-1].trials + done))
+    return footprints
 
 
-def leaks(seen: Sequence[Footprint]) -> list[str]:
+def leaks(footprints: Sequence[Footprint]) -> list[str]:
     """Say what is held at the end that was not held after a quarter of the steps.
 
     The first quarter is for what is loaded or cached once. A child is one too many at
     any time.
     """
-    quarter, end = seen[max(1, len(seen) // 4)], seen[-1]
+    quarter, end = footprints[max(1, len(footprints) // 4)], footprints[-1]
     bounds = {"rss_bytes": GROWTH_BYTES, "descriptors": 0, "threads": 0}
     grown = {name: getattr(end, name) - getattr(quarter, name) for name in bounds}
-    found = [f"{name} +{grown[name]}" for name in bounds if grown[name] > bounds[name]]
-    left = max(one.children for one in seen) - seen[0].children
-    return found + ([f"children +{left}"] if left > 0 else [])
+    leaked = [f"{name} +{grown[name]}" for name in bounds if grown[name] > bounds[name]]
+    children = max(step.children for step in footprints) - footprints[0].children
+    return leaked + ([f"children +{children}"] if children > 0 else [])
 
 
 @pytest.mark.long
@@ -122,11 +122,15 @@ def test_a_driver_holds_no_more_after_many_trials(build_dir, tmp_path):
         shutil.rmtree(tmp_path / f"run-{number}")
         return report.done
 
-    seen = watch(sweep, numbers_for(SOAK_S))
-    for one in (seen[0], seen[max(1, len(seen) // 4)], seen[-1]):
-        print(one)
-    assert seen[-1].trials == _MODELS_A_SWEEP * (len(seen) - 1) > 8
-    assert leaks(seen) == []
+    footprints = watch(sweep, numbers_for(SOAK_S))
+    for sample in (
+        footprints[0],
+        footprints[max(1, len(footprints) // 4)],
+        footprints[-1],
+    ):
+        print(sample)
+    assert footprints[-1].trials == _MODELS_A_SWEEP * (len(footprints) - 1) > 8
+    assert leaks(footprints) == []
 
 
 # ---- would a leak be seen? -----------------------------------------------------------
@@ -140,16 +144,16 @@ def held() -> list[object]:
     """Return a list for what a step leaks; all of it ends with the test."""
     kept: list = []
     yield kept
-    for one in kept:
-        if isinstance(one, subprocess.Popen):
-            one.kill()
-            one.wait()
-        elif isinstance(one, int):
-            os.close(one)
-        elif isinstance(one, mmap.mmap):
-            one.close()
-        elif isinstance(one, threading.Event):
-            one.set()
+    for item in kept:
+        if isinstance(item, subprocess.Popen):
+            item.kill()
+            item.wait()
+        elif isinstance(item, int):
+            os.close(item)
+        elif isinstance(item, mmap.mmap):
+            item.close()
+        elif isinstance(item, threading.Event):
+            item.set()
 
 
 def a_child() -> object:
@@ -187,8 +191,8 @@ def test_a_leak_is_seen(held, leaked, name):
         held.append(leaked())
         return 1
 
-    seen = watch(step, _CONTROL_STEPS)
-    assert [said.split()[0] for said in leaks(seen)] == [name]
+    footprints = watch(step, _CONTROL_STEPS)
+    assert [leak.split()[0] for leak in leaks(footprints)] == [name]
 
 
 def test_nothing_is_seen_where_nothing_leaks():
@@ -196,6 +200,6 @@ def test_nothing_is_seen_where_nothing_leaks():
         new_pages().close()
         return 1
 
-    seen = watch(step, _CONTROL_STEPS)
-    assert seen[-1].trials == len(seen) - 1 == len(_CONTROL_STEPS)
-    assert leaks(seen) == []
+    footprints = watch(step, _CONTROL_STEPS)
+    assert footprints[-1].trials == len(footprints) - 1 == len(_CONTROL_STEPS)
+    assert leaks(footprints) == []

@@ -13,12 +13,12 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, make
+from conftest import ROOT, make, session_of_its_own
 
 from connlab import drive, study
 from tests.conformance.harness import Server, echoes
@@ -73,6 +73,15 @@ def start(environ: dict[str, str], *words: str) -> Server:
     return Server(process, json.loads(process.stdout.readline()))
 
 
+@contextmanager
+def clients_of(server: Server, count: int) -> Iterator[list[socket.socket]]:
+    """Connect so many clients, each of which is answered."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(server.connect()) for _ in range(count)]
+        assert all(echoes(client) for client in clients)
+        yield clients
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("suite", "chosen"),
@@ -83,33 +92,24 @@ def start(environ: dict[str, str], *words: str) -> Server:
     ],
 )
 def test_conformance(environ, suite, chosen):
-    ours = ("CONNLAB_TEST_LANE", "PYTEST_")
-    kept = {k: v for k, v in environ.items() if not k.startswith(ours)}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-k", chosen]
-    done = subprocess.run(
-        [*command, f"tests/conformance/{suite}"],
-        cwd=ROOT,
-        env=kept,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-4000:]
+    path = f"tests/conformance/{suite}"
+    session_of_its_own("-n", "2", "-k", chosen, path, environ=environ)
 
 
 def test_the_list_has_the_six_models_in_the_words_of_the_other_server(environ):
-    said = json.loads(run(environ, "--list").stdout)
-    assert {model["name"] for model in said["models"]} == MODELS
-    assert all(model["available"] for model in said["models"])
-    assert [workload["name"] for workload in said["workloads"]] == ["echo"]
+    listed = json.loads(run(environ, "--list").stdout)
+    assert {model["name"] for model in listed["models"]} == MODELS
+    assert all(model["available"] for model in listed["models"])
+    assert [workload["name"] for workload in listed["workloads"]] == ["echo"]
     make("build")
     linux = json.loads(subprocess.check_output([ROOT / "build" / "server", "--list"]))
     for key in ("family", "holds", "workers", "slow_client"):
-        known = {model[key] for model in linux["models"]}
-        assert {model[key] for model in said["models"]} <= known
+        values = {model[key] for model in linux["models"]}
+        assert {model[key] for model in listed["models"]} <= values
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         ([], ["MODEL", "iocp"]),
         (["epol"], ["epol", "iocp"]),
@@ -125,11 +125,11 @@ def test_the_list_has_the_six_models_in_the_words_of_the_other_server(environ):
         (["iocp", "--colour", "red"], ["--colour"]),
     ],
 )
-def test_bad_usage_names_flag_value_and_what_is_allowed(environ, words, told):
+def test_bad_usage_names_flag_value_and_what_is_allowed(environ, words, expected):
     done = run(environ, *words)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert [word for word in told if word not in done.stderr] == []
+    assert [word for word in expected if word not in done.stderr] == []
 
 
 def test_failed_set_up_names_the_call_and_exits_1(environ):
@@ -142,9 +142,7 @@ def test_failed_set_up_names_the_call_and_exits_1(environ):
 
 def test_a_socket_too_many_for_an_fd_set_is_refused_and_counted(environ):
     server = start(environ, "select", "--fd-setsize", "64")
-    with ExitStack() as stack:
-        clients = [stack.enter_context(server.connect()) for _ in range(63)]
-        assert all(echoes(client) for client in clients)
+    with clients_of(server, 63) as clients:
         with server.connect() as refused:
             assert refused.recv(1) == b""
         assert echoes(clients[0])
@@ -156,9 +154,8 @@ def test_a_socket_too_many_for_an_fd_set_is_refused_and_counted(environ):
 @pytest.mark.parametrize("model", ["event-select", "overlapped"])
 def test_a_thread_waits_for_63_clients(environ, model):
     server = start(environ, model)
-    with ExitStack() as stack:
-        clients = [stack.enter_context(server.connect()) for _ in range(127)]
-        assert all(echoes(client) for client in clients)
+    with clients_of(server, 127):
+        pass
     stats = server.stop()
     assert stats["accepted"] == 127
     assert stats["workers_started"] == 3
@@ -167,9 +164,8 @@ def test_a_thread_waits_for_63_clients(environ, model):
 
 def test_completions_are_shared_by_as_many_workers_as_are_asked_for(environ):
     server = start(environ, "iocp", "--workers", "3")
-    with ExitStack() as stack:
-        clients = [stack.enter_context(server.connect()) for _ in range(20)]
-        assert all(echoes(client) for client in clients)
+    with clients_of(server, 20):
+        pass
     stats = server.stop()
     assert stats["workers_started"] == len(stats["requests_per_worker"]) == 3
     assert sum(stats["requests_per_worker"]) == stats["requests"] == 20
@@ -186,10 +182,10 @@ def test_a_server_whose_launcher_is_killed_ends(environ):
 
 def test_nothing_of_it_stays(environ, tmp_path):
     server = start(environ | {"TMPDIR": str(tmp_path)}, "async-select")
-    there = list(tmp_path.glob("*/drive_c"))
+    prefixes = list(tmp_path.glob("*/drive_c"))
     server.stop()
     assert server.ready["pid"] == server.process.pid
-    assert len(there) == 1
+    assert len(prefixes) == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -210,7 +206,7 @@ def test_a_sweep_measures_it_with_what_it_counted(environ, tmp_path, monkeypatch
     assert (measured["server_cpu_s"] > 0).all()
     version = subprocess.check_output(["wine", "--version"], text=True).strip()
     facts = [json.loads(line) for line in (tmp_path / "t/try/trials.jsonl").open()]
-    assert {one["server"]["model"]["version"] for one in facts} == {version}
+    assert {fact["server"]["model"]["version"] for fact in facts} == {version}
 
 
 def test_every_source_of_the_models_opens_with_its_loop():
