@@ -152,6 +152,13 @@ def is_running(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
+def connlab(*words: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run a command of connlab to its end, in the project's folder."""
+    command = [sys.executable, "-m", "connlab", *map(str, words)]
+    kept = {"capture_output": True, "text": True, "timeout": timeout}
+    return subprocess.run(command, cwd=ROOT, check=False, **kept)
+
+
 def session_of_its_own(*words: str, environ: Mapping[str, str]) -> None:
     """Run pytest with other settings, free of this session's; all has to pass."""
     ours = ("CONNLAB_TEST_LANE", "PYTEST_")

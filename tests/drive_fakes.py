@@ -19,7 +19,6 @@ WHOSE = "CONNLAB_TEST_FAKES"
 
 
 def programs() -> drive.Programs:
-    """Return the fake server and the fake client."""
     python = (sys.executable, "-S", "-E")
     return drive.Programs(
         (*python, str(FAKES / "server.py")), (*python, str(FAKES / "client.py"))
@@ -45,7 +44,6 @@ def sweep(root: Path, models=("good",), **changes) -> drive.SweepReport:
 
 
 def rows(root: Path, study: str = "s") -> list[dict]:
-    """Return the trials that `measure` left."""
     text = (root / "r" / study / "trials.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
 
@@ -75,7 +73,7 @@ def sweep_in_process(root: Path, **changes) -> subprocess.Popen:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=_hear_sigint,
+        preexec_fn=hear_sigint,
     )
 
 
@@ -95,7 +93,7 @@ def running(space: str) -> list[str]:
     return [name for _, name in programs_in(space) if name in ("server", "client")]
 
 
-def _hear_sigint() -> None:
+def hear_sigint() -> None:
     """Undo what a shell does to a job in the background: ignoring Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

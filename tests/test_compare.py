@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import ROOT
+from conftest import ROOT, connlab
+from drive_fakes import hear_sigint
 from rich.console import Console
 from scipy import stats as st
 
@@ -134,7 +135,6 @@ def outcome(
 
 
 def compared(monkeypatch, rates, *, words=("epoll", "uring"), **options):
-    """Return a comparison of made-up sets."""
     plan = make_plan(list(words), budget_s=options.pop("budget_s", 60))
     seeds = iter(range(1000))
 
@@ -235,7 +235,6 @@ def test_settings_are_for_servers_that_are_started(monkeypatch):
 
 
 def printed(result: comparison.Comparison) -> str:
-    """Return what is printed at the end."""
     text = io.StringIO()
     screen.print_all(result, Console(file=text, width=120))
     return text.getvalue()
@@ -321,10 +320,6 @@ def test_json_has_what_every_ratio_can_be_made_of_again(monkeypatch):
 # ---- with the real programs --------------------------------------------------------
 
 
-def connlab(*words: str) -> list[str]:
-    return [sys.executable, "-m", "connlab", "compare", *words]
-
-
 @pytest.mark.serial
 @pytest.mark.parametrize(
     "load",
@@ -341,10 +336,8 @@ def connlab(*words: str) -> list[str]:
     ],
 )
 def test_a_real_comparison_of_each_load(load):
-    words = connlab("epoll", "poll", "--connections", "8", "--budget", "13s", *load)
-    done = subprocess.run(
-        [*words, "--json"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    words = ["epoll", "poll", "--connections", 8, "--budget", "13s", *load]
+    done = connlab("compare", *words, "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     ratio = document["ratios"]["cpu"]["epoll again"]
@@ -367,14 +360,14 @@ def test_the_first_server_is_up_before_pandas_and_scipy_are_loaded():
 
 @pytest.mark.serial
 def test_ctrl_c_ends_it_at_once_and_leaves_no_process():
+    words = ["compare", "epoll", "poll", "--connections", "2"]
     process = subprocess.Popen(
-        connlab("epoll", "poll", "--connections", "2"),
+        [sys.executable, "-m", "connlab", *words],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        # a shell in the background lets its children ignore it
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=hear_sigint,
     )
     process.stdout.readline()  # it begins
     time.sleep(1)

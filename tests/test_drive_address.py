@@ -10,12 +10,11 @@ import re
 import selectors
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, connlab
 from drive_fakes import rows, trials_of
 
 from connlab import runtimes, schema, study
@@ -200,9 +199,8 @@ def test_it_is_not_measured_again(build_dir, tmp_path):
 @pytest.mark.serial
 def test_a_comparison_takes_it_as_it_runs(build_dir):
     with running() as (process, name):
-        argv = ["compare", "epoll", name, "--connections", "4", "--json"]
-        argv = [sys.executable, "-m", "connlab", *argv, "--until", "20%"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+        words = ["epoll", name, "--connections", 4, "--json", "--until", "20%"]
+        done = connlab("compare", *words)
         assert process.poll() is None
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)

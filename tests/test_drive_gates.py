@@ -110,8 +110,7 @@ RAMP = {
         (
             "arrivals",
             opened(
-                client__window__arrivals=11_000,
-                client__window__throughput_rps=11_000.0,
+                client__window__arrivals=11_000, client__window__throughput_rps=11_000.0
             ),
         ),
         ("arrivals", opened(client__arrivals="paced")),
@@ -382,8 +381,7 @@ def test_on_one_core_the_larger_user_is_the_bottleneck():
         (closed(client__limits__ports=5), "ports"),
         (
             closed(
-                server__samples__listen_overflows=7,
-                client__connections__established=93,
+                server__samples__listen_overflows=7, client__connections__established=93
             ),
             "backlog",
         ),

@@ -36,7 +36,6 @@ MODELS = {
 
 
 def sets(cells: list[dict], together=("model",)) -> list[list[str]]:
-    """Return the models of each set of one block."""
     groups = grouped(cells, together)
     return sorted(sorted(cells[s.cell]["model"] for s in g.slots) for g in groups)
 

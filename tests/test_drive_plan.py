@@ -10,7 +10,6 @@ from connlab.drive import flags, plan, sweeps
 
 
 def work(**changes) -> plan.SweepPlan:
-    """Return the work of a sweep of the fakes."""
     options = {
         "factors": {"model": ["good"], "connections": [10]},
         "trials": 1,

@@ -20,7 +20,6 @@ COLUMNS = (
 
 
 def trial(seed: int, *, disturbed: tuple[int, ...] = (), rounds: int = 9) -> dict:
-    """Return a trial in turns, of rounds whose figures are drawn at random."""
     rng = random.Random(seed)
     kept = {
         "set": "s",

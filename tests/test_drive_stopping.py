@@ -242,7 +242,6 @@ def _drawn(seed: int, pairs: int, trials: int, spread: float) -> np.ndarray:
 
 
 def _rows_of(logs: np.ndarray) -> list[list[dict]]:
-    """Return the cells of one set: its baseline, and the others beside it."""
     return [_bases(logs.shape[1]), *(_ratios(*(arm - logs[0])) for arm in logs[1:])]
 
 

@@ -51,7 +51,6 @@ def external(build_dir, monkeypatch):
 
 
 def alive(mark: str) -> list[str]:
-    """Return the command lines of processes with that mark in their environment."""
     commands = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -29,7 +29,10 @@ from connlab.hosts import (
 )
 from connlab.hosts.agent import Agent
 from connlab.hosts.group import HostGroup
-from tests.conftest import wait_for  # by this name, as scripts import this file
+from tests.conftest import (  # by this name, as scripts import this file
+    connlab,
+    wait_for,
+)
 from tests.drive_fakes import manifest, measure, programs_in, rows, running
 
 REASON = lab.missing()
@@ -292,12 +295,7 @@ def test_a_check_tells_of_every_host_and_of_other_programs(
 
 def test_one_command_measures(three):
     words = ["hosts", "trial", three.roster, "poll", "--connections", 8]
-    done = subprocess.run(
-        [sys.executable, "-m", "connlab", *map(str, words), "--duration", "0.2"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = connlab(*words, "--duration", 0.2)
     assert done.returncode == 0, done.stderr
     names = [line.split(":")[0] for line in done.stdout.splitlines()]
     assert names == ["all", "h2", "h3"]
@@ -307,7 +305,6 @@ def test_one_command_measures(three):
 def sweeps_over_hosts(
     three: lab.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[lab.Lab]:
-    """Let sweeps measure over the lab."""
     monkeypatch.setenv(hosts_asked.ROSTER, str(three.roster))
     yield three
     remote.connected(three.roster).engine.close()
@@ -397,16 +394,11 @@ NOTEBOOKS = {
 def test_a_notebook_measures_over_hosts(three, study):
     parameters = NOTEBOOKS[study]
     words = ["notebook", study, "--profile", "smoke", "--run", f"hosts-{os.getpid()}"]
-    words += ["--hosts", str(three.roster)]
+    words += ["--hosts", three.roster]
     words += [word for pair in parameters.items() for word in ("-p", *pair)]
     folder = schema.run_folder(f"hosts-{os.getpid()}")
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "connlab", *words],
-            capture_output=True,
-            text=True,
-            timeout=170,
-        )
+        done = connlab(*words, timeout=170)
         assert done.returncode == 0, done.stderr[-2000:]
         assert "server on h1, clients on h2, h3" in done.stdout
         assert (folder / study / "results.json").is_file()
@@ -481,7 +473,6 @@ def spent_s(pids: dict[str, int]) -> dict[str, float]:
 
 
 def shares(pids: dict[str, int], from_s: float, to_s: float) -> dict[str, float]:
-    """Return the share of a core that each process used between two moments."""
     time.sleep(max(0.0, from_s - time.monotonic()))
     before, began_s = spent_s(pids), time.monotonic()
     time.sleep(max(0.0, to_s - time.monotonic()))
@@ -566,7 +557,6 @@ def state() -> set[str]:
 
 
 def with_word(word: Path) -> list[int]:
-    """Return the processes that were told of a path."""
     pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):

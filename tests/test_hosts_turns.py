@@ -8,14 +8,13 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, wait_for
+from conftest import ROOT, connlab, wait_for
 
 from connlab import drive, study
 from connlab.drive import (
@@ -225,9 +224,7 @@ def test_room_is_asked_of_the_hosts_and_not_of_the_driver(tmp_path):
 
 
 def compared(hosts_lab: lab.Lab, *words: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "connlab", "compare", *words]
-    command += ["--hosts", str(hosts_lab.roster)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=170)
+    return connlab("compare", *words, "--hosts", hosts_lab.roster, timeout=170)
 
 
 def test_a_server_is_compared_with_itself_over_hosts(hosts_lab):

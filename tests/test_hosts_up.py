@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import wait_for
+from conftest import connlab, wait_for
 
 from connlab.hosts import certificates, roster, starting
 
@@ -50,11 +50,6 @@ ssh = "me@b"
     return path
 
 
-def connlab(*words: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "connlab", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
 @pytest.mark.long
 @pytest.mark.serial
 @pytest.mark.usefixtures("server_program")
@@ -78,7 +73,6 @@ def test_workers_come_up_over_ssh_and_end_with_it(place):
 
 
 def workers(place: Path) -> list[str]:
-    """Return the command lines that name the scheduler of a file."""
     port = roster.load(place).scheduler.encode()
     commands = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):

@@ -35,7 +35,6 @@ pytestmark = [pytest.mark.serial, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def build(name: str, *targets: str) -> None:
-    """Make targets with the sanitizers of a build, in a directory of its own."""
     make(*targets, f"BUILD=build/{name}", f"SAN={BUILDS[name]}", "CI=true")
 
 

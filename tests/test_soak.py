@@ -35,8 +35,6 @@ pytestmark = pytest.mark.serial
 
 @dataclass(frozen=True)
 class Footprint:
-    """What this process holds after so many trials."""
-
     trials: int
     rss_bytes: int
     descriptors: int
@@ -64,7 +62,6 @@ def footprint(trials: int) -> Footprint:
 
 
 def numbers_for(seconds: float) -> Iterator[int]:
-    """Count from 1 until the time is up."""
     until = time.monotonic() + seconds
     for number in itertools.count(1):
         if time.monotonic() >= until:

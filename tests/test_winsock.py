@@ -53,7 +53,6 @@ def environ() -> dict[str, str]:
 
 
 def run(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess:
-    """Run the program to its end."""
     command = [UNDER_WINE, *words]
     return subprocess.run(
         command, env=environ, capture_output=True, text=True, timeout=120
@@ -61,7 +60,6 @@ def run(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess:
 
 
 def start(environ: dict[str, str], *words: str) -> Server:
-    """Return a server that is ready."""
     process = subprocess.Popen(
         [UNDER_WINE, *words],
         env=environ,
@@ -85,11 +83,7 @@ def clients_of(server: Server, count: int) -> Iterator[list[socket.socket]]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("suite", "chosen"),
-    [
-        ("test_echo.py", ECHO),
-        ("test_stopping.py", STOP),
-        ("test_limits.py", STOP),
-    ],
+    [("test_echo.py", ECHO), ("test_stopping.py", STOP), ("test_limits.py", STOP)],
 )
 def test_conformance(environ, suite, chosen):
     path = f"tests/conformance/{suite}"

@@ -45,7 +45,6 @@ def seconds_since(start: float) -> float:
 
 
 def ask(server: Server, text: bytes) -> bytes:
-    """Send everything, end the stream, return all answers."""
     with server.connect() as sock:
         sock.sendall(text)
         sock.shutdown(socket.SHUT_WR)
@@ -166,7 +165,6 @@ def request(
 
 
 def statuses(stream: bytes) -> list[int]:
-    """The statuses of all answers in a stream of small ones."""
     return [int(part[:3]) for part in stream.split(b"HTTP/1.1 ")[1:]]
 
 
@@ -242,7 +240,6 @@ def redis() -> Iterator[tuple]:
 
 
 def visits(body: bytes) -> int:
-    """The number in the built-in page."""
     return int(body.split(b"Visits: ")[1].split(b"<")[0])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.harness import ENGINES
+from tests.client.harness import ENGINES, FakeServer, Handler, client, serving
 
 #: how the client says that there is no io_uring
 NO_URING = (
@@ -32,3 +32,14 @@ def engine(request: pytest.FixtureRequest, client_program: Path) -> list[str]:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr
     return flags
+
+
+@pytest.fixture
+def load(client_program):
+    """Load a server of ours; return the client's result, and what the server saw."""
+
+    def against(handler: Handler, *flags: object) -> tuple[dict, FakeServer]:
+        with serving(handler) as server:
+            return client(client_program, server.port, *flags), server
+
+    return against

@@ -73,7 +73,6 @@ def echo(connection: socket.socket, server: FakeServer) -> None:
 
 @contextlib.contextmanager
 def started(program: Path, *flags: str) -> Iterator[tuple[subprocess.Popen, int]]:
-    """Start build/server and give its process and port."""
     with subprocess.Popen([program, *flags], stdout=subprocess.PIPE) as process:
         try:
             yield process, json.loads(process.stdout.readline())["port"]
@@ -84,7 +83,6 @@ def started(program: Path, *flags: str) -> Iterator[tuple[subprocess.Popen, int]
 def client(
     program: Path, port: int, *flags: object, status: int = 0, **options: object
 ) -> dict:
-    """Run the client to its end and return its result."""
     done = subprocess.run(
         [program, f"127.0.0.1:{port}", *map(str, flags)],
         capture_output=True,

@@ -14,16 +14,14 @@ from tests.client.harness import (
     echo,
     errors,
     rows,
-    serving,
     started,
 )
 
 
 @pytest.mark.parametrize("size", ["1", "64", "1-5000", "400000"])
-def test_counts_what_the_server_counts(client_program, engine, size):
-    with serving(echo) as server:
-        flags = ["--connections", 7, "--requests", 20, "--size", size]
-        result = client(client_program, server.port, *flags, *engine)
+def test_counts_what_the_server_counts(load, engine, size):
+    flags = ["--connections", 7, "--requests", 20, "--size", size]
+    result, server = load(echo, *flags, *engine)
     assert result["stop"] == "requests"
     assert result["requests"] | {"arrivals": 0} == {
         "sent": 140,
@@ -38,15 +36,14 @@ def test_counts_what_the_server_counts(client_program, engine, size):
     assert result["self"]["engine"] == engine[1]
 
 
-def test_short_reads_are_not_errors(client_program, engine):
+def test_short_reads_are_not_errors(load, engine):
     def trickle(connection: socket.socket, server: FakeServer) -> None:
         while data := connection.recv(100):
             for at in range(0, len(data), 7):
                 connection.sendall(data[at : at + 7])
 
-    with serving(trickle) as server:
-        flags = ["--connections", 3, "--requests", 10, "--size", "300"]
-        result = client(client_program, server.port, *flags, *engine)
+    flags = ["--connections", 3, "--requests", 10, "--size", "300"]
+    result, _ = load(trickle, *flags, *engine)
     assert result["requests"]["completed"] == 30
     assert errors(result) == {}
 
@@ -60,23 +57,20 @@ def test_short_reads_are_not_errors(client_program, engine):
     ],
     ids=["one-bit", "one-byte-more", "zeros"],
 )
-def test_every_byte_is_checked(client_program, engine, wrong):
+def test_every_byte_is_checked(load, engine, wrong):
     def lie(connection: socket.socket, server: FakeServer) -> None:
         connection.sendall(connection.recv(100))
         connection.sendall(wrong(connection.recv(100)))
         connection.recv(100)
 
-    with serving(lie) as server:
-        result = client(
-            client_program, server.port, "--connections", 4, "--requests", 5, *engine
-        )
+    result, _ = load(lie, "--connections", 4, "--requests", 5, *engine)
     assert errors(result) == {"mismatch": 4}
     assert result["requests"]["completed"] == 4
     assert result["connections"]["surviving"] == 0
     assert result["stop"] == "server_gone"
 
 
-def test_answers_of_other_connections_do_not_pass(client_program):
+def test_answers_of_other_connections_do_not_pass(load):
     """Two connections whose answers are swapped: right bytes, wrong place."""
     waiting: list[tuple[socket.socket, bytes]] = []
     lock = threading.Lock()
@@ -90,19 +84,15 @@ def test_answers_of_other_connections_do_not_pass(client_program):
                 waiting[1][0].sendall(waiting[0][1])
         connection.recv(100)
 
-    with serving(swap) as server:
-        result = client(
-            client_program, server.port, "--connections", 2, "--requests", 1
-        )
+    result, _ = load(swap, "--connections", 2, "--requests", 1)
     assert errors(result) == {"mismatch": 2}
 
 
-def test_files_agree_with_the_result(client_program, tmp_path):
+def test_files_agree_with_the_result(load, tmp_path):
     names = ["per-connection", "timeline", "histogram"]
     files = [part for name in names for part in (f"--{name}", tmp_path / name)]
-    with serving(echo) as server:
-        flags = ["--connections", 5, "--duration", 0.5, "--threads", 2]
-        result = client(client_program, server.port, *flags, *files)
+    flags = ["--connections", 5, "--duration", 0.5, "--threads", 2]
+    result, server = load(echo, *flags, *files)
 
     table, line, slots = (rows(tmp_path / name) for name in names)
     assert [int(row["connection"]) for row in table] == list(range(5))
@@ -139,9 +129,8 @@ def test_requests_per_user_and_jain(client_program, server_program):
     assert result["requests"]["unanswered"] == 3
 
 
-def test_any_engine_is_one_that_there_is(client_program):
-    with serving(echo) as server:
-        flags = ["--connections", 2, "--requests", 3, "--engine", "auto"]
-        result = client(client_program, server.port, *flags)
+def test_any_engine_is_one_that_there_is(load):
+    flags = ["--connections", 2, "--requests", 3, "--engine", "auto"]
+    result, _ = load(echo, *flags)
     assert result["self"]["engine"] in ENGINES
     assert result["requests"]["completed"] == 6

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.harness import client, echo, serving, started
+from tests.client.harness import client, echo, started
 
 
 @contextlib.contextmanager
@@ -99,8 +99,7 @@ def test_only_what_found_nothing_to_do_is_spin(
     assert least < usage["cpu_share"] - usage["spin_share"] < most
 
 
-def test_without_a_window_nothing_is_known_of_it(client_program):
-    with serving(echo) as server:
-        flags = ["--connections", 2, "--active", 1, "--requests", 1]
-        result = client(client_program, server.port, *flags)
+def test_without_a_window_nothing_is_known_of_it(load):
+    flags = ["--connections", 2, "--active", 1, "--requests", 1]
+    result, _ = load(echo, *flags)
     assert result["self"]["waiting_share"] in (None, 0.0)

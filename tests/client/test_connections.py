@@ -18,21 +18,19 @@ from tests.client.harness import client, echo, errors, rows, serving, started
 from tests.conformance.harness import limit_descriptors
 
 
-def test_active_among_idle(client_program, tmp_path):
+def test_active_among_idle(load, tmp_path):
     table = tmp_path / "connections.csv"
-    with serving(echo) as server:
-        flags = ["--connections", 20, "--active", 4, "--requests", 5]
-        result = client(client_program, server.port, *flags, "--per-connection", table)
+    flags = ["--connections", 20, "--active", 4, "--requests", 5]
+    result, _ = load(echo, *flags, "--per-connection", table)
     counts = [int(row["requests"]) for row in rows(table)]
     assert sorted(counts) == [0] * 16 + [5] * 4
     assert result["connections"]["surviving"] == 20
     assert result["fairness"]["users"] == result["active"] == 4
 
 
-def test_a_connection_per_few_requests(client_program, engine):
-    with serving(echo) as server:
-        flags = ["--connections", 4, "--requests", 10, "--requests-per-connection", 3]
-        result = client(client_program, server.port, *flags, *engine)
+def test_a_connection_per_few_requests(load, engine):
+    flags = ["--connections", 4, "--requests", 10, "--requests-per-connection", 3]
+    result, server = load(echo, *flags, *engine)
     assert result["requests"]["completed"] == 40
     assert len(server.peers) == 4 * 4  # 3 + 3 + 3 + 1
     assert result["connections"]["reconnects"] == 12
@@ -41,29 +39,26 @@ def test_a_connection_per_few_requests(client_program, engine):
 
 
 @pytest.mark.parametrize("kind", ["threads", "processes"])
-def test_threads_and_processes_share_the_work(client_program, kind):
-    with serving(echo) as server:
-        flags = ["--connections", 10, "--requests", 30, f"--{kind}", 3]
-        result = client(client_program, server.port, *flags)
+def test_threads_and_processes_share_the_work(load, kind):
+    flags = ["--connections", 10, "--requests", 30, f"--{kind}", 3]
+    result, server = load(echo, *flags)
     assert result[kind] == 3
     assert result["requests"]["completed"] == result["response"]["n"] == 300
     assert server.bytes_in == 300 * 64
     assert result["fairness"]["users"] == 10
 
 
-def test_sources(client_program, engine):
-    with serving(echo) as server:
-        flags = ["--connections", 9, "--requests", 1]
-        sources = ["--sources", "127.0.0.5-127.0.0.7"]
-        result = client(client_program, server.port, *flags, *sources, *engine)
+def test_sources(load, engine):
+    flags = ["--connections", 9, "--requests", 1]
+    sources = ["--sources", "127.0.0.5-127.0.0.7"]
+    result, server = load(echo, *flags, *sources, *engine)
     assert result["sources"] == 3
     assert sorted(server.peers) == sorted(["127.0.0.5", "127.0.0.6", "127.0.0.7"] * 3)
 
 
-def test_who_reconnects_takes_another_source_each_time(client_program, engine):
-    with serving(echo) as server:
-        flags = ["--connections", 2, "--requests", 6, "--requests-per-connection", 1]
-        result = client(client_program, server.port, *flags, *engine)
+def test_who_reconnects_takes_another_source_each_time(load, engine):
+    flags = ["--connections", 2, "--requests", 6, "--requests-per-connection", 1]
+    result, server = load(echo, *flags, *engine)
     assert result["sources"] == 256
     assert len(server.peers) == 12
     assert len(set(server.peers)) == 7  # two users, each from six in a row
@@ -101,10 +96,9 @@ def test_more_connections_than_any_number_of_processes_may_have(client_program):
 
 
 @pytest.mark.serial
-def test_connect_rate(client_program, engine):
-    with serving(echo) as server:
-        flags = ["--connections", 50, "--connect-rate", 200, "--requests", 1]
-        result = client(client_program, server.port, *flags, *engine)
+def test_connect_rate(load, engine):
+    flags = ["--connections", 50, "--connect-rate", 200, "--requests", 1]
+    result, _ = load(echo, *flags, *engine)
     assert 0.24 < result["self"]["dialing_s"] < 0.6
 
 

@@ -42,10 +42,9 @@ def test_backlog_that_is_full(client_program, engine):
     assert failures["timeout"] == census["established"]
 
 
-def test_silence_is_a_timeout(client_program, engine):
-    with serving(lambda connection, server: time.sleep(2)) as server:
-        flags = ["--connections", 3, "--timeout", 0.2, "--duration", 5]
-        result = client(client_program, server.port, *flags, *engine)
+def test_silence_is_a_timeout(load, engine):
+    flags = ["--connections", 3, "--timeout", 0.2, "--duration", 5]
+    result, _ = load(lambda connection, server: time.sleep(2), *flags, *engine)
     assert errors(result) == {"timeout": 3}
     assert result["requests"]["unanswered"] == 3
     assert result["window"]["unanswered"] is None  # of the open loop only
@@ -68,10 +67,9 @@ def test_closed_and_reset_are_told_apart(client_program, engine):
         assert errors(result) == {kind: 1}
 
 
-def test_refused_by_closing_at_once(client_program, engine):
+def test_refused_by_closing_at_once(load, engine):
     """A server at its limit accepts and closes: established, but not surviving."""
-    with serving(lambda connection, server: None) as server:
-        result = client(client_program, server.port, "--connections", 5, *engine)
+    result, _ = load(lambda connection, server: None, "--connections", 5, *engine)
     assert result["connections"]["established"] == 5
     assert result["connections"]["surviving"] == 0
     assert sum(errors(result).values()) == 5
@@ -116,16 +114,15 @@ def test_arrivals_that_wait_for_a_user_who_is_away(
     assert result["window"]["unanswered"] > 60
 
 
-def test_users_come_back_after_a_failure(client_program):
+def test_users_come_back_after_a_failure(load):
     """With a connection per request a reset costs that request, not the user."""
 
     def every_other(connection: socket.socket, server: FakeServer) -> None:
         if len(server.peers) % 2:
             echo(connection, server)
 
-    with serving(every_other) as server:
-        flags = ["--requests", 10, "--requests-per-connection", 1]
-        result = client(client_program, server.port, *flags)
+    flags = ["--requests", 10, "--requests-per-connection", 1]
+    result, _ = load(every_other, *flags)
     assert result["requests"]["completed"] + sum(errors(result).values()) >= 10
     assert result["requests"]["completed"] >= 4
     assert result["stop"] == "requests"

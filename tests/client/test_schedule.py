@@ -12,11 +12,10 @@ from connlab.drive import gates
 from tests.client.harness import FakeServer, client, echo, rows, serving
 
 
-def test_think_time_follows_littles_law(client_program):
+def test_think_time_follows_littles_law(load):
     """N = X (R + Z): twenty users who think 20 ms make just under 1000 a second."""
-    with serving(echo) as server:
-        flags = ["--connections", 20, "--think", 20, "--duration", 0.6]
-        result = client(client_program, server.port, *flags)
+    flags = ["--connections", 20, "--think", 20, "--duration", 0.6]
+    result, _ = load(echo, *flags)
     response_s = result["response"]["mean_ns"] / 1e9
     users = result["window"]["throughput_rps"] * (response_s + 0.020)
     assert result["think_s"] == 0.02
@@ -44,14 +43,13 @@ def test_open_loop_offers_what_was_asked(client_program, arrivals):
         assert result["response"]["n"] == result["window"]["arrivals"]
 
 
-def test_arrivals_alone_change_nothing(client_program):
-    with serving(echo) as server:
-        flags = ["--arrivals", "paced", "--requests", 3]
-        result = client(client_program, server.port, *flags)
+def test_arrivals_alone_change_nothing(load):
+    flags = ["--arrivals", "paced", "--requests", 3]
+    result, _ = load(echo, *flags)
     assert (result["loop"], result["arrivals"]) == ("closed", None)
 
 
-def test_requests_that_are_never_answered_are_missed(client_program, engine):
+def test_requests_that_are_never_answered_are_missed(load, engine):
     """Every fourth connection is starved; what the others got is not the whole.
 
     Quantiles beyond the three quarters that were answered are not known, and the
@@ -66,10 +64,9 @@ def test_requests_that_are_never_answered_are_missed(client_program, engine):
         else:
             time.sleep(2)
 
-    with serving(starve) as server:
-        flags = ["--connections", 8, "--drain", 0.2]
-        rate = ["--rate", 2000, "--arrivals", "paced", "--duration", 0.5]
-        result = client(client_program, server.port, *flags, *rate, *engine)
+    flags = ["--connections", 8, "--drain", 0.2]
+    rate = ["--rate", 2000, "--arrivals", "paced", "--duration", 0.5]
+    result, _ = load(starve, *flags, *rate, *engine)
     window, response = result["window"], result["response"]
     assert window["unanswered"] == window["arrivals"] - response["n"]
     assert window["unanswered"] == pytest.approx(window["arrivals"] / 4, abs=2)
@@ -85,17 +82,16 @@ def test_requests_that_are_never_answered_are_missed(client_program, engine):
 
 
 @pytest.mark.parametrize("think", [[], ["--think", 10]], ids=["at-once", "think"])
-def test_lag_is_of_what_was_due_or_else_of_answers(client_program, engine, think):
+def test_lag_is_of_what_was_due_or_else_of_answers(load, engine, think):
     """One lag per request in either case; never of both kinds in one figure."""
-    with serving(echo) as server:
-        flags = ["--connections", 4, "--duration", 0.5, *think]
-        result = client(client_program, server.port, *flags, *engine)
+    flags = ["--connections", 4, "--duration", 0.5, *think]
+    result, _ = load(echo, *flags, *engine)
     requests = result["window"]["requests"]
     assert requests > 100
     assert abs(result["self"]["lag_n"] - requests) <= (4 if think else 0)
 
 
-def test_both_clocks_see_a_stall_differently(client_program):
+def test_both_clocks_see_a_stall_differently(load):
     """A server that stops for 300 ms: what users felt, and what one request took.
 
     A closed loop asks nobody during the stall, so only few answers look slow. In the
@@ -110,9 +106,8 @@ def test_both_clocks_see_a_stall_differently(client_program):
             connection.sendall(data)
 
     flags = ["--connections", 1, "--duration", 0.8, "--warmup", 0]
-    with serving(stall) as server:
-        rate = ["--rate", 400, "--arrivals", "paced"]
-        result = client(client_program, server.port, *flags, *rate)
+    rate = ["--rate", 400, "--arrivals", "paced"]
+    result, _ = load(stall, *flags, *rate)
     assert result["service"]["max_ns"] > 0.25e9
     assert result["service"]["p90_ns"] < 0.05e9
     assert result["response"]["p90_ns"] > 0.15e9
@@ -131,9 +126,7 @@ def test_byte_rate_of_a_block(client_program, tmp_path):
 
 
 @pytest.mark.parametrize("crews", [["--threads", 1], ["--threads", 2]])
-def test_settling_lets_each_user_ask_once_until_all_were_answered(
-    client_program, engine, crews
-):
+def test_settling_lets_each_user_ask_once_until_all_were_answered(load, engine, crews):
     """The slowest greeting holds up everybody, and the window has none of it."""
     slow_until, early = [], []
 
@@ -149,9 +142,8 @@ def test_settling_lets_each_user_ask_once_until_all_were_answered(
             early.append(time.monotonic() < slow_until[0])
             connection.sendall(server.count(data))
 
-    with serving(one_is_slow) as server:
-        flags = ["--connections", 6, *engine, *crews, "--duration", 0.3, "--settle", 5]
-        result = client(client_program, server.port, *flags)
+    flags = ["--connections", 6, *engine, *crews, "--duration", 0.3, "--settle", 5]
+    result, _ = load(one_is_slow, *flags)
     assert early
     assert not any(early)
     assert result["window"]["warmup_s"] >= 0.3 + 0.1 - 0.01
@@ -159,7 +151,7 @@ def test_settling_lets_each_user_ask_once_until_all_were_answered(
     assert result["window"]["requests"] > 100
 
 
-def test_settling_ends_though_somebody_is_never_answered(client_program, engine):
+def test_settling_ends_though_somebody_is_never_answered(load, engine):
     silenced = []
 
     def one_is_silent(connection: socket.socket, server: FakeServer) -> None:
@@ -170,9 +162,8 @@ def test_settling_ends_though_somebody_is_never_answered(client_program, engine)
             if not silent:
                 connection.sendall(data)
 
-    with serving(one_is_silent) as server:
-        flags = ["--connections", 3, *engine, "--duration", 0.2, "--settle", 0.2]
-        result = client(client_program, server.port, *flags, "--drain", 0)
+    flags = ["--connections", 3, *engine, "--duration", 0.2, "--settle", 0.2]
+    result, _ = load(one_is_silent, *flags, "--drain", 0)
     assert 0.2 <= result["window"]["warmup_s"] < 2
     assert result["window"]["requests"] > 100
     assert result["requests"]["unanswered"] == 1

@@ -41,7 +41,6 @@ def command(program: Path, ports: list[int], *flags: object) -> list:
 
 
 def turns(program: Path, ports: list[int], *flags: object) -> dict:
-    """Run the client on several targets and return its result."""
     words = command(program, ports, *flags)
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -52,7 +51,6 @@ def turns(program: Path, ports: list[int], *flags: object) -> dict:
 def servers(
     program: Path, count: int, *flags: str
 ) -> Iterator[tuple[list[subprocess.Popen], list[int]]]:
-    """Start so many servers; give their processes and ports."""
     with contextlib.ExitStack() as stack:
         pairs = [
             stack.enter_context(started(program, *(flags or ("epoll",))))

@@ -12,14 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.harness import (
-    FakeServer,
-    client,
-    echo,
-    refused,
-    serving,
-    wait_for,
-)
+from tests.client.harness import FakeServer, client, echo, refused, serving, wait_for
 
 DELAY_S = 0.02
 
@@ -39,28 +32,25 @@ def held(result: dict) -> float:
 @pytest.mark.parametrize(
     "more", [[], ["--threads", 2], ["--processes", 2], ["--rate", 40], ["--think", 5]]
 )
-def test_a_window_holds_as_many_response_times_as_asked(client_program, engine, more):
+def test_a_window_holds_as_many_response_times_as_asked(load, engine, more):
     flags = ["--connections", 4, "--duration", 0.1, "--warmup", 0.2, *more, *engine]
-    with serving(slow) as server:
-        result = client(client_program, server.port, *flags, "--response-times", 20)
+    result, _ = load(slow, *flags, "--response-times", 20)
     assert result["window"]["seconds"] >= 20 * DELAY_S * 0.8
     assert held(result) == pytest.approx(20, rel=0.4)
     assert result["stop"] == "duration"
 
 
 @pytest.mark.parametrize("wanted", [0, 3])
-def test_a_window_is_no_shorter_than_its_duration(client_program, wanted):
+def test_a_window_is_no_shorter_than_its_duration(load, wanted):
     flags = ["--duration", 0.2, "--warmup", 0.1, "--response-times", wanted]
-    with serving(slow) as server:
-        result = client(client_program, server.port, *flags)
+    result, _ = load(slow, *flags)
     assert result["window"]["seconds"] == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize(("more", "most"), [([], 0.25), (["--duration-max", 0.1], 0.1)])
-def test_a_window_is_not_prolonged_without_end(client_program, more, most):
+def test_a_window_is_not_prolonged_without_end(load, more, most):
     flags = ["--duration", 0.05, "--warmup", 0.1, "--response-times", 100, *more]
-    with serving(slow) as server:
-        result = client(client_program, server.port, *flags)
+    result, _ = load(slow, *flags)
     assert result["window"]["seconds"] == pytest.approx(most)
 
 

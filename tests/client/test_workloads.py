@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.client.harness import FakeServer, client, errors, serving
+from tests.client.harness import FakeServer, errors
 
 
 def work(connection: socket.socket, server: FakeServer) -> None:
@@ -33,12 +33,9 @@ def work(connection: socket.socket, server: FakeServer) -> None:
         ("exponential:2000us", 0, 60000),
     ],
 )
-def test_work_asks_for_delays(client_program, delay, lowest, highest):
-    with serving(work) as server:
-        flags = ["--workload", "work", "--delay", delay, "--buckets", 3]
-        result = client(
-            client_program, server.port, *flags, "--connections", 5, "--requests", 10
-        )
+def test_work_asks_for_delays(load, delay, lowest, highest):
+    flags = ["--workload", "work", "--delay", delay, "--buckets", 3]
+    result, server = load(work, *flags, "--connections", 5, "--requests", 10)
     requests = [tuple(map(int, text.split())) for text in server.peers if " " in text]
     delays = [delay_us for delay_us, _ in requests]
     assert len(requests) == result["requests"]["completed"] == 50
@@ -49,14 +46,13 @@ def test_work_asks_for_delays(client_program, delay, lowest, highest):
     assert errors(result) == {}
 
 
-def test_work_answers_that_are_too_small(client_program):
+def test_work_answers_that_are_too_small(load):
     def forget(connection: socket.socket, server: FakeServer) -> None:
         while connection.recv(100):
             connection.sendall(b"3\n")
 
-    with serving(forget) as server:
-        flags = ["--workload", "work", "--delay", "1ms"]
-        result = client(client_program, server.port, *flags)
+    flags = ["--workload", "work", "--delay", "1ms"]
+    result, _ = load(forget, *flags)
     assert errors(result) == {"mismatch": 1}
 
 
@@ -86,31 +82,26 @@ def page(*, version: str = "1.1", status: str = "200 OK", length: bool = True):
     [({}, 3), ({"version": "1.0"}, 30), ({"version": "1.0", "length": False}, 30)],
     ids=["keep-alive", "close", "to-the-end"],
 )
-def test_http(client_program, engine, options, connections):
-    with serving(page(**options)) as server:
-        flags = ["--workload", "http", "--path", "/a/page", "--requests", 10]
-        result = client(
-            client_program, server.port, *flags, "--connections", 3, *engine
-        )
+def test_http(load, engine, options, connections):
+    flags = ["--workload", "http", "--path", "/a/page", "--requests", 10]
+    result, server = load(page(**options), *flags, "--connections", 3, *engine)
     assert errors(result) == {}
     assert result["requests"]["completed"] == server.bytes_in == 30
     assert len(server.peers) == connections
     assert result["bytes"]["received"] > 300000
 
 
-def test_http_says_that_it_will_close(client_program):
-    with serving(page()) as server:
-        flags = ["--workload", "http", "--path", "/a/page"]
-        per = ["--requests", 6, "--requests-per-connection", 2]
-        result = client(client_program, server.port, *flags, *per)
+def test_http_says_that_it_will_close(load):
+    flags = ["--workload", "http", "--path", "/a/page"]
+    per = ["--requests", 6, "--requests-per-connection", 2]
+    result, server = load(page(), *flags, *per)
     assert len(server.peers) == 3
     assert errors(result) == {}
 
 
-def test_http_status_is_an_error_but_an_answer(client_program):
-    with serving(page(status="503 Busy")) as server:
-        flags = ["--workload", "http", "--path", "/a/page", "--requests", 4]
-        result = client(client_program, server.port, *flags)
+def test_http_status_is_an_error_but_an_answer(load):
+    flags = ["--workload", "http", "--path", "/a/page", "--requests", 4]
+    result, _ = load(page(status="503 Busy"), *flags)
     assert errors(result) == {"status": 4}
     assert result["requests"]["completed"] == 4
     assert result["connections"]["surviving"] == 1

@@ -283,7 +283,6 @@ def refused(*words: object) -> str:
 
 
 def tasks_of(user: int) -> int:
-    """Processes and threads that a user runs now, wherever they come from."""
     total = 0
     for path in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):

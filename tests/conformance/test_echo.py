@@ -138,11 +138,7 @@ def test_a_reset_in_the_middle_hurts_only_itself(model):
 
 @pytest.mark.parametrize("model", ISOLATING)
 def test_a_client_that_never_reads_is_held_back_and_isolated(model):
-    with (
-        serving(model) as server,
-        server.connect() as other,
-        server.connect() as mute,
-    ):
+    with serving(model) as server, server.connect() as other, server.connect() as mute:
         assert echoes(other)
         before = server.resident_bytes()
         sent = fill(mute)
@@ -163,11 +159,7 @@ def test_a_client_that_read_late_gets_every_byte(model):
 
 @pytest.mark.parametrize("model", ISOLATING)
 def test_a_slow_sender_holds_up_nobody(model):
-    with (
-        serving(model) as server,
-        server.connect() as slow,
-        server.connect() as other,
-    ):
+    with serving(model) as server, server.connect() as slow, server.connect() as other:
         for byte in b"slowly":
             slow.sendall(bytes([byte]))
             assert echoes(other)

@@ -41,7 +41,6 @@ BOUND_S = 0.3 * SLOWER
 
 
 def answered_in(sock: socket.socket, request: bytes, length: int) -> float:
-    """Seconds from a request to the last byte of its answer."""
     began = time.monotonic()
     sock.sendall(request)
     assert len(receive(sock, length)) == length
@@ -99,7 +98,6 @@ def reading_fast(sock: socket.socket) -> Iterator[subprocess.Popen]:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory) -> Path:
-    """A small page and a large file."""
     www = tmp_path_factory.mktemp("turns")
     (www / "index.html").write_text("<h1>here</h1>\n")
     with (www / "large.bin").open("wb") as file:

@@ -88,7 +88,6 @@ def test_steering_needs_several_listeners_and_knows_cpus_only(model, by, words):
 
 
 def batch_threads(server: Server) -> int:
-    """How many threads of a server are SCHED_BATCH."""
     threads = map(int, os.listdir(f"/proc/{server.process.pid}/task"))
     return [os.sched_getscheduler(tid) for tid in threads].count(os.SCHED_BATCH)
 
