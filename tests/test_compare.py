@@ -147,6 +147,10 @@ def compared(monkeypatch, rates, *, words=("epoll", "uring"), **options):
     return comparison.compare(plan, measure.sets(plan), show=lambda options: None)
 
 
+def document_of(result: comparison.Comparison) -> dict:
+    return json.loads(json.dumps(comparison.document(result), allow_nan=False))
+
+
 RATES = {"epoll": 1e5, "uring": 1.2e5, "epoll again": 1e5}
 
 
@@ -184,7 +188,7 @@ def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, ends, rea
 def test_when_nobody_is_left_it_ends(monkeypatch):
     result = compared(monkeypatch, RATES, died="uring")
     assert result.stopped == "alone"
-    document = json.loads(json.dumps(comparison.document(result), allow_nan=False))
+    document = document_of(result)
     assert document["widest"] is None
     assert list(document["failed"]) == ["uring"]
 
@@ -202,10 +206,9 @@ def test_a_server_at_an_address_has_no_cpu_time_and_the_others_keep_theirs(monke
     assert result.ratios("cpu")["poll"].contains(1.0)
     assert math.isnan(result.ratios("cpu")[FAR].value)
     assert f"{FAR} –" in printed(result)
-    document = comparison.document(result)
+    document = document_of(result)
     assert document["levels"][FAR]["cpu"]["value"] is None
     assert document["ratios"]["cpu"][FAR]["value"] is None
-    json.dumps(document, allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +291,7 @@ def test_a_control_that_does_not_hold_is_said(monkeypatch):
 
 def test_json_has_levels_ratios_and_words(monkeypatch):
     result = compared(monkeypatch, RATES, noise=0.01)
-    document = json.loads(json.dumps(comparison.document(result)))
+    document = document_of(result)
     assert document["ratios"]["rate"]["uring"]["word"] == "faster"
     assert document["ratios"]["rate"]["uring"]["n"] == result.n
     assert document["levels"]["epoll"]["p99"]["value"] == pytest.approx(9e-4)
@@ -305,7 +308,7 @@ def test_json_has_levels_ratios_and_words(monkeypatch):
 def test_json_has_what_every_ratio_can_be_made_of_again(monkeypatch):
     rates = RATES | {"poll": 9e4}
     result = compared(monkeypatch, rates, words=("epoll", "uring", "poll"), noise=0.01)
-    document = json.loads(json.dumps(comparison.document(result), allow_nan=False))
+    document = document_of(result)
     rows = [row for row in document["each_set"] if row["server"] == "poll"]
     logs = [row["log_ratio_rate"] for row in rows]
     kept = document["ratios"]["rate"]["poll"]

@@ -30,6 +30,12 @@ def _server(model: str) -> list[str]:
     return [*drive_fakes.programs().server, model]
 
 
+def _started(host: LocalHost, argv: list[str], **options) -> int:
+    handle = host.start(argv, **options)
+    assert host.ready(handle, timeout_s=10) is not None
+    return handle
+
+
 def test_a_program_is_ready_sampled_and_stopped(host):
     handle = host.start(_server("good"))
     assert host.ready(handle, timeout_s=10)["event"] == "ready"
@@ -47,8 +53,7 @@ def test_a_program_is_ready_sampled_and_stopped(host):
 def test_it_runs_on_the_cores_it_was_given_and_the_caller_keeps_its_own(host):
     before = os.sched_getaffinity(0)
     core = min(before)
-    handle = host.start(_server("good"), cores=[core])
-    host.ready(handle, timeout_s=10)
+    handle = _started(host, _server("good"), cores=[core])
     assert os.sched_getaffinity(handle) == {core}
     assert os.sched_getaffinity(0) == before
 
@@ -79,16 +84,14 @@ def test_a_missing_program_is_an_error(host):
 
 
 def test_a_stubborn_program_is_killed(host):
-    handle = host.start(_server("stubborn"))
-    host.ready(handle, timeout_s=10)
+    handle = _started(host, _server("stubborn"))
     began = time.monotonic()
     assert host.stop(handle, grace_s=0.3).exit == -9
     assert time.monotonic() - began < 2
 
 
 def test_children_are_seen_and_do_not_outlive_the_program(host):
-    handle = host.start(_server("children"))
-    host.ready(handle, timeout_s=10)
+    handle = _started(host, _server("children"))
     reading = host.sample(handle)
     assert reading.processes.processes == 3
     host.stop(handle, grace_s=2)
@@ -106,8 +109,7 @@ while time.process_time() < until: pass
 print(json.dumps({"cpu": time.process_time()}), flush=True)
 time.sleep(30)
 """
-    handle = host.start(_python(code))
-    host.ready(handle, timeout_s=10)
+    handle = _started(host, _python(code))
     reported_s = host.ready(handle, timeout_s=10)["cpu"]
     assert host.sample(handle).processes.cpu_s == pytest.approx(reported_s, abs=0.02)
 

@@ -90,7 +90,7 @@ def test_windows_are_prolonged_unless_it_is_a_burst():
 def test_an_estimate_is_the_sum_of_its_trials():
     options = {"duration": 1.0, "warmup": 0.2, "programs": programs(), "run": "r"}
     cells = {"model": ["good", "busy"]}
-    one = drive.estimate("s", factors=cells, trials=1, **options)
+    single = drive.estimate("s", factors=cells, trials=1, **options)
     five = drive.estimate("s", factors=cells, trials=5, **options)
-    assert (one.trials, five.trials) == (2, 10)
-    assert five.seconds == pytest.approx(5 * one.seconds)
+    assert (single.trials, five.trials) == (2, 10)
+    assert five.seconds == pytest.approx(5 * single.seconds)

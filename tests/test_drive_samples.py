@@ -53,8 +53,8 @@ def test_a_client_that_nobody_saw_at_work_is_none_of_the_others():
 
 def test_a_client_that_tells_no_cpu_time_is_looked_at():
     silent = CLIENT | {"self": {"dialing_s": 0.02}}
-    both = looks(reading(START + 0.12, 0.06))
-    sums = samples.summarise(both, report(silent), stats=None)
+    seen_at_work = looks(reading(START + 0.12, 0.06))
+    sums = samples.summarise(seen_at_work, report(silent), stats=None)
     assert sums.client_cpu_s == pytest.approx(0.05)
 
 

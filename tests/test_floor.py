@@ -1,5 +1,6 @@
 """build/floor: an array with one number per repeat for each cost, and its usage."""
 
+import errno
 import json
 import os
 import statistics
@@ -41,10 +42,14 @@ def floor(*flags):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_every_cost_is_measured_once_per_repeat():
-    code, out, err = floor("--duration", "0.05", "--repeats", "2", "--connections", "5")
+def measured(*flags):
+    code, out, err = floor(*flags)
     assert code == 0, err
-    facts = json.loads(out)
+    return json.loads(out)
+
+
+def test_every_cost_is_measured_once_per_repeat():
+    facts = measured("--duration", "0.05", "--repeats", "2", "--connections", "5")
     assert facts["connections"] == 5
     for cost, names in ARRAYS.items():
         for name in names:
@@ -56,25 +61,21 @@ def test_every_cost_is_measured_once_per_repeat():
 
 
 def test_only_what_is_asked_for_is_measured():
-    code, out, _ = floor("--what", "timer,switch", "--duration", "0.01")
-    assert code == 0
-    assert {"timer", "switch"} == set(json.loads(out)) & set(ARRAYS)
+    facts = measured("--what", "timer,switch", "--duration", "0.01")
+    assert {"timer", "switch"} == set(facts) & set(ARRAYS)
 
 
 def test_a_call_costs_more_than_the_entry_that_is_a_part_of_it():
     flags = ["--what=calls", "--connections=100", "--duration=0.2", "--repeats=3"]
-    code, out, err = floor(*flags)
-    assert code == 0, err
-    calls = {k: statistics.median(v) for k, v in json.loads(out)["calls"].items()}
+    calls = {k: statistics.median(v) for k, v in measured(*flags)["calls"].items()}
     assert calls["entry_ns"] < min(calls["epoll_ns"], calls["exchange_ns"])
     assert calls["walk_ns"] < calls["poll_ns"]
     assert calls["pipe_ns"] < calls["exchange_ns"]
 
 
 def test_one_socket_has_no_further_one():
-    code, out, err = floor("--what=calls", "--connections=1", "--duration=0.01")
-    assert code == 0, err
-    calls = json.loads(out)["calls"]
+    flags = ["--what=calls", "--connections=1", "--duration=0.01"]
+    calls = measured(*flags)["calls"]
     assert set(calls["walk_ns"]) == set(calls["event_ns"]) == {None}
 
 
@@ -84,27 +85,22 @@ def test_a_computation_beside_a_busy_core_takes_between_one_and_two_times_as_lon
     if len(allowed) < 2:
         pytest.skip("needs two cores")
     pair = f"{allowed[0]},{allowed[1]}"
-    code, out, err = floor("--what=neighbour", f"--cores={pair}", "--duration=0.2")
-    assert code == 0, err
+    facts = measured("--what=neighbour", f"--cores={pair}", "--duration=0.2")
     # half and thrice: what another program on either core can make of it
-    assert 0.5 < statistics.median(json.loads(out)["neighbour"]["slowdown"]) < 3
+    assert 0.5 < statistics.median(facts["neighbour"]["slowdown"]) < 3
 
 
 def test_one_core_has_no_neighbour():
     core = min(os.sched_getaffinity(0))
     flags = ["--what=neighbour", f"--cores={core},{core}", "--repeats=1"]
-    code, out, err = floor(*flags)
-    assert code == 0, err
-    assert json.loads(out)["neighbour"]["slowdown"] == [None]
+    assert measured(*flags)["neighbour"]["slowdown"] == [None]
 
 
 def test_the_client_half_drives_a_server_and_reads_its_cpu_time():
     with serving([SERVER, "epoll"]) as (_, _, ready):
         at = f"{ready['host']}:{ready['port']}"
         flags = ["--what=echo", "--duration=0.1", "--repeats=1", f"--server={at}"]
-        code, out, err = floor(*flags, f"--server-pid={ready['pid']}")
-    assert code == 0, err
-    facts = json.loads(out)
+        facts = measured(*flags, f"--server-pid={ready['pid']}")
     assert facts["against_server"] is True
     assert facts["echo"]["requests"][0] > 0
     assert facts["echo"]["server_cpu_per_request_s"][0] > 0
@@ -131,4 +127,4 @@ def test_bad_usage_names_flag_and_value(flags, message):
 def test_a_call_that_fails_is_named():
     code, _, err = floor("--what", "echo", "--server", "127.0.0.1:1")
     assert code == 1
-    assert err == "floor: connect: Connection refused\n"
+    assert err == f"floor: connect: {os.strerror(errno.ECONNREFUSED)}\n"

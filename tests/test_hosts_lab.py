@@ -71,11 +71,15 @@ def engine(three: lab.Lab) -> Iterator[carrier.Engine]:
         yield connected
 
 
+def sides(engine: carrier.Engine) -> tuple[carrier.Server, HostGroup]:
+    """Return the server's host, and those of clients, as the roster has them."""
+    clients = HostGroup([engine.host(name) for name in engine.roster.clients])
+    return carrier.Server(engine, engine.roster.server), clients
+
+
 @pytest.fixture
 def hosts(engine: carrier.Engine) -> tuple[carrier.Server, HostGroup]:
-    entries = engine.roster
-    clients = HostGroup([engine.host(name) for name in entries.clients])
-    return carrier.Server(engine, entries.server), clients
+    return sides(engine)
 
 
 def run(hosts: tuple, **factors) -> trials.Outcome:
@@ -116,10 +120,10 @@ def test_a_trial_over_two_client_hosts_is_one_line(three, hosts):
     report = outcome.client.model_dump(by_alias=True)
     assert report["connections"]["established"] == 20
     assert outcome.server.ready.host == three.address(1)
-    parts = [host["report"] for host in report["hosts"].values()]
-    assert [part["connections"]["established"] for part in parts] == [10, 10]
-    sums = sum(part["window"]["requests"] for part in parts)
-    assert sums == report["window"]["requests"] == report["response"]["n"]
+    reports = [host["report"] for host in report["hosts"].values()]
+    assert [r["connections"]["established"] for r in reports] == [10, 10]
+    requests = sum(r["window"]["requests"] for r in reports)
+    assert requests == report["window"]["requests"] == report["response"]["n"]
     begins = [host["window_ns"][0] for host in report["hosts"].values()]
     assert max(begins) - min(begins) < 1_000_000
     assert outcome.server.samples.cpu_system_s > 0
@@ -150,9 +154,8 @@ def test_a_client_that_is_late_does_not_cost_the_others_their_lease(three):
             os.kill(pid, signal.SIGCONT)
 
     with carrier.Engine(roster.load(three.roster), lease_s=2.0) as engine:
-        clients = HostGroup([engine.host(name) for name in ("h2", "h3")])
         thread = later(lambda: client_pids(three.space(3)), halt)
-        outcome = run((carrier.Server(engine, "h1"), clients))
+        outcome = run(sides(engine))
         thread.join()
     if outcome.failure:  # it was halted before its window began
         assert outcome.failure.kind == "client-failed"
@@ -165,7 +168,7 @@ def test_a_client_that_is_late_does_not_cost_the_others_their_lease(three):
 def test_a_program_that_a_lease_ended_is_said_so(three, monkeypatch):
     """Its host answers, but has forgotten the program."""
     with carrier.Engine(roster.load(three.roster), lease_s=1.0) as engine:
-        clients = HostGroup([engine.host(name) for name in ("h2", "h3")])
+        server, clients = sides(engine)
         merged = clients._merged
 
         def late() -> dict:
@@ -173,7 +176,7 @@ def test_a_program_that_a_lease_ended_is_said_so(three, monkeypatch):
             return merged()
 
         monkeypatch.setattr(clients, "_merged", late)
-        outcome = run((carrier.Server(engine, "h1"), clients))
+        outcome = run((server, clients))
     assert outcome.failure.kind == "host-lost"
     assert "lease" in outcome.failure.reason
 
@@ -231,11 +234,9 @@ import sys
 from pathlib import Path
 from connlab.drive import trials
 from connlab.hosts import carrier, roster
-from tests.test_hosts_lab import HostGroup, setting
+from tests.test_hosts_lab import setting, sides
 with carrier.Engine(roster.load(Path(sys.argv[1]))) as engine:
-    told = engine.roster
-    clients = HostGroup([engine.host(name) for name in told.clients])
-    server = carrier.Server(engine, told.server)
+    server, clients = sides(engine)
     trials.run(setting(duration=60), server_host=server, client_host=clients)
 """
 
@@ -541,8 +542,7 @@ def test_a_full_disk_of_the_hosts_costs_no_trial(small_disk):
         fill(small_disk / "full")
         assert not shutil.disk_usage(small_disk).free
         with carrier.Engine(roster.load(small.roster)) as engine:
-            clients = HostGroup([engine.host(name) for name in ("h2", "h3")])
-            outcome = run((carrier.Server(engine, "h1"), clients))
+            outcome = run(sides(engine))
         assert outcome.failure is None
         assert outcome.files["timeline"]
         assert outcome.client.model_dump(by_alias=True)["response"]["n"] > 0
@@ -570,12 +570,11 @@ import sys
 from pathlib import Path
 from connlab.drive import trials
 from connlab.hosts import carrier, lab, roster
-from tests.test_hosts_lab import MANY, HostGroup, setting
+from tests.test_hosts_lab import MANY, setting, sides
 made = lab.Lab(Path(sys.argv[1]), MANY)
 made.up(2, owned=True)
 with carrier.Engine(roster.load(made.roster)) as engine:
-    clients = HostGroup([engine.host("h2")])
-    server = carrier.Server(engine, "h1")
+    server, clients = sides(engine)
     trials.run(setting(duration=60), server_host=server, client_host=clients)
 """
 

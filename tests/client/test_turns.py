@@ -85,6 +85,15 @@ def total(slices: list[dict[str, str]], column: str) -> float:
     return sum(float(row[column]) for row in slices)
 
 
+def add_up(slices: list[dict[str, str]], target: dict) -> None:
+    """Check counted slices of a target against its totals."""
+    assert len(slices) == target["slices"]["counted"]
+    window = target["window"]
+    assert total(slices, "requests") == window["requests"]
+    assert total(slices, "bytes") == window["bytes"]
+    assert total(slices, "seconds") == pytest.approx(window["seconds"])
+
+
 @pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
 def test_slices_add_up_to_the_totals(take_turns, engine, more):
     flags = ["--connections", 10, "--duration", 0.5, "--warmup", 0.2]
@@ -94,11 +103,9 @@ def test_slices_add_up_to_the_totals(take_turns, engine, more):
     assert result["stop"] == "duration"
     for number, target in enumerate(result["targets"]):
         counted = of_target(slices, number)
-        assert len(counted) == result["rounds"] == target["slices"]["counted"]
-        assert total(counted, "requests") == target["window"]["requests"] > 0
-        assert total(counted, "bytes") == target["window"]["bytes"]
-        assert target["response"]["n"] == target["window"]["requests"]
-        assert total(counted, "seconds") == pytest.approx(target["window"]["seconds"])
+        add_up(counted, target)
+        assert len(counted) == result["rounds"]
+        assert target["response"]["n"] == target["window"]["requests"] > 0
         assert (
             total(counted, "lead_in_requests") == target["slices"]["lead_in_requests"]
         )
@@ -377,11 +384,9 @@ def test_a_round_in_which_the_client_was_late_counts_for_nobody(
     assert all(row["counted"] == "0" for row in slices if row["round"] in late)
     for number, target in enumerate(result["targets"]):
         counted = of_target(slices, number)
-        assert len(counted) == target["slices"]["counted"] == result["rounds"] > 0
+        add_up(counted, target)
+        assert len(counted) == result["rounds"] > 0
         assert target["slices"]["late"] == len(late)
-        assert total(counted, "requests") == target["window"]["requests"]
-        assert total(counted, "bytes") == target["window"]["bytes"]
-        assert total(counted, "seconds") == pytest.approx(target["window"]["seconds"])
         assert target["response"]["n"] == target["window"]["arrivals"]
         for row in counted:
             mean_ns = int(row["response_ns"]) / int(row["requests"])
