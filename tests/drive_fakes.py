@@ -89,7 +89,6 @@ def programs_in(space: str) -> list[tuple[int, str]]:
 
 
 def running(space: str) -> list[str]:
-    """Return the names of our servers and clients in a network namespace."""
     return [name for _, name in programs_in(space) if name in ("server", "client")]
 
 

@@ -220,7 +220,6 @@ def test_companions_are_no_strangers():
 
 
 def swept(root, models=("epoll", "poll", "iterative")):
-    """Measure models side by side, or resume where they are measured."""
     factors = {"model": models, "connections": [4]}
     options = {"trials": 4, "duration": 0.2, "warmup": 0.06, "beside": "model"}
     return measure(root, factors=factors, **options)

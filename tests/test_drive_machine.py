@@ -13,8 +13,6 @@ from connlab.drive import machine, procfs
 
 @pytest.fixture
 def sources(tmp_path, monkeypatch):
-    """Return a repository with a program and a fact, both committed."""
-
     def git(*words: str) -> None:
         named = ["-c", "user.name=a", "-c", "user.email=a@b.invalid"]
         subprocess.run(["git", "-C", tmp_path, *named, *words], check=True)

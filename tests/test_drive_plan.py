@@ -21,7 +21,6 @@ def work(**changes) -> plan.SweepPlan:
 
 
 def guess(**changes) -> float:
-    """Return what the first cell's trial is thought to cost, in seconds."""
     return plan.guess_s(work(**changes), 0, [])
 
 

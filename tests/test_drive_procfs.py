@@ -24,7 +24,6 @@ def _python(code: str) -> subprocess.Popen:
 
 @pytest.fixture
 def forking():
-    """A process with 100 children, each of which sleeps."""
     process = _python("""
 import os, time, signal
 for _ in range(100):

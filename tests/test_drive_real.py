@@ -12,7 +12,6 @@ pytestmark = pytest.mark.serial
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """Every available model once, with 20 connections."""
     root = tmp_path_factory.mktemp("runs")
     names = [model.name for model in drive.models() if model.available]
     fixed = {"connections": 20, "timeout": 5}

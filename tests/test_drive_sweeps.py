@@ -305,7 +305,6 @@ def test_a_histogram_that_could_not_be_kept_whole_is_missing(
 
 @pytest.fixture
 def undisturbed(monkeypatch):
-    """Let no trial be flagged, whatever else this machine does."""
     monkeypatch.setattr(gates, "judge", lambda trial: {})
 
 

@@ -68,7 +68,6 @@ def ready(process: subprocess.Popen) -> dict:
 
 
 def ended(process: subprocess.Popen) -> dict:
-    """Ask it to end; return its last line."""
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=20)
     assert process.returncode == 0

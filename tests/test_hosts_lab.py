@@ -103,8 +103,6 @@ def set_link(network: lab.Lab, host: int, state: str) -> None:
 
 
 def later(condition, action) -> threading.Thread:
-    """Do something as soon as a condition holds, beside a trial."""
-
     def wait() -> None:
         until(condition)
         action()
@@ -465,7 +463,6 @@ def test_many_hosts_begin_together_and_report(tmp_path):
 
 
 def spent_s(pids: dict[str, int]) -> dict[str, float]:
-    """Return the CPU time of each process so far, to the nanosecond."""
     spent = {}
     for name, pid in pids.items():
         tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")

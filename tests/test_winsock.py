@@ -73,7 +73,6 @@ def start(environ: dict[str, str], *words: str) -> Server:
 
 @contextmanager
 def clients_of(server: Server, count: int) -> Iterator[list[socket.socket]]:
-    """Connect so many clients, each of which is answered."""
     with ExitStack() as stack:
         clients = [stack.enter_context(server.connect()) for _ in range(count)]
         assert all(echoes(client) for client in clients)

@@ -154,7 +154,6 @@ def web(model: str, root: Path, redis: tuple | None = None) -> Iterator[Server]:
 def request(
     server: Server, method: str, path: str, body: bytes | None = None
 ) -> tuple[int, bytes, dict]:
-    """One request over a connection of its own, by Python's client."""
     connection = http.client.HTTPConnection(*server.address, timeout=PATIENCE_S)
     try:
         connection.request(method, path, body, {"Connection": "close"})

@@ -28,7 +28,6 @@ class FakeServer:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def count(self, data: bytes) -> bytes:
-        """Add what was received and hand it on."""
         with self.lock:
             self.bytes_in += len(data)
         return data
@@ -39,7 +38,6 @@ Handler = Callable[[socket.socket, FakeServer], None]
 
 @contextlib.contextmanager
 def serving(handler: Handler, *, backlog: int = 1024) -> Iterator[FakeServer]:
-    """Serve each connection with `handler` in a thread of its own."""
     with socket.create_server(("127.0.0.1", 0), backlog=backlog) as listener:
         server = FakeServer(listener.getsockname()[1])
         threading.Thread(target=accept, args=(listener, handler, server)).start()
@@ -115,7 +113,6 @@ def refused(program: Path, *words: object, timeout: float = 30) -> str:
 
 
 def closed_port() -> int:
-    """Return a port on which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]
 

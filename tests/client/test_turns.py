@@ -86,7 +86,6 @@ def total(slices: list[dict[str, str]], column: str) -> float:
 
 
 def add_up(slices: list[dict[str, str]], target: dict) -> None:
-    """Check counted slices of a target against its totals."""
     assert len(slices) == target["slices"]["counted"]
     window = target["window"]
     assert total(slices, "requests") == window["requests"]

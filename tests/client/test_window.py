@@ -18,7 +18,6 @@ DELAY_S = 0.02
 
 
 def slow(connection: socket.socket, server: FakeServer) -> None:
-    """Answer everything with itself, after a while."""
     while data := connection.recv(65536):
         time.sleep(DELAY_S)
         connection.sendall(server.count(data))

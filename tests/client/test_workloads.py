@@ -57,8 +57,6 @@ def test_work_answers_that_are_too_small(load):
 
 
 def page(*, version: str = "1.1", status: str = "200 OK", length: bool = True):
-    """Return a handler that answers requests as an HTTP server would."""
-
     def handle(connection: socket.socket, server: FakeServer) -> None:
         stream = connection.makefile("rwb")
         while request := stream.readline():

@@ -56,13 +56,11 @@ os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1")
 
 
 def is_quiet(sock: socket.socket, seconds: float) -> bool:
-    """Whether nothing arrives for so long."""
     return not select.select([sock], [], [], seconds)[0]
 
 
 @functools.cache
 def registry() -> dict:
-    """What ``server --list`` says."""
     out = subprocess.run([SERVER, "--list"], capture_output=True, check=True)
     return json.loads(out.stdout)
 
@@ -130,7 +128,6 @@ class Server:
         return self.stats
 
     def stopped_in(self, signum: int = signal.SIGTERM) -> float:
-        """Seconds that a stop takes."""
         began = time.monotonic()
         self.stop(signum)
         return time.monotonic() - began
@@ -161,11 +158,9 @@ class Server:
         return pids
 
     def tasks(self) -> int:
-        """Threads of the server and its descendants."""
         return self._entries("task")
 
     def descriptors(self) -> int:
-        """Open files of the server and its descendants."""
         return self._entries("fd")
 
     def _entries(self, folder: str) -> int:
@@ -221,13 +216,11 @@ def counted(stats: dict, **wanted: object) -> bool:
 
 
 def filling_returns(sock: socket.socket, sent: int) -> bool:
-    """Whether all that `fill` sent comes back, every byte as it was."""
     sock.settimeout(PATIENCE_S)
     return receive(sock, sent) == filling(sent)
 
 
 def eventually(condition: Callable[[], bool], *, seconds: float = PATIENCE_S) -> bool:
-    """Whether the condition comes true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
