@@ -144,7 +144,7 @@ def compared(monkeypatch, rates, *, words=("epoll", "uring"), **options):
         return outcome(plan, rates, places=places, seed=next(seeds), **options)
 
     monkeypatch.setattr(sets, "run", run)
-    return comparison.compare(plan, measure.sets(plan), show=lambda options: None)
+    return comparison.compare(plan, measure.sets(plan), show=lambda state: None)
 
 
 def document_of(result: comparison.Comparison) -> dict:

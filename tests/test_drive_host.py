@@ -95,8 +95,8 @@ def test_children_are_seen_and_do_not_outlive_the_program(host):
     reading = host.sample(handle)
     assert reading.processes.processes == 3
     host.stop(handle, grace_s=2)
-    for pid, _share in reading.processes.weights:
-        wait_for(lambda pid=pid: not is_running(pid), seconds=2)
+    pids = [pid for pid, _share in reading.processes.weights]
+    wait_for(lambda: not any(map(is_running, pids)), seconds=2)
 
 
 def test_cpu_time_agrees_with_what_the_program_says_itself(host):

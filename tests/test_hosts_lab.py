@@ -301,9 +301,7 @@ def test_one_command_measures(three):
 
 
 @pytest.fixture
-def sweeps_over_hosts(
-    three: lab.Lab, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[lab.Lab]:
+def sweep_lab(three: lab.Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[lab.Lab]:
     monkeypatch.setenv(hosts_asked.ROSTER, str(three.roster))
     yield three
     remote.connected(three.roster).engine.close()
@@ -316,14 +314,12 @@ def swept(root: Path, **changes) -> drive.SweepReport:
     return measure(root, **options | changes)
 
 
-def test_a_sweep_over_hosts_says_who_and_goes_on(sweeps_over_hosts, tmp_path, capsys):
+def test_a_sweep_over_hosts_says_who_and_goes_on(sweep_lab, tmp_path, capsys):
     report = swept(tmp_path, beside="model")
     assert (report.done, report.failed) == (2, 0)
     assert "server on h1, clients on h2, h3" in capsys.readouterr().out
     trials = rows(tmp_path)
-    assert {row["server"]["ready"]["host"] for row in trials} == {
-        sweeps_over_hosts.address(1)
-    }
+    assert {row["server"]["ready"]["host"] for row in trials} == {sweep_lab.address(1)}
     for row in trials:
         assert row["turns"]["beside"] == 2
         assert list(row["client"]["hosts"]) == ["h2", "h3"]
@@ -337,7 +333,7 @@ def test_a_sweep_over_hosts_says_who_and_goes_on(sweeps_over_hosts, tmp_path, ca
 
 
 def test_trials_over_hosts_and_of_one_machine_do_not_mix(
-    sweeps_over_hosts, tmp_path, monkeypatch
+    sweep_lab, tmp_path, monkeypatch
 ):
     swept(tmp_path)
     monkeypatch.delenv(hosts_asked.ROSTER)
@@ -345,9 +341,7 @@ def test_trials_over_hosts_and_of_one_machine_do_not_mix(
         swept(tmp_path)
 
 
-def test_a_cell_that_needs_one_machine_is_a_row_with_the_reason(
-    sweeps_over_hosts, tmp_path
-):
+def test_a_cell_that_needs_one_machine_is_a_row_with_the_reason(sweep_lab, tmp_path):
     swept(tmp_path, factors={"model": ["epoll"], "together": [True, None]})
     kinds = {row["factors"]["together"]: row["failure"] for row in rows(tmp_path)}
     assert kinds[None] is None
@@ -355,25 +349,25 @@ def test_a_cell_that_needs_one_machine_is_a_row_with_the_reason(
 
 
 def test_a_host_that_is_lost_is_a_row_and_the_same_call_goes_on(
-    sweeps_over_hosts, tmp_path, monkeypatch
+    sweep_lab, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(carrier, "RETURN_S", 1.0)
     swept(tmp_path, factors={"model": ["epoll"]})  # agents are there
 
     def kill() -> None:
-        os.kill(sweeps_over_hosts._pids()["h3"], signal.SIGKILL)
+        os.kill(sweep_lab._pids()["h3"], signal.SIGKILL)
 
-    later(lambda: running(sweeps_over_hosts.space(3)), kill)
+    later(lambda: running(sweep_lab.space(3)), kill)
     models = {"model": ["epoll", "poll", "select"]}
     report = swept(tmp_path, factors=models, duration=3.0)
     assert "host h3" in report.stopped_because
     lost = [row["failure"] for row in rows(tmp_path) if row["failure"]]
     assert [failure["kind"] for failure in lost] == ["host-lost"]
-    sweeps_over_hosts.start_worker(3)
-    until(lambda: "h3" in remote.connected(sweeps_over_hosts.roster).engine.workers())
+    sweep_lab.start_worker(3)
+    until(lambda: "h3" in remote.connected(sweep_lab.roster).engine.workers())
     report = swept(tmp_path, factors=models, duration=3.0)
     assert (report.done, report.resumed, report.failed) == (2, 1, 1)
-    assert not all_running(sweeps_over_hosts)
+    assert not all_running(sweep_lab)
 
 
 NOTEBOOKS = {

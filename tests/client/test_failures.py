@@ -7,6 +7,8 @@ import sys
 import threading
 import time
 
+import pytest
+
 from tests.client.harness import (
     FakeServer,
     client,
@@ -16,6 +18,18 @@ from tests.client.harness import (
     serving,
     started,
 )
+
+
+@pytest.fixture
+def load_until_killed(client_program, server_program, engine):
+    """Load build/server, which is killed after a time; return the client's result."""
+
+    def against(seconds: float, *flags: object) -> dict:
+        with started(server_program, "epoll") as (process, port):
+            threading.Timer(seconds, process.kill).start()
+            return client(client_program, port, *flags, *engine)
+
+    return against
 
 
 def test_nobody_listens(client_program, engine):
@@ -75,11 +89,9 @@ def test_refused_by_closing_at_once(load, engine):
     assert sum(errors(result).values()) == 5
 
 
-def test_server_that_dies(client_program, server_program, engine):
-    with started(server_program, "epoll") as (process, port):
-        threading.Timer(0.4, process.kill).start()
-        flags = ["--connections", 50, "--duration", 20]
-        result = client(client_program, port, *flags, *engine)
+def test_server_that_dies(load_until_killed):
+    flags = ["--connections", 50, "--duration", 20]
+    result = load_until_killed(0.4, *flags)
     assert result["stop"] == "server_gone"
     assert result["requests"]["completed"] > 0
     assert set(errors(result)) <= {"reset", "closed"}
@@ -87,14 +99,10 @@ def test_server_that_dies(client_program, server_program, engine):
     assert 0 < result["window"]["seconds"] < 5
 
 
-def test_census_counts_users_and_errors_count_events(
-    client_program, server_program, engine
-):
+def test_census_counts_users_and_errors_count_events(load_until_killed):
     """Users who were connected, and try again in vain, are not refused users."""
-    with started(server_program, "epoll") as (process, port):
-        threading.Timer(0.3, process.kill).start()
-        flags = ["--connections", 3, "--requests-per-connection", 1, "--duration", 20]
-        result = client(client_program, port, *flags, *engine)
+    flags = ["--connections", 3, "--requests-per-connection", 1, "--duration", 20]
+    result = load_until_killed(0.3, *flags)
     census = result["connections"]
     assert result["stop"] == "server_gone"
     assert census["attempted"] == census["established"] == 3
@@ -102,14 +110,10 @@ def test_census_counts_users_and_errors_count_events(
     assert errors(result)["connect_refused"] > 3
 
 
-def test_arrivals_that_wait_for_a_user_who_is_away(
-    client_program, server_program, engine
-):
+def test_arrivals_that_wait_for_a_user_who_is_away(load_until_killed):
     """They have waited as well: nobody answers after 0.3 s of about 0.9 s."""
-    with started(server_program, "epoll") as (process, port):
-        threading.Timer(0.3, process.kill).start()
-        flags = ["--requests-per-connection", 5, "--rate", 200, "--duration", 0.8]
-        result = client(client_program, port, *flags, *engine)
+    flags = ["--requests-per-connection", 5, "--rate", 200, "--duration", 0.8]
+    result = load_until_killed(0.3, *flags)
     assert result["fairness"]["longest_wait_ns"] > 0.3e9
     assert result["window"]["unanswered"] > 60
 
