@@ -27,12 +27,12 @@ def test_the_grid_holds_every_combination_once():
 @pytest.mark.parametrize(
     ("factors", "fixed", "words"),
     [
-        ({"model": ["a"], "conections": [1]}, {}, "did you mean 'connections'"),
-        ({"model": ["a"]}, {"bcklog": 1}, "did you mean 'backlog'"),
-        ({"model": "epoll"}, {}, "a list of levels"),
+        ({"model": ["a"], "conections": [1]}, {}, "'conections'.*'connections'"),
+        ({"model": ["a"]}, {"bcklog": 1}, "'bcklog'.*'backlog'"),
+        ({"model": "epoll"}, {}, "model: 'epoll'; .*list"),
         ({"model": []}, {}, "no levels"),
         ({"model": ["a"], "connections": [1, 1]}, {}, "twice"),
-        ({"model": ["a"]}, {"model": "b"}, "both a factor and fixed"),
+        ({"model": ["a"]}, {"model": "b"}, "model: .*factor.*fixed"),
         ({"connections": [1]}, {}, "model: not given"),
     ],
 )
@@ -57,7 +57,7 @@ def test_several_grids_are_joined_and_a_shared_cell_is_there_once():
 
 
 def test_each_of_several_grids_is_checked():
-    with pytest.raises(ValueError, match="did you mean 'workers'"):
+    with pytest.raises(ValueError, match="'worker'.*'workers'"):
         grid.cells([{"model": ["a"]}, {"model": ["a"], "worker": [1]}], {}, **ENDS)
     with pytest.raises(ValueError, match="no grid"):
         grid.cells([], {}, **ENDS)

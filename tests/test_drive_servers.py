@@ -28,26 +28,26 @@ command = "{build}/mine --port {port}"
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "facts"),
     [
-        (ENTRY + 'labl = "x"', "mine: unknown key 'labl'; did you mean 'label'?"),
-        (ENTRY.replace('label = "mine"', ""), "mine: label is missing"),
-        (ENTRY.replace("{port}", "8080"), "mine: command has no {port}"),
-        (ENTRY.replace("{build}", "{biuld}"), "unknown place 'biuld'; did you mean"),
-        (ENTRY + 'workloads = ["ftp"]', "mine: workloads.0: 'ftp'"),
-        (ENTRY + 'needs = [{any_of = ["x"], instal = "y"}]', "did you mean 'install'"),
-        (ENTRY.replace("command = ", "labl = "), "mine: unknown key 'labl'"),
-        (ENTRY.replace("command", "version"), "mine: command is missing"),
-        (ENTRY + 'at = "host:1"', "mine: command beside at"),
-        (ENTRY.replace("command", "at"), "at: address '{build}/mine --port {port}'"),
-        ("mine = 3", "mine: want a table"),
-        ("[mine", "servers.toml: "),
+        (ENTRY + 'labl = "x"', ["mine: ", "'labl'", "'label'"]),
+        (ENTRY.replace('label = "mine"', ""), ["mine: label "]),
+        (ENTRY.replace("{port}", "8080"), ["mine: command ", "{port}"]),
+        (ENTRY.replace("{build}", "{biuld}"), ["mine: ", "'biuld'", "'build'"]),
+        (ENTRY + 'workloads = ["ftp"]', ["mine: workloads.0: 'ftp'"]),
+        (ENTRY + 'needs = [{any_of = ["x"], instal = "y"}]', ["'instal'", "'install'"]),
+        (ENTRY.replace("command = ", "labl = "), ["mine: ", "'labl'"]),
+        (ENTRY.replace("command", "version"), ["mine: command "]),
+        (ENTRY + 'at = "host:1"', ["mine: command ", " at"]),
+        (ENTRY.replace("command", "at"), ["at: ", "'{build}/mine --port {port}'"]),
+        ("mine = 3", ["mine: ", "table"]),
+        ("[mine", ["servers.toml: "]),
     ],
 )
-def test_what_cannot_be_is_named_with_what_is_meant(text, message):
+def test_what_cannot_be_is_named_with_what_is_meant(text, facts):
     with pytest.raises(servers.ServersError) as error:
         servers.parse(text)
-    assert message in str(error.value)
+    assert [fact for fact in facts if fact not in str(error.value)] == []
 
 
 def test_all_that_is_wrong_is_said_at_once():

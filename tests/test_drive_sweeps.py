@@ -140,18 +140,18 @@ def test_a_failed_trial_is_a_row_with_its_reason(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"factors": {"model": ["god"]}}, "did you mean 'good'"),
-        ({"fixed": {"workload": "eco"}}, "did you mean 'echo'"),
+        ({"factors": {"model": ["god"]}}, "'god'.*'good'"),
+        ({"fixed": {"workload": "eco"}}, "'eco'.*'echo'"),
         ({"trials": 0}, "trials: 0"),
         ({"duration": -1}, "duration: -1"),
-        ({"run": "../x"}, "run: '../x'"),
-        ({"fixed": {"descriptors": 101}}, "descriptors: 101; the limit here is"),
+        ({"run": "../x"}, r"run: '\.\./x'"),
+        ({"fixed": {"descriptors": 101}}, "descriptors: 101; "),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_is_written(
     tmp_path, changes, words
 ):
-    with pytest.raises(ValueError, match=words.replace(".", r"\.")):
+    with pytest.raises(ValueError, match=words):
         sweep(tmp_path, **changes)
     assert not list(tmp_path.iterdir())
 

@@ -77,7 +77,7 @@ def test_a_server_that_never_gets_ready(monkeypatch):
 @pytest.mark.parametrize(
     ("way", "words"),
     [
-        ("usage", "exit 2: client: --think usage: a number is wanted"),
+        ("usage", "exit 2: client: --think usage: "),
         ("text", "all went well"),
         ("half", "malformed: connections.asked"),
     ],

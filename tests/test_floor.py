@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import statistics
 import subprocess
 
@@ -110,18 +111,18 @@ def test_the_client_half_drives_a_server_and_reads_its_cpu_time():
     ("flags", "message"),
     [
         (["--what", "echo,tea"], "--what tea"),
-        (["--size", "0"], "--size 0: want a whole number from 1 to 1048576"),
+        (["--size", "0"], "--size 0: .* 1 to 1048576"),
         (["--duration", "nan"], "--duration nan"),
-        (["--cores", "0"], "--cores 0: want two numbers"),
+        (["--cores", "0"], "--cores 0: .*two"),
         (["--server", "nowhere"], "--server nowhere: want HOST:PORT"),
-        (["--repeat", "3"], "--repeat: no such flag; did you mean --repeats?"),
+        (["--repeat", "3"], "--repeat: .*--repeats"),
         (["more"], "more: unexpected"),
     ],
 )
 def test_bad_usage_names_flag_and_value(flags, message):
     code, out, err = floor(*flags)
     assert (code, out) == (2, "")
-    assert message in err
+    assert re.search(message, err), err
 
 
 def test_a_call_that_fails_is_named():

@@ -23,7 +23,7 @@ from tests.client.harness import refused
         (["--delay", "uniform:1:2"], ["--delay", "uniform:1:2", "SPREAD"]),
         (["--sources", "::1"], ["--sources", "::1"]),
         (["--engine", "select"], ["--engine", "select", "epoll"]),
-        (["--conections", "5"], ["--conections", "did you mean --connections"]),
+        (["--conections", "5"], ["--conections", "--connections"]),
         (["--requests-per", "5"], ["--requests-per", "see --help"]),
         (["--duration"], ["--duration", "seconds"]),
         (["--active", "3", "--connections", "2"], ["--active 3", "--connections, 2"]),
@@ -41,7 +41,7 @@ from tests.client.harness import refused
         (["--sources", "0.0.0.0-255.255.255.255"], ["--sources", "0.0.0.0-255"]),
         (
             ["--sources", "127.0.0.1-128.0.0.1"],
-            ["--sources 127.0.0.1-128.0.0.1", "128.0.0.1 is not of this host"],
+            ["--sources 127.0.0.1-128.0.0.1", " 128.0.0.1 "],
         ),
         (["127.0.0.1:2"], ["127.0.0.1:2"]),
     ],
