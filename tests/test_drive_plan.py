@@ -50,11 +50,11 @@ def test_a_burst_takes_as_long_as_its_delays_keep_the_workers_busy(workers, seco
     """1024 requests of 80 ms: all at once, or 16 or 512 of them."""
     model = "busy" if workers is None else "good"
     sweep_plan = work(factors={"model": [model]}, fixed={"workers": workers})
-    asked = {"workload": "work", "connections": 1024, "requests": 1, "delay": "80"}
+    burst = {"workload": "work", "connections": 1024, "requests": 1, "delay": "80"}
     fixed = sweep_plan.models[model].model_copy(
         update={"workers": "none" if workers is None else "fixed", "holds": None}
     )
-    guess_s = plan._window_s(asked | {"workers": workers}, fixed)
+    guess_s = plan._window_s(burst | {"workers": workers}, fixed)
     assert guess_s == pytest.approx(seconds + 0.08, rel=0.4)
 
 

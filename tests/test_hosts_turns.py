@@ -84,8 +84,8 @@ def location(engine: Engine, count: int) -> RemoteHosts:
 def swept(engine: Engine, root: Path, count: int, **changes) -> drive.SweepReport:
     options = {"duration": 0.5, "trials": 4, "beside": "arm"}
     options |= {"fixed": {"connections": 10, "model": "epoll"}}
-    where = location(engine, count)
-    return measure(root, location=where, **options | changes)
+    hosts = location(engine, count)
+    return measure(root, location=hosts, **options | changes)
 
 
 @pytest.mark.parametrize("count", [1, 2])
