@@ -42,8 +42,8 @@ def value(middle: float, *, unit: str = "ms", n: int = 10) -> dict:
     """Return one number of ``results.json`` with an interval of two per cent."""
     lo, hi = 0.98 * middle, 1.02 * middle
     text = f"{middle:.3g} {unit} [{lo:.3g}, {hi:.3g}]"
-    found = {"value": middle, "lo": lo, "hi": hi, "unit": unit, "text": text}
-    return found | {"n": n, "level": 0.95, "method": "t over trials"}
+    bounds = {"value": middle, "lo": lo, "hi": hi, "unit": unit, "text": text}
+    return bounds | {"n": n, "level": 0.95, "method": "t over trials"}
 
 
 def milliseconds(model: str, clients: int) -> float:
@@ -90,11 +90,7 @@ def results() -> dict:
         "claims": claims_of_sections(),
         "figures": [figure(name) for name in FIGURES],
         "tables": [
-            {
-                "id": "tbl-response-time",
-                "columns": columns,
-                "rows": rows,
-            },
+            {"id": "tbl-response-time", "columns": columns, "rows": rows},
             {
                 "id": "tbl-response-time-tails",
                 "columns": columns[:2],
@@ -123,8 +119,8 @@ def cells(*, scale: float = 1.0) -> list[dict]:
                 ("response_mean_s", value(mean)),
                 ("throughput_rps", value(clients / mean, unit="thousand requests/s")),
             ):
-                where = {"study": STUDY, "model": model, "connections": clients}
-                rows.append({**where, "metric": metric, **number})
+                cell = {"study": STUDY, "model": model, "connections": clients}
+                rows.append({**cell, "metric": metric, **number})
     return rows
 
 
@@ -138,10 +134,9 @@ def ratios() -> list[dict]:
     for address in sources.wanted(PAPER).numbers:
         name, _, levels = address.partition(" ")
         study, _, metric = name.partition("/")
-        where = dict(_LEVEL.findall(levels))
-        if study == STUDY and "against" in where:
-            about = {"study": STUDY, "metric": metric, **where}
-            rows.append({**about, **value(1.2, unit=""), "verdict": "higher"})
+        cell = {"study": study, "metric": metric, **dict(_LEVEL.findall(levels))}
+        if study == STUDY and "against" in cell:
+            rows.append({**cell, **value(1.2, unit=""), "verdict": "higher"})
     return rows
 
 
@@ -152,7 +147,6 @@ def claims_of_sections() -> dict[str, dict]:
 
 
 def write_cells(study: Path, rows: list[dict], name: str = "cells.csv") -> None:
-    """Write ``cells.csv`` of a study's folder."""
     pd.DataFrame(rows).to_csv(study / name, index=False)
 
 
@@ -231,8 +225,7 @@ def write_run(
     study = folder / STUDY
     (study / "figures").mkdir(parents=True)
     write_json(folder / "manifest.json", manifest() | {"run": name})
-    found = results() | {"run": name}
-    write_json(study / "results.json", found)
+    write_json(study / "results.json", results() | {"run": name})
     write_cells(study, cells(scale=scale))
     write_cells(study, ratios(), "ratios.csv")
     if verdicts:
@@ -252,34 +245,40 @@ def picture(name: str) -> dict[str, bytes]:
     rows = [(m, c, milliseconds(m, c)) for m in MODELS for c in LEVELS]
     table = pd.DataFrame(rows, columns=["model", "connections", "response_ms"])
     figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    for model, mine in table.groupby("model", sort=False):
-        times = mine["response_ms"]
-        axes.errorbar(mine["connections"], times, 0.02 * times, label=model, marker="o")
+    for model, curve in table.groupby("model", sort=False):
+        clients, times = curve["connections"], curve["response_ms"]
+        axes.errorbar(clients, times, 0.02 * times, label=model, marker="o")
     axes.set(xscale="log", yscale="log", xlabel="connections")
     axes.set(ylabel=f"response time (ms), made up: {name}", title="MADE-UP NUMBERS")
     axes.legend()
-    made = {".csv": table.to_csv(index=False).encode()}
+    files = {".csv": table.to_csv(index=False).encode()}
     for ending in (".svg", ".pdf"):
         file = io.BytesIO()
         figure.savefig(file, format=ending[1:])
-        made[ending] = file.getvalue()
+        files[ending] = file.getvalue()
     plt.close(figure)
-    return made
+    return files
 
 
 def write_json(path: Path, content: dict) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
 
 
-def edit(path: Path, **changes: object) -> dict:
-    """Change what a JSON file says; return all that it says then."""
-    content = json.loads(path.read_text("utf-8")) | changes
-    write_json(path, content)
-    return content
+def edit(path: Path, **changes: object) -> None:
+    """Replace entries of a JSON file."""
+    write_json(path, json.loads(path.read_text("utf-8")) | changes)
 
 
 def append(path: Path, text: str) -> None:
-    path.write_text(path.read_text("utf-8") + text, "utf-8")
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
+def replace(path: Path, old: str, new: str) -> None:
+    """Replace a text that stands in a file."""
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), "utf-8")
 
 
 def pandoc(text: str, *words: str, cwd: Path | None = None) -> str:
@@ -296,24 +295,29 @@ def text_of(rendered: Rendered) -> str:
     """Return the text of a set paper's page, and of the supplement behind it."""
     files = [path for path in (rendered.html, rendered.supplement) if path]
     pages = [checking.read_page(path.read_text("utf-8")) for path in files]
-    said = " ".join("".join(text for page in pages for text in page.text).split())
-    return said.replace("\u00a0", " ")
+    text = " ".join("".join(text for page in pages for text in page.text).split())
+    return text.replace("\u00a0", " ")
+
+
+def poppler(tool: str, *words: str | Path) -> str:
+    """Return what a tool of Poppler prints; skip the test where it is missing."""
+    program = shutil.which(tool)
+    if not program:
+        pytest.skip(f"{tool} is not installed")
+    done = subprocess.run([program, *words], capture_output=True, text=True, check=True)
+    return done.stdout
 
 
 def text_of_pdf(path: Path) -> str:
-    tool = shutil.which("pdftotext")
-    if not tool:
-        pytest.skip("pdftotext is not installed")
-    done = subprocess.run([tool, "-q", path, "-"], capture_output=True, text=True)
-    return " ".join(done.stdout.split())
+    return " ".join(poppler("pdftotext", "-q", path, "-").split())
 
 
 def copy_paper(folder: Path) -> Path:
     """Copy the sources of the paper, without anything generated, to work on."""
-    made = shutil.ignore_patterns(
+    generated = shutil.ignore_patterns(
         "_generated", "_output", "_variables.yml", "data", "notebooks", ".quarto"
     )
     target = folder / "paper"
-    shutil.copytree(ROOT / "paper", target, ignore=made)
+    shutil.copytree(ROOT / "paper", target, ignore=generated)
     shutil.copyfile(ROOT / "CITATION.cff", folder / "CITATION.cff")
     return target

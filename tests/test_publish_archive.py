@@ -20,6 +20,7 @@ from urllib.parse import unquote
 
 import publish_made as made
 import pytest
+import yaml
 from conftest import ROOT
 
 from connlab import __main__ as command
@@ -46,6 +47,9 @@ NOT_SOURCES = {
     "paper/_generated/x.qmd": "",
     "runs/other/manifest.json": "{}",
 }
+METADATA = "ro-crate-metadata.json"
+SPECIFICATION = "https://w3id.org/ro/crate/1.2"
+COMPILER = "cc (Here) made of gcc 0.0"
 PASSING = {f"{FOLDER}/notebook.partial.ipynb": "{}", f"{FOLDER}/x.json.part": "{"}
 
 
@@ -59,8 +63,8 @@ def lay(tree: Path, files: dict[str, str | bytes]) -> None:
 
 def executed(**parameters: object) -> str:
     """Return a notebook as papermill leaves it, without the cells."""
-    given = {"run": made.RUN, "root": "runs", **parameters}
-    return json.dumps({"cells": [], "metadata": {"papermill": {"parameters": given}}})
+    papermill = {"parameters": {"run": made.RUN, "root": "runs", **parameters}}
+    return json.dumps({"cells": [], "metadata": {"papermill": papermill}})
 
 
 def set_paper(tree: Path, *, run: str = made.RUN) -> None:
@@ -85,7 +89,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "started_at": "2026-01-02T03:00:00.000+00:00",
         "stopping": {"seconds": 90.5},
     }
-    manifest["compiler"] = {"compiler": "cc", "version": "cc (Here) made of gcc 0.0"}
+    manifest["compiler"] = {"compiler": "cc", "version": COMPILER}
     made.write_json(run / "manifest.json", manifest)
     lay(tree, SOURCES | NOT_SOURCES | PASSING)
     lay(tree, {f"{FOLDER}/notebook.ipynb": executed(trials=10)})
@@ -124,16 +128,16 @@ def names_in(crate: zipfile.ZipFile) -> list[str]:
 
 def entities(crate: zipfile.ZipFile) -> dict[str, dict]:
     """Return the crate's entities by ``@id``; none may stand twice."""
-    graph = json.loads(crate.read("ro-crate-metadata.json"))["@graph"]
-    found = {entity["@id"]: entity for entity in graph}
-    assert len(found) == len(graph)
-    return found
+    graph = json.loads(crate.read(METADATA))["@graph"]
+    by_id = {entity["@id"]: entity for entity in graph}
+    assert len(by_id) == len(graph)
+    return by_id
 
 
 def references(value: object) -> list[str]:
     """Return every ``@id`` that an entity's properties refer to."""
     if isinstance(value, list):
-        return [found for item in value for found in references(item)]
+        return [target for item in value for target in references(item)]
     return [value["@id"]] if isinstance(value, dict) else []
 
 
@@ -141,10 +145,10 @@ def references(value: object) -> list[str]:
 
 
 def wanted(tree: Path) -> set[str]:
-    """Return what a deposit of `tree` holds, said in another way than by git."""
-    made_here = [*(tree / "runs" / made.RUN).rglob("*"), *(tree / "paper").rglob("*")]
-    names = {p.relative_to(tree).as_posix() for p in made_here if p.is_file()}
-    top = {"CITATION.cff", "LICENSE", ".gitignore", "ro-crate-metadata.json"}
+    """Return what a deposit of `tree` holds, found in another way than by git."""
+    paths = [*(tree / "runs" / made.RUN).rglob("*"), *(tree / "paper").rglob("*")]
+    names = {p.relative_to(tree).as_posix() for p in paths if p.is_file()}
+    top = {"CITATION.cff", "LICENSE", ".gitignore", METADATA}
     return {*SOURCES, *names, *top} - {*NOT_SOURCES, *PASSING}
 
 
@@ -152,7 +156,7 @@ def test_sources_run_and_paper_are_packed_and_nothing_else(tree: Path) -> None:
     crate = packed()
     assert sorted(names_in(crate)) == sorted(wanted(tree))
     for name in names_in(crate):
-        if name != "ro-crate-metadata.json":
+        if name != METADATA:
             assert crate.read(name) == (tree / name).read_bytes()
 
 
@@ -169,18 +173,18 @@ def test_in_a_repository_the_sources_are_what_git_tracks(tree: Path) -> None:
 def test_the_same_inputs_give_the_same_bytes_anywhere(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = archive.pack(made.RUN).path
+    first = archive.pack(made.RUN).path
     elsewhere = tmp_path / "else where"
-    with zipfile.ZipFile(here) as crate:
+    with zipfile.ZipFile(first) as crate:
         crate.extractall(elsewhere)
     os.utime(elsewhere / "LICENSE", (1e9, 1e9))
     (elsewhere / "LICENSE").chmod(0o600)
     monkeypatch.setenv("CONNLAB_HOME", str(elsewhere))
     again = archive.pack(made.RUN).path
-    assert again != here
-    assert again.read_bytes() == here.read_bytes()
+    assert again != first
+    assert again.read_bytes() == first.read_bytes()
     lay(elsewhere, {f"{FOLDER}/latency/x.csv.gz": b"\x1f\x8b"})
-    assert archive.pack(made.RUN).path.read_bytes() != here.read_bytes()
+    assert archive.pack(made.RUN).path.read_bytes() != first.read_bytes()
 
 
 def test_the_name_tells_run_and_day_and_scripts_may_be_started(tree: Path) -> None:
@@ -203,20 +207,20 @@ def test_nothing_names_the_folder_that_it_was_packed_in(tree: Path) -> None:
 
 def test_the_crate_is_declared_as_the_specification_wants_it(tree: Path) -> None:
     crate = packed()
-    said = json.loads(crate.read("ro-crate-metadata.json"))
-    assert said["@context"] == "https://w3id.org/ro/crate/1.2/context"
-    found = entities(crate)
-    descriptor = found["ro-crate-metadata.json"]
+    metadata = json.loads(crate.read(METADATA))
+    assert metadata["@context"] == f"{SPECIFICATION}/context"
+    by_id = entities(crate)
+    descriptor = by_id[METADATA]
     assert descriptor["@type"] == "CreativeWork"
     assert descriptor["about"] == {"@id": "./"}
-    assert descriptor["conformsTo"] == {"@id": "https://w3id.org/ro/crate/1.2"}
-    root = found["./"]
+    assert descriptor["conformsTo"] == {"@id": SPECIFICATION}
+    root = by_id["./"]
     assert root["@type"] == "Dataset"
     assert made.RUN in root["name"]
     assert "Imaginary CPU" in root["description"]
     assert root["datePublished"] == made.MADE_AT[:10]
-    assert found[root["license"]["@id"]]["name"] == "MIT"
-    assert found[root["license"]["@id"]]["description"]
+    assert by_id[root["license"]["@id"]]["name"] == "MIT"
+    assert by_id[root["license"]["@id"]]["description"]
 
 
 def test_authors_and_citation_are_those_of_the_citation_file(tree: Path) -> None:
@@ -224,26 +228,24 @@ def test_authors_and_citation_are_those_of_the_citation_file(tree: Path) -> None
     people = '  - {given-names: Ada, family-names: Love, orcid: "https://orcid.org/0"}'
     text = re.sub("^authors:\n", f"authors:\n{people}\n", cff, flags=re.M)
     lay(tree, {"CITATION.cff": text})
-    found = entities(packed())
-    authors = [found[name] for name in references(found["./"]["author"])]
-    kinds = [(one["@type"], one["name"]) for one in authors]
-    assert kinds == [
-        ("Person", "Ada Love"),
-        ("Organization", "The connlab authors"),
-    ]
+    by_id = entities(packed())
+    root = by_id["./"]
+    authors = [by_id[name] for name in references(root["author"])]
+    assert [author["@type"] for author in authors] == ["Person", "Organization"]
+    names = [author["name"] for author in authors]
+    assert names == ["Ada Love", yaml.safe_load(cff)["authors"][0]["name"]]
     assert authors[0]["@id"] == "https://orcid.org/0"
-    software = found["connlab/__main__.py"]
+    software = by_id["connlab/__main__.py"]
     assert software["name"] in cff
-    assert software["author"] == found["./"]["author"]
-    assert "Ada Love, The connlab authors (2026)" in found["./"]["creditText"]
+    assert software["author"] == root["author"]
+    assert f"{', '.join(names)} (2026)" in root["creditText"]
 
 
 def test_every_reference_leads_to_an_entity(tree: Path) -> None:
-    found = entities(packed())
-    for entity in found.values():
+    by_id = entities(packed())
+    for entity in by_id.values():
         for target in references(list(entity.values())):
-            outside = target == "https://w3id.org/ro/crate/1.2"
-            assert target in found or outside, (entity["@id"], target)
+            assert target in {*by_id, SPECIFICATION}, (entity["@id"], target)
         assert entity["@type"]
         assert entity["name"]
         assert re.fullmatch(r"[!-~]+", entity["@id"])  # a URI has no blank
@@ -251,15 +253,15 @@ def test_every_reference_leads_to_an_entity(tree: Path) -> None:
 
 def test_every_file_is_described_and_reached_from_the_root(tree: Path) -> None:
     crate = packed()
-    found = entities(crate)
-    reached, left = set(), ["./"]
-    while left:
-        reached.add(one := left.pop())
-        left += references(found[one].get("hasPart", []))
-    files = {i: e for i, e in found.items() if "File" in e["@type"]}
+    by_id = entities(crate)
+    reached, queue = set(), ["./"]
+    while queue:
+        reached.add(name := queue.pop())
+        queue += references(by_id[name].get("hasPart", []))
+    files = {i: e for i, e in by_id.items() if "File" in e["@type"]}
     assert set(files) == {i for i in reached if not i.endswith("/")}
     names = {unquote(i): e for i, e in files.items()}
-    assert set(names) == set(names_in(crate)) - {"ro-crate-metadata.json"}
+    assert set(names) == set(names_in(crate)) - {METADATA}
     for name, entity in names.items():
         data = crate.read(name)
         assert entity["contentSize"] == str(len(data))
@@ -284,8 +286,8 @@ def test_files_have_their_media_types(tree: Path, name: str, kind: str) -> None:
 
 
 def test_a_study_is_an_action_of_its_notebook_on_the_machine(tree: Path) -> None:
-    found = entities(packed())
-    action = found[f"#study-{made.STUDY}"]
+    by_id = entities(packed())
+    action = by_id[f"#study-{made.STUDY}"]
     assert action["@type"] == "CreateAction"
     assert action["name"] == made.results()["question"]
     assert references(action["instrument"]) == [NOTEBOOK, "#machine"]
@@ -296,10 +298,10 @@ def test_a_study_is_an_action_of_its_notebook_on_the_machine(tree: Path) -> None
     assert action["startTime"] == "2026-01-02T03:00:00.000+00:00"
     assert action["endTime"] == "2026-01-02T03:01:30.500+00:00"
     assert action["actionStatus"]["@id"].endswith("CompletedActionStatus")
-    assert action["@id"] in references(found["./"]["mentions"])
+    assert action["@id"] in references(by_id["./"]["mentions"])
 
 
-def test_a_failed_study_says_why(tree: Path) -> None:
+def test_a_failed_study_has_its_reason(tree: Path) -> None:
     lay(tree, {f"runs/{made.RUN}/idle/failure.json": '{"reason": "no memory"}'})
     action = entities(packed())["#study-idle"]
     assert action["actionStatus"]["@id"].endswith("FailedActionStatus")
@@ -307,19 +309,20 @@ def test_a_failed_study_says_why(tree: Path) -> None:
 
 
 def test_the_machine_and_the_versions_are_those_of_the_manifest(tree: Path) -> None:
-    found = entities(packed())
-    machine = found["#machine"]
-    assert machine["@type"] == "IndividualProduct"
-    facts = [found[i] for i in references(machine["additionalProperty"])]
-    told = {fact["name"]: fact["value"] for fact in facts}
-    assert told["processor"] == "Imaginary CPU"
-    assert told["git commit"] == made.manifest()["git"]["commit"]
-    python = found["#software-python"]
+    by_id = entities(packed())
+    product = by_id["#machine"]
+    assert product["@type"] == "IndividualProduct"
+    properties = [by_id[i] for i in references(product["additionalProperty"])]
+    values = {entity["name"]: entity["value"] for entity in properties}
+    assert values["processor"] == "Imaginary CPU"
+    assert values["git commit"] == made.manifest()["git"]["commit"]
+    required = references(by_id["connlab/__main__.py"]["softwareRequirements"])
+    assert required == ["#software-gcc", "#software-python"]
+    gcc, python = (by_id[name] for name in required)
     assert (python["name"], python["version"]) == ("python", "3.11.0")
-    used = references(found["connlab/__main__.py"]["softwareRequirements"])
-    assert used == ["#software-gcc", "#software-python"]
-    assert found[used[0]]["version"] == "cc (Here) made of gcc 0.0"
-    assert all(found[one]["url"] for one in used)
+    assert gcc["version"] == COMPILER
+    assert gcc["url"]
+    assert python["url"]
 
 
 def test_every_package_that_a_manifest_names_has_a_home() -> None:
@@ -370,11 +373,11 @@ def refused(tree: Path, capsys: pytest.CaptureFixture) -> str:
 def test_what_is_not_whole_is_refused(
     tree: Path, name: str, capsys: pytest.CaptureFixture
 ) -> None:
-    file, text, said = NOT_WHOLE[name]
+    file, text, pattern = NOT_WHOLE[name]
     (tree / file).unlink()
     if text is not None:
         lay(tree, {file: text.replace("{tree}", str(tree))})
-    assert re.search(said, refused(tree, capsys))
+    assert re.search(pattern, refused(tree, capsys))
 
 
 def test_the_paper_of_another_run_is_refused(
@@ -384,21 +387,21 @@ def test_the_paper_of_another_run_is_refused(
     assert "'other'" in refused(tree, capsys)
 
 
-def test_without_git_it_says_so(
+def test_without_git_nothing_is_packed(
     tree: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(archive.ArchiveError, match="git is missing"):
+    with pytest.raises(archive.ArchiveError, match="git.*missing"):
         archive.pack(made.RUN)
 
 
-def test_the_command_tells_where_the_file_is(
+def test_the_command_prints_where_the_file_is(
     tree: Path, capsys: pytest.CaptureFixture
 ) -> None:
     assert command.main(["archive"]) == 0  # the newest run
-    said = capsys.readouterr().out.splitlines()
-    assert re.match(r"\d+ files, \d+\.\d MiB", said[0])
-    assert zipfile.is_zipfile(schema.project_root() / said[1])
+    size, name = capsys.readouterr().out.splitlines()[:2]
+    assert re.match(r"\d+ files, \d+\.\d MiB", size)
+    assert zipfile.is_zipfile(schema.project_root() / name)
 
 
 # ---- it stands on its own ----------------------------------------------------
@@ -426,8 +429,8 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def render(tree: Path) -> None:
     """Call ``make render`` in a tree, with this Python and no set-up of its own."""
     words = ["make", "-o", "setup", "render", "RUN=reference", f"PY={sys.executable}"]
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
-    done = subprocess.run(words, cwd=tree, env=kept, capture_output=True, text=True)
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+    done = subprocess.run(words, cwd=tree, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

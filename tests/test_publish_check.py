@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 
 import pytest
 
@@ -19,44 +20,60 @@ FETCHING = b"@import url(https://x.org/font);body{}"
 IN_BASE64 = "data:text/css;charset=utf-8;base64," + base64.b64encode(FETCHING).decode()
 
 DEFECTS = {
-    "short code": ("Section 1", "{{< var a.b >}}", "short code"),
-    "variable": ("Section 1", "?var:a.b", "variable or include"),
-    "cross-reference": ("Section 1", "?@fig-x", "cross-reference does not resolve"),
-    "reference left": ("Section 1", "@fig-x", "left as text"),
-    "question marks": ("Section 1", "(???)", "reference does not resolve"),
-    "nan": ("Section 1", "nan ms", "not a number"),
-    "none": ("Section 1", "it took None ms", "a value is missing"),
-    "none first": ("Section 1", "None ms", "a value is missing"),
-    "none between": ("Section 1", "9 [None, 2]", "a value is missing"),
-    "none after": ("Section 1", "9 [1, None]", "a value is missing"),
-    "none in prose": ("Section 1", "a half-width of None here", "a value is missing"),
-    "none at the end": ("Section 1", "it is None.", "a value is missing"),
-    "alt": ('alt="a line"', 'alt=" "', "no alt text"),
-    "no alt": (' alt="a line"', "", "no alt text"),
-    "picture": (IMAGE, "figures/gone.svg", "does not exist"),
-    "empty picture": (IMAGE, "data:,", "is empty"),
-    "caption": ("<figcaption>C</figcaption>", "", "no caption"),
-    "anchor": ('href="#one"', 'href="#two"', "leads nowhere"),
-    "file": ("data/x.csv", "data/y.csv", "leads to no file"),
-    "twice": ('id="fig-a"', 'id="one"', "stands 2 times"),
-    "title": ("<title>T</title>", "<title> </title>", "no title"),
+    "short code": ("Section 1", "{{< var a.b >}}", "short code.*var a.b"),
+    "variable": ("Section 1", "?var:a.b", r"variable.*\?var:a.b"),
+    "cross-reference": ("Section 1", "?@fig-x", r"resolve.*\?@fig-x"),
+    "reference left": ("Section 1", "@fig-x", "as text.*@fig-x"),
+    "question marks": ("Section 1", "(???)", r"resolve.*\(\?\?\?\)"),
+    "nan": ("Section 1", "nan ms", "a number.*nan ms"),
+    "none": ("Section 1", "it took None ms", "missing.*took None ms"),
+    "none first": ("Section 1", "None ms", "missing.*None ms"),
+    "none between": ("Section 1", "9 [None, 2]", r"missing.*\[None, 2"),
+    "none after": ("Section 1", "9 [1, None]", r"missing.*1, None\]"),
+    "none in prose": ("Section 1", "a half-width of None here", "missing.*of None"),
+    "none at the end": ("Section 1", "it is None.", "missing.*is None"),
+    "alt": ('alt="a line"', 'alt=" "', "alt text"),
+    "no alt": (' alt="a line"', "", "alt text"),
+    "picture": (IMAGE, "figures/gone.svg", "image figures/gone.svg.*exist"),
+    "empty picture": (IMAGE, "data:,", "image data:,.*empty"),
+    "caption": ("<figcaption>C</figcaption>", "", "'fig-a'.*caption"),
+    "anchor": ('href="#one"', 'href="#two"', "link #two"),
+    "file": ("data/x.csv", "data/y.csv", "link data/y.csv"),
+    "twice": ('id="fig-a"', 'id="one"', "'one'.* 2 times"),
+    "title": ("<title>T</title>", "<title> </title>", "title"),
     "language": (' lang="en"', "", "language"),
-    "script": ("<h2", '<script src="https://x.org/a.js"></script><h2', "another host"),
-    "style sheet": ("<h2", '<link rel="stylesheet" href="//x.org/a"><h2', "another"),
-    "image": (IMAGE, "https://x.org/a.png", "another host"),
-    "css import": (".a {", "@import 'https://x.org/a'; .a {", "its style fetches"),
-    "css url": ("color: red", "background: url(http://x.org/a)", "its style fetches"),
+    "script": (
+        "<h2",
+        '<script src="https://x.org/a.js"></script><h2',
+        "fetches https://x.org/a.js",
+    ),
+    "style sheet": (
+        "<h2",
+        '<link rel="stylesheet" href="//x.org/a"><h2',
+        "fetches //x.org/a",
+    ),
+    "image": (IMAGE, "https://x.org/a.png", "fetches https://x.org/a.png"),
+    "css import": (".a {", "@import 'https://x.org/a'; .a {", "style.*https://x.org/a"),
+    "css url": (
+        "color: red",
+        "background: url(http://x.org/a)",
+        "style.*http://x.org/a",
+    ),
     "css in an address": (
         "<h2",
         '<link rel="stylesheet" href="data:text/css,%40import%20%22https%3A%2F%2Fx.org'
         '%2Fa%22%3B"><h2',
-        "its style fetches",
+        "style.*https://x.org/a",
     ),
-    "css in base64": ("<h2", f'<link href="{IN_BASE64}"><h2', "its style fetches"),
+    "css in base64": (
+        "<h2",
+        f'<link href="{IN_BASE64}"><h2',
+        "style.*https://x.org/font",
+    ),
     "citation": (
         "Section 1",
         '<span class="citation">(<strong>nobody?</strong>)</span>',
-        "not in the references",
+        "citation 'nobody'",
     ),
 }
 
@@ -85,14 +102,14 @@ def test_a_fine_page_has_no_problems(output):
 
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_defect_is_found(output, name):
-    old, new, said = DEFECTS[name]
+    old, new, pattern = DEFECTS[name]
     assert old in FINE
     problems = checking.check_page(FINE.replace(old, new, 1), output)
-    assert any(said in problem for problem in problems), problems
+    assert any(re.search(pattern, problem) for problem in problems), problems
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "None of the servers broke.",
         "Two fell. None was lost.",
@@ -100,36 +117,32 @@ def test_a_defect_is_found(output, name):
         "• None fails more than one.",
     ],
 )
-def test_a_sentence_may_begin_with_none(said):
-    assert list(checking.leftovers(said)) == []
+def test_a_sentence_may_begin_with_none(text):
+    assert list(checking.leftovers(text)) == []
 
 
 def test_links_into_the_other_page_are_followed(output):
     (output / "supplement.html").write_text(FINE, "utf-8")
     linked = FINE.replace('href="#one"', 'href="supplement.html#{}"')
-    for name, expected in (("one", []), ("two", ["leads nowhere"])):
+    for name, broken in (("one", []), ("two", ["supplement.html#two"])):
         problems = checking.check_page(linked.replace("{}", name), output)
-        assert [p.split(" ", 2)[2] for p in problems] == expected
+        assert [problem.split()[1] for problem in problems] == broken
 
 
 def test_the_supplement_is_checked(output):
     (output / "supplement.html").write_text(FINE.replace("<title>T", "<title>"))
-    assert checking.check(output) == ["supplement.html: it has no title"]
+    (problem,) = checking.check(output)
+    assert re.match("supplement.html: .*title", problem)
 
 
-def test_a_missing_file_is_found(output):
-    (output / "paper.pdf").unlink()
-    assert "paper.pdf: it does not exist" in checking.check(output)
-
-
-def test_a_pdf_of_an_earlier_rendering_is_stale(output):
-    (output / "paper.pdf").write_bytes(b"%PDF-1.7\nolder\n")
-    assert any("paper.pdf: stale" in p for p in checking.check(output))
-
-
-def test_a_file_that_is_not_a_pdf_is_found(output):
-    (output / "paper.pdf").write_bytes(b"<html>")
-    assert "paper.pdf: it is not a PDF" in checking.check(output)
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [(None, "exist"), (b"%PDF-1.7\nolder\n", "stale"), (b"<html>", "a PDF")],
+)
+def test_another_pdf_than_the_rendered_one_is_found(output, content, word):
+    pdf = output / "paper.pdf"
+    pdf.unlink() if content is None else pdf.write_bytes(content)
+    assert any(re.match(f"paper.pdf: .*{word}", p) for p in checking.check(output))
 
 
 def test_a_word_in_the_margin_is_found():
@@ -137,21 +150,21 @@ def test_a_word_in_the_margin_is_found():
     word = '<word xMin="{}" yMin="1.0" xMax="{}" yMax="2.0">wide</word>'
     places = (("74.0", "521.0"), ("74.0", "545.0"), ("50.0", "90.0"))
     pages = [page.format(word.format(*place)) for place in places]
-    assert list(checking.overfull("".join(pages))) == [
-        "page 2: 'wide' runs into the margin",
-        "page 3: 'wide' runs into the margin",
+    problems = checking.overfull("".join(pages))
+    assert [problem.split()[:3] for problem in problems] == [
+        ["page", "2:", "'wide'"],
+        ["page", "3:", "'wide'"],
     ]
 
 
-def test_what_the_renderer_said_is_passed_on(output):
+def test_problems_of_the_renderer_are_passed_on(output):
     stamp(output, problems=["unresolved reference @fig-x"])
-    assert any("unresolved reference" in p for p in checking.check(output))
+    assert any("unresolved reference @fig-x" in p for p in checking.check(output))
 
 
 def test_an_empty_folder_is_not_fine(tmp_path):
-    problems = checking.check(tmp_path)
-    assert any("no record of the rendering" in p for p in problems)
-    assert "index.html: it does not exist" in problems
+    files = {problem.partition(":")[0] for problem in checking.check(tmp_path)}
+    assert files == {rendering.STAMP, "index.html", "paper.pdf"}
 
 
 def test_links_and_styles_may_share_an_identifier(output):

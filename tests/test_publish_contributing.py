@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import publish_made as made
@@ -25,7 +27,6 @@ LEFT_OUT = ("figures/a.pdf", "latency/1.csv.gz", "notebook.failed.ipynb", "x.jso
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of a made-up run; its machine and user have names."""
     home = tmp_path / "home" / USER / "connlab"
     run = made.write_run(home / "runs")
     (home / "pyproject.toml").write_text("")
@@ -44,12 +45,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def texts(packed: contributing.Contribution) -> dict[str, str]:
     """Return all files by name, packed trials as they were."""
-    with zipfile.ZipFile(packed.path) as held:
-        found = {n: held.read(n) for n in held.namelist() if not n.endswith("/")}
-    trials = {n: gzip.decompress(d) for n, d in found.items() if n.endswith("jsonl.gz")}
-    plain = {n.removesuffix(schema.PACKED): data for n, data in trials.items()}
-    told = {n: data for n, data in found.items() if n not in trials} | plain
-    return {name: data.decode("utf-8", "replace") for name, data in told.items()}
+    files = {}
+    with zipfile.ZipFile(packed.path) as crate:
+        for name in crate.namelist():
+            data = crate.read(name)
+            if name.endswith(schema.TRIALS + schema.PACKED):
+                name, data = name.removesuffix(schema.PACKED), gzip.decompress(data)
+            if not name.endswith("/"):
+                files[name] = data.decode("utf-8", "replace")
+    return files
 
 
 def test_a_packed_run_is_packed_again_and_tells_no_more(folder: Path) -> None:
@@ -61,8 +65,8 @@ def test_a_packed_run_is_packed_again_and_tells_no_more(folder: Path) -> None:
         gzip.compress(plain.read_bytes())
     )
     plain.unlink()
-    told = texts(contributing.pack(made.RUN))
-    assert not any(HOST in text for text in told.values())
+    files = texts(contributing.pack(made.RUN))
+    assert not any(HOST in text for text in files.values())
 
 
 def test_no_host_user_or_path_is_in_it(folder: Path) -> None:
@@ -78,34 +82,39 @@ def test_no_host_user_or_path_is_in_it(folder: Path) -> None:
 
 
 def test_what_was_measured_is_in_it_as_it_is(folder: Path) -> None:
-    told = texts(contributing.pack(made.RUN))
-    top = next(iter(told)).split("/")[0]
+    files = texts(contributing.pack(made.RUN))
+    top = next(iter(files)).split("/")[0]
     for name in (schema.TRIALS, results.FILE):
-        assert (
-            told[f"{top}/{made.STUDY}/{name}"]
-            == (folder / made.STUDY / name).read_text()
-        )
-    kept = {name.removeprefix(f"{top}/{made.STUDY}/") for name in told}
-    assert kept.isdisjoint(LEFT_OUT)
-    assert f"{top}/manifest.json" in told
+        original = folder / made.STUDY / name
+        assert files[f"{top}/{made.STUDY}/{name}"] == original.read_text()
+    names = {name.removeprefix(f"{top}/{made.STUDY}/") for name in files}
+    assert names.isdisjoint(LEFT_OUT)
+    assert f"{top}/manifest.json" in files
 
 
-def test_a_run_that_is_no_run_is_refused(folder: Path, capsys) -> None:
+@pytest.fixture
+def refused(folder: Path, capsys: pytest.CaptureFixture) -> Callable[[], str]:
+    """Return what gives the reason why the run is not packed."""
+
+    def reason() -> str:
+        assert command.main(["contribute", "--run", made.RUN]) == 1
+        assert not list((folder.parents[1] / contributing.FOLDER).glob("*"))
+        return capsys.readouterr().err
+
+    return reason
+
+
+def test_a_run_without_results_is_refused(folder: Path, refused) -> None:
     (folder / made.STUDY / results.FILE).unlink()
-    assert command.main(["contribute", "--run", made.RUN]) == 1
-    assert "no results yet" in capsys.readouterr().err
+    assert f"make paper RUN={made.RUN}" in refused()
 
 
-def test_results_of_other_trials_are_refused(folder: Path, capsys) -> None:
-    trials = folder / made.STUDY / "trials.jsonl"
-    lines = trials.read_text().splitlines()
-    trials.write_text("\n".join([*lines, lines[-1]]) + "\n")
-    assert command.main(["contribute", "--run", made.RUN]) == 1
-    assert "make evaluate" in capsys.readouterr().err
+def test_results_of_other_trials_are_refused(folder: Path, refused) -> None:
+    trials = folder / made.STUDY / schema.TRIALS
+    made.append(trials, trials.read_text().splitlines()[-1] + "\n")
+    assert f"make evaluate RUN={made.RUN}" in refused()
 
 
-def test_what_is_too_large_is_refused(folder: Path, capsys, monkeypatch) -> None:
+def test_a_run_that_is_too_large_is_refused(refused, monkeypatch) -> None:
     monkeypatch.setattr(contributing, "SIZE_MOST", 100)
-    assert command.main(["contribute", "--run", made.RUN]) == 1
-    assert "MiB are taken" in capsys.readouterr().err
-    assert not list((folder.parents[1] / contributing.FOLDER).glob("*"))
+    assert re.search(r"0 MiB.*PROFILE", refused())

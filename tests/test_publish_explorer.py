@@ -32,24 +32,24 @@ def page(run, tmp_path_factory):
 
 def test_every_number_of_the_run_is_there_once(run):
     (study,) = explorer.content(run)["studies"]
-    mine = [row for row in study["rows"] if row["run"] == 0]
+    rows = [row for row in study["rows"] if row["run"] == 0]
     files = [run.folder / made.STUDY / n for n in ("cells.csv", "ratios.csv")]
     tables = pd.concat(pd.read_csv(path, dtype={"connections": str}) for path in files)
-    known = tables.dropna(subset=["value"]).to_dict("records")
-    assert len(mine) == len(known) > 10
-    for row, want in zip(mine, known, strict=True):
-        assert row["value"] == pytest.approx(want["value"], rel=1e-5)
-        at = dict(zip(study["factors"], row["at"], strict=True))
-        assert at["model"] == want["model"]
-        assert at["connections"] == want["connections"]
+    expected = tables.dropna(subset=["value"]).to_dict("records")
+    assert len(rows) == len(expected) > 10
+    for row, number in zip(rows, expected, strict=True):
+        assert row["value"] == pytest.approx(number["value"], rel=1e-5)
+        levels = dict(zip(study["factors"], row["at"], strict=True))
+        assert levels["model"] == number["model"]
+        assert levels["connections"] == number["connections"]
         ratio = study["quantities"][row["q"]]["ratio"]
-        assert bool(ratio) == isinstance(want["against"], str)
+        assert bool(ratio) == isinstance(number["against"], str)
 
 
 def test_the_reference_stands_beside_the_run(run):
-    made_of = explorer.content(run)
-    assert made_of["runs"] == [made.RUN, "reference"]
-    assert {row["run"] for row in made_of["studies"][0]["rows"]} == {0, 1}
+    content = explorer.content(run)
+    assert content["runs"] == [made.RUN, "reference"]
+    assert {row["run"] for row in content["studies"][0]["rows"]} == {0, 1}
 
 
 def test_a_run_without_numbers_makes_a_page(tmp_path):
@@ -62,10 +62,10 @@ def test_a_run_without_numbers_makes_a_page(tmp_path):
 
 def test_no_value_can_end_the_script_that_holds_it(run, monkeypatch):
     monkeypatch.setattr(explorer, "_title", lambda *_: "</script><b>")
-    parts = explorer.content(run)
+    content = explorer.content(run)
     page = explorer.write(run, made.PAPER, run.folder.parent).read_text("utf-8")
     (data,) = re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)
-    assert json.loads(data) == json.loads(json.dumps(parts))
+    assert json.loads(data) == json.loads(json.dumps(content))
 
 
 # ---- in a browser ------------------------------------------------------------------
@@ -106,10 +106,9 @@ def test_it_draws_without_an_error_and_fits(browser, page, width, scheme):  # no
 
 def test_the_table_holds_what_the_run_measured(browser, page, run):  # noqa: F811
     opened(browser, page)
-    shown = [r for r in rows(browser) if made.RUN in r]
     (study,) = explorer.content(run)["studies"]
-    known = [r for r in study["rows"] if r["q"] == 0 and r["run"] == 0]
-    assert {r[-2] for r in shown} == {r["text"] for r in known}
+    expected = {r["text"] for r in study["rows"] if r["q"] == 0 and r["run"] == 0}
+    assert {r[-2] for r in rows(browser) if made.RUN in r} == expected
 
 
 def test_a_link_leads_to_its_selection(browser, page):  # noqa: F811
@@ -140,6 +139,5 @@ def test_a_choice_that_nothing_was_measured_for_says_so(browser, page):  # noqa:
     for box in browser.find_elements(By.CSS_SELECTOR, "input[name=run]"):
         box.click()
     assert rows(browser) == []
-    caption = browser.find_element(By.ID, "caption").text
-    assert caption
+    assert browser.find_element(By.ID, "caption").text
     assert not browser.find_elements(By.CSS_SELECTOR, "#figure svg")

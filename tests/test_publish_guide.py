@@ -23,10 +23,10 @@ ENTRY = {
 
 def ratio(model, value, verdict, *, metric="server_cpu_per_request_s", width=1.1):
     lo, hi = value / width, value * width
-    where = {"study": made.STUDY, "connections": 10, "model": model, "against": "epoll"}
+    pair = {"study": made.STUDY, "connections": 10, "model": model, "against": "epoll"}
     text = f"{value:g} [{lo:.2f}, {hi:.2f}]"
     bounds = {"lo": lo, "hi": hi, "text": text, "p": 0.01, "verdict": verdict}
-    return {"metric": metric, **where, **made.value(value, unit="1", n=8), **bounds}
+    return {"metric": metric, **pair, **made.value(value, unit="1", n=8), **bounds}
 
 
 def written(folder, *rows):
@@ -52,40 +52,38 @@ def test_a_design_stands_where_its_metric_is_better(metric, verdict, stands):
 
 
 def test_only_the_levels_of_the_situation_count(tmp_path):
-    other = ratio("poll", 3, "higher") | {"connections": 1000}
-    folder = written(tmp_path, ratio("thread", 2, "higher"), other)
-    known = guide.report.numbers(folder)
-    assert set(guide.ratios(known, ENTRY)) == {"thread"}
+    elsewhere = ratio("poll", 3, "higher") | {"connections": 1000}
+    folder = written(tmp_path, ratio("thread", 2, "higher"), elsewhere)
+    numbers = guide.report.numbers(folder)
+    assert set(guide.ratios(numbers, ENTRY)) == {"thread"}
+
+
+def table(*designs, families=None):
+    """Return the table of one situation, without escapes."""
+    ratios = {design["model"]: design for design in designs}
+    return guide.table([(ENTRY, ratios)], families or {}).replace("\\", "")
 
 
 def test_a_column_in_which_no_design_stands_is_left_out():
-    found = {"thread": ratio("thread", 2, "higher")}
-    text = guide.table([(ENTRY, found)])
-    assert "`thread`" in text
-    assert "no difference shown" not in text.splitlines()[0]
+    text = table(ratio("thread", 2, "higher"))
+    head, _, row = [line for line in text.splitlines() if line.startswith("|")]
+    assert "difference" not in head
+    assert "none" in row.split("`thread`")[0]
 
 
 def test_many_designs_of_a_family_share_a_line():
     names = ["poll", "pool", "prethread", "thread", "fork"]
-    found = {n: ratio(n, 2 + i / 10, "higher") for i, n in enumerate(names)}
-    found["thread-pair"] = ratio("thread-pair", 9, "higher")
-    kin = dict.fromkeys(["pool", "prethread", "thread", "thread-pair"], "threads")
-    plain = guide.table([(ENTRY, found)], kin).replace("\\", "")
-    assert f"`pool`, `prethread`, `thread`: {2.1 / 1.1:.2f} to {2.3 * 1.1:.2f}" in plain
-    assert "2.2 [" not in plain
-    assert "`thread-pair`: [9 " in plain
-    some = {n: found[n] for n in names[:3]}
-    few = guide.table([(ENTRY, some)], kin).replace("\\", "")
-    assert "`prethread`: [2.2 " in few
+    designs = [ratio(n, 2 + i / 10, "higher") for i, n in enumerate(names)]
+    families = dict.fromkeys(["pool", "prethread", "thread", "thread-pair"], "threads")
+    text = table(*designs, ratio("thread-pair", 9, "higher"), families=families)
+    assert f"`pool`, `prethread`, `thread`: {2.1 / 1.1:.2f} to {2.3 * 1.1:.2f}" in text
+    assert "2.2 [" not in text
+    assert "`thread-pair`: [9 " in text
+    assert "`prethread`: [2.2 " in table(*designs[:3], families=families)
 
 
-def test_where_no_design_is_better_the_table_says_so():
-    text = guide.table([(ENTRY, {"thread": ratio("thread", 2, "higher")})])
-    assert "| none" in text or "none" in text.split("`thread`")[0]
-
-
-def test_a_situation_that_was_not_measured_says_so():
-    assert "not measured here" in guide.table([(ENTRY, {})])
+def test_a_situation_that_was_not_measured_is_in_the_table():
+    assert guide.NOT_HERE in table()
 
 
 def test_what_a_run_does_not_tell_is_told_by_the_first_reference_that_does(tmp_path):
@@ -94,14 +92,15 @@ def test_what_a_run_does_not_tell_is_told_by_the_first_reference_that_does(tmp_p
         name: written(tmp_path / name, row)
         for name, row in (("A", unsure), ("B", ratio("thread", 3, "higher")))
     }
-    known = {name: guide.report.numbers(folder) for name, folder in folders.items()}
-    entry, designs = guide.with_ratios(ENTRY, known["A"], known)
+    runs = {name: guide.report.numbers(folder) for name, folder in folders.items()}
+    entry, designs = guide.with_ratios(ENTRY, runs["A"], runs)
     assert designs["thread"]["value"] == 3
-    assert "*Reference on B.*" in guide.table([(entry, designs)])
+    assert entry["reference"] == "B"
+    assert "on B." in guide.table([(entry, designs)])
     (row,) = guide._costs([(entry, designs)])
     assert row["situation"] == "all talk (B)"
-    own, _ = guide.with_ratios(ENTRY, known["B"], known)
-    assert "reference" not in own
+    entry, _ = guide.with_ratios(ENTRY, runs["B"], runs)
+    assert "reference" not in entry
     assert guide.with_ratios(ENTRY, {}, {}) == (ENTRY, {})
 
 
@@ -113,19 +112,19 @@ def test_rates_are_drawn_as_costs():
 
 
 @pytest.mark.parametrize(
-    ("here", "there", "said"),
+    ("run", "reference", "agreement"),
     [
         (("higher", 2), ("higher", 3), "agrees"),
         (("higher", 2), ("lower", 0.5), "differs"),
-        (("undetermined", 1), ("higher", 3), "cannot tell here"),
-        (("higher", 2), ("undetermined", 1), "cannot tell there"),
-        (None, ("higher", 2), "not measured here"),
-        (("higher", 2), None, "not measured there"),
+        (("undetermined", 1), ("higher", 3), guide.HERE_OPEN),
+        (("higher", 2), ("undetermined", 1), guide.THERE_OPEN),
+        (None, ("higher", 2), guide.NOT_HERE),
+        (("higher", 2), None, guide.NOT_THERE),
     ],
 )
-def test_runs_agree_where_their_verdicts_do(here, there, said):
-    rows = [r and ratio("thread", r[1], r[0]) for r in (here, there)]
-    assert guide.agreement(*rows) == said
+def test_runs_agree_where_their_verdicts_do(run, reference, agreement):
+    rows = [r and ratio("thread", r[1], r[0]) for r in (run, reference)]
+    assert guide.agreement(*rows) == agreement
 
 
 def test_numbers_that_are_no_ratios_agree_where_their_intervals_meet():
@@ -153,10 +152,10 @@ def test_each_finding_stands_beside_the_reference(tmp_path):
         'against="epoll" connections="10"}'
     )
     (paper / "sections" / "_findings.qmd").write_text(f"1. It pays {number} times.\n")
-    mine, there = (results.load_run(n, root=runs) for n in ("mine", "reference"))
-    guide.write(mine, [there], paper)
+    run, reference = (results.load_run(n, root=runs) for n in ("mine", "reference"))
+    guide.write(run, [reference], paper)
     text = (paper / guide.FOLDER / "beside.qmd").read_text()
-    assert "cannot tell here" in text
+    assert guide.HERE_OPEN in text
     assert "2 [1.82, 2.20]" in text.replace("\\", "")
-    guide.write(there, [], paper)
+    guide.write(reference, [], paper)
     assert not (paper / guide.FOLDER / "beside.qmd").read_text().strip()

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import publish_made as made
 import pytest
 from bs4 import BeautifulSoup
 
-from connlab.publish import ledger
+from connlab.publish import ledger, reference
 from connlab.study.results import Results
 
 VERDICTS = {"G1": "holds", "T1": "not testable here"}
 
 
-def found(verdicts=VERDICTS):
+def judged(verdicts=VERDICTS):
     return Results.model_validate(made.claims(verdicts))
 
 
 def claims(others=(), paper=made.ROOT / "nowhere", shown=(), verdicts=VERDICTS):
     return ledger.claims(
-        found(verdicts), paper=paper, others=dict(others), shown=set(shown)
+        judged(verdicts), paper=paper, others=dict(others), shown=set(shown)
     )
 
 
@@ -51,20 +52,14 @@ def read(html):
 
 def page(**named):
     paper = named.get("paper", made.ROOT / "nowhere")
-    here = found(named.get("verdicts", VERDICTS))
-    html = ledger.unfolding(claims(**named), here, paper)
+    results = judged(named.get("verdicts", VERDICTS))
+    html = ledger.unfolding(claims(**named), results, paper)
     return html.split("```")[1].removeprefix("{=html}")
 
 
 def test_the_verdict_comes_first():
-    heads = printed().splitlines()[0].strip("|").split("|")
-    assert [h.strip() for h in heads] == [
-        "",
-        "Verdict",
-        "Claim",
-        "Found here",
-        "Published",
-    ]
+    head = cells(printed(), "Verdict")
+    assert head == ["", "Verdict", "Claim", "Found here", "Published"]
 
 
 def test_a_quotation_stands_beside_its_claim_with_its_line(tmp_path):
@@ -74,25 +69,24 @@ def test_a_quotation_stands_beside_its_claim_with_its_line(tmp_path):
 
 
 def test_the_reference_stands_behind_the_verdict():
-    text = printed(others={"AMD": found({"G1": "does not hold"})})
+    text = printed(others={"AMD": judged({"G1": "does not hold"})})
     assert cells(text, "claim G1")[1:4] == ["holds", "does not hold", "differs"]
-    assert cells(text, "claim T1")[1:4] == [
-        "not testable here",
-        "—",
-        "tested by neither",
-    ]
+    assert cells(text, "claim T1")[1:4] == [VERDICTS["T1"], "—", reference.NEITHER]
 
 
 def test_a_claim_about_published_numbers_cannot_differ(tmp_path):
     (tmp_path / "claims.yml").write_text("- {id: G1, published: a.csv}\n- {id: T1}\n")
-    text = printed(others={"AMD": found()}, paper=tmp_path)
-    assert cells(text, "claim G1")[3] == "needs no trials"
-    assert cells(text, "claim T1")[3] == "tested by neither"
+    text = printed(others={"AMD": judged()}, paper=tmp_path)
+    assert "trials" in cells(text, "claim G1")[3]
+    assert cells(text, "claim T1")[3] == reference.NEITHER
 
 
 def test_all_columns_are_aligned_to_the_left():
     rule = printed().splitlines()[1].strip("|").split("|")
-    assert all(part.startswith(":") and not part.endswith(":") for part in rule)
+    assert all(cell.startswith(":") and not cell.endswith(":") for cell in rule)
+
+
+AUTHORS = "Lovelace and Babbage 1843"
 
 
 @pytest.fixture
@@ -128,21 +122,23 @@ def test_without_a_ledger_nothing_links():
 def test_a_report_unfolds_to_its_claims(paper):
     verdicts = {"G1": "holds", "G2": "holds", "L1": "does not hold", "L2": "holds"}
     html = page(paper=paper, verdicts=verdicts)
-    parts = html.split("<details")[1:]
-    assert [read("<details" + part).summaries for part in parts] == [
-        ["G: others 2 claims: 2 hold"],
-        ["L: others 2 claims: 1 holds, 1 does not hold"],
+    reports = [read("<details" + x) for x in html.split("<details")[1:]]
+    counts = [re.findall(r"^\w|\d \w+", x) for r in reports for x in r.summaries]
+    assert counts == [
+        ["G", "2 claims", "2 hold"],
+        ["L", "2 claims", "1 holds", "1 does"],
     ]
-    rows = read(parts[1]).rows[1:]
+    rows = reports[1].rows[1:]
     assert [row["row"] for row in rows] == ["L1", "L2"]
     assert [row["Verdict"] for row in rows] == ["does not hold", "holds"]
-    assert rows[0]["Claim"] == "Made-up claim L1. Lovelace and Babbage 1843"
-    assert rows[1]["Claim"] == "Made-up claim L2. B_b"
+    claim, cited = made.claims(verdicts)["tables"][0]["rows"][2][1], AUTHORS
+    assert rows[0]["Claim"] == f"{claim} {cited}"
+    assert rows[1]["Claim"].endswith(" B_b")
 
 
 def test_a_report_is_named_by_its_authors(paper):
     (summary,) = read(page(paper=paper, verdicts={"G1": "holds"})).summaries
-    assert summary == "G: Lovelace and Babbage 1843 1 claim: 1 holds"
+    assert summary.startswith(f"G: {AUTHORS} 1 ")
 
 
 def test_verdicts_are_counted_by_report(paper):
@@ -154,13 +150,13 @@ def test_verdicts_are_counted_by_report(paper):
 
 
 def test_digits_that_nobody_can_measure_are_kept_behind_the_number():
-    these = claims()
-    these.rows.loc[0, "number"] = (
+    table = claims()
+    table.rows.loc[0, "number"] = (
         "9.416260757 ms at 1000, 0.00036335 s < 1461.298685 ms"
     )
-    text = ledger.table(these, caption="", page_only=set())
+    text = ledger.table(table, caption="", page_only=set())
     assert "42 ms at 1000, 0.000363 s \\< 1461 ms" in text
-    html = read(ledger.unfolding(these, found(), made.ROOT / "nowhere"))
+    html = read(ledger.unfolding(table, judged(), made.ROOT / "nowhere"))
     assert html.rows[1]["Published"] == "9.42 ms at 1000, 0.000363 s < 1461 ms"
     assert html.titles == [
         f"{number} as published"

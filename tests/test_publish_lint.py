@@ -1,14 +1,21 @@
 """No measurement may be typed into the paper."""
 
+import re
+
 import publish_made as made
 import pytest
 
 from connlab.publish import lint, linting, published
 
 
-def found(text, numbers=frozenset({"9.416", "1000"})):
-    known = {"table": set(numbers)}.get
-    return [problem for _, problem in linting.lint_text(text, known)]
+def problems(text):
+    tables = {"table": {"9.416", "1000"}}
+    return [problem for _, problem in linting.lint_text(text, tables.get)]
+
+
+def quoted(text):
+    """Return kind and quotation of each problem: ``typed measurement '9 ms'``."""
+    return [re.match(r"\w+ (\w+) '(.*)'$", p).groups() for p in problems(text)]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +40,7 @@ def found(text, numbers=frozenset({"9.416", "1000"})):
     ],
 )
 def test_a_typed_measurement_is_found(typed):
-    assert len(found(typed)) == 1, found(typed)
+    assert len(problems(typed)) == 1, problems(typed)
 
 
 @pytest.mark.parametrize(
@@ -54,57 +61,69 @@ def test_a_typed_measurement_is_found(typed):
     ],
 )
 def test_what_was_not_measured_is_left_alone(clean):
-    assert found(clean) == []
+    assert problems(clean) == []
 
 
-def test_a_published_number_must_be_in_its_table():
-    text = 'They print [9.417 ms]{.published table="table"}.'
-    assert found(text) == ["published '9.417 ms': 9.417 is not in table.csv"]
+@pytest.mark.parametrize(
+    ("span", "facts"),
+    [
+        ('[9.417 ms]{.published table="table"}', ("9.417", "table.csv")),
+        ('[9 ms]{.published table="other"}', ("9 ms", "no such table")),
+        ("[9 ms]{.published}", ("9 ms", "no such table")),
+    ],
+)
+def test_a_published_number_must_be_in_a_table(span, facts):
+    (problem,) = problems(f"They print {span}.")
+    assert all(fact in problem for fact in facts)
 
 
-def test_a_published_number_must_name_a_table():
-    assert "no such table" in found('[9 ms]{.published table="other"}')[0]
-    assert "no such table" in found("[9 ms]{.published}")[0]
+STUDY = "{{< include _generated/x/fig-x.qmd >}}\n\n"
+CLAIM = '[epoll is faster: []{.number of="x/y" model="epoll"} times]{.claim of="x/z"}'
 
 
-def test_comparisons_are_typed_nowhere_beside_a_study():
-    section = "{{< include _generated/x/fig-x.qmd >}}\n\nSo epoll is faster.\n"
-    assert found(section) == ["typed comparison 'faster'"]
-    assert found("So epoll is faster.") == []
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{STUDY}So epoll is faster.\n", [("comparison", "faster")]),
+        ("So epoll is faster.", []),
+        (STUDY + CLAIM, []),
+        (STUDY + CLAIM.replace("times", "1.2 times"), [("measurement", "1.2 times")]),
+        (f"{STUDY}Others are slower. {CLAIM}", [("comparison", "slower")]),
+    ],
+)
+def test_beside_a_study_only_a_claim_compares_and_types_no_number(text, expected):
+    assert quoted(text) == expected
 
 
-def test_a_claim_may_compare_and_types_no_number():
-    section = "{{< include _generated/x/fig-x.qmd >}}\n\n"
-    claim = (
-        '[epoll is faster: []{.number of="x/y" model="epoll"} times]{.claim of="x/z"}'
-    )
-    assert found(section + claim) == []
-    typed = claim.replace("times", "1.2 times")
-    assert found(section + typed) == ["typed measurement '1.2 times'"]
-    assert found(f"{section}Others are slower. {claim}") == [
-        "typed comparison 'slower'"
-    ]
+@pytest.mark.parametrize(
+    ("text", "line", "fact"),
+    [
+        ("---\na: 1 s\n---\n\n```\n2 s\n```\n\nIt took 3 s.\n", 9, "'3 s'"),
+        # at the begin of a line it would number an example
+        (
+            "- One\n  (@sec-idle)\n\nTwo (@sec-idle)\n(@fig-x). Three.\n",
+            2,
+            "(@sec-idle) begins",
+        ),
+    ],
+)
+def test_the_line_is_that_of_the_source(text, line, fact):
+    ((number, problem),) = linting.lint_text(text, {}.get)
+    assert number == line
+    assert fact in problem
 
 
-def test_the_line_is_that_of_the_source():
-    text = "---\na: 1 s\n---\n\n```\n2 s\n```\n\nIt took 3 s.\n"
-    assert list(linting.lint_text(text, {}.get)) == [(9, "typed measurement '3 s'")]
+@pytest.fixture
+def section(tmp_path):
+    return made.copy_paper(tmp_path) / "sections" / "_limits.qmd"
 
 
-def test_a_reference_at_the_begin_of_a_line_is_no_example():
-    text = "- One\n  (@sec-idle)\n\nTwo (@sec-idle)\n(@fig-x). Three.\n"
-    found = list(linting.lint_text(text, {}.get))
-    assert found == [(2, "(@sec-idle) begins a line: an example's number")]
-
-
-def test_a_measurement_typed_into_the_paper_fails_the_lint(tmp_path):
-    paper = made.copy_paper(tmp_path)
+def test_a_measurement_typed_into_the_paper_fails_the_lint(section):
+    paper = section.parents[1]
     assert lint(paper) == []
-    section = paper / "sections" / "_limits.qmd"
-    section.write_text(section.read_text("utf-8") + "\nIt took 9.2 ms.\n", "utf-8")
-    problems = lint(paper)
-    assert len(problems) == 1
-    assert problems[0].startswith("sections/_limits.qmd:")
+    made.append(section, "\nIt took 9.2 ms.\n")
+    (problem,) = lint(paper)
+    assert problem.startswith("sections/_limits.qmd:")
 
 
 def test_the_paper_is_clean():
@@ -120,11 +139,10 @@ def test_advice_names_the_line_and_reads_prose_alone():
     assert {line for line, _ in linting.advise(text)} == {7}
 
 
-def test_advice_is_no_problem(tmp_path):
+def test_advice_is_no_problem(section):
     pytest.importorskip("proselint")
-    paper = made.copy_paper(tmp_path)
-    section = paper / "sections" / "_limits.qmd"
-    section.write_text(section.read_text("utf-8") + "\nA very unique one.\n", "utf-8")
+    paper = section.parents[1]
+    made.append(section, "\nA very unique one.\n")
     assert {a.split(":")[0] for a in linting.advice(paper)} == {"sections/_limits.qmd"}
     assert lint(paper) == []
 

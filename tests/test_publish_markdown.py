@@ -48,7 +48,7 @@ def test_a_column_beside_long_ones_still_holds_its_longest_word():
         [["throughput", "[io_uring, completions](#models){.x}", "many words " * 30]],
     )
     rule = text.splitlines()[1].strip("|").split("|")
-    share = [len(part) / sum(map(len, rule)) for part in rule]
+    share = [len(dashes) / sum(map(len, rule)) for dashes in rule]
     assert share[0] * 130 >= len("throughput")
     assert len("completions") <= share[1] * 130 < 30
 
@@ -62,19 +62,18 @@ def test_a_table_has_caption_label_and_sides():
     assert html.count("text-align: left") == 3
 
 
-def test_what_numbers_tell_makes_no_table_wide():
+def test_titles_of_numbers_make_no_table_wide():
     title = "n = 10 trials, 95 % interval, t over trials"
-    told = md.span("9.2 ± 0.3 [1]", "num", title=title)
-    said = md.escape("9.2 ± 0.3 [1]")
-    rows = [["a", said, said], ["b", said, said]]
-    plain_, marked = (
-        md.table(["m", "first", "second"], [[r[0], cell, cell] for r in rows])
-        for cell in (said, told)
+    number = md.escape("9.2 ± 0.3 [1]")
+    titled = md.span("9.2 ± 0.3 [1]", "num", title=title)
+    bare, marked = (
+        md.table(["m", "first", "second"], [[name, cell, cell] for name in "ab"])
+        for cell in (number, titled)
     )
-    assert plain_.splitlines()[1] == marked.splitlines()[2]  # the same widths
+    assert bare.splitlines()[1] == marked.splitlines()[2]  # the same widths
     assert marked.startswith("::: {.narrow}\n")
     assert marked.endswith(":::\n")
-    wide = md.table(["m" * 40, "first", "second"], [["a", told, told]])
+    wide = md.table(["m" * 40, "first", "second"], [["a", titled, titled]])
     assert wide.startswith("| mmm")
 
 

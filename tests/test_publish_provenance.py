@@ -20,7 +20,9 @@ from connlab.publish import provenance, results
 )
 def test_reasons_are_summed_over_cells_the_commonest_first(tmp_path, lost, row):
     folder = made.write_run(tmp_path)
-    failures = [{"factors": {"model": m}, "n": n, "reason": why} for m, n, why in lost]
+    failures = [
+        {"factors": {"model": m}, "n": n, "reason": reason} for m, n, reason in lost
+    ]
     made.edit(folder / made.STUDY / "results.json", failures=failures)
     run = results.load_run(made.RUN, root=tmp_path)
     assert row in provenance._excluded(run)

@@ -16,16 +16,18 @@ from connlab import publish
 from connlab.publish import quarto, renderers, rendering
 
 FAKE = made.ROOT / "tests" / "fakes" / "quarto.py"
+BY_FAKE = "Set by the fake"
+#: what the program printed, or what is wrong with what it left
 FAILURES = {
-    "package": "failed to download package (@preview/fontawesome:0.5.0: Dns Failed)",
-    "late": "ended with status 1: ERROR: Uncaught (in promise) BadResource",
-    "crash": "quarto render was ended by SIGKILL: it said nothing",
-    "nothing": "left no index.html",
-    "half": "left no paper.pdf",
-    "hang": "took longer than 2 s",
-    "old": "Quarto 1.3.450 is older than 1.4",
+    "package": "@preview/fontawesome:0.5.0: Dns",
+    "late": "status 1: ERROR: Uncaught (in promise) BadResource",
+    "crash": "SIGKILL",
+    "nothing": "no index.html",
+    "half": "no paper.pdf",
+    "hang": "2 s",
+    "old": "1.3.450 is older than 1.4",
     "mute": "quarto --version says ''",
-    "broken": "deno: cannot execute: required file not found",
+    "broken": "deno: cannot execute",
 }
 
 
@@ -51,10 +53,13 @@ def project(tmp_path):
 
 def files_of(folder: Path) -> dict[str, bytes]:
     """Read everything that is not made by a rendering."""
-    made_here = ("_generated", "_output", "data", "_variables.yml")
-    found = [p for p in folder.rglob("*") if p.is_file()]
-    kept = [p for p in found if p.relative_to(folder).parts[0] not in made_here]
-    return {str(p.relative_to(folder)): p.read_bytes() for p in kept}
+    generated = ("_generated", "_output", "data", "_variables.yml")
+    files = {p.relative_to(folder): p for p in folder.rglob("*") if p.is_file()}
+    return {
+        str(name): path.read_bytes()
+        for name, path in files.items()
+        if name.parts[0] not in generated
+    }
 
 
 def set_with_quarto(project):
@@ -67,7 +72,7 @@ def test_a_quarto_that_works_sets_the_paper(fake, project):
     before = files_of(project)
     done = set_with_quarto(project)
     assert (done.renderer, done.instead, done.problems) == ("Quarto 1.7.32", "", ())
-    assert "Set by the fake quarto" in done.html.read_text("utf-8")
+    assert BY_FAKE in done.html.read_text("utf-8")
     assert done.pdf.read_bytes().startswith(b"%PDF-")
     assert (done.html.parent / "data" / made.STUDY).is_dir()
     assert files_of(project) == before
@@ -79,13 +84,13 @@ def test_each_way_to_fail_is_said_on_one_line(mode, fake, project):
     before = files_of(project)
     output = project / "_output"
     output.mkdir()
-    said = renderers.choose("quarto").instead
-    if not said:
+    reason = renderers.choose("quarto").instead
+    if not reason:
         with pytest.raises(quarto.QuartoError) as raised:
             quarto.render(project, output)
-        said = str(raised.value)
-    assert FAILURES[mode] in said
-    assert said.isprintable()
+        reason = str(raised.value)
+    assert FAILURES[mode] in reason
+    assert reason.isprintable()
     assert files_of(project) == before
 
 
@@ -95,9 +100,10 @@ def test_where_quarto_fails_the_embedded_renderer_sets_the_paper(mode, fake, pro
     before = files_of(project)
     done = set_with_quarto(project)
     assert FAILURES[mode] in done.instead
-    assert done.renderer.startswith("the embedded renderer (pandoc")
-    assert done.renderer in done.html.read_text("utf-8")
-    assert "Set by the fake" not in done.html.read_text("utf-8")
+    assert "(pandoc" in done.renderer
+    html = done.html.read_text("utf-8")
+    assert done.renderer in html
+    assert BY_FAKE not in html
     assert publish.check(done.html.parent) == []
     assert files_of(project) == before
     stamp = json.loads((done.html.parent / rendering.STAMP).read_text("utf-8"))
@@ -107,7 +113,7 @@ def test_where_quarto_fails_the_embedded_renderer_sets_the_paper(mode, fake, pro
 def test_what_a_quarto_that_hangs_has_started_is_ended(fake, tmp_path, project):
     fake("hang")
     (tmp_path / "out").mkdir()
-    with pytest.raises(quarto.QuartoError, match="took longer than 2 s"):
+    with pytest.raises(quarto.QuartoError, match="2 s"):
         quarto.render(project, tmp_path / "out")
     child = Path("/proc", (tmp_path / "child").read_text())
     state = ""
@@ -124,7 +130,7 @@ def test_warnings_of_quarto_are_problems(fake, project):
     done = set_with_quarto(project)
     assert done.instead == ""
     assert len(done.problems) == 2
-    assert "Google Fonts: Source Sans Pro" in done.problems[0]
+    assert "Source Sans" in done.problems[0]
 
 
 def test_the_embedded_renderer_is_the_default_beside_quarto(fake):
@@ -136,13 +142,13 @@ def test_the_embedded_renderer_is_the_default_beside_quarto(fake):
 
 def test_a_quarto_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr(quarto, "installed", lambda: None)
-    with pytest.raises(ValueError, match="no quarto on the PATH"):
+    with pytest.raises(ValueError, match="quarto.*PATH"):
         renderers.choose("quarto")
 
 
 @pytest.fixture
 def stood_in(tmp_path, monkeypatch):
-    """Let every rendering be one in which the embedded renderer stepped in."""
+    """Let every rendering be one of the embedded renderer; return the reason."""
     done = rendering.Rendered(
         html=tmp_path / "index.html",
         pdf=tmp_path / "paper.pdf",
@@ -152,15 +158,16 @@ def stood_in(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(papers, "judge", lambda run: "none")
     monkeypatch.setattr(publish, "render", lambda run, renderer: done)
+    return done.instead
 
 
 def test_the_command_says_that_another_renderer_stepped_in(stood_in, fake, capfd):
     fake("well")
     words = ["render", "--run", "reference", "--renderer", "quarto"]
     assert command_line.main(words) == command_line.NOT_AS_ASKED == 3
-    said = capfd.readouterr()
-    assert "not set with quarto: quarto render ended with status 1" in said.err
-    assert said.out.rstrip().endswith("paper.pdf")
+    printed = capfd.readouterr()
+    assert stood_in in printed.err
+    assert printed.out.rstrip().endswith("paper.pdf")
 
 
 @pytest.mark.parametrize("command", ["render", "paper"])

@@ -11,34 +11,23 @@ import pytest
 from connlab import publish, schema
 from connlab.publish import prepare, reference, results
 
-HERE = {
-    "G1": "holds",
-    "G2": "holds in part",
-    "T1": "not testable here",
-    "M1": "does not hold",
-    "W1": "not testable here",
+#: of each claim: the run's verdict, the reference's, and whether they agree
+CLAIMS = {
+    "G1": ("holds", "holds", "agrees"),
+    "G2": ("holds in part", "holds", "differs"),
+    "T1": ("not testable here", "does not hold", reference.ONLY_THERE),
+    "M1": ("does not hold", "not testable here", reference.ONLY_HERE),
+    "W1": ("not testable here", "not testable here", reference.NEITHER),
 }
-THERE = {
-    "G1": "holds",
-    "G2": "holds",
-    "T1": "does not hold",
-    "M1": "not testable here",
-    "W1": "not testable here",
-}
-AGREEMENT = {
-    "G1": "agrees",
-    "G2": "differs",
-    "T1": "not tested here",
-    "M1": "not tested there",
-    "W1": "tested by neither",
-}
+VERDICTS = {claim: verdict for claim, (verdict, _, _) in CLAIMS.items()}
+REFERENCE = {claim: verdict for claim, (_, verdict, _) in CLAIMS.items()}
 
 
 @pytest.fixture
 def runs(tmp_path):
     root = tmp_path / "runs"
-    made.write_run(root, verdicts=HERE)
-    made.write_run(root, name=reference.NAME, verdicts=THERE, scale=2.0)
+    made.write_run(root, verdicts=VERDICTS)
+    made.write_run(root, name=reference.NAME, verdicts=REFERENCE, scale=2.0)
     return root
 
 
@@ -60,27 +49,27 @@ def set_paper(root, name=made.RUN):
 
 
 @pytest.mark.parametrize(
-    ("here", "there", "said"),
+    ("verdict", "other", "agreement"),
     [
-        *((HERE[claim], THERE[claim], AGREEMENT[claim]) for claim in HERE),
+        *CLAIMS.values(),
         ("holds", None, reference.ONLY_HERE),
         (None, "holds", reference.ONLY_THERE),
         (None, None, reference.NEITHER),
     ],
 )
-def test_two_verdicts_agree_only_if_they_are_equal(here, there, said):
-    assert reference.agreement(here, there) == said
+def test_two_verdicts_agree_only_if_they_are_equal(verdict, other, agreement):
+    assert reference.agreement(verdict, other) == agreement
 
 
-def counts(said):
+def counts(sentence):
     """Return the numbers that a sentence counts, after the machine's description."""
-    return [int(n) for n in re.findall(r"\b\d+\b", said.partition("Of ")[2])]
+    return [int(n) for n in re.findall(r"\b\d+\b", sentence.partition("Of ")[2])]
 
 
 def test_the_sentence_counts_each_kind(runs, tmp_path):
-    said, _ = pieces(runs, tmp_path)
-    assert counts(said) == [5, 2, 1, 1, 1, 1, 1]
-    assert "(G2)" in said
+    sentence, _ = pieces(runs, tmp_path)
+    assert counts(sentence) == [5, 2, 1, 1, 1, 1, 1]
+    assert "(G2)" in sentence
 
 
 def test_claims_about_published_numbers_do_not_count(runs, tmp_path):
@@ -91,9 +80,9 @@ def test_claims_about_published_numbers_do_not_count(runs, tmp_path):
 def test_without_a_difference_no_claim_is_named(tmp_path):
     made.write_run(tmp_path / "runs", verdicts={"G1": "holds"})
     made.write_run(tmp_path / "runs", name="reference", verdicts={"G1": "holds"})
-    said, _ = pieces(tmp_path / "runs", tmp_path)
-    assert counts(said)[:4] == [1, 1, 1, 0]
-    assert "G1" not in said
+    sentence, _ = pieces(tmp_path / "runs", tmp_path)
+    assert counts(sentence)[:4] == [1, 1, 1, 0]
+    assert "G1" not in sentence
 
 
 def test_the_table_has_the_highest_level_of_both_runs(runs, tmp_path):
@@ -122,29 +111,29 @@ def test_the_reference_is_printed_alone(runs, tmp_path):
     assert pieces(runs, tmp_path, reference.NAME) == ["\n", "\n"]
 
 
-@pytest.mark.parametrize("left", [None, "manifest.json"])
-def test_a_run_without_a_reference_is_printed_alone(runs, tmp_path, left):
-    kept = runs / reference.NAME / left if left else None
-    for path in list((runs / reference.NAME).iterdir()):
-        if path != kept:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    if not left:
-        (runs / reference.NAME).rmdir()
+@pytest.mark.parametrize("names", [[], ["manifest.json"]])
+def test_a_run_without_a_reference_is_printed_alone(runs, tmp_path, names):
+    """Nor is a folder that has nothing but a manifest a reference."""
+    folder = runs / reference.NAME
+    folder.rename(tmp_path / "away")
+    for name in names:
+        folder.mkdir()
+        shutil.copy(tmp_path / "away" / name, folder)
     assert reference.beside(load(runs)) == []
     assert pieces(runs, tmp_path) == ["\n", "\n"]
 
 
 def test_a_reference_without_claims_gives_numbers_only(runs, tmp_path):
     shutil.rmtree(runs / reference.NAME / "claims")
-    said, table = pieces(runs, tmp_path)
-    assert said == "\n"
+    sentence, table = pieces(runs, tmp_path)
+    assert sentence == "\n"
     assert "tbl-reference" in table
 
 
 def test_the_paper_shows_both_verdicts_and_their_agreement(runs):
     done = set_paper(runs)
     text = made.text_of(done)
-    for word in ("Reference", *AGREEMENT.values()):
+    for word in ("Reference", *(agreement for _, _, agreement in CLAIMS.values())):
         assert word in text
     html = done.html.read_text("utf-8")
     assert html.count("tbl-reference") >= 2  # the table, and the sentence on it
@@ -161,9 +150,8 @@ def test_the_paper_of_the_reference_speaks_of_no_other(runs):
 def test_a_broken_reference_does_not_stop_the_paper(runs, tmp_path):
     (runs / reference.NAME / "claims" / "results.json").write_text("{")
     run = load(runs)
-    others = reference.beside(run)
     prepared = prepare.prepare(run, made.copy_paper(tmp_path), renderer="none")
-    assert [other.name for other in others] == [reference.NAME]
+    assert [other.name for other in reference.beside(run)] == [reference.NAME]
     assert not [line for line in prepared.missing if line.startswith("reference")]
 
 
@@ -174,9 +162,9 @@ AMD, INTEL = "reference-amd", "reference-intel"
 def two(tmp_path):
     """Return runs with two references, of which `reference` means the second."""
     root = tmp_path / "runs"
-    made.write_run(root, verdicts=HERE)
+    made.write_run(root, verdicts=VERDICTS)
     for name, cpu in ((AMD, "AMD EPYC"), (INTEL, "Intel(R) Xeon(R) Processor")):
-        made.write_run(root, name=name, verdicts=THERE)
+        made.write_run(root, name=name, verdicts=REFERENCE)
         machine = made.manifest()["machine"] | {"cpu": cpu}
         made.edit(root / name / "manifest.json", machine=machine)
     (root / "reference").symlink_to(INTEL)
@@ -211,6 +199,6 @@ def test_references_of_one_processor_are_called_by_their_names(two):
 
 def test_verdicts_of_two_references_stand_in_one_cell(two):
     path = two / AMD / "claims" / "results.json"
-    path.write_text(path.read_text().replace('"does not hold"', '"holds"'))
+    made.replace(path, '"does not hold"', '"holds"')
     text = made.text_of(set_paper(two))
     assert "does not hold (Intel Xeon), holds (AMD EPYC)" in text

@@ -1,6 +1,7 @@
 """What a run offers to the paper, and the reasons where it offers nothing."""
 
 import json
+import re
 
 import publish_made as made
 import pytest
@@ -34,64 +35,68 @@ def test_trials_without_results_are_counted_in_the_reason(run):
     (run / made.STUDY / "results.json").unlink()
     study = load(run).studies[made.STUDY]
     assert study.results is None
-    assert study.reason == "150 trials were run, but the study was not evaluated"
-
-
-def without_answer():
-    content = made.results()
-    del content["answer"]
-    return content
+    assert "150 trials" in study.reason
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "word"),
     [
-        ('{"schema": 1, "study"', "cannot be read"),
-        (json.dumps(without_answer()), "answer"),
+        ('{"schema": 1, "study"', "results.json"),
+        (
+            json.dumps({k: v for k, v in made.results().items() if k != "answer"}),
+            "answer",
+        ),
         (json.dumps(made.results() | {"schema": 2}), "schema 2"),
     ],
 )
-def test_what_cannot_be_read_becomes_a_reason(run, text, said):
+def test_what_cannot_be_read_becomes_a_reason(run, text, word):
     (run / made.STUDY / "results.json").write_text(text, "utf-8")
     study = load(run).studies[made.STUDY]
     assert study.results is None
-    assert said in study.reason
+    assert word in study.reason
 
 
-def test_a_study_that_failed_says_why(run):
-    folder = run / "idle"
-    folder.mkdir()
-    made.write_json(folder / "failure.json", {"reason": "io_uring is not allowed"})
+REASON = {"reason": "io_uring is not allowed"}
+
+
+def test_a_study_that_failed_has_its_reason(run):
+    (run / "idle").mkdir()
+    made.write_json(run / "idle" / "failure.json", REASON)
     study = load(run).studies["idle"]
     assert study.results is None
-    assert study.reason == "io_uring is not allowed"
+    assert study.reason == REASON["reason"]
 
 
 def test_a_study_of_the_manifest_without_folder_is_known(run):
-    studies = {"idle": {"reason": "it was not in this profile"}, made.STUDY: {}}
-    made.edit(run / "manifest.json", studies=studies)
-    assert load(run).studies["idle"].reason == "it was not in this profile"
+    made.edit(run / "manifest.json", studies={"idle": REASON, made.STUDY: {}})
+    assert load(run).studies["idle"].reason == REASON["reason"]
 
 
-def test_newer_trials_make_results_stale(run):
-    with (run / made.STUDY / "trials.jsonl").open("a") as lines:
-        late = made.trial(999) | {"started_at": "2026-02-01T00:00:00+00:00"}
-        lines.write(json.dumps(late) + "\n")
-    assert load(run).studies[made.STUDY].stale == [
-        "1 trials are newer than these results"
-    ]
+def stale(run):
+    """Return the numbers in each reason why the study's results are stale."""
+    reasons = load(run).studies[made.STUDY].stale
+    return [[int(n) for n in re.findall(r"\b\d+\b", reason)] for reason in reasons]
 
 
-def test_fewer_trials_make_results_stale(run):
-    path = run / made.STUDY / "trials.jsonl"
-    path.write_text("".join(path.read_text().splitlines(True)[:40]))
-    assert "150 trials, the run now holds 40" in load(run).studies[made.STUDY].stale[0]
+@pytest.fixture
+def trials(run):
+    return run / made.STUDY / "trials.jsonl"
 
 
-def test_a_torn_last_line_is_not_a_trial(run):
-    with (run / made.STUDY / "trials.jsonl").open("a") as lines:
-        lines.write('{"study": "response-ti')
-    assert load(run).studies[made.STUDY].stale == []
+def test_newer_trials_make_results_stale(run, trials):
+    late = made.trial(999) | {"started_at": "2026-02-01T00:00:00+00:00"}
+    made.append(trials, json.dumps(late) + "\n")
+    assert stale(run) == [[1]]
+
+
+def test_fewer_trials_make_results_stale(run, trials):
+    trials.write_text("".join(trials.read_text().splitlines(True)[:40]))
+    assert stale(run) == [[150, 40]]
+
+
+def test_a_torn_last_line_is_not_a_trial(run, trials):
+    made.append(trials, '{"study": "response-ti')
+    assert stale(run) == []
 
 
 def test_other_binaries_than_the_runs_newest_are_named_and_leave_nothing_stale(run):
@@ -101,14 +106,14 @@ def test_other_binaries_than_the_runs_newest_are_named_and_leave_nothing_stale(r
     assert (study.other_programs, study.stale) == (["server"], [])
 
 
-def test_mixed_binaries_make_results_stale(run):
-    path = run / made.STUDY / "trials.jsonl"
+def test_mixed_binaries_make_results_stale(run, trials):
     mixed = [made.trial(n, server="ab"[n % 2]) for n in range(150)]
-    path.write_text("".join(json.dumps(t) + "\n" for t in mixed))
-    stale = load(run).studies[made.STUDY].stale
-    assert any("2 different server binaries" in reason for reason in stale)
+    trials.write_text("".join(json.dumps(t) + "\n" for t in mixed))
+    (reason,) = load(run).studies[made.STUDY].stale
+    assert re.search("2 .*server binaries", reason)
 
 
 def test_another_commit_makes_results_stale(run):
     made.edit(run / made.STUDY / "results.json", commit="f" * 40)
-    assert "evaluated at commit ffffffffff" in load(run).studies[made.STUDY].stale[0]
+    (reason,) = load(run).studies[made.STUDY].stale
+    assert re.findall("[0-9a-f]{10}", reason) == ["f" * 10, "0123456789"]

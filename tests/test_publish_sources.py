@@ -21,9 +21,9 @@ def paper(tmp_path):
 
 
 def test_wanted_follows_includes_and_skips_comments(paper):
-    asked = sources.wanted(paper)
-    assert asked.variables == ("a.b", "c")
-    assert asked.includes == ("sections/_two.qmd", "_generated/x/fig-x.qmd")
+    wanted = sources.wanted(paper)
+    assert wanted.variables == ("a.b", "c")
+    assert wanted.includes == ("sections/_two.qmd", "_generated/x/fig-x.qmd")
 
 
 def test_the_abstract_asks_as_well(paper):
@@ -45,10 +45,9 @@ def test_expand_replaces_nested_names(paper):
 def test_what_does_not_resolve_stays_visible(paper):
     done = sources.expand(paper, "index.qmd", {"a": {"b": {"c": "deep"}}, "c": "2"})
     assert "**?var:a.b**" in done.text
-    assert done.problems == [
-        "variable a.b is not known",
-        "included file _generated/x/fig-x.qmd does not exist",
-    ]
+    variable, include = done.problems
+    assert "variable a.b" in variable
+    assert "_generated/x/fig-x.qmd" in include
 
 
 def test_an_escaped_short_code_is_shown(paper):

@@ -37,14 +37,15 @@ def test_document_has_studies_and_all_of_them():
 @with_reference
 def test_counts_are_those_of_the_results_files(capsys):
     assert command.main(["words", "reference", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    here = {}
+    counted = json.loads(capsys.readouterr().out)
+    listed = {}
     for path in REFERENCE.glob("*/results.json"):
-        found = json.loads(path.read_text())
-        if found["words"] and found["study"] != "claims":
-            here[found["study"]] = [word["word"] for word in found["words"].values()]
-    assert {name: row["n"] for name, row in told["studies"].items()} == {
-        name: len(each) for name, each in here.items()
+        results = json.loads(path.read_text())
+        if results["words"] and results["study"] != "claims":
+            study = results["study"]
+            listed[study] = [word["word"] for word in results["words"].values()]
+    assert {name: row["n"] for name, row in counted["studies"].items()} == {
+        name: len(listed[name]) for name in listed
     }
-    undetermined = sum(each.count("undetermined") for each in here.values())
-    assert told["all"]["words"]["undetermined"] == undetermined
+    undetermined = sum(row.count("undetermined") for row in listed.values())
+    assert counted["all"]["words"]["undetermined"] == undetermined
