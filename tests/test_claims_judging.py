@@ -1,7 +1,5 @@
 """Claims are judged once, and again when an input of a verdict has changed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

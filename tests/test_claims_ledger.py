@@ -1,7 +1,5 @@
 """What the ledger says of its verdicts, taken together."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 import study_made as made

@@ -4,8 +4,6 @@ Each pair that the ledger compares is made up with a scatter like that of publis
 repetitions; and what a report printed five times is put to the rule of its own claim.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

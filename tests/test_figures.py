@@ -1,7 +1,5 @@
 """Marks on seaborn's figures: each stands in the facet of its cell."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import matplotlib.pyplot as plt

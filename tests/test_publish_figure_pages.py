@@ -1,7 +1,5 @@
 """The page of a figure: its values in words and as a table."""
 
-from __future__ import annotations
-
 import pytest
 
 from connlab.publish import checking, figure_pages

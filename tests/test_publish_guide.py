@@ -1,7 +1,5 @@
 """The guide: where designs stand, and findings beside those of the reference."""
 
-from __future__ import annotations
-
 import pandas as pd
 import publish_made as made
 import pytest

@@ -1,7 +1,5 @@
 """The ledger: verdict first, a row or a card each, counted by report, with links."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A page for each model, from its source and a run."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """Models explained by their own headers."""
 
-from __future__ import annotations
-
 import pytest
 from conftest import ROOT
 

@@ -1,7 +1,5 @@
 """A number says what stands behind it wherever a study printed it."""
 
-from __future__ import annotations
-
 import publish_made as made
 import pytest
 

@@ -1,7 +1,5 @@
 """The appendix: why trials were left out."""
 
-from __future__ import annotations
-
 import publish_made as made
 import pytest
 

@@ -1,7 +1,5 @@
 """The reference beside a run: agreement per claim, numbers beside each other."""
 
-from __future__ import annotations
-
 import re
 import shutil
 

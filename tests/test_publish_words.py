@@ -1,7 +1,5 @@
 """The comparing words of a run, counted."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

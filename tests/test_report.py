@@ -1,7 +1,5 @@
 """A report: written once, read back by address."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

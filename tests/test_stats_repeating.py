@@ -1,7 +1,5 @@
 """Variance components, repetitions, drift and stopping."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

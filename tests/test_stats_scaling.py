@@ -1,7 +1,5 @@
 """The scalability law, against a published fit and made-up machines."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Study 02: ramps, limits and symptoms, from made-up trials whose truth is known."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Simulated sweeps of study 10, against plain loops."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Sizes of pools and M/M/c, against made-up pools and laws that have to hold."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sampled stacks, and the parts of a request's path that they are grouped by."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Counts per request and the costs that are fitted to them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the machine's own calls cost, read from rounds and handed to other figures."""
 
-from __future__ import annotations
-
 import json
 import stat
 
@@ -40,12 +38,13 @@ def test_a_report_becomes_rows_in_base_units():
 def test_lines_go_through_results(tmp_path):
     row = {"metric": "ceiling_rps", "value": 2e5, "lo": 1e5, "hi": 3e5}
     row |= {"n": 5, "level": 0.95, "method": "t"}
-    other = row | {"metric": "round_trip_s", "value": 2e-5, "lo": np.nan, "hi": np.nan}
-    unused = [
-        row | {"metric": "switch_s"},
+    rows = [
+        row,
+        row | {"metric": "round_trip_s", "value": 2e-5, "lo": np.nan, "hi": np.nan},
+        row | {"metric": "switch_s"},  # on no figure
         row | {"metric": "floor_rps", "value": np.nan},
     ]
-    records = calibration.line_records(pd.DataFrame([row, other, *unused]))
+    records = calibration.line_records(pd.DataFrame(rows))
     folder = tmp_path / "made" / calibration.STUDY
     folder.mkdir(parents=True)
     (folder / "results.json").write_text(json.dumps({"lines": records}))
@@ -63,25 +62,25 @@ def test_lines_go_through_results(tmp_path):
 def test_a_point_is_beyond_a_limit_when_its_whole_interval_is():
     ceiling = calibration.Line(10.0, 9.0, 11.0, 5, 0.95, "t", limit=True)
     for_orientation = calibration.Line(1.0, 0.9, 1.1, 5, 0.95, "t")
-    found = {"throughput_rps": {"ceiling": ceiling, "two calls": for_orientation}}
+    lines = {"throughput_rps": {"ceiling": ceiling, "two calls": for_orientation}}
     cells = pd.DataFrame(
         {"metric": "throughput_rps", "value": [12.0, 12.0, 10.5, 13.0]}
     )
     cells["lo"] = [11.5, 10.5, np.nan, np.nan]
-    assert len(calibration.beyond(cells, found)) == 2
-    assert calibration.beyond(cells.assign(metric="response_mean_s"), found) == []
+    assert len(calibration.beyond(cells, lines)) == 2
+    assert calibration.beyond(cells.assign(metric="response_mean_s"), lines) == []
     assert calibration.beyond(cells, {}) == []
 
 
 def test_slices_of_turns_are_rates_and_disturbed_ones_are_left_out():
-    kept = {"round": [0, 1, 2], "disturbed": [1], "requests": [10, 20, 30]}
-    kept |= {k: [0.1] * 3 for k in ("seconds", "server_cpu_ns", "response_ns")}
-    rounds = Rounds(kept | {"lead_in_requests": [0] * 3})
+    columns = {"round": [0, 1, 2], "disturbed": [1], "requests": [10, 20, 30]}
+    columns |= {k: [0.1] * 3 for k in ("seconds", "server_cpu_ns", "response_ns")}
+    rounds = Rounds(columns | {"lead_in_requests": [0] * 3})
     trials = pd.DataFrame({"key": ["a", "b"], "rounds": [rounds, None]})
-    found = calibration.slices_of(trials)
-    assert found["key"].tolist() == ["a", "a"]
-    assert found["window"].tolist() == [0, 2]
-    assert found["throughput_rps"].tolist() == pytest.approx([100, 300])
+    slices = calibration.slices_of(trials)
+    assert slices["key"].tolist() == ["a", "a"]
+    assert slices["window"].tolist() == [0, 2]
+    assert slices["throughput_rps"].tolist() == pytest.approx([100, 300])
 
 
 @pytest.fixture
@@ -123,7 +122,7 @@ def test_a_round_that_is_there_is_not_measured_again(tmp_path, program):
     assert len(measured) == 4
 
 
-def test_a_floor_that_fails_says_why(tmp_path, program):
+def test_a_floor_that_fails_gives_its_last_words(tmp_path, program):
     program.write_text("#!/bin/sh\necho 'floor: socket: no' >&2\nexit 1\n")
     with pytest.raises(RuntimeError, match="exit 1: floor: socket: no"):
         floor(tmp_path, program, 1)
@@ -137,6 +136,6 @@ def test_the_ledger_judges_rounds_beside_trials(tmp_path, program):
     made.load(tmp_path, [made.trial(block=b) for b in range(2)])
     (tmp_path / "made" / "response-time").rename(tmp_path / "made" / calibration.STUDY)
     floor(tmp_path, program, 4)
-    found = {j.claim.id: j.finding for j in judge_all("made", root=tmp_path)}
-    assert found["L13"].verdict == "holds"
-    assert found["L13"].effect.value == pytest.approx(17e-6)
+    findings = {j.claim.id: j.finding for j in judge_all("made", root=tmp_path)}
+    assert findings["L13"].verdict == "holds"
+    assert findings["L13"].effect.value == pytest.approx(17e-6)

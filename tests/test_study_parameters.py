@@ -1,8 +1,9 @@
-"""Parameters: what a cell declares, and what is refused in which words."""
+"""Parameters: what a cell declares, and what is refused."""
 
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -38,33 +39,30 @@ def notebook(tmp_path):
 
 
 def test_a_cell_declares_name_type_default_help_and_range(notebook):
-    known = parameters.declared(notebook)
-    assert list(known)[:3] == ["run", "models", "connections"]
-    trials = known["trials"]
+    declared = parameters.declared(notebook)
+    assert list(declared)[:3] == ["run", "models", "connections"]
+    trials = declared["trials"]
     assert (trials.type, trials.default, trials.help) == ("int", 5, "blocks at least")
     assert (trials.low, trials.high) == (1, 1000)
-    assert known["kind"].choices == ("sleep", "spin")
-    assert known["budget"].help == 'time for it all, "10m"'
-    assert known["fresh"].help == ""
-    assert known["duration"].allowed == "float, 0.05..600"
+    assert declared["kind"].choices == ("sleep", "spin")
+    assert f"# {declared['budget'].help}\n" in CELL  # with its quotation marks
+    assert declared["fresh"].help == ""
+    assert declared["duration"].allowed == "float, 0.05..600"
 
 
 def test_good_values_come_back_typed(notebook):
-    given = {"duration": 2, "connections": [1, 5], "max_trials": None, "trials": 7}
-    values = parameters.validate(notebook, given)
-    assert values == given
+    options = {"duration": 2, "connections": [1, 5], "max_trials": None, "trials": 7}
+    values = parameters.validate(notebook, options)
+    assert values == options
     assert isinstance(values["duration"], float)
     assert parameters.validate(notebook, {}) == {}
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("options", "facts"),
     [
-        (
-            {"conections": [1]},
-            "unknown parameter 'conections'; did you mean 'connections'",
-        ),
-        ({"zzz": 1}, "unknown parameter 'zzz'; there are: run, models"),
+        ({"conections": [1]}, "'conections'; did you mean 'connections'"),
+        ({"zzz": 1}, "'zzz'; there are: run, models"),
         ({"trials": "ten"}, "trials: 'ten'; allowed: int, 1..1000 (blocks at least)"),
         ({"trials": 0}, "trials: 0; allowed: int, 1..1000"),
         ({"trials": 2.5}, "trials: 2.5"),
@@ -72,21 +70,20 @@ def test_good_values_come_back_typed(notebook):
         ({"models": "epoll"}, "models: 'epoll'; allowed: list[str]"),
         ({"connections": [1, 0]}, "connections: 0; allowed: list[int], 1..100000"),
         ({"connections": ["1"]}, "connections: ['1']"),
-        ({"kind": "slep"}, "did you mean 'sleep'"),
+        ({"kind": "slep"}, "mean 'sleep'"),
         ({"fresh": 1}, "fresh: 1; allowed: bool"),
         ({"run": None}, "run: None; allowed: str"),
         ({"duration": float("nan")}, "duration"),
     ],
 )
-def test_bad_values_are_refused_by_name(notebook, given, said):
-    with pytest.raises(ParameterError) as error:
-        parameters.validate(notebook, given)
-    assert said in str(error.value)
+def test_bad_values_are_refused_by_name(notebook, options, facts):
+    with pytest.raises(ParameterError, match=re.escape(facts)):
+        parameters.validate(notebook, options)
 
 
 def test_lists_and_numbers_may_come_as_text_the_way_papermill_hands_them_on(notebook):
-    given = {"connections": "[1, 10]", "models": "[thread, epoll]", "trials": "7"}
-    assert parameters.validate(notebook, given) == {
+    options = {"connections": "[1, 10]", "models": "[thread, epoll]", "trials": "7"}
+    assert parameters.validate(notebook, options) == {
         "connections": [1, 10],
         "models": ["thread", "epoll"],
         "trials": 7,
@@ -107,18 +104,18 @@ def test_every_mistake_is_told_at_once(notebook):
 def test_a_notebook_without_the_tag_is_an_error(tmp_path):
     path = tmp_path / "x.ipynb"
     path.write_text(json.dumps({"cells": []}))
-    with pytest.raises(ParameterError, match="no cell is tagged"):
+    with pytest.raises(ParameterError, match="x.ipynb.*'parameters'"):
         parameters.declared(path)
 
 
 @pytest.mark.parametrize("line", ["trials = 5", "trials: int", "import os"])
 def test_a_parameters_cell_holds_declarations_only(line):
-    with pytest.raises(ParameterError, match="declares no parameter"):
+    with pytest.raises(ParameterError, match=f"'{line}'.*declares"):
         parameters.parse(line)
 
 
 def test_a_default_is_a_plain_value():
-    with pytest.raises(ParameterError, match="not a plain value"):
+    with pytest.raises(ParameterError, match="x: .*default"):
         parameters.parse("x: int = len('a')")
 
 
@@ -134,7 +131,7 @@ def test_inside_a_notebook_defaults_pass_and_later_names_do_not_matter():
 
 
 def test_inside_a_notebook_injected_values_are_checked():
-    with pytest.raises(ParameterError, match="'trails'; did you mean 'trials'"):
+    with pytest.raises(ParameterError, match="'trails'.* 'trials'"):
         parameters.check(_ran(CELL, "# Parameters\ntrails = 9\n"))
     with pytest.raises(ParameterError, match="connections: 0"):
         parameters.check(_ran(CELL, "# Parameters\nconnections = [0]\n"))
@@ -145,5 +142,5 @@ def test_inside_a_notebook_injected_values_are_checked():
 
 
 def test_inside_a_notebook_the_cell_has_to_have_run():
-    with pytest.raises(ParameterError, match="has not been run"):
+    with pytest.raises(ParameterError, match="parameters cell"):
         parameters.check({"In": [""]})

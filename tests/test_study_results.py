@@ -1,15 +1,16 @@
 """Results and tables: text with its digits, notes for gaps, one atomic file."""
 
-from __future__ import annotations
-
 import json
 import math
+import re
 
 import pytest
 import study_made as made
 
 from connlab.publish import results as published
 from connlab.study import results
+
+FACTORS = ["model", "connections"]
 
 
 @pytest.fixture
@@ -22,13 +23,12 @@ def frame(tmp_path):
 
 @pytest.fixture
 def begun(frame, tmp_path):
-    return results.start(
-        frame,
-        number=1,
-        question="Why?",
-        factors=["model", "connections"],
-        root=tmp_path,
-    )
+    return start(frame, tmp_path)
+
+
+def start(frame, root):
+    options = {"number": 1, "question": "Why?", "factors": FACTORS, "root": root}
+    return results.start(frame, **options)
 
 
 def test_trials_add_up(frame):
@@ -39,29 +39,30 @@ def test_trials_add_up(frame):
 
 
 def test_lost_cells_are_listed_with_their_commonest_reason(frame):
-    lost = results.failed_cells(frame, ["model", "connections"])
+    lost = results.failed_cells(frame, FACTORS)
     select = next(f for f in lost if f.factors["model"] == "select" and f.n == 4)
     assert select.factors["connections"] == 2000
     assert select.reason == "beyond FD_SETSIZE"
 
 
 def test_what_was_varied_in_a_sentence(frame):
-    said = results.varied(frame, ["model", "connections"])
-    assert "model (epoll, select and thread)" in said
-    assert "connections (10 and 2000)" in said
-    assert "4 trials per cell" in said
+    sentence = results.varied(frame, FACTORS)
+    assert re.findall(r"(\w+) \((.*?)\)", sentence) == [
+        ("model", "epoll, select and thread"),
+        ("connections", "10 and 2000"),
+    ]
+    assert "4 trials" in sentence
 
 
 def test_a_torn_file_is_replaced(begun, tmp_path):
     begun.answer = "Because."
     path = results.write(begun, tmp_path)
     path.write_text("[")
-    assert (
-        json.loads(results.write(begun, tmp_path).read_text())["answer"] == "Because."
-    )
+    results.write(begun, tmp_path)
+    assert json.loads(path.read_text())["answer"] == "Because."
 
 
-def test_what_is_found_again_is_not_written_again(begun, tmp_path):
+def test_results_that_are_as_they_were_are_not_written_again(begun, tmp_path):
     begun.answer = "Because."
     path = results.write(begun, tmp_path)
     old = json.loads(path.read_text()) | {"made_at": "2020-01-01T00:00:00+00:00"}
@@ -81,22 +82,19 @@ def test_results_of_another_commit_than_the_runs_are_stale(frame, tmp_path):
         return run.studies["response-time"].stale
 
     stale("a" * 40)
-    begun = results.start(
-        frame, number=1, question="Why?", factors=["model"], root=tmp_path
-    )
-    begun.answer, folder = "Because.", tmp_path / "made" / "response-time"
+    begun, folder = start(frame, tmp_path), tmp_path / "made" / "response-time"
+    begun.answer = "Because."
     assert json.loads(results.write(begun, folder).read_text())["commit"] == "a" * 40
     assert stale("a" * 40) == []
-    assert stale("b" * 40) == [
-        "evaluated at commit aaaaaaaaaa, the run is at bbbbbbbbbb"
-    ]
+    (reason,) = stale("b" * 40)
+    assert re.findall("[ab]{10}", reason) == ["a" * 10, "b" * 10]
 
 
 def test_results_without_trials_name_the_commit_too(tmp_path):
     git = {"commit": "c" * 40, "dirty": True}
     results.write_json(tmp_path / "made" / "manifest.json", {"git": git})
-    found = results.bare("x", run="made", number=1, question="Why?", root=tmp_path)
-    assert found.commit == "c" * 40
+    bare = results.bare("x", run="made", number=1, question="Why?", root=tmp_path)
+    assert bare.commit == "c" * 40
     assert results.commit_of({}) is None
     assert results.commit_of({"git": None}) is None
 
@@ -108,30 +106,26 @@ def test_no_infinite_number_gets_into_the_file(tmp_path):
 
 
 def test_why_a_sweep_stopped_and_how_wide_it_is():
-    entry = {
-        "stopping": {
-            "reason": "the most trials allowed are there",
-            "widths": [
-                {"metric": "throughput_rps", "half_width": 0.08, "target": 0.05},
-                {"metric": "response_p99_s", "half_width": None, "target": 0.1},
-            ],
-        }
-    }
+    widths = [
+        {"metric": "throughput_rps", "half_width": 0.08, "target": 0.05},
+        {"metric": "response_p99_s", "half_width": None, "target": 0.1},
+    ]
+    entry = {"stopping": {"reason": "all 9 blocks", "widths": widths}}
     text = results.stopping_of(entry)["text"]
-    assert text.startswith("the most trials allowed are there; widest")
+    assert text.startswith("all 9 blocks; ")
     assert "throughput_rps ±8.0%" in text
     assert results.stopping_of({}) == {}
 
 
-def test_a_study_of_two_sweeps_says_how_both_ended():
-    first = {"reason": "all 2 blocks are there", "seconds": 30, "window_share": 0.5}
-    last = {"reason": "the budget is used", "seconds": 10, "window_share": 0.9}
-    last |= {"complete": False}
-    found = results.stopping_of({"earlier": {"a": first}, "stopping": last})
-    assert found["text"] == "all 2 blocks are there; then: the budget is used"
-    assert found["seconds"] == 40
-    assert found["window_share"] == pytest.approx(0.6)
-    assert found["complete"] is False
+def test_a_study_of_two_sweeps_has_the_reasons_of_both():
+    first = {"reason": "all 2 blocks", "seconds": 30, "window_share": 0.5}
+    last = {"reason": "budget", "seconds": 10, "window_share": 0.9, "complete": False}
+    stopping = results.stopping_of({"earlier": {"a": first}, "stopping": last})
+    assert stopping["text"].startswith("all 2 blocks; ")
+    assert stopping["text"].endswith(": budget")
+    assert stopping["seconds"] == 40
+    assert stopping["window_share"] == pytest.approx(0.6)
+    assert stopping["complete"] is False
 
 
 def test_the_machine_in_a_phrase():

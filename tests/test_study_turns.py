@@ -16,8 +16,8 @@ from connlab.study import turns
 def slices_of(rates: dict, *, trial: int = 0, cpu_s: dict | None = None):
     """Return slices of 20 ms in which servers answer at `rates`, a list per server."""
     rows = []
-    for server, each in rates.items():
-        for number, rate in enumerate(each):
+    for server, by_round in rates.items():
+        for number, rate in enumerate(by_round):
             requests = rate * 0.02
             spent = (cpu_s or {}).get(server, 1e-6) * requests * 1e9
             rows.append((trial, number, server, 0, requests, 0.02, spent))
@@ -38,15 +38,14 @@ def noisy_slices(rng, *, trials: int, rounds: int, true: dict) -> pd.DataFrame:
         shared -= np.where(rng.random(rounds) < 0.1, math.log(2), 0)
         rates = {}
         for server, ratio in true.items():
-            own = signal.lfilter([1], [1, -0.5], rng.normal(0, 0.03, rounds))
-            logs = shared + own + rng.normal(0, 0.01) + math.log(ratio)
+            slices = signal.lfilter([1], [1, -0.5], rng.normal(0, 0.03, rounds))
+            logs = shared + slices + rng.normal(0, 0.01) + math.log(ratio)
             rates[server] = 1e5 * np.exp(logs)
         frames.append(slices_of(rates, trial=trial))
     return pd.concat(frames)
 
 
 def ratios_of(slices: pd.DataFrame, metric: str = "rate", baseline: str = "epoll"):
-    """Return the ratios of all servers to the baseline."""
     rounds = turns.per_round(slices)
     return turns.ratios(turns.log_ratios(rounds, metric, baseline=baseline))
 
@@ -82,23 +81,22 @@ def test_a_trial_gives_the_median_of_its_rounds_in_logs():
 
 def test_the_course_of_a_ratio_is_that_of_rounds_which_both_have():
     def trials(name: str, requests: list[int], first: int) -> pd.DataFrame:
-        kept = {"round": [first + i for i in range(3)], "requests": requests}
-        kept |= {"seconds": [0.1] * 3, "lead_in_requests": [0] * 3}
-        kept |= {"server_cpu_ns": [100] * 3, "response_ns": [100] * 3}
-        return pd.DataFrame({"set": [name], "rounds": [turns.Rounds(kept)]})
+        columns = {"round": [first + i for i in range(3)], "requests": requests}
+        columns |= {"seconds": [0.1] * 3, "lead_in_requests": [0] * 3}
+        columns |= {"server_cpu_ns": [100] * 3, "response_ns": [100] * 3}
+        return pd.DataFrame({"set": [name], "rounds": [turns.Rounds(columns)]})
 
-    base = trials("a", [10, 10, 10], 4)
-    found = turns.course(trials("a", [5, 20, 0], 4), base, "throughput_rps")
-    assert found["round"].tolist() == [4, 5]
-    assert found["position"].tolist() == [0, 1]
-    assert found["ratio"].tolist() == pytest.approx([0.5, 2])
-    more = turns.differences(trials("a", [5, 20, 30], 4), base, "throughput_rps")
-    assert more == pytest.approx([100])
-    assert not len(
-        turns.differences(trials("b", [5, 20, 0], 4), base, "throughput_rps")
-    )
-    assert turns.course(trials("b", [5, 20, 0], 4), base, "throughput_rps").empty
-    assert turns.course(base.assign(set=None), base, "throughput_rps").empty
+    base, rate = trials("a", [10, 10, 10], 4), "throughput_rps"
+    course = turns.course(trials("a", [5, 20, 0], 4), base, rate)
+    assert course["round"].tolist() == [4, 5]
+    assert course["position"].tolist() == [0, 1]
+    assert course["ratio"].tolist() == pytest.approx([0.5, 2])
+    differences = turns.differences(trials("a", [5, 20, 30], 4), base, rate)
+    assert differences == pytest.approx([100])
+    elsewhere = trials("b", [5, 20, 0], 4)
+    assert not len(turns.differences(elsewhere, base, rate))
+    assert turns.course(elsewhere, base, rate).empty
+    assert turns.course(base.assign(set=None), base, rate).empty
 
 
 def test_what_disturbs_a_round_leaves_the_ratio_alone():
@@ -107,17 +105,22 @@ def test_what_disturbs_a_round_leaves_the_ratio_alone():
         slices_of({"epoll": 100 * disturbed, "uring": 120 * disturbed}, trial=trial)
         for trial in range(4)
     )
-    found = ratios_of(made)["uring"]
-    assert [found.lo, found.value, found.hi] == pytest.approx([1.2, 1.2, 1.2])
+    ratio = ratios_of(made)["uring"]
+    assert [ratio.lo, ratio.value, ratio.hi] == pytest.approx([1.2, 1.2, 1.2])
+
+
+def t_on_logs(logs, level=0.95):
+    """Return the bounds of SciPy's interval, as ratios."""
+    interval = st.ttest_1samp(logs, 0).confidence_interval(level)
+    return pytest.approx(np.exp([interval.low, interval.high]))
 
 
 def test_one_comparison_is_students_t_on_logs():
     logs = pd.DataFrame({"poll": [0.01, 0.03, -0.02, 0.02, 0.04]})
-    found = turns.ratios(logs)["poll"]
-    theirs = st.ttest_1samp(logs["poll"], 0).confidence_interval(0.95)
-    assert [found.lo, found.hi] == pytest.approx(np.exp([theirs.low, theirs.high]))
-    assert found.value == pytest.approx(st.gmean(np.exp(logs["poll"])))
-    assert found.n == 5
+    ratio = turns.ratios(logs)["poll"]
+    assert [ratio.lo, ratio.hi] == t_on_logs(logs["poll"])
+    assert ratio.value == pytest.approx(st.gmean(np.exp(logs["poll"])))
+    assert ratio.n == 5
 
 
 def test_more_comparisons_make_each_interval_wider():
@@ -126,26 +129,25 @@ def test_more_comparisons_make_each_interval_wider():
     alone = turns.ratios(logs[["a"]])["a"]
     among = turns.ratios(logs)["a"]
     assert turns.width(among) > turns.width(alone)
-    theirs = st.ttest_1samp(logs["a"], 0).confidence_interval(1 - 0.05 / 5)
-    assert [among.lo, among.hi] == pytest.approx(np.exp([theirs.low, theirs.high]))
+    assert [among.lo, among.hi] == t_on_logs(logs["a"], 1 - 0.05 / 5)
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_fewer_than_four_trials_have_no_interval(n):
-    found = turns.ratios(pd.DataFrame({"poll": [0.1] * n}, dtype=float))["poll"]
-    assert not found.determined
-    assert found.note
-    assert turns.width(found) == math.inf
-    assert turns.verdict(found) == "undetermined"
+    ratio = turns.ratios(pd.DataFrame({"poll": [0.1] * n}, dtype=float))["poll"]
+    assert not ratio.determined
+    assert ratio.note
+    assert turns.width(ratio) == math.inf
+    assert turns.verdict(ratio) == "undetermined"
 
 
 def test_a_trial_that_lacks_a_server_is_left_out_for_all():
     logs = pd.DataFrame({"a": [0.1] * 6, "b": [0.2] * 5 + [math.nan]})
-    assert {found.n for found in turns.ratios(logs).values()} == {5}
+    assert {ratio.n for ratio in turns.ratios(logs).values()} == {5}
 
 
 @pytest.mark.parametrize(
-    ("lo", "hi", "said"),
+    ("lo", "hi", "verdict"),
     [
         (1.01, 1.2, "more"),
         (0.7, 0.99, "less"),
@@ -157,40 +159,38 @@ def test_a_trial_that_lacks_a_server_is_left_out_for_all():
         (0.94, 1.0, "undetermined"),
     ],
 )
-def test_what_an_interval_shows(lo, hi, said):
-    middle = math.sqrt(lo * hi)
-    found = turns.Interval(middle, lo, hi, 8, 0.95, "made")
-    assert turns.verdict(found) == said
+def test_what_an_interval_shows(lo, hi, verdict):
+    interval = turns.Interval(math.sqrt(lo * hi), lo, hi, 8, 0.95, "made")
+    assert turns.verdict(interval) == verdict
 
 
 def test_width_is_the_bounds_over_the_middle():
-    found = turns.Interval(2.0, 2 / 1.01, 2 * 1.01, 8, 0.95, "made")
-    assert turns.width(found) == pytest.approx(0.01)
+    interval = turns.Interval(2.0, 2 / 1.01, 2 * 1.01, 8, 0.95, "made")
+    assert turns.width(interval) == pytest.approx(0.01)
 
 
-def test_a_geometric_mean_holds_what_t_on_logs_holds():
-    found = turns.geometric_mean([1.0, 2.0, 4.0, 8.0])
-    assert found.value == pytest.approx(math.sqrt(8))
-    theirs = st.ttest_1samp(np.log([1, 2, 4, 8]), 0).confidence_interval()
-    assert [found.lo, found.hi] == pytest.approx(np.exp([theirs.low, theirs.high]))
+def test_a_geometric_mean_has_the_bounds_of_t_on_logs():
+    mean = turns.geometric_mean([1.0, 2.0, 4.0, 8.0])
+    assert mean.value == pytest.approx(math.sqrt(8))
+    assert [mean.lo, mean.hi] == t_on_logs(np.log([1, 2, 4, 8]))
 
 
 def test_coverage_under_drift_bursts_and_memory():
     """Of 400 made comparisons of three servers 95 % hold all their true ratios."""
     rng = np.random.default_rng(11)
     true = {"epoll": 1.0, "uring": 1.1, "thread": 0.6}
-    held = 0
+    covered = 0
     for _ in range(400):
-        found = ratios_of(noisy_slices(rng, trials=6, rounds=25, true=true))
-        held += all(found[name].contains(true[name]) for name in found)
+        ratios = ratios_of(noisy_slices(rng, trials=6, rounds=25, true=true))
+        covered += all(ratios[name].contains(true[name]) for name in ratios)
     low, high = st.binom(400, 0.95).ppf([0.001, 0.999])
-    assert low <= held <= high
+    assert low <= covered <= high
 
 
 def test_taking_turns_is_narrower_than_windows_one_after_another():
     rng = np.random.default_rng(5)
     made = noisy_slices(rng, trials=8, rounds=50, true={"epoll": 1.0, "uring": 1.0})
     paired = turns.width(ratios_of(made)["uring"])
-    each = made.groupby(["trial", "server"])["requests"].mean().unstack()
-    apart = rng.permutation(each["uring"]) / each["epoll"]
-    assert paired < turns.width(turns.geometric_mean(apart)) / 5
+    means = made.groupby(["trial", "server"])["requests"].mean().unstack()
+    unpaired = rng.permutation(means["uring"]) / means["epoll"]
+    assert paired < turns.width(turns.geometric_mean(unpaired)) / 5
