@@ -17,9 +17,9 @@ def run(tmp_path, models=("select", "epoll"), connections=(100, 1000, 2000), **o
     trials = []
     for t in made.sweep(models, connections, blocks=3, **options):
         n, c = t["factors"]["connections"], t["client"]
-        held = c["connections"]["surviving"]
-        c["requests"] = {"sent": 100 * held, "completed": 100 * held}
-        c["fairness"] = {"requests_min": 90 if held == n else 0, "requests_max": 110}
+        alive = c["connections"]["surviving"]
+        c["requests"] = {"sent": 100 * alive, "completed": 100 * alive}
+        c["fairness"] = {"requests_min": 90 if alive == n else 0, "requests_max": 110}
         trials.append(t)
     return made.load(tmp_path, trials)
 
@@ -27,19 +27,21 @@ def run(tmp_path, models=("select", "epoll"), connections=(100, 1000, 2000), **o
 # ---- the ramp ------------------------------------------------------------------
 
 
-def test_a_ramp_crosses_the_prediction_and_goes_one_step_on():
-    levels = ramp([2000, 100, 1000, 5000], Limit(1008, "x"))
-    assert levels == [100, 957, 1000, 1059, 2000]
-
-
-def test_a_ramp_without_a_reachable_prediction_is_the_ladder():
-    for limit in (None, Limit(None, "?"), Limit(5000, "x")):
-        assert ramp([100, 5000], limit) == [100, 5000]
-    assert ramp([], Limit(3, "x")) == []
-
-
-def test_one_at_a_time_breaks_at_two():
-    assert ramp([1, 100], Limit(1, "one at a time")) == [1, 2, 100]
+@pytest.mark.parametrize(
+    ("ladder", "limit", "levels"),
+    [
+        # crosses the prediction and goes one step on
+        ([2000, 100, 1000, 5000], Limit(1008, "x"), [100, 957, 1000, 1059, 2000]),
+        ([1, 100], Limit(1, "one at a time"), [1, 2, 100]),
+        # without a prediction that can be reached it is the ladder
+        ([100, 5000], None, [100, 5000]),
+        ([100, 5000], Limit(None, "?"), [100, 5000]),
+        ([100, 5000], Limit(5000, "x"), [100, 5000]),
+        ([], Limit(3, "x"), []),
+    ],
+)
+def test_ramp(ladder, limit, levels):
+    assert ramp(ladder, limit) == levels
 
 
 def test_only_fixed_crews_are_told_their_number():
@@ -50,11 +52,11 @@ def test_only_fixed_crews_are_told_their_number():
 
 
 def test_predictions_take_the_number_of_workers():
-    found = [
+    predictions = [
         SimpleNamespace(model="pool", connections=None, limited_by="--workers"),
         SimpleNamespace(model="epoll", connections=500, limited_by="files"),
     ]
-    limits = bp.predicted(found, workers=16)
+    limits = bp.predicted(predictions, workers=16)
     assert limits["pool"].connections == 16
     assert limits["epoll"].connections == 500
 
@@ -64,9 +66,9 @@ def test_predictions_take_the_number_of_workers():
 
 def test_a_gate_that_is_no_limit_does_not_break_a_level(tmp_path):
     frame = run(tmp_path).assign(ok=False).astype({"ok": "boolean"})
-    held = bp.carried(frame).groupby([frame.model, frame.connections]).all()
-    assert held["epoll"].all()
-    assert held["select"].to_dict() == {100: True, 1000: True, 2000: False}
+    carried = bp.carried(frame).groupby([frame.model, frame.connections]).all()
+    assert carried["epoll"].all()
+    assert carried["select"].to_dict() == {100: True, 1000: True, 2000: False}
 
 
 def test_those_who_are_never_served_break_a_level(tmp_path):
@@ -79,13 +81,11 @@ def test_those_who_are_never_served_break_a_level(tmp_path):
 
 
 def test_the_atlas_compares_prediction_and_observation(tmp_path):
-    found = bp.atlas(run(tmp_path), LIMITS).set_index("model")
-    one = found.loc["select"]
-    assert (one["carried"], one["broke"], one["agrees"]) == (1000, 2000, True)
-    assert one["server"] == "beyond FD_SETSIZE"
-    assert one["client"] == "closed"
-    assert found.loc["epoll", "agrees"] is None
-    assert found.loc["epoll", "carried"] == 2000
+    atlas = bp.atlas(run(tmp_path), LIMITS).set_index("model")
+    select, epoll = atlas.loc["select"], atlas.loc["epoll"]
+    assert (select["carried"], select["broke"], select["agrees"]) == (1000, 2000, True)
+    assert (select["server"], select["client"]) == ("beyond FD_SETSIZE", "closed")
+    assert (epoll["carried"], epoll["agrees"]) == (2000, None)
 
 
 def test_a_prediction_that_misses_is_said_to_miss(tmp_path):
@@ -97,36 +97,36 @@ def test_several_processes_do_not_enter_the_atlas(tmp_path):
     frame = run(tmp_path)
     shared = frame["connections"] > 1000
     frame["processes"] = shared.map({True: 6, False: None}).astype("Int64")
-    found = bp.atlas(frame).set_index("model")
-    assert found.loc["select", "carried"] == 1000
-    assert found["broke"].isna().all()
+    atlas = bp.atlas(frame).set_index("model")
+    assert atlas.loc["select", "carried"] == 1000
+    assert atlas["broke"].isna().all()
 
 
 def test_a_level_above_a_broken_one_does_not_count(tmp_path):
     frame = run(tmp_path, models=("epoll",))
     frame.loc[frame.connections == 1000, "surviving"] = 3
-    found = bp.atlas(frame).iloc[0]
-    assert (found["carried"], found["broke"]) == (100, 1000)
+    row = bp.atlas(frame).iloc[0]
+    assert (row["carried"], row["broke"]) == (100, 1000)
 
 
 def test_a_server_that_did_not_start_is_a_symptom(tmp_path):
     frame = run(tmp_path, models=("epoll",), connections=(100,)).assign(
         failure="server-start: no", failure_kind="server-start", surviving=None
     )
-    found = bp.atlas(frame.astype({"surviving": "Int64"})).iloc[0]
-    assert found["server"] == "server did not start"
+    row = bp.atlas(frame.astype({"surviving": "Int64"})).iloc[0]
+    assert "start" in row["server"]
 
 
 @pytest.mark.parametrize(("levels", "carried"), [((1, 2), 0), ((100, 200), None)])
 def test_nothing_is_said_to_be_carried_below_what_was_tried(tmp_path, levels, carried):
     frame = run(tmp_path, models=("epoll",), connections=levels).assign(surviving=0)
-    one = bp.atlas(frame, {"epoll": Limit(0, "x")}).iloc[0]
-    assert one["broke"] == levels[0]
+    row = bp.atlas(frame, {"epoll": Limit(0, "x")}).iloc[0]
+    assert row["broke"] == levels[0]
     if carried is None:
-        assert pd.isna(one["carried"])
-        assert one["agrees"] is None
+        assert pd.isna(row["carried"])
+        assert row["agrees"] is None
     else:
-        assert one["carried"] == carried
+        assert row["carried"] == carried
 
 
 # ---- in words ------------------------------------------------------------------
@@ -135,8 +135,8 @@ def test_nothing_is_said_to_be_carried_below_what_was_tried(tmp_path, levels, ca
 def models(*rows):
     """Return an atlas of rows (name, carried, broke, symptom, agrees)."""
     names = ["name", "carried", "broke", "symptom", "agrees"]
-    found = pd.DataFrame(rows, columns=names).assign(predicted=5.0)
-    return found.astype({"carried": "float64", "broke": "float64"})
+    atlas = pd.DataFrame(rows, columns=names).assign(predicted=5.0)
+    return atlas.astype({"carried": "float64", "broke": "float64"})
 
 
 SELECT = ("select", 1000, 1059, "beyond FD_SETSIZE", True)
@@ -149,21 +149,21 @@ def files(*levels):
 
 def test_it_tells_who_broke_where_and_on_what():
     first, second = bp.where_broke(models(*files(20_000), WHOLE, SELECT))
-    assert all(part in first for part in ("select", plain(1059), "FD_SETSIZE"))
+    assert all(fact in first for fact in ("select", plain(1059), "FD_SETSIZE"))
     assert second.startswith("m20000 ")
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
 def test_models_that_broke_alike_are_told_together(count):
-    (told,) = bp.where_broke(models(*files(*range(3000, 3000 + count))))
-    assert told.count("m3") == (count if count <= 3 else 1)
-    assert (f"{plain(3000)} to" in told) == (count > 1)
-    assert (f"{count - 1} other models" in told) == (count > 3)
+    (sentence,) = bp.where_broke(models(*files(*range(3000, 3000 + count))))
+    assert sentence.count("m3") == (count if count <= 3 else 1)
+    assert (f"{plain(3000)} to" in sentence) == (count > 1)
+    assert (f"{count - 1} other" in sentence) == (count > 3)
 
 
 def test_one_connection_is_not_said_in_the_plural():
-    (told,) = bp.where_broke(models(("m", None, 1, "waits", None)))
-    assert "at 1 connection (" in told
+    (sentence,) = bp.where_broke(models(("m", None, 1, "waits", None)))
+    assert "1 connection (" in sentence
 
 
 def test_nothing_is_told_where_none_broke():

@@ -9,22 +9,21 @@ from connlab.studies import coverage
 
 def test_taking_turns_takes_the_weather_out():
     rng = np.random.default_rng(1)
-    together, apart = (
+    turns, sweeps = (
         coverage.log_ratios(rng, 200, 8, together=t).std() for t in (True, False)
     )
-    assert together < 0.3 * apart
+    assert turns < 0.3 * sweeps
 
 
 def test_a_sweep_stops_at_the_first_narrow_interval():
     x = 0.2 * np.random.default_rng(2).standard_normal((50, 40))
-    found = coverage.holds_when_stopped(x, first=5, target=0.08)
-    for trials, holds in zip(x, found, strict=True):
+    covered = coverage.holds_when_stopped(x, first=5, target=0.08)
+    for trials, holds in zip(x, covered, strict=True):
         for n in range(5, 41):
-            seen = trials[:n]
-            half = stats.t.ppf(0.975, n - 1) * stats.sem(seen)
+            half = stats.t.ppf(0.975, n - 1) * stats.sem(trials[:n])
             if half <= 0.08 or n == 40:
                 break
-        assert holds == (abs(seen.mean()) <= half)
+        assert holds == (abs(trials[:n].mean()) <= half)
 
 
 @pytest.mark.parametrize(("first", "low", "high"), [(3, 0.85, 0.94), (40, 0.92, 0.98)])

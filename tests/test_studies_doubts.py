@@ -42,9 +42,15 @@ def test_decisions_of_no_study_are_a_table_without_rows():
     assert list(table) == ["where", "what"]
 
 
-def test_a_verdict_that_turns_round_is_told_from_one_that_falls():
-    assert doubts.kind("higher", "lower") == "reversed"
-    assert doubts.kind("higher", "undetermined") == "weaker"
-    assert doubts.kind("undetermined", "alike") == "stronger"
-    assert doubts.kind("alike", "higher") == "other"
-    assert doubts.kind("alike", "alike") == "same"
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        ("higher", "lower", "reversed"),
+        ("higher", "undetermined", "weaker"),
+        ("undetermined", "alike", "stronger"),
+        ("alike", "higher", "other"),
+        ("alike", "alike", "same"),
+    ],
+)
+def test_how_a_verdict_changed(before, after, kind):
+    assert doubts.kind(before, after) == kind

@@ -18,12 +18,12 @@ def location(name: str, clients: int):
     many = tuple(f"{name}{n}" for n in range(clients + 1))
     return SimpleNamespace(
         hosts=many,
-        server=f"server of {name}",
-        client_of=lambda factors: f"clients of {name}",
-        client=f"clients of {name}",
+        server=f"server/{name}",
+        client_of=lambda factors: f"clients/{name}",
+        client=f"clients/{name}",
         cores=lambda factors: Cores((0,), (clients,), shared=False),
         environment=lambda binaries: {"clients": many, "binaries": dict(binaries)},
-        lacks=lambda factors, model: f"{name} says no",
+        lacks=lambda factors, model: f"lacks/{name}",
         lost=lambda: [many[-1], "b"],
         summary=lambda: f"{clients} clients",
     )
@@ -35,15 +35,15 @@ def both() -> places.Places:
     return places.Places(made, stand_in=True)
 
 
-def test_a_cell_is_measured_where_its_arm_says(both):
-    assert both.client_of({"arm": "loopback"}) == "clients of lo"
-    assert both.client_of({"arm": "2 hosts"}) == "clients of far"
+def test_a_cell_is_measured_at_the_place_of_its_arm(both):
+    assert both.client_of({"arm": "loopback"}) == "clients/lo"
+    assert both.client_of({"arm": "2 hosts"}) == "clients/far"
     assert both.cores({"arm": "loopback"}).client == (1,)
-    assert both.lacks({"arm": "2 hosts"}, None) == "far says no"
+    assert both.lacks({"arm": "2 hosts"}, None) == "lacks/far"
 
 
 def test_what_holds_of_all_is_asked_of_the_place_with_most_hosts(both):
-    assert both.server == "server of far"
+    assert both.server == "server/far"
     assert both.environment({"server": "1"}) == {
         "clients": ("far0", "far1", "far2"),
         "binaries": {"server": "1"},
@@ -86,21 +86,21 @@ def test_the_fewest_that_hold_all(connections, each, least):
 
 def test_a_product_keeps_the_width_of_its_interval():
     cell = {"metric": "s", "value": 2.0, "lo": 1.0, "hi": 4.0, "n": 5, "unit": "s"}
-    found = hosts.times(pd.DataFrame([cell]), 3, metric="cores", unit="1")
-    assert found.to_dict("records") == [
+    product = hosts.times(pd.DataFrame([cell]), 3, metric="cores", unit="1")
+    assert product.to_dict("records") == [
         {"metric": "cores", "value": 6, "lo": 3, "hi": 12, "n": 5, "unit": "1"}
     ]
 
 
 def test_room_is_that_of_the_run(tmp_path):
     (tmp_path / "r").mkdir()
-    told = {
+    manifest = {
         "machine": {
             "sysctls": {"net.ipv4.ip_local_port_range": "1000 1999"},
             "limits": {"descriptors": {"hard": 500}},
         },
         "environments": {"x": {}, "y": {"stand_in": True}},
     }
-    (tmp_path / "r" / "manifest.json").write_text(json.dumps(told))
+    (tmp_path / "r" / "manifest.json").write_text(json.dumps(manifest))
     assert hosts.limits("r", root=tmp_path) == {"ports": 1000, "descriptors": 500}
     assert hosts.on_one_machine("r", root=tmp_path)

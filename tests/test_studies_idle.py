@@ -25,30 +25,30 @@ def trials(*, at: float, blocks: int = 6, noise: float = 0.0) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-def found(frame: pd.DataFrame) -> pd.DataFrame:
+def crossings(frame: pd.DataFrame) -> pd.DataFrame:
     return idle.crossings(frame, "cost", sides=["poll", "epoll"], along="active")
 
 
 def test_a_known_crossing_is_recovered_in_every_block():
-    assert found(trials(at=30))["crossing"].to_numpy() == pytest.approx([30] * 6)
+    assert crossings(trials(at=30))["crossing"].tolist() == pytest.approx([30] * 6)
 
 
 def test_noise_moves_it_and_not_far():
-    told = found(trials(at=30, blocks=50, noise=0.1))["crossing"].dropna()
-    assert np.exp(np.log(told).mean()) == pytest.approx(30, rel=0.15)
-    assert told.std() > 0
+    places = crossings(trials(at=30, blocks=50, noise=0.1))["crossing"].dropna()
+    assert np.exp(np.log(places).mean()) == pytest.approx(30, rel=0.15)
+    assert places.std() > 0
 
 
 @pytest.mark.parametrize("at", [0.1, 20000])
 def test_sides_that_do_not_change_places_have_no_crossing(at):
-    told = found(trials(at=at))
-    assert len(told) == 6
-    assert told["crossing"].isna().all()
+    places = crossings(trials(at=at))["crossing"]
+    assert len(places) == 6
+    assert places.isna().all()
 
 
 def test_unusable_trials_and_absent_sides_do_not_count():
     frame = trials(at=30)
     frame.loc[(frame["block"] == 2) & (frame["active"] > 1), "ok"] = False
-    assert set(found(frame)["block"]) == {0, 1, 3, 4, 5}
-    assert found(frame.query("model == 'epoll'")).empty
-    assert found(frame.iloc[:0]).empty
+    assert set(crossings(frame)["block"]) == {0, 1, 3, 4, 5}
+    assert crossings(frame.query("model == 'epoll'")).empty
+    assert crossings(frame.iloc[:0]).empty

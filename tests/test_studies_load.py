@@ -30,10 +30,10 @@ def test_the_wait_is_that_of_a_simulated_queue(share, servers, cv2):
     rng = np.random.default_rng(7)
     service, n = 0.001, 200_000
     rate = share * servers / service
-    drawn = rng.exponential(service, n) if cv2 else np.full(n, service)
-    found = simulated(rate, drawn, servers, rng)
-    said = load.waiting(rate, service, cv2=cv2, servers=servers)
-    assert said == pytest.approx(found, rel=0.12, abs=2e-6)
+    services = rng.exponential(service, n) if cv2 else np.full(n, service)
+    wait = load.waiting(rate, service, cv2=cv2, servers=servers)
+    simulation = simulated(rate, services, servers, rng)
+    assert wait == pytest.approx(simulation, rel=0.12, abs=2e-6)
 
 
 def test_beyond_capacity_the_wait_has_no_end():
@@ -41,16 +41,21 @@ def test_beyond_capacity_the_wait_has_no_end():
     assert load.waiting(4001, 0.001, servers=4) == math.inf
 
 
-def test_the_knee_lies_where_the_latency_has_doubled():
-    assert load.knee([0.1, 0.5, 0.9], [1.0, 1.0, 4.0]) == pytest.approx(0.7)
-    assert load.knee([0.9, 0.1, 0.5], [4.0, 1.0, 1.0]) == pytest.approx(0.7)
-    assert load.knee([0.1, 0.5], [1.0, 3.0], factor=3.0) == pytest.approx(0.5)
-
-
-def test_a_curve_without_a_knee_has_none():
-    assert math.isnan(load.knee([0.1, 0.9], [1.0, 1.9]))
-    assert math.isnan(load.knee([], []))
-    assert math.isnan(load.knee([0.1], [float("nan")]))
+@pytest.mark.parametrize(
+    ("loads", "latencies", "factor", "knee"),
+    [
+        ([0.1, 0.5, 0.9], [1.0, 1.0, 4.0], 2.0, 0.7),
+        ([0.9, 0.1, 0.5], [4.0, 1.0, 1.0], 2.0, 0.7),
+        ([0.1, 0.5], [1.0, 3.0], 3.0, 0.5),
+        # a curve without one
+        ([0.1, 0.9], [1.0, 1.9], 2.0, math.nan),
+        ([], [], 2.0, math.nan),
+        ([0.1], [math.nan], 2.0, math.nan),
+    ],
+)
+def test_the_knee_lies_where_the_latency_has_doubled(loads, latencies, factor, knee):
+    result = load.knee(loads, latencies, factor=factor)
+    assert result == pytest.approx(knee, nan_ok=True)
 
 
 @pytest.mark.long
@@ -68,12 +73,8 @@ def test_a_server_that_is_a_known_queue_is_found_to_be_one(tmp_path):
         run="r",
         root=tmp_path,
         factors={"model": ["epoll"], "rate": [rate]},
-        fixed={
-            "workload": "work",
-            "delay_kind": "spin",
-            "delay": "1ms",
-            "connections": 50,
-        },
+        fixed={"workload": "work", "delay_kind": "spin", "delay": "1ms"}
+        | {"connections": 50},
         trials=4,
         duration=4,
         warmup=0.2,
@@ -81,14 +82,14 @@ def test_a_server_that_is_a_known_queue_is_found_to_be_one(tmp_path):
     )
     lines = (tmp_path / "r" / "known" / "trials.jsonl").read_text().splitlines()
     trials = [json.loads(line) for line in lines]
-    said = service + load.waiting(rate, service)
+    expected = service + load.waiting(rate, service)
     quiet = []
     for trial in trials:
         row = schema.flatten(trial)
         mean, median = row["response_mean_s"], row["response_p50_s"]
-        assert mean is None or mean > 0.8 * said
+        assert mean is None or mean > 0.8 * expected
         if all(gate["ok"] is not False for gate in trial["gates"].values()):
             quiet += [median] if median else []
     if len(quiet) < 2:
         pytest.skip("other programs or a late client left too few trials to judge")
-    assert min(quiet) < said
+    assert min(quiet) < expected

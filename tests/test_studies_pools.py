@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from connlab.claims import apply
+from connlab.claims import apply, finding
 from connlab.studies import pools
 
 WAIT_S, COMPUTE_S = 2e-3, 20e-6
-BEST_POOL = {"rule": "best_pool", "arm": {"model": "pool"}}
+HOLDS, _, NOT, OPEN = finding.VERDICTS
 
 
 def steady(sizes=(1, 4, 16, 64, 128, 256), *, slowed=None, cost=1.0, blocks=5):
@@ -50,13 +50,13 @@ def test_cores_times_one_plus_wait_over_compute():
 
 
 def test_the_predicted_size_is_put_beside_the_best():
-    found = pools.knee(steady())
-    assert found.predicted.value == pytest.approx(101, rel=0.01)
-    assert (found.nearest, found.near, found.half) == (128, True, 16)
-    assert (found.enough, found.largest, found.ends) == (128, 256, True)
-    assert found.reached.value == pytest.approx(1, rel=0.02)
-    assert found.halved.value == pytest.approx(16 / 101, rel=0.02)
-    assert found.reached.n == 5
+    knee = pools.knee(steady())
+    assert knee.predicted.value == pytest.approx(101, rel=0.01)
+    assert (knee.nearest, knee.near, knee.half) == (128, True, 16)
+    assert (knee.enough, knee.largest, knee.ends) == (128, 256, True)
+    assert knee.reached.value == pytest.approx(1, rel=0.02)
+    assert knee.halved.value == pytest.approx(16 / 101, rel=0.02)
+    assert knee.reached.n == 5
 
 
 def test_too_few_sizes_or_blocks_predict_nothing():
@@ -67,25 +67,21 @@ def test_too_few_sizes_or_blocks_predict_nothing():
 @pytest.mark.parametrize(
     ("trials", "verdict", "effect"),
     [
-        (steady(), "holds", 1.0),
-        (steady(cost=4.0), "does not hold", 16 / 101),  # 26 predicted, 16 measured
-        (steady(cost=0.2), "does not hold", 1.0),  # 501 predicted, 128 serve as much
-        (steady(slowed={128: 0.84}), "does not hold", 0.84),
-        (steady((1, 4, 16)), "not testable here", None),  # still growing
-        (steady(cost=0.1), "not testable here", None),  # 1001: none of about that
-        (steady((1, 64, 128), slowed={128: 1.1}), "not testable here", 1.0),
+        (steady(), HOLDS, 1.0),
+        (steady(cost=4.0), NOT, 16 / 101),  # 26 predicted, 16 measured
+        (steady(cost=0.2), NOT, 1.0),  # 501 predicted, 128 serve as much
+        (steady(slowed={128: 0.84}), NOT, 0.84),
+        (steady((1, 4, 16)), OPEN, None),  # still growing
+        (steady(cost=0.1), OPEN, None),  # 1001: none of about that
+        (steady((1, 64, 128), slowed={128: 1.1}), OPEN, 1.0),
+        (steady().assign(model="thread"), OPEN, None),  # no pool at all
     ],
 )
 def test_the_rule_of_the_best_pool(trials, verdict, effect):
-    found = apply(trials, BEST_POOL)
-    assert found.verdict == verdict
+    judged = apply(trials, {"rule": "best_pool", "arm": {"model": "pool"}})
+    assert judged.verdict == verdict
     if effect is not None:
-        assert found.effect.value == pytest.approx(effect, rel=0.02)
-
-
-def test_the_rule_needs_pools():
-    other = {"rule": "best_pool", "arm": {"model": "thread"}}
-    assert apply(steady(), other).verdict == "not testable here"
+        assert judged.effect.value == pytest.approx(effect, rel=0.02)
 
 
 # ---- M/M/c with a finite population --------------------------------------------
@@ -104,7 +100,8 @@ def test_one_worker_that_many_want_is_always_busy():
 
 
 def test_the_chain_of_a_small_pool_solved_by_linear_algebra():
-    population, think, service, servers = 6, 0.3, 0.1, 2
+    queue = {"population": 6, "think": 0.3, "service": 0.1, "servers": 2}
+    population, think, service, servers = queue.values()
     rates = np.zeros((population + 1, population + 1))
     for k in range(population):
         rates[k, k + 1] = (population - k) / think
@@ -114,23 +111,20 @@ def test_the_chain_of_a_small_pool_solved_by_linear_algebra():
     chance = np.linalg.lstsq(equations, np.eye(population + 2)[-1], rcond=None)[0]
     k = np.arange(population + 1)
     busy = chance @ np.minimum(k, servers)
-    q = pools.finite_source(
-        population=population, think=think, service=service, servers=servers
-    )
+    q = pools.finite_source(**queue)
     assert q.throughput == pytest.approx(busy / service)
     assert q.response == pytest.approx(chance @ k / (busy / service))
 
 
 @given(
-    some.integers(1, 200),
-    some.floats(0.01, 10),
-    some.floats(1e-3, 5),
-    some.integers(1, 64),
+    population=some.integers(1, 200),
+    think=some.floats(0.01, 10),
+    service=some.floats(1e-3, 5),
+    servers=some.integers(1, 64),
 )
-def test_a_finite_source_obeys_littles_law(population, think, service, servers):
-    q = pools.finite_source(
-        population=population, think=think, service=service, servers=servers
-    )
-    assert q.throughput * (q.response + think) == pytest.approx(population)
+def test_a_finite_source_obeys_littles_law(**queue):
+    q = pools.finite_source(**queue)
+    clients = q.throughput * (q.response + queue["think"])
+    assert clients == pytest.approx(queue["population"])
     assert 0 <= q.utilisation <= 1 + 1e-12
-    assert q.response >= service - 1e-9
+    assert q.response >= queue["service"] - 1e-9

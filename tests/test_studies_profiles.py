@@ -31,13 +31,13 @@ SCRIPT = """
 """
 
 
-def rows(folder, *trees, **others):
+def rows(folder, *trees):
     path = schema.study_folder("r", "why", root=folder) / profiling.FILE
     path.parent.mkdir(parents=True)
     cell = {"model": "epoll", "connections": 50, "active": 50, "failure": None}
-    made = [cell | {"repeat": n, "tree": t} for n, t in enumerate(trees)]
-    made.append(cell | {"model": "poll", "failure": "it broke", "repeat": 0})
-    path.write_text("".join(json.dumps(row | others) + "\n" for row in made))
+    profiles = [cell | {"repeat": n, "tree": t} for n, t in enumerate(trees)]
+    profiles.append(cell | {"model": "poll", "failure": "it broke", "repeat": 0})
+    path.write_text("".join(json.dumps(row) + "\n" for row in profiles))
 
 
 def test_a_stack_has_the_innermost_function_of_user_space_and_all_of_the_kernel():
@@ -57,8 +57,8 @@ def test_what_was_sampled_in_a_function_holds_what_it_called():
 
 def test_a_sample_counts_for_the_innermost_function_that_is_named(tmp_path):
     rows(tmp_path, profiling.tree(STACKS))
-    found = profiles.shares(profiles.profiles("r", root=tmp_path))
-    by_part = found.set_index("part")["cpu_share"]
+    shares = profiles.shares(profiles.profiles("r", root=tmp_path))
+    by_part = shares.set_index("part")["cpu_share"]
     assert by_part[by_part > 0].to_dict() == {
         "own code": 20,
         "entry and exit": 20,
@@ -112,34 +112,38 @@ def test_out_of_range_is_refused(tmp_path, wrong):
 
 
 @pytest.mark.parametrize(
-    ("found", "failure"), [([1, 30], None), ([1, 2, 3], "3 samples")]
+    ("counts", "failure"), [([1, 30], None), ([1, 2, 3], "3 samples")]
 )
 def test_a_server_that_got_little_time_is_sampled_for_longer(
-    monkeypatch, found, failure
+    monkeypatch, counts, failure
 ):
-    asked, given = [], iter(found)
+    durations, remaining = [], iter(counts)
 
-    def stacks(_both, _model, _about, seconds):
-        asked.append(seconds)
-        return [("step",)] * next(given)
+    def stacks(_sides, _model, _cell, seconds):
+        durations.append(seconds)
+        return [("step",)] * next(remaining)
 
     monkeypatch.setattr(profiling, "_stacks", stacks)
-    told = profiling._profiled(None, None, {"seconds": 0.5})
-    assert (told["failure"] or "").startswith(failure or "")
-    assert told.get("samples") == (None if failure else 30)
-    assert asked == sorted(asked)
-    assert len(asked) == len(found)
+    row = profiling._profiled(None, None, {"seconds": 0.5})
+    if failure is None:
+        assert row["failure"] is None
+        assert row["samples"] == 30
+    else:
+        assert row["failure"].startswith(failure)
+        assert row.get("samples") is None
+    assert durations == sorted(durations)
+    assert len(durations) == len(counts)
 
 
 @pytest.mark.serial
 @pytest.mark.skipif(profiling.missing() is not None, reason="needs perf")
 def test_a_server_under_load_sends(tmp_path):
     cells = [{"model": "epoll", "connections": 8, "active": 8}]
-    told = {"run": "r", "cells": cells, "repeats": 1, "root": tmp_path}
-    assert profiling.profile("why", **told) is None
+    options = {"run": "r", "cells": cells, "repeats": 1, "root": tmp_path}
+    assert profiling.profile("why", **options) is None
     (row,) = profiles.profiles("r", root=tmp_path)
     assert row["samples"] == row["tree"]["value"] >= profiling.SAMPLES_MIN
-    found = profiles.shares([row]).set_index("part")["cpu_share"]
-    assert found[profiles.SENDING] > found["waiting call"]
-    assert profiling.profile("why", **told) is None
+    shares = profiles.shares([row]).set_index("part")["cpu_share"]
+    assert shares[profiles.SENDING] > shares["waiting call"]
+    assert profiling.profile("why", **options) is None
     assert len(profiles.profiles("r", root=tmp_path)) == 1

@@ -27,8 +27,8 @@ def cells(n=24, *, noise=0.0):
 
 
 def test_costs_are_recovered():
-    found = why.fit(cells(), "cpu")
-    assert found.to_numpy() == pytest.approx(COSTS.to_numpy(), rel=1e-6)
+    costs = why.fit(cells(), "cpu")
+    assert costs.to_numpy() == pytest.approx(COSTS.to_numpy(), rel=1e-6)
 
 
 def test_no_cost_is_negative():
@@ -37,12 +37,11 @@ def test_no_cost_is_negative():
 
 
 def test_each_half_is_predicted_by_the_other():
-    told = why.predicted(cells(), "cpu")
-    assert told["error"].abs().max() < 1e-6
+    assert why.predicted(cells(), "cpu")["error"].abs().max() < 1e-6
     odd = cells()
     odd.loc[3, "cpu"] *= 2
-    told = why.predicted(odd, "cpu")
-    assert told.loc[3, "error"] == pytest.approx(-0.5, abs=0.01)
+    error = why.predicted(odd, "cpu").loc[3, "error"]
+    assert error == pytest.approx(-0.5, abs=0.01)
 
 
 def test_a_switch_is_a_sleep_or_a_hand_over():
@@ -92,6 +91,10 @@ PRICE = {
 }
 
 
+NO_CALLS = dict.fromkeys(["waits", "scans", "walked", "other_calls"], 0.0)
+NO_CALLS |= {"events": 0.0, "switches": 0.0, "transfers": 2.0}
+
+
 @pytest.mark.parametrize(
     ("counted", "cost"),
     [
@@ -105,38 +108,35 @@ PRICE = {
     ],
 )
 def test_measured_costs_add_up(counted, cost):
-    none = dict.fromkeys(["waits", "scans", "walked", "other_calls"], 0.0)
-    none |= {"events": 0.0, "switches": 0.0, "transfers": 2.0}
-    told = none | {"connections": 1000, "active": 1000} | counted
-    table = pd.DataFrame([told], index=[7])
-    found = why.foretold(table, pd.DataFrame([PRICE], index=[1000]))
-    assert found.sum(axis=1).to_dict() == {7: pytest.approx(cost)}
+    cell = NO_CALLS | {"connections": 1000, "active": 1000} | counted
+    table = pd.DataFrame([cell], index=[7])
+    costs = why.foretold(table, pd.DataFrame([PRICE], index=[1000]))
+    assert costs.sum(axis=1).to_dict() == {7: pytest.approx(cost)}
 
 
 def test_costs_are_those_of_the_nearest_number_of_connections():
     far = PRICE | {"exchange_s": 9.0, "walk_s": 0.125}
     price = pd.DataFrame([PRICE, far], index=[2, 1000])
-    about = {"transfers": 2, "waits": 0, "scans": 0, "events": 0, "switches": 0}
-    about |= {"other_calls": 0, "walked": 8}
-    rows = [about | {"connections": n, "active": a} for n, a in [(1, 1), (1000, 4)]]
-    found = why.foretold(pd.DataFrame(rows), price)
-    assert found["receive and send"].tolist() == [5, 5]
-    assert found["sockets looked at"].tolist() == [0.5, 1]
+    cell = NO_CALLS | {"walked": 8.0}
+    rows = [cell | {"connections": n, "active": a} for n, a in [(1, 1), (1000, 4)]]
+    costs = why.foretold(pd.DataFrame(rows), price)
+    assert costs["receive and send"].tolist() == [5, 5]
+    assert costs["sockets looked at"].tolist() == [0.5, 1]
 
 
 def test_without_measured_costs_nothing_is_foretold(tmp_path):
     assert why.costs("r", root=tmp_path).empty
     table = cells().assign(connections=50, active=50, scans=0, events=0, switches=0)
-    found = why.foretold(table, pd.DataFrame())
-    assert found.sum(axis=1, min_count=5).isna().all()
+    costs = why.foretold(table, pd.DataFrame())
+    assert costs.sum(axis=1, min_count=5).isna().all()
 
 
 @pytest.mark.parametrize(
-    ("connections", "active", "found"),
+    ("connections", "active", "levels"),
     [([1, 50, 1000], 50, [2, 50, 1000]), ([20], 50, [20]), ([1], 1, [2])],
 )
-def test_costs_are_measured_where_cells_are(connections, active, found):
-    assert why.levels(connections, active) == found
+def test_costs_are_measured_where_cells_are(connections, active, levels):
+    assert why.levels(connections, active) == levels
 
 
 def test_a_run_without_counts_has_no_terms(tmp_path):
@@ -146,27 +146,25 @@ def test_a_run_without_counts_has_no_terms(tmp_path):
 @pytest.mark.serial
 @pytest.mark.skipif(counting.missing() is not None, reason="needs perf")
 def test_a_known_server_makes_a_receive_and_a_send_for_each_request(tmp_path):
-    asked = [{"model": "epoll", "connections": 8, "active": 8}]
-    told = {"run": "r", "cells": asked, "requests": 4000, "root": tmp_path}
-    assert counting.count("why", **told) is None
-    (kept,) = (tmp_path / "r" / "why" / counting.FILE).read_text().splitlines()
-    assert json.loads(kept)["failure"] is None
+    cells = [{"model": "epoll", "connections": 8, "active": 8}]
+    options = {"run": "r", "cells": cells, "requests": 4000, "root": tmp_path}
+    assert counting.count("why", **options) is None
+    (line,) = (tmp_path / "r" / "why" / counting.FILE).read_text().splitlines()
+    assert json.loads(line)["failure"] is None
     (row,) = why.counts("r", root=tmp_path).to_dict("records")
     assert row["recvfrom"] == pytest.approx(1, abs=0.3)
     assert row["sendto"] == pytest.approx(1, abs=0.3)
     assert 0 < why.terms(pd.DataFrame([row]))["waits"].item() < 1.5
-    assert counting.count("why", **told) is None
+    assert counting.count("why", **options) is None
     assert len(why.counts("r", root=tmp_path)) == 1
 
 
 def test_switches_may_be_fewer_in_the_long_run_and_calls_may_not():
     short = {"requests": 400, "sendto": 400, "switches": 209}
     long = {"requests": 4400, "sendto": 4400, "switches": 37}
-    assert counting._per_request(short, long)["per_request"] == {
-        "sendto": 1.0,
-        "switches": 0.0,
-    }
-    lost = counting._per_request({**short, "sendto": 9000}, long)
+    per_request = counting._per_request(short, long)["per_request"]
+    assert per_request == {"sendto": 1.0, "switches": 0.0}
+    lost = counting._per_request(short | {"sendto": 9000}, long)
     assert "sendto" in lost["failure"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import subprocess
 from contextlib import ExitStack
@@ -18,24 +17,27 @@ from connlab.studies import winsock
 KIN = {"winsock-iocp": "uring", "winsock-blocking": "thread-pair"}
 
 
-def here(*models: str) -> pd.DataFrame:
-    """Return a text for each model and kind of clients, its own name."""
-    rows = [(model, clients, model) for model in models for clients in winsock.CLIENTS]
-    return pd.DataFrame(rows, columns=[*winsock.ROWS, "threads"]).set_index(
-        winsock.ROWS
+def side_by_side(kin: dict[str, str]) -> pd.DataFrame:
+    """Return the table in which each model is printed as its own name."""
+    rows = [
+        (m, clients, m) for m in (*kin, *KIN.values()) for clients in winsock.CLIENTS
+    ]
+    names = pd.DataFrame(rows, columns=[*winsock.ROWS, "threads"])
+    return winsock.side_by_side(
+        names.set_index(winsock.ROWS), kin, {"threads": "threads"}
     )
 
 
 def test_a_models_name_is_one_under_wine_unless_there_is_an_entry_of_it():
-    known = {"winsock-iocp": 1, "windows-iocp": 2}
-    found = winsock.named(["iocp", "windows-iocp"], known)
-    assert found == ["winsock-iocp", "windows-iocp"]
-    assert [winsock.system(name) for name in found] == ["Wine", "Windows"]
+    entries = {"winsock-iocp": 1, "windows-iocp": 2}
+    names = winsock.named(["iocp", "windows-iocp"], entries)
+    assert names == ["winsock-iocp", "windows-iocp"]
+    assert [winsock.system(name) for name in names] == ["Wine", "Windows"]
     assert winsock.system("uring") == "Linux"
 
 
 def test_under_wine_alone_there_is_a_column_of_wine():
-    table = winsock.side_by_side(here(*KIN, *KIN.values()), KIN, {"threads": "threads"})
+    table = side_by_side(KIN)
     heads = ["threads, printed", "threads, Wine", "threads, Linux"]
     assert list(table) == [*winsock.ROWS, *heads]
     assert table["threads, printed"].tolist() == ["2", "2", "2016", "2016"]
@@ -44,8 +46,7 @@ def test_under_wine_alone_there_is_a_column_of_wine():
 
 
 def test_what_ran_on_windows_stands_in_a_column_of_its_own():
-    kin = KIN | {"windows-iocp": "uring"}
-    table = winsock.side_by_side(here(*kin, *KIN.values()), kin, {"threads": "threads"})
+    table = side_by_side(KIN | {"windows-iocp": "uring"})
     assert list(table["threads, Windows"].dropna()) == ["windows-iocp"] * 2
     assert list(table["threads, Wine"].dropna()) == [m for m in KIN for _ in "12"]
     assert table["threads, printed"].tolist()[-2:] == ["2", "2"]
@@ -54,18 +55,18 @@ def test_what_ran_on_windows_stands_in_a_column_of_its_own():
 def test_a_model_on_windows_has_the_bound_of_its_api():
     atlas = pd.DataFrame({"model": ["windows-iocp"], "carried": [7]})
     trials = pd.DataFrame({"model": [], "connections": [], "threads": []})
-    found = winsock.ends(atlas, trials)
-    assert found["bound"].tolist() == [winsock.BOUNDS["winsock-iocp"]]
-    assert found["threads"].isna().all()
+    ends = winsock.ends(atlas, trials)
+    assert ends["bound"].tolist() == [winsock.BOUNDS["winsock-iocp"]]
+    assert ends["threads"].isna().all()
 
 
 def test_a_connection_that_waits_in_the_kernels_queue_is_not_held():
     counts = {"established": [2000, 50, 50], "surviving": [1990, 50, 50]}
     frame = pd.DataFrame(counts | {"accepted": [1647, 51, None]}, dtype="Int64")
-    held = winsock.as_accepted(frame)
-    assert held["established"].tolist() == [1647, 50, 50]
-    assert held["surviving"].tolist() == [1647, 50, 50]
-    assert held["accepted"].isna().tolist() == [False, False, True]
+    accepted = winsock.as_accepted(frame)
+    assert accepted["established"].tolist() == [1647, 50, 50]
+    assert accepted["surviving"].tolist() == [1647, 50, 50]
+    assert accepted["accepted"].isna().tolist() == [False, False, True]
 
 
 ENTRY = """
@@ -99,30 +100,26 @@ def test_the_notebook_takes_a_server_at_an_address(home, tmp_path):
         port = free.getsockname()[1]
     (home / servers.FILE).write_text(ENTRY.format(port=port))
     argv = [rules.ROOT / "build/server", "epoll", "--listen", f"127.0.0.3:{port}"]
-    given = {"models": "[windows-iocp]", "connections": "[4]", "byte_rate": 0}
-    given |= {"active": 4, "idle": "[0, 4]", "ladder": "[4, 8]", "trials": 4}
-    given |= {"duration": 0.1, "warmup": 0.05, "accept": "[quiet]"}
+    options = {"models": "[windows-iocp]", "connections": "[4]", "byte_rate": 0}
+    options |= {"active": 4, "idle": "[0, 4]", "ladder": "[4, 8]", "trials": 4}
+    options |= {"duration": 0.1, "warmup": 0.05, "accept": "[quiet]"}
     notebook = rules.ROOT / "notebooks" / "15-winsock.ipynb"
     with ExitStack() as stack:
         server = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE))
         stack.callback(server.kill)
         server.stdout.readline()
-        found = rules.run(notebook, tmp_path, "winsock", **given)
+        results = rules.run(notebook, tmp_path, "winsock", **options)
         assert server.poll() is None
-    assert found["answer"].startswith("On Windows, 1 of 1 models carried all")
-    assert any("were not measured" in note for note in found["notes"])
-    tables = {table["id"]: table for table in found["tables"]}
-    heads = [column["name"] for column in tables["tbl-winsock-holding"]["columns"]]
-    assert heads[2:5] == [
-        "connected, printed",
-        "connected, Windows",
-        "connected, Linux",
-    ]
-    (row, _rate_limited) = tables["tbl-winsock-holding"]["rows"]
+    assert results["answer"].startswith("On Windows, 1 of 1 ")
+    assert any("not measured" in note for note in results["notes"])
+    tables = {table["id"]: table for table in results["tables"]}
+    table = tables["tbl-winsock-holding"]
+    heads = [column["name"].split(", ") for column in table["columns"][2:5]]
+    assert heads == [["connected", x] for x in ("printed", "Windows", "Linux")]
+    (row, _rate_limited) = table["rows"]
     assert row[3] == "4 of 4"
     assert row[6] == "—"  # its threads: nobody saw any
     cells = pd.read_csv(tmp_path / "runs/t/winsock/cells.csv")
-    there = cells[(cells["model"] == "windows-iocp") & cells["value"].notna()]
-    assert {"bytes_per_s", "carried"} <= set(there["metric"])
-    assert not {"server_cpu_share", "pss_net_bytes", "threads"} & set(there["metric"])
-    assert json.dumps(found)
+    known = cells[(cells["model"] == "windows-iocp") & cells["value"].notna()]
+    assert {"bytes_per_s", "carried"} <= set(known["metric"])
+    assert not {"server_cpu_share", "pss_net_bytes", "threads"} & set(known["metric"])
