@@ -1,6 +1,8 @@
 """Claims are judged once, and again when an input of a verdict has changed."""
 
 import json
+import re
+from unittest.mock import Mock
 
 import pytest
 import study_made as made
@@ -15,35 +17,23 @@ CLAIM = next(c for c in OURS if c.published)
 
 @pytest.fixture
 def judge(tmp_path, monkeypatch):
-    """Judge one claim of a made-up run; the list says how often that took work."""
+    """Return what judges one claim of a made-up run, and counts how often anew."""
     made.write(tmp_path, made.sweep(("thread", "epoll"), (10,)), study="response-time")
     (tmp_path / "made" / "manifest.json").write_text("{}")
     ledger = tmp_path / "claims.yml"
     ledger.write_text(yaml.safe_dump([CLAIM.model_dump(mode="json")]), "utf-8")
-    worked = []
+    judge_all = Mock(wraps=claims.judge_all)
+    monkeypatch.setattr(claims, "judge_all", judge_all)
 
-    def counted(*given, **named):
-        worked.append(given)
-        return judge_all(*given, **named)
+    def judge():
+        paths = {"root": tmp_path, "ledger": ledger, "kept": tmp_path / "kept"}
+        assert re.findall(r"\d+", judging.judge("made", **paths)) == ["1", "1"]
+        return judge_all.call_count
 
-    judge_all = claims.judge_all
-    monkeypatch.setattr(claims, "judge_all", counted)
-
-    def once():
-        answer = judging.judge(
-            "made", root=tmp_path, ledger=ledger, kept=tmp_path / "kept"
-        )
-        assert answer.startswith("Of 1 claim of earlier reports 1 ")
-        return len(worked)
-
-    return once
+    return judge
 
 
-def append(path, text):
-    path.write_text(path.read_text("utf-8") + text, "utf-8")
-
-
-def test_nothing_new_is_not_judged_anew(judge):
+def test_a_run_without_changes_is_not_judged_again(judge):
     assert [judge(), judge(), judge()] == [1, 1, 1]
 
 
@@ -61,24 +51,22 @@ def test_what_is_drawn_from_trials_is_no_input(judge, tmp_path):
 )
 def test_an_input_that_changed_is_judged_anew(judge, tmp_path, name):
     judge()
-    append(tmp_path / name, "\n")
+    with (tmp_path / name).open("a") as file:
+        file.write("\n")
     assert [judge(), judge()] == [2, 2]
 
 
 def test_a_trial_file_that_is_gone_or_new_is_judged_anew(judge, tmp_path):
     judge()
-    trials = tmp_path / "made" / "response-time" / "trials.jsonl"
-    other = tmp_path / "made" / "pools" / "trials.jsonl"
-    other.parent.mkdir()
-    trials.rename(other)
+    (tmp_path / "made" / "response-time").rename(tmp_path / "made" / "pools")
     assert judge() == 2
 
 
-@pytest.mark.parametrize("left", ["", "{", "[1, 2]", '{"key": "x"}', "\x00"])
-def test_a_key_that_cannot_be_read_is_made_anew(judge, tmp_path, left):
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", '{"key": "x"}', "\x00"])
+def test_a_key_that_cannot_be_read_is_made_anew(judge, tmp_path, text):
     judge()
-    (note,) = (tmp_path / "kept").iterdir()
-    note.write_text(left, "utf-8")
+    (path,) = (tmp_path / "kept").iterdir()
+    path.write_text(text, "utf-8")
     assert [judge(), judge()] == [2, 2]
 
 

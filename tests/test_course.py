@@ -16,7 +16,6 @@ PARTS = re.split(r"^#+ (?=\d+\. |For teachers)", TEXT, flags=re.MULTILINE)[1:]
 
 
 def commands(part: str) -> list[str]:
-    """Return the lines of all shell blocks."""
     blocks = re.findall(r"```sh\n(.*?)```", part, re.DOTALL)
     return [line for block in blocks for line in block.splitlines()]
 
@@ -44,7 +43,7 @@ def clone(tmp_path, build_dir) -> Path:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.split("\n")[0][:30])
 def test_its_commands_run_and_make_the_figure(part, clone):
-    shown = re.findall(r"^Figure: `([^`]+)`$", part, re.MULTILINE)
+    figures = re.findall(r"^Figure: `([^`]+)`$", part, re.MULTILINE)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for line in commands(part):
         if "connlab notebook" in line:  # whatever other programs do meanwhile
@@ -59,7 +58,7 @@ def test_its_commands_run_and_make_the_figure(part, clone):
             check=False,
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-    for figure in shown:
-        made = clone / figure
-        assert made.exists(), sorted(p.name for p in made.parent.glob("*"))
-        assert made.stat().st_size > 0
+    for name in figures:
+        figure = clone / name
+        assert figure.exists(), sorted(p.name for p in figure.parent.glob("*"))
+        assert figure.stat().st_size > 0

@@ -29,15 +29,13 @@ def test_a_white_dot_stands_in_the_facet_of_its_model():
 
 def test_a_limit_is_drawn_unlike_a_line_for_orientation():
     grid = sns.relplot(pd.DataFrame({"n": [1, 2], "y": [1.0, 2.0]}), x="n", y="y")
-    limit, other = (Line(v, v, v, 5, 0.95, "t", limit=v > 2) for v in (3.0, 1.5))
-    figures.floors(grid, {"a ceiling": limit, "two calls": other}, factor=2)
+    limit, guide = (Line(v, v, v, 5, 0.95, "t", limit=v > 2) for v in (3.0, 1.5))
+    figures.floors(grid, {"a ceiling": limit, "two calls": guide}, factor=2)
     first, second = grid.ax.lines
     assert [line.get_ydata()[0] for line in (first, second)] == [6, 3]
     assert first._dash_pattern != second._dash_pattern
-    assert [text.get_text() for text in grid.ax.texts] == [
-        "limit: a ceiling",
-        "two calls",
-    ]
+    names = [text.get_text() for text in grid.ax.texts]
+    assert names == ["limit: a ceiling", "two calls"]
 
 
 def test_crosses_of_lost_cells_leave_the_curves_and_their_names_alone():
@@ -67,27 +65,26 @@ def test_crosses_of_lost_cells_leave_the_curves_and_their_names_alone():
 
 
 @pytest.mark.parametrize(
-    ("levels", "shown"),
+    ("levels", "ticks"),
     [
         ([1, 50, 1000], [1, 50, 1000]),
         ([0, 900, 5000], [0, 900, 5000]),
         ([1, 10, 100, 500, 1000, 10_000], [1, 10, 100, 10_000]),
     ],
 )
-def test_ticks_of_close_levels_do_not_run_into_each_other(levels, shown):
+def test_ticks_of_close_levels_do_not_run_into_each_other(levels, ticks):
     ax = plt.subplots(figsize=(1.6, 1.5))[1]
     figures.log_x(ax, levels)
-    assert ax.get_xticks().tolist() == shown
+    assert ax.get_xticks().tolist() == ticks
 
 
 def test_a_logarithmic_axis_without_a_value_can_be_drawn(tmp_path):
     nothing = pd.DataFrame({"x": ["a", "b"], "y": [float("nan")] * 2})
     grid = sns.catplot(nothing, x="x", y="y", kind="point")
     figures.log_y(grid)
-    files = figures.save(grid, tmp_path, "nothing")
-    assert all(
-        (tmp_path / "nothing").with_suffix(f".{k}").stat().st_size for k in files
-    )
+    endings = figures.save(grid, tmp_path, "nothing")
+    assert endings
+    assert all((tmp_path / f"nothing.{ending}").stat().st_size for ending in endings)
 
 
 @pytest.mark.parametrize("top", [3, 30_000], ids=["one decade", "four"])
@@ -110,12 +107,12 @@ def test_facets_share_their_axes_and_nothing_overlaps(top):
         ticks = [t for t in ax.get_yticklabels() if low <= t.get_position()[1] <= high]
         texts += [*ticks, *ax.texts, ax.yaxis.label, ax.title]
     texts = [text for text in texts if text.get_visible() and text.get_text()]
-    boxes = [Text.get_window_extent(text) for text in texts]
-    run_over = [
-        (a.get_text(), b.get_text())
-        for (a, one), (b, other) in combinations(zip(texts, boxes, strict=True), 2)
-        if one.overlaps(other)
+    boxes = [(text.get_text(), Text.get_window_extent(text)) for text in texts]
+    overlapping = [
+        (a, b)
+        for (a, box_a), (b, box_b) in combinations(boxes, 2)
+        if box_a.overlaps(box_b)
     ]
-    assert run_over == []
+    assert overlapping == []
     named = [ax.get_ylabel() != "" for ax in grid.axes.flat]
     assert named == [True, False, True, False]

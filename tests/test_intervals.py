@@ -13,14 +13,7 @@ from scipy import stats
 from scipy.special import digamma
 from statsmodels.stats.weightstats import DescrStatsW
 
-from connlab.intervals import (
-    centre,
-    client_bound,
-    interval,
-    intervals,
-    ratios,
-    t95,
-)
+from connlab.intervals import centre, client_bound, interval, intervals, ratios, t95
 from connlab.variances import DF_GAIN, FAMILY_MIN, Fit, moderated, usual_variance
 
 
@@ -28,31 +21,43 @@ def trials(values: dict[str, list[float]], **columns) -> pd.DataFrame:
     """Return trials of several models, in blocks."""
     rows = [
         {"model": model, "block": i, "repeat": 0, "throughput_rps": value}
-        for model, given in values.items()
-        for i, value in enumerate(given)
+        for model, rates in values.items()
+        for i, value in enumerate(rates)
     ]
     frame = pd.DataFrame(rows).assign(ok=True, label="server-bound", reason=None)
-    return frame.assign(connections=10, **columns)
+    return frame.assign(**{"connections": 10} | columns)
+
+
+def drawn(rng, models, spread, n, **columns) -> pd.DataFrame:
+    """Return trials of models that all have one log-normal distribution."""
+    return trials({m: list(rng.lognormal(3, spread, n)) for m in models}, **columns)
+
+
+def rate_ratios(frame: pd.DataFrame, **options) -> pd.DataFrame:
+    return ratios(frame, "throughput_rps", baseline="b", **options)
+
+
+def t_on_logs(logs) -> tuple[float, float]:
+    """Return the bounds of SciPy's interval, as ratios."""
+    lo, hi = stats.t.interval(0.95, len(logs) - 1, np.mean(logs), stats.sem(logs))
+    return pytest.approx((math.exp(lo), math.exp(hi)))
 
 
 def test_a_positive_quantity_has_a_geometric_mean_and_t_on_logs():
     x = [90.0, 100.0, 130.0, 80.0, 95.0]
-    logs = np.log(x)
-    lo, hi = stats.t.interval(0.95, 4, logs.mean(), stats.sem(logs))
-    found = interval(x)
-    assert found.value == pytest.approx(stats.gmean(x))
-    assert (found.lo, found.hi) == pytest.approx((math.exp(lo), math.exp(hi)))
-    assert t95(pd.Series([*x, None])) == pytest.approx((found.lo, found.hi))
-    assert centre(pd.Series(x)) == found.value
+    mean = interval(x)
+    assert mean.value == pytest.approx(stats.gmean(x))
+    assert (mean.lo, mean.hi) == t_on_logs(np.log(x))
+    assert t95(pd.Series([*x, None])) == pytest.approx((mean.lo, mean.hi))
+    assert centre(pd.Series(x)) == mean.value
 
 
 def test_a_quantity_that_may_be_zero_has_an_arithmetic_mean():
     x = [0.0, 1.0, 2.0, 1.0]
-    found = interval(x)
-    assert found.value == 1.0
-    assert (found.lo, found.hi) == pytest.approx(
-        stats.t.interval(0.95, 3, 1.0, stats.sem(x))
-    )
+    mean = interval(x)
+    assert mean.value == 1.0
+    bounds = stats.t.interval(0.95, 3, 1.0, stats.sem(x))
+    assert (mean.lo, mean.hi) == pytest.approx(bounds)
 
 
 STUDENT = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
@@ -60,30 +65,26 @@ STUDENT = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
 
 
 def test_students_own_data_have_his_interval():
-    found = interval(STUDENT)
-    assert found.value == pytest.approx(1.58)
-    assert (found.lo, found.hi) == pytest.approx((0.70, 2.46), abs=0.005)
+    mean = interval(STUDENT)
+    assert mean.value == pytest.approx(1.58)
+    assert (mean.lo, mean.hi) == pytest.approx((0.70, 2.46), abs=0.005)
 
 
 @given(some.lists(some.floats(0.1, 1e6), min_size=4, max_size=40))
 def test_a_fit_agrees_with_statsmodels_in_any_unit(x):
-    found = Fit.of(x).interval(0.95, method="t", log=False)
-    assert (found.lo, found.hi) == pytest.approx(
-        DescrStatsW(x).tconfint_mean(), rel=1e-7, abs=1e-7
-    )
+    mean = Fit.of(x).interval(0.95, method="t", log=False)
+    bounds = DescrStatsW(x).tconfint_mean()
+    assert (mean.lo, mean.hi) == pytest.approx(bounds, rel=1e-7, abs=1e-7)
     scaled = Fit.of(np.array(x) * 1e-3).interval(0.95, method="t", log=False)
-    assert found.scaled(1e-3).hi == pytest.approx(scaled.hi, rel=1e-6)
+    assert mean.scaled(1e-3).hi == pytest.approx(scaled.hi, rel=1e-6)
 
 
-def test_no_trial_at_all_is_not_an_error():
-    assert math.isnan(interval([]).value)
-
-
-def test_three_trials_have_a_value_and_no_bounds():
-    found = interval([1.0, 2.0, 4.0])
-    assert found.value == pytest.approx(2.0)
-    assert not found.determined
+def test_three_trials_have_a_value_and_no_bounds_and_none_has_neither():
+    mean = interval([1.0, 2.0, 4.0])
+    assert mean.value == pytest.approx(2.0)
+    assert not mean.determined
     assert t95([1.0, 2.0, 4.0]) == pytest.approx((2.0, 2.0))
+    assert math.isnan(interval([]).value)
 
 
 def test_a_cell_counts_what_may_be_used_and_says_why_the_rest_may_not():
@@ -119,13 +120,11 @@ def test_half_of_the_trials_are_not_most_of_them():
 
 def test_a_ratio_pairs_trials_of_a_block_and_has_t_on_logs():
     y, x = [20.0, 22.0, 30.0, 21.0], [10.0, 10.5, 15.0, 11.0]
-    pairs = ratios(trials({"a": y, "b": x}), "throughput_rps", baseline="b")
+    row = rate_ratios(trials({"a": y, "b": x})).iloc[0]
     logs = np.log(np.divide(y, x))
-    lo, hi = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))
-    row = pairs.iloc[0]
     assert (row["model"], row["against"], row["n"]) == ("a", "b", 4)
     assert row["value"] == pytest.approx(math.exp(logs.mean()))
-    assert (row["lo"], row["hi"]) == pytest.approx((math.exp(lo), math.exp(hi)))
+    assert (row["lo"], row["hi"]) == t_on_logs(logs)
     assert row["p"] == pytest.approx(stats.ttest_1samp(logs, 0).pvalue)
 
 
@@ -133,24 +132,19 @@ def test_arms_that_share_no_block_are_compared_by_welch():
     y, x = [20.0, 22.0, 30.0, 21.0, 24.0], [10.0, 10.5, 15.0, 11.0]
     frame = trials({"a": y, "b": x})
     frame.loc[frame["model"].eq("b"), "block"] += 100
-    row = ratios(frame, "throughput_rps", baseline="b").iloc[0]
+    row = rate_ratios(frame).iloc[0]
     test = stats.ttest_ind(np.log(y), np.log(x), equal_var=False)
     bounds = test.confidence_interval(0.95)
-    assert (row["lo"], row["hi"]) == pytest.approx(
-        (math.exp(bounds.low), math.exp(bounds.high))
-    )
+    assert np.log([row["lo"], row["hi"]]) == pytest.approx([bounds.low, bounds.high])
     assert row["p"] == pytest.approx(test.pvalue)
 
 
 def test_all_intervals_of_a_call_hold_at_once():
-    rng = np.random.default_rng(1)
-    names = ["b", *"acdef"]
-    frame = trials({n: list(rng.lognormal(3, 0.1, 8)) for n in names})
-    one = ratios(frame[frame["model"].isin(["a", "b"])], "throughput_rps", baseline="b")
-    five = ratios(frame, "throughput_rps", baseline="b").set_index("model")
+    frame = drawn(np.random.default_rng(1), "bacdef", 0.1, 8)
+    alone = rate_ratios(frame[frame["model"].isin(["a", "b"])]).iloc[0]
+    among = rate_ratios(frame).set_index("model").loc["a"]
     t = stats.t.ppf([1 - 0.025, 1 - 0.025 / 5], 7)
-    wide = math.log(five.loc["a", "hi"] / five.loc["a", "lo"])
-    narrow = math.log(one.loc[0, "hi"] / one.loc[0, "lo"])
+    narrow, wide = (math.log(row["hi"] / row["lo"]) for row in (alone, among))
     assert wide / narrow == pytest.approx(t[1] / t[0])
 
 
@@ -164,8 +158,8 @@ def test_the_usual_variance_is_the_one_that_variances_were_drawn_from():
     """Scaled inverse chi-square with 8 degrees of freedom around 0.04."""
     rng = np.random.default_rng(3)
     true = 0.04 * 8 / rng.chisquare(8, 4000)
-    seen = true * rng.chisquare(5, 4000) / 5
-    variance, df = usual_variance(seen, [5] * 4000)
+    estimates = true * rng.chisquare(5, 4000) / 5
+    variance, df = usual_variance(estimates, [5] * 4000)
     assert variance == pytest.approx(0.04, rel=0.05)
     assert df == pytest.approx(8, rel=0.2)
 
@@ -176,89 +170,76 @@ def test_variances_that_differ_by_chance_only_are_worth_no_end_of_them():
     assert variance == pytest.approx(2 * math.exp(np.log(2) - digamma(2)))
 
 
-def test_a_variance_becomes_no_smaller_than_it_was_found():
-    own = fits([0.03] * 9 + [0.3])
-    made = moderated(own)
-    assert [f.mean for f in made] == [f.mean for f in own]
-    assert all(m.error >= o.error for m, o in zip(made, own, strict=True))
-    assert all(o.df < m.df <= DF_GAIN * o.df for m, o in zip(made, own, strict=True))
-    assert made[-1].error == own[-1].error
+def test_no_variance_becomes_smaller():
+    family = fits([0.03] * 9 + [0.3])
+    result = moderated(family)
+    for before, after in zip(family, result, strict=True):
+        assert after.mean == before.mean
+        assert after.error >= before.error
+        assert before.df < after.df <= DF_GAIN * before.df
+    assert result[-1].error == family[-1].error
 
 
 @pytest.mark.parametrize("spreads", [[0.03] * (FAMILY_MIN - 1), [0.0] * 9])
 def test_too_few_that_scatter_stay_as_they_are(spreads):
-    own = fits(spreads)
-    assert moderated(own) == own
+    family = fits(spreads)
+    assert moderated(family) == family
 
 
 def test_a_comparison_that_happens_not_to_scatter_gets_the_usual_width():
-    own = [*fits([0.03] * 8), *fits([0.0])]
-    assert own[-1].error == 0
-    assert moderated(own)[-1].error == pytest.approx(0.03 / math.sqrt(5), rel=0.5)
+    family = [*fits([0.03] * 8), *fits([0.0])]
+    assert family[-1].error == 0
+    assert moderated(family)[-1].error == pytest.approx(0.03 / math.sqrt(5), rel=0.5)
 
 
 def test_a_comparison_without_an_interval_has_none_from_its_neighbours():
-    own = [*fits([0.03] * 8), *fits([0.03], n=3)]
-    assert moderated(own)[-1] is own[-1]
+    family = [*fits([0.03] * 8), *fits([0.03], n=3)]
+    assert moderated(family)[-1] is family[-1]
 
 
 @pytest.mark.parametrize("loud", [1, 5])
 def test_a_family_holds_together_and_is_narrower(loud):
     """Of 18 comparisons over 5 trials; one of them may scatter five times as much."""
     level = 1 - 0.05 / 18
-    held, width = [], []
+    covered, width = [], []
     for seed in range(300):
-        own = fits([0.03] * 17 + [0.03 * loud], seed=seed)
-        made = [f.interval(level, method="", log=True) for f in moderated(own)]
-        alone = [f.interval(level, method="", log=True) for f in own]
-        held.append(all(i.contains(1) for i in made))
-        width.append(made[0].half_width / alone[0].half_width)
-    assert np.mean(held) > 0.92
+        family = fits([0.03] * 17 + [0.03 * loud], seed=seed)
+        among = [f.interval(level, method="", log=True) for f in moderated(family)]
+        alone = family[0].interval(level, method="", log=True)
+        covered.append(all(i.contains(1) for i in among))
+        width.append(among[0].half_width / alone.half_width)
+    assert np.mean(covered) > 0.92
     assert np.median(width) < 0.75
 
 
-def test_a_family_says_that_its_variances_were_moderated():
-    rng = np.random.default_rng(2)
-    frame = trials({n: list(rng.lognormal(3, 0.1, 5)) for n in "abcdefgh"})
-    seven = ratios(frame, "throughput_rps", baseline="b")
+def test_the_method_of_a_family_names_moderated_variances():
+    frame = drawn(np.random.default_rng(2), "abcdefgh", 0.1, 5)
+    seven = rate_ratios(frame)
     assert seven["method"].str.contains("moderated").all()
-    two = ratios(frame[frame["model"].isin(["a", "b"])], "throughput_rps", baseline="b")
-    assert not two["method"].str.contains("moderated").any()
+    pair = rate_ratios(frame[frame["model"].isin(["a", "b"])])
+    assert not pair["method"].str.contains("moderated").any()
     same = seven.set_index("model").loc["a", ["value", "p"]].tolist()
-    assert same == pytest.approx(two.loc[0, ["value", "p"]].tolist())
+    assert same == pytest.approx(pair.loc[0, ["value", "p"]].tolist())
 
 
 def test_cells_that_scatter_unlike_each_other_do_not_mix():
     """Seven servers at 10 connections that hardly scatter, and at 1000 that do."""
     rng = np.random.default_rng(4)
-
-    def at(connections, spread):
-        drawn = {n: list(rng.lognormal(3, spread, 5)) for n in "abcdefgh"}
-        return trials(drawn).assign(connections=connections)
-
-    still, loud = at(10, 0.01), at(1000, 0.3)
-    within = {"baseline": "b", "within": ["connections"]}
-    each = pd.concat(
-        [ratios(part, "throughput_rps", **within) for part in (still, loud)]
-    )
-    both = ratios(pd.concat([still, loud]), "throughput_rps", **within)
-    wider = np.log(both["hi"] / both["lo"]) / np.log(each["hi"] / each["lo"]).to_numpy()
+    still = drawn(rng, "abcdefgh", 0.01, 5)
+    loud = drawn(rng, "abcdefgh", 0.3, 5, connections=1000)
+    alone = pd.concat([rate_ratios(f, within=["connections"]) for f in (still, loud)])
+    among = rate_ratios(pd.concat([still, loud]), within=["connections"])
+    narrow, wide = (np.log(rows["hi"] / rows["lo"]).array for rows in (alone, among))
+    wider = wide / narrow
     assert wider.max() == pytest.approx(wider.min())
     assert 1 < wider.max() < 1.2  # only that twice as many hold at once
 
 
 def test_a_cell_of_few_learns_from_the_others():
     rng = np.random.default_rng(5)
-    parts = [
-        trials({n: list(rng.lognormal(3, 0.1, 4)) for n in "abcd"}).assign(
-            connections=c
-        )
-        for c in (1, 10, 100)
-    ]
-    found = ratios(
-        pd.concat(parts), "throughput_rps", baseline="b", within=["connections"]
-    )
-    assert found["method"].str.contains("moderated").all()
+    cells = [drawn(rng, "abcd", 0.1, 4, connections=c) for c in (1, 10, 100)]
+    rows = rate_ratios(pd.concat(cells), within=["connections"])
+    assert rows["method"].str.contains("moderated").all()
 
 
 @pytest.mark.parametrize(
@@ -273,7 +254,7 @@ def test_a_cell_of_few_learns_from_the_others():
 def test_the_verdict_is_read_off_the_interval(scale, spread, verdict):
     x = np.array([10.0, 11.0, 9.0, 10.0, 10.5, 9.5])
     y = scale * x * np.exp(spread * np.array([1, -1, 0.5, -0.5, 0.2, -0.2]))
-    pairs = ratios(trials({"a": list(y), "b": list(x)}), "throughput_rps", baseline="b")
+    pairs = rate_ratios(trials({"a": list(y), "b": list(x)}))
     assert pairs["verdict"].tolist() == [verdict]
 
 
@@ -287,26 +268,22 @@ def test_the_verdict_is_read_off_the_interval(scale, spread, verdict):
         ("ab", 1.5, "undetermined"),
     ],
 )
-def test_where_the_client_was_the_limit_only_what_stands_is_said(
-    limited, scale, verdict
-):
+def test_where_the_client_was_the_limit_a_verdict_is_a_bound(limited, scale, verdict):
     x = [10.0, 10.1, 9.9, 10.0]
     frame = trials({"a": [scale * v for v in x], "b": x})
     frame.loc[frame["model"].isin(list(limited)), "label"] = "client-bound"
-    assert ratios(frame, "throughput_rps", baseline="b")["verdict"].item() == verdict
+    assert rate_ratios(frame)["verdict"].item() == verdict
 
 
 def test_a_pair_without_four_trials_is_undetermined():
-    pairs = ratios(
-        trials({"a": [20.0] * 3, "b": [10.0] * 3}), "throughput_rps", baseline="b"
-    )
+    pairs = rate_ratios(trials({"a": [20.0] * 3, "b": [10.0] * 3}))
     assert pairs["verdict"].tolist() == ["undetermined"]
     assert pairs["value"].tolist() == pytest.approx([2.0])
 
 
 def test_the_baseline_of_a_part_of_a_set_is_no_trial_of_its_own():
     frame = trials({"a": [10.0] * 4, "b": [10.0] * 4})
-    more = frame[frame["model"].eq("b")].assign(throughput_rps=99.0)
-    frame = pd.concat([frame.assign(carried=False), more.assign(carried=True)])
+    carried = frame[frame["model"].eq("b")].assign(throughput_rps=99.0)
+    frame = pd.concat([frame.assign(carried=False), carried.assign(carried=True)])
     table = intervals(frame, "throughput_rps", "model").set_index("model")
     assert table.loc["b", ["n", "value"]].tolist() == [4, pytest.approx(10.0)]

@@ -39,19 +39,19 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
     verdicts = {"G1": "holds", "L1": "does not hold", "L2": "holds in part"}
     run = made.write_run(folder / "runs", verdicts=verdicts)
-    said = "It takes 9.62 ms [9.42, 9.81] (made up)."
+    answer = "It takes 9.62 ms [9.42, 9.81] (made up)."
     cell = {"text": "12.3 ± 0.4", "n": 10, "level": 0.95, "method": "t over trials"}
     rows = [row for table in made.results()["tables"] for row in table["rows"]]
     texts = {text for row in rows for text in row if "[" in text}
     printed = [cell | {"text": text} for text in (*texts, "9.62 ms [9.42, 9.81]")]
-    changes = {"answer": said, "findings": [said], "numbers": [cell, *printed]}
+    changes = {"answer": answer, "findings": [answer], "numbers": [cell, *printed]}
     made.edit(run / made.STUDY / "results.json", **changes)
     made.edit(run / "manifest.json", registry={"models": [MODEL]})
     (folder / "src_c" / "models").mkdir(parents=True)
     shutil.copy(made.ROOT / "src_c/models/epoll.c", folder / "src_c/models/epoll.c")
     paper = made.copy_paper(folder)
-    asked = "\nIt is {{< var response_time.short.epoll_p50_1000 >}}.\n"
-    made.append(paper / "sections" / "_limits.qmd", asked)
+    missing = "\nIt is {{< var response_time.short.epoll_p50_1000 >}}.\n"
+    made.append(paper / "sections" / "_limits.qmd", missing)
     done = publish.render(
         made.RUN, root=folder / "runs", paper=paper, renderer="embedded"
     )
@@ -78,9 +78,8 @@ def browser():
     )
     os.environ["SE_OFFLINE"] = "true"
     service = webdriver.ChromeService(executable_path=driver)
-    open_ = webdriver.Chrome(options=options, service=service)
-    yield open_
-    open_.quit()
+    with webdriver.Chrome(options=options, service=service) as chrome:
+        yield chrome
 
 
 def show(browser, page, width, scheme="light"):
@@ -115,6 +114,11 @@ def opened(shown):
     return shown(1280)
 
 
+@pytest.fixture
+def phone(shown):
+    return shown(390)
+
+
 WIDTHS = pytest.mark.parametrize("width", [1280, 390])
 SCHEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
 
@@ -125,13 +129,12 @@ def test_nothing_is_fetched(opened):
     assert not [m for m in sent if '"url":"http' in m]
 
 
-def test_captions_stand_above_their_tables_on_a_phone(shown):
-    browser = shown(390)
+def test_captions_stand_above_their_tables_on_a_phone(phone):
     script = """return [...document.querySelectorAll("table:has(caption)")].map(t => [
         t.caption.getBoundingClientRect(), t.tHead.getBoundingClientRect()])"""
-    found = browser.execute_script(script)
-    assert found
-    for caption, head in found:
+    boxes = phone.execute_script(script)
+    assert boxes
+    for caption, head in boxes:
         assert caption["bottom"] <= head["top"] + 1
         assert caption["width"] > 330
 
@@ -154,18 +157,17 @@ def test_letters_of_figures_can_be_read(shown, width):
         sizes.add(min(map(float, letters)) / unit)
     script = """return [...document.querySelectorAll("figure[id] img")].map(i =>
         i.clientWidth - parseFloat(getComputedStyle(i).paddingLeft) * 2)"""
-    found = shown(width).execute_script(script)
-    assert found
-    assert min(found) * min(sizes) >= 9
+    widths = shown(width).execute_script(script)
+    assert widths
+    assert min(widths) * min(sizes) >= 9
 
 
-def test_a_figure_scrolls_in_its_box_and_its_caption_stays(shown):
-    browser = shown(390)
+def test_a_figure_scrolls_in_its_box_and_its_caption_stays(phone):
     script = """const f = document.querySelector("figure:has(figcaption)");
         f.scrollLeft = 200;
         return [f.scrollLeft, f.querySelector("figcaption").getBoundingClientRect()]"""
-    left, caption = browser.execute_script(script)
-    assert left == 200
+    scrolled, caption = phone.execute_script(script)
+    assert scrolled == 200
     assert caption["left"] >= 0
     assert caption["right"] <= 390
 
@@ -242,37 +244,37 @@ def test_the_colours_follow_the_button_and_the_system(opened):
     assert opened.execute_script(colour) == dark
 
 
-def test_contents_stay_at_hand_on_a_phone(shown):
-    browser = shown(390)
-    contents = browser.find_element(By.CSS_SELECTOR, ".contents details")
+def test_contents_stay_at_hand_on_a_phone(phone):
+    contents = phone.find_element(By.CSS_SELECTOR, ".contents details")
     assert contents.get_attribute("open") is None
-    browser.execute_script("window.scrollTo(0, 5000)")
+    phone.execute_script("window.scrollTo(0, 5000)")
     contents.find_element(By.TAG_NAME, "summary").click()
-    browser.find_element(By.CSS_SELECTOR, ".contents a[href='#sec-claims']").click()
+    phone.find_element(By.CSS_SELECTOR, ".contents a[href='#sec-claims']").click()
     assert contents.get_attribute("open") is None
     head = "return document.querySelector('#sec-claims').getBoundingClientRect().top"
     bar = "return document.querySelector('nav').getBoundingClientRect().bottom"
-    assert browser.execute_script(bar) <= browser.execute_script(head) < 100
+    assert phone.execute_script(bar) <= phone.execute_script(head) < 100
+
+
+SUBSECTION = ".contents a[href='#sec-pools-spread']"
 
 
 def test_contents_unfold_where_the_reader_is(opened):
-    parts = ".contents a[href='#sec-pools-spread']"
-    part = opened.find_element(By.CSS_SELECTOR, parts)
-    assert not part.is_displayed()
+    link = opened.find_element(By.CSS_SELECTOR, SUBSECTION)
+    assert not link.is_displayed()
     script = "document.querySelector('#sec-pools-spread').scrollIntoView()"
     opened.execute_script(script)
-    WebDriverWait(opened, 5).until(lambda _: part.get_attribute("aria-current"))
-    assert part.is_displayed()
-    fold = "#toc-sec-pools ~ .fold"
-    opened.find_element(By.CSS_SELECTOR, fold).click()
-    assert not part.is_displayed()
+    WebDriverWait(opened, 5).until(lambda _: link.get_attribute("aria-current"))
+    assert link.is_displayed()
+    opened.find_element(By.CSS_SELECTOR, "#toc-sec-pools ~ .fold").click()
+    assert not link.is_displayed()
 
 
-def test_the_switch_of_colours_covers_no_text(shown):
+@WIDTHS
+def test_the_switch_of_colours_covers_no_text(shown, width):
     script = """const b = document.querySelector("button.theme");
         return b.closest("nav") !== null && getComputedStyle(b).position"""
-    for width in (1280, 390):
-        assert shown(width).execute_script(script) == "absolute"
+    assert shown(width).execute_script(script) == "absolute"
 
 
 @WIDTHS
@@ -284,9 +286,9 @@ def test_targets_are_large_enough(shown, width):
         "button, summary, .contents a, .figure-links a")]
         .filter(e => e.checkVisibility())
         .map(e => [e.textContent, e.getBoundingClientRect().height])"""
-    found = browser.execute_script(script)
-    assert len(found) > 20
-    assert [each for each in found if each[1] < 23.9] == []
+    targets = browser.execute_script(script)
+    assert len(targets) > 20
+    assert [(name, height) for name, height in targets if height < 23.9] == []
 
 
 @SCHEMES
@@ -323,8 +325,8 @@ def test_the_supplement_is_read_in_between(opened):
 def test_the_supplement_is_a_page_like_the_other(browser, shown, supplement, width):
     shown(width)
     browser.get(supplement)
-    part = browser.find_element(By.CSS_SELECTOR, ".contents a[href='#sec-more-pools']")
-    assert part.is_displayed() == (width > 1000)
+    link = browser.find_element(By.CSS_SELECTOR, ".contents a[href='#sec-more-pools']")
+    assert link.is_displayed() == (width > 1000)
     assert_sound(browser)
 
 
@@ -333,7 +335,7 @@ def test_the_supplement_is_a_page_like_the_other(browser, shown, supplement, wid
 def test_the_values_of_a_figure_stand_on_a_page(shown, width, scheme):
     browser = shown(width, scheme)
     link = browser.find_element(By.CSS_SELECTOR, ".figure-links a[href$='.html']")
-    assert link.text == "values (table)"
+    assert "table" in link.text
     browser.get(link.get_attribute("href"))
     assert len(browser.find_elements(By.CSS_SELECTOR, "tbody tr")) > 10
     assert_sound(browser)
@@ -345,9 +347,8 @@ def test_a_model_has_a_page(shown, width, scheme):
     browser = shown(width, scheme)
     link = browser.find_element(By.CSS_SELECTOR, "a[href$='models/epoll.html']")
     browser.get(link.get_attribute("href"))
-    parts = [head.text for head in browser.find_elements(By.CSS_SELECTOR, "h2")]
-    assert parts[:2] == ["The loop", "Where it breaks"]
-    assert parts[-1] == "The code"
+    heads = [head.text for head in browser.find_elements(By.CSS_SELECTOR, "h2")]
+    assert [heads[i].split()[-1] for i in (0, 1, -1)] == ["loop", "breaks", "code"]
     assert_sound(browser)
 
 
@@ -359,8 +360,7 @@ def test_without_scripts_all_can_be_read(shown, width):
         browser.refresh()
         for name in ("#tbl-claims", "figure img", ".contents a[href='#sec-claims']"):
             assert browser.find_element(By.CSS_SELECTOR, name).is_displayed()
-        part = ".contents a[href='#sec-pools-spread']"
-        assert browser.find_element(By.CSS_SELECTOR, part).is_displayed()
+        assert browser.find_element(By.CSS_SELECTOR, SUBSECTION).is_displayed()
         assert not browser.find_element(By.CSS_SELECTOR, ".theme").is_displayed()
         number = browser.find_element(By.CSS_SELECTOR, ".num[title]")
         assert "n = 10" in number.get_attribute("title")
@@ -376,8 +376,8 @@ def violations(browser):
     axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not there")
     browser.execute_script(Path(axe.__path__[0], "axe.min.js").read_text("utf-8"))
     run = "const done = arguments[0]; axe.run().then(r => done(r.violations))"
-    found = browser.execute_async_script(run)
-    return [(v["id"], v["nodes"][0]["html"]) for v in found]
+    broken = browser.execute_async_script(run)
+    return [(rule["id"], rule["nodes"][0]["html"]) for rule in broken]
 
 
 def assert_sound(browser):

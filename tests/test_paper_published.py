@@ -13,12 +13,12 @@ FILES = sorted(FOLDER.glob("*.csv"))
 
 def table(name, *index):
     """Return a transcribed table by some of its columns."""
-    found = pd.read_csv(FOLDER / f"{name}.csv", comment="#")
-    return found.set_index(list(index)) if index else found
+    rows = pd.read_csv(FOLDER / f"{name}.csv", comment="#")
+    return rows.set_index(list(index)) if index else rows
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_each_table_is_whole_and_says_source_and_unit(path):
+def test_each_table_is_whole_and_has_source_and_unit(path):
     head = [x for x in path.read_text("utf-8").splitlines() if x.startswith("#")]
     report = r"source: report 00\d_[0-9a-f]{16}\b.*line"
     repository = r"source: repository \S+/\S+, \S+\.md, row"
@@ -98,13 +98,13 @@ def test_tran_test_cases():
 
 
 def test_tran_valgrind_parts_add_up():
-    found = table("tran-valgrind")
-    said = found.dropna(subset=["possibly_lost_bytes"])
-    parts = [f"{p}_lost_bytes" for p in ("definitely", "indirectly", "possibly")]
-    whole = said[[*parts, "still_reachable_bytes"]].sum(axis=1)
-    assert (whole == said["in_use_at_exit_bytes"]).all()
-    blocks = found["allocs"] - found["frees"]
-    assert (blocks == found["in_use_at_exit_blocks"]).all()
+    reports = table("tran-valgrind")
+    whole = reports.dropna(subset=["possibly_lost_bytes"])
+    kinds = [f"{kind}_lost_bytes" for kind in ("definitely", "indirectly", "possibly")]
+    bytes_ = whole[[*kinds, "still_reachable_bytes"]].sum(axis=1)
+    assert (bytes_ == whole["in_use_at_exit_bytes"]).all()
+    blocks = reports["allocs"] - reports["frees"]
+    assert (blocks == reports["in_use_at_exit_blocks"]).all()
 
 
 def test_tran_logs_count_equal_strings():
@@ -116,7 +116,7 @@ def test_tran_logs_count_equal_strings():
 
 
 @pytest.mark.parametrize(
-    ("name", "model", "wanted"),
+    ("name", "model", "claimed"),
     [
         ("mao-cores", "thread_per_request", (66.6, 99.3, 122.3)),
         ("mao-cores", "pool", (7.6, 7.6, 7.8)),
@@ -125,10 +125,10 @@ def test_tran_logs_count_equal_strings():
         ("mao-delays", "pool", (7.89, 1.49)),
     ],
 )
-def test_mao_means_are_those_of_the_claims(name, model, wanted):
-    found = table(name, "model").loc[model].filter(like="test_").mean(axis=1)
-    for value, said in zip(found, wanted, strict=True):
-        assert round(value, len(str(said).partition(".")[2])) == said
+def test_mao_means_are_those_of_the_claims(name, model, claimed):
+    means = table(name, "model").loc[model].filter(like="test_").mean(axis=1)
+    for mean, claim in zip(means, claimed, strict=True):
+        assert round(mean, len(str(claim).partition(".")[2])) == claim
 
 
 @pytest.mark.parametrize("name", ["cores", "requests", "delays", "buckets"])
@@ -144,11 +144,11 @@ HUSSAIN = table("hussain-throughput", "concurrency")
 
 def test_hussain_a_server_that_is_gone_stays_gone():
     assert len(HUSSAIN) == 24
-    there = HUSSAIN.notna()
-    assert (there == there.cummin()).all().all()
-    assert there[["prethreaded", "epoll"]].all().all()
+    alive = HUSSAIN.notna()
+    assert (alive == alive.cummin()).all().all()
+    assert alive[["prethreaded", "epoll"]].all().all()
     gone = ["iterative", "forking", "preforked", "threaded", "poll"]
-    assert not there[gone].iloc[-1].any()
+    assert not alive[gone].iloc[-1].any()
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_jones_connects_no_more_than_attempted():
 
 
 def test_frevib_has_io_uring_ahead_beyond_one_connection_and_ever_more():
-    found = table("frevib-throughput", "connections")
-    leads = found["io_uring"] / found["epoll"]
+    rates = table("frevib-throughput", "connections")
+    leads = rates["io_uring"] / rates["epoll"]
     assert list(leads.index[leads <= 1]) == [1]
     assert leads.iloc[:5].is_monotonic_increasing

@@ -18,10 +18,10 @@ PREFIXES = ("fig-", "tbl-", "sec-")
 
 def works():
     text = (PAPER / "references.bib").read_text("utf-8")
-    found = json.loads(made.pandoc(text, "--from=bibtex", "--to=csljson"))
+    entries = json.loads(made.pandoc(text, "--from=bibtex", "--to=csljson"))
     return {
         work["id"]: {field.lower(): value for field, value in work.items()}
-        for work in found
+        for work in entries
     }
 
 
@@ -40,14 +40,15 @@ def test_every_cited_work_is_in_the_references():
 def test_an_entry_has_what_a_reader_needs(key):
     entry = works()[key]
     assert {"author", "title"} <= set(entry)
-    found = {"doi", "url", "isbn", "publisher"} & set(entry)
-    assert found, f"{key} does not say where it can be found"
+    assert {"doi", "url", "isbn", "publisher"} & set(entry)
     assert "doi.org" not in entry.get("doi", "")
 
 
 def test_the_citation_file_names_an_entity_and_this_version():
     cff = yaml.safe_load((made.ROOT / "CITATION.cff").read_text("utf-8"))
-    assert cff["authors"] == [{"name": "The connlab authors"}]
+    (author,) = cff["authors"]
+    assert set(author) == {"name"}
+    assert "connlab" in author["name"]
     assert cff["version"] == connlab.__version__
     assert cff["license"] == "MIT"
     project = tomllib.loads((made.ROOT / "pyproject.toml").read_text("utf-8"))
@@ -57,8 +58,7 @@ def test_the_citation_file_names_an_entity_and_this_version():
 def test_authors_are_read_from_the_citation_file(tmp_path):
     cff = "title: T\nversion: 1\nauthors:\n  - given-names: A\n    family-names: B\n"
     (tmp_path / "CITATION.cff").write_text(cff)
-    found = provenance.citation(tmp_path / "paper")
-    assert found.authors == ("A B",)
+    assert provenance.citation(tmp_path / "paper").authors == ("A B",)
 
 
 def test_the_project_sets_both_formats_from_one_theme():

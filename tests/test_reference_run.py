@@ -44,14 +44,9 @@ def test_the_reference_is_the_first_of_them() -> None:
 
 @of_each_run
 def test_what_a_clone_holds_of_it_is_small(folder: Path) -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "."],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    files = [folder / name for name in listed.stdout.split("\0") if name]
+    command = ["git", "ls-files", "-z", "."]
+    listed = subprocess.check_output(command, cwd=folder, text=True)
+    files = [folder / name for name in listed.split("\0") if name]
     assert sum(path.stat().st_size for path in files) < contributing.SIZE_MOST
 
 
@@ -66,9 +61,10 @@ def test_each_line_is_a_trial_of_its_study_and_no_other(path: Path) -> None:
 
 @of_each_study
 def test_its_trials_are_of_machines_that_the_manifest_describes(path: Path) -> None:
-    known = json.loads((path.parents[1] / "manifest.json").read_text())["environments"]
+    manifest = json.loads((path.parents[1] / "manifest.json").read_text())
     lines = schema.facts_bytes(path).splitlines()
-    assert {json.loads(line)["environment"] for line in lines} <= known.keys()
+    environments = {json.loads(line)["environment"] for line in lines}
+    assert environments <= manifest["environments"].keys()
 
 
 @of_each_run

@@ -29,23 +29,25 @@ def _trial(**changes) -> dict:
 
 def test_flatten_gives_si_units_and_derived_figures():
     row = schema.flatten(_trial())
-    assert row["response_p50_s"] == pytest.approx(0.002)
-    assert row["server_cpu_s"] == 1.5
-    assert row["server_cpu_share"] == pytest.approx(0.75)
-    assert row["server_cpu_per_request_s"] == pytest.approx(1.5 / 2000)
-    assert row["client_cpu_s"] == pytest.approx(0.3)
-    assert row["pss_net_bytes"] == 2000
-    assert row["pss_per_connection_bytes"] == 20
-    assert row["errors_total"] == 3
-    assert row["refused_reason"] == "descriptors"
-    assert row["family"] == "readiness"
-    assert row["size"] == "64"
-    assert row["novel"] == 5
+    numbers = {
+        "response_p50_s": 0.002,
+        "server_cpu_s": 1.5,
+        "server_cpu_share": 0.75,
+        "server_cpu_per_request_s": 1.5 / 2000,
+        "client_cpu_s": 0.3,
+        "pss_net_bytes": 2000,
+        "pss_per_connection_bytes": 20,
+        "errors_total": 3,
+        "novel": 5,
+    }
+    assert {name: row[name] for name in numbers} == pytest.approx(numbers)
+    words = [row[name] for name in ("refused_reason", "family", "size")]
+    assert words == ["descriptors", "readiness", "64"]
     assert row["ok"] is True
 
 
 @pytest.mark.parametrize(
-    ("cores", "threads", "workers", "each", "share"),
+    ("cores", "threads", "workers", "workers_each", "share"),
     [
         (2, 3, None, 0, 0.375),
         (2, 3, 0, 0, 0.375),
@@ -56,16 +58,16 @@ def test_flatten_gives_si_units_and_derived_figures():
     ],
 )
 def test_the_servers_share_is_of_the_cores_that_its_workers_could_use(
-    cores, threads, workers, each, share
+    cores, threads, workers, workers_each, share
 ):
     trial = _trial(cores={"server": list(range(cores)), "client": [9], "shared": False})
-    trial["server"]["model"]["workers_each"] = each
+    trial["server"]["model"]["workers_each"] = workers_each
     trial["server"]["stats"]["workers_started"] = workers
     trial["server"]["samples"]["threads_max"] = threads
     assert schema.flatten(trial)["server_cpu_share"] == pytest.approx(share)
 
 
-def test_threads_of_one_physical_core_are_said():
+def test_threads_of_one_physical_core_are_marked():
     assert schema.flatten(_trial())["cores_siblings"] is None
     sets = {"server": [0], "client": [1], "shared": False, "siblings": True}
     assert schema.flatten(_trial(cores=sets))["cores_siblings"] is True
@@ -75,9 +77,8 @@ def test_a_failed_gate_or_a_failure_is_not_ok():
     failed = schema.flatten(_trial(gates={"census": {"ok": False}}))
     assert failed["ok"] is False
     assert failed["gates_failed"] == "census"
-    dead = schema.flatten(
-        _trial(client=None, failure={"kind": "server-died", "reason": "signal 9"})
-    )
+    failure = {"kind": "server-died", "reason": "signal 9"}
+    dead = schema.flatten(_trial(client=None, failure=failure))
     assert dead["ok"] is False
     assert dead["failure"] == "server-died: signal 9"
     assert dead["throughput_rps"] is None
@@ -121,8 +122,8 @@ def test_no_request_has_no_busiest_worker():
     assert schema.value_of(column, {}) is None
 
 
-@pytest.mark.parametrize(("unanswered", "known"), [(1, True), (11, False), (0, True)])
-def test_a_mean_without_those_who_waited_longest_is_none(unanswered, known):
+@pytest.mark.parametrize(("unanswered", "valid"), [(1, True), (11, False), (0, True)])
+def test_a_mean_without_those_who_waited_longest_is_none(unanswered, valid):
     """Left out, the requests that got no answer would make a server look faster."""
     client = {
         "connections": {"asked": 1},
@@ -131,8 +132,8 @@ def test_a_mean_without_those_who_waited_longest_is_none(unanswered, known):
         "service": {"n": 9_000, "mean_ns": 1e6},
     }
     flat = schema.flatten(_trial(client=client))
-    assert (flat["response_mean_s"] is not None) is known
-    assert (flat["response_max_s"] is not None) is known
+    assert (flat["response_mean_s"] is not None) is valid
+    assert (flat["response_max_s"] is not None) is valid
     assert flat["response_p50_s"] == pytest.approx(8e-4)
     assert flat["service_mean_s"] == pytest.approx(1e-3)
 

@@ -11,6 +11,8 @@ from scipy import stats as st
 
 from connlab.study import repeating
 
+SESSIONS = ("session", "trial")
+
 
 def _nested(session=2.0, trial=1.0, window=3.0, sizes=(6, 5, 8), seed=1):
     rng = np.random.default_rng(seed)
@@ -24,12 +26,23 @@ def _nested(session=2.0, trial=1.0, window=3.0, sizes=(6, 5, 8), seed=1):
     return pd.DataFrame(rows, columns=["session", "trial", "x"])
 
 
+def components(data, *nesting):
+    return repeating.variance_components(data, "x", nesting=nesting, innermost="window")
+
+
+def reml(data, **options):
+    """Return the fit of statsmodels, which warns of a gradient."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return smf.mixedlm("x ~ 1", data, **options).fit(reml=True)
+
+
 def test_two_levels_are_the_analysis_of_variance():
     data = _nested(sizes=(1, 6, 5))
     groups = [g.x.to_numpy() for _, g in data.groupby("trial")]
     within = np.mean([g.var(ddof=1) for g in groups])
     between = np.var([g.mean() for g in groups], ddof=1) - within / 5
-    v = repeating.variance_components(data, "x", nesting=["trial"], innermost="window")
+    v = components(data, "trial")
     assert v.levels == ("window", "trial")
     assert v.components["window"] == pytest.approx(within)
     assert v.components["trial"] == pytest.approx(max(between, 0))
@@ -38,66 +51,48 @@ def test_two_levels_are_the_analysis_of_variance():
 
 def test_two_levels_agree_with_reml():
     data = _nested(session=0, trial=3.0, sizes=(1, 12, 6), seed=5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fit = smf.mixedlm("x ~ 1", data, groups="trial").fit(reml=True)
-    v = repeating.variance_components(data, "x", nesting=["trial"], innermost="window")
+    fit, v = reml(data, groups="trial"), components(data, "trial")
     assert v.components["trial"] == pytest.approx(fit.cov_re.iloc[0, 0], rel=1e-3)
     assert v.components["window"] == pytest.approx(fit.scale, rel=1e-3)
 
 
 def test_three_levels_agree_with_reml():
     data = _nested(session=4.0, trial=3.0, sizes=(8, 4, 5), seed=2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fit = smf.mixedlm(
-            "x ~ 1",
-            data,
-            groups="session",
-            re_formula="1",
-            vc_formula={"trial": "0 + C(trial)"},
-        ).fit(reml=True)
-    v = repeating.variance_components(
-        data, "x", nesting=["session", "trial"], innermost="window"
-    )
+    nested = {"re_formula": "1", "vc_formula": {"trial": "0 + C(trial)"}}
+    fit, v = reml(data, groups="session", **nested), components(data, *SESSIONS)
     assert v.components["session"] == pytest.approx(fit.cov_re.iloc[0, 0], rel=0.01)
     assert v.components["trial"] == pytest.approx(fit.vcomp[0], rel=0.01)
     assert v.components["window"] == pytest.approx(fit.scale, rel=0.01)
 
 
 def test_components_are_unbiased_over_many_sweeps():
-    found = [
-        repeating.variance_components(
-            _nested(seed=s), "x", nesting=["session", "trial"], innermost="window"
-        ).components
-        for s in range(60)
-    ]
-    mean = pd.DataFrame(found).mean()
+    sweeps = [components(_nested(seed=s), *SESSIONS).components for s in range(60)]
+    mean = pd.DataFrame(sweeps).mean()
     assert mean["window"] == pytest.approx(9, rel=0.1)
     assert mean["trial"] == pytest.approx(1, abs=0.5)
     assert mean["session"] == pytest.approx(4, rel=0.4)
 
 
 def test_shares_add_up_and_nothing_is_negative():
-    v = repeating.variance_components(
-        _nested(session=0, trial=0), "x", nesting=["session", "trial"], innermost="w"
-    )
+    v = components(_nested(session=0, trial=0), *SESSIONS)
     assert sum(v.shares.values()) == pytest.approx(1)
     assert min(v.components.values()) >= 0
 
 
 def test_unequal_counts_enter_by_their_harmonic_mean():
-    data = _nested(sizes=(1, 4, 6)).iloc[:-3]
-    v = repeating.variance_components(data, "x", nesting=["trial"], innermost="window")
+    v = components(_nested(sizes=(1, 4, 6)).iloc[:-3], "trial")
     assert v.counts["window"] == pytest.approx(st.hmean([6, 6, 6, 3]))
+
+
+def windows(variances, costs):
+    """Return how many windows a trial should have."""
+    v = repeating.VarianceComponents(100, ("window", "trial"), variances, {})
+    return repeating.recommended_repetitions(v, costs)["window"]
 
 
 def test_repetitions_are_the_cheapest_way_to_a_width():
     """Against a search over all splits of a fixed time."""
-    v = repeating.VarianceComponents(
-        100, ("window", "trial"), {"window": 9, "trial": 1}, {}
-    )
-    best = repeating.recommended_repetitions(v, {"window": 0.1, "trial": 1.6})["window"]
+    best = windows({"window": 9, "trial": 1}, {"window": 0.1, "trial": 1.6})
     assert best == pytest.approx(math.sqrt(1.6 / 0.1 * 9 / 1))
     m = np.arange(1, 200)
     variance = (1 + 9 / m) * (1.6 + 0.1 * m)  # variance × cost of the mean
@@ -105,12 +100,8 @@ def test_repetitions_are_the_cheapest_way_to_a_width():
 
 
 def test_no_variance_between_trials_asks_for_one_long_trial():
-    v = repeating.VarianceComponents(
-        1, ("window", "trial"), {"window": 1, "trial": 0}, {}
-    )
-    assert math.isinf(
-        repeating.recommended_repetitions(v, {"window": 1, "trial": 1})["window"]
-    )
+    best = windows({"window": 1, "trial": 0}, {"window": 1, "trial": 1})
+    assert math.isinf(best)
 
 
 def test_trials_needed_is_the_smallest_that_does():

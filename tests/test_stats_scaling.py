@@ -25,17 +25,13 @@ def _machine(alpha, beta, gamma=1000.0, levels=(1, 2, 4, 8, 16, 32), trials=6, s
     rng = np.random.default_rng(seed)
     n = np.repeat(levels, trials)
     true = scaling.usl_throughput(n, alpha=alpha, beta=beta, gamma=gamma)
-    return (
-        n,
-        true * (1 + 0.02 * rng.standard_normal(len(n))),
-        np.tile(range(trials), len(levels)),
-    )
+    x = true * (1 + 0.02 * rng.standard_normal(len(n)))
+    return n, x, np.tile(range(trials), len(levels))
 
 
-def fitted(alpha, beta, *, levels=(1, 2, 4, 8, 16, 32), trials=6, **more):
-    """Return the fit of a made-up machine whose law is known."""
-    n, x, block = _machine(alpha, beta, levels=levels, trials=trials)
-    return scaling.usl_fit(n, x, blocks=block, resamples=300, **more)
+def fitted(alpha, beta, *, trials=6, **options):
+    n, x, block = _machine(alpha, beta, trials=trials)
+    return scaling.usl_fit(n, x, blocks=block, resamples=300, **options)
 
 
 def test_a_peak_is_found_where_there_is_one():
@@ -47,17 +43,17 @@ def test_a_peak_is_found_where_there_is_one():
 
 
 @pytest.mark.parametrize(
-    ("alpha", "beta", "shown"),
+    ("alpha", "beta", "falls"),
     [
         (0.1, 0.0, False),  # none
         (0.02, 0.0003, False),  # beyond the range
         (1.3, 0.02, True),  # falls from the fewest on
     ],
 )
-def test_no_peak_is_claimed_where_none_is_measured(alpha, beta, shown):
+def test_no_peak_is_claimed_where_none_is_measured(alpha, beta, falls):
     fit = fitted(alpha, beta)
     assert fit.peak is None
-    assert not shown or fit.beta.lo > 0
+    assert not falls or fit.beta.lo > 0
 
 
 def test_linear_scaling_gives_neither_queue_nor_talk():
@@ -90,15 +86,15 @@ def test_resamples_are_fitted_as_one_fit_each_would(alpha, beta, relative):
 
 
 @pytest.mark.parametrize(
-    ("n", "x", "said"),
+    ("n", "x", "facts"),
     [
         ([1, 2, 3, 4, 5, 5], [1, 2, 3, 4, 5, 5], "5 different n"),
         ([0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6], "above 0"),
-        ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5], "6 values of n and 5"),
+        ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5], "6 .* 5"),
     ],
 )
-def test_nonsense_is_refused(n, x, said):
-    with pytest.raises(ValueError, match=said):
+def test_nonsense_is_refused(n, x, facts):
+    with pytest.raises(ValueError, match=facts):
         scaling.usl_fit(n, x, blocks=range(len(n)))
 
 
