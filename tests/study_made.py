@@ -56,28 +56,28 @@ def trial(
     """Return one line of ``trials.jsonl``; `changes` replace whole entries."""
     rng = np.random.default_rng([seed, block, order])
     most, refusal = REFUSAL.get(model, (10**9, "memory"))
-    held = min(connections, most)
-    rate = min(held / alone, capacity) * weather * (1 + cv * rng.standard_normal())
-    response = held / rate
+    alive = min(connections, most)
+    rate = min(alive / alone, capacity) * weather * (1 + cv * rng.standard_normal())
+    response = alive / rate
     requests = int(rate)
-    refused, census = connections - held, held == connections
+    refused, census = connections - alive, alive == connections
     family, label = MODELS.get(model, ("coroutine", model))
     factors = {"model": model, "workload": "echo", "connections": connections}
     factors |= {"size": 15, "duration": 1.0, "warmup": 0.1}
-    stats = {"accepted": held, "refused": {refusal: refused}}
+    stats = {"accepted": alive, "refused": {refusal: refused}}
     samples = {"window_s": 1.0, "cpu_user_s": 0.2}
     samples |= {"cpu_system_s": 0.7 + 0.01 * rng.random()}
-    samples |= {"pss_bytes": 1_000_000 + 900 * held, "pss_baseline_bytes": 1_000_000}
+    samples |= {"pss_bytes": 1_000_000 + 900 * alive, "pss_baseline_bytes": 1_000_000}
     server = {
         "model": {"name": model, "family": family, "label": label},
         "stats": stats | {"refused_total": refused, "requests": requests},
-        "samples": samples | {"threads_max": held + 1 if model == "thread" else 1},
+        "samples": samples | {"threads_max": alive + 1 if model == "thread" else 1},
     }
-    counted = {"asked": connections, "attempted": connections, "established": held}
+    counted = {"asked": connections, "attempted": connections, "established": alive}
     window = {"warmup_s": 0.1, "seconds": 1.0, "requests": requests}
     client = {
         "loop": "closed",
-        "connections": counted | {"refused": refused, "failed": 0, "surviving": held},
+        "connections": counted | {"refused": refused, "failed": 0, "surviving": alive},
         "window": window | {"bytes": requests * 15, "throughput_rps": rate},
         "response": latency(response, requests, rng),
         "service": latency(response, requests, rng),
@@ -105,7 +105,7 @@ def trial(
         "client": client,
         "timeline": {"step_ms": 100, "start_ms": 0, "requests": steps},
         "gates": {
-            "census": {"ok": census, "value": held / connections, "threshold": 1.0},
+            "census": {"ok": census, "value": alive / connections, "threshold": 1.0},
             "little": {"ok": True, "value": 1.0, "threshold": 0.05},
         },
         "label": "server-bound" if census else f"limit-bound:{refusal}",
@@ -132,8 +132,8 @@ def sweep(
         for order, i in enumerate(rng.permutation(len(grid))):
             model, count = grid[i]
             most = (capacity or {}).get(model, 100_000.0)
-            about = {"block": block, "order": order, "seed": seed, "weather": weather}
-            lines.append(trial(model, count, capacity=most, **about, **options))
+            place = {"block": block, "order": order, "seed": seed, "weather": weather}
+            lines.append(trial(model, count, capacity=most, **place, **options))
     return lines
 
 

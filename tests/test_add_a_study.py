@@ -33,8 +33,8 @@ def shown(language: str, holding: str) -> str:
 def cells(script: str) -> list[nbformat.NotebookNode]:
     """Return the cells of a script, apart by ``# %%``."""
     made_cells = []
-    for part in re.split(r"^# %%", script, flags=re.MULTILINE)[1:]:
-        kind, _, source = part.partition("\n")
+    for block in re.split(r"^# %%", script, flags=re.MULTILINE)[1:]:
+        kind, _, source = block.partition("\n")
         if "markdown" in kind:
             made_cells.append(nbformat.v4.new_markdown_cell(source.strip()))
         else:

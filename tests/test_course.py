@@ -15,18 +15,18 @@ TEXT = (ROOT / "docs" / "course.md").read_text()
 PARTS = re.split(r"^#+ (?=\d+\. |For teachers)", TEXT, flags=re.MULTILINE)[1:]
 
 
-def commands(part: str) -> list[str]:
-    blocks = re.findall(r"```sh\n(.*?)```", part, re.DOTALL)
+def commands(exercise: str) -> list[str]:
+    blocks = re.findall(r"```sh\n(.*?)```", exercise, re.DOTALL)
     return [line for block in blocks for line in block.splitlines()]
 
 
 def test_there_are_ten_exercises_of_one_kind():
     exercises = PARTS[:-1]
-    assert [int(part.split(".")[0]) for part in exercises] == list(range(1, 11))
-    for part in exercises:
-        assert commands(part)
-        assert all(f"**{word}.**" in part for word in ("Predict", "Explain"))
-        assert len(re.findall(r"^Figure: `[^`]+`$", part, re.MULTILINE)) == 1
+    assert [int(text.split(".")[0]) for text in exercises] == list(range(1, 11))
+    for exercise in exercises:
+        assert commands(exercise)
+        assert all(f"**{word}.**" in exercise for word in ("Predict", "Explain"))
+        assert len(re.findall(r"^Figure: `[^`]+`$", exercise, re.MULTILINE)) == 1
 
 
 @pytest.fixture
@@ -41,11 +41,13 @@ def clone(tmp_path, build_dir) -> Path:
 @pytest.mark.long
 @pytest.mark.serial
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.split("\n")[0][:30])
-def test_its_commands_run_and_make_the_figure(part, clone):
-    figures = re.findall(r"^Figure: `([^`]+)`$", part, re.MULTILINE)
+@pytest.mark.parametrize(
+    "exercise", PARTS, ids=lambda exercise: exercise.split("\n")[0][:30]
+)
+def test_its_commands_run_and_make_the_figure(exercise, clone):
+    figures = re.findall(r"^Figure: `([^`]+)`$", exercise, re.MULTILINE)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    for line in commands(part):
+    for line in commands(exercise):
         if "connlab notebook" in line:  # whatever other programs do meanwhile
             line += " -p accept '[quiet]'"
         done = subprocess.run(

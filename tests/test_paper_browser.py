@@ -98,7 +98,7 @@ def show(browser, page, width, scheme="light"):
 
 
 @pytest.fixture
-def shown(browser, page):
+def open_at(browser, page):
     """Open the page at a width, in light or dark colours; undone afterwards."""
 
     def at(width, scheme="light"):
@@ -110,21 +110,21 @@ def shown(browser, page):
 
 
 @pytest.fixture
-def opened(shown):
-    return shown(1280)
+def desktop(open_at):
+    return open_at(1280)
 
 
 @pytest.fixture
-def phone(shown):
-    return shown(390)
+def phone(open_at):
+    return open_at(390)
 
 
 WIDTHS = pytest.mark.parametrize("width", [1280, 390])
 SCHEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
 
 
-def test_nothing_is_fetched(opened):
-    sent = [e["message"] for e in opened.get_log("performance")]
+def test_nothing_is_fetched(desktop):
+    sent = [e["message"] for e in desktop.get_log("performance")]
     sent = [m for m in sent if "Network.requestWillBeSent" in m]
     assert not [m for m in sent if '"url":"http' in m]
 
@@ -139,15 +139,15 @@ def test_captions_stand_above_their_tables_on_a_phone(phone):
         assert caption["width"] > 330
 
 
-def test_every_picture_is_shown(opened):
+def test_every_picture_is_shown(desktop):
     script = "return [...document.images].map(i => i.naturalWidth)"
-    widths = opened.execute_script(script)
+    widths = desktop.execute_script(script)
     assert widths
     assert all(width > 0 for width in widths)
 
 
 @WIDTHS
-def test_letters_of_figures_can_be_read(shown, width):
+def test_letters_of_figures_can_be_read(open_at, width):
     """Letters of studies' figures are as small as the smallest of the reference."""
     sizes = set()
     for path in (made.ROOT / "runs" / "reference").glob("*/figures/*.svg"):
@@ -157,7 +157,7 @@ def test_letters_of_figures_can_be_read(shown, width):
         sizes.add(min(map(float, letters)) / unit)
     script = """return [...document.querySelectorAll("figure[id] img")].map(i =>
         i.clientWidth - parseFloat(getComputedStyle(i).paddingLeft) * 2)"""
-    widths = shown(width).execute_script(script)
+    widths = open_at(width).execute_script(script)
     assert widths
     assert min(widths) * min(sizes) >= 9
 
@@ -173,8 +173,8 @@ def test_a_figure_scrolls_in_its_box_and_its_caption_stays(phone):
 
 
 @WIDTHS
-def test_a_figure_enlarges_and_closes(shown, width):
-    browser = shown(width)
+def test_a_figure_enlarges_and_closes(open_at, width):
+    browser = open_at(width)
     image = "return document.querySelector(arguments[0]).clientWidth"
     before = browser.execute_script(image, "figure .enlarge img")
     open_ = browser.find_element(By.CSS_SELECTOR, "figure button.enlarge")
@@ -186,62 +186,62 @@ def test_a_figure_enlarges_and_closes(shown, width):
     assert not dialog.is_displayed()
 
 
-def test_not_more_than_two_bold_phrases_stand_on_a_screen(opened):
+def test_not_more_than_two_bold_phrases_stand_on_a_screen(desktop):
     script = """return [...document.querySelectorAll("main :is(p, li) strong")]
         .filter(e => getComputedStyle(e).fontWeight >= 600)
         .map(e => Math.floor(e.getBoundingClientRect().top / innerHeight))"""
-    screens = Counter(opened.execute_script(script))
+    screens = Counter(desktop.execute_script(script))
     assert max(screens.values(), default=0) <= 2
 
 
-def test_the_page_jumps_and_does_not_glide(opened):
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+def test_the_page_jumps_and_does_not_glide(desktop):
+    desktop.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     script = "return getComputedStyle(document.documentElement).scrollBehavior"
-    assert opened.execute_script(script) == "auto"
+    assert desktop.execute_script(script) == "auto"
 
 
-def test_a_number_shows_n_and_interval_to_the_keyboard(opened):
-    mark = opened.find_element(By.CSS_SELECTOR, ".num[data-tip]")
-    opened.execute_script("arguments[0].focus()", mark)
-    tip = opened.find_element(By.ID, "tip")
+def test_a_number_shows_n_and_interval_to_the_keyboard(desktop):
+    mark = desktop.find_element(By.CSS_SELECTOR, ".num[data-tip]")
+    desktop.execute_script("arguments[0].focus()", mark)
+    tip = desktop.find_element(By.ID, "tip")
     assert tip.is_displayed()
     assert "n = 10" in tip.text
 
 
-def test_numbers_of_answers_sentences_and_tables_tell_n(opened):
+def test_numbers_of_answers_sentences_and_tables_tell_n(desktop):
     for place in (".callout", "main p", "table"):
-        marks = opened.find_elements(By.CSS_SELECTOR, f"{place} .num[data-tip]")
+        marks = desktop.find_elements(By.CSS_SELECTOR, f"{place} .num[data-tip]")
         assert marks, place
         assert "n = 10" in marks[0].get_attribute("data-tip")
 
 
-def test_a_table_is_one_stop_and_the_arrows_go_on_in_it(opened, supplement):
-    opened.get(supplement)
+def test_a_table_is_one_stop_and_the_arrows_go_on_in_it(desktop, supplement):
+    desktop.get(supplement)
     script = """const t = [...document.querySelectorAll("table")]
         .find(t => t.querySelectorAll("[data-tip]").length > 2);
         return [...t.querySelectorAll("[data-tip]")]"""
-    first, second, *others = opened.execute_script(script)
+    first, second, *others = desktop.execute_script(script)
     stops = [m.get_attribute("tabindex") for m in (first, second, *others)]
     assert stops == ["0", *["-1"] * (len(stops) - 1)]
-    opened.execute_script("arguments[0].focus()", first)
+    desktop.execute_script("arguments[0].focus()", first)
     first.send_keys(Keys.ARROW_RIGHT)
-    assert opened.switch_to.active_element == second
-    assert "n = 10" in opened.find_element(By.ID, "tip").text
+    assert desktop.switch_to.active_element == second
+    assert "n = 10" in desktop.find_element(By.ID, "tip").text
     second.send_keys(Keys.ARROW_LEFT)
-    assert opened.switch_to.active_element == first
+    assert desktop.switch_to.active_element == first
 
 
-def test_the_colours_follow_the_button_and_the_system(opened):
+def test_the_colours_follow_the_button_and_the_system(desktop):
     colour = "return getComputedStyle(document.body).backgroundColor"
-    light = opened.execute_script(colour)
-    opened.find_element(By.CSS_SELECTOR, "button.theme").click()
-    dark = opened.execute_script(colour)
+    light = desktop.execute_script(colour)
+    desktop.find_element(By.CSS_SELECTOR, "button.theme").click()
+    dark = desktop.execute_script(colour)
     assert light != dark
-    opened.execute_script("localStorage.clear()")
+    desktop.execute_script("localStorage.clear()")
     scheme = [{"name": "prefers-color-scheme", "value": "dark"}]
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
-    opened.refresh()
-    assert opened.execute_script(colour) == dark
+    desktop.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+    desktop.refresh()
+    assert desktop.execute_script(colour) == dark
 
 
 def test_contents_stay_at_hand_on_a_phone(phone):
@@ -259,28 +259,28 @@ def test_contents_stay_at_hand_on_a_phone(phone):
 SUBSECTION = ".contents a[href='#sec-pools-spread']"
 
 
-def test_contents_unfold_where_the_reader_is(opened):
-    link = opened.find_element(By.CSS_SELECTOR, SUBSECTION)
+def test_contents_unfold_where_the_reader_is(desktop):
+    link = desktop.find_element(By.CSS_SELECTOR, SUBSECTION)
     assert not link.is_displayed()
     script = "document.querySelector('#sec-pools-spread').scrollIntoView()"
-    opened.execute_script(script)
-    WebDriverWait(opened, 5).until(lambda _: link.get_attribute("aria-current"))
+    desktop.execute_script(script)
+    WebDriverWait(desktop, 5).until(lambda _: link.get_attribute("aria-current"))
     assert link.is_displayed()
-    opened.find_element(By.CSS_SELECTOR, "#toc-sec-pools ~ .fold").click()
+    desktop.find_element(By.CSS_SELECTOR, "#toc-sec-pools ~ .fold").click()
     assert not link.is_displayed()
 
 
 @WIDTHS
-def test_the_switch_of_colours_covers_no_text(shown, width):
+def test_the_switch_of_colours_covers_no_text(open_at, width):
     script = """const b = document.querySelector("button.theme");
         return b.closest("nav") !== null && getComputedStyle(b).position"""
-    assert shown(width).execute_script(script) == "absolute"
+    assert open_at(width).execute_script(script) == "absolute"
 
 
 @WIDTHS
-def test_targets_are_large_enough(shown, width):
+def test_targets_are_large_enough(open_at, width):
     """24 px, as WCAG 2.2 wants of what does not stand in a sentence."""
-    browser = shown(width)
+    browser = open_at(width)
     browser.execute_script("document.querySelector('.contents details').open = true")
     script = """return [...document.querySelectorAll(
         "button, summary, .contents a, .figure-links a")]
@@ -293,8 +293,8 @@ def test_targets_are_large_enough(shown, width):
 
 @SCHEMES
 @WIDTHS
-def test_claims_unfold_to_rows_or_cards_with_the_verdict_first(shown, width, scheme):
-    browser = shown(width, scheme)
+def test_claims_unfold_to_rows_or_cards_with_the_verdict_first(open_at, width, scheme):
+    browser = open_at(width, scheme)
     row = browser.find_element(By.CSS_SELECTOR, ".claims tbody tr")
     assert not row.is_displayed()
     browser.find_element(By.CSS_SELECTOR, ".report summary").click()
@@ -310,20 +310,20 @@ def test_claims_unfold_to_rows_or_cards_with_the_verdict_first(shown, width, sch
     assert violations(browser) == []
 
 
-def test_the_supplement_is_read_in_between(opened):
+def test_the_supplement_is_read_in_between(desktop):
     """From a study to its part of the supplement, and back."""
     for link, name in (
         ("main a[href='supplement.html#sec-more-pools']", "sec-more-pools"),
         ("main a[href='index.html#sec-pools']", "sec-pools"),
     ):
-        opened.find_element(By.CSS_SELECTOR, link).click()
-        target = opened.find_element(By.ID, name)
-        assert 0 <= target.rect["y"] - opened.execute_script("return scrollY") < 100
+        desktop.find_element(By.CSS_SELECTOR, link).click()
+        target = desktop.find_element(By.ID, name)
+        assert 0 <= target.rect["y"] - desktop.execute_script("return scrollY") < 100
 
 
 @WIDTHS
-def test_the_supplement_is_a_page_like_the_other(browser, shown, supplement, width):
-    shown(width)
+def test_the_supplement_is_a_page_like_the_other(browser, open_at, supplement, width):
+    open_at(width)
     browser.get(supplement)
     link = browser.find_element(By.CSS_SELECTOR, ".contents a[href='#sec-more-pools']")
     assert link.is_displayed() == (width > 1000)
@@ -332,8 +332,8 @@ def test_the_supplement_is_a_page_like_the_other(browser, shown, supplement, wid
 
 @SCHEMES
 @WIDTHS
-def test_the_values_of_a_figure_stand_on_a_page(shown, width, scheme):
-    browser = shown(width, scheme)
+def test_the_values_of_a_figure_stand_on_a_page(open_at, width, scheme):
+    browser = open_at(width, scheme)
     link = browser.find_element(By.CSS_SELECTOR, ".figure-links a[href$='.html']")
     assert "table" in link.text
     browser.get(link.get_attribute("href"))
@@ -343,8 +343,8 @@ def test_the_values_of_a_figure_stand_on_a_page(shown, width, scheme):
 
 @SCHEMES
 @WIDTHS
-def test_a_model_has_a_page(shown, width, scheme):
-    browser = shown(width, scheme)
+def test_a_model_has_a_page(open_at, width, scheme):
+    browser = open_at(width, scheme)
     link = browser.find_element(By.CSS_SELECTOR, "a[href$='models/epoll.html']")
     browser.get(link.get_attribute("href"))
     heads = [head.text for head in browser.find_elements(By.CSS_SELECTOR, "h2")]
@@ -353,8 +353,8 @@ def test_a_model_has_a_page(shown, width, scheme):
 
 
 @WIDTHS
-def test_without_scripts_all_can_be_read(shown, width):
-    browser = shown(width)
+def test_without_scripts_all_can_be_read(open_at, width):
+    browser = open_at(width)
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.refresh()
@@ -390,5 +390,5 @@ def assert_sound(browser):
 
 @SCHEMES
 @WIDTHS
-def test_the_page_is_sound(shown, width, scheme):
-    assert_sound(shown(width, scheme))
+def test_the_page_is_sound(open_at, width, scheme):
+    assert_sound(open_at(width, scheme))

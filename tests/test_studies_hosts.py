@@ -30,31 +30,31 @@ def location(name: str, clients: int):
 
 
 @pytest.fixture
-def both() -> places.Places:
+def two_places() -> places.Places:
     made = {"loopback": location("lo", 1), "2 hosts": location("far", 2)}
     return places.Places(made, stand_in=True)
 
 
-def test_a_cell_is_measured_at_the_place_of_its_arm(both):
-    assert both.client_of({"arm": "loopback"}) == "clients/lo"
-    assert both.client_of({"arm": "2 hosts"}) == "clients/far"
-    assert both.cores({"arm": "loopback"}).client == (1,)
-    assert both.lacks({"arm": "2 hosts"}, None) == "lacks/far"
+def test_a_cell_is_measured_at_the_place_of_its_arm(two_places):
+    assert two_places.client_of({"arm": "loopback"}) == "clients/lo"
+    assert two_places.client_of({"arm": "2 hosts"}) == "clients/far"
+    assert two_places.cores({"arm": "loopback"}).client == (1,)
+    assert two_places.lacks({"arm": "2 hosts"}, None) == "lacks/far"
 
 
-def test_what_holds_of_all_is_asked_of_the_place_with_most_hosts(both):
-    assert both.server == "server/far"
-    assert both.environment({"server": "1"}) == {
+def test_what_holds_of_all_is_asked_of_the_place_with_most_hosts(two_places):
+    assert two_places.server == "server/far"
+    assert two_places.environment({"server": "1"}) == {
         "clients": ("far0", "far1", "far2"),
         "binaries": {"server": "1"},
         "stand_in": True,
     }
-    assert both.cores({}).client == (2,)
+    assert two_places.cores({}).client == (2,)
 
 
-def test_a_host_of_two_places_is_lost_once(both):
-    assert both.lost() == ["lo1", "b", "far2"]
-    assert both.summary() == "loopback: 1 clients; 2 hosts: 2 clients"
+def test_a_host_of_two_places_is_lost_once(two_places):
+    assert two_places.lost() == ["lo1", "b", "far2"]
+    assert two_places.summary() == "loopback: 1 clients; 2 hosts: 2 clients"
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,11 @@ def test_a_link_is_full_of_frames():
 
 
 @pytest.mark.parametrize(
-    ("connections", "each", "least"), [(9, 3, 3), (10, 3, 4), (1, 3, 1), (9, None, 1)]
+    ("connections", "most_each", "least"),
+    [(9, 3, 3), (10, 3, 4), (1, 3, 1), (9, None, 1)],
 )
-def test_the_fewest_that_hold_all(connections, each, least):
-    assert hosts.units_needed(connections, each) == least
+def test_the_fewest_that_hold_all(connections, most_each, least):
+    assert hosts.units_needed(connections, most_each) == least
 
 
 def test_a_product_keeps_the_width_of_its_interval():
