@@ -40,9 +40,7 @@ def results(run: Path) -> dict:
     return json.loads((run / STUDY / "results.json").read_text())
 
 
-def test_a_study_measured_elsewhere_is_made_again_from_its_trials(
-    project: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_study_measured_elsewhere_is_made_again_from_its_trials(project, capsys):
     run = project / "runs" / "reference"
     facts = schema.facts_bytes(run / STUDY / schema.TRIALS)
     manifest = (run / "manifest.json").read_bytes()
@@ -60,9 +58,7 @@ def test_a_study_measured_elsewhere_is_made_again_from_its_trials(
     assert re.search(r"Of \d+ claims", capsys.readouterr().out)
 
 
-def test_what_a_study_was_measured_with_is_taken_from_its_notebook(
-    project: Path,
-) -> None:
+def test_what_a_study_was_measured_with_is_taken_from_its_notebook(project):
     path = notebook.find("07")
     executed = project / "runs/reference" / STUDY / "notebook.ipynb"
     content = json.loads(executed.read_text())
@@ -75,7 +71,7 @@ def test_what_a_study_was_measured_with_is_taken_from_its_notebook(
     assert evaluate.parameters("reference", path) == values
 
 
-def test_a_study_comes_after_those_that_it_reads() -> None:
+def test_a_study_comes_after_those_that_it_reads():
     tasks = [(path, "reference", {}) for path in notebook.every()]
     first, between, last = evaluate._in_order(tasks)
     assert [notebook.study_of(path) for path, *_ in first] == ["the-machine"]
@@ -84,9 +80,7 @@ def test_a_study_comes_after_those_that_it_reads() -> None:
 
 
 @pytest.mark.long
-def test_a_study_that_fails_leaves_the_others_alone(
-    project: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_study_that_fails_leaves_the_others_alone(project, capsys):
     run = project / "runs/reference"
     shutil.copytree(REFERENCE / "cores", run / "cores")
     schema.facts_file(run / "cores" / schema.TRIALS).unlink()
@@ -105,8 +99,6 @@ def test_a_study_that_fails_leaves_the_others_alone(
         (["urin", "--run", "reference"], "'uring'"),
     ],
 )
-def test_a_missing_run_or_study_is_named(
-    project: Path, capsys: pytest.CaptureFixture, words: list[str], name: str
-) -> None:
+def test_a_missing_run_or_study_is_named(project, capsys, words, name):
     assert main(["evaluate", *words]) in (1, 2)
     assert name in capsys.readouterr().err

@@ -152,7 +152,7 @@ def wanted(tree: Path) -> set[str]:
     return {*SOURCES, *names, *top} - {*NOT_SOURCES, *PASSING}
 
 
-def test_sources_run_and_paper_are_packed_and_nothing_else(tree: Path) -> None:
+def test_sources_run_and_paper_are_packed_and_nothing_else(tree):
     crate = packed()
     assert sorted(names_in(crate)) == sorted(wanted(tree))
     for name in names_in(crate):
@@ -160,7 +160,7 @@ def test_sources_run_and_paper_are_packed_and_nothing_else(tree: Path) -> None:
             assert crate.read(name) == (tree / name).read_bytes()
 
 
-def test_in_a_repository_the_sources_are_what_git_tracks(tree: Path) -> None:
+def test_in_a_repository_the_sources_are_what_git_tracks(tree):
     git(tree, "init", "--quiet")
     git(tree, "add", "--all")
     lay(tree, {"untracked.txt": "", "src_c/tracked.c": ""})
@@ -170,9 +170,7 @@ def test_in_a_repository_the_sources_are_what_git_tracks(tree: Path) -> None:
     assert set(names_in(packed())) == names
 
 
-def test_the_same_inputs_give_the_same_bytes_anywhere(
-    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_inputs_give_the_same_bytes_anywhere(tree, tmp_path, monkeypatch):
     first = archive.pack(made.RUN).path
     elsewhere = tmp_path / "else where"
     with zipfile.ZipFile(first) as crate:
@@ -187,7 +185,7 @@ def test_the_same_inputs_give_the_same_bytes_anywhere(
     assert archive.pack(made.RUN).path.read_bytes() != first.read_bytes()
 
 
-def test_the_name_tells_run_and_day_and_scripts_may_be_started(tree: Path) -> None:
+def test_the_name_tells_run_and_day_and_scripts_may_be_started(tree):
     crate = packed()
     assert Path(crate.filename).name == f"connlab-{made.RUN}-{made.MADE_AT[:10]}.zip"
     modes = {i.filename: i.external_attr >> 16 & 0o777 for i in crate.infolist()}
@@ -195,7 +193,7 @@ def test_the_name_tells_run_and_day_and_scripts_may_be_started(tree: Path) -> No
     assert modes["LICENSE"] == 0o644
 
 
-def test_nothing_names_the_folder_that_it_was_packed_in(tree: Path) -> None:
+def test_nothing_names_the_folder_that_it_was_packed_in(tree):
     crate = packed()
     assert crate.namelist()
     for name in crate.namelist():
@@ -205,7 +203,7 @@ def test_nothing_names_the_folder_that_it_was_packed_in(tree: Path) -> None:
 # ---- what the metadata say ---------------------------------------------------
 
 
-def test_the_crate_is_declared_as_the_specification_wants_it(tree: Path) -> None:
+def test_the_crate_is_declared_as_the_specification_wants_it(tree):
     crate = packed()
     metadata = json.loads(crate.read(METADATA))
     assert metadata["@context"] == f"{SPECIFICATION}/context"
@@ -223,7 +221,7 @@ def test_the_crate_is_declared_as_the_specification_wants_it(tree: Path) -> None
     assert by_id[root["license"]["@id"]]["description"]
 
 
-def test_authors_and_citation_are_those_of_the_citation_file(tree: Path) -> None:
+def test_authors_and_citation_are_those_of_the_citation_file(tree):
     cff = (tree / "CITATION.cff").read_text()
     people = '  - {given-names: Ada, family-names: Love, orcid: "https://orcid.org/0"}'
     text = re.sub("^authors:\n", f"authors:\n{people}\n", cff, flags=re.M)
@@ -241,7 +239,7 @@ def test_authors_and_citation_are_those_of_the_citation_file(tree: Path) -> None
     assert f"{', '.join(names)} (2026)" in root["creditText"]
 
 
-def test_every_reference_leads_to_an_entity(tree: Path) -> None:
+def test_every_reference_leads_to_an_entity(tree):
     by_id = entities(packed())
     for entity in by_id.values():
         for target in references(list(entity.values())):
@@ -251,7 +249,7 @@ def test_every_reference_leads_to_an_entity(tree: Path) -> None:
         assert re.fullmatch(r"[!-~]+", entity["@id"])  # a URI has no blank
 
 
-def test_every_file_is_described_and_reached_from_the_root(tree: Path) -> None:
+def test_every_file_is_described_and_reached_from_the_root(tree):
     crate = packed()
     by_id = entities(crate)
     reached, queue = set(), ["./"]
@@ -281,11 +279,11 @@ def test_every_file_is_described_and_reached_from_the_root(tree: Path) -> None:
         (f"{FOLDER}/trials.jsonl", "application/jsonl"),
     ],
 )
-def test_files_have_their_media_types(tree: Path, name: str, kind: str) -> None:
+def test_files_have_their_media_types(tree, name, kind):
     assert entities(packed())[name]["encodingFormat"] == kind
 
 
-def test_a_study_is_an_action_of_its_notebook_on_the_machine(tree: Path) -> None:
+def test_a_study_is_an_action_of_its_notebook_on_the_machine(tree):
     by_id = entities(packed())
     action = by_id[f"#study-{made.STUDY}"]
     assert action["@type"] == "CreateAction"
@@ -301,14 +299,14 @@ def test_a_study_is_an_action_of_its_notebook_on_the_machine(tree: Path) -> None
     assert action["@id"] in references(by_id["./"]["mentions"])
 
 
-def test_a_failed_study_has_its_reason(tree: Path) -> None:
+def test_a_failed_study_has_its_reason(tree):
     lay(tree, {f"runs/{made.RUN}/idle/failure.json": '{"reason": "no memory"}'})
     action = entities(packed())["#study-idle"]
     assert action["actionStatus"]["@id"].endswith("FailedActionStatus")
     assert action["error"] == "no memory"
 
 
-def test_the_machine_and_the_versions_are_those_of_the_manifest(tree: Path) -> None:
+def test_the_machine_and_the_versions_are_those_of_the_manifest(tree):
     by_id = entities(packed())
     product = by_id["#machine"]
     assert product["@type"] == "IndividualProduct"
@@ -325,11 +323,11 @@ def test_the_machine_and_the_versions_are_those_of_the_manifest(tree: Path) -> N
     assert python["url"]
 
 
-def test_every_package_that_a_manifest_names_has_a_home() -> None:
+def test_every_package_that_a_manifest_names_has_a_home():
     assert set(machine._PACKAGES) <= set(crates._HOMES)
 
 
-def test_the_paper_is_made_from_the_results(tree: Path) -> None:
+def test_the_paper_is_made_from_the_results(tree):
     action = entities(packed())["#paper"]
     assert references(action["object"]) == [f"{FOLDER}/results.json"]
     pages = ["paper/_output/index.html", "paper/_output/paper.pdf"]
@@ -370,9 +368,7 @@ def refused(tree: Path, capsys: pytest.CaptureFixture) -> str:
 
 
 @pytest.mark.parametrize("name", NOT_WHOLE)
-def test_what_is_not_whole_is_refused(
-    tree: Path, name: str, capsys: pytest.CaptureFixture
-) -> None:
+def test_what_is_not_whole_is_refused(tree, name, capsys):
     file, text, pattern = NOT_WHOLE[name]
     (tree / file).unlink()
     if text is not None:
@@ -380,24 +376,18 @@ def test_what_is_not_whole_is_refused(
     assert re.search(pattern, refused(tree, capsys))
 
 
-def test_the_paper_of_another_run_is_refused(
-    tree: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_paper_of_another_run_is_refused(tree, capsys):
     set_paper(tree, run="other")
     assert "'other'" in refused(tree, capsys)
 
 
-def test_without_git_nothing_is_packed(
-    tree: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_git_nothing_is_packed(tree, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(archive.ArchiveError, match="git.*missing"):
         archive.pack(made.RUN)
 
 
-def test_the_command_prints_where_the_file_is(
-    tree: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_command_prints_where_the_file_is(tree, capsys):
     assert command.main(["archive"]) == 0  # the newest run
     size, name = capsys.readouterr().out.splitlines()[:2]
     assert re.match(r"\d+ files, \d+\.\d MiB", size)
@@ -435,7 +425,7 @@ def render(tree: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_paper_can_be_set_from_the_deposit(unpacked: Path) -> None:
+def test_the_paper_can_be_set_from_the_deposit(unpacked):
     output = unpacked / archive.PAPER
     before = (output / "index.html").read_bytes()
     shutil.rmtree(output)
@@ -445,9 +435,7 @@ def test_the_paper_can_be_set_from_the_deposit(unpacked: Path) -> None:
 
 
 @pytest.mark.long
-def test_setting_the_paper_of_a_committed_run_changes_nothing_in_git(
-    unpacked: Path,
-) -> None:
+def test_setting_the_paper_of_a_committed_run_changes_nothing_in_git(unpacked):
     git(unpacked, "init", "--quiet")
     git(unpacked, "add", "--all")
     git(unpacked, "commit", "--quiet", "--message", "all")

@@ -56,7 +56,7 @@ def texts(packed: contributing.Contribution) -> dict[str, str]:
     return files
 
 
-def test_a_packed_run_is_packed_again_and_tells_no_more(folder: Path) -> None:
+def test_a_packed_run_is_packed_again_and_tells_no_more(folder):
     plain = folder / made.STUDY / schema.TRIALS
     first, *others = plain.read_text().splitlines()
     telling = json.loads(first) | {"commands": {"client": ["client", HOST]}}
@@ -69,7 +69,7 @@ def test_a_packed_run_is_packed_again_and_tells_no_more(folder: Path) -> None:
     assert not any(HOST in text for text in files.values())
 
 
-def test_no_host_user_or_path_is_in_it(folder: Path) -> None:
+def test_no_host_user_or_path_is_in_it(folder):
     packed = contributing.pack(made.RUN)
     everything = "\n".join(f"{n}\n{text}" for n, text in texts(packed).items())
     telling = (HOST, "marigold", f"/{USER}", "/home/", "/Users/", "otto/")
@@ -81,7 +81,7 @@ def test_no_host_user_or_path_is_in_it(folder: Path) -> None:
     assert packed.replaced["the user's name"] == 3
 
 
-def test_what_was_measured_is_in_it_as_it_is(folder: Path) -> None:
+def test_what_was_measured_is_in_it_as_it_is(folder):
     files = texts(contributing.pack(made.RUN))
     top = next(iter(files)).split("/")[0]
     for name in (schema.TRIALS, results.FILE):
@@ -104,17 +104,17 @@ def refused(folder: Path, capsys: pytest.CaptureFixture) -> Callable[[], str]:
     return reason
 
 
-def test_a_run_without_results_is_refused(folder: Path, refused) -> None:
+def test_a_run_without_results_is_refused(folder, refused):
     (folder / made.STUDY / results.FILE).unlink()
     assert f"make paper RUN={made.RUN}" in refused()
 
 
-def test_results_of_other_trials_are_refused(folder: Path, refused) -> None:
+def test_results_of_other_trials_are_refused(folder, refused):
     trials = folder / made.STUDY / schema.TRIALS
     made.append(trials, trials.read_text().splitlines()[-1] + "\n")
     assert f"make evaluate RUN={made.RUN}" in refused()
 
 
-def test_a_run_that_is_too_large_is_refused(refused, monkeypatch) -> None:
+def test_a_run_that_is_too_large_is_refused(refused, monkeypatch):
     monkeypatch.setattr(contributing, "SIZE_MOST", 100)
     assert re.search(r"0 MiB.*PROFILE", refused())

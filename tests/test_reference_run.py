@@ -34,16 +34,16 @@ def run(folder: Path) -> results.Run:
 
 
 @of_each_run
-def test_there_are_trials_to_look_at(folder: Path) -> None:
+def test_there_are_trials_to_look_at(folder):
     assert [path for path in TRIALS if path.is_relative_to(folder)]
 
 
-def test_the_reference_is_the_first_of_them() -> None:
+def test_the_reference_is_the_first_of_them():
     assert RUNS[0] == REFERENCE.resolve()
 
 
 @of_each_run
-def test_what_a_clone_holds_of_it_is_small(folder: Path) -> None:
+def test_what_a_clone_holds_of_it_is_small(folder):
     command = ["git", "ls-files", "-z", "."]
     listed = subprocess.check_output(command, cwd=folder, text=True)
     files = [folder / name for name in listed.split("\0") if name]
@@ -51,7 +51,7 @@ def test_what_a_clone_holds_of_it_is_small(folder: Path) -> None:
 
 
 @of_each_study
-def test_each_line_is_a_trial_of_its_study_and_no_other(path: Path) -> None:
+def test_each_line_is_a_trial_of_its_study_and_no_other(path):
     lines = schema.facts_bytes(path).splitlines()
     trials = [schema.Trial.model_validate_json(line) for line in lines]
     assert {trial.study for trial in trials} == {path.parent.name}
@@ -60,7 +60,7 @@ def test_each_line_is_a_trial_of_its_study_and_no_other(path: Path) -> None:
 
 
 @of_each_study
-def test_its_trials_are_of_machines_that_the_manifest_describes(path: Path) -> None:
+def test_its_trials_are_of_machines_that_the_manifest_describes(path):
     manifest = json.loads((path.parents[1] / "manifest.json").read_text())
     lines = schema.facts_bytes(path).splitlines()
     environments = {json.loads(line)["environment"] for line in lines}
@@ -68,19 +68,19 @@ def test_its_trials_are_of_machines_that_the_manifest_describes(path: Path) -> N
 
 
 @of_each_run
-def test_the_results_of_each_study_can_be_read(run: results.Run) -> None:
+def test_the_results_of_each_study_can_be_read(run):
     unread = {name: s.reason for name, s in run.studies.items() if not s.results}
     assert unread == {}
 
 
 @of_each_run
-def test_all_studies_were_evaluated_at_the_commit_of_the_run(run: results.Run) -> None:
+def test_all_studies_were_evaluated_at_the_commit_of_the_run(run):
     commits = {name: study.results.commit for name, study in run.studies.items()}
     assert set(commits.values()) == {commit_of(run.manifest)}, commits
 
 
 @of_each_run
-def test_no_result_is_older_than_its_trials(run: results.Run) -> None:
+def test_no_result_is_older_than_its_trials(run):
     stale = {name: s.stale for name, s in run.studies.items() if s.stale}
     assert stale == {}
 
@@ -90,7 +90,7 @@ def test_no_result_is_older_than_its_trials(run: results.Run) -> None:
     sorted(REFERENCE.parent.glob("*/*/cells.csv")),
     ids=lambda p: "/".join(p.parts[-3:]),
 )
-def test_no_point_of_a_run_is_beyond_what_figures_draw_as_a_limit(path: Path) -> None:
+def test_no_point_of_a_run_is_beyond_what_figures_draw_as_a_limit(path):
     """A run of this machine (`make paper PROFILE=smoke`) is asked as well."""
     lines = calibration.lines(path.parts[-3], root=REFERENCE.parent)
     assert calibration.beyond(pd.read_csv(path), lines) == []
