@@ -19,63 +19,47 @@ FINE = f"""<!DOCTYPE html><html lang="en"><head><title>T</title>
 FETCHING = b"@import url(https://x.org/font);body{}"
 IN_BASE64 = "data:text/css;charset=utf-8;base64," + base64.b64encode(FETCHING).decode()
 
-DEFECTS = {
-    "short code": ("Section 1", "{{< var a.b >}}", "short code.*var a.b"),
-    "variable": ("Section 1", "?var:a.b", r"variable.*\?var:a.b"),
-    "cross-reference": ("Section 1", "?@fig-x", r"resolve.*\?@fig-x"),
-    "reference left": ("Section 1", "@fig-x", "as text.*@fig-x"),
-    "question marks": ("Section 1", "(???)", r"resolve.*\(\?\?\?\)"),
-    "nan": ("Section 1", "nan ms", "a number.*nan ms"),
-    "none": ("Section 1", "it took None ms", "missing.*took None ms"),
-    "none first": ("Section 1", "None ms", "missing.*None ms"),
-    "none between": ("Section 1", "9 [None, 2]", r"missing.*\[None, 2"),
-    "none after": ("Section 1", "9 [1, None]", r"missing.*1, None\]"),
-    "none in prose": ("Section 1", "a half-width of None here", "missing.*of None"),
-    "none at the end": ("Section 1", "it is None.", "missing.*is None"),
-    "alt": ('alt="a line"', 'alt=" "', "alt text"),
-    "no alt": (' alt="a line"', "", "alt text"),
-    "picture": (IMAGE, "figures/gone.svg", "image figures/gone.svg.*exist"),
-    "empty picture": (IMAGE, "data:,", "image data:,.*empty"),
-    "caption": ("<figcaption>C</figcaption>", "", "'fig-a'.*caption"),
-    "anchor": ('href="#one"', 'href="#two"', "link #two"),
-    "file": ("data/x.csv", "data/y.csv", "link data/y.csv"),
-    "twice": ('id="fig-a"', 'id="one"', "'one'.* 2 times"),
-    "title": ("<title>T</title>", "<title> </title>", "title"),
-    "language": (' lang="en"', "", "language"),
-    "script": (
-        "<h2",
-        '<script src="https://x.org/a.js"></script><h2',
-        "fetches https://x.org/a.js",
-    ),
-    "style sheet": (
-        "<h2",
-        '<link rel="stylesheet" href="//x.org/a"><h2',
-        "fetches //x.org/a",
-    ),
-    "image": (IMAGE, "https://x.org/a.png", "fetches https://x.org/a.png"),
-    "css import": (".a {", "@import 'https://x.org/a'; .a {", "style.*https://x.org/a"),
-    "css url": (
-        "color: red",
-        "background: url(http://x.org/a)",
-        "style.*http://x.org/a",
-    ),
-    "css in an address": (
-        "<h2",
-        '<link rel="stylesheet" href="data:text/css,%40import%20%22https%3A%2F%2Fx.org'
-        '%2Fa%22%3B"><h2',
-        "style.*https://x.org/a",
-    ),
-    "css in base64": (
-        "<h2",
-        f'<link href="{IN_BASE64}"><h2',
-        "style.*https://x.org/font",
-    ),
-    "citation": (
-        "Section 1",
-        '<span class="citation">(<strong>nobody?</strong>)</span>',
-        "citation 'nobody'",
-    ),
+#: what is wrong with a text that stands in a paragraph
+IN_TEXT = {
+    "{{< var a.b >}}": "short code.*var a.b",
+    "?var:a.b": r"variable.*\?var:a.b",
+    "?@fig-x": r"resolve.*\?@fig-x",
+    "@fig-x": "as text.*@fig-x",
+    "(???)": r"resolve.*\(\?\?\?\)",
+    "nan ms": "a number.*nan ms",
+    "it took None ms": "missing.*took None ms",
+    "None ms": "missing.*None ms",
+    "9 [None, 2]": r"missing.*\[None, 2",
+    "9 [1, None]": r"missing.*1, None\]",
+    "a half-width of None here": "missing.*of None",
+    "it is None.": "missing.*is None",
+    '<span class="citation">(<strong>nobody?</strong>)</span>': "citation 'nobody'",
 }
+#: and with an element that stands before the heading
+ELEMENTS = {
+    '<script src="https://x.org/a.js"></script>': "fetches https://x.org/a.js",
+    '<link rel="stylesheet" href="//x.org/a">': "fetches //x.org/a",
+    '<link rel="stylesheet" href="data:text/css,%40import%20%22https%3A%2F%2Fx.org'
+    '%2Fa%22%3B">': "style.*https://x.org/a",
+    f'<link href="{IN_BASE64}">': "style.*https://x.org/font",
+}
+DEFECTS = [
+    *(("Section 1", text, problem) for text, problem in IN_TEXT.items()),
+    *(("<h2", f"{element}<h2", problem) for element, problem in ELEMENTS.items()),
+    ('alt="a line"', 'alt=" "', "alt text"),
+    (' alt="a line"', "", "alt text"),
+    (IMAGE, "figures/gone.svg", "image figures/gone.svg.*exist"),
+    (IMAGE, "data:,", "image data:,.*empty"),
+    (IMAGE, "https://x.org/a.png", "fetches https://x.org/a.png"),
+    ("<figcaption>C</figcaption>", "", "'fig-a'.*caption"),
+    ('href="#one"', 'href="#two"', "link #two"),
+    ("data/x.csv", "data/y.csv", "link data/y.csv"),
+    ('id="fig-a"', 'id="one"', "'one'.* 2 times"),
+    ("<title>T</title>", "<title> </title>", "title"),
+    (' lang="en"', "", "language"),
+    (".a {", "@import 'https://x.org/a'; .a {", "style.*https://x.org/a"),
+    ("color: red", "background: url(http://x.org/a)", "style.*http://x.org/a"),
+]
 
 
 @pytest.fixture
@@ -100,9 +84,8 @@ def test_a_fine_page_has_no_problems(output):
     assert checking.check(output) == []
 
 
-@pytest.mark.parametrize("name", DEFECTS)
-def test_a_defect_is_found(output, name):
-    old, new, pattern = DEFECTS[name]
+@pytest.mark.parametrize(("old", "new", "pattern"), DEFECTS)
+def test_a_defect_is_found(output, old, new, pattern):
     assert old in FINE
     problems = checking.check_page(FINE.replace(old, new, 1), output)
     assert any(re.search(pattern, problem) for problem in problems), problems

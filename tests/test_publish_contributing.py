@@ -6,7 +6,6 @@ import gzip
 import json
 import re
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import publish_made as made
@@ -92,29 +91,24 @@ def test_what_was_measured_is_in_it_as_it_is(folder):
     assert f"{top}/manifest.json" in files
 
 
-@pytest.fixture
-def refused(folder: Path, capsys: pytest.CaptureFixture) -> Callable[[], str]:
-    """Return what gives the reason why the run is not packed."""
-
-    def reason() -> str:
-        assert command.main(["contribute", "--run", made.RUN]) == 1
-        assert not list((folder.parents[1] / contributing.FOLDER).glob("*"))
-        return capsys.readouterr().err
-
-    return reason
+def refused(folder: Path, capsys: pytest.CaptureFixture) -> str:
+    """Return the reason why the run is not packed."""
+    assert command.main(["contribute", "--run", made.RUN]) == 1
+    assert not list((folder.parents[1] / contributing.FOLDER).glob("*"))
+    return capsys.readouterr().err
 
 
-def test_a_run_without_results_is_refused(folder, refused):
+def test_a_run_without_results_is_refused(folder, capsys):
     (folder / made.STUDY / results.FILE).unlink()
-    assert f"make paper RUN={made.RUN}" in refused()
+    assert f"make paper RUN={made.RUN}" in refused(folder, capsys)
 
 
-def test_results_of_other_trials_are_refused(folder, refused):
+def test_results_of_other_trials_are_refused(folder, capsys):
     trials = folder / made.STUDY / schema.TRIALS
     made.append(trials, trials.read_text().splitlines()[-1] + "\n")
-    assert f"make evaluate RUN={made.RUN}" in refused()
+    assert f"make evaluate RUN={made.RUN}" in refused(folder, capsys)
 
 
-def test_a_run_that_is_too_large_is_refused(refused, monkeypatch):
+def test_a_run_that_is_too_large_is_refused(folder, capsys, monkeypatch):
     monkeypatch.setattr(contributing, "SIZE_MOST", 100)
-    assert re.search(r"0 MiB.*PROFILE", refused())
+    assert re.search(r"0 MiB.*PROFILE", refused(folder, capsys))

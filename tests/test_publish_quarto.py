@@ -54,12 +54,9 @@ def project(tmp_path):
 def files_of(folder: Path) -> dict[str, bytes]:
     """Read everything that is not made by a rendering."""
     generated = ("_generated", "_output", "data", "_variables.yml")
-    files = {p.relative_to(folder): p for p in folder.rglob("*") if p.is_file()}
-    return {
-        str(name): path.read_bytes()
-        for name, path in files.items()
-        if name.parts[0] not in generated
-    }
+    tops = [path for path in folder.iterdir() if path.name not in generated]
+    paths = [path for top in tops for path in (top, *top.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def set_with_quarto(project):
