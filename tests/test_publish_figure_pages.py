@@ -42,4 +42,6 @@ def test_the_page_asks_no_other_host_and_has_a_title(page):
 def test_without_data_there_is_no_page(tmp_path):
     (tmp_path / "empty.csv").write_text("")
     for name in ("none.csv", "empty.csv"):
-        assert not figure_pages.write_values(tmp_path / name, tmp_path, title="", alt="")
+        assert not figure_pages.write_values(
+            tmp_path / name, tmp_path, title="", alt=""
+        )
