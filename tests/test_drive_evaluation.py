@@ -40,7 +40,7 @@ def test_a_sweep_takes_what_is_there_and_writes_nothing(tmp_path, monkeypatch):
         factors={"model": ["no model of this build"], "connections": [3]},
     )
     assert (report.done, report.resumed, report.failed) == (0, 12, 0)
-    assert report.stopped_because == evaluation.WHY
+    assert report.stopped_because == evaluation.REASON
     assert report.flagged == 3  # select beyond FD_SETSIZE
     assert "cut short" in report.remarks[0]
     assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
@@ -99,7 +99,7 @@ def test_what_was_seen_beside_the_trials_is_read_back(reference):
 def test_no_redis_is_started(reference):
     with redis.serving(program="/bin/false") as place:
         assert place.address is None
-        assert place.reason == evaluation.WHY
+        assert place.reason == evaluation.REASON
 
 
 def test_without_a_manifest_nobody_knows_the_machine(tmp_path, monkeypatch):
