@@ -262,6 +262,7 @@ def number(text, *, unsure=False):
 KNOWN, FAR = number("2 [1, 3]"), number("4 [3, 5]")
 UNSURE = number("2 (no interval)", unsure=True)
 OTHERWISE, OPEN = "shows otherwise", "cannot tell"  # what a run adds in brackets
+NOT_MEASURED = "(Not measured in this run.)"
 
 PAYS = "It pays 2 [1, 3] times."
 BETWEEN = f'One. [It pays {NUMBER} times.]{{otherwise=""}} Two.'
@@ -283,7 +284,9 @@ def reference(name, state, numbers=FAR):
         (CLAIMED, {}, "open", (), "Not known."),
         (BETWEEN, {}, "yes", (), "One. Two."),
         (BETWEEN, KNOWN, "yes", (), f"One. {PAYS} Two."),
-        (BARE, {}, "open", (), f"It pays {MISSING} times."),
+        # without its number no sentence can be read: whether the study is there decides
+        (f"One. {BARE}", {}, "open", (), "One."),
+        (BARE, {"s/m model=b": KNOWN["s/m model=a"]}, "open", (), NOT_MEASURED),
         # what the run can tell, or what is about it, is not taken from a reference
         (CLAIMED, KNOWN, "yes", [reference("A", "yes")], PAYS),
         (

@@ -12,7 +12,9 @@
 -- A sentence whose numbers the run lacks, or has without an interval, or whose claim it
 -- cannot decide, is set with the numbers of the first reference that has them all, and
 -- says whose they are. Where no reference has them, `otherwise` stands in its place
--- (nothing if that is empty); without it the sentence says what this run cannot tell.
+-- (nothing if that is empty). Without it the sentence says what this run cannot tell; one
+-- that lacks a number is left out, as no sentence can be read without: where the run has
+-- the study, a remark says so, else the box at the head of the section does.
 -- One with here="yes" is about this run alone, and no reference speaks in its place;
 -- one with sure="yes" is set with intervals or not at all.
 --
@@ -143,6 +145,22 @@ local function set_otherwise(text)
   return pandoc.Span(content, pandoc.Attr("", { "missing" }))
 end
 
+-- The studies of which the run has a number.
+local measured = {}
+for name in pairs(known.numbers) do
+  measured[name:match("^[^/]+")] = true
+end
+
+local function set_missing(spans)
+  for _, span in ipairs(spans) do
+    if measured[address(span):match("^[^/]+")] then
+      local content = pandoc.Inlines({})
+      return remark(content, said.missing, "missing")
+    end
+  end
+  return {}
+end
+
 local function set_sentence(span)
   local spans, state = numbers_in(span), "yes"
   local has, sure = has_all(spans, known.numbers)
@@ -161,9 +179,11 @@ local function set_sentence(span)
   local unfit = not has or (span.attributes.sure and not sure)
   if unfit and span.attributes.otherwise then
     return set_otherwise(span.attributes.otherwise)
+  elseif not has then
+    return set_missing(spans)
   end
   local content = with_numbers(span, known.numbers)
-  if said[state] and has then
+  if said[state] then
     return remark(content, said[state], "claim-" .. state)
   end
   return content
