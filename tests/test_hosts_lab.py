@@ -60,7 +60,7 @@ def setting(**factors) -> trials.Setting:
 @pytest.fixture(scope="module")
 def three(tmp_path_factory) -> Iterator[lab.Lab]:
     network = lab.Lab(tmp_path_factory.mktemp("hosts") / "lab", NUMBER)
-    network.up(3)
+    network.up(3, owned=True)
     yield network
     network.down()
 
@@ -443,7 +443,7 @@ def test_many_hosts_begin_together_and_report(tmp_path):
     count = 32
     many = lab.Lab(tmp_path / "lab", MANY)
     try:
-        many.up(count)
+        many.up(count, owned=True)
         with carrier.Engine(roster.load(many.roster)) as engine:
             hosts = [engine.host(f"h{number}") for number in range(1, count + 1)]
             tries = []

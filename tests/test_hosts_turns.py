@@ -55,7 +55,7 @@ def _overlook(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def hosts_lab(tmp_path_factory) -> Iterator[lab.Lab]:
     hosts_lab = lab.Lab(tmp_path_factory.mktemp("turns") / "lab", NUMBER)
-    hosts_lab.up(3)
+    hosts_lab.up(3, owned=True)
     yield hosts_lab
     hosts_lab.down()
 
@@ -195,7 +195,7 @@ def test_an_open_loop_is_shared_by_the_hosts(engine, tmp_path):
 def test_room_is_asked_of_the_hosts_and_not_of_the_driver(tmp_path):
     """The server's host allows few tasks, one of a client few descriptors."""
     few = lab.Lab(tmp_path / "lab", FEW)
-    few.up(3)
+    few.up(3, owned=True)
     try:
         pids = few._pids()
         resource.prlimit(pids["h1"], resource.RLIMIT_NPROC, (2_000, 2_000))
