@@ -368,11 +368,15 @@ def test_unanswered_requests_are_slower_than_all_others():
 
 
 class Fake:
-    """A host whose agent answers from a list, or not at all."""
+    """A host whose agent starts a program; or is lost when asked, or before."""
 
-    def __init__(self, name: str, *, answers: bool) -> None:
-        self.name, self.answers, self.lost = name, answers, ""
+    def __init__(self, name: str, lost: str = "") -> None:
+        self.name, self.lost_when, self.lost = name, lost, ""
         self.stopped = False
+
+    def lose(self) -> None:
+        self.lost = f"host {self.name}: gone"
+        raise HostLost(self.lost)
 
     def revive(self) -> None:
         self.lost = ""
@@ -381,12 +385,13 @@ class Fake:
         return clock.Offset(0, 0)
 
     def starting(self, argv, *, cores, files) -> Fake:
+        if self.lost_when == "before":
+            self.lose()
         return self
 
     def result(self) -> int:
-        if not self.answers:
-            self.lost = f"host {self.name}: gone"
-            raise HostLost(self.lost)
+        if self.lost_when == "asked":
+            self.lose()
         return 7
 
     def stop(self, handle: int, *, grace_s: float) -> Ended:
@@ -394,12 +399,13 @@ class Fake:
         return Ended(0, False, (), "", {})
 
 
-def test_clients_that_were_started_end_when_another_host_is_lost():
-    hosts = [Fake("b", answers=True), Fake("c", answers=False)]
+@pytest.mark.parametrize("lost", ["asked", "before"])
+def test_clients_that_were_started_end_when_another_host_is_lost(lost):
+    hosts = [Fake("b"), Fake("c", lost), Fake("d")]
     clients = group.HostGroup(hosts)
     with pytest.raises(HostLost, match="host c"):
-        clients.start(["client", "x:1", "--connections", "4"])
-    assert hosts[0].stopped
+        clients.start(["client", "x:1", "--connections", "6"])
+    assert [host.stopped for host in hosts] == [True, False, True]
 
 
 def test_timelines_add_up():

@@ -69,13 +69,17 @@ def start_all(
     Raises HostLost, ProgramError when one cannot be started; the others then have
     ended.
     """
-    calls = [
-        host.starting([*words, FLAG], cores=cores, files=files)
-        for host, words in zip(hosts, commands, strict=True)
-    ]
+    calls: list[tuple[RemoteHost, Pending]] = []
     programs: list[RemoteProgram] = []
     failure: HostLost | ProgramError | None = None
-    for host, call in zip(hosts, calls, strict=True):
+    for host, words in zip(hosts, commands, strict=True):
+        try:
+            call = host.starting([*words, FLAG], cores=cores, files=files)
+        except HostLost as error:
+            failure = failure or error
+        else:
+            calls.append((host, call))
+    for host, call in calls:
         try:
             programs.append(RemoteProgram(host, call.result()))
         except (HostLost, ProgramError) as error:
