@@ -109,6 +109,17 @@ def test_rates_are_drawn_as_costs():
     assert row["lo"] < 4 < row["hi"]
 
 
+@pytest.mark.parametrize("bounds", [{}, {"lo": None, "hi": None}])
+def test_a_dot_without_interval_is_told_of(tmp_path, bounds):
+    designs = {
+        "thread": ratio("thread", 3, "higher"),
+        "poll": ratio("poll", 2, "higher") | bounds,
+    }
+    registry = [{"name": n, "family": "READINESS"} for n in ("thread", "poll")]
+    source = guide.draw([(ENTRY, designs)], registry, tmp_path)
+    assert ("hollow" in source) is bool(bounds)
+
+
 @pytest.mark.parametrize(
     ("run", "reference", "agreement"),
     [

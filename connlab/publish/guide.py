@@ -263,10 +263,11 @@ def draw(
         f"{r.situation}: {r.design} {r.value:.2g}" for r in rows.itertuples()
     )
     alt = md.attribute(f"Forest plot: cost of a request against epoll. {costs}.")
+    few = "; a hollow dot has too few trials for one" if rows["lo"].isna().any() else ""
     caption = (
         "What a request costs a server, divided by what it costs `epoll`: CPU time, "
         "and for the database the time between pages. Intervals of "
-        "[95 %]{.constant}; the grey band is [±5 %]{.constant}."
+        f"[95 %]{{.constant}}{few}; the grey band is [±5 %]{{.constant}}."
     )
     image = FOLDER / "guide.svg"
     return f'![{caption}]({image}){{#{FIGURE} fig-alt="{alt}"}}\n'
