@@ -95,20 +95,24 @@
   const heads = [...document.querySelectorAll("main h2[id], main h3[id]")]
     .filter((head) => links.has(head.id));
   const where = contents.querySelector(".where");
+  const top = (head) => head.getBoundingClientRect().top;
+  // a heading that a link of the contents has just brought up, below 100 px, is read
+  // however short its section is
+  const atTop = (head) => top(head) >= 0 && top(head) < 100;
   let here;
   const mark = () => {
-    const read = heads.findLast((h) => h.getBoundingClientRect().top < innerHeight / 4);
+    const read = heads.find(atTop) ?? heads.findLast((h) => top(h) < innerHeight / 4);
     const link = read && links.get(read.id);
     if (link === here) return;
-    const top = (a) => a?.closest(".contents details > ul > li");
+    const section = (a) => a?.closest(".contents details > ul > li");
     here?.classList.remove("here");
     here?.removeAttribute("aria-current");
-    if (top(here) !== top(link)) {
-      unfold(top(here)?.querySelector(".fold"), false);
-      unfold(top(link)?.querySelector(".fold"), true);
+    if (section(here) !== section(link)) {
+      unfold(section(here)?.querySelector(".fold"), false);
+      unfold(section(link)?.querySelector(".fold"), true);
     }
     here = link;
-    where.textContent = link ? `\u00b7 ${top(link).querySelector("a").textContent}` : "";
+    where.textContent = link ? `\u00b7 ${section(link).querySelector("a").textContent}` : "";
     if (!link) return;
     link.classList.add("here");
     link.setAttribute("aria-current", "location");
