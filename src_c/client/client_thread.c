@@ -307,6 +307,14 @@ static uint64_t next_edge_ns(const struct thread_target *target,
     return now_ns < r->from_ns ? earlier(end, r->from_ns) : end;
 }
 
+/* Between slices; before the first of them nobody is in a hurry, and processes that
+ * looked every 20 us kept those of another host from connecting (Linux 6.18). */
+static bool awaits_turn(const struct client_thread *t)
+{
+    return plan_is_sliced(t->plan) && t->phase == PHASE_LOADING &&
+           !t->asking_once && !t->in_slice;
+}
+
 /* How long the engine may sleep; 0: it should only look. */
 static uint64_t patience_ns(const struct client_thread *t, uint64_t now_ns)
 {
@@ -321,7 +329,7 @@ static uint64_t patience_ns(const struct client_thread *t, uint64_t now_ns)
         until = now_ns + NS_PER_MS;
     else if (t->phase == PHASE_LOADING)
         until = earlier(until, next_edge_ns(t->current, now_ns));
-    if (plan_is_sliced(t->plan) && !t->in_slice)
+    if (awaits_turn(t))
         until = earlier(until, now_ns + REST_NS);
     return until > now_ns ? until - now_ns : 0;
 }
