@@ -145,7 +145,8 @@ def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
     """
     if name == CASES:
         path = schema.run_folder(run, root=root) / CASES / "cases.jsonl"
-        return pd.read_json(path, lines=True) if path.is_file() else None
+        cases = schema.read_log(path).trials
+        return pd.DataFrame(cases) if cases else None
     try:
         trials = frames.load(run, name, root=root)
     except (FileNotFoundError, frames.RunError):

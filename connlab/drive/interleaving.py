@@ -33,7 +33,6 @@ _ROUND_COLUMNS = (
     "requests",
     "response_ns",
     "seconds",
-    "slice_seconds",
 )
 _MEASURED_ALONE = ("requests", "stall", "byte_rate", "connect_rate", "descriptors")
 
@@ -380,7 +379,7 @@ def _samples(
     stats = trials.last_line(served.ended, "stats", "usage") or {}
     spent_s = sum(ns or 0 for ns in rounds.server_cpu_ns) / 1e9
     user, system = (stats.get(f"cpu_{kind}_s") or 0.0 for kind in ("user", "system"))
-    window_s = sum(rounds.slice_seconds)
+    window_s = rounds.slices_s
     return schema.Samples(
         window_s=window_s,
         window_from="slices",

@@ -433,7 +433,7 @@ def _count_rounds(state: _State, rows: Sequence[Mapping]) -> None:
 
 def _measuring_s(row: Mapping) -> float:
     if row.get("turns"):
-        return sum(row["turns"]["slice_seconds"])
+        return schema.Turns.model_validate(row["turns"]).slices_s
     return schema.pick(row, "client.window.seconds") or 0.0
 
 

@@ -28,7 +28,7 @@ SIZE_MOST = 15 * 2**20
 
 _LEFT_OUT = re.compile(r"/figures/[^/]*\.pdf$|/latency/|\.failed\.ipynb$")
 _KEPT = re.compile(r"/doubts/latency/")
-_TRIALS = (schema.TRIALS, schema.TRIALS + schema.PACKED)
+_FACTS = (".jsonl", ".jsonl" + schema.PACKED)
 _HOMES = re.compile(rb"/(?:home|Users)/[\w.\x80-\xff-]+")
 # of any machine; "root" is a parameter, "vm." begins sysctls
 _COMMON = frozenset({"root", "localhost", "vm"})
@@ -59,10 +59,10 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Contribution:
     contents, replaced = {}, dict.fromkeys(private, 0)
     for path in _files(home, run):
         below = path.removeprefix(f"runs/{run}/")
-        trials = Path(path).name in _TRIALS
-        data = schema.facts_bytes(home / path) if trials else (home / path).read_bytes()
+        facts = path.endswith(_FACTS)
+        data = schema.facts_bytes(home / path) if facts else (home / path).read_bytes()
         data = _stripped(data, private, replaced)
-        if trials:
+        if facts:
             below = below.removesuffix(schema.PACKED) + schema.PACKED
             data = gzip.compress(data, mtime=0)  # alike each time, without a clock
         contents[f"{name}/{below}"] = data

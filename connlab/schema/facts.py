@@ -245,7 +245,7 @@ class Turns(Facts):
     """The rounds of a trial whose server took turns with others under one client.
 
     One entry a counted round, in order: requests of the lead-in and after it, the sum
-    of response times after it, seconds of the counted part and of the whole slice, CPU
+    of response times after it, seconds without the lead-in, CPU
     time of the server in the whole slice (null where it could not be observed). Trials
     of one study, block and `set` shared client and rounds.
     """
@@ -266,7 +266,6 @@ class Turns(Facts):
     response_p99_ns: list[int | None] = []
     """Of the requests of each slice; empty in a closed loop."""
     seconds: list[float] = []
-    slice_seconds: list[float] = []
     server_cpu_ns: list[int | None] = []
     others: list[float] = []
     """Cores that other programs and other guests (steal) took in each round; the same
@@ -277,6 +276,11 @@ class Turns(Facts):
     """Rounds that the client excluded for all servers, as it was late itself (open
     loop: ``client --late``), or as a slice was incomplete on one of several hosts; they
     are not in `round`."""
+
+    @property
+    def slices_s(self) -> float:
+        """Seconds of all counted slices, with their lead-ins."""
+        return sum(self.seconds) + len(self.seconds) * self.lead_in_ms / 1e3
 
 
 class Trial(Facts):

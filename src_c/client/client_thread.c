@@ -307,8 +307,9 @@ static uint64_t next_edge_ns(const struct thread_target *target,
     return now_ns < r->from_ns ? earlier(end, r->from_ns) : end;
 }
 
-/* Between slices; before the first of them nobody is in a hurry, and processes that
- * looked every 20 us kept those of another host from connecting (Linux 6.18). */
+/* Between slices. Before the first of them nobody is in a hurry, and processes
+ * that looked every 20 us kept those of another host from connecting (Linux
+ * 6.18). */
 static bool awaits_turn(const struct client_thread *t)
 {
     return plan_is_sliced(t->plan) && t->phase == PHASE_LOADING &&
