@@ -187,8 +187,10 @@ def _summary(study: Study, results: Results, marks: numbers.Marks) -> str:
     )
 
 
-def _bullets(items: Iterable[str], marks: numbers.Marks) -> str:
-    return "".join(f"- {marks.markdown(item)}\n" for item in items) or "\n"
+def _bullets(items: Sequence[str], marks: numbers.Marks) -> str:
+    """Return a list, or a paragraph of a single item."""
+    bullet = "- " if len(items) > 1 else ""
+    return "".join(f"{bullet}{marks.markdown(item)}\n" for item in items) or "\n"
 
 
 def _failures(results: Results) -> str:
