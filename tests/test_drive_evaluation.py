@@ -8,7 +8,7 @@ import pytest
 import study_made as made
 from conftest import REFERENCE, with_reference
 
-from connlab import drive
+from connlab import drive, schema
 from connlab.drive import cases, evaluation, machine, recovery, redis
 from connlab.drive.floor import FILE as FLOOR
 
@@ -25,7 +25,7 @@ def reference(monkeypatch: pytest.MonkeyPatch) -> dict:
 
 
 def lines(path: str) -> list[dict]:
-    return [json.loads(line) for line in (REFERENCE / path).read_text().splitlines()]
+    return list(schema.read_log(REFERENCE / path).trials)
 
 
 def test_a_sweep_takes_what_is_there_and_writes_nothing(tmp_path, monkeypatch):
