@@ -109,6 +109,17 @@ def test_a_level_above_a_broken_one_does_not_count(tmp_path):
     assert (row["carried"], row["broke"]) == (100, 1000)
 
 
+def test_who_starves_once_where_more_are_carried_meets_no_limit(tmp_path):
+    frame = run(tmp_path, models=("epoll",))
+    levels = sorted(frame["connections"].unique())
+    for level, limit in ((levels[0], None), (levels[-1], levels[-1])):
+        starved = frame.copy()
+        starved.loc[starved["connections"] == level, "fairness_requests_min"] = 0
+        assert not bp.carried(starved).all()
+        broke = bp.atlas(starved).iloc[0]["broke"]
+        assert broke == limit if limit else pd.isna(broke)
+
+
 def test_a_server_that_did_not_start_is_a_symptom(tmp_path):
     frame = run(tmp_path, models=("epoll",), connections=(100,)).assign(
         failure="server-start: no", failure_kind="server-start", surviving=None

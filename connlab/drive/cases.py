@@ -13,7 +13,6 @@ holds or does not, and each answer has the figures that it rests on.
 from __future__ import annotations
 
 import csv
-import json
 import re
 import shutil
 import tempfile
@@ -123,10 +122,7 @@ def read(folder: Path) -> list[Answer]:
 
 def keep(answers: Sequence[Answer], folder: Path) -> Path:
     """Write the answers to ``folder/cases.jsonl``, a line each; return the path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / FILE
-    path.write_text("".join(f"{json.dumps(asdict(answer))}\n" for answer in answers))
-    return path
+    return store.rewrite(folder / FILE, map(asdict, answers))
 
 
 # --- one run ----------------------------------------------------------------

@@ -9,7 +9,6 @@ Each trial of a sweep has a server of its own, so a sweep cannot see this.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -92,11 +91,8 @@ def read(folder: Path) -> list[Recovery]:
 
 def keep(recoveries: Iterable[Recovery], folder: Path) -> Path:
     """Write ``folder/recovery.jsonl``, a line per model; return the path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / FILE
     rows = [asdict(row) | {"recovered": row.recovered} for row in recoveries]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return store.rewrite(folder / FILE, rows)
 
 
 def _measured(

@@ -101,12 +101,20 @@ def carried(frame: pd.DataFrame) -> pd.Series:
        with a fixed number of workers, who serve some and let others wait, and fifty
        elsewhere.
     """
+    return _sound(frame) & ~_starved(frame)
+
+
+def _sound(frame: pd.DataFrame) -> pd.Series:
     kept = (frame["surviving"] == frame["connections"]) & frame["failure"].isna()
     limited = frame["label"].fillna("").str.startswith("limit-bound")
+    return (kept.fillna(False) & ~limited).astype(bool)
+
+
+def _starved(frame: pd.DataFrame) -> pd.Series:
     per_connection = frame["workers"].notna().map({True: 5, False: 50})
     plenty = frame["requests_completed"] >= per_connection * frame["connections"]
     starved = plenty & (frame["fairness_requests_min"] == 0)
-    return (kept.fillna(False) & ~limited & ~starved.fillna(False)).astype(bool)
+    return starved.fillna(False).astype(bool)
 
 
 def atlas(
@@ -114,7 +122,8 @@ def atlas(
 ) -> pd.DataFrame:
     """Return one row per model: predicted, carried up to, broke at, symptoms.
 
-    Only of servers of one process.
+    Only of servers of one process. A user that starves in one window is no limit where
+    more connections are carried: the scheduler left its thread out for that long.
     `carried` is the highest level below every level at which a trial broke: 0 where one
     connection was too many, and missing where nothing was tried below the level that
     broke. `broke` is that level, missing if none did. `server` and `client` are the
@@ -124,10 +133,13 @@ def atlas(
     """
     rows = []
     for model, trials in frame[frame["processes"].isna()].groupby("model"):
-        whole = carried(trials).groupby(trials["connections"]).all()
+        held = carried(trials)
+        highest = trials["connections"].where(held).max()
+        held |= _sound(trials) & (trials["connections"] < highest)
+        whole = held.groupby(trials["connections"]).all()
         broke = whole.index[~whole].min() if (~whole).any() else None
         below = whole.index[whole & (whole.index < (broke or math.inf))]
-        broken = trials[(trials["connections"] == broke) & ~carried(trials)]
+        broken = trials[(trials["connections"] == broke) & ~held]
         limit = (limits or {}).get(str(model)) or Limit(None, "")
         most = int(below.max()) if len(below) else 0 if broke == 1 else None
         rows.append(
