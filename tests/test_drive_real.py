@@ -48,7 +48,7 @@ def test_cpu_time_seen_agrees_with_what_the_server_says(measured):
         stats = row["server"]["stats"]
         life = stats["cpu_user_s"] + stats["cpu_system_s"]
         sampled = schema.flatten(row)["server_cpu_s"]
-        assert 0.2 * life < sampled <= life * 1.05 + 0.01, name
+        assert 0.3 * life < sampled <= life * 1.05 + 0.01, name
 
 
 def test_a_limit_is_met_named_and_flagged(tmp_path):
