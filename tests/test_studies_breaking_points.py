@@ -118,6 +118,7 @@ def test_who_starves_once_where_more_are_carried_meets_no_limit(tmp_path):
         assert not bp.carried(starved).all()
         broke = bp.atlas(starved).iloc[0]["broke"]
         assert broke == limit if limit else pd.isna(broke)
+        assert bp.atlas(starved.assign(workers=8)).iloc[0]["broke"] == level
 
 
 def test_a_server_that_did_not_start_is_a_symptom(tmp_path):

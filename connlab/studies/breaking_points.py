@@ -123,7 +123,8 @@ def atlas(
     """Return one row per model: predicted, carried up to, broke at, symptoms.
 
     Only of servers of one process. A user that starves in one window is no limit where
-    more connections are carried: the scheduler left its thread out for that long.
+    more connections are carried and no fixed number of workers makes others wait: the
+    scheduler left its thread out for that long.
     `carried` is the highest level below every level at which a trial broke: 0 where one
     connection was too many, and missing where nothing was tried below the level that
     broke. `broke` is that level, missing if none did. `server` and `client` are the
@@ -135,7 +136,8 @@ def atlas(
     for model, trials in frame[frame["processes"].isna()].groupby("model"):
         held = carried(trials)
         highest = trials["connections"].where(held).max()
-        held |= _sound(trials) & (trials["connections"] < highest)
+        unbounded = trials["workers"].isna()
+        held |= unbounded & _sound(trials) & (trials["connections"] < highest)
         whole = held.groupby(trials["connections"]).all()
         broke = whole.index[~whole].min() if (~whole).any() else None
         below = whole.index[whole & (whole.index < (broke or math.inf))]
