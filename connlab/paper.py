@@ -26,7 +26,7 @@ _OVERHEAD_S = 0.25  # of a trial: start, connect, stop
 _NOTEBOOK_S = 8.0  # of a notebook: kernel, figures
 _ALL_MODELS = 12  # about how many suit a notebook that names none
 _CROSSED = 3  # lists that a notebook crosses at most
-_PAGES_S = 15.0  # of the paper: HTML and PDF
+_PAGES_S = 40.0  # of the paper: verdicts, HTML, PDF, checks
 
 
 @dataclass(frozen=True)

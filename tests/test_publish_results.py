@@ -94,6 +94,17 @@ def test_fewer_trials_make_results_stale(run, trials):
     assert stale(run) == [[150, 40]]
 
 
+def test_trials_of_absent_programs_may_be_left_out_of_results(run, trials):
+    absent = {"kind": "unavailable", "reason": "not built"}
+    lines = "".join(
+        json.dumps(made.trial(n) | {"failure": absent}) + "\n" for n in (998, 999)
+    )
+    made.append(trials, lines)
+    assert stale(run) == []
+    made.append(trials, json.dumps(made.trial(997)) + "\n")
+    assert stale(run) == [[150, 153]]
+
+
 def test_a_torn_last_line_is_not_a_trial(run, trials):
     made.append(trials, '{"study": "response-ti')
     assert stale(run) == []

@@ -344,7 +344,7 @@ def guess_s(plan: SweepPlan, cell: int, past_s: Sequence[float]) -> float:
     measuring = factors["warmup"] + _window_s(factors, model)
     if plan.baseline(cell) is not None:
         first = min(connections, _FIRST) * _FIRST_S
-        connecting = first + connections * _PER_CONNECTION_S
+        connecting = first + connections * _PER_CONNECTION_S + _settling_s(factors)
         longer = 1 + turns.PAUSE_REMOTE if plan.location.remote else _SLICES
         return _IN_SET_S + connecting + longer * measuring
     connecting = connections * _ALONE_PER_CONNECTION_S
@@ -355,10 +355,22 @@ def guess_s(plan: SweepPlan, cell: int, past_s: Sequence[float]) -> float:
     return alone_s + connecting + measuring + draining
 
 
+def _settling_s(factors: Mapping[str, Any]) -> float:
+    """Guess how long it takes until all users of a server were answered once."""
+    return _users(factors) * _answer_s(factors)
+
+
+def _users(factors: Mapping[str, Any]) -> int:
+    return factors.get("active") or factors.get("connections") or 1
+
+
+def _answer_s(factors: Mapping[str, Any]) -> float:
+    return _ANSWER_S.get(factors["workload"], _ANSWER_USUAL_S)
+
+
 def _window_s(factors: Mapping[str, Any], model: schema.Model) -> float:
     """Guess how long a window is, or a burst."""
-    users = factors.get("active") or factors.get("connections") or 1
-    answer_s = _ANSWER_S.get(factors["workload"], _ANSWER_USUAL_S)
+    users, answer_s = _users(factors), _answer_s(factors)
     requests = factors.get("requests")
     if requests is not None:
         delay_s = flags.mean_s(factors.get("delay"))

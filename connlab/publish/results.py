@@ -132,7 +132,7 @@ def staleness(
     total = results.trials.get("total")
     if newer:
         reasons.append(f"{len(newer)} trials are newer than these results")
-    elif total is not None and trials and len(trials) != total:
+    elif total is not None and trials and total not in _counts(trials):
         reasons.append(f"made from {total} trials, the run now holds {len(trials)}")
     for program in _PROGRAMS:
         count = len(_digests(trials, program))
@@ -142,6 +142,15 @@ def staleness(
     if old and new and old != new:
         reasons.append(f"evaluated at commit {old[:10]}, the run is at {new[:10]}")
     return reasons
+
+
+def _counts(trials: Sequence[dict[str, Any]]) -> set[int]:
+    """Return how many trials there are, with and without those of absent programs.
+
+    A study of programs that need not be here leaves them out of its frame and says so.
+    """
+    absent = sum((t.get("failure") or {}).get("kind") == "unavailable" for t in trials)
+    return {len(trials), len(trials) - absent}
 
 
 def _is_after(text: str | None, other: datetime | None) -> bool:
