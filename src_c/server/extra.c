@@ -7,8 +7,8 @@
 
 enum {
     TRIES = 50,
-    TURNS = 100000,   /* of a try: 0.1 to 0.2 ms, so most are not interrupted */
-    CALLS_LOOKED = 32 /* one call in so many is timed */
+    TURNS = 100000,  /* of a try: 0.1 to 0.2 ms, so most are not interrupted */
+    CALLS_TIMED = 32 /* one call in so many is timed */
 };
 
 /* How far a timed call moves the rate: a server follows its core within some
@@ -48,28 +48,32 @@ void extra_calibrate(void)
     turns_per_ns = TURNS / (double)least_ns;
 }
 
+static void compute(uint64_t ns, double rate)
+{
+    turn((uint64_t)((double)ns * rate + 0.5));
+}
+
 /* Moves the rate so that timed calls take what was asked, on average. Two
  * readings of the clock in a row tell what a reading takes. */
-static void look(uint64_t ns)
+static double compute_timed(uint64_t ns, double rate)
 {
-    double rate = atomic_load_explicit(&turns_per_ns, memory_order_relaxed);
     uint64_t before_ns = clock_now_ns();
     uint64_t began_ns = clock_now_ns();
-    turn((uint64_t)((double)ns * rate + 0.5));
+    compute(ns, rate);
     uint64_t took_ns = clock_now_ns() - began_ns;
     uint64_t reading_ns = began_ns - before_ns;
     double late = ((double)took_ns - (double)reading_ns) / (double)ns - 1;
-    rate *= 1 - STEP * (late < LATE_MOST ? late : LATE_MOST);
-    atomic_store_explicit(&turns_per_ns, rate, memory_order_relaxed);
+    return rate * (1 - STEP * (late < LATE_MOST ? late : LATE_MOST));
 }
 
 void extra_spend(uint64_t ns)
 {
     static _Thread_local unsigned calls;
-    if (++calls % CALLS_LOOKED == 0 && ns > 0) {
-        look(ns);
+    double rate = atomic_load_explicit(&turns_per_ns, memory_order_relaxed);
+    if (++calls % CALLS_TIMED != 0 || ns == 0) {
+        compute(ns, rate);
         return;
     }
-    double rate = atomic_load_explicit(&turns_per_ns, memory_order_relaxed);
-    turn((uint64_t)((double)ns * rate + 0.5));
+    rate = compute_timed(ns, rate);
+    atomic_store_explicit(&turns_per_ns, rate, memory_order_relaxed);
 }

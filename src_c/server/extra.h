@@ -5,8 +5,8 @@
  * says so: reading a clock takes 20 to 50 ns, which half a microsecond of
  * waiting exceeds by one and a half readings, and a clock goes on while the
  * thread does not run. How long a turn takes changes with the core's clock rate
- * and with who else is on the machine, by a fifth and more between an idle
- * start and full load. So one call in some tens is timed, and the mean of the
+ * and with who else is on the machine, by a tenth between an idle start and
+ * full load. So one call in some tens is timed, and the mean of the
  * timed ones is kept at what was asked.
  */
 #ifndef EXTRA_H
