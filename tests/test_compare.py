@@ -237,9 +237,9 @@ def test_settings_are_for_servers_that_are_started(monkeypatch):
 # ---- what is said ------------------------------------------------------------------
 
 
-def printed(result: comparison.Comparison) -> str:
+def printed(result: comparison.Comparison, *, width: int = 120) -> str:
     text = io.StringIO()
-    screen.print_all(result, Console(file=text, width=120))
+    screen.print_all(result, Console(file=text, width=width))
     return text.getvalue()
 
 
@@ -247,6 +247,16 @@ def test_the_table_says_more_and_less(monkeypatch):
     text = printed(compared(monkeypatch, RATES, noise=0.01))
     assert all(word in text for word in ("64 bytes", "faster", "alike"))
     assert "nan" not in text
+
+
+def test_a_long_command_line_cuts_no_number_and_no_word(monkeypatch):
+    mine = "./build/a-server-of-mine --listen 127.0.0.1:{port} --threads 4"
+    rates = {mine: 1e5, "uring": 1.2e5, f"{mine} again": 1e5}
+    result = compared(monkeypatch, rates, words=(mine, "uring"), noise=0.01)
+    text = printed(result, width=100)
+    assert "…" not in text
+    for ratio in result.ratios("rate").values():
+        assert screen.number(ratio) in text
 
 
 @pytest.mark.parametrize(

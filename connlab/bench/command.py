@@ -79,7 +79,8 @@ def keep(results: dict[str, Any], *, folder: Path) -> Path:
 
 def _print(console: Console, heads: Sequence[str], rows: Iterable[Sequence]) -> None:
     table = screen.table(*heads)
-    table.columns[-1].no_wrap = False
+    for column in table.columns[:-1]:
+        column.no_wrap = True
     for row in rows:
         table.add_row(*row)
     if table.rows:

@@ -103,16 +103,23 @@ def _levels(comparison: Comparison) -> Table:
             continue
         values = {m: comparison.levels(server.name, m) for m in TITLES}
         cells = [number(value, units[m][0]) for m, value in values.items()]
-        rows.add_row(server.name, *cells)
+        add_numbers(rows, server.name, *cells)
     return rows
 
 
 def table(*heads: str) -> Table:
-    """Return a table with these heads and no lines."""
+    """Return a table with these heads and no lines; what is too long is folded."""
     output = Table(box=None, pad_edge=False)
     for head in heads:
-        output.add_column(head, no_wrap=True)
+        output.add_column(head, overflow="fold")
     return output
+
+
+def add_numbers(rows: Table, name: str, *cells: str) -> None:
+    """Add a row of numbers, which are never folded or cut: names and words give way."""
+    for column, cell in zip(rows.columns[1:], cells, strict=False):
+        column.min_width = max(column.min_width or 0, len(cell))
+    rows.add_row(name, *(Text(cell, no_wrap=True) for cell in cells))
 
 
 def number(value: Interval, factor: float = 1.0) -> str:
@@ -134,7 +141,7 @@ def _ratios(comparison: Comparison) -> Table:
             metric: ratios_of[server.name] for metric, ratios_of in by_metric.items()
         }
         pair = f"{server.name} / {server.against}" if server.against else server.name
-        rows.add_row(pair, *(number(ratio) for ratio in ratios.values()))
+        add_numbers(rows, pair, *(number(ratio) for ratio in ratios.values()))
         rows.add_row("", *(word(ratio, metric) for metric, ratio in ratios.items()))
     return rows
 
