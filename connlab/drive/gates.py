@@ -18,7 +18,7 @@ trial, and the trial counts.
               schedule by 5 sigma (paced: by 1 %)
     lag       open loop: the client's p99 lateness is over     only to let pass what
               0.2 ms and over 10 % of the p99 response; in     cannot matter
-              turns such rounds are set aside before
+              turns such slices are repeated before
     quiet     other programs and guests (steal) took over 5 %  no
               of the cores; in turns: over half of the cores
               in over half of the rounds

@@ -362,6 +362,7 @@ def _rounds(outcome: turns.Outcome, place: int, others: _Others) -> schema.Turns
         others=[round(others.by_round.get(row["round"], 0.0), 3) for row in rows],
         disturbed=list(others.disturbed),
         late=outcome.client.get("late_rounds"),
+        repeated=outcome.client.get("repeated"),
         server_cpu_ns=[row["server_cpu_ns"] for row in rows],
         response_p99_ns=p99s_ns if any(p99s_ns) else [],
         **{name: [row[name] or 0 for row in rows] for name in _ROUND_COLUMNS},

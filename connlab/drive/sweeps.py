@@ -71,6 +71,7 @@ class _State:
     rounds: int = 0
     disturbed: int = 0
     late: int = 0
+    repeated: int = 0
     planned: int = 0
     reason: str = ""
     complete: bool = False
@@ -429,6 +430,7 @@ def _count_rounds(state: _State, rows: Sequence[Mapping]) -> None:
         state.rounds += len(turns["others"])
         state.disturbed += len(turns["disturbed"])
         state.late += turns.get("late") or 0
+        state.repeated += turns.get("repeated") or 0
 
 
 def _measuring_s(row: Mapping) -> float:
@@ -654,10 +656,14 @@ def _report(plan: SweepPlan, state: _State) -> SweepReport:
             f"{state.disturbed} of {state.rounds} rounds were disturbed by other "
             "programs and count for no server"
         )
+    if state.repeated:
+        state.remarks.append(
+            f"{state.repeated} turns were repeated, as the client was late itself"
+        )
     if state.late:
         state.remarks.append(
             f"{state.late} rounds were set aside for all servers, as the client was "
-            "late itself; others made up for them"
+            "late itself"
         )
     return SweepReport(
         run=plan.run,

@@ -144,7 +144,7 @@ def not_measured(model: schema.Model, kind: str, reason: str) -> Outcome:
 def timeout_s(factors: Mapping[str, Any]) -> float:
     """Return how long a client may take, with ample time to connect."""
     lasting = 120.0 if factors.get("requests") is not None else longest_s(factors)
-    if factors.get("rate") is not None:  # client --late makes up for rounds set aside
+    if factors.get("rate") is not None:  # client --late repeats slices
         lasting += factors["duration"]
     connecting = factors.get("connections", 1) / (factors.get("connect_rate") or 500)
     before = (factors.get("settle") or 0) + factors.get("warmup", 0)

@@ -322,7 +322,7 @@ def client_flags(setting: Setting) -> list[str]:
     if setting.pause_s is not None:
         lengths["--pause"] = setting.pause_s
     if setting.client.get("rate") is not None:
-        # over hosts no round is set aside, as others could not make up for it
+        # over hosts no slice is repeated, as its moment is fixed
         late_s = gates.LAG_NS / 1e9 if setting.pause_s is None else NEVER_LATE_S
         lengths["--late"] = late_s
     words = flags.client_flags(setting.client, seed=setting.seed)

@@ -276,6 +276,9 @@ class Turns(Facts):
     """Rounds that the client excluded for all servers, as it was late itself (open
     loop: ``client --late``), or as a slice was incomplete on one of several hosts; they
     are not in `round`."""
+    repeated: int | None = None
+    """Slices of the set that were repeated, as the client was late itself; None where
+    it could not repeat them."""
 
     @property
     def slices_s(self) -> float:

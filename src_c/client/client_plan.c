@@ -271,10 +271,10 @@ static const struct flag rows[] = {
      "most a tenth of it)",
      read_time, AT(lead_in_ns), 0, 60000},
     {"--late", "TIME", "0.001 to 60000 ms",
-     "open loop: set aside rounds in which the client was\n"
-     "late, that is 1 % of the requests of a slice left\n"
-     "later than this and later than a tenth of its p99\n"
-     "response; others make up for them (off)",
+     "open loop: repeat slices in which the client was\n"
+     "late, that is 1 % of the requests left later than\n"
+     "this and later than a tenth of the slice's p99\n"
+     "response, for as long as --duration at most (off)",
      read_time, AT(late_ns), 0.001, 60000},
     {"--pause", "TIME", "0.1ms to 60s",
      "with --begin-at or --begin-told: slices begin at\n"

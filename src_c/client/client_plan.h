@@ -31,7 +31,7 @@ struct plan {
     unsigned watch_count;     /* targets with a --watch */
 
     uint64_t slice_ns, lead_in_ns; /* slice_ns 0: no slices */
-    uint64_t late_ns;              /* 0: no round is set aside */
+    uint64_t late_ns;              /* 0: no slice is repeated */
     uint64_t pause_ns;             /* 0: a slice follows the one before */
     uint64_t order_seed;           /* of the order in rounds */
     bool only_watch;               /* asks nobody */

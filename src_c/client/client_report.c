@@ -409,11 +409,11 @@ static void json_write(const struct plan *plan, const struct shared *shared,
            (double)plan->slice_ns / NS_PER_S,
            (double)plan->lead_in_ns / NS_PER_S);
     printf(",\"rounds\":%" PRIu64 ",\"late_rounds\":%" PRIu64
-           ",\"warmup_rounds\":%" PRIu64 ",\"rounds_s\":%.9f,\"seed\":%" PRIu64
-           ",\"stop\":\"%s\"",
-           shared->rounds, shared->late_rounds, shared->warmup_rounds,
-           (double)shared->rounds_ns / NS_PER_S, plan->seed,
-           stop_name((enum stop_reason)shared->records[0].end));
+           ",\"repeated\":%" PRIu64 ",\"warmup_rounds\":%" PRIu64
+           ",\"rounds_s\":%.9f,\"seed\":%" PRIu64 ",\"stop\":\"%s\"",
+           shared->rounds, shared->late_rounds, shared->repeated,
+           shared->warmup_rounds, (double)shared->rounds_ns / NS_PER_S,
+           plan->seed, stop_name((enum stop_reason)shared->records[0].end));
     for (unsigned i = 0; i < plan->target_count; i++) {
         printf(i ? "," : ",\"targets\":[");
         json_target(plan, shared, totals[i]);

@@ -33,10 +33,10 @@ struct slice_sum {
 struct rounds {
     const struct plan *plan;
     struct shared *shared;
-    FILE *file;     /* of rows; or NULL */
-    struct rng rng; /* of orders */
-    unsigned order[MAX_TARGETS];
-    unsigned position;                    /* in it, of the slice that runs */
+    FILE *file;                           /* of rows; or NULL */
+    struct rng rng;                       /* of orders */
+    unsigned order[MAX_TARGETS];          /* a ring: who was late once more */
+    unsigned position, order_end;         /* in it: whose slice runs; the end */
     uint64_t number;                      /* of the round, from 0 on */
     uint64_t start_ns, round_ns;          /* the load, this round began */
     uint64_t since_ns;                    /* the warm-up began, or counting */
@@ -249,6 +249,8 @@ void rounds_close(struct rounds *r)
 static void shuffle(struct rounds *r)
 {
     unsigned count = r->plan->target_count;
+    r->position = 0;
+    r->order_end = count;
     for (unsigned i = 0; i < count; i++)
         r->order[i] = i;
     for (unsigned i = count; i > 1; i--) {
@@ -313,7 +315,6 @@ static void begin_round(struct rounds *r, uint64_t now_ns)
         r->since_ns = now_ns;
     }
     r->round_ns = now_ns;
-    r->position = 0;
     shuffle(r);
 }
 
@@ -353,14 +354,19 @@ static bool is_missed(const struct rounds *r, uint64_t now_ns)
                grid_latest_ns(r->plan, r->start_ns, r->number, r->position);
 }
 
+static unsigned whose_turn(const struct rounds *r)
+{
+    return r->order[r->position % MAX_TARGETS];
+}
+
 /* The next target in the order that is left; false: the round is complete. */
 static bool find_next(struct rounds *r, uint64_t now_ns)
 {
-    while (r->position < r->plan->target_count &&
-           (r->shared->sums[r->order[r->position]].ended != ENDED_NOT ||
+    while (r->position < r->order_end &&
+           (r->shared->sums[whose_turn(r)].ended != ENDED_NOT ||
             is_missed(r, now_ns)))
         r->position++;
-    return r->position < r->plan->target_count;
+    return r->position < r->order_end;
 }
 
 /* Clocks are read last, and drained is reset before the number makes the slice
@@ -368,7 +374,7 @@ static bool find_next(struct rounds *r, uint64_t now_ns)
 static void announce(struct rounds *r)
 {
     struct slice *slice = &r->shared->slice;
-    slice->target = r->order[r->position];
+    slice->target = whose_turn(r);
     slice->counted = r->counted;
     slice->round = r->number + 1;
     r->begin_cores = cores_read(r->cores);
@@ -473,19 +479,51 @@ static struct slice_sum sum_up(struct rounds *r, uint64_t now_ns)
     return sum;
 }
 
-/* All are at rest. The time that nobody used, as a target was waited for that
- * had hung, is neither warm-up nor measured. */
+/* This time is neither warm-up nor measured. */
+static void leave_out(struct rounds *r, uint64_t ns)
+{
+    r->since_ns += ns;
+    r->round_ns += ns;
+}
+
+static bool is_to_be_repeated(const struct rounds *r,
+                              const struct slice_sum *sum, uint64_t took_ns)
+{
+    return r->counted && r->shared->sums[sum->target].ended == ENDED_NOT &&
+           is_late_slice(r->plan, &sum->parts) && may_make_up(r, took_ns);
+}
+
+/* Its threads forget it, and its target has another turn after all others. */
+static void repeat_later(struct rounds *r, const struct slice_sum *sum,
+                         uint64_t took_ns)
+{
+    r->shared->sums[sum->target].late_slice =
+        atomic_load(&r->shared->slice.number);
+    r->shared->repeated++;
+    r->order[r->order_end++ % MAX_TARGETS] = sum->target;
+    r->made_up_ns += took_ns;
+    leave_out(r, took_ns);
+    add_to_sums(r, sum, true);
+    if (r->file)
+        print_row(r, sum, true);
+}
+
+/* All are at rest. The time for which a target was waited for that had hung is
+ * left out. */
 static void end_slice(struct rounds *r)
 {
     uint64_t now = clock_now_ns();
     struct slice_sum sum = sum_up(r, now);
-    r->slices[r->slice_count++] = sum;
+    uint64_t took_ns = now - sum.begin_ns;
     if (sum.parts.given_up) {
-        end_target(r, r->shared->slice.target, ENDED_HUNG);
-        r->since_ns += now - sum.end_ns;
-        r->round_ns += now - sum.end_ns;
+        end_target(r, sum.target, ENDED_HUNG);
+        leave_out(r, now - sum.end_ns);
     }
     see_who_is_left(r);
+    if (is_to_be_repeated(r, &sum, took_ns))
+        repeat_later(r, &sum, took_ns);
+    else
+        r->slices[r->slice_count++] = sum;
     r->position++;
 }
 

@@ -53,6 +53,7 @@ struct target_sums {
     enum ended ended;
     uint64_t ended_round;
     uint64_t slices, late_slices, warmup_slices;
+    uint64_t late_slice;               /* the last one that is repeated; or 0 */
     uint64_t warmup_ns, seconds_ns;    /* counted parts of slices */
     uint64_t slices_ns, all_slices_ns; /* whole ones; with warm-up */
     uint64_t lead_in_requests, requests;
@@ -101,6 +102,7 @@ struct shared {
     struct target_sums sums[MAX_TARGETS];
     FILE *slices_file; /* of the first thread; or NULL */
     uint64_t rounds, late_rounds, warmup_rounds;
+    uint64_t repeated;  /* slices */
     uint64_t rounds_ns; /* the counted ones took */
 };
 

@@ -52,12 +52,20 @@ static void give_up_ended(struct client_thread *t)
             thread_give_up(t, &t->targets[i]);
 }
 
-/* --late: as if the target's last slice had not been, if its round was set
- * aside. */
-static void forget_late(struct client_thread *t, struct thread_target *target)
+/* The target's last slice is repeated, or its round was set aside. */
+static bool was_late(const struct client_thread *t, unsigned number)
 {
-    if (target->saved && target->round > 0 &&
-        target->round == t->shared->slice.late_round)
+    const struct thread_target *target = &t->targets[number];
+    return target->round > 0 &&
+           (target->round == t->shared->slice.late_round ||
+            target->slice == t->shared->sums[number].late_slice);
+}
+
+/* --late: as if the target's last slice had not been, if it was late. */
+static void forget_late(struct client_thread *t, unsigned number)
+{
+    struct thread_target *target = &t->targets[number];
+    if (target->saved && was_late(t, number))
         record_restore(target->record, t->users[target->first].row,
                        target->count, target->saved);
     target->round = 0;
@@ -78,12 +86,13 @@ static void join(struct client_thread *t)
     t->current = target;
     t->in_slice = true;
     struct row *rows = t->users[target->first].row;
-    forget_late(t, target);
+    forget_late(t, slice->target);
     if (slice->counted && !target->counted)
         record_begin_window(r, rows, target->count);
     if (slice->counted && target->saved)
         record_save(r, rows, target->count, target->saved);
     target->round = slice->round;
+    target->slice = t->slice;
     target->counted = slice->counted;
     target->shift_ns = slice->begin_ns - target->slices * plan->slice_ns;
     target->arrivals.start_ns = target->shift_ns;
@@ -195,7 +204,7 @@ void thread_take_turns(struct client_thread *t, uint64_t now_ns)
         return;
     if (slice->stop != STOP_NONE) {
         for (unsigned i = 0; i < t->plan->target_count; i++)
-            forget_late(t, &t->targets[i]);
+            forget_late(t, i);
         thread_end(t, slice->stop);
     } else if (clock_now_ns() >= slice->begin_ns) {
         t->slice = atomic_load(&slice->number);

@@ -24,13 +24,17 @@
  * --response-times of its own counted (seconds / mean response), but not beyond
  * --duration-max.
  *
- * --late TIME, for the open loop: a round in which the client was late is set
- * aside for all targets alike, since what it measured was the client, or what
- * took its core away. Late is a slice of which 1 % of the requests left later
- * than TIME, and later than a tenth of the slice's own p99 response time, below
- * which it cannot matter. A round in which a target ended is kept. Other rounds
- * make up for those set aside, for as long as --duration at most. If none was
- * on time by then, the next one counts, and the lag in the result says so.
+ * --late TIME, for the open loop: a slice in which the client was late counts
+ * for nothing, since what it measured was the client, or what took its core
+ * away. Its target has another turn at the end of the round, so that a round
+ * holds one slice of each in which the client was on time: the rule is the same
+ * for all, and a pause of the machine costs the slice that it struck, not those
+ * of all targets. Late is a slice of which 1 % of the requests left later than
+ * TIME, and later than a tenth of the slice's own p99 response time, below
+ * which it cannot matter; the last slice of a target that ended is kept.
+ * Repeated slices take as long as --duration at most. From then on a round with
+ * a late slice is set aside for all targets. If none was on time by then, the
+ * next one counts, and the lag in the result says so.
  *
  * Response times have a sum per slice and a histogram per run. The p99 of a run
  * holds all that struck the target, whoever did it: on a shared machine it
@@ -41,10 +45,11 @@
  *
  * Columns of --slices FILE, a row per slice, written a round at a time:
  *     round             from 0 on, warm-up included
- *     counted           1; 0 for rounds of the warm-up and late ones, which
+ *     counted           1; 0 for slices of the warm-up and late ones, which
  *                       totals and histograms leave out
- *     late              1: the round was set aside (--late); else 0
- *     position          in the round's order, from 0 on
+ *     late              1: the slice was repeated, or its round was set aside
+ *                       (--late); else 0
+ *     position          in the round's order, from 0 on; repeated ones follow
  *     target            number on the command line, from 0 on
  *     begin_ns          since the load began, of the slice
  *     lead_in_requests  answered before the lead-in was over

@@ -360,7 +360,7 @@ def test_all_of_the_rate_goes_to_the_slices_target(take_turns, arrivals, more):
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2]])
-def test_a_round_in_which_the_client_was_late_counts_for_nobody(
+def test_a_slice_in_which_the_client_was_late_is_repeated(
     client_program, server_program, more, tmp_path
 ):
     """The client stands still for 50 ms, five times: that is not the servers' doing."""
@@ -378,14 +378,22 @@ def test_a_round_in_which_the_client_was_late_counts_for_nobody(
                 time.sleep(0.1)
             result = json.loads(client.communicate(timeout=60)[0])
     slices = rows(path)
-    late = {row["round"] for row in slices if row["late"] == "1"}
-    assert len(late) == result["late_rounds"] >= 3
-    assert all(row["counted"] == "0" for row in slices if row["round"] in late)
+    late = [row for row in slices if row["late"] == "1"]
+    assert len(late) == result["repeated"] >= 3
+    assert result["late_rounds"] == 0
+    assert all(row["counted"] == "0" for row in late)
+    for row in late:  # its target's turn comes again, in the same round
+        again = [r for r in slices if (r["round"], r["counted"]) == (row["round"], "1")]
+        assert sorted(r["target"] for r in again) == ["0", "1"]
+        (own,) = (r for r in again if r["target"] == row["target"])
+        assert int(own["position"]) > int(row["position"])
     for number, target in enumerate(result["targets"]):
         counted = of_target(slices, number)
         add_up(counted, target)
         assert len(counted) == result["rounds"] > 0
-        assert target["slices"]["late"] == len(late)
+        assert target["slices"]["late"] == sum(
+            row["target"] == str(number) for row in late
+        )
         assert target["response"]["n"] == target["window"]["arrivals"]
         for row in counted:
             mean_ns = int(row["response_ns"]) / int(row["requests"])
@@ -398,11 +406,12 @@ def test_a_round_in_which_the_client_was_late_counts_for_nobody(
 
 
 def test_a_client_that_is_always_late_does_not_go_on_for_ever(take_turns):
-    """As long as --duration is set aside; then rounds count, and the lag says how."""
+    """Slices are repeated for --duration; then one counts, and the lag says how."""
     flags = ["--connections", 8, "--rate", 4000, "--late", "0.001ms"]
     flags += ["--duration", 0.5, "--warmup", 0, "--spin", 0]
     began = time.monotonic()
     result, _ = take_turns(1, *flags)
+    assert result["repeated"] > 0
     assert result["late_rounds"] > 0
     assert result["rounds"] > 0
     assert time.monotonic() - began < 30
