@@ -18,9 +18,11 @@ from connlab.drive.floor import echo as floor_echo
 BASE = "epoll"
 FEW, MANY = 50, 1000
 SIZE = 64
-#: what a request of `DEARER` costs more than one of `BASE`
-EXTRA_NS = 500
-DEARER = f"{BASE}:extra-ns={EXTRA_NS}"
+#: what a request of `DEARER` costs more than one of `SLOWED`; both are slow enough to be
+#: the limit, as a server that is slower than its client lets it sleep, and pays for
+#: waking it
+EXTRA_NS, SLOW_NS = 500, 4000
+SLOWED, DEARER = (f"{BASE}:extra-ns={ns}" for ns in (SLOW_NS, SLOW_NS + EXTRA_NS))
 LAG_RATE = 50_000
 FLOOR_S = 0.3
 
@@ -47,7 +49,11 @@ class Part:
 def parts(
     models: Sequence[schema.Model], *, lessons: bool, until: float, seed: int
 ) -> dict[str, Part]:
-    """Return what is compared, by title; `BASE` is the baseline of each."""
+    """Return what is compared, by title.
+
+    `BASE` is the baseline of each, but of the control, which is to find the known
+    `EXTRA_NS` again.
+    """
     names = [m.name for m in models if m.concurrent and m.available and m.name != BASE]
     some = [name for name in ("epoll-et", "uring", "thread") if name in names]
     pair = [BASE, *(some[1:2] or names[:1] or [DEARER])]
@@ -59,8 +65,10 @@ def parts(
     def one_core(plan: Plan) -> Plan:
         return replace(plan, cores=cores.together(plan.cores.server))
 
+    control = plan([SLOWED, DEARER])
     plans = {
-        "models": plan([BASE, DEARER, *names]),
+        "models": plan([BASE, *(names or [DEARER])]),
+        "control": replace(control, client={**control.client, "spin": "always"}),
         "many": plan([BASE, *(some or pair[1:])], MANY),
         "http": plan(pair, workload="http"),
         "one core": one_core(plan(pair)),

@@ -9,7 +9,7 @@ from statistics import median
 
 import pandas as pd
 
-from connlab.bench.parts import BASE, DEARER, EXTRA_NS, LAG_RATE, Part
+from connlab.bench.parts import BASE, DEARER, EXTRA_NS, LAG_RATE, SLOWED, Part
 from connlab.compare.screen import OTHERS
 from connlab.study.interval import LEVEL, Interval
 from connlab.study.turns import geometric_mean, per_round, width
@@ -84,14 +84,14 @@ def judge(
     cost = models.comparison.ratios("cpu")
     widths = _width_of(r for name, r in cost.items() if name != models.plan.control)
     thread = models.comparison.ratios("rate").get("thread")
-    extra, extra_bounds = _extra_ns(models), (0.9 * EXTRA_NS, 1.1 * EXTRA_NS)
+    extra, extra_bounds = _extra_ns(parts["control"]), (0.9 * EXTRA_NS, 1.1 * EXTRA_NS)
     of_echo = _mean(_column(models, "cpu") / _column(http, "cpu"))
     lag = _mean(_column(parts["open loop"], "lag_p99") * 1e6)
     lag_doubt = _others_doubt(parts["open loop"])
     targets += [
         Target(f"models: CPU / {BASE}, half-width, median, %", widths, most=2),
         Target(f"models: rate, thread / {BASE}", thread, least=0.7),
-        Target(f"models: {EXTRA_NS} ns more of work, ns", extra, *extra_bounds),
+        Target(f"control: {EXTRA_NS} ns more of work, ns", extra, *extra_bounds),
         Target(f"http: {per_cpu}, http / echo, {BASE}", of_echo, least=0.6),
         Target(
             f"open loop: lag at {LAG_RATE} requests/s, p99, µs",
@@ -124,7 +124,7 @@ def _extra_ns(part: Part) -> Interval | None:
         return None
     rounds = per_round(pd.concat(part.comparison.slices))
     costs = rounds.set_index(["trial", "round", "server"])["cpu"].unstack()
-    more = (costs[DEARER] - costs[BASE]).groupby(level="trial").median()
+    more = (costs[DEARER] - costs[SLOWED]).groupby(level="trial").median()
     return Fit.of(more * 1e9).interval(LEVEL, method="t over trials", log=False)
 
 

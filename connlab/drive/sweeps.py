@@ -653,17 +653,17 @@ def _report(plan: SweepPlan, state: _State) -> SweepReport:
         )
     if state.disturbed:
         state.remarks.append(
-            f"{state.disturbed} of {state.rounds} rounds were disturbed by other "
-            "programs and count for no server"
+            "rounds that other programs disturbed, and that count for no server: "
+            f"{state.disturbed} of {state.rounds}"
         )
     if state.repeated:
         state.remarks.append(
-            f"{state.repeated} turns were repeated, as the client was late itself"
+            f"turns repeated, as the client was late itself: {state.repeated}"
         )
     if state.late:
         state.remarks.append(
-            f"{state.late} rounds were set aside for all servers, as the client was "
-            "late itself"
+            "rounds set aside for all servers, as the client was late itself: "
+            f"{state.late}"
         )
     return SweepReport(
         run=plan.run,
