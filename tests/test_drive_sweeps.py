@@ -361,6 +361,23 @@ def test_a_budget_ends_a_sweep_in_time_and_the_next_call_goes_on(tmp_path):
 
 
 @pytest.mark.usefixtures("half_a_second_each")
+@pytest.mark.parametrize(
+    ("budget", "trials", "done"),
+    [
+        ("1.5s", 20, 4),  # half as much again, to the fourth block
+        ("1.2s", 20, 3),  # 1.8 s do not suffice for it
+        ("1.5s", 3, 3),  # no interval was asked for
+        ("1s", 3, 2),
+        ("2s", 20, 4),  # nothing on top, as the fourth is there
+    ],
+)
+def test_a_budget_lasts_longer_where_nothing_would_have_an_interval(
+    tmp_path, budget, trials, done
+):
+    assert sweep(tmp_path, trials=trials, budget=budget).done == done
+
+
+@pytest.mark.usefixtures("half_a_second_each")
 def test_a_budget_that_is_used_pays_for_nothing_more(tmp_path):
     assert sweep(tmp_path, trials=20, budget="2s").done == 4
     again = sweep(tmp_path, trials=20, budget="2s")

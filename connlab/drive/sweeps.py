@@ -53,6 +53,11 @@ from connlab.drive.plan import (
 from connlab.drive.programs import Programs
 from connlab.drive.progress import Show, duration_text, say, shown
 from connlab.drive.reports import Estimate, Reached, SweepReport
+from connlab.variances import TRIALS_MIN
+
+#: how much longer a budget lasts while no cell can have an interval: a slow machine
+#: would else spend nearly all of it for nothing that can be said
+_NO_INTERVALS_YET = 1.5
 
 
 @dataclass
@@ -154,9 +159,10 @@ def sweep(
     seed : int
         Fixes the order of the blocks and what the clients do.
     budget : float or str, optional
-        Seconds, or ``"10m"``: stop then; time beyond `trials` blocks is spent on the
-        sets and cells whose intervals are widest. Trials of earlier calls are paid from
-        it, so that the same call again measures nothing, and a larger budget goes on.
+        Seconds, or ``"10m"``: stop then, or half as much later where fewer blocks are
+        there than an interval takes; time beyond `trials` blocks is spent on the sets
+        and cells whose intervals are widest. Trials of earlier calls are paid from it,
+        so that the same call again measures nothing, and a larger budget goes on.
     progress : bool
         Print the estimate, the progress and the report.
     root : str or Path
@@ -597,11 +603,13 @@ def _out_of_budget(plan: SweepPlan, state: _State, cells: Sequence[int]) -> bool
     if budget_s is None:
         return False
     guesses_s = _guesses_s(plan, state)
-    if state.spent_s + sum(guesses_s[cell] for cell in cells) <= budget_s:
+    blocks = min(len(rows) for rows in state.rows)
+    longer = _NO_INTERVALS_YET if blocks < TRIALS_MIN <= plan.rule.n_min else 1
+    if state.spent_s + sum(guesses_s[cell] for cell in cells) <= longer * budget_s:
         return False
     text = duration_text(budget_s)
     state.reason = f"the budget of {text} is used; {state.trials} trials are there"
-    state.complete = min(len(rows) for rows in state.rows) >= plan.rule.n_min
+    state.complete = blocks >= plan.rule.n_min
     if not state.complete:
         state.reason += f", fewer than {plan.rule.n_min} in some cells"
     return True
