@@ -18,8 +18,8 @@ from connlab.drive.floor import echo as floor_echo
 BASE = "epoll"
 FEW, MANY = 50, 1000
 SIZE = 64
-#: what a request of `DEARER` costs more than one of `SLOWED`; both are slow enough to be
-#: the limit, as a server that is slower than its client lets it sleep, and pays for
+#: what a request of `DEARER` costs more than one of `SLOWED`; both are slow enough to
+#: be the limit, as a server that is slower than its client lets it sleep, and pays for
 #: waking it
 EXTRA_NS, SLOW_NS = 500, 4000
 SLOWED, DEARER = (f"{BASE}:extra-ns={ns}" for ns in (SLOW_NS, SLOW_NS + EXTRA_NS))
