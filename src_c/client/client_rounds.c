@@ -41,7 +41,7 @@ struct rounds {
     uint64_t start_ns, round_ns;          /* the load, this round began */
     uint64_t since_ns;                    /* the warm-up began, or counting */
     bool counted;                         /* the warm-up is over */
-    uint64_t made_up_ns;                  /* for late rounds, so far */
+    uint64_t made_up_ns;                  /* for late slices, so far */
     struct slice_sum slices[MAX_TARGETS]; /* of this round, */
     unsigned slice_count;                 /* so many */
     struct cores *cores;
@@ -260,28 +260,11 @@ static void shuffle(struct rounds *r)
     }
 }
 
-static bool may_make_up(const struct rounds *r, uint64_t took_ns)
+/* Time to repeat its late slices is over. A client that is never on time has a
+ * late round that says so. */
+static bool is_set_aside(const struct rounds *r)
 {
-    return !plan_is_fixed(r->plan) &&
-           r->made_up_ns + took_ns <= clock_seconds_ns(r->plan->duration_s);
-}
-
-/* Its time is neither warm-up nor measured; others make up for it. */
-static void set_aside(struct rounds *r, uint64_t took_ns)
-{
-    r->shared->late_rounds++;
-    r->shared->slice.late_round = r->number + 1;
-    if (!may_make_up(r, took_ns))
-        return;
-    r->made_up_ns += took_ns;
-    r->since_ns += took_ns;
-}
-
-/* A client that is never on time has a late round that says so. */
-static bool is_set_aside(const struct rounds *r, uint64_t took_ns)
-{
-    return r->counted && is_late_round(r) &&
-           (r->shared->rounds > 0 || may_make_up(r, took_ns));
+    return r->counted && r->shared->rounds > 0 && is_late_round(r);
 }
 
 static void end_round(struct rounds *r, uint64_t now_ns)
@@ -289,11 +272,12 @@ static void end_round(struct rounds *r, uint64_t now_ns)
     if (r->round_ns == 0) /* none has begun */
         return;
     uint64_t took_ns = now_ns - r->round_ns;
-    bool late = is_set_aside(r, took_ns), missed = r->slice_count == 0;
+    bool late = is_set_aside(r), missed = r->slice_count == 0;
     settle_slices(r, late);
-    if (late)
-        set_aside(r, took_ns);
-    else if (r->counted)
+    if (late) {
+        r->shared->late_rounds++;
+        r->shared->slice.late_round = r->number + 1;
+    } else if (r->counted)
         r->shared->rounds_ns += took_ns;
     if (!late && !missed)
         *(r->counted ? &r->shared->rounds : &r->shared->warmup_rounds) += 1;
@@ -484,6 +468,12 @@ static void leave_out(struct rounds *r, uint64_t ns)
 {
     r->since_ns += ns;
     r->round_ns += ns;
+}
+
+static bool may_make_up(const struct rounds *r, uint64_t took_ns)
+{
+    return !plan_is_fixed(r->plan) &&
+           r->made_up_ns + took_ns <= clock_seconds_ns(r->plan->duration_s);
 }
 
 static bool is_to_be_repeated(const struct rounds *r,
