@@ -204,8 +204,11 @@ def test_a_link_that_is_down_for_two_seconds_delays(three, hosts):
     thread = later(lambda: running(three.space(2)), flap)
     outcome = run(hosts, duration=4, timeout=9)
     thread.join()
-    # either it was survived, or the trial is a row that says why not
-    assert outcome.failure is None or outcome.failure.kind == "host-lost"
+    # it was survived, or the trial is a row that says why not: the host did not answer,
+    # or heard too late when to begin
+    if outcome.failure is not None:
+        assert outcome.failure.kind in ("host-lost", "client-failed")
+        assert "h2" in outcome.failure.reason
     until(lambda: not all_running(three))
     assert run(hosts).failure is None
 
@@ -473,7 +476,7 @@ def shares(pids: dict[str, int], from_s: float, to_s: float) -> dict[str, float]
 
 
 def test_agents_leave_the_machine_to_what_is_measured(three, engine):
-    """Less than 1 % of a core while a window is open, 0.5 % while nothing is asked.
+    """Less than 1 % of a core while a window is open, 0.2 % while nothing is asked.
 
     Others may be busy with the same pages and caches: the best of three tries.
     """
@@ -507,7 +510,7 @@ def test_agents_leave_the_machine_to_what_is_measured(three, engine):
     print(open_, idle)
     for name in pids:
         assert min(used[name] for used in open_) < 0.01
-        assert min(used[name] for used in idle) < 0.005
+        assert min(used[name] for used in idle) < 0.002
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ COST_MOST_S = 0.02
 SETTINGS: dict[str, Any] = {
     "distributed": {
         "worker": {
+            "preload": [Agent.__module__],
             "profile": {"enabled": False},
             "memory": {
                 **dict.fromkeys(("target", "spill", "pause", "terminate"), False),
