@@ -58,6 +58,7 @@ def judged(kind: str):
     return judgement.verdicts[0], judgement
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "kind",
     [
@@ -74,6 +75,7 @@ def test_a_right_server_is_right(kind):
     assert verdict.start_s > 0
 
 
+@pytest.mark.timed  # a right answer a second late is a wrong one
 @pytest.mark.parametrize(
     ("kind", "symptom", "hint"),
     [
@@ -106,6 +108,7 @@ def test_threads_that_a_signal_ends_are_no_leak():
 
 
 @pytest.mark.long
+@pytest.mark.timed
 def test_what_it_does_without_does_not_make_it_wrong():
     for kind, lacks in [("deaf", "SIGTERM"), ("chatty", "prints")]:
         verdict, _ = judged(kind)

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 /* ThreadSanitizer puts a handler off until a call that it knows has returned,
- * which one that waits for a client may never do. Set by glibc's own name it runs
+ * as one that waits for a client may never do. Set by glibc's own name it runs
  * at once; nothing in it is to be watched. */
 #ifdef __SANITIZE_THREAD__
 int __sigaction(int, const struct sigaction *, struct sigaction *);
