@@ -175,13 +175,18 @@ def test_a_server_slow_to_drain_its_slices_was_asked_what_was_due():
     assert gates.arrivals(fewer).ok is False
 
 
-def test_rounds_that_hosts_set_aside_were_asked_too():
-    """Totals of several hosts hold them, the rows of the turns do not."""
+def test_each_client_of_several_hosts_was_asked_for_the_slices_that_it_had():
+    """Also in rounds that the merge set aside, so that the rows of turns lack them."""
     held = in_slices(opened(), drain_s=0)
     held["turns"] |= {"round": list(range(8)), "late": 2}
     assert gates.arrivals(held).ok is False
-    held["client"]["hosts"] = {"b": {}, "c": {}}
+    report = {"offered_rps": 5000.0, "slices": {"counted": 10}}
+    held["client"]["hosts"] = {"b": {"report": report}, "c": {"report": report}}
     assert gates.arrivals(held).ok is True
+    missed = report | {"slices": {"counted": 6}}
+    held["client"]["hosts"]["c"] = {"report": missed}
+    assert gates.arrivals(held).ok is False
+    assert gates.arrivals(changed(held, client__window__arrivals=8_000)).ok is True
 
 
 def test_a_line_of_before_findings_reads_as_one_of_today():

@@ -132,35 +132,37 @@ def rate(trial: Mapping) -> Gate:
 
 def arrivals(trial: Mapping) -> Gate:
     """Open loop: as many requests fell due as the rate and the schedule say."""
-    offered = pick(trial, "client.offered_rps")
-    window_s = _asking_s(trial)
+    due = _due(trial)
     count = pick(trial, "client.window.arrivals")
-    if not offered or not window_s or count is None:
+    if not due or count is None:
         return _OPEN_LOOP_ONLY
     planned, actual = pick(trial, "factors.arrivals"), pick(trial, "client.arrivals")
     if planned is not None and planned != actual:
         return Gate(ok=False, why=f"{actual} in place of {planned}")
-    due = offered * window_s
     slack = 0.01 * due if actual == "paced" else ARRIVALS_SIGMA * math.sqrt(due)
     threshold = (slack + 1) / due
     ok = abs(count - due) <= slack + 1
     return Gate(ok=ok, value=count / due, threshold=threshold)
 
 
-def _asking_s(trial: Mapping) -> float | None:
-    """Return for how long requests could fall due, in seconds.
+def _due(trial: Mapping) -> float | None:
+    """Return how many requests the rate lets fall due while the client asks.
 
     A slice ends with its last answer, but nothing falls due after its planned end: with
-    the time to the last answer, a slow server would seem to get fewer requests. Totals
-    of clients on several hosts include the rounds that were set aside in the merge.
+    the time to the last answer, a slow server would seem to get fewer requests. Each
+    client on other hosts totals the slices that it had itself, also those of rounds
+    that the merge set aside.
     """
-    turns = trial.get("turns")
+    turns, offered = trial.get("turns"), pick(trial, "client.offered_rps")
+    if not offered:
+        return None
     if not turns:
-        return pick(trial, "client.window.seconds")
-    rounds = len(turns["round"])
-    if pick(trial, "client.hosts"):
-        rounds += turns.get("late", 0)
-    return rounds * (turns["slice_ms"] - turns["lead_in_ms"]) / 1e3
+        return offered * (pick(trial, "client.window.seconds") or 0.0)
+    slice_s = (turns["slice_ms"] - turns["lead_in_ms"]) / 1e3
+    if hosts := pick(trial, "client.hosts"):
+        reports = [host["report"] for host in hosts.values()]
+        return sum(r["offered_rps"] * r["slices"]["counted"] for r in reports) * slice_s
+    return offered * len(turns["round"]) * slice_s
 
 
 def answered(trial: Mapping) -> Gate:
