@@ -67,19 +67,21 @@ def test_what_others_took_in_the_pause_is_not_of_the_slice():
 
 
 @pytest.mark.parametrize(
-    "spoilt",
+    ("spoilt", "overran"),
     [
-        lambda rows: rows.pop(2),  # left out
-        lambda rows: rows[2].update(slice_seconds=0.056),  # answered too late
-        lambda rows: rows[2].update(late=1, counted=0),
+        (lambda rows: rows.pop(2), 1),  # left out
+        (lambda rows: rows[2].update(slice_seconds=0.056), 1),  # answered too late
+        (lambda rows: rows[2].update(late=1, counted=0), 0),  # sent late
     ],
 )
-def test_a_round_that_is_not_whole_counts_for_no_server(spoilt):
+def test_a_round_that_is_not_whole_counts_for_no_server(spoilt, overran):
     second = rounds(3)
     spoilt(second)
     rows = merged(rounds(3), second, looks=rounds(3, look))
     assert counted(rows) == {0, 2}
-    assert all(row["late"] for row in rows if row["round"] == 1)
+    aside = [row for row in rows if row["round"] == 1]
+    assert all(row["late"] and row["overran"] == overran for row in aside)
+    assert not any(row["overran"] for row in rows if row["round"] != 1)
 
 
 def test_a_round_in_which_clocks_were_read_late_does_not_count():

@@ -250,8 +250,9 @@ def run_over_hosts(
             outcome = turns.run(setting, host=host, clients=clients)
         if outcome is None or pause >= PAUSE_MOST:
             return outcome
-        if outcome.client["rounds"] >= outcome.client["late_rounds"]:
-            return outcome  # at least half of the rounds count
+        report = outcome.client
+        if report["rounds"] + report["late_rounds"] >= 2 * report["overran_rounds"]:
+            return outcome  # at least half of the rounds had time for their answers
         clients.pauses[name] = pause * PAUSE_LONGER
 
 
@@ -336,7 +337,8 @@ def _never_in_time(outcome: turns.Outcome) -> schema.Failure | None:
     """Return the failure of a set on other hosts of which no round was whole."""
     if outcome.setting.pause_s is None or outcome.client["rounds"]:
         return None
-    reason = f"none of {outcome.client['late_rounds']} rounds was whole on all hosts"
+    late = outcome.client["late_rounds"]
+    reason = f"none of {late} rounds was whole and on time on all hosts"
     return trials.failed("no-requests", reason)
 
 

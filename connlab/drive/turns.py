@@ -47,8 +47,6 @@ LEAD_IN_OPEN = 0.2
 #: with clients on other hosts slices begin at fixed moments: the lead-in covers the
 #: difference of their clocks, the pause the last answers; both are parts of a slice
 SLICE_REMOTE_S, LEAD_IN_AFAR, PAUSE_REMOTE = 0.05, 0.2, 0.2
-#: no request is later than this
-NEVER_LATE_S = 60.0
 #: how long a look at one server's memory keeps the driver from the next
 _LOOK_S = 0.05
 _OWN_CPU = ("server_cpu_ns", "rest_cpu_ns", "client_cpu_ns")
@@ -322,9 +320,7 @@ def client_flags(setting: Setting) -> list[str]:
     if setting.pause_s is not None:
         lengths["--pause"] = setting.pause_s
     if setting.client.get("rate") is not None:
-        # over hosts no slice is repeated, as its moment is fixed
-        late_s = gates.LAG_NS / 1e9 if setting.pause_s is None else NEVER_LATE_S
-        lengths["--late"] = late_s
+        lengths["--late"] = gates.LAG_NS / 1e9
     words = flags.client_flags(setting.client, seed=setting.seed)
     for flag, seconds in lengths.items():
         words += [flag, f"{seconds * 1e3:g}ms"]

@@ -7,8 +7,10 @@
 
 A round is whole when every client began and ended each of its slices in time, and the
 CPU clocks were read on either side of it. It is too late for a slice when its last
-answer came after the first half of the pause (``src_c/client/client_grid.h``). A server
-that ended has no more slices, and the rounds of the others stay whole.
+answer came after the first half of the pause (``src_c/client/client_grid.h``): the
+round overran, and longer pauses may help. Where the rate is given, a round in which one
+client sent late (``--late``) is set aside as well. A server that ended has no more
+slices, and the rounds of the others stay whole.
 """
 
 from __future__ import annotations
@@ -73,15 +75,16 @@ def merged_rows(
     Returns
     -------
     list of rows
-        In the order of time. Those of rounds that are not whole have `late` 1 and
-        `counted` 0.
+        In the order of time. Those of rounds that are set aside have `late` 1 and
+        `counted` 0, and `overran` says whether a longer pause might have saved them.
 
     Raises ProgramError when hosts did not have the same target at the same time.
     """
     tables = [{_slot(row): row for row in rows} for rows in clients]
     readings = {_slot(row): row for row in watched}
     longest_s = slice_s + IN_TIME * pause_s
-    incomplete = _incomplete_rounds(tables, readings, longest_s)
+    overran = _overran(tables, readings, longest_s)
+    aside = overran | _sent_late(tables)
     merged = []
     for slot in sorted(set(readings).intersection(*tables)):
         rows = [table[slot] for table in tables]
@@ -89,9 +92,9 @@ def merged_rows(
             raise ProgramError(f"round {slot[0]}: hosts turned to different servers")
         share = slice_s / (slice_s + pause_s)
         row = _added(rows, readings[slot], shared=shared, share=share)
-        if slot[0] in incomplete:
+        if slot[0] in aside:
             row |= {"counted": 0, "late": int(rows[0]["counted"] or rows[0]["late"])}
-        merged.append(row)
+        merged.append(row | {"overran": int(slot[0] in overran)})
     return merged
 
 
@@ -99,7 +102,12 @@ def _slot(row: Row) -> _Slot:
     return row["round"], row["position"]
 
 
-def _incomplete_rounds(
+def _sent_late(tables: Sequence[Mapping[_Slot, Row]]) -> set[int]:
+    rows = (item for table in tables for item in table.items())
+    return {number for (number, _), row in rows if row["late"]}
+
+
+def _overran(
     tables: Sequence[Mapping[_Slot, Row]],
     readings: Mapping[_Slot, Row],
     longest_s: float,
@@ -108,20 +116,20 @@ def _incomplete_rounds(
     ends = _last_rounds(tables)
     targets = {slot: row["target"] for rows in sources for slot, row in rows.items()}
     servers = len(set(targets.values()))
-    incomplete = set()
+    overran = set()
     for number in {number for number, _ in targets}:
         slots = [(number, position) for position in range(servers)]
         alive = servers - sum(last < number for last in ends.values())
         complete = sum(all(slot in rows for rows in sources) for slot in slots)
         late = any(
-            table[slot]["late"] or table[slot]["slice_seconds"] > longest_s
+            table[slot]["slice_seconds"] > longest_s
             for table in tables
             for slot in slots
             if slot in table
         )
         if complete < alive or (late and number not in ends.values()):
-            incomplete.add(number)
-    return incomplete
+            overran.add(number)
+    return overran
 
 
 def _last_rounds(tables: Sequence[Mapping[_Slot, Row]]) -> dict[int, int]:
@@ -192,6 +200,9 @@ def report(
     return dict(first) | {
         "rounds": len({row["round"] for row in merged if row["counted"]}),
         "late_rounds": len({row["round"] for row in merged if row["late"]}),
+        "overran_rounds": len(
+            {row["round"] for row in merged if row["late"] and row["overran"]}
+        ),
         "targets": targets,
     }
 

@@ -274,7 +274,8 @@ static const struct flag rows[] = {
      "open loop: repeat slices in which the client was\n"
      "late, that is 1 % of the requests left later than\n"
      "this and later than a tenth of the slice's p99\n"
-     "response, for as long as --duration at most (off)",
+     "response, for as long as --duration at most; with\n"
+     "--pause, leave their rounds out (off)",
      read_time, AT(late_ns), 0.001, 60000},
     {"--pause", "TIME", "0.1ms to 60s",
      "with --begin-at or --begin-told: slices begin at\n"

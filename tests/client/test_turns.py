@@ -644,6 +644,31 @@ def test_a_client_that_comes_late_leaves_slices_out(
     assert result["stop"] == "duration"
 
 
+def test_at_fixed_moments_rounds_of_a_late_client_are_left_out(
+    client_program, server_program, tmp_path
+):
+    """Nothing is repeated, as others take the same turns; none may be left."""
+    path = tmp_path / "slices.csv"
+    flags = ["--rate", 2000, "--late", "0.001ms", "--slices", path]
+    with servers(server_program, 2) as (_, ports):
+        flags = fixed(time.monotonic_ns() + 300_000_000, *flags)
+        result = turns(client_program, ports, *flags)
+    slices = [row for row in rows(path) if int(row["round"]) >= 2]  # the warm-up's
+    late = {
+        row["round"]
+        for row in slices
+        if int(row["lag_p99_ns"]) > max(1000, int(row["response_p99_ns"]) // 10)
+    }
+    assert len(late) == result["late_rounds"] > 0
+    assert result["repeated"] == 0
+    assert all((row["late"] == "1") == (row["round"] in late) for row in slices)
+    for number, target in enumerate(result["targets"]):
+        assert target["slices"]["late"] == len(late)
+        counted = of_target(slices, number)
+        add_up(counted, target)
+        assert target["response"]["n"] == total(counted, "requests")
+
+
 @pytest.mark.parametrize(
     ("flags", "flag"),
     [
