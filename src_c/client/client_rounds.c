@@ -260,9 +260,9 @@ static void shuffle(struct rounds *r)
     }
 }
 
-/* Time to repeat its late slices is over, or slices have fixed moments. A client
- * that repeats and is never on time has a late round that says so; one of several
- * on their hosts has none, as others' rounds may be whole. */
+/* Time to repeat its late slices is over, or slices have fixed moments. A
+ * client that repeats and is never on time has a late round that says so; one
+ * of several on their hosts has none, as others' rounds may be whole. */
 static bool is_set_aside(const struct rounds *r)
 {
     return r->counted && (plan_is_fixed(r->plan) || r->shared->rounds > 0) &&
