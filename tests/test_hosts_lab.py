@@ -129,6 +129,28 @@ def test_a_trial_over_two_client_hosts_is_one_line(three, hosts):
     assert not all_running(three)
 
 
+def test_each_server_has_a_port_that_no_client_is_given(three, hosts):
+    """Also when clients on its own host hold, or held, all that they may have."""
+    name = "/proc/sys/net/ipv4/ip_local_port_range"
+    ranged = ["ip", "netns", "exec", three.space(1), "tee", name]
+    before = Path(name).read_text()
+    ports = []
+    try:
+        subprocess.run(
+            ranged, input=b"50000 50001", check=True, stdout=subprocess.DEVNULL
+        )
+        for _ in range(3):
+            outcome = run(hosts)
+            assert outcome.failure is None
+            ports.append(outcome.server.ready.port)
+    finally:
+        subprocess.run(
+            ranged, input=before.encode(), check=True, stdout=subprocess.DEVNULL
+        )
+    assert len(set(ports)) == 3
+    assert all(port < int(before.split()[0]) for port in ports)
+
+
 def test_a_server_stands_still_in_the_middle_of_a_window(three, hosts):
     """However long clients took to agree on when it begins."""
     even = {"rate": 1000, "arrivals": "paced", "duration": 0.6}

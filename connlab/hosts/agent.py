@@ -40,6 +40,8 @@ LEASE_S = 8.0
 #: between two signs of life of a worker, a third of the scheduler's patience. Dask has
 #: two in a second, each of which takes two milliseconds of a core that is measured
 HEARTBEAT_S = 10.0
+#: the ports that the kernel gives to clients: lowest and highest
+EPHEMERAL = "net.ipv4.ip_local_port_range"
 #: between two readings of a watched program, which may cost one part in so many of it
 LOOK_S, LOOK_COST = 0.02, 100
 #: how near an edge it is read so often, and how rarely else
@@ -103,6 +105,7 @@ class Agent:
             "cores": list(cores.available()),
             "physical": {core: cores.place(core) for core in cores.available()},
             "descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+            "ephemeral": int((machine.sysctl(EPHEMERAL) or "0").split()[0]),
         }
 
     def digest(self, path: str) -> str | None:

@@ -7,6 +7,8 @@ system monitor, stealing) is switched off, as it would use cores that are measur
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import random
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -31,6 +33,10 @@ PATIENCE_S = 6.0
 REACH_S = 5.0
 #: how long a host that was lost may take to come back before the next trial
 RETURN_S = 10.0
+#: so many ports servers take in turn, below those that the kernel gives to clients
+PORTS = 8192
+#: below them none is taken without privilege
+ROOTS_PORTS = 1024
 #: what a look is said to cost at most: who looks rarely lets a lease end
 COST_MOST_S = 0.02
 
@@ -83,15 +89,15 @@ def worker_words(scheduler: str, *, name: str, address: str, folder: Path) -> li
     scheme = urlsplit(scheduler).scheme
     return [
         *("-m", "distributed.cli.dask_worker", scheduler, "--name", name),
-        *("--host", f"{scheme}://{_any_port(address)}"),
+        *("--host", f"{scheme}://{_with_port(address)}"),
         *("--nthreads", "1", "--no-nanny"),
         *("--memory-limit", "0", "--no-dashboard", "--death-timeout", "20"),
         *("--local-directory", str(folder)),
     ]
 
 
-def _any_port(address: str) -> str:
-    return f"[{address}]:0" if ":" in address else f"{address}:0"
+def _with_port(address: str, port: int = 0) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 class Engine:
@@ -298,9 +304,23 @@ class RemoteHost:
 
 
 class Server(RemoteHost):
-    """The host whose servers bind the address that ``hosts.toml`` names."""
+    """The host whose servers bind the address that ``hosts.toml`` names.
+
+    Each takes another port. A crowd that filled the ports of this host leaves them in
+    TIME_WAIT for a minute, so that the kernel gives the next server a port that the
+    last one had, to which as many ports of the clients are not free again.
+    """
 
     watches = True
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._ports = itertools.count(random.randrange(PORTS))
+
+    def _port(self) -> int:
+        """Return the next port, 0 where clients may have all above those of root."""
+        lowest = self.facts["ephemeral"] - PORTS
+        return lowest + next(self._ports) % PORTS if lowest >= ROOTS_PORTS else 0
 
     def start(
         self,
@@ -311,7 +331,7 @@ class Server(RemoteHost):
     ) -> int:
         if not argv[0].endswith("/server"):
             raise ProgramError(f"{argv[0]}: only our own servers bind an address")
-        words = [*argv, "--listen", _any_port(self.place.address)]
+        words = [*argv, "--listen", _with_port(self.place.address, self._port())]
         handle = super().start(words, cores=cores, files=files)
         self.cost_least_s = 0.0
         if self.watches:  # its readings are cut to a window of the driver's clock
