@@ -17,11 +17,13 @@ that forked and not its process (prctl(2)).
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import os
 import platform
 import resource
+import socket
 import threading
 import time
 import weakref
@@ -122,6 +124,15 @@ class Agent:
     def room(self) -> tuple[Room, int]:
         """Return what one set may use of this host now, and its limit of tasks."""
         return capacity.here(), capacity.tasks()
+
+    def vacant(self, address: str, ports: Sequence[int]) -> int:
+        """Return the first of these ports that a server may bind here; 0: none."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        for port in ports:
+            with contextlib.suppress(OSError):
+                socket.create_server((address, port), family=family).close()
+                return port
+        return 0
 
     def renew(self) -> None:
         self._called_s = time.monotonic()

@@ -35,6 +35,8 @@ REACH_S = 5.0
 RETURN_S = 10.0
 #: so many ports servers take in turn, below those that the kernel gives to clients
 PORTS = 8192
+#: the next of them of which one is taken, as other programs may listen on some
+TRIED = 4
 #: below them none is taken without privilege
 ROOTS_PORTS = 1024
 #: what a look is said to cost at most: who looks rarely lets a lease end
@@ -318,9 +320,15 @@ class Server(RemoteHost):
         self._ports = itertools.count(random.randrange(PORTS))
 
     def _port(self) -> int:
-        """Return the next port, 0 where clients may have all above those of root."""
+        """Return the next port that is free, 0: the kernel chooses.
+
+        Also where clients may have all ports above those of root.
+        """
         lowest = self.facts["ephemeral"] - PORTS
-        return lowest + next(self._ports) % PORTS if lowest >= ROOTS_PORTS else 0
+        if lowest < ROOTS_PORTS:
+            return 0
+        ports = [lowest + next(self._ports) % PORTS for _ in range(TRIED)]
+        return self.call(Agent.vacant, self.place.address, ports).result()
 
     def start(
         self,

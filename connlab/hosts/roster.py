@@ -83,7 +83,10 @@ def load(path: Path, *, scheduler: str | None = None) -> Roster:
     Raises ValueError when it is not one; the text names the place, the value and what
     is allowed.
     """
-    content = tomllib.loads(path.read_text())
+    try:
+        content = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path.name}: {error}") from None
     content |= {"scheduler": scheduler} if scheduler else {}
     try:
         roster = Roster.model_validate(content)
