@@ -68,6 +68,15 @@ def test_what_few_machines_have_is_in_the_class_only_where_it_is(
     assert {name: facts[name] for name in names} == more
 
 
+def test_trials_on_other_cores_are_of_another_class(monkeypatch):
+    seen = [machine.environment({})]
+    for text in ("0", "1", "1,0", "0,1"):
+        monkeypatch.setenv(machine.cores.CHOSEN, text)
+        monkeypatch.setattr(machine.os, "sched_getaffinity", lambda pid: {0, 1})
+        seen.append(machine.environment({}))
+    assert len({machine.environment_class(facts) for facts in seen}) == 5
+
+
 def test_a_class_measured_before_keeps_its_name():
     path = schema.project_root() / "runs" / "reference" / "manifest.json"
     if not path.is_file():

@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from connlab.drive import procfs
+from connlab.drive import capacity, machine, procfs
 
 
 def _python(code: str) -> subprocess.Popen:
@@ -176,6 +176,59 @@ def test_the_least_quota_counts_of_our_cgroup_and_those_around_it(
     monkeypatch.setattr(procfs, "CGROUPS", str(tmp_path))
     monkeypatch.setattr(procfs, "cgroup_paths", lambda: {"": "/a/b", "cpu": "/c"})
     assert procfs.cpu_quota() == quota
+
+
+@pytest.mark.parametrize(
+    ("files", "pids", "free"),
+    [
+        ({}, None, 1 << 30),
+        ({"a/b/pids.max": "max", "a/b/memory.max": "max"}, "max", 1 << 30),
+        (
+            {"a/b/pids.max": "max", "a/pids.max": "90", "pids.max": "7000"},
+            "90",
+            1 << 30,
+        ),
+        ({"a/memory.max": "1000000", "a/memory.current": "600000"}, None, 400_000),
+        (
+            {
+                "a/memory.max": "1000000",
+                "a/memory.current": "600000",
+                "a/memory.stat": "active_file 3\ninactive_file 50000\n",
+            },
+            None,
+            450_000,
+        ),
+        ({"a/memory.max": "1000000", "a/memory.current": "1200000"}, None, 0),
+        (
+            {
+                "memory/c/memory.limit_in_bytes": "900000",
+                "memory/c/memory.usage_in_bytes": "100000",
+                "memory/c/memory.stat": "total_inactive_file 1000\n",
+                "pids/pids.max": "60",
+            },
+            "60",
+            801_000,
+        ),
+    ],
+)
+def test_limits_of_all_cgroups_around_us_are_seen(
+    tmp_path, monkeypatch, files, pids, free
+):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
+    groups = {"": "/a/b", "memory": "/c", "pids": "/c"}
+    monkeypatch.setattr(procfs, "CGROUPS", str(tmp_path))
+    monkeypatch.setattr(procfs, "cgroup_paths", lambda: groups)
+    monkeypatch.setattr(procfs, "field_bytes", lambda path, name: 1 << 30)
+    assert machine.cgroup()["pids"] == pids
+    assert capacity.free_bytes() == free
+
+
+def test_a_machine_that_tells_no_limit_of_tasks_has_the_least(monkeypatch):
+    monkeypatch.setattr(procfs, "read_text", lambda path: "")
+    monkeypatch.setattr(machine, "limits", lambda: {"processes": {"soft": None}})
+    assert capacity.tasks() == capacity.PID_MAX
 
 
 def test_controllers_that_are_mounted_together_have_one_cgroup(monkeypatch):

@@ -70,6 +70,11 @@ def test_what_is_misspelt_is_named(tmp_path, old, new, wrong, meant):
     assert meant in text or wrong == "client"
 
 
+def test_what_is_no_toml_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"^hosts\.toml: .*line 1"):
+        loaded(tmp_path, "server =\n" + ROSTER)
+
+
 @pytest.mark.parametrize(
     "url", ["tcp://10.0.0.9:8786", "tcp://0.0.0.0:1", "10.0.0.9:1"]
 )
@@ -129,6 +134,22 @@ def test_a_clock_that_is_closed_lets_go_of_its_port():
             return True
 
     wait_for(free)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_a_port_on_which_something_listens_is_passed_over(address):
+    """Also when it listens on every address."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    here = agent.Agent("127.0.0.1")
+    with (
+        socket.create_server((address, 0), family=family) as one,
+        socket.create_server(("", 0), family=family) as everywhere,
+    ):
+        taken = [one.getsockname()[1], everywhere.getsockname()[1]]
+        with socket.create_server((address, 0), family=family) as other:
+            free = other.getsockname()[1]
+        assert here.vacant(address, [*taken, free, taken[0]]) == free
+        assert here.vacant(address, taken) == 0
 
 
 def test_a_clock_tells_strangers_nothing():
@@ -254,6 +275,8 @@ def test_a_class_of_environment_knows_every_host(monkeypatch):
     assert facts != over_hosts(monkeypatch, clients=("b",)).environment({"server": "1"})
     assert re.findall(r"\b(?:a|b|cc)\b", hosts.summary()) == ["a", "b", "cc"]
     assert hosts.descriptors() == 100
+    hosts.server.cores = (2, 3, 0, 1)
+    assert hosts.environment({"server": "1"})["chosen_cores"] == [2, 3, 0, 1]
 
 
 def test_room_is_that_of_the_server_and_of_the_least_client(monkeypatch):

@@ -10,6 +10,7 @@ is more than there is room for, their set is divided (`connlab.drive.interleavin
 from __future__ import annotations
 
 import operator
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
@@ -29,6 +30,13 @@ PART = 0.5
 #: their number: with 4 000 at rest, a fifth of the others' 20 ms slices stood still
 PROCESSES_MOST = 1_500
 WORKERS_DEFAULT = 8
+#: tasks of a machine that tells no limit: the least that the kernel allows by default
+PID_MAX = 32_768
+#: limit and use of a cgroup's memory, in the second version and in the first
+_MEMORY_FILES = (
+    ("memory.max", "memory.current"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
 #: both ends of a connection in the kernel, without data; a thread's stacks; a process's
 #: page tables and own pages (rough, on x86-64 and Linux 6)
 CONNECTION_BYTES, THREAD_BYTES, PROCESS_BYTES = 16 << 10, 48 << 10, 512 << 10
@@ -57,7 +65,7 @@ class Room:
 
 def here() -> Room:
     """Return what one set may use of this machine as it is now."""
-    return Room(_connections(), PART * _free_tasks(), PART * _free_bytes())
+    return Room(_connections(), PART * _free_tasks(), PART * free_bytes())
 
 
 def needed(model: schema.Model, cell: Mapping[str, Any]) -> Room:
@@ -83,8 +91,8 @@ def tasks() -> int:
     texts = [machine.sysctl(name) for name in ("kernel.pid_max", "kernel.threads-max")]
     texts.append(machine.cgroup()["pids"])
     limits = [int(text) for text in texts if text and text.isdigit()]
-    own_limit = machine.limits()["processes"]["soft"]
-    return min([*limits, own_limit] if own_limit else limits)
+    limits.append(machine.limits()["processes"]["soft"] or PID_MAX)
+    return min(limits)
 
 
 def _free_tasks() -> float:
@@ -111,14 +119,22 @@ def _connections() -> float:
     return connections
 
 
-def _free_bytes() -> float:
-    """Return the memory that is free or can be freed, within a container's limit."""
-    available = re.search(
-        r"^MemAvailable:\s*(\d+)", procfs.read_text("/proc/meminfo"), re.MULTILINE
-    )
-    free = int(available[1]) << 10 if available else float("inf")
-    limit = machine.cgroup()["memory"]
-    return min(free, int(limit)) if limit and limit.isdigit() else free
+def free_bytes() -> int:
+    """Return the memory that is free or can be freed, also within our cgroups."""
+    free = procfs.field_bytes("/proc/meminfo", "MemAvailable")
+    free = free or os.sysconf("SC_AVPHYS_PAGES") * procfs.PAGE_BYTES
+    for folder in procfs.cgroups("memory"):
+        for names in _MEMORY_FILES:
+            limit, used = (procfs.read_text(f"{folder}/{n}").strip() for n in names)
+            if limit.isdigit() and used.isdigit():
+                cache = re.search(
+                    r"^(?:total_)?inactive_file (\d+)",
+                    procfs.read_text(f"{folder}/memory.stat"),
+                    re.MULTILINE,
+                )
+                reclaimable = int(cache[1]) if cache else 0
+                free = min(free, int(limit) - int(used) + reclaimable)
+    return max(0, free)
 
 
 def _largest_bytes(size: Any) -> int:

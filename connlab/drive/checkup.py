@@ -18,7 +18,6 @@ in ``server --list``) and the limits on that:
 from __future__ import annotations
 
 import html
-import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -28,6 +27,7 @@ from typing import Any
 
 from connlab import schema
 from connlab.drive import cores, evaluation, machine, procfs, programs
+from connlab.drive.capacity import free_bytes
 from connlab.drive.floor import neighbour
 
 #: descriptors that a server needs beside those of its connections
@@ -113,7 +113,7 @@ def gather() -> dict[str, Any]:
         "physical": [list(threads) for threads in cores.physical(cores.available())],
         "compiler": manifest["compiler"],
         "programs": manifest["programs"],
-        "memory_available_bytes": _memory_available(),
+        "memory_available_bytes": free_bytes(),
         "busy": _busy(0.5),
         "neighbour": neighbour(),
         "timer_late_us": _timer_late_us(),
@@ -426,11 +426,6 @@ def _minus(reserve: int, limits: Mapping[str, int | None]) -> dict[str, int]:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text and text.isdigit() else None
-
-
-def _memory_available() -> int:
-    available = procfs.field_bytes("/proc/meminfo", "MemAvailable")
-    return available or os.sysconf("SC_AVPHYS_PAGES") * procfs.PAGE_BYTES
 
 
 def _busy(seconds: float) -> float:

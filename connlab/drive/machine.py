@@ -117,8 +117,9 @@ def mitigations() -> dict[str, str]:
 def environment(binaries: Mapping[str, str]) -> dict[str, Any]:
     """Return what must be equal for two trials to be compared.
 
-    A quota of CPU time and the number of physical cores are in it only where there is
-    a quota, or where there are fewer than cores.
+    A quota of CPU time, the number of physical cores and the cores that were chosen are
+    in it only where there is a quota, where there are fewer than cores, and where some
+    were chosen.
     """
     available, quota = cores.available(), procfs.cpu_quota()
     physical = len(cores.physical(available))
@@ -127,6 +128,8 @@ def environment(binaries: Mapping[str, str]) -> dict[str, Any]:
         unusual["physical_cores"] = physical
     if quota is not None:
         unusual["cpu_quota"] = quota
+    if os.environ.get(cores.CHOSEN):
+        unusual["chosen_cores"] = list(available)
     return unusual | {
         "kernel": platform.release(),
         "kernel_build": platform.version(),
@@ -221,14 +224,17 @@ def keep_manifest(
 
 
 def cgroup() -> dict[str, str | None]:
-    """Return the limits that a container puts on this process, where it does."""
-    paths = procfs.cgroup_paths()
+    """Return the limits that containers and sessions put on this process.
+
+    The least number of its own cgroup and all those above it; else what its own says.
+    """
     limits = {}
     for name, file in _CGROUP_V1.items():
-        path = f"{procfs.CGROUPS}{paths.get('', '/')}/{name}.max"
-        path_v1 = f"{procfs.CGROUPS}/{name}{paths.get(name, '/')}/{file}"
-        text = procfs.read_text(path).strip() or procfs.read_text(path_v1).strip()
-        limits[name] = text or None
+        files = (f"{name}.max", file)
+        paths = [f"{folder}/{f}" for folder in procfs.cgroups(name) for f in files]
+        texts = [text for path in paths if (text := procfs.read_text(path).strip())]
+        numbers = filter(str.isdigit, texts)
+        limits[name] = min(numbers, key=int, default=next(iter(texts), None))
     return limits
 
 

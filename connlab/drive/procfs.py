@@ -299,20 +299,27 @@ def cpu_quota() -> float | None:
 
     The least of its own cgroup and all those above it, in either version.
     """
-    paths = cgroup_paths()
-    texts = [
-        read_text(f"{CGROUPS}{path}/cpu.max") for path in _ancestors(paths.get("", "/"))
-    ]
-    for path in _ancestors(paths.get("cpu", "/")):
-        folder = f"{CGROUPS}/cpu{path}"
+    texts = []
+    for folder in cgroups("cpu"):
         quota, period = (f"{folder}/cpu.cfs_{name}_us" for name in ("quota", "period"))
-        texts.append(f"{read_text(quota)} {read_text(period)}")
+        texts += [
+            read_text(f"{folder}/cpu.max"),
+            f"{read_text(quota)} {read_text(period)}",
+        ]
     quotas = [quota for text in texts if (quota := parse_quota(text)) is not None]
     return min(quotas, default=None)
 
 
-def _ancestors(path: str) -> list[PurePosixPath]:
-    return [PurePosixPath(path), *PurePosixPath(path).parents]
+def cgroups(controller: str) -> list[str]:
+    """Return the folders of our cgroup and of those above it, in both versions."""
+    paths = cgroup_paths()
+    hierarchies = {CGROUPS: paths.get("", "/")}
+    hierarchies[f"{CGROUPS}/{controller}"] = paths.get(controller, "/")
+    return [
+        f"{root}{folder}"
+        for root, path in hierarchies.items()
+        for folder in (PurePosixPath(path), *PurePosixPath(path).parents)
+    ]
 
 
 def parse_quota(text: str) -> float | None:

@@ -98,7 +98,8 @@ class RemoteHosts:
     def _environment(self, host: RemoteHost) -> dict[str, Any]:
         manifest = self._manifests[host.name]
         facts = manifest["environments"][manifest["environment"]]
-        return facts | {"cores": len(host.cores or host.facts["cores"])}
+        chosen = {"chosen_cores": list(host.cores)} if host.cores else {}
+        return facts | {"cores": len(host.cores or host.facts["cores"])} | chosen
 
     def manifest(self, programs: Programs) -> dict[str, Any]:
         """Return what the server's host says of itself, and each host's machine."""
