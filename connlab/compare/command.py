@@ -29,8 +29,8 @@ def run(plan: Plan, *, as_json: bool = False) -> None:
     with contextlib.closing(measure.sets(plan)) as sets:
         with interrupt.noted():
             first = next(sets, None)
-        if first is None or interrupt.asked():
-            raise SystemExit(INTERRUPTED)
+            if first is None or interrupt.asked():
+                raise SystemExit(INTERRUPTED)
         from connlab.compare import comparison, screen
 
         console = screen.console(stderr=as_json)

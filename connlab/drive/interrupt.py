@@ -31,12 +31,13 @@ def caught() -> int | None:
 def noted() -> Iterator[None]:
     """Note SIGINT, SIGTERM and SIGHUP inside the block instead of dying of them.
 
-    Only the main thread may change handlers; elsewhere the block changes nothing.
+    What was noted is forgotten at its end. Only the main thread may change handlers;
+    elsewhere the block changes nothing.
     """
-    _caught.clear()
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    _caught.clear()
     before = {
         number: signal.signal(number, lambda n, _frame: _caught.append(n))
         for number in _SIGNALS
@@ -47,3 +48,4 @@ def noted() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        _caught.clear()
