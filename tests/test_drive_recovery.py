@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +10,11 @@ import pytest
 from connlab.drive import recovery
 
 ROOT = Path(__file__).resolve().parent.parent
+needs_programs = pytest.mark.skipif(
+    not (ROOT / "build" / "server").exists()
+    or not (ROOT / "build" / "client").exists(),
+    reason="needs build/server and build/client",
+)
 
 
 def test_recovered_wants_everything_closed_and_everybody_answered():
@@ -20,18 +24,28 @@ def test_recovered_wants_everything_closed_and_everybody_answered():
         assert not replace(good, **bad).recovered
 
 
-def test_what_was_seen_is_kept_a_line_each(tmp_path):
-    path = recovery.keep([recovery.Recovery("m", 9, error="died")], tmp_path / "new")
-    (row,) = [json.loads(line) for line in path.read_text().splitlines()]
-    assert (row["model"], row["recovered"], row["error"]) == ("m", False, "died")
+@needs_programs
+def test_what_was_seen_of_a_model_is_kept_and_not_asked_again(tmp_path, monkeypatch):
+    """Also while others are asked, or nothing is; what failed is tried again."""
+    seen = []
+
+    def run(model: str, *, connections: int, programs: object) -> recovery.Recovery:
+        seen.append(model)
+        error = "died" if seen.count(model) == 1 and model == "poll" else ""
+        return recovery.Recovery(model, connections, error=error)
+
+    monkeypatch.setattr(recovery, "run", run)
+    for crowds in ({"epoll": 9, "poll": 8}, {}, {"poll": 8}, {"epoll": 9, "poll": 8}):
+        after = recovery.try_all(crowds, tmp_path)
+        assert {row.model: row.connections for row in after} == crowds
+    assert seen == ["epoll", "poll", "poll"]
+    assert [row.error for row in after] == ["", ""]
+    (row,) = recovery.try_all({"epoll": 20}, tmp_path)
+    assert row.connections == 20
 
 
 @pytest.mark.serial
-@pytest.mark.skipif(
-    not (ROOT / "build" / "server").exists()
-    or not (ROOT / "build" / "client").exists(),
-    reason="needs build/server and build/client",
-)
+@needs_programs
 def test_select_is_sound_again_after_more_than_it_can_watch():
     result = recovery.run("select", connections=1300, duration=0.2)
     assert result.held < 1024

@@ -28,14 +28,6 @@ def test_what_is_appended_is_read(tmp_path):
     assert store.read(path).trials == ({"a": 1}, {"a": 2})
 
 
-def test_a_file_that_is_written_anew_replaces_a_packed_one(tmp_path):
-    path, packed = tmp_path / "t.jsonl", tmp_path / "t.jsonl.gz"
-    packed.write_bytes(gzip.compress(b'{"a":1}\n'))
-    assert store.rewrite(path, [{"a": 2}]) == path
-    assert store.read(path).trials == ({"a": 2},)
-    assert not packed.exists()
-
-
 def test_a_packed_file_is_read_and_goes_on(tmp_path):
     path, packed = tmp_path / "t.jsonl", tmp_path / "t.jsonl.gz"
     packed.write_bytes(gzip.compress(b'{"a":1}\n'))

@@ -145,8 +145,9 @@ def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
     """
     if name == CASES:
         path = schema.run_folder(run, root=root) / CASES / "cases.jsonl"
-        cases = schema.read_log(path).trials
-        return pd.DataFrame(cases) if cases else None
+        if not (cases := schema.read_log(path).trials):
+            return None
+        return pd.DataFrame(cases).drop_duplicates(["subject", "question"], keep="last")
     try:
         trials = frames.load(run, name, root=root)
     except (FileNotFoundError, frames.RunError):

@@ -16,13 +16,15 @@ import csv
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
-from connlab.drive import evaluation, procfs, store, trials
+from connlab import schema
+from connlab.drive import evaluation, procfs, store, trials, untimed
 from connlab.drive.host import ProgramError
-from connlab.drive.programs import Programs, built, models
+from connlab.drive.programs import Programs, models
 from connlab.drive.running import running, settled, visit
 
 FILE = "cases.jsonl"
@@ -31,6 +33,7 @@ REQUESTS = 25
 SIZES = "1-2000"
 ASKS = {"connections": CONNECTIONS, "requests": REQUESTS, "size": SIZES}
 LEAKS = "no memory leaked"
+CLIENT = "client"
 _TABLE = "per-connection"
 _WAIT_S = 60
 _LOST = re.compile(r"(definitely|indirectly|possibly) lost: ([\d,]+) bytes")
@@ -76,53 +79,47 @@ class _Conversation:
     open_descriptors: int
 
 
-def run(
-    names: Sequence[str] | None = None,
-    *,
-    programs: Programs | None = None,
-    valgrind: bool = True,
-) -> tuple[Answer, ...]:
-    """Ask all questions of the client and of each model (by default all available).
+def ask_all(
+    names: Sequence[str], folder: Path, *, valgrind: bool = True
+) -> list[Answer]:
+    """Ask these models (none: all that are available) and the client all questions.
 
+    Not what the folder holds an answer to, and nothing while a run is evaluated again.
+    Each answer becomes a line of ``folder/cases.jsonl``; the newest are returned.
     `valgrind`: also about leaks, which takes a few seconds a model. Raises RuntimeError
     with what a server printed when it does not come up or does not end.
     """
-    programs = programs or built()
-    names = names or [model.name for model in models(programs) if model.available]
-    answers: list[Answer] = []
-    for name in names:
-        talk = _converse(programs, name)
-        answers += _about_server(name, talk)
-        answers.append(_leaks(programs, name) if valgrind else _not_asked(name))
-    answers += _about_client(talk)
-    answers.append(_client_leaks(programs) if valgrind else _not_asked("client"))
-    return tuple(answers)
+    names = names or [model.name for model in models() if model.available]
+    if not evaluation.folder():
+        how = {"valgrind": valgrind and shutil.which("valgrind") is not None}
+        subjects = [*zip(names, names, strict=True), (names[0], CLIENT)]
+        untimed.measure(
+            folder / FILE,
+            [{"model": model, "subject": who, **how} for model, who in subjects],
+            _lines,
+        )
+    newest = {}
+    for row in store.read(folder / FILE).trials:
+        kept = {field.name: row[field.name] for field in fields(Answer)}
+        kept["their_cases"] = tuple(row["their_cases"])
+        newest[row["subject"], row["question"]] = Answer(**kept)
+    return [answer for answer in newest.values() if answer.subject in {*names, CLIENT}]
 
 
-def ask_all(
-    names: Sequence[str], folder: Path, *, valgrind: bool = True
-) -> tuple[Answer, ...]:
-    """Ask all questions of these models and of the client; keep the answers.
-
-    While a run is evaluated again, return those that the folder holds of them.
-    """
-    if evaluation.folder():
-        subjects = {*names, "client"}
-        return tuple(answer for answer in read(folder) if answer.subject in subjects)
-    answers = run(names, valgrind=valgrind)
-    keep(answers, folder)
-    return answers
-
-
-def read(folder: Path) -> list[Answer]:
-    """Return what `keep` wrote into a folder; nothing where there is no such file."""
-    rows = store.read(folder / FILE).trials
-    return [Answer(**row | {"their_cases": (*row["their_cases"],)}) for row in rows]
-
-
-def keep(answers: Sequence[Answer], folder: Path) -> Path:
-    """Write the answers to ``folder/cases.jsonl``, a line each; return the path."""
-    return store.rewrite(folder / FILE, map(asdict, answers))
+def _lines(
+    programs: Programs, model: schema.Model, asked: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    subject, side = asked["subject"], "server_under"
+    talk = _converse(programs, model.name)
+    if subject == CLIENT:
+        answers, side = _about_client(talk), "client_under"
+    else:
+        answers = _about_server(subject, talk)
+    if asked["valgrind"]:
+        answers.append(_under_valgrind(programs, model.name, side, subject=subject))
+    else:
+        answers.append(_answer(LEAKS, subject, None, "valgrind was not run"))
+    return [asdict(answer) for answer in answers]
 
 
 # --- one run ----------------------------------------------------------------
@@ -175,7 +172,7 @@ def open_sockets(port: int) -> int:
 def _answer(question: str, subject: str, holds: bool | None, evidence: str) -> Answer:
     servers, client = QUESTIONS[question]
     numbers = dict(zip(("thread", "select", "epoll"), servers, strict=True))
-    numbers["client"] = client
+    numbers[CLIENT] = client
     cases = (numbers[subject],) if subject in numbers else ()
     return Answer(question, subject, cases, holds, evidence)
 
@@ -235,16 +232,10 @@ def _about_client(talk: _Conversation) -> list[Answer]:
             f"{talk.open_sockets} sockets left",
         ),
     }
-    return [
-        _answer(question, "client", *result) for question, result in results.items()
-    ]
+    return [_answer(question, CLIENT, *result) for question, result in results.items()]
 
 
 # --- leaks ------------------------------------------------------------------
-
-
-def _not_asked(subject: str) -> Answer:
-    return _answer(LEAKS, subject, None, "valgrind was not run")
 
 
 def lost(
@@ -264,15 +255,6 @@ def _verdict(subject: str, text: str) -> Answer:
     return _answer(LEAKS, subject, amount == 0 if reports else None, evidence)
 
 
-def _leaks(programs: Programs, name: str) -> Answer:
-    return _under_valgrind(programs, name, "server_under", subject=name)
-
-
-def _client_leaks(programs: Programs) -> Answer:
-    first = next(model.name for model in models(programs) if model.available)
-    return _under_valgrind(programs, first, "client_under", subject="client")
-
-
 def _under_valgrind(
     programs: Programs, model: str, side: str, *, subject: str
 ) -> Answer:
@@ -280,11 +262,8 @@ def _under_valgrind(
 
     A side that does not end in time under it is killed, and leaves no summary.
     """
-    program = shutil.which("valgrind")
-    if program is None:
-        return _not_asked(subject)
     with tempfile.TemporaryDirectory(prefix="connlab-valgrind-") as folder:
-        words = [program, "--leak-check=full", f"--log-file={folder}/%p"]
+        words = ["valgrind", "--leak-check=full", f"--log-file={folder}/%p"]
         try:
             _converse(programs, model, **{side: words})
         except ProgramError as error:

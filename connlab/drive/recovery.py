@@ -10,11 +10,13 @@ Each trial of a sweep has a server of its own, so a sweep cannot see this.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
-from connlab.drive import evaluation, flags, machine, procfs, store
+from connlab import schema
+from connlab.drive import evaluation, flags, machine, procfs, store, untimed
 from connlab.drive.programs import Programs
 from connlab.drive.running import Running, running, settled, visit
 
@@ -71,28 +73,28 @@ def run(
 
 
 def try_all(crowds: Mapping[str, int], folder: Path) -> list[Recovery]:
-    """Load each model with so many connections; keep the results in a folder.
+    """Load each model with so many connections, unless the folder holds that already.
 
-    While a run is evaluated again, return what that folder holds of these models.
+    While a run is evaluated again nothing is measured. Each that is measured becomes a
+    line of ``folder/recovery.jsonl``; the newest of each model is returned.
     """
-    if evaluation.folder():
-        return [row for row in read(folder) if row.model in crowds]
-    recoveries = [run(model, connections=crowd) for model, crowd in crowds.items()]
-    keep(recoveries, folder)
-    return recoveries
-
-
-def read(folder: Path) -> list[Recovery]:
-    """Return what `keep` wrote into a folder; nothing where there is no such file."""
+    if not evaluation.folder():
+        loads = [{"model": model, "connections": n} for model, n in crowds.items()]
+        untimed.measure(folder / FILE, loads, _line)
     names = {field.name for field in fields(Recovery)}
-    rows = store.read(folder / FILE).trials
-    return [Recovery(**{k: v for k, v in row.items() if k in names}) for row in rows]
+    newest = {row["model"]: row for row in store.read(folder / FILE).trials}
+    return [
+        Recovery(**{k: v for k, v in newest[model].items() if k in names})
+        for model in crowds
+        if model in newest
+    ]
 
 
-def keep(recoveries: Iterable[Recovery], folder: Path) -> Path:
-    """Write ``folder/recovery.jsonl``, a line per model; return the path."""
-    rows = [asdict(row) | {"recovered": row.recovered} for row in recoveries]
-    return store.rewrite(folder / FILE, rows)
+def _line(
+    both: Programs, model: schema.Model, load: Mapping[str, Any]
+) -> dict[str, Any]:
+    seen = run(model.name, connections=load["connections"], programs=both)
+    return asdict(seen) | {"recovered": seen.recovered, "failure": seen.error or None}
 
 
 def _measured(

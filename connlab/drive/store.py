@@ -11,7 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from connlab import schema
@@ -70,14 +70,6 @@ def _append(fd: int, name: str, line: str) -> None:
         with contextlib.suppress(OSError):
             os.ftruncate(fd, before)
         raise StoreError(f"{name}: {error.strerror}; nothing kept was lost") from error
-
-
-def rewrite(path: Path, rows: Iterable[Mapping]) -> Path:
-    """Write a file of facts anew, a line each, in place of a packed one as well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    put(path, "".join(f"{json.dumps(row)}\n" for row in rows).encode())
-    path.with_name(path.name + schema.PACKED).unlink(missing_ok=True)
-    return path
 
 
 def replace(path: Path, value: dict, *, flush: bool = False) -> None:

@@ -25,27 +25,31 @@ def measure(
     path: Path,
     settings: Iterable[Mapping[str, Any]],
     measure_one: Callable[
-        [programs.Programs, schema.Model, Mapping[str, Any]], Mapping[str, Any]
+        [programs.Programs, schema.Model, Mapping[str, Any]],
+        Mapping[str, Any] | Sequence[Mapping[str, Any]],
     ],
 ) -> None:
-    """Append a line for each of the settings that the file does not hold yet.
+    """Append a line, or several, for each of the settings that the file has not yet.
 
     The settings define a line, its ``model`` among them; with the class of environment
-    and the server's binary they make its ``key``. `measure_one` returns the rest of a
-    line, with ``failure``: None, or what went wrong.
+    and the server's binary they make its ``key``. `measure_one` returns the rest of
+    each line, with ``failure``: None, or what went wrong. A failure is tried again by
+    the next call.
     """
     both, models = programs.built(), {model.name: model for model in programs.models()}
     binaries = {"server": programs.digest(both.server[-1])}
     environment = machine.environment_class(machine.environment(binaries))
     with store.journal(path) as (log, append):
-        kept = {row.get("key") for row in log.trials}
+        kept = {row.get("key") for row in log.trials if not row.get("failure")}
         for setting in ({**row, "environment": environment} for row in settings):
             text = json.dumps(setting, sort_keys=True, default=str)
             key = hashlib.sha256(text.encode()).hexdigest()[:16]
             if key not in kept:
-                result = measure_one(both, models[setting["model"]], setting)
-                row = {"schema": schema.SCHEMA, "key": key, **setting, **result}
-                append(json.dumps(row, default=str))
+                results = measure_one(both, models[setting["model"]], setting)
+                rows = [results] if isinstance(results, Mapping) else results
+                common = {"schema": schema.SCHEMA, "key": key, **setting}
+                lines = (json.dumps(common | row, default=str) for row in rows)
+                append("\n".join(lines))
 
 
 def server_argv(
