@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import drive_fakes
 import pytest
 from conftest import is_running, wait_for
 
+from connlab.drive import interrupt
 from connlab.drive.host import LocalHost, ProgramError, describe_exit
 
 
@@ -143,22 +145,46 @@ def test_nothing_is_left_open():
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_server_dies_with_its_driver():
-    code = f"""
-import sys, os
-sys.path.insert(0, {str(drive_fakes.ROOT)!r})
-from connlab.drive.host import LocalHost
+_STARTED = f"""
 host = LocalHost()
 handle = host.start({_server("good")!r})
 host.ready(handle, timeout_s=10)
 print(handle, flush=True)
 os.kill(os.getpid(), 9)
 """
+#: its tracer does not ask to die with us
+_TRACED = f"""
+with serving(["sh", "-c", '"$@"; :', "sh", *{_server("good")!r}]) as (host, sh, ready):
+    print(*procfs.descendants(sh), flush=True)
+    os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("code", [_STARTED, _TRACED])
+def test_a_server_dies_with_its_driver(code):
+    code = f"""
+import sys, os
+sys.path.insert(0, {str(drive_fakes.ROOT)!r})
+from connlab.drive import procfs
+from connlab.drive.host import LocalHost, serving
+{code}
+"""
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
-    pid = int(done.stdout)
-    wait_for(lambda: not is_running(pid), seconds=2)
+    pids = [int(word) for word in done.stdout.split()]
+    assert pids
+    wait_for(lambda: not any(map(is_running, pids)), seconds=2)
+
+
+def test_a_signal_that_was_noted_is_forgotten_after_its_block(host):
+    """Or whoever waits next would be stopped at once."""
+    with interrupt.noted():
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupt.asked()
+    assert not interrupt.asked()
+    slow = "import time; time.sleep(0.3); print('{}', flush=True); time.sleep(9)"
+    _started(host, _python(slow))
 
 
 def test_statuses_have_names():

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from connlab import schema
 from connlab.drive import untimed
-from connlab.drive.host import LocalHost, serving
+from connlab.drive.host import LocalHost, all_descriptors, serving
 from connlab.drive.programs import Programs
 
 Reading = TypeVar("Reading")
@@ -77,7 +77,7 @@ def before_and_after(
     """
     count = IDLE.get(model.holds or "", IDLE_WORKERS)
     readings = []
-    with contextlib.ExitStack() as stack:
+    with all_descriptors(), contextlib.ExitStack() as stack:
         for more in (FIRST, count):
             for _ in range(more):
                 stack.enter_context(socket.create_connection(address))
@@ -106,19 +106,28 @@ def system_calls(
     """
     if shutil.which("strace") is None:
         return {}
+    requests = (CALLS_REQUESTS[1] - CALLS_REQUESTS[0]) * CALLS_CONNECTIONS
     return {
-        model.name: per_request(*(_traced(both, model, n) for n in CALLS_REQUESTS))
+        model.name: per_request(
+            *(_traced(both, model, n) for n in CALLS_REQUESTS),
+            requests=requests,
+            rare=CALLS_RARE,
+        )
         for model in models
         if model.concurrent and model.available
     }
 
 
-def per_request(few: Mapping[str, int], many: Mapping[str, int]) -> dict[str, float]:
-    """Return calls per request from the calls of both runs, the rare ones left out."""
-    requests = (CALLS_REQUESTS[1] - CALLS_REQUESTS[0]) * CALLS_CONNECTIONS
+def per_request(
+    few: Mapping[str, int], many: Mapping[str, int], *, requests: int, rare: float
+) -> dict[str, float]:
+    """Return calls per request, the most frequent first, from the calls of two runs.
+
+    One has so many `requests` more. Calls that are `rare` per request are left out.
+    """
     rates = {name: (n - few.get(name, 0)) / requests for name, n in many.items()}
     ordered = sorted(rates.items(), key=lambda item: -item[1])
-    return {name: rate for name, rate in ordered if rate >= CALLS_RARE}
+    return {name: rate for name, rate in ordered if rate >= rare}
 
 
 def _traced(both: Programs, model: schema.Model, requests: int) -> dict[str, int]:

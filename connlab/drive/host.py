@@ -14,6 +14,7 @@ program. Standard output is a pipe of JSON lines, standard error a file in memor
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import resource
@@ -28,6 +29,7 @@ from typing import Protocol
 from connlab.drive import cores as core_sets
 from connlab.drive import interrupt, procfs
 
+_PR_SET_PDEATHSIG = 1
 _SLICE_S = 0.1
 #: between the end of a program's output and the end of the program
 _LAST_WORDS_S = 1.0
@@ -160,10 +162,12 @@ class LocalHost:
         cores: Sequence[int] = (),
         files: Sequence[str] = (),
         listening: bool = False,
+        bound: bool = False,
     ) -> int:
         """Start a program; see `Host.start`. Its files live in memory.
 
-        One that is `listening` gets a standard input, for `tell`.
+        One that is `listening` gets a standard input, for `tell`; one that is `bound`
+        is killed when this thread ends, as ours see to by themselves.
         """
         fds = {name: os.memfd_create(name, os.MFD_CLOEXEC) for name in files}
         errors_fd = os.memfd_create("stderr", os.MFD_CLOEXEC)
@@ -171,13 +175,14 @@ class LocalHost:
         for name, fd in fds.items():
             argv += [f"--{name}", f"/proc/{os.getpid()}/fd/{fd}"]
         try:
-            with on_cores(cores), _all_descriptors():
+            with on_cores(cores), all_descriptors():
                 process = subprocess.Popen(
                     argv,
                     stdin=subprocess.PIPE if listening else subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=errors_fd,
                     process_group=0,
+                    preexec_fn=die_with_parent if bound else None,
                     bufsize=0,
                 )
         except OSError as error:
@@ -278,7 +283,7 @@ def serving(
     ends by itself. Raises `ProgramError` when it is not ready after `timeout_s`.
     """
     with contextlib.closing(LocalHost()) as host:
-        handle = host.start(argv, cores=cores)
+        handle = host.start(argv, cores=cores, bound=True)
         ready = host.ready(handle, timeout_s=timeout_s)
         if ready is None:
             name = os.path.basename(argv[0])
@@ -304,13 +309,19 @@ def on_cores(cores: Sequence[int]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _all_descriptors() -> Iterator[None]:
+def all_descriptors() -> Iterator[None]:
+    """Let this process, and what it starts meanwhile, open as many files as it may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def die_with_parent() -> None:
+    """Ask for SIGKILL when the thread that forked this process ends (prctl(2))."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _alive(program: _Program) -> bool:

@@ -11,11 +11,9 @@ place of an address.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -25,13 +23,13 @@ from dataclasses import dataclass
 from itertools import chain
 
 from connlab.drive import evaluation, hosts_asked, services
+from connlab.drive.host import die_with_parent
 
 PROGRAM = "redis-server"
 REMARKS = "guestbook:remarks"
 
 _READY_S = 10.0
 _ATTEMPTS = 5
-_PR_SET_PDEATHSIG = 1
 
 
 class RedisError(RuntimeError):
@@ -102,17 +100,13 @@ def _started(path: str, folder: str) -> tuple[subprocess.Popen, int]:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             process_group=0,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
         if _answers(process, port):
             return process, port
         process.kill()
         process.wait()
     raise RedisError(f"{os.path.basename(path)} did not come up on {_ATTEMPTS} ports")
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _free_port() -> int:
