@@ -316,11 +316,10 @@ def _outcome(
 ) -> trials.Outcome:
     served = outcome.served[place]
     rounds = _rounds(outcome, place, others)
-    stats = trials.last_line(served.ended, "stats")
     server = schema.Server(
         model=model,
         ready=schema.Ready.model_validate(served.ready),
-        stats=schema.Stats.model_validate(stats) if stats else None,
+        stats=trials.counted(served.ended),
         samples=None if served.at else _samples(outcome, served, rounds, others),
         unseen=served.at.why if served.at else None,
         exit=served.ended.exit,

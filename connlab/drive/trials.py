@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -46,12 +46,6 @@ MEMORY_LOOK_S = 0.25
 LOOK_COST = 50
 #: time for a client to notice that its server is gone
 NOTICE_S = 3.0
-
-
-class _LineSource(Protocol):
-    """The part of a host that `next_line` needs."""
-
-    def ready(self, handle: int, *, timeout_s: float) -> dict | None: ...
 
 
 @dataclass(frozen=True)
@@ -146,7 +140,8 @@ def timeout_s(factors: Mapping[str, Any]) -> float:
     lasting = 120.0 if factors.get("requests") is not None else longest_s(factors)
     if factors.get("rate") is not None:  # client --late repeats slices
         lasting += factors["duration"]
-    connecting = factors.get("connections", 1) / (factors.get("connect_rate") or 500)
+    connections = factors.get("connections") or 1
+    connecting = connections / (factors.get("connect_rate") or 500)
     before = (factors.get("settle") or 0) + factors.get("warmup", 0)
     return lasting + before + connecting + 15
 
@@ -164,7 +159,7 @@ def _start_server(course: _Course) -> None:
     began = time.monotonic()
     course.server = host.start(argv, cores=setting.cores.server)
     try:
-        ready = course.ready = next_line(host, course.server, READY_S)
+        ready = ready_line(host, course.server, READY_S)
     except ProgramError as error:
         course.failure = failed("server-start", f"server: {error}")
         return
@@ -172,15 +167,28 @@ def _start_server(course: _Course) -> None:
         if not interrupt.asked():
             course.failure = failed("server-start", f"not ready after {READY_S:g} s")
         return
-    ready.setdefault("start_s", time.monotonic() - began)
-    if ready.get("event") != "ready":
-        reason = f"said {ready.get('event')!r}, not 'ready'"
-        course.failure = failed("server-start", reason)
-        return
+    course.ready = {"start_s": time.monotonic() - began} | ready
     course.looks.append(_look(host.sample(course.server, memory=True), None))
 
 
-def next_line(host: _LineSource, handle: int, timeout_s: float) -> dict | None:
+def ready_line(host: Any, handle: int, timeout_s: float) -> dict | None:
+    """Return a server's first line; None when time is up or a signal came.
+
+    `ProgramError` when it is none of `connlab.schema.Ready`.
+    """
+    line = next_line(host, handle, timeout_s)
+    if line is None:
+        return None
+    if line.get("event") != "ready":
+        raise ProgramError(f"said {line.get('event')!r}, not 'ready'")
+    try:
+        schema.Ready.model_validate(line)
+    except ValidationError as error:
+        raise ProgramError(f"its ready line is malformed: {_first(error)}") from None
+    return line
+
+
+def next_line(host: Any, handle: int, timeout_s: float) -> dict | None:
     """Return a program's next JSON line; None when time is up or a signal came."""
     until = time.monotonic() + timeout_s
     while not interrupt.asked() and time.monotonic() < until:
@@ -258,7 +266,6 @@ def _look(server: Reading, client: Reading | None) -> samples.Look:
 def _outcome(
     course: _Course, server_end: Ended | None, client_end: Ended | None
 ) -> Outcome:
-    stats = last_line(server_end, "stats")
     usage = last_line(server_end, "stats", "usage")
     at = servers.at(course.setting.factors["model"])
     sampled = None
@@ -269,11 +276,10 @@ def _outcome(
             stats=usage,
             same_host=course.server_host is course.client_host,
         )
-    is_ready = bool(course.ready) and course.ready.get("event") == "ready"
     server = schema.Server(
         model=course.setting.model,
-        ready=schema.Ready.model_validate(course.ready) if is_ready else None,
-        stats=schema.Stats.model_validate(stats) if stats else None,
+        ready=schema.Ready.model_validate(course.ready) if course.ready else None,
+        stats=counted(server_end),
         samples=sampled,
         unseen=at.why if at else None,
         stall=course.stall,
@@ -301,6 +307,15 @@ def last_line(end: Ended | None, *events: str) -> dict | None:
     return lines[-1] if lines else None
 
 
+def counted(end: Ended | None) -> schema.Stats | None:
+    """Return what a server counted itself; None where it printed nothing such."""
+    line = last_line(end, "stats")
+    try:
+        return schema.Stats.model_validate(line) if line else None
+    except ValidationError:
+        return None
+
+
 def server_died(end: Ended | None) -> schema.Failure | None:
     """Return the failure of a server that ended before it was asked to."""
     if end is None or not end.early:
@@ -323,10 +338,13 @@ def checked(
     try:
         return schema.Client.model_validate(report), None
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        reason = f"client: its report is malformed: {place}: {first['msg']}"
+        reason = f"client: its report is malformed: {_first(error)}"
         return None, failed("client-failed", reason)
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def empty(client: schema.Client | None) -> schema.Failure | None:

@@ -13,6 +13,8 @@ ends on SIGTERM, and dies with its parent. The model's name says how it misbehav
     children    forks two processes that outlive it
     refuses     accepts ten connections, closes the others and counts them
     busy        as good, and burns CPU between requests
+    vague       does not say where it listens
+    miscounts   prints stats that are none
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import sys
 import time
 
 MODELS = ["good", "dies", "exits", "mute", "junk", "stubborn"]
-MODELS += ["children", "refuses", "busy"]
+MODELS += ["children", "refuses", "busy", "vague", "miscounts"]
 
 
 def listing() -> dict:
@@ -80,8 +82,12 @@ def main() -> None:
     listener.setblocking(False)
     port = listener.getsockname()[1]
     ready = {"event": "ready", "model": model, "workload": "echo", "host": "127.0.0.1"}
+    if model == "vague":
+        del ready["host"]
     say(ready | {"port": port, "pid": os.getpid(), "processes": 1, "workers": 1})
     counts = serve(listener, model, stop)
+    if model == "miscounts":
+        counts["refused"] = 3
     usage = time.process_time()
     say(
         {"event": "stats", "model": model, "workload": "echo", **counts}
