@@ -15,7 +15,7 @@ from conftest import ROOT
 
 from connlab import __main__ as command
 from connlab.compare import comparison, measure, plan
-from connlab.drive import interrupt, running
+from connlab.drive import interrupt, running, turns
 from connlab.judge import (
     calls,
     cases,
@@ -221,6 +221,8 @@ def test_calls_are_read_from_the_table_of_strace():
     counted = calls.between((few, 100), (text, 2000))
     assert counted.per_request == {"recvfrom": 1.0, "sendto": 1.0}
     assert calls.between(("", 1), ("", 2)).missing
+    assert calls.between((few, 100), (text, 100)).missing
+    assert calls.between((few, 100), (text, 60)).missing
 
 
 @pytest.mark.parametrize(
@@ -241,6 +243,43 @@ def test_what_broke_a_crowd_is_named(level, message):
     levels = [item for item in (whole, broke) if item]
     crowd = crowds._concluded(levels, None, 1024)
     assert message in crowd.limit
+
+
+def test_a_server_that_does_not_start_for_a_crowd_is_told(monkeypatch):
+    crowd = crowds.try_all(line("ends"), levels=[5])
+    assert [level.carried for level in crowd.levels] == [False]
+    assert crowd.levels[0].died
+
+
+class Failing:
+    """Sets of which some servers do not start, told by their names."""
+
+    def __init__(self, monkeypatch, *names: str | None) -> None:
+        self.asked: list[list[str]] = []
+        self.names = list(names)
+        monkeypatch.setattr(measure, "sets", self.sets)
+
+    def sets(self, contest_plan):
+        self.asked.append([server.name for server in contest_plan.servers])
+        error = turns.SetError("no", kind="server-start", server=0)
+        error.name = self.names.pop(0)
+        raise error
+        yield
+
+
+@pytest.mark.parametrize("name", ["epoll", "epoll again", None])
+def test_a_contest_without_a_model_has_no_result_for_anybody(monkeypatch, name):
+    judged = [line("one"), line("other")]
+    Failing(monkeypatch, name)
+    assert contest.hold(judged, connections=1).failed.keys() == set(judged)
+
+
+def test_a_contest_goes_on_without_a_server_that_does_not_start(monkeypatch):
+    judged = [line("one"), line("other")]
+    failing = Failing(monkeypatch, judged[1], judged[0])
+    assert contest.hold(judged, connections=1).failed.keys() == set(judged)
+    before, after = failing.asked
+    assert [name for name in before if name not in after] == judged[1:]
 
 
 @pytest.mark.long

@@ -40,7 +40,12 @@ def sets(plan: Plan) -> Iterator[Set]:
         for number in itertools.count():
             remaining = tuple(s for s in plan.servers if s.name not in failed)
             setting = _setting(plan, remaining, number, root)
-            outcome = _run(plan, setting, local)
+            try:
+                outcome = _run(plan, setting, local)
+            except turns.SetError as error:
+                if error.server is not None:
+                    error.name = remaining[error.server].name
+                raise
             if outcome is None:
                 return
             names = tuple(server.name for server in remaining)

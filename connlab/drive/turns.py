@@ -162,8 +162,11 @@ class SetError(RuntimeError):
     """A set without an outcome; the text says which program failed, and how.
 
     `kind` is that of a `connlab.schema.Failure`; `server` the place in the set of the
-    server that did not come up, None where the client failed.
+    server that did not come up, None where the client failed; `name`: what a caller
+    calls that server.
     """
+
+    name: str | None = None
 
     def __init__(self, text: str, *, kind: str, server: int | None = None) -> None:
         super().__init__(text)
@@ -268,10 +271,10 @@ def _start_servers(
     for place, factors in enumerate(setting.servers):
         server_host, handle = started[place]
         with _server_errors(place, factors):
-            ready = trials.next_line(server_host, handle, trials.READY_S)
+            ready = trials.ready_line(server_host, handle, trials.READY_S)
             if interrupt.asked():
                 return
-            if ready is None or ready.get("event") != "ready":
+            if ready is None:
                 raise ProgramError(f"not ready after {trials.READY_S:g} s")
         served.append(Served(factors, handle, ready))
     # only now, as PSS divides the pages that several servers share
@@ -361,7 +364,7 @@ def _attend(
 
 def _connecting_s(setting: Setting) -> float:
     """Return about how long the client connects before its first slice."""
-    return 0.1 + 60e-6 * len(setting.servers) * setting.client.get("connections", 1)
+    return 0.1 + 60e-6 * len(setting.servers) * (setting.client.get("connections") or 1)
 
 
 def table(text: bytes) -> list[dict[str, Any]]:

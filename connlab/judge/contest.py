@@ -68,15 +68,16 @@ def hold(judged: Sequence[str], *, connections: int) -> Contest:
                 contextlib.closing(measure.sets(contest_plan)) as sets,
             ):
                 result = comparison.compare(contest_plan, sets, show=lambda _: None)
+                if interrupt.asked():
+                    raise KeyboardInterrupt
         except turns.SetError as error:
-            if error.server is None or not len(models) <= error.server:
-                raise
-            failed[remaining.pop(error.server - len(models))] = str(error)
+            # without a model, or the client, nobody can be held against anybody
+            lost = [error.name] if error.name in remaining else list(remaining)
+            failed |= dict.fromkeys(lost, str(error))
+            remaining = [name for name in remaining if name not in lost]
             if remaining:
                 continue
             return Contest(connections, 0, failed=failed)
-        if result.stopped == "interrupted":
-            raise KeyboardInterrupt
         return _contest(connections, comparison.document(result), result, failed)
 
 

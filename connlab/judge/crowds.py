@@ -79,12 +79,12 @@ def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
     for clients in _allowed(levels):
         try:
             with running(server) as serving:
-                baseline, limit = _baseline(serving), _descriptors_limit(serving.handle)
+                baseline, limit = _baseline(serving), _descriptors_limit(serving)
                 level = _meet(serving, clients)
         except NotServing as error:
             level = Level(clients, 0, 0, {}, 0.0, died=str(error))
-        if serving.died():
-            level = replace(level, died=serving.died())
+        else:
+            level = replace(level, died=serving.died() or level.died)
         tried.append(level)
         if not level.carried or _too_many_processes(level, baseline):
             break
@@ -176,8 +176,12 @@ def _too_many_processes(level: Level, baseline: Level | None) -> bool:
     return more >= level.clients / 2 and level.clients * 3 > PROCESSES_MOST
 
 
-def _descriptors_limit(pid: int) -> int | None:
-    soft, _ = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+def _descriptors_limit(serving: Running) -> int | None:
+    """Return the limit of the process that serves, which may have set its own."""
+    try:
+        soft, _ = resource.prlimit(serving.ready["pid"], resource.RLIMIT_NOFILE)
+    except (KeyError, OSError):
+        return None
     return None if soft == resource.RLIM_INFINITY else soft
 
 

@@ -17,7 +17,6 @@ from typing import Any
 from connlab import schema
 from connlab.drive import machine, programs, servers
 from connlab.drive.cases import Answer
-from connlab.drive.interrupt import asked as interrupted
 from connlab.drive.running import NotServing, running
 from connlab.judge import calls, cases, contest, conversations, crowds
 from connlab.judge.conversations import Heard
@@ -121,7 +120,7 @@ def judge(
     judgement = Judgement(verdicts, made_at=machine.now())
     for connections in () if quick else contest.MODELS:
         able = [v.server for v in verdicts if _measurable(v, connections)]
-        if able and not interrupted():
+        if able:
             say(f"in turns with models, {connections} connections")
             judgement.contests.append(contest.hold(able, connections=connections))
     judgement.seconds = time.monotonic() - began
@@ -211,7 +210,7 @@ def _converse(verdict: Verdict, line: str) -> None:
         if died:
             died = " ".join(died.split())[:_SHOWN]
             verdict.wrong.append(f"it died of {verdict.heard[-1].about}: {died}")
-        if not remaining or interrupted():
+        if not remaining:
             break
     _conclude(verdict)
 
