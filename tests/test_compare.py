@@ -106,6 +106,8 @@ def outcome(
     takes_s: float = 0.0,
     noise: float = 0.0,
     seed: int = 0,
+    client_ns: int = 900,
+    waiting: float = 0.0,
 ) -> sets.Outcome:
     """Return a set in which servers answer at `rates`, at 1 µs of CPU a request."""
     rng = np.random.default_rng(seed)
@@ -120,11 +122,12 @@ def outcome(
         for place, server in enumerate(here):
             scatter = math.exp(rng.normal(0, noise))
             requests = rates[server.name] * 0.02 * shared * scatter
-            cpu = {"client_cpu_ns": requests * 900, "busy_ns": requests * 1900}
+            cpu = {"client_cpu_ns": requests * client_ns, "busy_ns": requests * 1900}
             cpu |= {"server_cpu_ns": None if far(server) else requests * 1000}
             at = {"round": number, "counted": int(number >= 5), "target": place}
             rows.append({**of_all, **at, **cpu, "requests": requests})
     report = {"active": 50, "requests": {"unanswered": 42}}
+    report |= {"self": {"waiting_share": waiting}}
     report |= {"response": {"p50_ns": 300_000, "p99_ns": 900_000}}
     for server in here:
         ended = Ended(-9, server.name == died, (), "", {})
@@ -134,8 +137,10 @@ def outcome(
     return sets.Outcome(None, served, reports, rows, {}, takes_s)
 
 
-def compared(monkeypatch, rates, *, words=("epoll", "uring"), **options):
+def compared(monkeypatch, rates, *, words=("epoll", "uring"), held=None, **options):
     plan = make_plan(list(words), budget_s=options.pop("budget_s", 60))
+    against = (replace(s, against=(held or {}).get(s.name)) for s in plan.servers)
+    plan = replace(plan, servers=tuple(against))
     seeds = iter(range(1000))
 
     def run(setting, *, host):
@@ -183,6 +188,14 @@ def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, ends, rea
     assert "uring" in printed(result)
     with pytest.raises(sets.SetError, match=reason):
         compared(monkeypatch, RATES, **{ends: "epoll"})
+
+
+def test_who_is_held_against_a_server_that_ends_has_no_ratio(monkeypatch):
+    rates = RATES | {"poll": 9e4, "thread": 8e4}
+    words, held = ("epoll", "uring", "poll", "thread"), {"poll": "uring"}
+    result = compared(monkeypatch, rates, words=words, held=held, died="uring")
+    assert set(result.ratios("rate")) == {"thread", "epoll again"}
+    assert "thread" in printed(result)
 
 
 def test_when_nobody_is_left_it_ends(monkeypatch):
@@ -275,6 +288,45 @@ def test_a_long_command_line_cuts_no_number_and_no_word(monkeypatch):
 def test_words_of_a_ratio(lo, hi, metric, word):
     ratio = Interval(math.sqrt(lo * hi), lo, hi, 8, 0.95, "made")
     assert comparison.word(ratio, metric) == word
+
+
+@pytest.mark.parametrize(
+    ("client_bound", "rate", "p99"),
+    [
+        ((False, False), ("faster", "slower"), ("shorter", "longer")),
+        ((True, False), ("faster", "cannot tell"), ("shorter", "cannot tell")),
+        ((False, True), ("cannot tell", "slower"), ("cannot tell", "longer")),
+        ((True, True), ("cannot tell", "cannot tell"), ("cannot tell", "cannot tell")),
+    ],
+)
+def test_a_client_that_is_the_limit_leaves_only_what_a_better_one_would(
+    client_bound, rate, p99
+):
+    ahead, behind = (Interval(x, x - 0.05, x + 0.05, 8, 0.95, "made") for x in (2, 0.5))
+    said = [comparison.word(ratio, "rate", client_bound) for ratio in (ahead, behind)]
+    assert tuple(said) == rate
+    said = [comparison.word(ratio, "p99", client_bound) for ratio in (behind, ahead)]
+    assert tuple(said) == p99
+    alike = Interval(1.0, 0.99, 1.01, 8, 0.95, "made")
+    word = "cannot tell" if any(client_bound) else "alike"
+    assert comparison.word(alike, "rate", client_bound) == word
+
+
+@pytest.mark.parametrize(
+    ("client_ns", "waiting", "bound"),
+    [(1000, 0.9, True), (1000, 0.2, False), (600, 0.9, False)],
+)
+def test_where_both_sides_are_full_the_queue_tells_who_is_the_limit(
+    monkeypatch, client_ns, waiting, bound
+):
+    rates = dict.fromkeys(RATES, 1e6)
+    options = {"client_ns": client_ns, "waiting": waiting, "noise": 0.001}
+    result = compared(monkeypatch, rates, **options)
+    assert result.client_bound() == (set(RATES) if bound else set())
+    words = result.words("rate")
+    assert words["uring"] == ("cannot tell" if bound else "alike")
+    assert result.words("cpu")["uring"] == "alike"
+    assert ("limited by the client" in printed(result)) is bound
 
 
 def test_a_server_is_held_against_the_one_that_it_names(monkeypatch):

@@ -46,14 +46,6 @@ def run(
     calls = footprint.system_calls(binaries, models) if wanted["calls"] else {}
     beside = clients.beside(by_title["http"].plan) if wanted["clients"] else []
     judged = targets.judge(by_title, memory, {m.name: m.family for m in models})
-    for name, part in by_title.items():
-        console.rule(name)
-        screen.print_all(part.comparison, console)
-    _print(console, ("system calls of a request", "all", "of which"), _call_rows(calls))
-    heads = ("CPU of a request of http, µs", "client", "server", "our client / it")
-    _print(console, heads, _client_rows(beside))
-    rows = [(t.what, t.need, _text(t.found), t.verdict) for t in judged]
-    _print(console, ("target", "needed", "found", ""), rows)
     results = {
         "comparisons": {
             n: comparison.document(p.comparison) for n, p in by_title.items()
@@ -64,7 +56,16 @@ def run(
         "load_generators": beside,
         "targets": [asdict(target) | {"verdict": target.verdict} for target in judged],
     }
-    console.print(f"\nkept: {keep(results, folder=out)}")
+    kept = keep(results, folder=out)
+    for name, part in by_title.items():
+        console.rule(name)
+        screen.print_all(part.comparison, console)
+    _print(console, ("system calls of a request", "all", "of which"), _call_rows(calls))
+    heads = ("CPU of a request of http, µs", "client", "server", "our client / it")
+    _print(console, heads, _client_rows(beside))
+    rows = [(t.what, t.need, _text(t.found), t.verdict) for t in judged]
+    _print(console, ("target", "needed", "found", ""), rows)
+    console.print(f"\nkept: {kept}")
 
 
 def keep(results: dict[str, Any], *, folder: Path) -> Path:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from connlab.compare.measure import Set
 from connlab.compare.plan import Plan
-from connlab.drive import machine, servers, turns
+from connlab.drive import gates, machine, servers, turns
 from connlab.study import turns as ratios_of_turns
 from connlab.study.interval import Interval
 
@@ -169,6 +169,30 @@ class Comparison:
         means = table.mean()
         return {name: tuple(means.loc[name]) for name in self.remaining}
 
+    def client_bound(self) -> set[str]:
+        """Return the servers of which the client was the limit, as studies judge it."""
+        if not self.sets or self.plan.open_loop:
+            return set()
+        waiting = pd.concat(self.sets).groupby("server")["waiting"].mean()
+        return {
+            name
+            for name, (server, client) in self.busy().items()
+            if gates.client_bound(
+                client, None if math.isnan(server) else server, waiting[name]
+            )
+        }
+
+    def words(self, metric: str) -> dict[str, str]:
+        """Return what each server's ratio shows; see `word`."""
+        bound = self.client_bound() if metric != "cpu" else set()
+        against = {
+            server.name: self.plan.against(server) for server in self.plan.servers
+        }
+        return {
+            name: word(ratio, metric, tuple(n in bound for n in (name, against[name])))
+            for name, ratio in self.ratios(metric).items()
+        }
+
     def enough(self) -> str:
         """Return why no further set is needed: ``alone``, ``width``, ``budget``."""
         if len(self.remaining) <= 2:
@@ -216,6 +240,7 @@ def _summary(slices: pd.DataFrame, names: tuple, reports: list[dict]) -> pd.Data
     table["client"] = sums["client_cpu_ns"] / 1e9 / sums["all_requests"]
     for column, (section, key) in _REPORTED.items():
         table[column] = [((r.get(section) or {}).get(key) or 0) / 1e9 for r in reports]
+    table["waiting"] = [(r.get("self") or {}).get("waiting_share") for r in reports]
     for side in ("server", "client"):
         table[f"{side}_busy"] = sums[f"{side}_cpu_ns"] / 1e9 / sums["slice_seconds"]
     return table.where(table > 0).reset_index()
@@ -235,13 +260,24 @@ def _clients_afar(reports: list[dict]) -> dict[str, list[float]]:
     }
 
 
-def word(ratio: Interval, metric: str) -> str:
-    """Return what a ratio shows: ``faster``, ``alike``, ``cannot tell``, …"""
+def word(
+    ratio: Interval, metric: str, client_bound: tuple[bool, bool] = (False, False)
+) -> str:
+    """Return what a ratio shows: ``faster``, ``alike``, ``cannot tell``, …
+
+    Where the client was the limit of a server, or of the one that it is held against, a
+    better client could only have found that one better: who is ahead nevertheless stays
+    ahead, and nothing else can be told.
+    """
     verdict = ratios_of_turns.verdict(ratio)
-    if verdict == "undetermined":
-        return "cannot tell"
     terms = _WORDS.get(metric, {"more": "longer", "less": "shorter"})
-    side = next((text for key, text in terms.items() if key in verdict), "")
+    side = next((key for key in terms if key in verdict), "")
+    better = "more" if metric == "rate" else "less"
+    ahead = {better: (True, False)}.get(side, (False, True))
+    stands = not any(client_bound) or (side and client_bound == ahead)
+    if verdict == "undetermined" or not stands:
+        return "cannot tell"
+    side = terms.get(side, "")
     if side and "alike" in verdict:
         return f"{side}, by less than 5 %"
     return side or "alike"
@@ -300,12 +336,12 @@ def _settings(plan: Plan, server: Any) -> dict[str, Any]:
 
 
 def _ratios(comparison: Comparison, metric: str) -> dict[str, dict]:
-    intervals = comparison.ratios(metric)
+    intervals, words = comparison.ratios(metric), comparison.words(metric)
     family = {name for name in intervals if name != comparison.plan.control}
     return {
         name: bounds(ratio)
         | {
-            "word": word(ratio, metric),
+            "word": words[name],
             "simultaneous": len(family) if name in family else 1,
         }
         for name, ratio in intervals.items()

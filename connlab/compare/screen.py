@@ -11,7 +11,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from connlab.compare.comparison import METRICS, Comparison, word
+from connlab.compare.comparison import METRICS, Comparison
+from connlab.drive.gates import SERVER_SHARE
 from connlab.study.formatting import counted, display_unit, number_text, plain
 from connlab.study.interval import Interval
 
@@ -22,7 +23,6 @@ _ENDS = {
     "interrupted": "stopped by hand; the widest ratio is known to ±{widest:.2g} %",
     "alone": "no server is left to compare with",
 }
-_SATURATED = 0.9
 #: cores that others may keep busy before it is said
 OTHERS = 0.1
 #: columns of a table that goes into a file
@@ -134,15 +134,16 @@ def _ratios(comparison: Comparison) -> Table:
     against = f"against {comparison.plan.baseline}"
     rows = table(against, *TITLES.values())
     by_metric = {metric: comparison.ratios(metric) for metric in TITLES}
+    words = {metric: comparison.words(metric) for metric in TITLES}
     for server in comparison.plan.servers[1:]:
-        if server.name in comparison.failed or not comparison.sets:
+        if server.name not in by_metric["rate"]:  # it, or what it is held against, died
             continue
         ratios = {
             metric: ratios_of[server.name] for metric, ratios_of in by_metric.items()
         }
         pair = f"{server.name} / {server.against}" if server.against else server.name
         add_numbers(rows, pair, *(number(ratio) for ratio in ratios.values()))
-        rows.add_row("", *(word(ratio, metric) for metric, ratio in ratios.items()))
+        rows.add_row("", *(words[metric][server.name] for metric in ratios))
     return rows
 
 
@@ -150,15 +151,15 @@ def limits(comparison: Comparison) -> list[str]:
     """Return who kept each server from more, a line for each kind of answer."""
     if not comparison.sets or comparison.plan.open_loop:
         return []
-    busy = comparison.busy()
+    client_bound = comparison.client_bound()
     groups: dict[str, list[str]] = {}
-    for name, (server, client) in busy.items():
-        if math.isnan(server) and client < _SATURATED:
-            kind = "the client's core was not full, the server's nobody could see"
-        elif server >= _SATURATED and server >= client:
-            kind = "limited by the server, whose core was full"
-        elif client >= _SATURATED:
+    for name, (server, client) in comparison.busy().items():
+        if name in client_bound:
             kind = "limited by the client, whose core was full (rates are lower bounds)"
+        elif math.isnan(server):
+            kind = "the client's core was not full, the server's nobody could see"
+        elif server >= SERVER_SHARE:
+            kind = "limited by the server, whose core was full"
         else:
             kind = "neither core was full"
         server_text = "–" if math.isnan(server) else f"{server:.0%}"

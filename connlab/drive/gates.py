@@ -263,7 +263,7 @@ def client(trial: Mapping) -> Gate:
         return Gate(ok=None, why="the client does not say")
     server, queue = server_share(trial), pick(trial, _QUEUE)
     why = f"server {_percent(server)}, waiting before the client {_percent(queue)}"
-    ok = not _client_bound(share, server, queue)
+    ok = not client_bound(share, server, queue)
     return Gate(ok=ok, value=share, threshold=CLIENT_SHARE, why=why)
 
 
@@ -333,17 +333,11 @@ def disturbed(
 
 
 CHECKS: dict[str, Callable[[Mapping], Gate]] = {
-    "census": census,
-    "verified": verified,
-    "rate": rate,
-    "arrivals": arrivals,
-    "answered": answered,
-    "lag": lag,
-    "little": little,
-    "stationary": stationary,
-    "client": client,
-    "quiet": quiet,
-    "response_times": response_times,
+    check.__name__: check
+    for check in (
+        *(census, verified, rate, arrivals, answered, lag, little, stationary),
+        *(client, quiet, response_times),
+    )
 }
 FINDINGS = tuple(name for name in CHECKS if name not in EXCLUDING)
 
@@ -385,9 +379,13 @@ def _companions_share(trial: Mapping, side: str) -> float:
     return spent_s / (window_s * len(cores))
 
 
-def _client_bound(
+def client_bound(
     share: float | None, server: float | None, queue: float | None
 ) -> bool:
+    """Whether the client was the limit, by the shares of a core that both sides used.
+
+    Where both are full, `queue` tells: the share of answers that waited for the client.
+    """
     if share is None or share < CLIENT_SHARE:
         return False
     if server is None or server < SERVER_SHARE:
@@ -409,7 +407,7 @@ def label(trial: Mapping) -> str | None:
         if server + share < SERVER_SHARE:
             return "unsaturated"
         return "client-bound" if share > server else "server-bound"
-    if _client_bound(share, server, pick(trial, _QUEUE)):
+    if client_bound(share, server, pick(trial, _QUEUE)):
         return "client-bound"
     if server is not None and server >= SERVER_SHARE:
         return "server-bound"
