@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from connlab.drive import cores, procfs
+from connlab.drive import cores, gates, location, procfs
 
 #: cores 0 and 4, 1 and 5, … are threads of one physical core; as Linux numbers them
 THREADS = (0, 4, 1, 5, 2, 6, 3, 7)
@@ -161,3 +161,14 @@ def test_threads_of_one_physical_core_stand_together():
     groups = cores.physical(available)
     assert [core for threads in groups for core in threads] == list(available)
     assert len(groups) == len({cores.place(core) for core in available})
+
+
+def test_what_others_use_is_a_share_of_all_cores_that_are_watched(monkeypatch):
+    """Of 64 cores others may use more than of the two that a trial has."""
+    monkeypatch.setattr(cores, "available", lambda: tuple(range(64)))
+    recorded = cores.Cores((0,), (1,), shared=False).recorded()
+    samples = {"window_s": 1.0, "other_cpu_s": 0.5, "steal_s": 0.0}
+    trial = {"server": {"samples": samples}, "cores": recorded}
+    assert not gates.quiet(trial).ok
+    trial["cores"] = recorded | location.ThisMachine().recorded()
+    assert gates.quiet(trial).ok

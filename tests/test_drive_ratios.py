@@ -74,6 +74,12 @@ def test_rounds_without_a_value_are_left_out():
     assert ratios.to_baseline(arm, base, COLUMNS)["throughput_rps"] is None
 
 
+def test_the_p99_of_slices_is_known_in_an_open_loop_only():
+    arm, base = trial(1), trial(2)
+    arm["turns"]["response_p99_ns"] = base["turns"]["response_p99_ns"] = []
+    assert ratios.to_baseline(arm, base, ["slice_p99_s"]) == {"slice_p99_s": None}
+
+
 def test_a_quantile_of_a_run_is_compared_by_trial():
     logs = ratios.to_baseline(trial(4), trial(2), ["response_p99_s"])
     assert logs["response_p99_s"] == pytest.approx(math.log(2))

@@ -92,6 +92,10 @@ def test_spans_of_time(text, seconds):
     assert stopping.seconds(text) == seconds
 
 
+def test_a_set_of_its_baseline_alone_has_no_target_to_meet():
+    assert stopping.next_round([_bases(3)], _rule()) == Enough(Reason.BLOCKS, (3,))
+
+
 def test_below_n_min_the_whole_block_is_wanted():
     assert stopping.next_round([[], []], _rule()) == (0, 1)
     assert stopping.next_round([_rows(1, 1), _rows(9, 1)], _rule()) == (0, 1)

@@ -55,7 +55,7 @@ class Location(Protocol):
 
     def recorded(self) -> dict[str, list[int] | bool]:
         """Return what a trial keeps about cores beside its own sets."""
-        return {}
+        return {"watched": list(cores.available())}
 
     def descriptors(self) -> int | None:
         """Return how many one process may have; None: any number."""

@@ -22,7 +22,10 @@ _OF_ROUNDS: dict[str, Callable[[Mapping, int], tuple[float | None, float]]] = {
         t["server_cpu_ns"][i],
         t["lead_in_requests"][i] + t["requests"][i],
     ),
-    "slice_p99_s": lambda t, i: (t["response_p99_ns"][i], 1),
+    "slice_p99_s": lambda t, i: (
+        t["response_p99_ns"][i] if t["response_p99_ns"] else None,  # open loops have it
+        1,
+    ),
 }
 
 

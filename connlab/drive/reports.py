@@ -64,7 +64,8 @@ class Reached:
         metric = f"ratio of {self.metric}" if self.ratio else self.metric
         return (
             f"{metric}: ±{self.half_width:.1%} at the widest ({cell}; n {self.n}),"
-            f" target ±{self.target:.0%} met in {self.cells_met} of {self.cells} cells"
+            f" target ±{100 * self.target:.3g}% met in {self.cells_met}"
+            f" of {self.cells} cells"
         )
 
 

@@ -443,9 +443,9 @@ def _of_entry(entry: Entry, **facts: Any) -> schema.Model:
 def _digest(text: str, *paths: str | Path) -> str:
     """Return a hash of a text and of those of the paths that are files."""
     digest = hashlib.sha256(text.encode())
-    for path in map(Path, paths):
-        if path.is_file():
-            digest.update(path.read_bytes())
+    for path in paths:  # or words: one may be longer than any name of a file
+        if os.path.isfile(path):
+            digest.update(Path(path).read_bytes())
     return digest.hexdigest()[:16]
 
 

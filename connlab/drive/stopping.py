@@ -299,9 +299,9 @@ def next_round(
     fewest = min(counts)
     if fewest < rule.n_min:
         return tuple(cell for cell, n in enumerate(counts) if n == fewest)
-    if not rule.targets:
+    reached = widths(rows, rule) if rule.targets else ()
+    if not reached:  # nor where a set is its baseline alone
         return Enough(Reason.BLOCKS, counts)
-    reached = widths(rows, rule)
     pending = [width for width in reached if width.pending]
     if not pending:
         unmet = len({width.cell for width in reached if not width.met})
