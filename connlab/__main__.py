@@ -408,8 +408,8 @@ def notebook(
             click.echo(f"  {path.stem:24}{notebooks.title_of(path)}")
         return
     path = notebooks.find(nb)
-    values = profiles.load(profile).parameters(path)
-    values |= {name: _value(text) for name, text in parameters}
+    given = {name: _value(text) for name, text in parameters}
+    values = profiles.load(profile).parameters(path, given)
     executed = notebooks.run(path, run=run or profile, parameters=values)
     click.echo(f"results: {_from_here(executed.parent)}")
     click.echo(f"to set the paper: make render RUN={run or profile}")

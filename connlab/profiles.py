@@ -31,9 +31,21 @@ class Profile:
     seconds: Mapping[str, float] = field(default_factory=dict)
     """What notebooks took where the profile was planned, for the estimate."""
 
-    def parameters(self, nb: str | Path) -> dict[str, Any]:
-        """Return the parameters for a notebook, none if it is not in the profile."""
-        return dict(self.notebooks.get(Path(nb).stem, {}))
+    def parameters(
+        self, nb: str | Path, given: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the parameters for a notebook: the profile's, and `given` over them.
+
+        None are the profile's if the notebook is not in it. More `trials` than its
+        `max_trials` raise this limit, unless it is given too.
+        """
+        given = given or {}
+        values = {**self.notebooks.get(Path(nb).stem, {}), **given}
+        most, trials = values.get("max_trials"), given.get("trials")
+        both = isinstance(most, int) and isinstance(trials, int)
+        if both and "max_trials" not in given:
+            values["max_trials"] = max(most, trials)
+        return values
 
 
 def home() -> Path:

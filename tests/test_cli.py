@@ -193,6 +193,26 @@ def test_a_bad_profile_is_named(tmp_path: Path, text: str, message: str) -> None
         profiles.load("bad", directory=tmp_path / "profiles")
 
 
+@pytest.mark.parametrize(
+    ("given", "most"),
+    [
+        ({}, 5),
+        ({"trials": 4}, 5),
+        ({"trials": 10}, 10),
+        ({"trials": 10, "max_trials": 20}, 20),
+        ({"trials": "many"}, 5),
+    ],
+)
+def test_more_trials_than_a_profile_allows_raise_its_limit(
+    given: dict, most: int
+) -> None:
+    limited = {"trials": 3, "max_trials": 5}
+    profile = profiles.Profile("p", "", {"01-a": limited, "02-b": {"trials": 3}})
+    assert profile.parameters("01-a", given) == limited | given | {"max_trials": most}
+    assert profile.parameters("02-b", given) == {"trials": 3} | given
+    assert limited == {"trials": 3, "max_trials": 5}
+
+
 # ---- paper ------------------------------------------------------------------
 
 
