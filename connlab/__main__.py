@@ -237,14 +237,16 @@ def compare(servers: tuple[str, ...], as_json: bool, **settings: Any) -> None:
 
 @cli.command()
 @click.argument("servers", nargs=-1, required=True, metavar="SERVER...")
-@click.option("--out", metavar="FOLDER", default="judged", help="For the page.")
-@click.option("--quick", is_flag=True, help="Is it right? In seconds, no turns.")
+@click.option("--out", metavar="FOLDER", default="judged", help="Folder of the page.")
+@click.option(
+    "--quick", is_flag=True, help="Only whether it is correct, in seconds; no turns."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def judge(servers: tuple[str, ...], out: str, quick: bool, as_json: bool) -> None:
-    """Say whether a server is right, what limits it, and how it stands.
+    """Say whether a server is correct, what limits it, and how it stands.
 
     SERVER is a command line with {port}, such as "./mine --port {port}". Exit status 0:
-    all of them are right echo servers; 1: one is not.
+    all of them are correct echo servers; 1: one is not.
     """
     from connlab import judge as judging
     from connlab.judge import hints, page
@@ -257,7 +259,7 @@ def judge(servers: tuple[str, ...], out: str, quick: bool, as_json: bool) -> Non
         click.echo(json.dumps(result.as_json(), indent=1, allow_nan=False, default=str))
     else:
         for verdict in result.verdicts:
-            click.echo(f"{verdict.label}: {'right' if verdict.right else 'wrong'}")
+            click.echo(f"{verdict.label}: {page.correct(verdict)}")
             for line in (*verdict.wrong, *hints.first(verdict, result)):
                 click.echo(f"  {line}")
         pages = ", ".join(map(_from_here, paths.values()))

@@ -1,4 +1,4 @@
-"""connlab.judge: is this a right echo server, what limits it, how does it stand?
+"""connlab.judge: is this a correct echo server, what limits it, how does it stand?
 
     command line -> conversations, crowds, turns with models -> verdict -> one page
 

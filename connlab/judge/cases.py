@@ -1,4 +1,4 @@
-"""The six questions of report 001's 24 cases, put to a server that is not ours.
+"""The six questions of 24 published cases, put to a server that is not ours.
 
 Tran and Rees asked them of three servers and of a client. What rests on the server's
 own statistics cannot be asked here, as nobody knows where it keeps them.

@@ -4,7 +4,7 @@
 
 `REQUIRED` holds for every echo server. `CONCURRENT` holds for one that serves more than
 one client at a time, and `ISOLATING` for one in which a client that is slow holds up
-nobody: a server may do without and be right, and its reader shall know.
+nobody: a server without these is correct, and its reader is told what it lacks.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _byte_by_byte(connect: Connect) -> None:
         same(MIB[:200], exchange(sock, MIB[:200], [1] * 200))
 
 
-@_conversation(REQUIRED, "a mebibyte", "whole and in odd chunks, read meanwhile")
+@_conversation(REQUIRED, "a mebibyte", "a mebibyte, whole and in odd chunks")
 def _mebibyte(connect: Connect) -> None:
     dice = random.Random(2)
     for chunks in ([len(MIB)], [dice.randint(1, 30_000) for _ in range(50)]):
@@ -182,7 +182,7 @@ def _pipelined(connect: Connect) -> None:
         _answered(sock, b"".join(b"%06d\n" % n for n in range(5000)))
 
 
-@_conversation(REQUIRED, "half-closed", "a client that only listens any more")
+@_conversation(REQUIRED, "half-closed", "a client that ended its side and still reads")
 def _half_closed(connect: Connect) -> None:
     with connect() as sock:
         sock.sendall(b"last words")
@@ -190,7 +190,7 @@ def _half_closed(connect: Connect) -> None:
         same(b"last words", _received(sock, 11, b"last words"))
 
 
-@_conversation(REQUIRED, "silent end", "a client that ends without a word")
+@_conversation(REQUIRED, "silent end", "a client that ends without sending anything")
 def _silent_end(connect: Connect) -> None:
     with connect() as sock:
         sock.shutdown(socket.SHUT_WR)
@@ -212,14 +212,14 @@ def _reads_late(connect: Connect) -> None:
         same(filling(sent), _received(sock, sent, filling(min(sent, 100))))
 
 
-@_conversation(REQUIRED, "in a row", "500 clients after each other")
+@_conversation(REQUIRED, "in a row", "500 clients, one after the other")
 def _in_a_row(connect: Connect) -> None:
     for n in range(500):
         with connect() as sock:
             _answered(sock, b"client %d" % n)
 
 
-@_conversation(REQUIRED, "resets", "300 clients that break off")
+@_conversation(REQUIRED, "resets", "300 clients that reset their connection")
 def _resets(connect: Connect) -> None:
     for _ in range(300):
         sock = connect()
@@ -239,7 +239,7 @@ def _idle_neighbour(connect: Connect) -> None:
         _answered(idle, b"the first")
 
 
-@_conversation(CONCURRENT, "a hundred", "a hundred clients at a time")
+@_conversation(CONCURRENT, "a hundred", "a hundred clients at the same time")
 def _hundred(connect: Connect) -> None:
     with ExitStack() as stack:
         socks = [stack.enter_context(connect()) for _ in range(100)]

@@ -20,7 +20,11 @@ def first(verdict: Verdict, judgement: Judgement) -> list[str]:
     if advice:
         return advice[:3]
     measured = any(verdict.server in contest.ratios for contest in judgement.contests)
-    cost = ", at no more than 1.2 times the CPU time of epoll" if measured else ""
+    cost = (
+        f", and is not shown to take more than {_DEAR:g} times the CPU time of epoll"
+        if measured
+        else ""
+    )
     return [f"Nothing: it does what it should{cost}."]
 
 
@@ -62,7 +66,7 @@ def _costs(verdict: Verdict, judgement: Judgement) -> list[str]:
             calls = verdict.calls.per_request if verdict.calls else {}
             frequent = ", ".join(f"{n:g} {name}" for name, n in list(calls.items())[:4])
             return [
-                f"A request costs {ratio['value']:.1f} times the CPU time of epoll's"
+                f"A request costs {ratio['value']:.1f} times the CPU time of epoll"
                 + (f"; its system calls per request: {frequent}." if frequent else ".")
             ]
     return []

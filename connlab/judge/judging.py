@@ -1,4 +1,4 @@
-"""All that is found out about a server, and whether it is a right one.
+"""All that is found out about a server, and whether it is a correct one.
 
 does it listen? -> conversations -> the 24 cases -> crowds -> system calls
     -> in turns with models -> a Verdict, with what to look at first
@@ -25,6 +25,8 @@ from connlab.judge.conversations import Heard
 _DEATHS_MOST = 3
 QUICK_LEVELS = (1, 10, 100)
 _SHOWN = 300
+#: what a server lacks that serves one client after the other
+_SECOND = "serving a second client at the same time"
 _INTERPRETERS = ("python", "node", "java", "ruby", "perl", "sh", "bash", "env")
 
 
@@ -33,7 +35,8 @@ class Verdict:
     """What was found out about one server.
 
     `wrong` has a line for each thing that no echo server may do; with none it is a
-    right one. `lacks` names what it does without: serving many, isolating the slow.
+    correct one. `lacks` names what is missing and not required: serving many, keeping
+    a slow client from holding up the others.
     """
 
     server: str
@@ -51,13 +54,13 @@ class Verdict:
 
     @property
     def right(self) -> bool:
-        """Whether it is a right echo server."""
+        """Whether it is a correct echo server."""
         return not self.wrong
 
     @property
     def concurrent(self) -> bool:
         """Whether it serves more than one client at a time."""
-        return "a second client at a time" not in self.lacks
+        return _SECOND not in self.lacks
 
     def failed(self) -> list[Heard]:
         return [heard for heard in self.heard if not heard.ok]
@@ -103,7 +106,7 @@ def judge(
     names : sequence of str
         Command lines with ``{port}``, entries of ``servers.toml`` or models.
     quick : bool
-        Only whether they are right, and up to a hundred clients: no turns.
+        Only whether they are correct, and up to a hundred clients: no turns.
     say : callable
         Told what is being tried.
 
@@ -147,11 +150,11 @@ def _judged(
         succeeded = {heard.name for heard in verdict.heard if heard.ok}
         if not succeeded & {"every byte", "one connection"}:
             return verdict  # it echoes nothing
-        say(f"{verdict.label}: the cases of report 001")
+        say(f"{verdict.label}: the cases of Tran and Rees")
         verdict.answers, prints = cases.ask_all(line, valgrind=_valgrind(line))
         if prints:
             verdict.lacks.append(
-                "silence: it prints for each request, which costs time"
+                "silence (it prints for each request, which costs time)"
             )
         verdict.wrong += [
             f"{answer.question}: {answer.evidence}"
@@ -234,10 +237,10 @@ def _conclude(verdict: Verdict) -> None:
             verdict.wrong.append(f"{heard.about}: {heard.failure}")
     failed = {heard.name for heard in verdict.failed()}
     if "idle neighbour" in failed:
-        verdict.lacks.append("a second client at a time")
+        verdict.lacks.append(_SECOND)
     elif failed & concurrent:
-        verdict.lacks.append("a hundred clients at a time")
+        verdict.lacks.append("serving a hundred clients at the same time")
     elif failed - required - concurrent:
-        verdict.lacks.append("shelter of the others from a slow client")
+        verdict.lacks.append("keeping a slow client from holding up the others")
     if verdict.deaf:
-        verdict.lacks.append("an end on SIGTERM")
+        verdict.lacks.append("ending on SIGTERM")

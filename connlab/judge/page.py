@@ -74,7 +74,7 @@ def _class_table(judgement: Judgement) -> str:
     rows = [
         (
             f"`{verdict.label}`",
-            "right" if verdict.right else "wrong",
+            correct(verdict),
             f"{sum(heard.ok for heard in verdict.heard)} of {len(verdict.heard)}",
             str(verdict.crowds.carried) if verdict.crowds else "—",
             _cpu_ratio(verdict.server, judgement) or "—",
@@ -83,7 +83,12 @@ def _class_table(judgement: Judgement) -> str:
         for verdict in judgement.verdicts
     ]
     heads = ("server", "is", "conversations", "clients", "CPU / epoll's", "first")
-    return _table(heads, rows, widths=(_width_of(rows), 5, 9, 6, 10, 40))
+    return _table(heads, rows, widths=(_width_of(rows), 7, 9, 6, 10, 38))
+
+
+def correct(verdict: Verdict) -> str:
+    """Say whether a server is correct, as the page and the command print it."""
+    return "correct" if verdict.right else "not correct"
 
 
 def _cpu_ratio(name: str, judgement: Judgement) -> str:
@@ -96,7 +101,11 @@ def _cpu_ratio(name: str, judgement: Judgement) -> str:
 def _tried(verdict: Verdict) -> dict[str, Any]:
     outcomes = [(item.about, item.ok, _plain(item.failure)) for item in verdict.heard]
     outcomes += [
-        (f"{item.question} (report 001)", item.holds, _plain(item.evidence))
+        (
+            f"{item.question} (a case of Tran and Rees)",
+            item.holds,
+            _plain(item.evidence),
+        )
         for item in verdict.answers
     ]
     failures = [(about, text) for about, holds, text in outcomes if holds is False]
