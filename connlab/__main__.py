@@ -118,7 +118,7 @@ budget_option = functools.partial(
 run_option = functools.partial(
     click.option, "--run", metavar="NAME", help="Name of the run below runs/."
 )
-seed_option = click.option("--seed", default=1, help="Of orders and arrivals.")
+seed_option = click.option("--seed", default=1, help="Seed of orders and arrivals.")
 profile_option = click.option(
     "--profile",
     metavar="NAME",
@@ -187,13 +187,13 @@ def doctor() -> None:
 @cli.command()
 @click.argument("models", nargs=-1)
 @until_option(default="2%")
-@budget_option(default="4min", help="For sets in turns.")
+@budget_option(default="4min", help="Time for the sets in turns.")
 @seed_option
 @click.option("--out", type=Path, help="Directory of the JSON file (runs/bench).")
-@part_option("--lessons/--no-lessons", help="Models beside lessons.")
-@part_option("--memory/--no-memory", help="Of idle connections.")
-@part_option("--calls/--no-calls", help="System calls, by strace.")
-@part_option("--clients/--no-clients", help="The client, wrk and ab.")
+@part_option("--lessons/--no-lessons", help="Measure the lessons beside their models.")
+@part_option("--memory/--no-memory", help="Measure the memory of idle connections.")
+@part_option("--calls/--no-calls", help="Count system calls with strace.")
+@part_option("--clients/--no-clients", help="Measure our client beside wrk and ab.")
 def bench(models: tuple[str, ...], out: Path | None, **settings: Any) -> None:
     """Compare every model (or MODELS) and the client with what is expected of them."""
     from connlab import bench as benches
@@ -205,16 +205,18 @@ def bench(models: tuple[str, ...], out: Path | None, **settings: Any) -> None:
 @cli.command()
 @click.argument("servers", nargs=-1, metavar="SERVER SERVER...")
 @click.option("--workload", default="echo", help="echo, work, http.")
-@click.option("--connections", default=50, help="To each server.")
+@click.option("--connections", default=50, help="Connections to each server.")
 @click.option("--size", type=int, help="Bytes of a message, or of the page of http.")
 @click.option("--rate", type=float, help="Requests/s in an open loop; else closed.")
-@click.option("--delay", help="Of a work request, as for build/client.")
+@click.option("--delay", help="Delay of a work request, as for build/client.")
 @click.option(
-    "--requests-per-connection", type=int, help="Then connect anew; 0: never."
+    "--requests-per-connection",
+    type=int,
+    help="Requests before a client connects anew; 0: it never does.",
 )
 @click.option("--engine", help="How the client waits: epoll, uring, auto.")
-@click.option("--workers", type=int, help="Of each server that takes them.")
-@click.option("--processes", type=int, help="Of each server.")
+@click.option("--workers", type=int, help="Workers of each server that takes them.")
+@click.option("--processes", type=int, help="Processes of each server.")
 @until_option(default="1%")
 @budget_option(default="60s", help="Time to spend.")
 @seed_option
@@ -304,9 +306,9 @@ def check(roster: Roster) -> None:
 @hosts.command()
 @roster_argument
 @click.argument("model", default="epoll")
-@click.option("--connections", default=50, help="Of all hosts.")
+@click.option("--connections", default=50, help="Connections of all hosts.")
 @click.option("--rate", type=float, help="Requests/s in an open loop; else closed.")
-@click.option("--duration", default=1.0, help="Of the window, in s.")
+@click.option("--duration", default=1.0, help="Seconds of the window.")
 @click.option("--json", "as_json", is_flag=True, help="The client's report as JSON.")
 def trial(roster: Roster, as_json: bool, **factors: Any) -> None:
     """Run one trial: the server of a hosts.toml under all of its clients."""
@@ -348,7 +350,9 @@ def up(roster: Roster) -> None:
 
 
 @hosts.command()
-@click.option("--hosts", "count", default=3, help="The first serves.")
+@click.option(
+    "--hosts", "count", default=3, help="Number of hosts; the first runs the server."
+)
 def lab(count: int) -> None:
     """Make hosts of network namespaces here, as root, and their hosts.toml."""
     network = _lab()
@@ -400,7 +404,7 @@ def notebook(
     """Run one notebook, by number or name, with other parameters.
 
     What -p does not name comes from the profile. Trials that the run holds already
-    are not measured again. Without NB: the notebooks there are.
+    are not measured again. Without NB, list the notebooks.
     """
     from connlab import notebook as notebooks
     from connlab import profiles
@@ -498,7 +502,7 @@ def claims(run: str) -> None:
 @click.argument("run", required=False, callback=_name_or_newest)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def words(run: str, as_json: bool) -> None:
-    """Count the comparing words of a run (the newest), by study and in all."""
+    """Count the verdicts of a run (the newest), by study and in all."""
     from connlab.publish import words as counting
 
     studies = counting.counted(run)
