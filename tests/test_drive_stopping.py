@@ -238,6 +238,7 @@ def test_a_reason_says_how_many_trials_and_cells(reason, counts):
     text = str(Enough(reason, counts, cells=2))
     assert {"3", "7"} & set(re.findall(r"\d+", text))
     assert ("2 of 2 cells" in text) is (reason in (Reason.NO_HOPE, Reason.MOST))
+    assert "blocks" not in str(Enough(reason, (1, 1), cells=2))
 
 
 def _drawn(seed: int, pairs: int, trials: int, spread: float) -> np.ndarray:

@@ -36,6 +36,8 @@ def test_trials_without_results_are_counted_in_the_reason(run):
     study = load(run).studies[made.STUDY]
     assert study.results is None
     assert "150 trials" in study.reason
+    (run / made.STUDY / "trials.jsonl").write_text(json.dumps(made.trial(1)) + "\n")
+    assert "1 trial " in load(run).studies[made.STUDY].reason
 
 
 @pytest.mark.parametrize(
@@ -87,6 +89,7 @@ def test_newer_trials_make_results_stale(run, trials):
     late = made.trial(999) | {"started_at": "2026-02-01T00:00:00+00:00"}
     made.append(trials, json.dumps(late) + "\n")
     assert stale(run) == [[1]]
+    assert "1 trial " in load(run).studies[made.STUDY].stale[0]
 
 
 def test_fewer_trials_make_results_stale(run, trials):

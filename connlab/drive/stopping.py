@@ -118,7 +118,9 @@ class Enough:
     def __str__(self) -> str:
         cells = f"{self.cells} of {len(self.counts)} cells"
         return {
-            Reason.BLOCKS: f"all {min(self.counts)} blocks are there",
+            Reason.BLOCKS: "the one block is there"
+            if min(self.counts) == 1
+            else f"all {min(self.counts)} blocks are there",
             Reason.MET: f"every target was met after {self._blocks}",
             Reason.NO_HOPE: f"no more trials would help after {self._blocks}: "
             f"{cells} have no interval, the others met their targets",
@@ -130,7 +132,9 @@ class Enough:
     @property
     def _blocks(self) -> str:
         low, high = min(self.counts), max(self.counts)
-        return f"{low} blocks" if low == high else f"{low} to {high} trials per cell"
+        if low < high:
+            return f"{low} to {high} trials per cell"
+        return "1 block" if low == 1 else f"{low} blocks"
 
 
 def rule(

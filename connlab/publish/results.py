@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from connlab import schema
+from connlab.study.formatting import counted
 from connlab.study.results import FILE, SCHEMA, Results, commit_of
 
 
@@ -83,7 +84,8 @@ def load_study(folder: Path, *, manifest: dict[str, Any]) -> Study:
     failure = schema.read_json(folder / "failure.json") or {}
     failed = str(failure.get("reason") or failure.get("message") or "it failed")
     if not path.exists():
-        count = f"{len(trials)} trials were run, but the study was not evaluated"
+        held = counted(len(trials), "trial")
+        count = f"the run holds {held} of the study, which was not evaluated"
         return Study(**study, reason=failed if failure else count)
     try:
         results = Results.model_validate_json(path.read_text("utf-8"))
@@ -131,9 +133,11 @@ def staleness(
     newer = [t for t in trials if _is_after(t.get("started_at"), results.made_at)]
     total = results.trials.get("total")
     if newer:
-        reasons.append(f"{len(newer)} trials are newer than these results")
+        later = counted(len(newer), "trial")
+        reasons.append(f"the run holds {later} newer than these results")
     elif total is not None and trials and total not in _counts(trials):
-        reasons.append(f"made from {total} trials, the run now holds {len(trials)}")
+        made_from = counted(total, "trial")
+        reasons.append(f"made from {made_from}, the run now holds {len(trials)}")
     for program in _PROGRAMS:
         count = len(_digests(trials, program))
         if count > 1:
