@@ -9,7 +9,8 @@ DRAWN = "Line chart of time against connections."
 
 
 def alt(*names):
-    return " ".join([DRAWN, *(f"{name}: {VALUES}." for name in names), "Lines mark x."])
+    values = (f"{name}: {VALUES}." for name in names)
+    return " ".join([DRAWN, *values, "All are in the table linked below.", "Ends."])
 
 
 @pytest.fixture
@@ -25,6 +26,8 @@ def test_the_page_has_the_values_in_words_and_as_a_table(page):
     text = page.read_text("utf-8")
     assert page.name == "time.html"
     assert f"<p>&lt;b&gt;: {VALUES}.</p>" in text
+    assert "linked below" not in text
+    assert "<p>Ends.</p>" in text
     row = '<td>&lt;b&gt;</td><td class="number">1.235</td><td class="number">10</td>'
     assert row in text
     assert '<th scope="col">max ms</th>' in text

@@ -19,6 +19,8 @@ from connlab.publish import fragments
 EXECUTED = "notebook.ipynb"
 NOTEBOOK = "notebook.html"
 _SENTENCE = re.compile(r"(?<=\.)\s+(?=\S)")
+_ELSEWHERE = "linked below"
+"""Of a sentence about what the figure links to, which is this page."""
 _SCRIPT = re.compile(r"<script\b.*?</script\s*>", re.DOTALL | re.IGNORECASE)
 
 
@@ -35,7 +37,7 @@ def write_values(data: Path, target: Path, *, title: str, alt: str) -> Path | No
         "values.html",
         title=title,
         csv=data.name,
-        sentences=_SENTENCE.split(alt),
+        sentences=[s for s in _SENTENCE.split(alt) if _ELSEWHERE not in s],
         heads=[head.replace("_", " ") for head in heads],
         rows=[[_cell(cell) for cell in row] for row in rows],
     )
