@@ -27,8 +27,9 @@ from connlab.study.results import Results
 
 LABEL = "tbl-claims"
 CAPTION = (
-    "What earlier reports claim, and what was found here: effect with its 95 % "
-    "interval over trials, verdict, and how alike the conditions are."
+    "What earlier reports claim, and what was found here: verdict, effect with its "
+    "95 % interval over trials, and the published numbers. Line numbers count the "
+    "lines of a report's text."
 )
 OVERVIEW = (
     "Verdicts on what earlier reports claim, counted by report. Below, each report "

@@ -214,7 +214,7 @@ def _failures(results: Results) -> str:
     return md.table(
         heads,
         [[md.escape(cell) for cell in row] for row in rows],
-        caption="Trials that failed or were left out by rule, and the commonest "
+        caption="Trials that failed or were left out by a check, and the commonest "
         "reason.",
         label=f"tbl-{results.study}-failures",
         align="l" * len(fixed) + "lrl",

@@ -196,8 +196,8 @@ def _excluded(run: Run) -> str:
         if reasons:
             rows.append([md.escape(study.name), str(lost.total()), md.escape(reasons)])
     caption = (
-        "Trials that failed or were left out by rule, by the commonest reason of their "
-        "cell."
+        "Trials that failed or were left out by a check, by the commonest reason of "
+        "their cell."
     )
     return md.table(
         ["Study", "trials", "reasons"],
