@@ -48,7 +48,7 @@ def texts(packed: contributing.Contribution) -> dict[str, str]:
     with zipfile.ZipFile(packed.path) as crate:
         for name in crate.namelist():
             data = crate.read(name)
-            if name.endswith(schema.TRIALS + schema.PACKED):
+            if name.endswith(".jsonl" + schema.PACKED):
                 name, data = name.removesuffix(schema.PACKED), gzip.decompress(data)
             if not name.endswith("/"):
                 files[name] = data.decode("utf-8", "replace")
@@ -89,6 +89,33 @@ def test_what_was_measured_is_in_it_as_it_is(folder):
     names = {name.removeprefix(f"{top}/{made.STUDY}/") for name in files}
     assert names.isdisjoint(LEFT_OUT)
     assert f"{top}/manifest.json" in files
+
+
+def test_names_and_addresses_of_other_hosts_are_not_in_it(folder):
+    away = {"bluebell": {"serves": True}, "thistle": {"serves": False}, "client": {}}
+    manifest = json.loads((folder / "manifest.json").read_text()) | {"hosts": away}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    told = [
+        {"server": {"ready": {"host": "192.0.2.7"}}, "reason": "host thistle: gone"},
+        {"server": {"ready": {"host": "2001:db8::7"}}, "client": {"hosts": away}},
+        {"server": {"ready": {"host": "127.0.0.1"}}},
+    ]
+    lines = "".join(f"{json.dumps(row)}\n" for row in told)
+    (folder / made.STUDY / "recovery.jsonl").write_text(lines)
+    everything = "\n".join(texts(contributing.pack(made.RUN)).values())
+    for name in ("bluebell", "thistle", "192.0.2.7", "2001:db8::7"):
+        assert name not in everything
+    assert "127.0.0.1" in everything
+    assert '"client": {' in everything, "a word of the data is no name"
+
+
+@pytest.mark.parametrize("name", ["server", "work", "redis", "http", "epoll"])
+def test_a_host_and_a_user_that_are_called_like_data_change_none(
+    folder, monkeypatch, name
+):
+    monkeypatch.setattr(contributing.socket, "gethostname", lambda: name)
+    monkeypatch.setattr(contributing.getpass, "getuser", lambda: name)
+    test_what_was_measured_is_in_it_as_it_is(folder)
 
 
 def refused(folder: Path, capsys: pytest.CaptureFixture) -> str:

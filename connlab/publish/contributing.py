@@ -2,19 +2,20 @@
 
     runs/NAME -> build/contribution/connlab-run-PROCESSOR-DAY.zip
 
-Stripped of the names of the host and of the user, of home and of the project's folder,
-which say who measured. Packed is what the reference keeps of a run: trials compressed,
-no PDF of a figure, no histograms but those of study 09.
+Stripped of the names of hosts and of the user, of addresses, of home and of the
+project's folder, which say who measured. Packed is what the reference keeps of a run:
+trials compressed, no PDF of a figure, no histograms but those of study 09.
 """
 
 from __future__ import annotations
 
 import getpass
 import gzip
+import ipaddress
 import json
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,7 @@ SIZE_MOST = 15 * 2**20
 
 _LEFT_OUT = re.compile(r"/figures/[^/]*\.pdf$|/latency/|\.failed\.ipynb$")
 _KEPT = re.compile(r"/doubts/latency/")
+_LISTENING = re.compile(rb'"host": *"([\da-fA-F.:]+)"')
 _FACTS = (".jsonl", ".jsonl" + schema.PACKED)
 _HOMES = re.compile(rb"/(?:home|Users)/[\w.\x80-\xff-]+")
 # of any machine; "root" is a parameter, "vm." begins sysctls
@@ -56,9 +58,11 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Contribution:
     loaded = archive.measured(run)
     _refuse_stale(loaded)
     name = f"{_slug(loaded.manifest)}-{provenance.date(loaded)}"
-    private = _private_names(home)
+    files = _files(home, run)
+    private = _private_names(home, loaded.manifest)
+    private |= _addresses(loaded.manifest, [home / name for name in files])
     contents, replaced = {}, dict.fromkeys(private, 0)
-    for path in _files(home, run):
+    for path in files:
         below = path.removeprefix(f"runs/{run}/")
         facts = path.endswith(_FACTS)
         data = schema.facts_bytes(home / path) if facts else (home / path).read_bytes()
@@ -107,11 +111,15 @@ def _files(home: Path, run: str) -> list[str]:
 # ---- private names -------------------------------------------------------------------
 
 
-def _private_names(home: Path) -> dict[str, tuple[str, str]]:
-    """Return each private name of this machine and its replacement, by its kind.
+def _private_names(home: Path, manifest: Mapping) -> dict[str, tuple[str, str]]:
+    """Return each private name of these machines and its replacement, by its kind.
 
-    Folders come before names, as they hold them.
+    Folders come before names, as they hold them. A name that is a word of the data,
+    such as server or redis, tells nobody anything.
     """
+    declared = " ".join(f"{column.name} {column.path}" for column in schema.COLUMNS)
+    known = json.dumps([manifest.get("registry"), manifest.get("studies")])
+    words = _COMMON | set(re.findall(r"\w+", declared + known))
     host = socket.gethostname()
     names = {
         "the project's folder": (str(home), "."),
@@ -120,11 +128,38 @@ def _private_names(home: Path) -> dict[str, tuple[str, str]]:
         "the host's short name": (host.split(".")[0], "host"),
         "the user's name": (_user(), "user"),
     }
+    for number, name in enumerate(_hosts(manifest), 1):
+        names[f"the name of host {number}"] = (name, f"host{number}")
     return {
         kind: (text, replacement)
         for kind, (text, replacement) in names.items()
-        if len(text) > 1 and text not in _COMMON
+        if len(text) > 1 and text not in words
     }
+
+
+def _hosts(manifest: Mapping) -> list[str]:
+    """Return the hosts that somebody named; those of a lab are called by number."""
+    environments = (manifest.get("environments") or {}).values()
+    if any(environment.get("stand_in") for environment in environments):
+        return []
+    return list(manifest.get("hosts") or ())
+
+
+def _addresses(manifest: Mapping, paths: Sequence[Path]) -> dict[str, tuple[str, str]]:
+    """Return the addresses on which servers of a run over hosts listened."""
+    facts = [path for path in paths if path.name.endswith(_FACTS)]
+    found: set[str] = set()
+    for path in facts if _hosts(manifest) else ():
+        found |= {m.decode() for m in _LISTENING.findall(schema.facts_bytes(path))}
+    away = sorted(filter(_is_away, found))
+    return {f"address {n}": (a, f"address{n}") for n, a in enumerate(away, 1)}
+
+
+def _is_away(text: str) -> bool:
+    try:
+        return not ipaddress.ip_address(text).is_loopback
+    except ValueError:
+        return False
 
 
 def _user() -> str:
