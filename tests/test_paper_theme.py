@@ -244,10 +244,10 @@ NUMBER = '[]{.number of="s/m" model="a"}'
 CLAIMED = f'[It pays {NUMBER} times.]{{.claim of="s/c" otherwise="Not known."}}'
 
 
-def sentence(text, tmp_path, *, numbers=(), claims=(), references=()):
+def sentence(text, tmp_path, *, numbers=(), claims=(), references=(), stale=()):
     """Return Markdown as the page's plain text, with these facts of a run."""
     facts = {"numbers": dict(numbers), "claims": dict(claims), "figures": {}}
-    facts |= {"stale": [], "references": list(references)}
+    facts |= {"stale": list(stale), "references": list(references)}
     (tmp_path / "_generated").mkdir(exist_ok=True)
     made.write_json(tmp_path / "_generated" / "facts.json", facts)
     words = (f"--lua-filter={THEME / 'numbers.lua'}", "--to=plain")
@@ -321,6 +321,19 @@ def test_a_sentence_with_the_state_of_its_claim(
 ):
     facts = {"numbers": numbers, "claims": {"s/c": state}, "references": references}
     assert sentence(text, tmp_path, **facts) == shown
+
+
+def test_a_reference_that_contradicts_the_one_that_is_printed_is_named(tmp_path):
+    references = [reference("A", "no"), reference("B", "yes"), reference("C", "no")]
+    shown = sentence(CLAIMED, tmp_path, claims={"s/c": "open"}, references=references)
+    assert shown.startswith("It pays 4 [3, 5] times. (Reference on B; ")
+    assert shown.endswith(" on A and C.)")
+
+
+def test_a_sentence_of_a_study_that_was_measured_again_since_is_stale(tmp_path):
+    facts = {"numbers": KNOWN, "claims": {"s/c": "yes"}}
+    assert sentence(CLAIMED, tmp_path, **facts, stale=["s"]) == f"{PAYS} (Stale.)"
+    assert sentence(CLAIMED, tmp_path, **facts, stale=["t"]) == PAYS
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,9 @@ def written(folder, *rows):
     ],
 )
 def test_a_design_stands_where_its_metric_is_better(metric, verdict, stands):
-    assert guide.standing({"metric": metric, "verdict": verdict}) == stands
+    row = {"metric": metric, "verdict": verdict, "lo": 1.0}
+    assert guide.standing(row) == stands
+    assert guide.standing(row | {"lo": None}) == guide.FEW
 
 
 def test_only_the_levels_of_the_situation_count(tmp_path):
@@ -67,6 +69,16 @@ def test_a_column_in_which_no_design_stands_is_left_out():
     head, _, row = [line for line in text.splitlines() if line.startswith("|")]
     assert "difference" not in head
     assert "none" in row.split("`thread`")[0]
+
+
+def test_designs_without_an_interval_and_old_numbers_are_told():
+    few = ratio("fork", 9, "undetermined") | {"lo": None}
+    text = guide.table([({**ENTRY, "stale": True}, {"fork": few})])
+    assert guide._HEADS[guide.FEW] in text
+    assert guide._HEADS[guide.OPEN] not in text
+    assert "Stale" in text
+    entry = {**ENTRY, "stale": True, "reference": "B"}
+    assert "Stale" not in guide.table([(entry, {"fork": few})])
 
 
 def test_many_designs_of_a_family_share_a_line():

@@ -37,11 +37,13 @@ FINDINGS = Path("sections") / "_findings.qmd"
 TABLE, FIGURE = "tbl-guide", "fig-guide"
 
 BETTER, ALIKE, OPEN, WORSE = "better", "alike", "undetermined", "worse"
+FEW = "few"
 _HEADS = {
     BETTER: "better",
     ALIKE: "alike within ±5 %",
     OPEN: "no difference shown",
     WORSE: "worse",
+    FEW: "too few trials",
 }
 _KINDS = {
     "fork": "a process each",
@@ -75,7 +77,11 @@ def write(run: Run, others: Sequence[Run], paper: Path) -> None:
         for label, other in reference.by_label(others).items()
     }
     entries = yaml.safe_load(path.read_text("utf-8"))
-    situations = [with_ratios(entry, rows, references) for entry in entries]
+    stale = {name: True for name, study in run.studies.items() if study.stale}
+    situations = [
+        with_ratios({**entry, "stale": stale.get(entry["study"])}, rows, references)
+        for entry in entries
+    ]
     registry = models.registry(run.manifest)
     families = {str(row["name"]): str(row.get("family", "")) for row in registry}
     fragments.write(folder / f"{TABLE}.qmd", table(situations, families))
@@ -123,7 +129,9 @@ def _has_interval(designs: Mapping[str, Row]) -> bool:
 
 
 def standing(row: Row) -> str:
-    """Return where a design stands: better, alike, undetermined or worse."""
+    """Return where a design stands; without an interval nobody knows."""
+    if row["lo"] is None:
+        return FEW
     verdict = row.get("verdict")
     if verdict not in ("higher", "lower"):
         return ALIKE if verdict == "alike" else OPEN
@@ -136,7 +144,7 @@ def standing(row: Row) -> str:
 def table(
     situations: Sequence[Situation], families: Mapping[str, str] | None = None
 ) -> str:
-    """Set a row per situation: which designs are better, alike, open and worse.
+    """Set a row per situation, with a cell for each way in which designs stand.
 
     Many designs of one family share a line, with the range of their intervals.
     """
@@ -144,8 +152,9 @@ def table(
     rows = [
         [_situation(entry), *_cells(designs, families)] for entry, designs in situations
     ]
-    shown = [0, *(i for i in range(1, 5) if any(row[i] != "—" for row in rows))]
     heads = ["Situation", *_HEADS.values()]
+    filled = [i for i in range(1, len(heads)) if any(row[i] != "—" for row in rows)]
+    shown = [0, *filled]
     return md.table(
         [heads[i] for i in shown],
         [[row[i] for i in shown] for row in rows],
@@ -159,19 +168,21 @@ def table(
     )
 
 
-_SHARES = (30, 26, 16, 24, 34)
+_SHARES = (30, 26, 16, 24, 34, 14)
 
 
 def _situation(entry: Mapping[str, Any]) -> str:
     text = f"{md.escape(entry['situation'])} ({md.escape(entry['measured'])})"
     if "reference" in entry:
         text += f". *Reference on {md.escape(entry['reference'])}.*"
+    elif entry.get("stale"):
+        text += ". *Stale.*"
     return text
 
 
 def _cells(designs: Mapping[str, Row], families: Mapping[str, str]) -> list[str]:
     if not designs:
-        return ["—", "—", "not measured here", "—"]
+        return ["—", "—", "not measured here", "—", "—"]
     cells = []
     for stands in _HEADS:
         rows = {n: row for n, row in designs.items() if standing(row) == stands}

@@ -275,6 +275,8 @@ def write_facts(
     """Write what numbers.lua looks up: numbers, claims, and links below figures."""
     links, stale = {}, []
     for study, results in run.evaluated:
+        if study.stale:
+            stale.append(study.name)
         for figure in results.figures:
             path = _path(study, figure)
             if study.stale:

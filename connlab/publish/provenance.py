@@ -56,18 +56,23 @@ def citation(paper: Path) -> Citation:
 
 
 def date(run: Run) -> str:
-    """Return the day of the results: the paper's date does not move by rendering."""
-    times = [results.made_at for _, results in run.evaluated if results.made_at]
-    if times:
-        return max(time.replace(tzinfo=None) for time in times).date().isoformat()
-    return str(run.manifest.get("started_at", ""))[:10]
+    """Return the last day on which its studies were measured.
+
+    It moves neither with an evaluation nor with a rendering.
+    """
+    return _days(run)[-1]
 
 
 def measured_on(run: Run) -> str:
     """Return the day on which its studies were measured, or the first and the last."""
+    days = _days(run)
+    return " to ".join(dict.fromkeys([days[0], days[-1]]))
+
+
+def _days(run: Run) -> list[str]:
     studies = run.manifest.get("studies", {}).values()
     days = sorted({str(study.get("started_at", ""))[:10] for study in studies} - {""})
-    return " to ".join(dict.fromkeys([*days[:1], *days[-1:]])) or date(run)
+    return days or [str(run.manifest.get("made_at", ""))[:10]]
 
 
 def run_variables(run: Run) -> dict[str, Any]:

@@ -34,9 +34,9 @@ local function facts()
 end
 
 local known = facts()
-local stale = {}
-for _, path in ipairs(known.stale) do
-  stale[path] = true
+local stale = {} -- studies, and the paths of their pictures
+for _, name in ipairs(known.stale) do
+  stale[name] = true
 end
 
 local reserved = { of = true, title = true, otherwise = true, brief = true }
@@ -123,10 +123,20 @@ local function remark(content, text, class)
   return content
 end
 
+-- The first reference that bears a sentence out; those that contradict are named.
 local function elsewhere(span, spans, why)
+  local claim = span.classes:includes("claim") and span.attributes.of
+  local against = pandoc.List({})
+  for _, run in ipairs(known.references or {}) do
+    if claim and run.claims[claim] == "no" then
+      against:insert(run.name)
+    end
+  end
+  if #against > 0 then
+    why = why .. "; otherwise on " .. table.concat(against, " and ")
+  end
   for _, run in ipairs(known.references or {}) do
     local _, sure = has_all(spans, run.numbers)
-    local claim = span.classes:includes("claim") and span.attributes.of
     if sure and (not claim or run.claims[claim] == "yes") then
       local content = with_numbers(span, run.numbers)
       local ends = pandoc.utils.stringify(content):match("[.:]$")
@@ -184,7 +194,12 @@ local function set_sentence(span)
   end
   local content = with_numbers(span, known.numbers)
   if said[state] then
-    return remark(content, said[state], "claim-" .. state)
+    content = remark(content, said[state], "claim-" .. state)
+  end
+  for _, number in ipairs(spans) do
+    if stale[address(number):match("^[^/]+")] then
+      return remark(content, "(Stale.)", "stale")
+    end
   end
   return content
 end
