@@ -15,6 +15,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -53,6 +54,8 @@ def _real_name(_context: Context, _option: Parameter, run: str | None) -> str | 
     """Turn `reference`, which is a link, into the name of the run that it means."""
     from connlab.schema import run_name
 
+    if run and not re.fullmatch(r"\w[\w.-]*", run):
+        raise ValueError(f"--run: {run!r}; allowed: letters, digits, '.', '_' and '-'")
     return run and run_name(run)
 
 
@@ -64,7 +67,12 @@ def _name_or_newest(context: Context, option: Parameter, run: str | None) -> str
     if run:
         return _real_name(context, option, run)
     root = run_folder("")
-    times = {p.resolve(): p.stat().st_mtime for p in root.glob("*/*/results.json")}
+    judged = "claims"  # anew by each rendering
+    times = {
+        p.resolve(): p.stat().st_mtime
+        for p in root.glob("*/*/results.json")
+        if p.parent.name != judged
+    }
     references = reference.folders(root)
     candidates = [p for p in times if p.parents[1] not in references] or times
     if not candidates:

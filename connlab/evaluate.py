@@ -21,7 +21,13 @@ from typing import Any
 
 from connlab import notebook, paper
 from connlab.parameters import declared
-from connlab.schema import existing_run, run_folder, study_folder
+from connlab.schema import (
+    TRIALS,
+    existing_run,
+    facts_file,
+    run_folder,
+    study_folder,
+)
 
 _NAMES = ("notebook.ipynb", "notebook.failed.ipynb")
 _FIRST, _LAST = ("the-machine",), ("doubts",)
@@ -45,7 +51,13 @@ def make(
 
     existing_run(run)
     if nb is None:
-        paths = [path for path in notebook.every() if executed(run, path)]
+        paths = []
+        for path in notebook.every():
+            study = study_folder(run, notebook.study_of(path))
+            if executed(run, path):
+                paths.append(path)
+            elif facts_file(study / TRIALS).exists():
+                say(f"evaluate: {path.stem}: left out, as runs/{run} holds no notebook")
     else:
         paths = [notebook.find(nb)]
     failed = {}
@@ -71,7 +83,7 @@ def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | No
             yield from map(_execute, stage)
             continue
         with multiprocessing.get_context("fork").Pool(cores) as pool:
-            yield from pool.imap(_execute, stage)
+            yield from pool.imap(_in_worker, stage)
 
 
 def _in_order(tasks: Sequence[_Task]) -> list[list[_Task]]:
@@ -90,6 +102,13 @@ def _execute(task: _Task) -> tuple[Path, str | None]:
     except notebook.NotebookError as error:
         return path, str(error)
     return path, None
+
+
+def _in_worker(task: _Task) -> tuple[Path, str | None]:
+    try:
+        return _execute(task)
+    except KeyboardInterrupt:  # its own traceback would tell nobody anything
+        os._exit(130)
 
 
 def executed(run: str, path: Path) -> Path | None:
@@ -111,5 +130,5 @@ def parameters(run: str, path: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"runs/{run} holds no executed {path.name}")
     metadata = json.loads(source.read_text("utf-8"))["metadata"]
     names = declared(path).keys() - {"run", "root"}
-    values = metadata["papermill"]["parameters"]
+    values = metadata.get("papermill", {}).get("parameters", {})
     return {name: value for name, value in values.items() if name in names}

@@ -154,12 +154,12 @@ def run(
     target.mkdir(parents=True, exist_ok=True)
     partial = target / "notebook.partial.ipynb"
     failed = target / "notebook.failed.ipynb"
-    for old in (partial, failed, target / _FAILURE):
-        old.unlink(missing_ok=True)
+    partial.unlink(missing_ok=True)
     try:
         _execute(path, partial, values, kernels)
     except _CellFailed as error:
-        _keep(partial, failed)
+        if partial.exists():
+            _keep(partial, failed)
         _write_failure(target, study, str(error))
         raise NotebookError(f"{path.stem}: {error}; see {_short(failed)}") from None
     except KeyboardInterrupt:
@@ -167,6 +167,8 @@ def run(
         raise
     finished = target / "notebook.ipynb"
     _keep(partial, finished)
+    for old in (failed, target / _FAILURE):  # until then they say what there is
+        old.unlink(missing_ok=True)
     return finished
 
 
@@ -358,6 +360,8 @@ def _execute(
         raise _CellFailed(_one_line(error)) from None
     except DeadKernelError:
         raise _CellFailed("the kernel died (out of memory?)") from None
+    except RuntimeError as error:
+        raise _CellFailed(f"the kernel did not start: {error}") from None
     finally:
         kernel.end()
 

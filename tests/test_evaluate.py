@@ -71,6 +71,19 @@ def test_what_a_study_was_measured_with_is_taken_from_its_notebook(project):
     assert evaluate.parameters("reference", path) == values
 
 
+def test_trials_without_a_notebook_are_left_out_aloud(project, monkeypatch):
+    """As of a run that plain papermill or Jupyter made, or that was stopped."""
+    run, said = project / "runs" / "reference", []
+    for name in (STUDY, "the-machine"):
+        (run / name / "notebook.ipynb").unlink()
+    monkeypatch.setattr(evaluate.paper, "judge", lambda run: "judged")
+    assert evaluate.make("reference", say=said.append) == {}
+    left_out = [line for line in said if "left out" in line]
+    assert [re.findall(r"\d\d", line)[0] for line in left_out] == ["00", "07"]
+    (run / STUDY / "notebook.ipynb").write_text('{"cells": [], "metadata": {}}')
+    assert evaluate.parameters("reference", notebook.find("07")) == {}
+
+
 def test_a_study_comes_after_those_that_it_reads():
     tasks = [(path, "reference", {}) for path in notebook.every()]
     first, between, last = evaluate._in_order(tasks)

@@ -129,6 +129,19 @@ def test_the_next_kernel_starts_while_a_notebook_draws(
     assert kernels_here() == []
 
 
+def _stopped(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_kernel_that_does_not_start_fails_its_study_alone(
+    books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(notebook.NotebookError, match="kernel"):
+        notebook.run("bad", run="r", root=tmp_path, directory=books)
+    assert [p.name for p in (tmp_path / "r/bad").iterdir()] == ["failure.json"]
+
+
 def test_a_failed_notebook_never_looks_finished(books: Path, tmp_path: Path) -> None:
     with pytest.raises(notebook.NotebookError) as caught:
         notebook.run("bad", run="r", root=tmp_path, directory=books)
@@ -140,6 +153,10 @@ def test_a_failed_notebook_never_looks_finished(books: Path, tmp_path: Path) -> 
     assert names == {"notebook.failed.ipynb", "failure.json"}
     failure = json.loads((tmp_path / "r/bad/failure.json").read_text())
     assert "ZeroDivisionError" in failure["reason"]
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(notebook, "_execute", _stopped)
+        notebook.run("bad", run="r", root=tmp_path, directory=books)
+    assert {p.name for p in (tmp_path / "r" / "bad").iterdir()} == names, "still told"
     write(books / "02-bad.ipynb", "print('good now')")
     notebook.run("bad", run="r", root=tmp_path, directory=books)
     assert [p.name for p in (tmp_path / "r/bad").iterdir()] == ["notebook.ipynb"]

@@ -73,7 +73,9 @@ def set_paper(tree: Path, *, run: str = made.RUN) -> None:
     lay(output, {"index.html": f"<p>{run}</p>", "paper.pdf": b"%PDF-\xff"})
     pages = ("index.html", "paper.pdf")
     files = {name: rendering.digest(output / name) for name in pages}
-    stamp = {"run": run, "renderer": "made-up 1.0", "files": files}
+    tables = [f"{made.STUDY}/{name}" for name in ("cells.csv", "ratios.csv")]
+    numbers = {t: rendering.digest(tree / f"runs/{made.RUN}" / t) for t in tables}
+    stamp = {"run": run, "renderer": "made-up 1.0", "files": files, "numbers": numbers}
     lay(output, {rendering.STAMP: json.dumps(stamp)})
     for name in ("manifest.json", f"{made.STUDY}/results.json"):
         lay(output, {f"data/{name}": (tree / f"runs/{made.RUN}" / name).read_bytes()})
@@ -346,6 +348,7 @@ NOT_WHOLE = {
         json.dumps(made.results() | {"answer": "Another."}),
         "older.*results.json",
     ),
+    "newer numbers": (f"{FOLDER}/cells.csv", "study,metric\n", made.RUN),
     "no results": (f"{FOLDER}/results.json", None, "make paper"),
     "a path in a notebook": (
         f"{FOLDER}/notebook.ipynb",

@@ -147,6 +147,8 @@ def _paper_of(run: Run, output: Path) -> dict:
     for name in ("manifest.json", *result_files):  # copied by the paper, to link to
         if _bytes(run.folder / name) != _bytes(output / "data" / name):
             raise ArchiveError(f"{PAPER} is older than {run.name}/{name}; {remedy}")
+    if stamp.get("numbers") != rendering.numbers_of(run):
+        raise ArchiveError(f"{PAPER} has other numbers than {run.name}; {remedy}")
     return stamp
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from connlab import schema
 from connlab.publish import explorer, prepare, quarto, renderers, results
+from connlab.report import CELLS, RATIOS
 
 STAMP = "render.json"
 
@@ -59,24 +64,36 @@ def render(
     folder = schema.project_root() / paper
     chosen = renderers.choose(renderer)
     (folder / renderers.OUTPUT / STAMP).unlink(missing_ok=True)
-    loaded = results.load_run(run, root=root)
-    try:
-        prepared, paths, problems = _set(loaded, folder, chosen)
-    except quarto.QuartoError as error:
-        chosen = renderers.embedded(instead=str(error))
-        prepared, paths, problems = _set(loaded, folder, chosen)
-    rendered = Rendered(
-        **paths,
-        renderer=chosen.title,
-        seconds=time.monotonic() - start,
-        missing=tuple(prepared.missing),
-        stale=tuple(prepared.stale),
-        unused=tuple(prepared.unused),
-        instead=chosen.instead,
-        problems=tuple(problems),
-    )
-    _stamp(rendered, run)
+    with _alone(folder):
+        loaded = results.load_run(run, root=root)
+        try:
+            prepared, paths, problems = _set(loaded, folder, chosen)
+        except quarto.QuartoError as error:
+            chosen = renderers.embedded(instead=str(error))
+            prepared, paths, problems = _set(loaded, folder, chosen)
+        rendered = Rendered(
+            **paths,
+            renderer=chosen.title,
+            seconds=time.monotonic() - start,
+            missing=tuple(prepared.missing),
+            stale=tuple(prepared.stale),
+            unused=tuple(prepared.unused),
+            instead=chosen.instead,
+            problems=tuple(problems),
+        )
+        _stamp(rendered, loaded)
     return rendered
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until nobody else sets the paper of this folder: inputs have one place."""
+    lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _set(
@@ -94,10 +111,18 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _stamp(rendered: Rendered, run: str) -> None:
+def numbers_of(run: results.Run) -> dict[str, str]:
+    """Return the digest of each file of numbers that a paper is set from."""
+    names = [f"{s.folder.name}/{n}" for s, _ in run.evaluated for n in (CELLS, RATIOS)]
+    paths = {name: run.folder / name for name in names}
+    return {name: digest(path) for name, path in paths.items() if path.is_file()}
+
+
+def _stamp(rendered: Rendered, run: results.Run) -> None:
     paths = (rendered.html, rendered.pdf, rendered.supplement, rendered.explorer)
     facts = {
-        "run": run,
+        "run": run.name,
+        "numbers": numbers_of(run),
         "renderer": rendered.renderer,
         "instead": rendered.instead,
         "seconds": round(rendered.seconds, 2),
