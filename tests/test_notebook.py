@@ -153,9 +153,10 @@ def test_a_failed_notebook_never_looks_finished(books: Path, tmp_path: Path) -> 
     assert names == {"notebook.failed.ipynb", "failure.json"}
     failure = json.loads((tmp_path / "r/bad/failure.json").read_text())
     assert "ZeroDivisionError" in failure["reason"]
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(notebook, "_execute", _stopped)
-        notebook.run("bad", run="r", root=tmp_path, directory=books)
+        with pytest.raises(KeyboardInterrupt):
+            notebook.run("bad", run="r", root=tmp_path, directory=books)
     assert {p.name for p in (tmp_path / "r" / "bad").iterdir()} == names, "still told"
     write(books / "02-bad.ipynb", "print('good now')")
     notebook.run("bad", run="r", root=tmp_path, directory=books)
