@@ -605,6 +605,8 @@ def _print_rendered(rendered: Rendered) -> None:
         click.echo(f"stale: {stale}", err=True)
     if rendered.missing:
         click.echo(f"not measured here: {len(rendered.missing)}; the paper says why")
+    if rendered.unused:
+        click.echo(f"measured, and not in the paper: {', '.join(rendered.unused)}")
     if rendered.instead:
         click.echo(f"not set with quarto: {rendered.instead}", err=True)
     click.echo(f"set with {rendered.renderer} in {rendered.seconds:.0f} s")

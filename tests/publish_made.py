@@ -81,7 +81,6 @@ def results() -> dict:
         "machine": {"text": "a machine that does not exist (made-up numbers)"},
         "trials": {"total": 150, "used": 140, "failed": 10, "excluded": 0},
         "stopping": {"reason": "targets reached", "blocks": 10},
-        "varied": "3 models × 5 numbers of connections, 10 trials per cell.",
         "words": {"response_mean_s model=epoll": {"word": "faster"}},
         "numbers": [
             {k: cell[k] for k in ("text", "n", "level", "method")}

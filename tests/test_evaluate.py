@@ -17,7 +17,7 @@ from connlab.drive import evaluation
 
 STUDY = "uring"
 #: what a study prints, apart from when it was made
-PRINTED = ("answer", "varied", "findings", "tables", "words", "stopping", "trials")
+PRINTED = ("answer", "findings", "tables", "words", "stopping", "trials")
 
 pytestmark = with_reference
 

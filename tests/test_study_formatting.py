@@ -126,8 +126,6 @@ def test_a_text_of_two_estimates_is_remembered_with_each():
         (f.listing([]), ""),
         (f.span(5, 5), "5"),
         (f.span(3, 5), "3 to 5"),
-        (f.level_text("epoll"), "epoll"),
-        (f.level_text(2000), "2000"),
     ],
 )
 def test_plain_numbers_and_lists(text, expected):

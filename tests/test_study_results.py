@@ -45,15 +45,6 @@ def test_lost_cells_are_listed_with_their_commonest_reason(frame):
     assert select.reason == "beyond FD_SETSIZE"
 
 
-def test_what_was_varied_in_a_sentence(frame):
-    sentence = results.varied(frame, FACTORS)
-    assert re.findall(r"(\w+) \((.*?)\)", sentence) == [
-        ("model", "epoll, select and thread"),
-        ("connections", "10 and 2000"),
-    ]
-    assert "4 trials" in sentence
-
-
 def test_a_torn_file_is_replaced(begun, tmp_path):
     begun.answer = "Because."
     path = results.write(begun, tmp_path)

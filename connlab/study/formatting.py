@@ -176,11 +176,6 @@ def plain(value: float) -> str:
     return f"{value:.3g}"
 
 
-def level_text(value: object) -> str:
-    """Return a level of a factor: a name as it is, a number with few digits."""
-    return value if isinstance(value, str) else plain(float(value))
-
-
 def counted(count: float, noun: str) -> str:
     """Return ``1 connection``, ``10 connections``."""
     return f"{plain(count)} {noun}" + ("" if count == 1 else "s")

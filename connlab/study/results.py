@@ -19,7 +19,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
 from connlab.schema import put
-from connlab.study.formatting import level_text, listing, printed_in, span
+from connlab.study.formatting import printed_in
 from connlab.study.frames import cells, load_manifest, passed
 
 SCHEMA = 1
@@ -111,7 +111,6 @@ class Results(BaseModel):
     question: str
     commit: str | None = None
     answer: str
-    varied: str = ""
     machine: dict[str, Any] = Field(default_factory=dict)
     trials: dict[str, int] = Field(default_factory=dict)
     stopping: dict[str, Any] = Field(default_factory=dict)
@@ -174,7 +173,6 @@ def start(
     run, study = frame.attrs["run"], frame.attrs["study"]
     studies = load_manifest(run, root=root).get("studies") or {}
     results = bare(study, run=run, number=number, question=question, root=root)
-    results.varied = varied(frame, factors)
     results.trials = count_trials(frame)
     results.stopping = stopping_of(studies.get(study) or {})
     results.failures = failed_cells(frame, factors)
@@ -230,17 +228,6 @@ def _in_full(frame: pd.DataFrame, row: dict[str, Any], factors: Sequence[str]) -
     if messages.empty:
         return reason
     return f"{reason} ({messages.iloc[0].partition(': ')[2]})"
-
-
-def varied(frame: pd.DataFrame, factors: Sequence[str]) -> str:
-    """Return a sentence with the factors, their levels and the trials per cell."""
-    texts = []
-    for factor in factors:
-        levels = sorted(frame[factor].dropna().unique())
-        texts.append(f"{factor.replace('_', ' ')} ({listing(map(level_text, levels))})")
-    per_cell = cells(frame, factors)["trials"]
-    count = span(int(per_cell.min()), int(per_cell.max()))
-    return f"Varied: {'; '.join(texts)}; {count} trials per cell."
 
 
 def commit_of(manifest: Mapping[str, Any]) -> str | None:
