@@ -35,6 +35,7 @@ from scipy.optimize import isotonic_regression
 
 from connlab.study.calibration import Line
 from connlab.study.formatting import plain
+from connlab.study.frames import counted
 from connlab.study.style import FAINT, INK, QUIET, RC, WIDTH, styles
 from connlab.study.turns import MARGIN
 
@@ -79,11 +80,6 @@ def _shades(base: str, count: int) -> list[tuple[float, float, float]]:
     darker, lighter = max(0.3, lightness - reach), min(0.66, lightness + reach)
     steps = np.linspace(lightness, darker if lightness > 0.55 else lighter, count)
     return [colorsys.hls_to_rgb(h, float(step), s) for step in steps]
-
-
-def markers(trials: pd.DataFrame) -> dict[str, str]:
-    """Return a marker for each model; relatives have different ones."""
-    return {model: shown.marker for model, shown in styles(trials).items()}
 
 
 def labels(trials: pd.DataFrame) -> dict[str, str]:
@@ -350,7 +346,7 @@ _CROSS = 0.05
 
 def _lost(trials: pd.DataFrame, x: str) -> dict[str, list]:
     """Return the levels of `x` without a usable trial, by model."""
-    usable = trials.groupby(["model", x])["ok"].any().astype(bool)
+    usable = counted(trials).groupby([trials["model"], trials[x]]).any()
     rows = usable[~usable].reset_index()
     return {str(model): list(cells[x]) for model, cells in rows.groupby("model")}
 

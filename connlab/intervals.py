@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,9 @@ import pandas as pd
 
 from connlab.study.frames import cells as count_cells
 from connlab.study.interval import LEVEL, Interval
-from connlab.study.metrics import is_bounded_by_client
+from connlab.study.metrics import is_bounded_by_client, is_share
 from connlab.study.metrics import metric as metric_of
-from connlab.study.turns import MARGIN, of_trials
+from connlab.study.turns import MARGIN, carried, of_trials
 from connlab.variances import TRIALS_MIN, Fit, moderated, moderated_by_cell
 
 CLIENT_BOUND = "client-bound"
@@ -43,7 +44,8 @@ def interval(values: Sequence[float], *, level: float = LEVEL) -> Interval:
 
     1. All values positive, and not all alike: the geometric mean, by Student's t on
        logarithms.
-    2. Else: the arithmetic mean, by Student's t.
+    2. Else: the arithmetic mean, by Student's t; without a negative value among the
+       trials, the lower bound is not negative either.
     3. Fewer than `TRIALS_MIN` values: the mean alone; ``note`` says why.
 
     Parameters
@@ -65,7 +67,8 @@ def interval(values: Sequence[float], *, level: float = LEVEL) -> Interval:
     positive = bool((x > 0).all() and np.ptp(x) > 0)
     fit = Fit.of(np.log(x) if positive else x)
     method = f"t over {'logs of ' if positive else ''}trials"
-    return fit.interval(level, method=method, log=positive)
+    i = fit.interval(level, method=method, log=positive)
+    return replace(i, lo=0.0) if i.lo < 0 <= x.min() else i
 
 
 def t95(values: Sequence[float]) -> tuple[float, float]:
@@ -88,6 +91,8 @@ def intervals(
 ) -> pd.DataFrame:
     """Return the interval of a metric in every cell, one row each.
 
+    The upper bound of a declared share is 1 at most, or its value if that is above.
+
     Parameters
     ----------
     trials : DataFrame
@@ -108,8 +113,7 @@ def intervals(
         without a usable trial has no value. Sorted by `by`.
     """
     by = [by] if isinstance(by, str) else list(by)
-    if "carried" in trials:  # the baseline once more, in a set that was split
-        trials = trials[~trials["carried"]]
+    trials = trials[~carried(trials)]
     good = _usable(trials, metric, [*by, metric, "label"])
     groups = {_cell(k): g for k, g in good.groupby(by, dropna=False)}
     rows = []
@@ -117,6 +121,8 @@ def intervals(
         cell = tuple(counted[: len(by)])
         used = groups.get(cell, good.iloc[:0])
         i = interval(used[metric], level=level)
+        if is_share(metric) and i.hi > 1:
+            i = replace(i, hi=max(1.0, i.value))
         rows.append(
             {
                 **dict(zip(by, cell, strict=True)),
@@ -209,8 +215,8 @@ def _pairs(
     trials: pd.DataFrame, metric: str, baseline: Hashable, by: str, within: list[str]
 ) -> Iterator[tuple[tuple, Any, Fit, str, tuple[bool, bool]]]:
     """Give cell, level of `by`, fit, method and which sides the client limited."""
-    columns = [*within, by, metric, "block", "repeat", "label", "set", "rounds"]
-    good = _usable(trials, metric, columns)
+    columns = [*within, by, metric, "block", "repeat", "label"]
+    good = _usable(trials, metric, [*columns, "set", "carried", "rounds"])
     good.attrs = {}  # each group would copy them
     groups = good.groupby(within, dropna=False) if within else [((), good)]
     bounded = is_bounded_by_client(metric)
@@ -304,6 +310,7 @@ _WELCH = "Welch's t on logs of trials"
 
 def _logs(side: pd.DataFrame, metric: str) -> list[tuple[tuple, float]]:
     """Return block and repeat of each trial with a positive value, and its log."""
+    side = side[~carried(side)]
     values = side[metric].to_numpy(dtype=float)
     keys = zip(side["block"].to_numpy(), side["repeat"].to_numpy(), strict=True)
     pairs = zip(keys, values, strict=True)

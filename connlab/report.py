@@ -264,7 +264,7 @@ def not_measured(
     report = Report.without_trials(
         study, run=run, number=number, question=question, root=root
     )
-    report.note(report.answer(f"Not measured here: {reason}."))
+    report.answer(f"Not measured here: {reason}.")
     report.write()
     raise SystemExit(0)
 
@@ -314,7 +314,7 @@ def word(row: Mapping[str, Any]) -> str:
         return verdict
     if metric_of(row["metric"]).unit.endswith("/s"):
         return "faster" if verdict == "higher" else "slower"
-    if row["metric"].startswith(("response", "service", "connect")):
+    if row["metric"].startswith(("response", "service", "connect", "slice_")):
         return "slower" if verdict == "higher" else "faster"
     return "more" if verdict == "higher" else "less"
 

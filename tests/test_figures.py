@@ -10,6 +10,7 @@ from matplotlib.text import Text
 
 from connlab import figures
 from connlab.study.calibration import Line
+from connlab.study.frames import counted
 
 
 def test_a_white_dot_stands_in_the_facet_of_its_model():
@@ -38,13 +39,17 @@ def test_a_limit_is_drawn_unlike_a_line_for_orientation():
     assert names == ["limit: a ceiling", "two calls"]
 
 
-def test_crosses_of_lost_cells_leave_the_curves_and_their_names_alone():
+@pytest.mark.parametrize("once_more", [False, True], ids=["own", "carried"])
+def test_crosses_of_lost_cells_leave_the_curves_and_their_names_alone(once_more):
     rows = [("epoll", 10), ("epoll", 20), ("poll", 10), ("poll", 20)]
     trials = pd.DataFrame(rows, columns=["model", "x"]).assign(y=1.0, ok=True)
     trials["family"] = "readiness"
     trials.loc[3, "ok"] = False
+    if once_more:
+        extra = trials.iloc[3:].assign(ok=True, carried=True)
+        trials = pd.concat([trials.assign(carried=False), extra])
     grid = sns.relplot(
-        trials.query("ok"),
+        trials[counted(trials)],
         x="x",
         y="y",
         hue="model",

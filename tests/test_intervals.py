@@ -14,6 +14,7 @@ from scipy.special import digamma
 from statsmodels.stats.weightstats import DescrStatsW
 
 from connlab.intervals import centre, client_bound, interval, intervals, ratios, t95
+from connlab.studies.doubts import unpaired
 from connlab.variances import DF_GAIN, FAMILY_MIN, Fit, moderated, usual_variance
 
 
@@ -56,8 +57,13 @@ def test_a_quantity_that_may_be_zero_has_an_arithmetic_mean():
     x = [0.0, 1.0, 2.0, 1.0]
     mean = interval(x)
     assert mean.value == 1.0
-    bounds = stats.t.interval(0.95, 3, 1.0, stats.sem(x))
-    assert (mean.lo, mean.hi) == pytest.approx(bounds)
+    low, high = stats.t.interval(0.95, 3, 1.0, stats.sem(x))
+    assert low < 0 == mean.lo
+    assert mean.hi == pytest.approx(high)
+    assert t95(pd.Series(x)) == (mean.lo, mean.hi)
+    negative = interval([-v for v in x])
+    assert [negative.lo, negative.hi] == pytest.approx([-high, -low])
+    assert math.isnan(interval(x[:3]).lo)
 
 
 STUDENT = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
@@ -105,11 +111,30 @@ def test_a_cell_without_a_usable_trial_is_not_bound_and_an_empty_frame_has_no_ce
     assert intervals(frame.iloc[:0], "throughput_rps", "model").empty
 
 
+@pytest.mark.parametrize("metric", ["throughput_rps", "response_p99_s", "slice_p99_s"])
 @pytest.mark.parametrize(("limited", "bound"), [(2, False), (3, True)])
-def test_a_rate_is_a_bound_when_the_client_was_the_limit_of_most(limited, bound):
+def test_it_is_a_bound_when_the_client_was_the_limit_of_most(metric, limited, bound):
     frame = trials({"epoll": [10.0, 11.0, 10.5, 10.2, 10.1]})
+    frame = frame.rename(columns={"throughput_rps": metric})
     frame.loc[: limited - 1, "label"] = "client-bound"
-    assert intervals(frame, "throughput_rps", "model")["bound"].tolist() == [bound]
+    assert intervals(frame, metric, "model")["bound"].tolist() == [bound]
+
+
+@pytest.mark.parametrize(
+    ("metric", "shares", "highest"),
+    [
+        ("server_cpu_share", [0.6, 0.9, 1.0, 0.9], 1.0),
+        ("server_cpu_share", [1.01, 1.02, 1.01, 1.02], 1.015),
+        ("share_of_mine", [0.6, 0.9, 1.0, 0.9], None),
+    ],
+)
+def test_a_declared_share_is_no_more_than_the_whole(metric, shares, highest):
+    frame = trials({"epoll": shares}).rename(columns={"throughput_rps": metric})
+    row = intervals(frame, metric, "model").iloc[0]
+    highest = interval(shares).hi if highest is None else highest
+    assert row["hi"] == pytest.approx(highest, rel=1e-4)
+    few = intervals(frame.iloc[:3], metric, "model").iloc[0]
+    assert math.isnan(few["hi"])
 
 
 def test_half_of_the_trials_are_not_most_of_them():
@@ -287,3 +312,56 @@ def test_the_baseline_of_a_part_of_a_set_is_no_trial_of_its_own():
     frame = pd.concat([frame.assign(carried=False), carried.assign(carried=True)])
     table = intervals(frame, "throughput_rps", "model").set_index("model")
     assert table.loc["b", ["n", "value"]].tolist() == [4, pytest.approx(10.0)]
+
+
+def split_sets(n: int = 4) -> pd.DataFrame:
+    """Return trials of a baseline "b" in sets of two, at 10 and 1000 connections.
+
+    Of each block the first set holds a and b, the second c, and b once more.
+    """
+    rng = np.random.default_rng(6)
+    rows = [
+        {"model": model, "connections": n, "block": block, "set": f"{n} {block} {part}"}
+        | {"carried": model == "b" and part == 1, "response_p99_s": rng.lognormal()}
+        for block in range(n)
+        for n in (10, 1000)
+        for part, pair in enumerate(("ab", "cb"))
+        for model in pair
+    ]
+    frame = pd.DataFrame(rows).assign(repeat=0, ok=True, rounds=None)
+    return frame.assign(label="server-bound", reason=None)
+
+
+@pytest.mark.parametrize("drop", [[], ["set"]], ids=["in turns", "in blocks"])
+@pytest.mark.parametrize(
+    ("by", "baseline"),
+    [("connections", 10), ("model", "a"), ("model", "b"), ("model", "c")],
+)
+def test_a_pair_has_as_many_ratios_as_blocks(by, baseline, drop):
+    within = ["model" if by == "connections" else "connections"]
+    frame = split_sets().drop(columns=drop)
+    table = ratios(frame, "response_p99_s", by=by, baseline=baseline, within=within)
+    assert table["n"].tolist() == [4] * len(table)
+    assert not table["method"].str.contains("Welch").any()
+
+
+def test_a_ratio_to_a_baseline_is_taken_within_its_set():
+    frame = split_sets().query("connections == 10")
+    table = ratios(frame, "response_p99_s", baseline="b").set_index("model")
+    values = frame.set_index(["block", "model", "carried"])["response_p99_s"].unstack(0)
+    beside = values.loc[("b", False)], values.loc[("b", True)]
+    for model, base in zip("ac", beside, strict=True):
+        logs = np.log(values.loc[(model, False)] / base)
+        assert table.loc[model, "value"] == pytest.approx(math.exp(logs.mean()))
+
+
+def test_samples_without_common_blocks_have_no_trial_of_their_own_for_a_carried_one():
+    changed = unpaired(split_sets().query("connections == 10"))
+    table = ratios(changed, "response_p99_s", baseline="b")
+    assert table["n"].tolist() == [4, 4]
+    y, x = (
+        np.log(changed.query("model == @model and not carried")["response_p99_s"])
+        for model in "cb"
+    )
+    p = stats.ttest_ind(y, x, equal_var=False).pvalue
+    assert table.set_index("model").loc["c", "p"] == pytest.approx(p)

@@ -74,6 +74,13 @@ def test_sections_show_what_a_notebook_makes_and_no_more(name, kind, pattern):
     assert names_shown(name[3:], pattern) == names_made(name, kind)
 
 
+@pytest.mark.parametrize("number", ["01", "04", "05", "07", "08"])
+def test_figures_draw_the_trials_that_tables_count(number):
+    text = code(notebook.find(number).stem)
+    assert re.search(r"\bcounted\((measured|anew)\)", text)
+    assert not re.search(r'query\("[^"]*\bok\b', text)
+
+
 def _lack(name: str) -> str | None:
     """Return why nothing of a study can be measured here; None: something can."""
     return servers.entries()["winsock-iocp"].reason if name == "15-winsock" else None

@@ -141,6 +141,7 @@ def test_a_figure_is_the_same_file_each_time(trials, report, tmp_path):
     [
         ("throughput_rps", "higher", "faster"),
         ("response_p99_s", "higher", "slower"),
+        ("slice_p99_s", "higher", "slower"),
         ("server_cpu_per_request_s", "lower", "less"),
         ("throughput_rps", "alike", "alike"),
     ],
@@ -161,6 +162,7 @@ def test_a_study_that_cannot_be_measured_ends_with_its_reason(tmp_path):
     assert ended.value.code == 0
     written = json.loads((tmp_path / "made" / "s" / "results.json").read_text())
     assert "no Redis" in written["answer"]
+    assert written["notes"] == []
     assert written["figures"] == []
 
 

@@ -91,6 +91,27 @@ def test_a_gate_may_be_overlooked_on_request_with_a_warning(tmp_path):
     assert frame.reason.isna().tolist() == [True, False, False, True, True]
 
 
+def test_a_finding_leaves_no_trial_out_that_could_be_let_in(tmp_path):
+    trials = [made.trial(gates={"little": BAD, "client": BAD})]
+    assert made.load(tmp_path, trials).ok.all()
+    frame = read(tmp_path, accept=["little", "client"])
+    assert frame.ok.all()
+    assert frame.attrs["notes"] == []
+
+
+def test_each_gate_that_leaves_a_trial_out_can_be_printed_and_no_other():
+    assert set(frames.GATES) == set(schema.EXCLUDING)
+
+
+def test_what_is_counted_is_usable_and_no_baseline_once_more(tmp_path):
+    made.write(tmp_path, made.sweep(("select", "epoll"), (10, 2000), blocks=1))
+    frame = read(tmp_path)
+    assert frames.counted(frame).sum() == frame.ok.sum() == 3
+    frame["carried"] = frame.model.eq("epoll") & frame.connections.eq(10)
+    assert frames.counted(frame).sum() == 2
+    assert frames.counted(frame.drop(columns="carried")).sum() == 3
+
+
 def test_usable_asks_for_the_metrics_that_are_needed(tmp_path):
     trials = [made.trial(order=0), made.trial(order=1, key="k2", block=1)]
     del trials[1]["client"]["response"]["p99_ns"]

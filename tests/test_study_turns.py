@@ -10,6 +10,7 @@ import pytest
 from scipy import signal
 from scipy import stats as st
 
+from connlab.intervals import interval
 from connlab.study import turns
 
 
@@ -169,12 +170,6 @@ def test_width_is_the_bounds_over_the_middle():
     assert turns.width(interval) == pytest.approx(0.01)
 
 
-def test_a_geometric_mean_has_the_bounds_of_t_on_logs():
-    mean = turns.geometric_mean([1.0, 2.0, 4.0, 8.0])
-    assert mean.value == pytest.approx(math.sqrt(8))
-    assert [mean.lo, mean.hi] == t_on_logs(np.log([1, 2, 4, 8]))
-
-
 def test_coverage_under_drift_bursts_and_memory():
     """Of 400 made comparisons of three servers 95 % hold all their true ratios."""
     rng = np.random.default_rng(11)
@@ -193,4 +188,4 @@ def test_taking_turns_is_narrower_than_windows_one_after_another():
     paired = turns.width(ratios_of(made)["uring"])
     means = made.groupby(["trial", "server"])["requests"].mean().unstack()
     unpaired = rng.permutation(means["uring"]) / means["epoll"]
-    assert paired < turns.width(turns.geometric_mean(unpaired)) / 5
+    assert paired < turns.width(interval(unpaired)) / 5

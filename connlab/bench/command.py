@@ -15,8 +15,8 @@ from rich.console import Console
 from connlab.bench import clients, parts, targets
 from connlab.compare import comparison, screen
 from connlab.drive import footprint, machine, programs
+from connlab.intervals import interval
 from connlab.study.interval import Interval
-from connlab.study.turns import geometric_mean
 
 
 def run(
@@ -103,7 +103,7 @@ def _client_rows(runs: Sequence[dict]) -> Iterable[Sequence[str]]:
             [r[side] * 1e6 for r in of_client] for side in ("client", "server")
         )
         ratio = [a * 1e6 / b for a, b in zip(ours, cost, strict=True)]
-        yield name, *(_text(geometric_mean(values)) for values in (cost, server, ratio))
+        yield name, *(_text(interval(values)) for values in (cost, server, ratio))
 
 
 def _text(interval: Interval | None) -> str:

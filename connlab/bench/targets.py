@@ -11,8 +11,9 @@ import pandas as pd
 
 from connlab.bench.parts import BASE, DEARER, EXTRA_NS, LAG_RATE, SLOWED, Part
 from connlab.compare.screen import OTHERS
+from connlab.intervals import interval
 from connlab.study.interval import LEVEL, Interval
-from connlab.study.turns import geometric_mean, per_round, width
+from connlab.study.turns import per_round, width
 from connlab.variances import TRIALS_MIN, Fit
 
 #: most bytes of an idle connection, by model or else by family
@@ -136,7 +137,7 @@ def _others_doubt(part: Part) -> str:
 
 def _mean(values: Iterable[float]) -> Interval | None:
     positive = [value for value in values if value > 0]
-    return geometric_mean(positive) if positive else None
+    return interval(positive) if positive else None
 
 
 def _inverse(ratio: Interval | None) -> Interval | None:

@@ -14,6 +14,7 @@ import pandas as pd
 from connlab.compare.measure import Set
 from connlab.compare.plan import Plan
 from connlab.drive import gates, machine, servers, turns
+from connlab.intervals import interval
 from connlab.study import turns as ratios_of_turns
 from connlab.study.interval import Interval
 
@@ -112,7 +113,7 @@ class Comparison:
         """Return a metric of one server: geometric mean over sets."""
         table = pd.concat(self.sets)
         values = table.loc[table["server"] == server, metric].dropna()
-        return ratios_of_turns.geometric_mean(values)
+        return interval(values)
 
     def ratios(self, metric: str) -> dict[str, Interval]:
         """Return each server's ratio to the one it is held against.

@@ -21,8 +21,7 @@ from pydantic import ValidationError
 
 from connlab import schema
 from connlab.study.formatting import listing
-from connlab.study.metrics import client_matters
-from connlab.study.turns import Rounds
+from connlab.study.turns import Rounds, carried
 
 LIMITS = {
     "descriptors": "no descriptors left",
@@ -41,15 +40,10 @@ LIMITS = {
 
 GATES = {
     "verified": "answers differ",
-    "answered": "requests unanswered",
-    "rate": "rate not reached",
     "arrivals": "arrivals not as asked",
     "lag": "client sent late",
     "quiet": "machine busy",
-    "client": "client saturated",
     "census": "connections lost",
-    "stationary": "not steady",
-    "little": "Little's law fails",
 }
 """How a failed gate is printed; likely causes of other failures come first."""
 
@@ -174,9 +168,7 @@ def load_manifest(run: str, *, root: str | Path = "runs") -> dict:
 def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:
     """Return the trials that may enter an interval.
 
-    The rule: no failure, no gate failed, and every column in `needs` has a
-    value. Where a saturated client changes none of these columns, it leaves no
-    trial out.
+    The rule: no failure, no gate failed, and every column in `needs` has a value.
 
     Parameters
     ----------
@@ -185,15 +177,20 @@ def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:
     *needs : str
         Metrics that the analysis reads.
     """
-    keep = passed(frame)
-    if needs and not any(map(client_matters, needs)):
-        keep |= failed_only(frame, ["client"])
-    return frame[keep & frame[list(needs)].notna().all(axis=1)]
+    return frame[passed(frame) & frame[list(needs)].notna().all(axis=1)]
 
 
 def passed(frame: pd.DataFrame) -> pd.Series:
     """Mark the trials without a failure that passed every gate."""
     return frame["ok"].fillna(False).astype(bool)
+
+
+def counted(frame: pd.DataFrame) -> pd.Series:
+    """Mark the trials that means, counts and figures are made of.
+
+    They passed, and are no baseline measured once more, which counts in ratios only.
+    """
+    return passed(frame) & ~carried(frame)
 
 
 def failed_only(frame: pd.DataFrame, gates: Sequence[str]) -> pd.Series:
@@ -339,9 +336,9 @@ def _note_half_run(folder: Path, trials: int, notes: list[str]) -> None:
 def _accepting(frame: pd.DataFrame, accept: Sequence[str], notes) -> pd.DataFrame:
     if not accept:
         return frame
-    let_in = failed_only(frame, accept)
+    let_in = failed_only(frame, accept) & ~passed(frame)
     if let_in.any():
-        which = listing(GATES.get(gate, gate) for gate in accept)
+        which = listing(GATES[gate] for gate in accept if gate in GATES)
         many = "1 trial was" if let_in.sum() == 1 else f"{let_in.sum()} trials were"
         notes.append(f"{many} used on request although flagged: {which}")
     return frame.assign(
@@ -376,10 +373,10 @@ def _reason(trial: dict) -> str | None:
         return limit
     if failure:
         return FAILURES.get(failure["kind"], failure["reason"])
-    cause = next((gate for gate in GATES if gate in failed), failed[0])
+    cause = next(gate for gate in GATES if gate in failed)
     if cause == "verified" and not schema.pick(trial, "client.errors.mismatch"):
         return "errors answered"
-    return GATES.get(cause, f"gate: {cause}")
+    return GATES[cause]
 
 
 def _limit(trial: dict) -> str | None:

@@ -40,16 +40,12 @@ def metric(name: str) -> Metric:
     return Metric(name, name.replace("_", " "), "", "lower")
 
 
-_OWN_COSTS = ("server_cpu", "pss", "threads", "processes", "context_switches")
-_RATES_AND_TIMES = ("throughput", "bytes_per_s", "response_", "service_")
+def is_share(name: str) -> bool:
+    """Whether a declared column is a share of a whole, 1 at most."""
+    return name in _COLUMNS and name.endswith("_share")
 
 
-def client_matters(name: str) -> bool:
-    """Whether a saturated client distorts a column.
-
-    It does not change what a request costs the server, nor sizes and counts of tasks.
-    """
-    return not name.startswith(_OWN_COSTS)
+_RATES_AND_TIMES = ("throughput", "bytes_per_s", "response_", "service_", "slice_")
 
 
 def is_bounded_by_client(name: str) -> bool:

@@ -1,11 +1,8 @@
-"""How figures look: one colour per family, one marker per model, everywhere.
+"""How figures look: one colour per family, everywhere.
 
 Colours belong to the families of `server --list` and are told apart by readers with
 any of the common colour deficiencies (a test simulates them); each has a contrast of
-at least 3 against white. Inside a family, models differ by marker. A model keeps its
-marker through the paper because it counts from the server's registry, as the run's
-manifest holds it; one that the registry does not know gets one from its name, the
-next free one if a relative has that.
+at least 3 against white.
 """
 
 from __future__ import annotations
@@ -25,9 +22,7 @@ FAMILIES = {
     "coroutine": "#B580D1",
 }
 OTHER = ("#8C6D31", "#637939", "#6B6ECF", "#9C4A4A")
-"""For families that came later; told apart by marker and label."""
-
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
+"""For families that came later; told apart by label."""
 
 INK = "#262626"
 QUIET = "#767676"
@@ -43,7 +38,6 @@ class Style:
 
     label: str
     color: str
-    marker: str
 
 
 def styles(frame: pd.DataFrame) -> dict[str, Style]:
@@ -56,7 +50,6 @@ def styles(frame: pd.DataFrame) -> dict[str, Style]:
     registry = {row["name"]: row for row in frame.attrs.get("registry") or ()}
     listed = list(registry)
     models = _from_trials(frame) | registry
-    marker = _markers(models, listed)
     families = list(FAMILIES)
 
     def rank(name: str) -> tuple:
@@ -69,9 +62,7 @@ def styles(frame: pd.DataFrame) -> dict[str, Style]:
 
     return {
         name: Style(
-            models[name].get("label") or name,
-            color(models[name].get("family")),
-            marker[name],
+            models[name].get("label") or name, color(models[name].get("family"))
         )
         for name in sorted(map(str, frame["model"].dropna().unique()), key=rank)
     }
@@ -92,19 +83,6 @@ def _from_trials(frame: pd.DataFrame) -> dict[str, dict]:
 
 def _text(value: Any) -> str | None:
     return None if value is None or pd.isna(value) else str(value)
-
-
-def _markers(models: dict[str, dict], listed: list[str]) -> dict[str, str]:
-    """Return a marker for each model, unique within its family while they last."""
-    by_family: dict[Any, list[str]] = {}
-    markers = {}
-    for name in [*listed, *sorted(set(models) - set(listed))]:
-        taken = by_family.setdefault(models[name].get("family"), [])
-        start = len(taken) if name in listed else zlib.crc32(name.encode())
-        order = [MARKERS[(start + k) % len(MARKERS)] for k in range(len(MARKERS))]
-        markers[name] = next((m for m in order if m not in taken), order[0])
-        taken.append(markers[name])
-    return markers
 
 
 def color(family: str | None) -> str:

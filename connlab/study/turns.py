@@ -21,7 +21,7 @@ than Bonferroni's for 2 to 22 servers and 4 to 10 trials: not worth its length.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -99,7 +99,9 @@ def of_trials(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray 
     """Return log(arm / base) of each trial in which both took turns, else None.
 
     From the rounds where the metric has a value in each (`METRICS`), else from the
-    values of the trials, which share their client and their time.
+    values of the trials, which share their client and their time. A trial without a
+    partner in its set is compared with that of its block. A carried one is not, and no
+    partner serves twice, as each log counts as a trial.
 
     Parameters
     ----------
@@ -110,16 +112,32 @@ def of_trials(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray 
     """
     if not (_took_turns(arm) and _took_turns(base)):
         return None
-    columns = ["block", "repeat", "set", "rounds", metric]
+    arm, base = (side.assign(carried=carried(side)) for side in (arm, base))
+    columns = ["block", "repeat", "set", "carried", "rounds", metric]
     rows = list(base[columns].itertuples())
     same_set = {row.set: row for row in rows}
-    same_block = {(row.block, row.repeat): row for row in rows}
+    unmatched = same_set.keys() - set(arm["set"])
+    same_block = {
+        (row.block, row.repeat): row
+        for row in rows
+        if row.set in unmatched and not row.carried
+    }
     logs = []
     for row in arm[columns].itertuples():
-        other = same_set.get(row.set) or same_block.get((row.block, row.repeat))
+        other = same_set.get(row.set)
+        if other is None and not row.carried:
+            other = same_block.get((row.block, row.repeat))
         if other is not None:
             logs.append(_log_ratio(row, other, metric))
     return np.array([log for log in logs if math.isfinite(log)])
+
+
+def carried(trials: pd.DataFrame) -> pd.Series:
+    """Mark the baseline that was measured once more, in a set that was split.
+
+    Ratios within its set need it; it is no trial of the baseline's cell.
+    """
+    return trials.get("carried", pd.Series(False, index=trials.index))
 
 
 def _took_turns(side: pd.DataFrame) -> bool:
@@ -260,22 +278,11 @@ def ratios(logs: pd.DataFrame, *, level: float = LEVEL) -> dict[str, Interval]:
     """
     complete = logs.dropna()
     single = 1 - (1 - level) / max(1, complete.shape[1])  # Bonferroni
+    method = "t over logs of trials"
     return {
-        name: replace(Fit.of(x).interval(single, method=_METHOD, log=True), level=level)
+        name: replace(Fit.of(x).interval(single, method=method, log=True), level=level)
         for name, x in complete.items()
     }
-
-
-def geometric_mean(values: Sequence[float], *, level: float = LEVEL) -> Interval:
-    """Return the geometric mean of a positive quantity over trials, by t on logs.
-
-    Without bounds for fewer than four trials.
-    """
-    logs = np.log(np.asarray(values, dtype=float))
-    return Fit.of(logs).interval(level, method=_METHOD, log=True)
-
-
-_METHOD = "t over logs of trials"
 
 
 def width(interval: Interval) -> float:

@@ -1,0 +1,83 @@
+"""What notebooks say of a run that holds little: the reference with trials left out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import REFERENCE, ROOT, with_reference
+
+from connlab import evaluate, notebook, schema
+
+pytestmark = [with_reference, pytest.mark.long]
+
+
+@pytest.fixture
+def evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
+    """Return a function: a study's results from changed trials of the reference.
+
+    Its second argument maps a trial to the one that takes its place, None for none.
+    """
+    for name in ("connlab", "notebooks", "paper", "pyproject.toml", "src_c"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    run = tmp_path / "runs" / "reference"
+    run.mkdir(parents=True)
+    shutil.copy(REFERENCE / "manifest.json", run)
+    monkeypatch.setenv("CONNLAB_HOME", str(tmp_path))
+
+    def results(number: str, change: Callable[[dict], dict | None]) -> dict:
+        study = notebook.study_of(notebook.find(number))
+        shutil.copytree(REFERENCE / study, run / study, dirs_exist_ok=True)
+        facts = schema.facts_file(run / study / schema.TRIALS)
+        changed = map(change, schema.read_log(facts).trials)
+        facts.unlink()
+        lines = [json.dumps(trial) + "\n" for trial in changed if trial]
+        (run / study / schema.TRIALS).write_text("".join(lines))
+        assert evaluate.make("reference", nb=number) == {}
+        return json.loads((run / study / "results.json").read_text())
+
+    return results
+
+
+def only(**factors) -> Callable[[dict], dict | None]:
+    """Return a function that keeps the trials of these levels."""
+    return lambda t: t if factors.items() <= t["factors"].items() else None
+
+
+@pytest.mark.parametrize(
+    ("number", "model", "label"),
+    [
+        ("01", "epoll", "epoll, level-triggered"),
+        ("04", "epoll", "epoll, level-triggered"),
+        ("05", "epoll", "epoll, level-triggered"),
+        ("07", "epoll", ""),
+        ("08", "pool", "pool"),
+    ],
+)
+def test_one_model_is_named_once(evaluated, number, model, label):
+    answer = evaluated(number, only(model=model))["answer"]
+    assert answer.count(label) == 1 or not label
+
+
+def test_one_number_of_workers_has_an_answer(evaluated):
+    assert evaluated("08", only(workers=1))["answer"]
+
+
+def test_a_guestbook_that_nobody_served_anew_has_an_answer(evaluated):
+    assert evaluated("04", only(requests_per_connection=0))["answer"]
+
+
+@pytest.mark.parametrize(
+    ("label", "decided"), [("server-bound", True), ("client-bound", False)]
+)
+def test_what_loops_gain_is_open_where_the_client_was_the_limit(
+    evaluated, label, decided
+):
+    def labelled(trial: dict) -> dict:
+        return trial | {"label": label if trial["factors"]["workers"] == 4 else "none"}
+
+    holds = evaluated("08", labelled)["claims"]["loops-gain-little"]["holds"]
+    assert (holds is not None) == decided
