@@ -34,6 +34,15 @@ def check(notebook: Path) -> None:
     assert parameters.validate(notebook, defaults) == defaults
 
 
+def execute(notebook: Path, *ids: str, **names) -> dict:
+    """Run some cells of a notebook with what earlier ones made; return all names."""
+    cells = json.loads(notebook.read_text())["cells"]
+    sources = {cell["id"]: "".join(cell["source"]) for cell in cells}
+    for id_ in ids:
+        exec(compile(sources[id_], f"{notebook.name}:{id_}", "exec"), names)
+    return names
+
+
 def run(notebook: Path, tmp_path: Path, study: str, **given) -> dict:
     """Run a notebook by plain papermill; return the results it wrote."""
     tool = shutil.which("papermill", path=str(Path(sys.executable).parent))

@@ -85,6 +85,28 @@ def test_the_fewest_that_hold_all(connections, most_each, least):
     assert hosts.units_needed(connections, most_each) == least
 
 
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ([["lower", "lower"], ["higher", "alike"]], True),
+        ([["lower", "higher"], ["undetermined", "undetermined"]], False),
+        # what is unknown in one place may turn there
+        ([["lower", "lower"], ["higher", "undetermined"]], None),
+        ([["undetermined", "undetermined"]], None),
+        ([["lower", None]], None),
+        ([["lower"], ["higher"]], None),
+        ([], None),
+    ],
+)
+def test_no_model_turns_where_each_is_known_in_every_place(words, answer):
+    assert hosts.none_turns(pd.DataFrame(words)) is answer
+
+
+def test_models_that_turn_are_marked():
+    words = pd.DataFrame([["lower", "higher"], ["lower", "undetermined"]])
+    assert hosts.turned(words).tolist() == [True, False]
+
+
 def test_a_product_keeps_the_width_of_its_interval():
     cell = {"metric": "s", "value": 2.0, "lo": 1.0, "hi": 4.0, "n": 5, "unit": "s"}
     product = hosts.times(pd.DataFrame([cell]), 3, metric="cores", unit="1")

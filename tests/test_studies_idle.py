@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connlab.studies import idle
+from connlab.intervals import intervals
+from connlab.studies import bounds, idle
 
 LEVELS = [1, 10, 100, 1000]
 
@@ -44,6 +45,18 @@ def test_sides_that_do_not_change_places_have_no_crossing(at):
     places = crossings(trials(at=at))["crossing"]
     assert len(places) == 6
     assert places.isna().all()
+
+
+def test_a_block_in_which_they_do_not_leaves_no_number_to_print():
+    """Its place lies beyond the range, and the mean of the others within it."""
+    frame = trials(at=700)
+    beyond = (frame["block"] == 2) & (frame["model"] == "poll")
+    frame.loc[beyond, "cost"] *= 1.5
+    places = crossings(frame).assign(connections=1000)
+    assert places["crossing"].isna().sum() == 1
+    cells = intervals(places, "crossing", ["connections", "sides"])
+    assert (cells["n"].item(), cells["trials"].item()) == (5, 6)
+    assert bounds.complete(cells)["value"].isna().all()
 
 
 def test_unusable_trials_and_absent_sides_do_not_count():

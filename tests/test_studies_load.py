@@ -6,10 +6,12 @@ import math
 
 import notebook_rules as rules
 import numpy as np
+import pandas as pd
 import pytest
 
 from connlab import drive, schema
-from connlab.studies import load
+from connlab.intervals import intervals
+from connlab.studies import bounds, load
 
 
 def simulated(rate, services, servers, rng):
@@ -56,6 +58,32 @@ def test_beyond_capacity_the_wait_has_no_end():
 def test_the_knee_lies_where_the_latency_has_doubled(loads, latencies, factor, knee):
     result = load.knee(loads, latencies, factor=factor)
     assert result == pytest.approx(knee, nan_ok=True)
+
+
+def bending(*, straight: int | None = None) -> pd.DataFrame:
+    """Return six blocks whose latency doubles at 0.7, but for one that is straight."""
+    rows = [
+        (block, x, y if block != straight else 1.0, True)
+        for block in range(6)
+        for x, y in ((0.1, 1.0), (0.5, 1.0), (0.9, 4.0 + block / 10))
+    ]
+    frame = pd.DataFrame(rows, columns=["block", "load", "p99_s", "ok"])
+    return frame.assign(model="epoll")
+
+
+def test_a_knee_is_given_where_every_block_has_one():
+    for straight, known in ((None, True), (3, False)):
+        places = load.knees(bending(straight=straight), "p99_s", ["model"])
+        cells = bounds.complete(intervals(places, "knee", "model"))
+        assert cells["value"].notna().item() is known
+        assert cells["n"].item() == (6 if known else 5)
+
+
+def test_a_block_without_its_lowest_load_has_no_knee_to_ask_for():
+    frame = bending()
+    frame.loc[(frame["block"] == 2) & (frame["load"] == 0.1), "ok"] = False
+    assert set(load.knees(frame, "p99_s", ["model"])["block"]) == {0, 1, 3, 4, 5}
+    assert load.knees(frame.iloc[:0], "p99_s", ["model"]).empty
 
 
 @pytest.mark.long

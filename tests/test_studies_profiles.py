@@ -96,15 +96,6 @@ def test_a_run_without_profiles_has_no_shares(tmp_path):
     assert profiles.flames(taken).empty
 
 
-def test_one_interval_is_more_than_another_only_when_they_are_apart():
-    low, high = (pd.DataFrame({"lo": [a], "hi": [a + 2.0]}) for a in (1.0, 4.0))
-    assert profiles.more(high, low) is True
-    assert profiles.more(low, high) is False
-    assert profiles.more(low, low) is None
-    assert profiles.more(low, low.iloc[:0]) is None
-    assert profiles.more(high, 3) is True
-
-
 @pytest.mark.parametrize("wrong", [{"repeats": -1}, {"seconds": 0}])
 def test_out_of_range_is_refused(tmp_path, wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -45,6 +45,28 @@ def on_one_machine(run: str, *, root: str | Path = "runs") -> bool:
     return any(environment.get("stand_in") for environment in environments)
 
 
+def turned(words: pd.DataFrame) -> pd.Series:
+    """Mark the models that are dearer in one place and cheaper in another.
+
+    Parameters
+    ----------
+    words : DataFrame
+        Verdicts of `connlab.intervals.ratios`: a row per model, a column per place.
+    """
+    return words.eq("higher").any(axis=1) & words.eq("lower").any(axis=1)
+
+
+def none_turns(words: pd.DataFrame) -> bool | None:
+    """Whether no model is `turned`; None where one is undetermined in a place.
+
+    Unknown as well where there is one place, or no model.
+    """
+    if turned(words).any():
+        return False
+    known = words.isin(["higher", "lower", "alike"]).all(axis=None)
+    return True if known and words.size > len(words) else None
+
+
 def units_needed(connections: int, per_unit: int | None) -> int:
     """Return how many addresses or processes hold all; 1 without a limit of each."""
     return math.ceil(connections / per_unit) if per_unit else 1

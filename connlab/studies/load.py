@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 
 
 def waiting(
@@ -82,3 +83,32 @@ def knee(
     a = b - 1
     goal, log_a, log_b = (math.log(t) for t in (factor * y[0], y[a], y[b]))
     return float(x[a] + (x[b] - x[a]) * (goal - log_a) / (log_b - log_a))
+
+
+def knees(trials: pd.DataFrame, latency: str, by: Sequence[str]) -> pd.DataFrame:
+    """Return the `knee` of each cell in each block, as rows of trials.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`, with a column load; those whose ``ok`` is true
+        count.
+    latency : str
+        A column that is positive.
+    by : sequence of str
+        Columns that define a cell.
+
+    Returns
+    -------
+    DataFrame
+        Columns `by`, block, knee (NaN where the latency stays below); ok, label and
+        reason as of trials. No row without the lowest load, to which others compare.
+    """
+    good = trials[trials["ok"] & trials[latency].notna()]
+    rows = [
+        (*key, knee(block["load"].tolist(), block[latency].tolist()))
+        for key, block in good.groupby([*by, "block"])
+        if (block["load"] == trials["load"].min()).any()
+    ]
+    table = pd.DataFrame(rows, columns=[*by, "block", "knee"])
+    return table.assign(ok=True, label=None, reason=None)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -80,23 +79,6 @@ def _self_samples(node: Mapping[str, Any], part: str) -> Iterator[tuple[str, int
     yield part, node["value"] - sum(child["value"] for child in children)
     for child in children:
         yield from _self_samples(child, part_of(child["name"]) or part)
-
-
-def more(row: pd.DataFrame, other: pd.DataFrame | float) -> bool | None:
-    """Whether an interval lies above another, or above a number; None: unknown.
-
-    Parameters
-    ----------
-    row, other : DataFrame
-        A row each of `connlab.intervals.intervals`, or none; `other` may be a number.
-    """
-    low, high = _bounds(row)
-    lo, hi = _bounds(other) if isinstance(other, pd.DataFrame) else (other, other)
-    return True if low > hi else False if high < lo else None
-
-
-def _bounds(row: pd.DataFrame) -> tuple[float, float]:
-    return (row["lo"].item(), row["hi"].item()) if len(row) == 1 else (nan, nan)
 
 
 @functools.cache

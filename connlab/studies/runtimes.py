@@ -1,0 +1,54 @@
+"""Study 13: each server against a model of its own, all in one family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from connlab.intervals import ratios
+
+
+def ratios_to(
+    trials: pd.DataFrame,
+    metric: str,
+    *,
+    pairs: Sequence[tuple[str, str]],
+    within: Sequence[str],
+) -> pd.DataFrame:
+    """Return the ratio of each model to the one it is paired with.
+
+    All pairs are one family: their intervals hold at once, so that they can be counted
+    together whatever model each is compared with.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`.
+    metric : str
+        A column that is positive.
+    pairs : sequence of (model, against)
+    within : sequence of str
+        Columns that both share.
+
+    Returns
+    -------
+    DataFrame
+        As from `connlab.intervals.ratios`, `against` being that of each pair.
+    """
+    sides = [
+        trials[trials["model"].isin(pair)].assign(
+            pair=number, side=lambda t, arm=pair[0]: t["model"] == arm
+        )
+        for number, pair in enumerate(pairs)
+    ]
+    stacked = pd.concat([trials.iloc[:0].assign(pair=0, side=False), *sides])
+    found = ratios(
+        stacked, metric, by="side", baseline=False, within=["pair", *within]
+    )
+    names = [pairs[number] for number in found["pair"]]
+    first = [*within, "model", "against"]
+    found = found.drop(columns=["pair", "side"]).assign(
+        **pd.DataFrame(names, columns=["model", "against"])
+    )
+    return found[[*first, *found.columns.difference(first, sort=False)]]

@@ -1,0 +1,229 @@
+"""Cells of notebooks on frames that are made up: families, counts and sentences."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import notebook_rules as rules
+import numpy as np
+import pandas as pd
+import pytest
+
+from connlab.intervals import intervals, ratios
+from connlab.report import Report, number
+from connlab.studies import bounds
+from connlab.studies import hosts as needs
+from connlab.study.formatting import listing
+
+SPENT = "server_cpu_per_request_s"
+
+
+@pytest.fixture
+def report(tmp_path) -> Report:
+    return Report.without_trials("made", run="r", number=1, question="?", root=tmp_path)
+
+
+@pytest.fixture
+def cells(report, tmp_path):
+    """Run cells of a notebook; return their names and what they reported."""
+
+    def execute(name: str, *ids: str, **names) -> tuple[dict, dict]:
+        path = rules.ROOT / "notebooks" / f"{name}.ipynb"
+        usual = {"pd": pd, "np": np, "number": number, "bounds": bounds}
+        usual |= {"ratios": ratios, "intervals": intervals, "listing": listing}
+        made = rules.execute(path, *ids, report=report, **usual | names)
+        report.write()
+        return made, json.loads((tmp_path / "r/made/results.json").read_text())
+
+    return execute
+
+
+def trials(cells_: list[dict], *, blocks: int = 5) -> pd.DataFrame:
+    """Return trials of poll and epoll in each cell, in blocks."""
+    dice = np.random.default_rng(1)
+    rows = [
+        cell | {"model": model, "block": block, SPENT: dice.lognormal(-13, 0.1)}
+        for cell in cells_
+        for model in ("poll", "epoll", "thread")
+        for block in range(blocks)
+    ]
+    frame = pd.DataFrame(rows).assign(repeat=0, ok=True, label=None, reason=None)
+    return frame.assign(key=frame.index.astype(str))
+
+
+def test_a_pair_of_both_grids_of_study_6_has_one_interval(cells):
+    every = trials(
+        [{"connections": n, "active": 100} for n in (100, 1000, 5100)]
+        + [{"connections": 1000, "active": n} for n in (1, 10, 1000)]
+    )
+    every["idle"] = every["connections"] - every["active"]
+    crowd = every[(every["connections"] == 1000) & (every["model"] != "thread")]
+    made, _ = cells(
+        "06-idle",
+        "cell-14",
+        "cell-63",
+        measured=every[every["active"] == 100],
+        shares=crowd,
+        share=["model", "connections", "active"],
+        idle=[0, 900, 5000],
+        active=100,
+        talking=[1, 10, 100, 1000],
+        baseline="epoll",
+        spent=SPENT,
+    )
+    against, turns = made["against"], made["turns"]
+    assert len(against) == 6  # two models, three numbers of idle connections
+    assert turns["active"].tolist() == [1, 10, 100, 1000]
+    same = ["value", "lo", "hi", "verdict"]
+    once = against.query("model == 'poll' and idle == 900")[same]
+    again = turns.query("active == 100")[same]
+    assert once.to_dict("records") == again.to_dict("records")
+
+
+@pytest.mark.parametrize(("spread", "holds"), [(0.001, True), (0.2, None)])
+def test_likeness_has_to_be_shown(cells, spread, holds):
+    every = trials([{"connections": 100, "active": 100}], blocks=8)
+    every[SPENT] = np.exp(spread * np.log(every[SPENT]))
+    _, results = cells(
+        "06-idle",
+        "cell-14",
+        measured=every.assign(idle=0),
+        shares=every.iloc[:0],
+        idle=[0],
+        active=100,
+        baseline="epoll",
+        spent=SPENT,
+    )
+    assert results["claims"]["no-difference"]["holds"] is holds
+
+
+@pytest.mark.parametrize(("twins", "counted"), [(18, [2]), (20, [3]), (3, [])])
+def test_a_sweep_too_short_for_an_interval_is_no_miss(cells, twins, counted):
+    frame = trials([{}], blocks=twins).query("model != 'thread'")
+    frame["arm"] = frame["model"].map({"poll": "A", "epoll": "B"})
+    sizes = []
+    cells(
+        "10-intervals",
+        "cell-17",
+        twins=twins,
+        run="r",
+        root="runs",
+        duration=1,
+        seed=1,
+        drive=SimpleNamespace(sweep=lambda *_, **__: None),
+        study=SimpleNamespace(load=lambda *_, **__: frame.assign(throughput_rps=1.0)),
+        share=lambda hits: {"n": len(hits)},
+        kept=lambda rows: sizes.extend(row["n"] for row in rows),
+        display=print,
+    )
+    assert sizes == counted * 2
+
+
+@pytest.mark.parametrize(
+    ("many", "levels", "said"),
+    [
+        (1, {30000: False}, ["1 process "]),
+        (4, {1: True, 2: True, 3: False, 5: False}, ["1 and 2", "3 or 5"]),
+        (4, {1: False, 2: False}, ["1 or 2"]),
+    ],
+)
+def test_what_several_processes_carried(cells, many, levels, said):
+    rows = [("epoll", many, n, whole) for n, whole in levels.items()]
+    names = ["model", "processes", "connections", "whole"]
+    _, results = cells(
+        "02-breaking-points",
+        "cell-19",
+        measured=pd.DataFrame(rows, columns=names),
+        bp=SimpleNamespace(carried=lambda frame: frame["whole"]),
+        names={"epoll": "epoll"},
+    )
+    (finding,) = results["findings"]
+    assert all(words in finding for words in said)
+
+
+def pair(verdict: str, value: float = 2.0, **levels) -> dict:
+    """Return a row of ratios."""
+    about = {"against": "epoll", "metric": SPENT, "value": value, "lo": 1, "hi": 3}
+    return {**about, "n": 5, "level": 0.95, "method": "t", "verdict": verdict, **levels}
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        (["undetermined", "undetermined"], "None of"),
+        (["higher", "undetermined"], "is shown"),
+        (["higher", "higher"], "are shown"),
+    ],
+)
+def test_how_many_runtimes_cost_more(cells, verdicts, said):
+    rows = [pair(v, model=str(i), connections=50) for i, v in enumerate(verdicts)]
+    names = {"0": "a", "1": "b"}
+    own = pd.DataFrame(rows)
+    _, results = cells("13-runtimes", "cell-27", own=own, at=50, names=names)
+    assert said in results["answer"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "not measured"),
+        ([["lower", "lower"], ["higher", "lower"]], "is shown"),
+        ([["lower", "higher"], ["higher", "lower"]], "are shown"),
+        ([["lower", "undetermined"], ["higher", "lower"]], "1 of"),
+        ([["lower", "undetermined"]], "None of"),
+    ],
+)
+def test_what_clients_on_other_hosts_change(cells, words, said):
+    far = [pair("higher", arm="1 host")] if words else []
+    _, results = cells(
+        "14-hosts",
+        "cell-27",
+        own=pd.DataFrame(far, columns=list(pair("", arm=""))),
+        words=pd.DataFrame(words),
+        needs=SimpleNamespace(turned=needs.turned, on_one_machine=lambda *_, **__: 0),
+        there=["loopback", "1 host"],
+        first="loopback",
+        baseline="epoll",
+        run="r",
+        root="runs",
+    )
+    assert said in results["answer"]
+
+
+@pytest.mark.parametrize(
+    ("judged", "near", "said"),
+    [
+        (False, [], "Nothing"),
+        (True, [], "2 cells"),
+        (True, [True], "1 cells"),
+        (False, [True], "by measured"),
+    ],
+)
+def test_what_counts_explain(cells, judged, near, said):
+    _, results = cells(
+        "12-why",
+        "cell-24",
+        "0f005532",
+        judged=judged,
+        told=pd.DataFrame({"within": [True, False]}),
+        near=pd.Series(near, dtype=bool),
+        most=pd.DataFrame(columns=["value"]),
+        baseline="epoll",
+    )
+    assert said in results["answer"]
+
+
+@pytest.mark.parametrize("pools", [0, 1, 2])
+def test_a_pool_that_was_not_compared_is_not_called_slower(cells, pools):
+    rows = [pair("lower", server=f"pool of {n}") for n in (16, 512)[:pools]]
+    kept = {**pair(""), "metric": "busy_workers", "server": "published pool of 512"}
+    del kept["against"]
+    _, results = cells(
+        "03-pools",
+        "cell-57",
+        at_many=pd.DataFrame(rows, columns=list(pair("", server=""))),
+        workers=pd.DataFrame([kept]),
+        many=1024,
+    )
+    assert ("No pool" in results["answer"]) is (pools == 0)

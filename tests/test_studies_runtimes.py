@@ -1,0 +1,66 @@
+"""Study 13: models compared with different ones are one family."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from connlab.intervals import ratios
+from connlab.studies.runtimes import ratios_to
+
+MEANS = {"epoll": 1.0, "thread": 2.0, "go": 3.0, "tokio": 1.5}
+
+
+@pytest.fixture
+def trials() -> pd.DataFrame:
+    """Return trials of four models at two numbers of connections, in blocks."""
+    dice = np.random.default_rng(3)
+    rows = [
+        (model, n, block, 0, mean * dice.lognormal(0, 0.05))
+        for model, mean in MEANS.items()
+        for n in (1, 50)
+        for block in range(6)
+    ]
+    columns = ["model", "connections", "block", "repeat", "cost"]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.assign(ok=True, label="server-bound", reason=None)
+
+
+PAIRS = [("thread", "epoll"), ("tokio", "epoll"), ("go", "thread")]
+PER_CELL = {"within": ["connections"]}
+NUMBERS = ["value", "lo", "hi", "n"]
+
+
+def test_each_model_is_divided_by_its_own(trials):
+    found = ratios_to(trials, "cost", pairs=PAIRS, **PER_CELL)
+    pairs = list(found[["model", "against"]].itertuples(index=False, name=None))
+    assert sorted(pairs) == sorted(PAIRS * 2)
+    for row in found.itertuples():
+        ratio = MEANS[row.model] / MEANS[row.against]
+        assert row.value == pytest.approx(ratio, rel=0.1)
+    alone = ratios(trials, "cost", baseline="epoll", **PER_CELL)
+    assert set(found) == set(alone)
+
+
+def test_pairs_of_one_baseline_are_the_family_that_ratios_makes(trials):
+    """Six comparisons moderate each other, and these are four."""
+    found = ratios_to(trials, "cost", pairs=PAIRS[:2], **PER_CELL)
+    some = trials[trials["model"] != "go"]
+    same = ratios(some, "cost", baseline="epoll", **PER_CELL)
+    key = ["connections", "model"]
+    found, same = (table.sort_values(key)[NUMBERS].to_numpy() for table in (found, same))
+    assert found == pytest.approx(same)
+
+
+def test_a_pair_is_as_wide_as_its_whole_family_makes_it(trials):
+    two = ratios_to(trials, "cost", pairs=[("go", "thread")], **PER_CELL)
+    four = ratios_to(trials, "cost", pairs=PAIRS[1:], **PER_CELL)
+    four = four[four["model"] == "go"]
+    assert two["value"].tolist() == pytest.approx(four["value"].tolist())
+    assert (four["lo"].to_numpy() < two["lo"].to_numpy()).all()
+    assert (four["hi"].to_numpy() > two["hi"].to_numpy()).all()
+
+
+def test_no_pairs_have_no_ratios(trials):
+    assert ratios_to(trials, "cost", pairs=[], **PER_CELL).empty
