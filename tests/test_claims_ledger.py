@@ -8,8 +8,9 @@ import study_made as made
 import yaml
 
 from connlab import claims
-from connlab.claims import Finding, finding
+from connlab.claims import Finding, finding, forest
 from connlab.claims.published import published
+from connlab.study.interval import Interval
 
 HOLDS, IN_PART, NOT, OPEN = finding.VERDICTS
 CLAIM = claims.ledger()[0]
@@ -28,6 +29,17 @@ def test_the_answer_counts_in_singular_and_plural(verdicts, counts):
     answer = claims.answer(judged)
     assert re.findall(r"\d \w+", answer) == counts
     assert all(verdict.split()[-1].rstrip("s") in answer for verdict in verdicts)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.5, 2), (0.5, 68), (0.001, 2)])
+def test_the_forest_shows_every_ratio_whole(low, high):
+    effect = Interval((low * high) ** 0.5, low, high, 4, 0.95, "t")
+    rows = forest.rows([claims.Judged(CLAIM, Finding(HOLDS, "made up", effect))])
+    (axes,) = forest.draw(rows).axes
+    left, right = axes.get_xlim()
+    assert left < low < high < right
+    line = axes.lines[0].get_xdata()
+    assert (min(line), max(line)) == (low, high)
 
 
 # ---- the ledger ----------------------------------------------------------------

@@ -193,6 +193,8 @@ def test_a_pair_has_the_interval_that_its_section_prints():
     sides = {"arm": THREAD, "baseline": POOL, "printed": section}
     swapped = compare(trials, "more", **sides).effect
     assert (swapped.lo, swapped.hi) == pytest.approx((1 / row.hi, 1 / row.lo))
+    scaled = section.assign(metric="throughput_scaled_rps")
+    assert compare(trials, "less", printed=scaled).effect == among
     section = section.assign(metric="bytes_per_s")
     assert compare(trials, "less", printed=section).effect == alone
 
@@ -255,6 +257,24 @@ def test_outlasts(select_most, epoll_most, verdict):
     judged = apply(pd.DataFrame(rows), {"rule": "outlasts", **sides})
     assert judged.verdict == verdict
     assert str(epoll_most) in judged.why
+
+
+@pytest.mark.parametrize(
+    ("epoll", "select", "verdict"),
+    [
+        ({1: (1,), 2: (1,)}, {1: (1,), 2: (0,)}, HOLDS),
+        # what was not tried above its highest level is no limit
+        ({1: (1,), 2: (1,)}, {1: (1,)}, OPEN),
+        ({1: (1,)}, {1: (1,), 2: (1,)}, OPEN),
+        # nor does a level count that lies above a broken one
+        ({1: (1,), 2: (1,), 3: (0,)}, {1: (1,), 2: (1, 0), 3: (1,)}, HOLDS),
+        ({1: (0,), 2: (1,)}, {1: (0,)}, OPEN),
+    ],
+)
+def test_a_limit_lies_between_levels_that_were_tried(epoll, select, verdict):
+    sides = {"arm": {"model": "epoll"}, "baseline": {"model": "select"}}
+    frame = pd.concat([survivors(epoll).assign(model="epoll"), survivors(select)])
+    assert apply(frame, {"rule": "outlasts", **sides}).verdict == verdict
 
 
 @pytest.mark.parametrize(("surviving", "verdict"), [(800, HOLDS), (1000, NOT)])
@@ -363,6 +383,26 @@ def test_a_cell_may_want_that_a_factor_was_not_set():
     assert apply(frame, {"rule": "value", **RATE, "arm": wanted}).verdict == OPEN
 
 
+RATES = {1: 1, 4: 4, 16: 16, 64: 64, 128: 100, 256: 101}
+POOLS = trials({("pool", workers): rate for workers, rate in RATES.items()})
+POOLS = POOLS.rename(columns={"connections": "workers"}).assign(
+    window_s=0.5,
+    delay_mean_s=2e-3,
+    server_cores=1,
+    server_cpu_per_request_s=20e-6,
+    busy_workers=POOLS["throughput_rps"],
+)
+
+
+@pytest.mark.parametrize(
+    ("bound", "verdict"), [(0, HOLDS), (16, HOLDS), (128, OPEN), (256, OPEN)]
+)
+def test_a_pool_that_the_client_bounds_is_no_best_one(bound, verdict):
+    labels = POOLS["workers"].eq(bound).map({True: "client-bound", False: ""})
+    rule = {"rule": "best_pool", "arm": {"model": "pool"}}
+    assert apply(POOLS.assign(label=labels), rule).verdict == verdict
+
+
 # ---- scatter -------------------------------------------------------------------------
 
 STEADIER = {"rule": "steadier", **RATE, "arm": POOL, "baseline": THREAD}
@@ -418,6 +458,9 @@ APART = crossed(0.05, 1.0, (1, 10, 100, 1000), n=8)
         (TUNED, HOLDS),
         (crossed(1.0, 0.05), NOT),
         (trials({("epoll", 10): 1.0}), OPEN),
+        # too few blocks
+        (TUNED[TUNED.block < 4], HOLDS),
+        (TUNED[TUNED.block < 3], OPEN),
         # a table with a gap
         (TUNED[~GONE], OPEN),
         (TUNED.assign(ok=~GONE, failure="server died"), OPEN),
@@ -438,6 +481,15 @@ def test_what_outweighs_is_the_ratio_of_sums_of_squares():
     assert effect.method.startswith("bootstrap")
 
 
+def test_four_blocks_leave_all_between_the_lowest_and_the_highest_of_them():
+    frame = crossed(0.5, 1.0, cv=0.05, n=4)
+    logs = np.log(frame.set_index(["block", "connections", "model"])["throughput_rps"])
+    tables = [logs.loc[block].unstack() for block in range(4)]
+    alone = [table.mean(axis=1).var() / table.mean().var() for table in tables]
+    effect = apply(frame, OUTWEIGHS).effect
+    assert (effect.lo, effect.hi) == pytest.approx((min(alone), max(alone)))
+
+
 def test_resamples_that_lose_a_cell_do_not_count():
     """A cell of two trials is absent from one resample in nine."""
     frame = crossed(0.5, 3.0)
@@ -448,6 +500,27 @@ def test_resamples_that_lose_a_cell_do_not_count():
     assert whole.value / 2 < judged.effect.lo < judged.effect.hi < whole.value * 2
 
 
+@pytest.mark.parametrize(
+    "rule", [STEADIER, OUTWEIGHS, {"rule": "value", **RATE, "arm": POOL}]
+)
+def test_a_baseline_that_was_carried_into_another_set_is_no_further_trial(rule):
+    cells = {(m, n): n for m in ("pool", "thread") for n in (10, 1000)}
+    frame = trials(cells, cv=0.1)
+    carried = frame.assign(throughput_rps=500.0, carried=True)
+    for whole in (frame, frame.assign(carried=False)):
+        assert apply(pd.concat([whole, carried]), rule) == apply(frame, rule)
+
+
+def test_a_pair_is_made_with_the_baseline_that_was_carried_into_its_set():
+    first = two(50, 300, **FAIR).assign(carried=False, rounds=None)
+    first["set"] = first["model"] + first["block"].astype(str)
+    carried = first[first["model"] == "thread"].assign(carried=True)
+    carried["fairness_jain"] /= 3
+    carried["set"] = carried["set"].str.replace("thread", "pool")
+    judged = compare(pd.concat([first, carried]), "less", **FAIR)
+    assert judged.effect.value == pytest.approx(0.5, rel=0.05)
+
+
 # ---- several parts -------------------------------------------------------------------
 
 CELLS = {"rule": "compare", **RATE, "arm": POOL, "baseline": THREAD}
@@ -455,6 +528,7 @@ LESS, MORE = CELLS | {"expect": "less"}, CELLS | {"expect": "more"}
 SOME = LESS | {"size": [0.5, 0.6]}
 ABSENT = LESS | {"arm": {"model": "poll"}}
 SWAPPED = MORE | {"arm": THREAD, "baseline": POOL}
+THIN = LESS | {"arm": POOL | {"block": [0, 1]}}
 
 
 def every(*parts):
@@ -483,10 +557,12 @@ def test_every_adds_its_parts_up(parts, verdict):
         ((LESS, SWAPPED), 1 / 3),
         ((SWAPPED, MORE), 1 / 3),
         ((LESS, SWAPPED | {"size": [5, 6]}, MORE), 3),
+        ((THIN, SWAPPED), 3),  # a number without an interval decided nothing
     ],
 )
 def test_every_shows_the_effect_that_decided(parts, effect):
     assert every(*parts).effect.value == pytest.approx(effect, rel=0.02)
+    assert every(THIN, ABSENT).effect is None
 
 
 @pytest.mark.parametrize(

@@ -81,20 +81,25 @@ def outlasts(
 ) -> Finding:
     """Judge whether one cell holds at higher levels than another.
 
-    By the highest measured level at which every trial kept all its connections. Two
-    that both hold at the highest level measured cannot be told apart.
+    By the highest measured level up to which every trial kept all its connections. The
+    lower of the two has to break at a level above: what was never tried is no limit.
     """
-    highest = []
-    for cell in (arm, baseline):
-        rows = measured(trials, cell)
-        whole = _kept_all(rows).groupby(rows[along]).all()
-        highest.append(int(max(whole.index[whole], default=0)))
-    y, x = highest
+    sides = [_whole_up_to(measured(trials, cell), along) for cell in (arm, baseline)]
+    (y, _), (x, _) = sides
     why = f"whole up to {y} {along}, against {x}"
+    lowest, broke = min(sides)
+    if not broke:
+        raise Untestable(f"{why}, and {lowest} was the most that was tried")
     if y == x:
-        top = y == int(trials[along].max())
-        raise Untestable(why + (" (the most that was tried)" if top else ""))
+        raise Untestable(why)
     return Finding("holds" if y > x else "does not hold", why)
+
+
+def _whole_up_to(cell: pd.DataFrame, along: str) -> tuple[int, bool]:
+    """Return the highest level below the first that broke, and whether one did."""
+    whole = _kept_all(cell).groupby(cell[along]).all()
+    unbroken = whole.index[whole.cumprod().astype(bool)]
+    return int(max(unbroken, default=0)), not whole.all()
 
 
 def serves_more(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from connlab import figures
 from connlab.claims.finding import Verdict
@@ -25,6 +26,7 @@ COLORS: dict[Verdict, str] = {
 }
 """Verdicts, by colours that are told apart with any common colour deficiency."""
 _LIMITS = (0.02, 50.0)
+"""The axis reaches so far at least."""
 
 
 def rows(judged: Sequence[Judged]) -> pd.DataFrame:
@@ -44,18 +46,19 @@ def draw(table: pd.DataFrame) -> Figure:
     """Draw the claims that ratios decided, as from `rows`."""
     figure = Figure(figsize=(figures.WIDTH, 0.7 + 0.17 * len(table)))
     ax = figure.add_subplot()
+    low = min(_LIMITS[0], table["lo"].min() / 1.2)
+    high = max(_LIMITS[1], table["hi"].max() * 1.2)
     for y, row in zip(range(len(table))[::-1], table.itertuples(), strict=True):
         color = COLORS[row.verdict]
         if np.isfinite(row.claimed_to) or row.claimed_from > 0:
-            claimed = np.clip([row.claimed_from, row.claimed_to], *_LIMITS)
+            claimed = np.clip([row.claimed_from, row.claimed_to], low, high)
             ax.plot(claimed, [y, y], color=style.FAINT, linewidth=6, zorder=1)
-        bounds = np.clip([row.lo, row.hi], *_LIMITS)
-        ax.plot(bounds, [y, y], color=color, linewidth=1.4, zorder=2)
+        ax.plot([row.lo, row.hi], [y, y], color=color, linewidth=1.4, zorder=2)
         ax.plot([row.value], [y], "o", color=color, markersize=4.5, zorder=3)
     ax.axvline(1, color=style.QUIET, linewidth=0.8, zorder=0)
     ax.set_xscale("log")
-    ax.set_xlim(*_LIMITS)
-    ax.set_xticks([0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50])
+    ax.set_xlim(low, high)
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
     ax.xaxis.set_minor_formatter(lambda v, _: "")
     ax.set_yticks(range(len(table)), list(table["claim"])[::-1])

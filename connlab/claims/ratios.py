@@ -23,11 +23,15 @@ from connlab.claims.finding import (
     within,
 )
 from connlab.intervals import MARGIN, ratio
+from connlab.study import turns
 from connlab.study.interval import Interval
 
 LIMITED = "the client was the bottleneck of "
 """Followed by the cell, or how many."""
+_OPEN = "undetermined"
 _ALIKE = "shown to be alike within the margin"
+_SCALED = {"throughput_rps": "throughput_scaled_rps"}
+"""Metrics that a section prints at another scale, which leaves a ratio as it is."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,8 @@ def printed_ratio(
     For studies whose cells an entry cannot name, since a level depends on the machine:
     the rate of an open loop is a share of what the machine can serve. `arm` holds the
     levels of the printed ratio, with the model; `against` is its baseline; all else is
-    as of `compare`.
+    as of `compare`. A ratio that the study calls undetermined although its interval
+    tells more was limited by the client.
     """
     expected = Expected(expect, size, size_matters)
     rows = pd.DataFrame() if printed is None else printed
@@ -133,9 +138,12 @@ def printed_ratio(
         rows = rows[levels == str(level)]
     if rows.empty:
         raise Untestable(f"not measured here: {cell_text(arm)} against {against}")
-    effect = Interval.of_row(rows.iloc[0])
+    row = rows.iloc[0]
+    effect = Interval.of_row(row)
     if not effect.determined:
         raise Untestable("no interval", effect)
+    if row.get("verdict") == _OPEN and turns.verdict(effect) != _OPEN:
+        raise Untestable(LIMITED + "one or both", effect)
     verdict, why = judge_ratio(effect, expected, margin)
     return Finding(verdict, why, effect, claimed=expected.bounds(margin))
 
@@ -149,7 +157,8 @@ def as_printed(effect: Interval, metric: str, printed: pd.DataFrame | None) -> I
     """
     if printed is None or printed.empty:
         return effect
-    same = printed[(printed["metric"] == metric) & (printed["n"] == effect.n)]
+    names = [metric, _SCALED.get(metric, metric)]
+    same = printed[printed["metric"].isin(names) & (printed["n"] == effect.n)]
     for inverted in (False, True):
         value = 1 / effect.value if inverted else effect.value
         rows = same[np.isclose(same["value"], value, rtol=1e-9, atol=0)]

@@ -31,7 +31,8 @@ def every(
 
     Parts that could not be tested keep a claim from holding whole, not from holding
     in part. The effect shown is that of the first part that decided: one with the
-    verdict of the whole, else one that keeps it from holding.
+    verdict of the whole, else one that keeps it from holding. A number without an
+    interval decided nothing.
     """
     findings = tuple(apply(trials, part, printed) for part in parts)
     if not findings:
@@ -45,8 +46,9 @@ def every(
         verdict = "does not hold"
     order = [verdict, "does not hold", "not testable here", "holds in part", "holds"]
     ranked = sorted(findings, key=lambda finding: order.index(finding.verdict))
-    shown = next((part for part in ranked if part.effect is not None), findings[0])
     why = _counted(findings)
+    decided = (part for part in ranked if part.effect and part.effect.determined)
+    shown = next(decided, Finding(verdict, why))
     return Finding(verdict, why, shown.effect, shown.unit, findings, shown.claimed)
 
 
@@ -96,6 +98,8 @@ def apply(
         raise RuleError(f"unknown rule {name!r} (known: {', '.join(RULES)})")
     if RULES[name] in _OF_PAIRS:
         arguments["printed"] = printed
+    elif "carried" in trials:  # the baseline once more, in a set that was split
+        trials = trials[trials["carried"].ne(True)]
     try:
         return RULES[name](trials, **arguments)
     except Untestable as untestable:

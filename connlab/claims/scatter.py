@@ -15,6 +15,7 @@ from connlab.claims.ratios import LIMITED, Expected, judge_ratio
 from connlab.intervals import TRIALS_MIN
 from connlab.study.formatting import counted
 from connlab.study.interval import LEVEL, Interval
+from connlab.study.scaling import resample_blocks
 
 _RESAMPLES = 2000
 
@@ -68,8 +69,8 @@ def outweighs(
        of levels would be over unlike cells.
     2. The effect is the ratio of the two factors' sums of squares (main effects on the
        logarithm of the metric, cells balanced by their means).
-    3. Its interval is a bootstrap over blocks, of those resamples in which every cell
-       has a trial.
+    3. Its interval is a bootstrap over blocks (`connlab.study.scaling`), of those
+       resamples in which every cell has a trial.
     4. Where the client was the bottleneck of a cell, not even a bound of the ratio is
        known.
     """
@@ -83,8 +84,8 @@ def outweighs(
     if len(cells) < all_cells:
         empty = counted(all_cells - len(cells), "cell")
         raise Untestable(f"{empty} of {all_cells} without a usable trial")
-    if good["block"].nunique() < 2:
-        raise Untestable("fewer than 2 blocks")
+    if good["block"].nunique() < TRIALS_MIN:
+        raise Untestable(f"resampling blocks needs {TRIALS_MIN} of them")
     ratio = _ratio_of_squares(good, metric, factor, other, seed)
     if not ratio.determined:
         raise Untestable(ratio.note or "the other factor moves nothing")
@@ -98,19 +99,17 @@ def _ratio_of_squares(
 ) -> Interval:
     """Return sum of squares of `factor` over that of `other`, with its interval."""
     sums, counts = _by_block(good, metric, factor, other)
-    blocks, resampled = len(sums), []
-    rng = np.random.default_rng(seed)
-    for _ in range(_RESAMPLES):
-        chosen = rng.integers(blocks, size=blocks)
+    drawn, tail = resample_blocks(len(sums), _RESAMPLES, seed=seed)
+    resampled = []
+    for chosen in drawn:
         n = counts[chosen].sum(axis=0)
         if n.all():
             resampled.append(_squares(sums[chosen].sum(axis=0) / n))
     ratio = _squares(sums.sum(axis=0) / counts.sum(axis=0))
-    source = blocks, LEVEL, "bootstrap over blocks"
+    source = len(sums), LEVEL, "bootstrap over blocks"
     if len(resampled) < _RESAMPLES / 10:
         note = "hardly any choice of blocks holds every cell"
         return Interval(ratio, math.nan, math.nan, *source, note)
-    tail = (1 - LEVEL) / 2
     lo, hi = np.nanquantile(resampled, [tail, 1 - tail])
     return Interval(ratio, float(lo), float(hi), *source)
 

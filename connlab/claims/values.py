@@ -18,6 +18,7 @@ from connlab.claims.finding import (
     usable,
     within,
 )
+from connlab.claims.ratios import LIMITED
 from connlab.intervals import interval
 from connlab.studies import pools
 from connlab.study.formatting import number_text
@@ -73,6 +74,7 @@ def best_pool(
     best one, and half of it is not; larger pools than that have to be measured,
     unless it serves less than another even so. The effect is the throughput of that
     size over that of the best; that of the half, where the half refutes the claim.
+    Where the client was the bottleneck of either size, the ratio shows the client.
     """
     knee = pools.knee(measured(trials, arm), along=along)
     if knee is None:
@@ -87,6 +89,10 @@ def best_pool(
     ratio = knee.reached
     if not ratio.determined:
         raise Untestable(ratio.note, ratio)
+    for size in (knee.nearest, knee.best):
+        rows = usable(trials, {**arm, along: size}, pools.RATE)
+        if is_client_bound(rows, pools.RATE):
+            raise Untestable(f"{predicted}; {LIMITED}{size} workers", ratio)
     if ratio.hi < pools.NEARLY:
         return Finding("does not hold", why, ratio)
     if ratio.lo < pools.NEARLY or not knee.ends:
