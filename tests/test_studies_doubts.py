@@ -2,16 +2,21 @@
 
 import pandas as pd
 import pytest
+import study_made as made
 
+from connlab.intervals import ratios
 from connlab.studies import doubts
+
+SAME = {"as printed": lambda trials: trials}
 
 
 @pytest.fixture
 def trials():
-    """Two models, four blocks; everything in block 2 is half as fast."""
+    """Two models in turns, four blocks; everything in block 2 is half as fast."""
     rows = [
         {"model": model, "connections": 10, "rate": pd.NA, "block": block}
         | {"throughput_rps": rate * (0.5 if block == 2 else 1.0), "ok": True}
+        | {"key": f"{model}-{block}", "set": f"set-{block}", "started_at": f"0:{block}"}
         for block in range(4)
         for model, rate in (("epoll", 1000.0), ("select", 10.0))
     ]
@@ -22,11 +27,19 @@ def test_the_slowest_block_is_slow_in_every_cell(trials):
     assert doubts.slowest_block(trials) == 2
 
 
-def test_a_course_is_measured_from_the_median_of_its_cell(trials):
+def test_servers_in_turns_are_one_point_off_the_medians_of_their_cells(trials):
     course = doubts.course(trials)
-    assert course["order"].tolist() == list(range(8))
+    assert course["order"].tolist() == list(range(4))
     assert course.loc[course["block"] != 2, "off"].abs().max() < 1e-9
-    assert course.loc[course["block"] == 2, "off"].max() == pytest.approx(-0.693, 0.01)
+    assert course.loc[course["block"] == 2, "off"].item() == pytest.approx(-0.693, 0.01)
+    assert len(doubts.course(trials.drop(columns="set"))) == 8
+
+
+def test_a_course_goes_through_one_sweep_after_the_other(trials):
+    later = trials.assign(connections=20, set="later " + trials["set"])
+    later["started_at"] = "1" + later["started_at"]
+    both = pd.concat([later, trials]).sort_values("block", ignore_index=True)
+    assert doubts.course(both)["block"].tolist() == [*range(4), *range(4)]
 
 
 def test_nothing_that_counts_has_no_slowest_block(trials):
@@ -36,10 +49,84 @@ def test_nothing_that_counts_has_no_slowest_block(trials):
     assert (none["block"] != doubts.slowest_block(none)).all()
 
 
+def anew_and_kept(tmp_path):
+    """Return trials of two kinds that a notebook tells apart; in one, poll is slow."""
+    kinds = []
+    for each, capacity in ((1, 50_000), (0, 200_000)):
+        lines = made.sweep(("poll", "epoll"), blocks=6, capacity={"poll": capacity})
+        for line in lines:
+            line["factors"]["requests_per_connection"] = each
+        kinds.append(made.load(tmp_path, lines))
+    return pd.concat(kinds, ignore_index=True)
+
+
+def printed_of(trials, **changes):
+    """Return what a notebook prints of the one kind, and says of its cells."""
+    anew = trials[trials["requests_per_connection"] == 1]
+    within = {"baseline": "epoll", "within": ["connections"]}
+    return ratios(anew, "throughput_rps", **within).assign(**changes)
+
+
+def test_a_ratio_of_chosen_trials_is_examined_with_the_verdict_that_is_printed(
+    tmp_path,
+):
+    trials = anew_and_kept(tmp_path)
+    table = printed_of(trials, load=lambda t: t.pop("connections") / 1000)
+    again = doubts.examine([doubts.Study("load", trials, table)], SAME)
+    assert again["printed"].tolist() == table.sort_values("load")["verdict"].tolist()
+    assert set(again["kind"]) == {"same"}
+    assert again["where"].tolist() == [f"{n} load" for n in (0.001, 0.01, 0.1, 1)]
+    none_left = doubts.examine(
+        [doubts.Study("load", trials, table)], {"none": lambda t: t.iloc[:0]}
+    )
+    assert set(none_left["then"]) == {"undetermined"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metric": "derived_s"},
+        {"value": lambda t: t["value"] * 1.001},
+        {"hi": lambda t: t["hi"] * 1.001},  # of another family
+        {"n": 5},
+    ],
+)
+def test_what_trials_do_not_give_as_printed_is_not_examined(tmp_path, changes):
+    trials = anew_and_kept(tmp_path)
+    study = doubts.Study("bulk", trials, printed_of(trials, **changes))
+    assert doubts.examine([study], SAME).empty
+
+
+@pytest.mark.parametrize(("accept", "examined"), [(["quiet"], 4), ([], 0)])
+def test_gates_that_a_study_overlooks_are_overlooked_again(tmp_path, accept, examined):
+    lines = made.sweep(("poll", "epoll"), blocks=5)
+    for line in lines:
+        quiet = line["block"] > 0
+        line["gates"]["quiet"] = {"ok": quiet, "value": 0.2, "threshold": 0.1}
+    trials = made.load(tmp_path, lines)
+    within = {"baseline": "epoll", "within": ["connections"]}
+    table = ratios(trials.assign(ok=True), "throughput_rps", **within)
+    table.to_csv(tmp_path / "made/response-time/ratios.csv", index=False)
+    studies = doubts.studies("made", root=tmp_path, accept=accept)
+    assert [len(study.printed) for study in studies] == [4]
+    assert len(doubts.examine(studies, SAME)) == examined
+
+
 def test_decisions_of_no_study_are_a_table_without_rows():
     table = doubts.decisions([], "epoll")
     assert table.empty
     assert list(table) == ["where", "what"]
+
+
+def test_a_decision_says_one_word_of_a_model(tmp_path):
+    trials = anew_and_kept(tmp_path)
+    idle = printed_of(trials, idle=lambda t: t.pop("connections"))
+    shares = printed_of(trials, active=10, verdict="undetermined")
+    study = doubts.Study("idle", trials, pd.concat([idle, shares]))
+    table = doubts.decisions([study], "epoll").set_index("where")
+    cells = ["1 connections, 10 active", "1000 connections, 10 active"]
+    assert set(table.index) == {f"idle: {c}" for c in ("1 idle", "1000 idle", *cells)}
+    assert (table.drop(columns="what") == "poll").sum(axis=1).eq(1).all()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,25 +27,29 @@ _PAIR = ("model", "against")
 
 @dataclass(frozen=True)
 class Study:
-    """Trials of a study, and the families of ratios between models that it printed."""
+    """Trials of a study, and the ratios between models that it printed."""
 
     name: str
     trials: pd.DataFrame
     printed: pd.DataFrame
-    """Its ``ratios.csv``, of pairs of models whose metric is a column of trials."""
+    """Its ``ratios.csv``, of pairs of models."""
 
-    def families(self) -> Iterator[tuple[str, str, list[str]]]:
-        """Give metric, baseline and the columns that both sides share."""
-        for (metric, against), rows in self.printed.groupby(["metric", "against"]):
-            shared = dict.fromkeys(
-                c for row in rows.to_dict("records") for c in levels(row)
-            )
-            within = [c for c in shared if c in self.trials and c != "model"]
-            yield str(metric), str(against), within
+    def families(self) -> Iterator[tuple[str, str, list[str], pd.DataFrame]]:
+        """Give metric, baseline, columns that both sides share, and their ratios."""
+        columns = [tuple(levels(row)) for row in self.printed.to_dict("records")]
+        named = pd.Series(columns, index=self.printed.index, dtype=object)
+        by = [self.printed["metric"], self.printed["against"], named]
+        for (metric, against, shared), pairs in self.printed.groupby(by):
+            yield metric, against, [c for c in shared if c not in _PAIR], pairs
 
 
-def studies(run: str, *, root: str | Path = "runs") -> list[Study]:
-    """Return the studies of a run that compare models and are no controls."""
+def studies(
+    run: str, *, root: str | Path = "runs", accept: Sequence[str] = ()
+) -> list[Study]:
+    """Return the studies of a run that compare models and are no controls.
+
+    `accept` is that of `connlab.study.load`.
+    """
     compared = []
     for path in sorted(schema.run_folder(run, root=root).glob(f"*/{RATIOS}")):
         if path.parent.name in _CONTROLS:
@@ -53,16 +57,16 @@ def studies(run: str, *, root: str | Path = "runs") -> list[Study]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RunWarning)
-                trials = load(run, path.parent.name, root=root)
+                trials = load(run, path.parent.name, root=root, accept=accept)
         except RunError:
             continue
         table = pd.read_csv(path)
         if "model" not in table:
             continue
-        usable = table["against"].isin(trials["model"].dropna().unique())
-        usable &= table["metric"].isin(trials.columns) & table["model"].notna()
-        if usable.any():
-            compared.append(Study(path.parent.name, trials, table[usable]))
+        models = table["against"].isin(trials["model"].dropna().unique())
+        models &= table["model"].notna()
+        if models.any():
+            compared.append(Study(path.parent.name, trials, table[models]))
     return compared
 
 
@@ -88,7 +92,10 @@ def unpaired(trials: pd.DataFrame) -> pd.DataFrame:
 def examine(
     studies: list[Study], ways: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]]
 ) -> pd.DataFrame:
-    """Compute every ratio between models again from changed trials.
+    """Compute printed ratios between models again from changed trials.
+
+    Those whose metric or cell a notebook derived in a way that trials do not tell are
+    left out: the unchanged trials have to give each of them as it is printed.
 
     Parameters
     ----------
@@ -100,31 +107,63 @@ def examine(
     -------
     DataFrame
         One row per ratio and way: study, metric, model, against, where, printed (the
-        verdict in the paper), way, then (the verdict that way), kind.
+        verdict in the paper), way, then (the verdict that way; undetermined where no
+        trial is left), kind.
     """
     rows = []
     for study in studies:
-        for metric, against, within in study.families():
-            sides = {"baseline": against, "within": within}
-            before = _verdicts(ratios(study.trials, metric, **sides))
+        for metric, against, within, pairs in study.families():
+            if metric not in study.trials:
+                continue
+            trials, same = _made_again(study.trials, pairs)
             for way, change in ways.items():
-                after = _verdicts(ratios(change(study.trials), metric, **sides))
-                for model, cell in before.keys() & after.keys():
-                    was, then = before[model, cell], after[model, cell]
-                    pair = study.name, metric, model, against, cell
+                found = _in_cells(change(trials), metric, against)
+                verdicts = found.set_index(["model", "cell"])["verdict"].to_dict()
+                for row in same.to_dict("records"):
+                    where = _cell_text({c: row[c] for c in within})
+                    was = row["verdict"]
+                    then = verdicts.get((row["model"], row["cell"]), _OPEN)
+                    pair = study.name, metric, row["model"], against, where
                     rows.append((*pair, was, way, then, kind(was, then)))
     columns = ["study", "metric", "model", "against", "where", "printed", "way", "then"]
     table = pd.DataFrame(rows, columns=[*columns, "kind"])
     return table.sort_values(columns[:-1], ignore_index=True)
 
 
-def _verdicts(pairs: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """Return the verdict of each pair by its model and the other levels."""
-    verdicts = {}
-    for row in pairs.to_dict("records"):
-        cell = {k: v for k, v in levels(row).items() if k not in _PAIR}
-        verdicts[str(row["model"]), _cell_text(cell)] = row["verdict"]
-    return verdicts
+def _made_again(
+    trials: pd.DataFrame, printed: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the trials that ratios were made of, and those that they give again.
+
+    A notebook chooses trials and names levels as it likes. So each combination of what
+    was varied for the baseline is a cell, and a printed ratio is in the cell that gives
+    its value. Bounds depend on the whole family: they are asked of these cells alone.
+    """
+    metric, against = printed[["metric", "against"]].iloc[0]
+    base = trials[trials["model"] == against]
+    varied = [c.name for c in schema.FACTORS if base[c.name].nunique(dropna=False) > 1]
+    cells = [_cell_text(levels(row)) for row in trials[varied].to_dict("records")]
+    trials = trials.assign(cell=cells)
+    near = _alike(printed, _in_cells(trials, metric, against), "value", "n")
+    trials = trials[
+        trials["cell"].isin(near["cell"])
+        & trials["model"].isin([against, *near["model"]])
+    ]
+    again = _in_cells(trials, metric, against)
+    return trials, _alike(printed, again, "value", "lo", "hi", "n")
+
+
+def _in_cells(trials: pd.DataFrame, metric: str, against: str) -> pd.DataFrame:
+    return ratios(trials, metric, baseline=against, within=["cell"])
+
+
+def _alike(printed: pd.DataFrame, made: pd.DataFrame, *numbers: str) -> pd.DataFrame:
+    """Return the printed ratios that were made with the same numbers, and where."""
+    printed = printed.dropna(subset="value")
+    both = printed.merge(made, on="model", suffixes=("", "_made"))
+    sides = (both[[f"{n}{side}" for n in numbers]] for side in ("", "_made"))
+    old, new = (side.to_numpy(dtype=float) for side in sides)
+    return both[np.isclose(old, new, rtol=1e-9, atol=0, equal_nan=True).all(axis=1)]
 
 
 def _cell_text(cell: Mapping[str, object]) -> str:
@@ -150,27 +189,33 @@ def kind(was: str, then: str) -> str:
 
 
 def course(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return how far each usable trial lies from the median of its cell.
+    """Return how far usable trials lie from the medians of their cells, over time.
+
+    Servers that took turns share their client and their time: a set is one point.
 
     Returns
     -------
     DataFrame
-        Columns order (0 …, as the trials ran), block, off (log of throughput over the
-        median of all trials with the same factors).
+        Columns block, off (log of throughput over the median of all trials with the
+        same factors; the mean of a set), order (0 …, as they ran).
     """
     good = trials[trials["ok"] & (trials["throughput_rps"] > 0)]
     factors = [c.name for c in schema.FACTORS if c.name in good]
     logs = np.log(good["throughput_rps"].astype(float))
     cells = logs.groupby([good[f] for f in factors], dropna=False)
     off = logs - cells.transform("median")
-    return pd.DataFrame({"block": good["block"], "off": off, "order": range(len(good))})
+    points = good[["block"]].assign(off=off, at=good["started_at"])
+    sets = good["set"].fillna(good["key"]) if "set" in good else good["key"]
+    points = points.groupby(sets).agg({"block": "first", "off": "mean", "at": "min"})
+    points = points.sort_values("at", ignore_index=True)
+    return points.drop(columns="at").assign(order=points.index)
 
 
 # ---- what to use when --------------------------------------------------------------
 
 
 def decisions(studies: list[Study], baseline: str) -> pd.DataFrame:
-    """Return a row per study, metric and end of its levels: models by verdict.
+    """Return models by verdict, a row per family of ratios and end of its levels.
 
     Returns
     -------
@@ -181,14 +226,13 @@ def decisions(studies: list[Study], baseline: str) -> pd.DataFrame:
     rows = []
     for study in studies:
         names = {n: s.label for n, s in style.styles(study.trials).items()}
-        printed = study.printed[study.printed["against"] == baseline]
-        for metric, pairs in printed.groupby("metric"):
-            within = [c for c in levels(pairs.iloc[0].to_dict()) if c not in _PAIR]
-            within = [c for c in within if pairs[c].notna().all()]
+        for metric, against, within, pairs in study.families():
+            if against != baseline:
+                continue
             for cell, ends in _ends(pairs, within):
                 words = [word(row) for row in ends.to_dict("records")]
                 lists = ends["model"].map(names).groupby(words).agg(", ".join)
-                what = metric_of(str(metric)).label
+                what = metric_of(metric).label
                 rows.append({"where": f"{study.name}: {cell}", "what": what, **lists})
     order = ["faster", "less", "alike", _OPEN, "slower", "more"]
     words = [word for word in order if any(word in row for row in rows)]
