@@ -59,19 +59,6 @@ def test_lines_go_through_results(tmp_path):
     assert calibration.lines("none", root=tmp_path) == {}
 
 
-def test_a_point_is_beyond_a_limit_when_its_whole_interval_is():
-    ceiling = calibration.Line(10.0, 9.0, 11.0, 5, 0.95, "t", limit=True)
-    for_orientation = calibration.Line(1.0, 0.9, 1.1, 5, 0.95, "t")
-    lines = {"throughput_rps": {"ceiling": ceiling, "two calls": for_orientation}}
-    cells = pd.DataFrame(
-        {"metric": "throughput_rps", "value": [12.0, 12.0, 10.5, 13.0]}
-    )
-    cells["lo"] = [11.5, 10.5, np.nan, np.nan]
-    assert len(calibration.beyond(cells, lines)) == 2
-    assert calibration.beyond(cells.assign(metric="response_mean_s"), lines) == []
-    assert calibration.beyond(cells, {}) == []
-
-
 def test_slices_of_turns_are_rates_and_disturbed_ones_are_left_out():
     columns = {"round": [0, 1, 2], "disturbed": [1], "requests": [10, 20, 30]}
     columns |= {k: [0.1] * 3 for k in ("seconds", "server_cpu_ns", "response_ns")}

@@ -166,18 +166,3 @@ def lines(run: str, *, root: str | Path = "runs") -> dict[str, dict[str, Line]]:
         line = Line(*bounds, r["n"], r["level"], r["method"], limit=limit)
         by_metric.setdefault(r["metric"], {})[r["label"]] = line
     return by_metric
-
-
-def beyond(cells: pd.DataFrame, lines: Mapping[str, Mapping[str, Line]]) -> list[str]:
-    """Return a sentence for each cell whose interval lies above that of a limit.
-
-    A limit without an interval refutes nothing. All limits are rates.
-    """
-    lowest = cells["lo"].fillna(cells["value"])
-    return [
-        f"{metric} from {low:.4g} on is beyond {label}, at most {line.hi:.4g}"
-        for metric, by_label in lines.items()
-        for label, line in by_label.items()
-        if line.limit and line.determined
-        for low in lowest[(cells["metric"] == metric) & (lowest > line.hi)]
-    ]

@@ -1,0 +1,126 @@
+"""What notebooks 00 and 09 say of little: nothing that is not known is yes or no."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import notebook_rules as rules
+import numpy as np
+import pandas as pd
+import pytest
+
+from connlab.report import number
+from connlab.schema import CLIENT_QUEUE
+from connlab.study.interval import Interval
+from connlab.study.turns import MARGIN
+
+NAN = math.nan
+
+
+class Said:
+    """A report that keeps claims and the answer; as in a notebook, all else is done."""
+
+    def __init__(self) -> None:
+        self.claims: dict[str, bool | None] = {}
+        self.text = ""
+
+    def claim(self, name: str, holds: Any) -> None:
+        self.claims[name] = None if holds is None else bool(holds)
+
+    def answer(self, text: str) -> None:
+        self.text = text
+
+    def cells(self, frame: pd.DataFrame) -> None:
+        """Keep no numbers."""
+
+    def write(self) -> None:
+        """Write nothing."""
+
+
+def said(notebook: str, mark: str, **names: Any) -> Said:
+    """Run the one cell that holds a mark, with what earlier cells have named."""
+    path = rules.ROOT / "notebooks" / f"{notebook}.ipynb"
+    cells = json.loads(path.read_text())["cells"]
+    code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+    (cell,) = [source for source in code if mark in source]
+    report = Said()
+    exec(cell, {"report": report, "np": np, "pd": pd, "number": number, **names})
+    return report
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "holds"),
+    [
+        (0.99, 1.01, True),
+        (0.93, 1.08, None),  # wide
+        (1.02, 1.08, False),
+        (1.01, 1.02, False),
+        (NAN, NAN, None),
+    ],
+)
+def test_a_server_equals_itself_only_where_that_is_known(lo, hi, holds):
+    same = pd.DataFrame({"lo": [lo], "hi": [hi]})
+    report = said("00-the-machine", '"equal-to-itself"', same=same, MARGIN=MARGIN)
+    assert report.claims["equal-to-itself"] is holds
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "holds"),
+    [(0.8, 1.1, True), (0.2, 1.9, None), (1.1, 1.3, False), (NAN, NAN, None)],
+)
+def test_a_cost_is_found_again_only_where_that_is_known(lo, hi, holds):
+    share = pd.DataFrame({"lo": [lo], "hi": [hi]})
+    report = said("00-the-machine", '"known-cost"', share=share)
+    assert report.claims["known-cost"] is holds
+
+
+@pytest.mark.parametrize(
+    ("values", "holds"), [([0.9], True), ([0.1], False), ([NAN], None), ([], None)]
+)
+def test_a_client_is_pushed_only_where_that_was_measured(values, holds):
+    names = {"waiting": pd.DataFrame({"value": values}), "CLIENT_QUEUE": CLIENT_QUEUE}
+    report = said("00-the-machine", '"client-is-pushed"', **names)
+    assert report.claims["client-is-pushed"] is holds
+
+
+@pytest.mark.parametrize("controls", [0, 1])
+@pytest.mark.parametrize("delays", [0, 1])
+def test_a_control_that_was_not_measured_has_no_number(controls, delays):
+    row = {"value": 1.0, "lo": 0.9, "hi": 1.1, "n": 5, "level": 0.95, "method": "t"}
+    same = pd.DataFrame([{"metric": "throughput_rps", "against": "A", **row}])
+    delay = pd.DataFrame([row if delays else row | {"value": NAN, "lo": NAN}])
+    again = Interval(**delay.iloc[0])
+    names = {"same": same.head(controls), "delay": delay, "again": again}
+    text = said("00-the-machine", "report.answer(", **names).text
+    assert text.count("[0.9, 1.1]") == controls + delays
+    assert "—" not in text
+
+
+KINDS = [([], None), (["same", "weaker"], True), (["same", "reversed"], False)]
+
+
+@pytest.mark.parametrize(("kinds", "holds"), KINDS)
+def test_a_verdict_that_nobody_gave_again_is_not_reversed_nor_kept(kinds, holds):
+    names = {"again": pd.DataFrame({"kind": kinds}), "others": [], "ways": {"one": 1}}
+    report = said("09-doubts", '"none-reversed"', **names)
+    assert report.claims["none-reversed"] is holds
+
+
+@pytest.mark.parametrize(("kinds", "holds"), KINDS)
+@pytest.mark.parametrize("stalls", [0, 1])
+def test_an_answer_counts_what_was_examined(kinds, holds, stalls):
+    row = {"value": 0.5, "lo": 0.4, "hi": 0.6, "n": 5, "level": 0.95, "method": "t"}
+    names = {
+        "again": pd.DataFrame({"kind": kinds}),
+        "drift": pd.DataFrame({"p": [0.01, 0.2, NAN] if kinds else []}),
+        "hidden": pd.DataFrame([row] * stalls),
+        "examined": len(kinds) // 2,
+        "printed": 7,
+        "ways": {"one": 1, "another": 2},
+    }
+    text = said("09-doubts", "report.answer(", **names).text
+    assert ("1 of 7" in text, "1 of 3" in text) == (bool(kinds), bool(kinds))
+    assert ("1 is" in text) is (holds is False)
+    assert text.count("[0.4, 0.6]") == stalls
