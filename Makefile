@@ -144,7 +144,7 @@ lab-down:  ## remove them
 	@$(PY) -m connlab hosts lab-down
 
 test-c: $(server_tests) $(client_tests)
-	@for t in $^; do echo "  RUN $$t"; $$t || exit 1; done
+	@printf '%s\n' $^ | xargs -P $(CORES) -n 1 sh -c 'echo "  RUN $$0"; $$0'
 
 # Most tests wait, so that more than there are cores run at once. They share what
 # Python compiles, also where the environment forbids it to keep that.

@@ -38,9 +38,6 @@ with_reference = pytest.mark.skipif(
 #: tests of a kind may run at once, in this order; no two of the last may
 KINDS = ("plain", "timed", "serial")
 
-#: fixtures of a file that take seconds: a set paper, a browser, a sweep of all models
-COSTLY = frozenset({"browser", "measured", "odd", "page", "paper", "unpacked"})
-
 _lane: Path | None = None
 
 
@@ -74,13 +71,16 @@ def kind_of(item: pytest.Item) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests of a kind behind each other, serial ones last, long groups first.
 
-    One process makes a costly fixture, and runs all that want it; nor do serial tests
-    of a file profit from several processes.
+    A fixture of a module takes seconds: a set paper, a browser, a sweep of all models.
+    One process makes it, and runs all that want it; nor do serial tests of a file
+    profit from several processes. What is made at once is a fixture of the session.
     """
     for item in items:
-        if costs_much(item) or kind_of(item) == "serial":
+        if kind_of(item) == "serial":
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
-    items.sort(key=lambda item: (KINDS.index(kind_of(item)), not costs_much(item)))
+        elif name := shared_by_file(item):
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}-{name}"))
+    items.sort(key=lambda i: (KINDS.index(kind_of(i)), not shared_by_file(i)))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -95,9 +95,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             )
 
 
-def costs_much(item: pytest.Item) -> bool:
-    """Whether a test wants a fixture that takes seconds to make."""
-    return not COSTLY.isdisjoint(item.fixturenames)
+def shared_by_file(item: pytest.Item) -> str | None:
+    """Return the first fixture of a module that a test wants."""
+    found = item._fixtureinfo.name2fixturedefs.items()
+    return min((n for n, made in found if made[-1].scope == "module"), default=None)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -152,11 +153,14 @@ def is_running(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def connlab(*words: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def connlab(
+    *words: object, timeout: float = 120, **environ: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command of connlab to its end, in the project's folder."""
     command = [sys.executable, "-m", "connlab", *map(str, words)]
     kept = {"capture_output": True, "text": True, "timeout": timeout}
-    return subprocess.run(command, cwd=ROOT, check=False, **kept)
+    env = os.environ | environ
+    return subprocess.run(command, cwd=ROOT, env=env, check=False, **kept)
 
 
 def session_of_its_own(*words: str, environ: Mapping[str, str]) -> None:
@@ -166,6 +170,15 @@ def session_of_its_own(*words: str, environ: Mapping[str, str]) -> None:
     command = [sys.executable, "-m", "pytest", "-q", *words]
     done = subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:]
+
+
+@pytest.fixture(scope="session")
+def network_namespaces() -> None:
+    """Skip what needs a lab of network namespaces where none can be made."""
+    from connlab.hosts import lab  # late: Dask takes a second
+
+    if reason := lab.missing():
+        pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

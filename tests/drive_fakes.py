@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from connlab import drive, schema
@@ -99,14 +101,29 @@ def hear_sigint() -> None:
 
 def fakes_alive(word: str) -> list[int]:
     """Return this test's fakes, orphans too, in whose command line a word stands."""
-    mark = f"{WHOSE}={os.environ[WHOSE]}".encode()
-    pids = []
+    mark, fakes = f"{WHOSE}={os.environ[WHOSE]}".encode(), os.fsencode(FAKES)
+    return [
+        pid
+        for pid, line, environ in processes()
+        if fakes in line and word.encode() in line and mark in environ
+    ]
+
+
+def processes() -> Iterator[tuple[int, bytes, list[bytes]]]:
+    """Yield id, command line and environment of every process that can be read."""
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes()
-            environ = (folder / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if os.fsencode(FAKES) in words and word.encode() in words and mark in environ:
-            pids.append(int(folder.name))
-    return pids
+        with contextlib.suppress(OSError):
+            line, environ = (
+                (folder / name).read_bytes() for name in ("cmdline", "environ")
+            )
+            yield int(folder.name), line, environ.split(b"\0")
+
+
+def models(*names: str) -> list[schema.Model]:
+    """Return models of the built server."""
+    return [model for model in drive.models() if model.name in names]
+
+
+def full(*_: object) -> None:
+    """Stand for a call of the system on a disk that is full."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -9,9 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from conftest import ROOT
+
 from connlab import parameters
 
-ROOT = Path(__file__).resolve().parent.parent
 BUILT = all((ROOT / "build" / name).exists() for name in ("server", "client", "floor"))
 
 

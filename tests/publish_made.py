@@ -20,10 +20,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
+from conftest import ROOT
 
 from connlab.publish import Rendered, checking, renderers, sources
 
-ROOT = Path(__file__).resolve().parent.parent
 PAPER = ROOT / "paper"
 RUN = "made-up"
 STUDY = "response-time"
@@ -233,13 +233,13 @@ def write_run(
     lines = [json.dumps(trial(n)) for n in range(trials)]
     (study / "trials.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     for name in FIGURES:
-        for ending, data in picture(name).items():
+        for ending, data in picture().items():
             (study / "figures" / f"{name}{ending}").write_bytes(data)
     return folder
 
 
 @functools.cache
-def picture(name: str) -> dict[str, bytes]:
+def picture() -> dict[str, bytes]:
     """Return a figure that says that it is made up, and its data, by ending."""
     rows = [(m, c, milliseconds(m, c)) for m in MODELS for c in LEVELS]
     table = pd.DataFrame(rows, columns=["model", "connections", "response_ms"])
@@ -248,7 +248,7 @@ def picture(name: str) -> dict[str, bytes]:
         clients, times = curve["connections"], curve["response_ms"]
         axes.errorbar(clients, times, 0.02 * times, label=model, marker="o")
     axes.set(xscale="log", yscale="log", xlabel="connections")
-    axes.set(ylabel=f"response time (ms), made up: {name}", title="MADE-UP NUMBERS")
+    axes.set(ylabel="response time (ms), made up", title="MADE-UP NUMBERS")
     axes.legend()
     files = {".csv": table.to_csv(index=False).encode()}
     for ending in (".svg", ".pdf"):

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
+from scipy import stats
 
 import connlab.study
 
@@ -24,6 +26,13 @@ MODELS = {
     "epoll": ("readiness", "epoll, level-triggered"),
     "uring": ("completion", "io_uring"),
 }
+
+
+def t_on_logs(logs: Sequence[float], level: float = 0.95):
+    """Return the bounds of SciPy's interval, as ratios."""
+    interval = stats.ttest_1samp(logs, 0).confidence_interval(level)
+    return pytest.approx(np.exp([interval.low, interval.high]))
+
 
 REFUSAL = {"select": (1000, "fd_setsize"), "thread": (30_000, "threads")}
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
@@ -16,7 +13,9 @@ import numpy as np
 import pandas as pd
 import publish_made as made
 import pytest
+from conftest import connlab
 
+from connlab import publish
 from connlab.publish import checking, prepare
 
 NAME = "20-tails"
@@ -63,30 +62,22 @@ def tree(tmp_path_factory) -> Path:
     return folder
 
 
-def connlab(tree: Path, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "connlab", *words],
-        cwd=rules.ROOT,
-        env={**os.environ, "CONNLAB_HOME": str(tree)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+def connlab_in(tree: Path, *words: str) -> None:
+    done = connlab(*words, timeout=300, CONNLAB_HOME=str(tree))
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
-    return done.stdout
 
 
 def test_the_text_keeps_the_rules_of_notebooks_and_sections(tree):
     rules.check(tree / "notebooks" / f"{NAME}.ipynb")
-    connlab(tree, "lint-paper")
+    assert publish.lint(tree / "paper") == []
 
 
 @pytest.mark.long
 @pytest.mark.serial
 @pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
 def test_a_study_of_this_text_ends_in_a_section_with_its_number(tree):
-    connlab(tree, "notebook", "20", "--run", "t", "--profile", "smoke", *ANY)
-    connlab(tree, "render", "--run", "t")
+    connlab_in(tree, "notebook", "20", "--run", "t", "--profile", "smoke", *ANY)
+    connlab_in(tree, "render", "--run", "t")
     text = "".join(page(tree).text)
     printed = re.search(r"hundredth\b[^\d.]+takes\s+([\d.\u202f]+)\s+(\w+)", text)
     assert printed, text[text.rfind("hundredth") :][:300]

@@ -7,9 +7,9 @@ import math
 
 import pandas as pd
 import pytest
+from drive_fakes import models
 
 from connlab import __main__ as command
-from connlab import drive
 from connlab.bench import parts, targets
 from connlab.bench.parts import BASE, DEARER, SLOWED, Part
 from connlab.bench.targets import Target
@@ -19,10 +19,6 @@ from connlab.drive import footprint
 from connlab.study.interval import Interval
 
 pytestmark = pytest.mark.usefixtures("client_program")
-
-
-def models(*names: str) -> list:
-    return [model for model in drive.models() if model.name in names]
 
 
 def interval(lo: float, hi: float) -> Interval:

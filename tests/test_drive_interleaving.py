@@ -225,14 +225,16 @@ def swept(root, models=("epoll", "poll", "iterative")):
     return measure(root, factors=factors, **options)
 
 
-@pytest.fixture
-def measured(client_program, tmp_path):
-    return swept(tmp_path), load("r", "s", root=tmp_path)
+@pytest.fixture(scope="module")
+def measured(client_program, tmp_path_factory):
+    root = tmp_path_factory.mktemp("turns")
+    return root, swept(root)
 
 
 @pytest.mark.serial
-def test_servers_take_turns_and_leave_a_line_each(measured, tmp_path):
-    report, frame = measured
+def test_servers_take_turns_and_leave_a_line_each(measured):
+    root, report = measured
+    frame = load("r", "s", root=root)
     assert report.done == 12
     pairs = frame[frame["model"] != "iterative"]
     assert set(pairs["beside"]) == {2}
@@ -240,7 +242,7 @@ def test_servers_take_turns_and_leave_a_line_each(measured, tmp_path):
     assert frame.loc[frame["model"] == "iterative", "set"].isna().all()
     # what other programs do is no fault of the driver
     assert set(pairs["excluded_by"].dropna()) <= {"quiet"}
-    turns_of = [trial["turns"] for trial in rows(tmp_path) if trial["turns"]]
+    turns_of = [trial["turns"] for trial in rows(root) if trial["turns"]]
     for kept in turns_of:
         # 10 of 20 ms; fewer that last longer where other programs have the cores
         assert 1 <= len(kept["round"]) <= 12
@@ -250,8 +252,8 @@ def test_servers_take_turns_and_leave_a_line_each(measured, tmp_path):
 
 
 @pytest.mark.serial
-def test_the_commands_are_those_that_ran(measured, tmp_path):
-    for trial in rows(tmp_path):
+def test_the_commands_are_those_that_ran(measured):
+    for trial in rows(measured[0]):
         words = trial["commands"]["client"].split()
         count = trial["turns"]["beside"] if trial["turns"] else 1
         assert words.count("HOST:PORT") == count
@@ -262,8 +264,8 @@ def test_the_commands_are_those_that_ran(measured, tmp_path):
 
 
 @pytest.mark.serial
-def test_columns_agree_with_the_rounds_they_come_from(measured, tmp_path):
-    pairs = [trial for trial in rows(tmp_path) if trial["turns"]]
+def test_columns_agree_with_the_rounds_they_come_from(measured):
+    pairs = [trial for trial in rows(measured[0]) if trial["turns"]]
     assert pairs
     for trial in pairs:
         row, kept = schema.flatten(trial), trial["turns"]
@@ -277,8 +279,8 @@ def test_columns_agree_with_the_rounds_they_come_from(measured, tmp_path):
 
 
 @pytest.mark.serial
-def test_a_sweep_in_turns_is_resumed(measured, tmp_path):
-    again = swept(tmp_path)
+def test_a_sweep_in_turns_is_resumed(measured):
+    again = swept(measured[0])
     assert (again.done, again.resumed) == (0, 12)
 
 
@@ -304,7 +306,6 @@ def test_a_server_that_does_not_come_up_fails_alone(monkeypatch):
     ]
 
 
-@pytest.mark.serial
 def test_parts_of_a_set_carry_the_baseline_and_are_resumed(
     client_program, tmp_path, monkeypatch
 ):
@@ -326,7 +327,6 @@ def test_parts_of_a_set_carry_the_baseline_and_are_resumed(
     assert {row["pairs"] for row in stopped} == {2}
 
 
-@pytest.mark.serial
 def test_the_length_of_a_slice_may_vary_and_be_none(client_program, tmp_path):
     """One by one and in turns, in one sweep: what study 00 compares."""
     factors = {"model": ["epoll", "poll"], "slice": [None, 5, 50]}

@@ -7,8 +7,6 @@ from drive_fakes import measure, rows
 
 from connlab import drive, schema
 
-pytestmark = pytest.mark.serial
-
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
@@ -19,6 +17,7 @@ def measured(tmp_path_factory):
     return report, {row["factors"]["model"]: row for row in rows(root)}
 
 
+@pytest.mark.serial
 def test_every_model_gives_a_whole_trial(measured):
     report, trials = measured
     assert report.done == len(trials)
@@ -34,6 +33,7 @@ def test_every_model_gives_a_whole_trial(measured):
         assert row["gates"]["verified"]["ok"] is True
 
 
+@pytest.mark.serial
 def test_both_sides_count_the_same(measured):
     """Ours against theirs: what the client completed, the server answered."""
     for name, row in measured[1].items():
@@ -42,6 +42,7 @@ def test_both_sides_count_the_same(measured):
         assert completed <= row["server"]["stats"]["requests"] <= sent, name
 
 
+@pytest.mark.serial
 def test_cpu_time_seen_agrees_with_what_the_server_says(measured):
     """The window is part of the life, so its CPU time is at most that of the life."""
     for name, row in measured[1].items():
@@ -70,6 +71,7 @@ def test_a_rate_that_a_server_cannot_follow_is_a_finding(tmp_path):
     assert row["client"]["loop"] == "open"
 
 
+@pytest.mark.serial
 @pytest.mark.long
 def test_most_of_a_sweep_lies_inside_measurement_windows(tmp_path):
     """Our own overhead is what is left; a busy machine only adds to it."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from connlab.drive import recovery
 
-ROOT = Path(__file__).resolve().parent.parent
 needs_programs = pytest.mark.skipif(
     not (ROOT / "build" / "server").exists()
     or not (ROOT / "build" / "client").exists(),
@@ -44,7 +43,6 @@ def test_what_was_seen_of_a_model_is_kept_and_not_asked_again(tmp_path, monkeypa
     assert row.connections == 20
 
 
-@pytest.mark.serial
 @needs_programs
 def test_select_is_sound_again_after_more_than_it_can_watch():
     result = recovery.run("select", connections=1300, duration=0.2)

@@ -43,7 +43,7 @@ def test_without_the_factor_nothing_happens(stall_ms):
     assert watched.seen is None
 
 
-@pytest.mark.serial
+@pytest.mark.timed
 def test_it_lasts_as_long_as_asked():
     """Never shorter; longer by as much as a busy machine lets threads wait."""
     host, began = _Host(), time.monotonic()

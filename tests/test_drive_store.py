@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from drive_fakes import full
 
 from connlab import schema
 from connlab.drive import store
@@ -118,9 +119,6 @@ def test_a_file_that_cannot_be_written_whole_leaves_the_old_one(
 ):
     path = tmp_path / "deep" / "h.gz"
     store.put(path, b"old", flush=True)
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
         patched.setattr(store.os, call, full)

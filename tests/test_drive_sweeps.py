@@ -16,7 +16,7 @@ from pathlib import Path
 import drive_fakes
 import pytest
 from conftest import wait_for
-from drive_fakes import manifest, rows, sweep, sweep_in_process
+from drive_fakes import full, manifest, rows, sweep, sweep_in_process
 
 from connlab import drive, schema
 from connlab.drive import gates, machine, plan, store, sweeps
@@ -197,7 +197,7 @@ def test_a_signal_ends_a_sweep_within_two_seconds(tmp_path, number):
     output, _ = process.communicate(timeout=10)
     assert time.monotonic() - began < 2
     assert process.returncode != 0
-    assert "0 trials are kept" in output
+    assert "0 trials" in output
     assert not drive_fakes.fakes_alive("stubborn")
     beat = json.loads((tmp_path / "r" / "s" / "progress.json").read_text())
     assert beat["state"] == "interrupted"
@@ -314,7 +314,7 @@ def test_targets_are_pursued_until_the_most_trials_allowed(tmp_path):
     assert report.reached[0].half_width > 1e-6
     assert report.reached[0].n == 3
     assert report.stopped_because == str(Enough(Reason.MOST, (3,), cells=1))
-    assert "target ±0% met in 0 of 1 cells" in str(report)
+    assert re.search(r"±0%\D* 0 of 1 ", str(report))
     (width,) = manifest(tmp_path)["studies"]["s"]["stopping"]["widths"]
     assert width["met"] is False
     assert width["factors"] == {"model": "good"}
@@ -390,9 +390,6 @@ def test_a_budget_that_is_used_pays_for_nothing_more(tmp_path):
 def test_a_disk_that_is_full_stops_a_sweep_and_loses_nothing(tmp_path, monkeypatch):
     sweep(tmp_path)
     kept = rows(tmp_path)
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
         patched.setattr(store.os, "fsync", full)

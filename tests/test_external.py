@@ -16,10 +16,16 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.harness import echoes, eventually
+from tests.drive_fakes import processes
 
 MISBEHAVING = Path(__file__).parent / "fakes" / "misbehaving.py"
 #: in the environment of a test's programs, so that whoever is left can be found
 WHOSE = "CONNLAB_TEST_EXTERNAL"
+
+
+def line(kind: str) -> str:
+    """Return the command line of a server that misbehaves."""
+    return f"{sys.executable} -S -E {MISBEHAVING} {kind} {{port}}"
 
 
 @pytest.fixture
@@ -30,7 +36,7 @@ def external(build_dir, monkeypatch):
     started = []
 
     def start(kind: str, *flags: str, errors=subprocess.PIPE) -> subprocess.Popen:
-        command = [sys.executable, "-S", "-E", str(MISBEHAVING), kind, "{port}"]
+        command = line(kind).split()
         started.append(
             subprocess.Popen(
                 [build_dir / "external", *flags, "--", *command],
@@ -51,14 +57,11 @@ def external(build_dir, monkeypatch):
 
 
 def alive(mark: str) -> list[str]:
-    commands = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if f"{WHOSE}={mark}".encode() in (folder / "environ").read_bytes():
-                words = (folder / "cmdline").read_bytes()
-                if words and int(folder.name) != os.getpid():
-                    commands.append(words.replace(b"\0", b" ").decode())
-    return commands
+    return [
+        line.replace(b"\0", b" ").decode()
+        for pid, line, environ in processes()
+        if f"{WHOSE}={mark}".encode() in environ and line and pid != os.getpid()
+    ]
 
 
 def ready(process: subprocess.Popen) -> dict:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from drive_fakes import models
 
-from connlab import drive
 from connlab.drive import footprint, programs
 
 STRACE = """\
@@ -18,10 +18,6 @@ STRACE = """\
 ------ ----------- ----------- --------- --------- ----------------
 100.00    0.059549           5     12101       101 total
 """
-
-
-def models(*names: str) -> list:
-    return [model for model in drive.models() if model.name in names]
 
 
 def test_strace_tables_are_read_with_and_without_errors():
@@ -48,7 +44,6 @@ def test_a_thread_takes_more_memory_than_a_connection(build_dir, monkeypatch):
     assert 4096 < memory["thread"][0] < 64 * 1024
 
 
-@pytest.mark.serial
 def test_two_calls_make_an_echo(build_dir, monkeypatch):
     if not shutil.which("strace"):
         pytest.skip("strace is not installed, so no system calls were counted")

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from conftest import wait_for
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 
 from connlab import drive, notebook
 from connlab.drive import capacity, hosts_asked, location
@@ -57,7 +58,7 @@ def test_a_roster_says_who_is_who(tmp_path):
     ("old", "new", "wrong", "meant"),
     [
         ('server = "a"', 'server = "aa"', "aa", "'a'"),
-        ("clients =", "client =", "client", "'clients'"),
+        ("clients =", "client =", "'client'", "'clients'"),
         ("cores =", "core =", "core", "'cores'"),
         ('["b", "c"]', '["b", "b"]', "['b', 'b']", "each once"),
     ],
@@ -66,8 +67,8 @@ def test_what_is_misspelt_is_named(tmp_path, old, new, wrong, meant):
     with pytest.raises(ValueError, match=r"hosts\.toml") as error:
         loaded(tmp_path, ROSTER.replace(old, new))
     text = str(error.value)
-    assert "client" in text if wrong == "client" else wrong in text
-    assert meant in text or wrong == "client"
+    assert wrong in text
+    assert meant in text
 
 
 def test_what_is_no_toml_is_named(tmp_path):
@@ -106,7 +107,7 @@ def test_certificates_are_of_one_authority_and_keys_are_private(tmp_path):
             certificate.read_bytes()
         ).verify_directly_issued_by(authority)
         ssl.create_default_context().load_cert_chain(certificate, key)
-    with pytest.raises(Exception):  # noqa: B017, PT011
+    with pytest.raises((InvalidSignature, ValueError)):
         stranger.verify_directly_issued_by(authority)
 
 
@@ -171,11 +172,11 @@ def test_an_agent_that_nobody_calls_ends_its_programs():
 
 
 def test_an_agent_that_is_called_keeps_them_and_one_collected_does_not():
-    called = agent.Agent("127.0.0.1", lease_s=2.0)
+    called = agent.Agent("127.0.0.1", lease_s=1.0)
     echoing = called._echo
     pid = called.start(["/bin/sleep", "60"], [], [])
     began = time.monotonic()
-    while time.monotonic() - began < 3:
+    while time.monotonic() - began < 1.5:
         called.renew()
         time.sleep(0.05)
     assert not gone(pid)
@@ -312,7 +313,7 @@ def test_cells_that_hosts_cannot_measure_have_a_reason(monkeypatch):
     )
     assert hosts.lacks({"connections": 50}, model) is None
     assert "in common" in hosts.lacks({"connections": 50, "together": True}, model)
-    assert "fewer than 2 hosts" in hosts.lacks({"connections": 1}, model)
+    assert "2 hosts" in hosts.lacks({"connections": 1}, model)
     assert "last answer" in hosts.lacks({"connections": 50, "requests": 1}, model)
     alone = over_hosts(monkeypatch, clients=("b",))
     assert alone.lacks({"connections": 50, "requests": 1}, model) is None

@@ -34,11 +34,10 @@ from connlab.intervals import ratios
 from tests.drive_fakes import measure, rows
 from tests.drive_fakes import running as programs_of
 
-REASON = lab.missing()
 pytestmark = [
     pytest.mark.long,
     pytest.mark.serial,
-    pytest.mark.skipif(bool(REASON), reason=REASON or ""),
+    pytest.mark.usefixtures("network_namespaces"),
 ]
 NUMBER, FEW = 180, 181
 #: what the machine of the tests does besides
@@ -151,7 +150,7 @@ def test_a_dearer_server_is_dearer_over_hosts(engine, tmp_path):
         assert ratio["lo"] > 1
 
 
-def test_cpu_time_is_what_the_server_itself_counts(engine, tmp_path):
+def test_cpu_time_is_what_the_server_itself_counts(engine):
     """Its own count is of its whole life; most of that lies in slices."""
     common = {"connections": 10, "workload": "echo"}
     cells = [{"model": model} | common for model in ("epoll", "thread")]

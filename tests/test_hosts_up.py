@@ -59,7 +59,7 @@ def test_workers_come_up_over_ssh_and_end_with_it(place):
     try:
         lines = [started.stdout.readline(), started.stdout.readline()]
         assert lines[0].startswith("certificates: made")
-        assert lines[1] == "up: a, b; Ctrl-C ends them\n"
+        assert lines[1].startswith("up: a, b;")
         checked = connlab("hosts", "check", place)
         assert checked.returncode == 0, checked.stdout + checked.stderr
         done = connlab("hosts", "trial", place, "--connections", 4)
@@ -74,15 +74,11 @@ def test_workers_come_up_over_ssh_and_end_with_it(place):
 
 def workers(place: Path) -> list[str]:
     port = roster.load(place).scheduler.encode()
-    commands = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes()
-        except OSError:
-            continue
-        if port in words and b"distributed.cli" in words:
-            commands.append(words.decode().replace("\0", " "))
-    return commands
+    return [
+        line.decode().replace("\0", " ")
+        for _, line, _ in processes()
+        if port in line and b"distributed.cli" in line
+    ]
 
 
 def test_a_host_that_ssh_does_not_reach_is_named(place, monkeypatch):

@@ -45,7 +45,7 @@ def serve(model: str, *flags: object):
     return serving(model, "--workload", "http", "--root", WWW, *workers, *flags)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def redis() -> Iterator[str]:
     with upstreams.redis() as address:
         yield "{}:{}".format(*address)

@@ -12,6 +12,7 @@ from hypothesis import strategies as some
 from scipy import stats
 from scipy.special import digamma
 from statsmodels.stats.weightstats import DescrStatsW
+from study_made import t_on_logs
 
 from connlab.intervals import centre, client_bound, interval, intervals, ratios, t95
 from connlab.studies.doubts import unpaired
@@ -36,12 +37,6 @@ def drawn(rng, models, spread, n, **columns) -> pd.DataFrame:
 
 def rate_ratios(frame: pd.DataFrame, **options) -> pd.DataFrame:
     return ratios(frame, "throughput_rps", baseline="b", **options)
-
-
-def t_on_logs(logs) -> tuple[float, float]:
-    """Return the bounds of SciPy's interval, as ratios."""
-    lo, hi = stats.t.interval(0.95, len(logs) - 1, np.mean(logs), stats.sem(logs))
-    return pytest.approx((math.exp(lo), math.exp(hi)))
 
 
 def test_a_positive_quantity_has_a_geometric_mean_and_t_on_logs():

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import shutil
 import sys
 import time
@@ -30,7 +31,7 @@ from connlab.judge import judging as judging_module
 from connlab.judge.conversations import Heard
 from connlab.judge.wire import difference
 from tests.conformance.harness import eventually
-from tests.test_external import MISBEHAVING, WHOSE, alive
+from tests.test_external import WHOSE, alive, line
 
 pytestmark = pytest.mark.usefixtures("build_dir")
 
@@ -47,10 +48,6 @@ def nobody_left(monkeypatch):
 
 
 MEANS = hints.MEANS["conversations"]
-
-
-def line(kind: str) -> str:
-    return f"{sys.executable} -S -E {MISBEHAVING} {kind} {{port}}"
 
 
 def judged(kind: str):
@@ -84,7 +81,7 @@ def test_a_right_server_is_right(kind):
         pytest.param(
             "hang", "then nothing for", "answers nobody", marks=pytest.mark.long
         ),
-        ("crash", "killed by SIGSEGV", "ends when it should not"),
+        ("crash", "killed by SIGSEGV", "It ends when"),
         pytest.param(
             "leak", "did not close", MEANS["silent end"], marks=pytest.mark.long
         ),
@@ -121,7 +118,7 @@ def test_one_at_a_time_is_right_and_told():
     assert verdict.right, verdict.wrong
     assert not verdict.concurrent
     assert verdict.crowds.carried == 1
-    assert verdict.crowds.limit == "one client at a time"
+    assert verdict.crowds.limit.startswith("one client ")
 
 
 @pytest.mark.serial
@@ -130,7 +127,7 @@ def test_what_forks_and_forks_gets_a_verdict(monkeypatch):
     monkeypatch.setattr(running, "PROCESSES_MOST", 100)
     verdict, _ = judged("wild")
     assert not verdict.right
-    assert any("more than 100 processes" in wrong for wrong in verdict.wrong)
+    assert any("100 processes" in wrong for wrong in verdict.wrong)
 
 
 # ---- the page -----------------------------------------------------------------------
@@ -202,13 +199,13 @@ def test_memory_that_grows_is_a_leak_unless_it_may_be_collected(grown, program, 
 @pytest.mark.parametrize(
     ("sent", "came", "message"),
     [
-        (b"hello", b"hel", "sent 5 bytes, 3 came back, then nothing more"),
-        (b"hello", b"hELLO", "from byte 1 on sent 'ello', came 'ELLO'"),
-        (b"hello", b"hello!", "more came back: '!'"),
+        (b"hello", b"hel", "5 bytes, 3 .*'lo'"),
+        (b"hello", b"hELLO", "byte 1 .*'ello'.*'ELLO'"),
+        (b"hello", b"hello!", "5 bytes, more .*: '!'"),
     ],
 )
 def test_a_difference_is_told_with_its_bytes(sent, came, message):
-    assert message in difference(sent, came)
+    assert re.search(message, difference(sent, came))
 
 
 def test_calls_are_read_from_the_table_of_strace():
@@ -233,7 +230,7 @@ def test_calls_are_read_from_the_table_of_strace():
     [
         ({"clients": 1100, "connected": 1100, "answered": 1020}, "FD_SETSIZE"),
         ({"clients": 1100, "died": "killed by SIGABRT"}, "FD_SETSIZE is 1024"),
-        ({"clients": 10, "connected": 10, "answered": 1}, "one client at a time"),
+        ({"clients": 10, "connected": 10, "answered": 1}, "one client "),
         ({"clients": 1100, "connected": 1100, "descriptors": 1024}, "descriptors"),
         ({"clients": 1100, "connected": 1100, "answered": 8}, "workers: 8 clients"),
         ({"clients": 1100, "connected": 300}, "backlog"),

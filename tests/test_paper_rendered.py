@@ -43,6 +43,7 @@ def results(run):
 QUESTION = "A made-up question"
 NUMBER = "9.62 ms [9.42, 9.81]"
 NASTY = "a_b *c* [d](e) <f> $g$ @fig-x `h` {{< var x >}} # | ^ ~"
+UNBREAKABLE = f"\n| a | b |\n|---|---|\n| {'x' * 70} | {'y' * 60} |\n"
 ASKED_IN_VAIN = """
 It is {{< var response_time.nothing >}}, see @tbl-none.
 
@@ -265,25 +266,37 @@ def test_a_missing_study_is_marked_in_its_place(tmp_path):
     assert publish.check(done.html.parent) == []
 
 
-def test_a_stale_figure_is_stamped_and_text_is_not_markup(tmp_path):
-    def older(run, _):
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory):
+    """Return a paper of a run that is older than its trials, without a supplement.
+
+    Its answer has markup, and a table of it is wider than a page.
+    """
+
+    def spoil(run, paper):
         made.edit(results(run), made_at="2025-01-01T00:00:00Z", answer=NASTY)
-
-    done = set_anew(tmp_path, older)
-    assert re.search(r"Figure \d+. Stale. ", text_of(done))
-    assert NASTY.partition(" {{")[0] in text_of(done)
-    assert "Stale" in text_of_pdf(done.pdf)
-    assert done.stale
-
-
-def test_a_paper_without_a_supplement_has_one_page(tmp_path):
-    def leave_out(_, paper):
+        made.append(paper / "sections" / "_limits.qmd", UNBREAKABLE)
         include = "{{< include sections/_supplement.qmd >}}"
         made.replace(paper / "index.qmd", include, "")
 
-    done = set_anew(tmp_path, leave_out)
-    assert done.supplement is None
-    assert not (done.html.parent / "supplement.html").exists()
+    return set_anew(tmp_path_factory.mktemp("wrong"), spoil)
+
+
+def test_a_stale_figure_is_stamped_and_text_is_not_markup(wrong):
+    assert re.search(r"Figure \d+. Stale. ", text_of(wrong))
+    assert NASTY.partition(" {{")[0] in text_of(wrong)
+    assert "Stale" in text_of_pdf(wrong.pdf)
+    assert wrong.stale
+
+
+def test_a_paper_without_a_supplement_has_one_page(wrong):
+    assert wrong.supplement is None
+    assert not (wrong.html.parent / "supplement.html").exists()
+
+
+def test_a_table_that_cannot_break_is_found(wrong):
+    assert "xxx" in text_of_pdf(wrong.pdf)
+    assert any("margin" in problem for problem in publish.check(wrong.html.parent))
 
 
 def test_unknown_renderers_are_refused():
@@ -317,11 +330,3 @@ def test_a_wide_table_stays_within_the_margins_and_a_torn_notebook_has_no_page(
     assert publish.check(done.html.parent) == []
     assert "thousand" in text_of_pdf(done.pdf)
     assert "notebook.html" not in done.html.read_text("utf-8")
-
-
-def test_a_table_that_cannot_break_is_found(tmp_path):
-    table = f"\n| a | b |\n|---|---|\n| {'x' * 70} | {'y' * 60} |\n"
-    limits = tmp_path / "paper" / "sections" / "_limits.qmd"
-    done = set_anew(tmp_path, lambda run, paper: made.append(limits, table))
-    assert "xxx" in text_of_pdf(done.pdf)
-    assert any("margin" in problem for problem in publish.check(done.html.parent))

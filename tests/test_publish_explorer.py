@@ -129,6 +129,10 @@ def test_a_link_leads_to_its_selection(browser, page):  # noqa: F811
 def test_another_axis_swaps_lines_and_levels(browser, page):  # noqa: F811
     opened(browser, page)
     choose(browser, "x", "model")
+    script = "return [...document.getElementsByName('line')].map(box => box.value)"
+    levels = list(map(str, made.LEVELS))
+    WebDriverWait(browser, 20).until(lambda b: b.execute_script(script) == levels)
+    drawn(browser)
     assert rows(browser)
     labels = browser.find_element(By.CSS_SELECTOR, "#figure svg").text
     assert "epoll" in labels

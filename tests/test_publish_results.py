@@ -125,9 +125,3 @@ def test_mixed_binaries_make_results_stale(run, trials):
     trials.write_text("".join(json.dumps(t) + "\n" for t in mixed))
     (reason,) = load(run).studies[made.STUDY].stale
     assert re.search("2 .*server binaries", reason)
-
-
-def test_another_commit_makes_results_stale(run):
-    made.edit(run / made.STUDY / "results.json", commit="f" * 40)
-    (reason,) = load(run).studies[made.STUDY].stale
-    assert re.findall("[0-9a-f]{10}", reason) == ["f" * 10, "0123456789"]

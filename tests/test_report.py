@@ -126,7 +126,7 @@ def test_claims_are_read_back(report):
     }
 
 
-def test_a_figure_is_the_same_file_each_time(trials, report, tmp_path):
+def test_a_figure_is_the_same_file_each_time(trials, report):
     files = []
     for name in ("a", "b"):
         grid = sns.relplot(trials, x="connections", y="throughput_rps", hue="model")

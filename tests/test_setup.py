@@ -86,7 +86,7 @@ def test_build_needs_compiler_and_make_only(tree: Path) -> None:
 def test_build_without_compiler_says_so(tree: Path) -> None:
     done = call("make", "build", cwd=tree, PATH=path_with(tree / "bin", *PLAIN))
     assert done.returncode != 0
-    assert "no C compiler found" in done.stdout + done.stderr
+    assert "C compiler" in done.stdout + done.stderr
 
 
 def test_second_build_does_nothing(tree: Path) -> None:
@@ -229,9 +229,9 @@ def test_changed_lock_installs_anew_and_failure_is_not_taken_for_done(
     finished_venv(place)
     (place / "requirements.lock").write_text("# other\n")
     done = set_up(place)
-    assert "Python packages into .venv" in done.stderr
+    assert "into .venv" in done.stderr
     assert done.returncode == 1
-    assert "could not be had" in done.stderr
+    assert ".venv/setup.log" in done.stderr
     assert not (place / ".venv/.connlab").exists()
 
 
@@ -246,7 +246,7 @@ def test_python_too_old_or_absent_is_said_plainly(
         old.chmod(0o755)
     done = set_up(place, PATH=path)
     assert done.returncode == 1
-    assert "Python 3.11 or later is needed" in done.stderr
+    assert "Python 3.11 " in done.stderr
     assert (version or "no python3") in done.stderr
 
 
@@ -256,7 +256,7 @@ def test_missing_system_package_costs_one_line(place: Path) -> None:
     assert done.returncode == 0
     lines = [ln for ln in done.stderr.splitlines() if "redis-server" in ln]
     assert len(lines) == 1
-    assert "without it: the guestbook" in lines[0]
+    assert "guestbook" in lines[0]
 
 
 def test_apt_is_asked_once_and_again_on_request(place: Path) -> None:
@@ -333,15 +333,20 @@ def test_contributing_shows_a_model_as_it_is() -> None:
     assert row in (ROOT / "src_c/models.def").read_text()
 
 
-def test_a_file_and_a_row_make_a_model(tmp_path: Path) -> None:
+def test_a_file_and_a_row_make_a_model(build_dir: Path, tmp_path: Path) -> None:
+    """What does not depend on the row is taken as it was compiled."""
     source, row = (text.replace("prethread", "another") for text in shown_model())
     shutil.copy(ROOT / "Makefile", tmp_path)
-    shutil.copytree(ROOT / "src_c", tmp_path / "src_c")
+    for folder in ("src_c", "build/obj"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    shutil.copy2(build_dir / "flags.json", tmp_path / "build")
     (tmp_path / "src_c/models/another.c").write_text(source)
     table = tmp_path / "src_c/models.def"
     table.write_text(table.read_text() + row)
-    done = call("make", "build/server", "OPT=-O0", "CI=true", cwd=tmp_path)
+    ci = os.environ.get("CI", "")
+    done = call("make", "build/server", cwd=tmp_path, CI=ci)
     assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr
     listed = call("build/server", "--list", cwd=tmp_path)
     names = [model["name"] for model in json.loads(listed.stdout)["models"]]
     assert "another" in names

@@ -30,8 +30,6 @@ SOAK_S = float(os.environ.get("CONNLAB_SOAK_S", "15"))
 GROWTH_BYTES = 8 * 2**20
 _MODELS_A_SWEEP = 2
 
-pytestmark = pytest.mark.serial
-
 
 @dataclass(frozen=True)
 class Footprint:
@@ -95,6 +93,7 @@ def leaks(footprints: Sequence[Footprint]) -> list[str]:
     return leaked + ([f"children +{children}"] if children > 0 else [])
 
 
+@pytest.mark.serial
 @pytest.mark.long
 @pytest.mark.timeout(2 * SOAK_S + 120)
 def test_a_driver_holds_no_more_after_many_trials(build_dir, tmp_path):

@@ -127,8 +127,9 @@ def test_a_server_that_got_little_time_is_sampled_for_longer(
 
 
 @pytest.mark.serial
-@pytest.mark.skipif(profiling.missing() is not None, reason="needs perf")
 def test_a_server_under_load_sends(tmp_path):
+    if lack := profiling.missing():
+        pytest.skip(lack)
     cells = [{"model": "epoll", "connections": 8, "active": 8}]
     options = {"run": "r", "cells": cells, "repeats": 1, "root": tmp_path}
     assert profiling.profile("why", **options) is None

@@ -49,7 +49,9 @@ def test_pairs_of_one_baseline_are_the_family_that_ratios_makes(trials):
     some = trials[trials["model"] != "go"]
     same = ratios(some, "cost", baseline="epoll", **PER_CELL)
     key = ["connections", "model"]
-    found, same = (table.sort_values(key)[NUMBERS].to_numpy() for table in (found, same))
+    found, same = (
+        table.sort_values(key)[NUMBERS].to_numpy() for table in (found, same)
+    )
     assert found == pytest.approx(same)
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import signal
 from scipy import stats as st
+from study_made import t_on_logs
 
 from connlab.intervals import interval
 from connlab.study import turns
@@ -108,12 +109,6 @@ def test_what_disturbs_a_round_leaves_the_ratio_alone():
     )
     ratio = ratios_of(made)["uring"]
     assert [ratio.lo, ratio.value, ratio.hi] == pytest.approx([1.2, 1.2, 1.2])
-
-
-def t_on_logs(logs, level=0.95):
-    """Return the bounds of SciPy's interval, as ratios."""
-    interval = st.ttest_1samp(logs, 0).confidence_interval(level)
-    return pytest.approx(np.exp([interval.low, interval.high]))
 
 
 def test_one_comparison_is_students_t_on_logs():

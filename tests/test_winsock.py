@@ -182,7 +182,7 @@ def test_nothing_of_it_stays(environ, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_sweep_measures_it_with_what_it_counted(environ, tmp_path, monkeypatch):
+def test_a_sweep_measures_it_with_what_it_counted(environ, tmp_path):
     drive.sweep(
         "try",
         run="t",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,10 +38,10 @@ class Way:
 
 
 def built_without() -> Way:
-    make("build", "BUILD=build/plain", "URING=", "CI=true")
     build = ROOT / "build/plain"
-    said = "epoll or auto (built without io_uring)"
-    return Way((), build, "built without liburing", said, 2)
+    programs = [f"build/plain/{name}" for name in ("server", "client")]
+    make(f"-j{os.cpu_count()}", *programs, "BUILD=build/plain", "URING=", "CI=true")
+    return Way((), build, "liburing", "without io_uring", 2)
 
 
 def refused(code: int, folder: Path, build: Path) -> Way:
@@ -48,12 +50,9 @@ def refused(code: int, folder: Path, build: Path) -> Way:
     wrapper = folder / "no_uring"
     source = Path(__file__).with_name("no_uring.c")
     subprocess.run(["cc", "-D_GNU_SOURCE", "-o", wrapper, source], check=True)
-    said = {
-        errno.EPERM: ("io_uring is not allowed here", "Operation not permitted"),
-        errno.ENOSYS: ("this kernel has no io_uring", "Function not implemented"),
-    }
-    server_says, client_says = said[code]
-    return Way((wrapper, code), build, server_says, f"client: uring: {client_says}", 1)
+    server_says = {errno.EPERM: "not allowed", errno.ENOSYS: "no io_uring"}[code]
+    client_says = f"client: uring: {os.strerror(code)}"
+    return Way((wrapper, code), build, server_says, client_says, 1)
 
 
 @pytest.fixture(scope="module", params=["not-built", errno.EPERM, errno.ENOSYS])
@@ -94,7 +93,7 @@ def test_a_model_that_needs_it_is_refused_with_the_reason(way: Way) -> None:
     for name in [model["name"] for model in missing(way)]:
         done = way.run("server", name)
         assert done.returncode == 2
-        assert f"MODEL {name}: not available here: {way.server_says}" in done.stderr
+        assert re.search(rf"MODEL {name}: .*{way.server_says}", done.stderr)
 
 
 def test_any_engine_is_epoll_then(way: Way) -> None:

@@ -128,7 +128,7 @@ def test_who_leaves_during_a_sleep_leaks_nothing(model):
 # --- http: files -----------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def root(tmp_path_factory) -> Path:
     """A directory to serve, with a large file in it and a secret beside it."""
     base = tmp_path_factory.mktemp("http")
@@ -232,10 +232,17 @@ def test_slow_readers_of_a_large_file_hold_up_nobody(model, root):
 # --- http: the guestbook -----------------------------------------------------------
 
 
-@pytest.fixture
-def redis() -> Iterator[tuple]:
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[tuple]:
     with upstreams.redis() as address:
         yield address
+
+
+@pytest.fixture
+def redis(redis_server) -> tuple:
+    """One that knows of no visit yet."""
+    assert upstreams.command(redis_server, "FLUSHALL") == b"+OK\r\n"
+    return redis_server
 
 
 def visits(body: bytes) -> int:

@@ -124,7 +124,9 @@ def _is_loopback(address: str) -> bool:
 
 
 def _first_error(error: ValidationError) -> str:
-    first = error.errors()[0]
+    """Return the text of one mistake; a key that nobody knows explains the others."""
+    errors = error.errors()
+    first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
     place = ".".join(map(str, first["loc"]))
     if first["type"] != "extra_forbidden":
         text = first["msg"].removeprefix("Value error, ")

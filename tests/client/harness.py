@@ -101,10 +101,10 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def refused(program: Path, *words: object, timeout: float = 30) -> str:
+def refused(program: Path, *words: object) -> str:
     """Run the client with a mistake; return its one line about it."""
     command = [program, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("client: ")

@@ -113,7 +113,7 @@ def test_both_clocks_see_a_stall_differently(load):
     assert result["response"]["p90_ns"] > 0.15e9
 
 
-@pytest.mark.serial
+@pytest.mark.timed
 def test_byte_rate_of_a_block(client_program, tmp_path):
     table = tmp_path / "connections.csv"
     with serving(echo) as server:

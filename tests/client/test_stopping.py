@@ -54,7 +54,7 @@ def test_loss_of_one_process_is_said(client_program):
     assert json.loads(output)["stop"] == "interrupted"
 
 
-def test_dies_with_its_parent(client_program, tmp_path):
+def test_dies_with_its_parent(client_program):
     """Killed with SIGKILL, a driver cannot clean up; the kernel does."""
     script = (
         "import subprocess, sys, time;"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.harness import FakeServer, client, echo, refused, serving, wait_for
+from tests.client.harness import FakeServer, client, echo, serving, wait_for
 
 DELAY_S = 0.02
 
@@ -74,18 +74,6 @@ def test_rounds_do_not_go_on_for_ever(client_program):
     assert 0.2 < result["window"]["seconds"] < 0.6
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ["--requests", 5, "--response-times", 50],
-        ["--duration", 1, "--duration-max", 0.5],
-        ["--response-times", -1],
-    ],
-)
-def test_windows_that_cannot_be(client_program, flags):
-    assert flags[-2] in refused(client_program, "127.0.0.1:1", *flags, timeout=10)
-
-
 def test_the_load_begins_at_a_moment_that_was_agreed(client_program, engine):
     agreed = time.monotonic_ns() + 400_000_000
     flags = ["--connections", 4, "--duration", 0.1, "--warmup", 0.05, *engine]
@@ -143,13 +131,6 @@ def test_a_moment_that_is_never_told_ends_the_client(client_program, line):
         out, _ = process.communicate(line, timeout=10)
     assert json.loads(out)["stop"] == "interrupted"
     assert not server.bytes_in
-
-
-def test_a_moment_is_agreed_or_told(client_program):
-    flags = ["--begin-told", "--begin-at", "1"]
-    message = refused(client_program, "127.0.0.1:1", *flags, timeout=10)
-    assert "--begin-told" in message
-    assert "--begin-at" in message
 
 
 def test_without_a_window_there_are_no_edges(client_program):

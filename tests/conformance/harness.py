@@ -21,6 +21,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+from conftest import ROOT
+
 from connlab.judge.wire import (  # noqa: F401 (what tests import from here)
     MIB,
     echoes,
@@ -32,7 +35,6 @@ from connlab.judge.wire import (  # noqa: F401 (what tests import from here)
     reset,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("CONNLAB_BUILD", ROOT / "build"))
 SERVER = Path(os.environ.get("CONNLAB_SERVER", BUILD / "server"))
 SANITIZED = BUILD.name != "build"
@@ -89,6 +91,13 @@ def bare_name(row: dict) -> str:
 
 def names(*, lessons: bool = False, **wanted) -> list[str]:
     return [model["name"] for model in models(lessons=lessons, **wanted)]
+
+
+def one_a_family(chosen: list[str]) -> list:
+    """Leave all but the first of each family to ``make test-long``."""
+    first = {entry(name)["family"]: name for name in reversed(chosen)}.values()
+    long = functools.partial(pytest.param, marks=pytest.mark.long)
+    return [name if name in first else long(name) for name in chosen]
 
 
 def entry(name: str) -> dict:

@@ -23,6 +23,7 @@ from tests.conformance.harness import (
     filling_returns,
     is_quiet,
     names,
+    one_a_family,
     receive,
     reset,
     serving,
@@ -133,7 +134,6 @@ def test_a_reset_in_the_middle_hurts_only_itself(model):
             reset(sock)
         with server.connect() as sock:
             assert echoes(sock)
-        assert server.stop().get("accepted", 1) >= 1
 
 
 @pytest.mark.parametrize("model", ISOLATING)
@@ -188,7 +188,7 @@ EVEN_OF = {"epoll-shared": 0.3}
 """Whichever loop wakes accepts, so one may get several times another's clients."""
 
 
-@pytest.mark.parametrize("model", MANY)
+@pytest.mark.parametrize("model", one_a_family(MANY))
 def test_a_thousand_who_send_much_are_all_served(model, client_program):
     """Each of them as often: on a machine that is busy with others it takes longer."""
     with serving(model) as server:

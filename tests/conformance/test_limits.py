@@ -79,7 +79,7 @@ def test_out_of_descriptors_it_refuses_counts_and_goes_on(model):
     assert stats["refused"]["descriptors"] >= turned_away - 1 > 0
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def full_table(tmp_path_factory) -> Path:
     """A library that, preloaded, fills the machine's table of open files."""
     return shared_library(tmp_path_factory.mktemp("enfile"), "enfile.c")

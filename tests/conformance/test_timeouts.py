@@ -32,7 +32,6 @@ from tests.conformance.harness import (
 )
 
 TIMED = names(timeouts=True)
-UNTIMED = names(timeouts=False)
 LIMIT_S = 0.25
 #: what nobody exceeds who is to stay, even if the machine is busy
 ROOM_S = 0.8 * SLOWER
@@ -229,11 +228,6 @@ def test_a_limit_that_is_no_number_of_seconds_is_refused(value):
     message = refused("iterative", f"--timeout-header={value}")
     assert f"--timeout-header {value}: " in message
     assert "86400" in message
-
-
-@pytest.mark.parametrize("model", UNTIMED)
-def test_a_model_that_enforces_no_limit_takes_none(model):
-    assert f"model {model} " in refused(model, "--timeout-idle", "1")
 
 
 @pytest.mark.parametrize("model", names())

@@ -33,7 +33,7 @@ unsanitized = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def faults(tmp_path_factory) -> Callable[..., Callable[[], None]]:
     """For ``preexec``: preload faults.c, with settings in the environment."""
     library = shared_library(tmp_path_factory.mktemp("faults"), "faults.c")
@@ -216,7 +216,7 @@ def test_a_stop_shuts_no_listener_that_was_closed_before():
 # --- completions that are lost ---------------------------------------------------
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def uring_faults(tmp_path_factory) -> Callable[[int], Callable[[], None]]:
     """For ``preexec``: the Nth wait for completions loses those that have come."""
     library = shared_library(tmp_path_factory.mktemp("uring"), "uring_faults.c")
@@ -236,7 +236,6 @@ def serves(server: Server) -> bool:
 
 
 @unsanitized
-@pytest.mark.timed
 @pytest.mark.parametrize("model", names(family="completion"))
 @pytest.mark.parametrize("wait", [1, 2, 3, 8, 20])
 def test_lost_completions_end_no_server(model, wait, uring_faults):

@@ -25,6 +25,7 @@ from tests.conformance.harness import (
     Server,
     entry,
     names,
+    one_a_family,
     receive,
     receive_all,
     serving,
@@ -96,7 +97,7 @@ def reading_fast(sock: socket.socket) -> Iterator[subprocess.Popen]:
         reader.wait()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def root(tmp_path_factory) -> Path:
     www = tmp_path_factory.mktemp("turns")
     (www / "index.html").write_text("<h1>here</h1>\n")
@@ -106,7 +107,7 @@ def root(tmp_path_factory) -> Path:
 
 
 @pytest.mark.serial
-@pytest.mark.parametrize("model", ISOLATING)
+@pytest.mark.parametrize("model", one_a_family(ISOLATING))
 def test_a_fast_reader_of_a_large_file_holds_up_nobody(model, root):
     with (
         serving(model, "--workload", "http", "--root", root) as server,
@@ -127,7 +128,7 @@ def test_a_fast_reader_of_a_large_file_holds_up_nobody(model, root):
 
 
 @pytest.mark.serial
-@pytest.mark.parametrize("model", ISOLATING)
+@pytest.mark.parametrize("model", one_a_family(ISOLATING))
 def test_one_who_has_us_compute_without_end_holds_up_nobody(model):
     """60 000 bytes of requests, pipelined: a second of computing and more."""
     flags = ["--workload", "work", "--delay-kind", "spin"]
@@ -156,7 +157,7 @@ def takes_a_while(sock: socket.socket) -> None:
 
 
 @pytest.mark.serial
-@pytest.mark.parametrize("model", ISOLATING)
+@pytest.mark.parametrize("model", one_a_family(ISOLATING))
 def test_who_asks_redis_without_end_lets_others_ask_as_well(model):
     """As many as there are links to Redis use them all; then eight more come."""
     with (

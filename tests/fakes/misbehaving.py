@@ -32,19 +32,6 @@ def wrong(sock: socket.socket) -> None:
         sock.sendall(data[:keep] + bytes(b ^ 0x20 for b in data[keep:]))
 
 
-def short(sock: socket.socket) -> None:
-    """Takes it that one send() sends all."""
-    sock.setblocking(True)
-    while data := sock.recv(1 << 20):
-        sock.settimeout(0)
-        try:
-            sock.send(data)
-        except BlockingIOError:
-            return
-        finally:
-            sock.settimeout(None)
-
-
 def line(sock: socket.socket) -> None:
     """Answers whole lines, and so not what has no end of a line."""
     for text in sock.makefile("rb"):
@@ -76,10 +63,6 @@ def leak(sock: socket.socket) -> None:
     good(sock)
 
 
-def one(sock: socket.socket) -> None:
-    good(sock)
-
-
 def listen(port: int) -> socket.socket:
     return socket.create_server(("127.0.0.1", port), backlog=1024)
 
@@ -87,10 +70,6 @@ def listen(port: int) -> socket.socket:
 def serve(handle, listener: socket.socket) -> None:
     while True:
         sock, _ = listener.accept()
-        if handle is one:
-            with sock:
-                one(sock)
-            continue
         threading.Thread(target=in_thread, args=(handle, sock), daemon=True).start()
 
 
