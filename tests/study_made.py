@@ -27,14 +27,12 @@ MODELS = {
     "uring": ("completion", "io_uring"),
 }
 
+REFUSAL = {"select": (1000, "fd_setsize"), "thread": (30_000, "threads")}
 
 def t_on_logs(logs: Sequence[float], level: float = 0.95):
     """Return the bounds of SciPy's interval, as ratios."""
     interval = stats.ttest_1samp(logs, 0).confidence_interval(level)
     return pytest.approx(np.exp([interval.low, interval.high]))
-
-
-REFUSAL = {"select": (1000, "fd_setsize"), "thread": (30_000, "threads")}
 
 
 def latency(mean: float, n: int, rng) -> dict:

@@ -115,7 +115,7 @@ def test_a_quarto_that_hangs_is_ended_with_what_it_started(fake, tmp_path, proje
     assert str(raised.value).isprintable()
     assert files_of(project) == before
     child = int((tmp_path / "child").read_text())
-    wait_for(lambda: not is_running(child))
+    wait_for(lambda: not is_running(child), seconds=5)
 
 
 def test_warnings_of_quarto_are_problems(fake, project):
