@@ -14,6 +14,7 @@ import pytest
 from conftest import connlab, wait_for
 
 from connlab.hosts import certificates, roster, starting
+from tests.drive_fakes import processes
 
 FAKE_SSH = """#!/bin/sh
 # ssh -o BatchMode=yes TARGET SCRIPT: note both, run the script here

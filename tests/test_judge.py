@@ -8,7 +8,6 @@ import math
 import os
 import re
 import shutil
-import sys
 import time
 
 import pytest
