@@ -314,7 +314,7 @@ def test_targets_are_pursued_until_the_most_trials_allowed(tmp_path):
     assert report.reached[0].half_width > 1e-6
     assert report.reached[0].n == 3
     assert report.stopped_because == str(Enough(Reason.MOST, (3,), cells=1))
-    assert re.search(r"±0%\D* 0 of 1 ", str(report))
+    assert re.search(r"±0\.0001%\D* 0 of 1 ", str(report))
     (width,) = manifest(tmp_path)["studies"]["s"]["stopping"]["widths"]
     assert width["met"] is False
     assert width["factors"] == {"model": "good"}

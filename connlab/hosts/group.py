@@ -332,7 +332,12 @@ def _quantiles(
     values: dict[str, int | None] = {}
     for name, q in quantiles.items():
         rank = max(1, math.ceil(q * (n + unanswered)))
-        values[name] = None if n and rank > n else _at_rank(ordered, rank, least, most)
+        if rank > n:
+            values[name] = None if n else 0
+        elif rank in (1, n):  # the ends are known exactly
+            values[name] = least if rank == 1 else most
+        else:
+            values[name] = _at_rank(ordered, rank, least, most)
     return values
 
 
