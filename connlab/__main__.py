@@ -175,13 +175,13 @@ def list_models(as_json: bool) -> None:
         click.echo(registry.model_dump_json(indent=1))
         return
     for model in registry.models:
-        click.echo(f"{model.name:16}{model.family:12}{model.label}{_lack(model)}")
+        click.echo(f"{model.name:18}{model.family:12}{model.label}{_lack(model)}")
     click.echo("\nservers of others (servers.toml):")
     for entry in servers.entries().values():
         click.echo(f"{entry.name:24}{entry.label}{_lack(entry)}")
     click.echo("\nworkloads:")
     for workload in registry.workloads:
-        click.echo(f"{workload.name:16}{workload.label}{_lack(workload)}")
+        click.echo(f"{workload.name:18}{workload.label}{_lack(workload)}")
 
 
 @cli.command()

@@ -29,6 +29,7 @@ MODELS = {
 
 REFUSAL = {"select": (1000, "fd_setsize"), "thread": (30_000, "threads")}
 
+
 def t_on_logs(logs: Sequence[float], level: float = 0.95):
     """Return the bounds of SciPy's interval, as ratios."""
     interval = stats.ttest_1samp(logs, 0).confidence_interval(level)

@@ -252,9 +252,9 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     pages = {"html": ROOT / "index.html", "pdf": ROOT / "paper.pdf"}
     pages["supplement"] = None
     rendered = SimpleNamespace(
-        renderer="none", seconds=0.0, missing=(), stale=(), problems=(), **pages
+        renderer="none", seconds=0.0, missing=(), stale=(), unused=(), **pages
     )
-    rendered.instead = ""
+    rendered.instead, rendered.problems = "", ()
 
     def run(nb: str, **_: object) -> None:
         calls.append(nb)

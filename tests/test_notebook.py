@@ -136,7 +136,8 @@ def test_a_kernel_that_does_not_start_fails_its_study_alone(
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(notebook.NotebookError, match="kernel"):
         notebook.run("bad", run="r", root=tmp_path, directory=books)
-    assert [p.name for p in (tmp_path / "r/bad").iterdir()] == ["failure.json"]
+    names = {p.name for p in (tmp_path / "r/bad").iterdir()}
+    assert names == {"notebook.failed.ipynb", "failure.json"}
 
 
 def test_a_failed_notebook_never_looks_finished(books: Path, tmp_path: Path) -> None:

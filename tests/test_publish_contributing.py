@@ -109,7 +109,7 @@ def test_names_and_addresses_of_other_hosts_are_not_in_it(folder):
     assert '"client": {' in everything, "a word of the data is no name"
 
 
-@pytest.mark.parametrize("name", ["server", "work", "redis", "http", "epoll"])
+@pytest.mark.parametrize("name", ["server", "client", "work", "redis", "http"])
 def test_a_host_and_a_user_that_are_called_like_data_change_none(
     folder, monkeypatch, name
 ):

@@ -43,9 +43,7 @@ def ratios_to(
         for number, pair in enumerate(pairs)
     ]
     stacked = pd.concat([trials.iloc[:0].assign(pair=0, side=False), *sides])
-    found = ratios(
-        stacked, metric, by="side", baseline=False, within=["pair", *within]
-    )
+    found = ratios(stacked, metric, by="side", baseline=False, within=["pair", *within])
     names = [pairs[number] for number in found["pair"]]
     first = [*within, "model", "against"]
     found = found.drop(columns=["pair", "side"]).assign(
