@@ -9,6 +9,7 @@ import publish_made as made
 import pytest
 from test_paper_browser import SCHEMES, WIDTHS, assert_sound, browser, show  # noqa: F401
 
+from connlab import schema
 from connlab.publish import explorer, results
 
 By = pytest.importorskip("selenium.webdriver.common.by").By
@@ -66,6 +67,16 @@ def test_no_value_can_end_the_script_that_holds_it(run, monkeypatch):
     page = explorer.write(run, made.PAPER, run.folder.parent).read_text("utf-8")
     (data,) = re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert json.loads(data) == json.loads(json.dumps(content))
+
+
+def test_what_draws_is_kept_whole_or_not_at_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(schema, "project_root", lambda: tmp_path)
+    bundle = "vl_convert.javascript_bundle"
+    monkeypatch.setattr(bundle, lambda: "cut short \ud800")
+    with pytest.raises(UnicodeEncodeError):
+        explorer.vega()
+    monkeypatch.setattr(bundle, lambda: "whole")
+    assert explorer.vega() == explorer.vega() == "whole"
 
 
 # ---- in a browser ------------------------------------------------------------------

@@ -59,7 +59,7 @@ def vega() -> str:
 
         # No string in a script may end the element that holds it.
         script = vl_convert.javascript_bundle().replace("</script", "<\\/script")
-        fragments.write(cached, script)
+        schema.put(cached, script.encode())  # whole or not at all
     return cached.read_text("utf-8")
 
 
