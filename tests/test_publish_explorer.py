@@ -10,7 +10,7 @@ import pytest
 from test_paper_browser import SCHEMES, WIDTHS, assert_sound, browser, show  # noqa: F401
 
 from connlab import schema
-from connlab.publish import explorer, results
+from connlab.publish import checking, explorer, results
 
 By = pytest.importorskip("selenium.webdriver.common.by").By
 WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
@@ -67,6 +67,16 @@ def test_no_value_can_end_the_script_that_holds_it(run, monkeypatch):
     page = explorer.write(run, made.PAPER, run.folder.parent).read_text("utf-8")
     (data,) = re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert json.loads(data) == json.loads(json.dumps(content))
+
+
+@pytest.mark.parametrize("others", [["index.html"], ["index.html", "supplement.html"]])
+def test_its_links_lead_to_pages_that_were_set(run, tmp_path, others):
+    for name in others:
+        (tmp_path / name).touch()
+    page = explorer.write(run, made.PAPER, tmp_path).read_text("utf-8")
+    assert checking.check_page(page, tmp_path) == []
+    links = {link for link in checking.read_page(page).links if link != "#"}
+    assert links == set(others)
 
 
 def test_what_draws_is_kept_whole_or_not_at_all(tmp_path, monkeypatch):

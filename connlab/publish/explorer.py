@@ -21,7 +21,7 @@ import matplotlib as mpl
 import pandas as pd
 
 from connlab import figures, schema
-from connlab.publish import fragments, reference
+from connlab.publish import fragments, pages, reference
 from connlab.publish.models import registry
 from connlab.publish.results import Run
 from connlab.report import CELLS, RATIOS, level, levels
@@ -36,7 +36,9 @@ _DIGITS = 6
 def write(run: Run, paper: Path, output: Path) -> Path:
     """Write the page; return its path."""
     theme = paper / THEME
+    supplement = (output / pages.SUPPLEMENT).is_file()
     facts = {
+        "tables": pages.SUPPLEMENT if supplement else pages.PAPER,
         "styles": (theme / "page.css").read_text("utf-8"),
         "title": html.escape(f"The numbers of run {run.name}"),
         "vega": vega(),
