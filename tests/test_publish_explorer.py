@@ -2,7 +2,7 @@
 
 import json
 import re
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pandas as pd
 import publish_made as made
@@ -51,14 +51,6 @@ def test_the_reference_stands_beside_the_run(run):
     content = explorer.content(run)
     assert content["runs"] == [made.RUN, "reference"]
     assert {row["run"] for row in content["studies"][0]["rows"]} == {0, 1}
-
-
-def test_a_run_without_numbers_makes_a_page(tmp_path):
-    (tmp_path / "empty").mkdir()
-    made.write_json(tmp_path / "empty" / "manifest.json", made.manifest())
-    run = results.load_run("empty", root=tmp_path)
-    page = explorer.write(run, made.PAPER, tmp_path)
-    assert '"studies":[]' in page.read_text("utf-8")
 
 
 def test_no_value_can_end_the_script_that_holds_it(run, monkeypatch):
@@ -110,6 +102,11 @@ def choose(browser, name, text):  # noqa: F811
     drawn(browser)
 
 
+def value(browser, name):  # noqa: F811
+    script = "return document.forms[0]?.elements[arguments[0]].value"
+    return browser.execute_script(script, name)
+
+
 def rows(browser):  # noqa: F811
     script = """return [...document.querySelectorAll("tbody tr")]
         .map(line => [...line.cells].map(cell => cell.textContent))"""
@@ -147,6 +144,21 @@ def test_a_link_leads_to_its_selection(browser, page):  # noqa: F811
     assert rows(browser) == before
 
 
+def test_a_link_names_its_quantity_and_may_replace_another(browser, page):  # noqa: F811
+    opened(browser, page, quantity="throughput_rps")
+    link = browser.find_element(By.CSS_SELECTOR, "a.here").get_attribute("href")
+    assert parse_qs(urlsplit(link).fragment)["quantity"] == ["throughput_rps"]
+    before = browser.find_element(By.ID, "caption").text
+    browser.execute_script("location.hash = 'quantity=response_mean_s'")
+    WebDriverWait(browser, 20).until(
+        lambda b: value(b, "quantity") == "response_mean_s"
+    )
+    opened(browser, page, quantity="throughput_rps", study="of another run")
+    said = browser.find_element(By.ID, "caption").text
+    assert said.endswith(before)
+    assert said != before
+
+
 def test_another_axis_swaps_lines_and_levels(browser, page):  # noqa: F811
     opened(browser, page)
     choose(browser, "x", "model")
@@ -166,3 +178,69 @@ def test_a_choice_that_nothing_was_measured_for_says_so(browser, page):  # noqa:
     assert rows(browser) == []
     assert browser.find_element(By.ID, "caption").text
     assert not browser.find_elements(By.CSS_SELECTOR, "#figure svg")
+
+
+def test_a_run_without_numbers_makes_a_page_that_says_so(browser, tmp_path):  # noqa: F811
+    (tmp_path / "empty").mkdir()
+    made.write_json(tmp_path / "empty" / "manifest.json", made.manifest())
+    page = explorer.write(
+        results.load_run("empty", root=tmp_path), made.PAPER, tmp_path
+    )
+    show(browser, page.as_uri(), 1280)
+    assert browser.find_element(By.ID, "caption").text
+    assert not browser.find_element(By.TAG_NAME, "form").is_displayed()
+    assert_sound(browser)
+
+
+# ---- all that the references measured ------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return results.load_run("reference", root=made.ROOT / "runs")
+
+
+@pytest.fixture(scope="module")
+def measured(reference, tmp_path_factory):
+    return explorer.write(reference, made.PAPER, tmp_path_factory.mktemp("measured"))
+
+
+EVERY = """
+    vegaEmbed = async () => ({ finalize() {} });
+    history.replaceState = () => {};  // so often in so short a time is refused
+    const { study, quantity } = document.forms[0].elements;
+    const choose = (select, value) => {
+        select.value = value;
+        select.dispatchEvent(new Event("change", { bubbles: true }));
+        const { rows } = document.querySelector("tbody");
+        return [study.value, quantity.value, rows.length];
+    };
+    const values = (select) => [...select.options].map((option) => option.value);
+    return values(study).flatMap((name) => {
+        choose(study, name);
+        return values(quantity).map((one) => choose(quantity, one));
+    });
+"""
+
+
+def test_every_quantity_shows_numbers_at_first_sight(browser, measured, reference):  # noqa: F811
+    found = opened(browser, measured).execute_script(EVERY)
+    studies = explorer.content(reference)["studies"]
+    expected = [(s["name"], q["id"]) for s in studies for q in s["quantities"]]
+    assert [(study, id_) for study, id_, _ in found] == expected
+    assert [one for one in found if one[-1] == 0] == []
+
+
+@pytest.mark.parametrize(
+    ("study", "quantity"),
+    [
+        ("the-machine", "floor_rps"),
+        ("idle", "server_cpu_per_request_s"),
+        ("runtimes", "throughput_rps"),
+    ],
+)
+def test_numbers_are_drawn_at_first_sight(browser, measured, study, quantity):  # noqa: F811
+    opened(browser, measured, study=study, quantity=quantity)
+    assert value(browser, "quantity") == quantity
+    assert rows(browser)
+    assert browser.get_log("browser") == []

@@ -24,7 +24,7 @@ from connlab import figures, schema
 from connlab.publish import fragments, pages, reference
 from connlab.publish.models import registry
 from connlab.publish.results import Run
-from connlab.report import CELLS, RATIOS, level, levels
+from connlab.report import CELLS, RATIOS, address, level, levels
 from connlab.study.metrics import metric
 
 PAGE = "explorer.html"
@@ -130,11 +130,16 @@ def _study(name: str, title: str, table: pd.DataFrame) -> dict[str, Any]:
 
 
 def _quantity(name: str, against: str, units: Mapping[str, Any]) -> dict[str, str]:
-    label = metric(name).label
+    """Name a quantity; links hold its ``id``, which is the same in every run."""
+    label, unit = metric(name).label, units.get(name)
     if against:
-        return {"label": f"{label}, relative to {against}", "unit": "1", "ratio": "1"}
-    unit = units.get(name)
-    return {"label": label, "unit": "" if pd.isna(unit) else str(unit), "ratio": ""}
+        label, unit = f"{label}, relative to {against}", "1"
+    return {
+        "id": address("", name, {"against": against} if against else {}),
+        "label": label,
+        "unit": "" if pd.isna(unit) else str(unit),
+        "ratio": "1" if against else "",
+    }
 
 
 def _number(row: Mapping[Any, Any]) -> dict[str, Any]:

@@ -9,12 +9,17 @@
     const theme = localStorage.getItem("theme");
     if (theme) document.documentElement.dataset.theme = theme;
   } catch { /* a file may not be allowed to read it */ }
+  if (!data.studies.length) {
+    for (const element of document.querySelectorAll("form, .plate, figure ~ *")) element.hidden = true;
+    part("#caption").textContent = "This run holds no numbers.";
+    return;
+  }
 
   // ---- what there is to choose from ----------------------------------------------
   const words = (name) => name.replaceAll("_", " ");
   const isNumber = (text) => text !== null && text !== "" && isFinite(text);
   const inOrder = (levels) => {
-    const found = [...new Set(levels)].filter((level) => level !== null);
+    const found = [...new Set(levels)].filter((level) => level !== "");
     return found.every(isNumber) ? found.sort((a, b) => a - b) : found;
   };
   const fill = (select, options, chosen) => {
@@ -23,11 +28,18 @@
     return select.value;
   };
   const study = () => data.studies.find((one) => one.name === field("study").value);
-  const rowsOf = (one, q) => one.rows.filter((row) => row.q === q);
-  const levelsOf = (one, rows, factor) => {
-    const at = one.factors.indexOf(factor);
-    return at < 0 ? [] : inOrder(rows.map((row) => row.at[at]));
+  const quantity = () => study().quantities.find((q) => q.id === field("quantity").value);
+  const rowsOf = (one) => {
+    const at = one.quantities.indexOf(quantity());
+    return one.rows.filter((row) => row.q === at);
   };
+  const levelOf = (one, row, factor) => row.at[one.factors.indexOf(factor)] ?? "";
+  const levelsOf = (one, rows, factor) =>
+    inOrder(rows.map((row) => levelOf(one, row, factor)));
+  const having = (one, rows, factor) =>
+    (factor ? rows.filter((row) => levelOf(one, row, factor) !== "") : rows);
+  // Numbers without a level, such as a machine's, are drawn run by run.
+  const axis = () => words(field("x").value || "run");
 
   // ---- the selection, as the address has it ----------------------------------------
   const wanted = new URLSearchParams(location.hash.slice(1));
@@ -58,22 +70,26 @@
 
   // ---- from the study down: each choice narrows those below it ---------------------
   const offer = (changed) => {
-    const keep = (name) => (changed ? field(name)?.value : wanted.get(name)) ?? null;
+    // What could not be chosen otherwise was no choice, and is not kept.
+    const kept = (select) => (select?.length > 1 ? select.value : null);
+    const keep = (name) => (changed ? kept(field(name)) : wanted.get(name));
     const first = data.studies.find((s) => s.factors.includes("model")) ?? data.studies[0];
     fill(field("study"), data.studies.map((s) => [s.name, s.title]), keep("study") ?? first.name);
     const one = study();
-    const kept = changed === "study" ? null : keep("quantity");
-    const q = Number(fill(field("quantity"), one.quantities.map((a, i) => [i, a.label]), kept));
-    const rows = rowsOf(one, q);
-    const varied = one.factors.filter((f) => levelsOf(one, rows, f).length > 0)
-      .sort((a, b) => levelsOf(one, rows, b).length - levelsOf(one, rows, a).length);
-    const numeric = varied.filter((f) => levelsOf(one, rows, f).every(isNumber));
+    fill(field("quantity"), one.quantities.map((q) => [q.id, q.label]), keep("quantity"));
+    const all = rowsOf(one);
+    const varied = one.factors.filter((f) => levelsOf(one, all, f).length > 0)
+      .sort((a, b) => levelsOf(one, all, b).length - levelsOf(one, all, a).length);
+    const numeric = varied.filter((f) => levelsOf(one, all, f).every(isNumber));
+    const bare = all.some((row) => row.at.every((level) => level === null));
     const options = (names) => names.map((f) => [f, words(f)]);
-    const xs = [...numeric, ...varied.filter((f) => !numeric.includes(f))];
-    const x = fill(field("x"), options(xs), keep("x"));
-    const others = varied.filter((f) => f !== x)
+    const xs = options([...numeric, ...varied.filter((f) => !numeric.includes(f))]);
+    const x = fill(field("x"), [...xs, ...(bare ? [["", "run"]] : [])], keep("x"));
+    const along = having(one, all, x);
+    const others = varied.filter((f) => f !== x && having(one, along, f).length)
       .sort((a, b) => (b === "model") - (a === "model"));
     const by = fill(field("by"), [...options(others), ["", "nothing"]], keep("by"));
+    const rows = having(one, along, by);
     offerLevels(one, rows, others.filter((f) => f !== by), keep);
     const lines = by ? levelsOf(one, rows, by) : [];
     part(".lines legend").textContent = words(by);
@@ -81,17 +97,29 @@
     check(part(".runs"), "run", data.runs.map((name) => [name, ""]));
     axes(levelsOf(one, rows, x), rows, changed);
   };
+  // Of the levels that occur together those most like the kept ones, then the most
+  // frequent; a row of the run itself counts for more than all of the others.
+  const together = (one, rows, factors, kept) => {
+    const found = new Map();
+    for (const row of rows) {
+      const key = JSON.stringify(factors.map((f) => levelOf(one, row, f)));
+      found.set(key, (found.get(key) ?? 0) + (row.run ? 1 : rows.length));
+    }
+    const alike = (key) => JSON.parse(key).filter((level, i) => level === kept[i]).length;
+    const [best] = [...found].sort(([a, n], [b, m]) => alike(b) - alike(a) || m - n);
+    return JSON.parse(best[0]);
+  };
   const offerLevels = (one, rows, factors, keep) => {
-    const kept = factors.map((f) => keep(`at-${f}`));
+    const best = together(one, rows, factors, factors.map((f) => keep(`at-${f}`)));
     part(".levels").replaceChildren(...factors.map((factor, i) => {
       const label = document.createElement("label");
       const select = document.createElement("select");
       select.name = `at-${factor}`;
       label.append(words(factor), " ", select);
       const levels = levelsOf(one, rows, factor);
-      const some = rows.some((row) => row.at[one.factors.indexOf(factor)] === null);
+      const some = rows.some((row) => levelOf(one, row, factor) === "");
       fill(select, [...levels.map((l) => [l, l]), ...(some ? [["", "not varied"]] : [])],
-        kept[i]);
+        best[i]);
       return label;
     }));
   };
@@ -111,17 +139,16 @@
 
   // ---- the rows that are chosen ------------------------------------------------------
   const chosen = () => {
-    const one = study(), q = Number(field("quantity").value);
+    const one = study(), x = field("x").value, by = field("by").value;
     const on = (name) => new Set(boxes(name).filter((b) => b.checked).map((b) => b.value));
     const lines = on("line"), runs = on("run");
-    const level = (row, factor) => row.at[one.factors.indexOf(factor)] ?? "";
     const fixed = [...form.querySelectorAll(".levels select")];
-    return rowsOf(one, q)
-      .filter((row) => fixed.every((s) => level(row, s.name.slice(3)) === s.value))
-      .map((row) => ({ ...row, x: level(row, field("x").value),
-        line: level(row, field("by").value), run: data.runs[row.run] }))
+    return rowsOf(one)
+      .filter((row) => fixed.every((s) => levelOf(one, row, s.name.slice(3)) === s.value))
+      .map((row) => ({ ...row, x: x ? levelOf(one, row, x) : data.runs[row.run],
+        line: levelOf(one, row, by), run: data.runs[row.run] }))
       .filter((row) => row.x !== "" && runs.has(row.run))
-      .filter((row) => !field("by").value || lines.has(row.line));
+      .filter((row) => !by || lines.has(row.line));
   };
   // Seconds and bytes are kept in their base units; people read others.
   const STEPS = { s: [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]],
@@ -133,28 +160,30 @@
   };
 
   // ---- figure -------------------------------------------------------------------------
-  const spec = (rows, quantity, [unit, size]) => {
-    const numeric = rows.every((row) => isNumber(row.x));
+  const spec = (rows, { label, ratio }, [unit, size]) => {
+    const numeric = field("x").value !== "" && rows.every((row) => isNumber(row.x));
     const values = rows.map((row) => ({ ...row, x: numeric ? Number(row.x) : row.x,
       key: `${row.line} ${row.run}`, y: row.value / size,
       lo: row.lo === null ? null : row.lo / size, hi: row.hi === null ? null : row.hi / size }));
-    const names = [...new Set(rows.map((row) => row.line))];
     const by = field("by").value;
-    const log = (on) => (on ? { type: "log" } : { type: "linear", zero: !quantity.ratio });
+    const lines = by ? boxes("line").map((box) => box.value) : [""];
+    const names = lines.filter((name) => rows.some((row) => row.line === name));
+    const place = (name) => lines.indexOf(name);
+    const log = (on) => (on ? { type: "log" } : { type: "linear", zero: !ratio });
     const y = { type: "quantitative", scale: log(field("logy").checked),
-      title: unit ? `${quantity.label} (${unit})` : quantity.label };
+      title: unit ? `${label} (${unit})` : label };
     const x = { field: "x", type: numeric ? "quantitative" : "nominal",
-      title: words(field("x").value), axis: { labelOverlap: true } };
+      title: axis(), axis: { labelOverlap: true } };
     if (numeric) {
       x.scale = field("logx").checked ? { type: "log" } : { type: "linear", zero: false };
       if (field("logx").checked) x.axis.values = inOrder(rows.map((r) => r.x)).map(Number);
     }
     const color = { field: "line", type: "nominal", title: words(by),
-      scale: { domain: names, range: names.map((n, i) => colour(by, n, i)) },
+      scale: { domain: names, range: names.map((n) => colour(by, n, place(n))) },
       legend: names.length > 1 ? { orient: "bottom", columns: 5, symbolOpacity: 1 } : null };
     const shapes = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"];
     const shape = { field: "line", type: "nominal", title: words(by), legend: color.legend,
-      scale: { domain: names, range: names.map((n, i) => shapes[i % shapes.length]) } };
+      scale: { domain: names, range: names.map((n) => shapes[place(n) % shapes.length]) } };
     const dash = data.runs.length > 1 ? { strokeDash: { field: "run", title: "run",
       scale: { domain: data.runs, range: [[1, 0], [5, 3]] }, legend: { orient: "bottom" } } } : {};
     const layer = [
@@ -166,7 +195,7 @@
           { field: "text", title: "value" }, { field: "n" }, { field: "run" }] } }];
     if (numeric) layer.unshift({ mark: { type: "line", strokeWidth: 1.5 },
       encoding: { y: { ...y, field: "y" }, detail: { field: "key" }, ...dash } });
-    if (quantity.ratio) layer.unshift({ data: { values: [{}] },
+    if (ratio) layer.unshift({ data: { values: [{}] },
       mark: { type: "rule", color: "#767676" }, encoding: { y: { datum: 1 } } });
     const shared = layer.map((one) => (one.data ? one
       : { ...one, encoding: { x, color, ...one.encoding } }));
@@ -185,7 +214,7 @@
   };
   const cellsOf = (row) => {
     const one = study();
-    return columns().map((factor) => row.at[one.factors.indexOf(factor)] ?? "");
+    return columns().map((factor) => levelOf(one, row, factor));
   };
   const element = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
   const lineOf = (tag, cells) => {
@@ -204,38 +233,37 @@
       row.text ?? String(row.value), row.n ?? ""])));
   };
   const quoted = (text) => `"${String(text ?? "").replaceAll('"', '""')}"`;
-  const csv = (rows, quantity) => {
+  const csv = (rows, { label, unit }) => {
     const head = ["run", ...columns(), "quantity", "unit", "value", "lo", "hi", "n", "verdict"];
-    const lines = rows.map((row) => [row.run, ...cellsOf(row), quantity.label, quantity.unit,
+    const lines = rows.map((row) => [row.run, ...cellsOf(row), label, unit,
       row.value, row.lo, row.hi, row.n, row.verdict]);
     return [head, ...lines].map((line) => line.map(quoted).join(",")).join("\n") + "\n";
   };
 
   // ---- together ------------------------------------------------------------------------
   let current = [], view;
-  const show = async () => {
-    const quantity = study().quantities[Number(field("quantity").value)];
+  const show = async (note = "") => {
+    const shown = quantity();
     const rows = current = chosen();
-    const unit = unitOf(quantity.unit, rows);
+    const unit = unitOf(shown.unit, rows);
     table(rows);
     history.replaceState(null, "", address());
     part("a.here").href = address();
     const least = Math.min(...rows.map((row) => row.n ?? Infinity));
-    part("#caption").textContent = rows.length
-      ? `${rows.length} values of ${quantity.label}; bars are 95 % intervals`
+    part("#caption").textContent = note + (rows.length
+      ? `${rows.length} values of ${shown.label}; bars are 95 % intervals`
         + `${isFinite(least) ? `, over ${least} trials or more` : ""}.`
-      : "Nothing was measured for this choice.";
+      : "Nothing was measured for this choice.");
     part("#figure").setAttribute("aria-label",
-      `${quantity.label} against ${words(field("x").value)}; the values stand in the table below`);
+      `${shown.label} against ${axis()}; the values stand in the table below`);
     view?.finalize();
     view = undefined;
     part("#figure").replaceChildren();
     if (!rows.length) return;
-    view = await vegaEmbed("#figure", spec(rows, quantity, unit),
+    view = await vegaEmbed("#figure", spec(rows, shown, unit),
       { actions: false, renderer: "svg" });
     // The table holds the same values; a reader of screens need not walk the picture.
     for (const svg of part("#figure").querySelectorAll("svg")) svg.setAttribute("aria-hidden", "true");
-    part("#figure").dataset.drawn = field("quantity").value;
   };
   form.addEventListener("submit", (event) => event.preventDefault());
   // Boxes and levels stay as they are while they are used, so that they keep the focus.
@@ -251,13 +279,15 @@
     show();
   });
   part("button[name=csv]").addEventListener("click", () => {
-    const quantity = study().quantities[Number(field("quantity").value)];
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([csv(current, quantity)], { type: "text/csv" }));
+    link.href = URL.createObjectURL(new Blob([csv(current, quantity())], { type: "text/csv" }));
     link.download = `${field("study").value}.csv`;
     link.click();
     URL.revokeObjectURL(link.href);
   });
+  addEventListener("hashchange", () => location.reload());
   offer();
-  show();
+  const lost = [...form.querySelectorAll("select")]
+    .some((select) => (wanted.get(select.name) ?? select.value) !== select.value);
+  show(lost ? "These runs do not hold all that the link asks for. " : "");
 })();
