@@ -22,6 +22,7 @@ def run(tmp_path_factory):
     root = tmp_path_factory.mktemp("explored")
     made.write_run(root)
     made.write_run(root, name="reference", scale=2.0)
+    made.write_run(root, name="reference-other", scale=3.0)
     return results.load_run(made.RUN, root=root)
 
 
@@ -47,10 +48,10 @@ def test_every_number_of_the_run_is_there_once(run):
         assert bool(ratio) == isinstance(number["against"], str)
 
 
-def test_the_reference_stands_beside_the_run(run):
+def test_references_stand_beside_the_run(run):
     content = explorer.content(run)
-    assert content["runs"] == [made.RUN, "reference"]
-    assert {row["run"] for row in content["studies"][0]["rows"]} == {0, 1}
+    assert content["runs"] == [made.RUN, "reference", "reference-other"]
+    assert {row["run"] for row in content["studies"][0]["rows"]} == {0, 1, 2}
 
 
 def test_no_value_can_end_the_script_that_holds_it(run, monkeypatch):
@@ -157,6 +158,38 @@ def test_a_link_names_its_quantity_and_may_replace_another(browser, page):  # no
     said = browser.find_element(By.ID, "caption").text
     assert said.endswith(before)
     assert said != before
+
+
+def test_each_run_looks_different(browser, page):  # noqa: F811
+    opened(browser, page)
+    script = """const marks = (name, ...attributes) => [...document
+            .querySelectorAll(`#figure .mark-${name}.role-mark path`)]
+            .map(e => attributes.map(a => e.getAttribute(a)));
+        return [marks("line", "stroke-dasharray"),
+                marks("symbol", "fill-opacity"), marks("symbol", "transform")]"""
+    dashes, fills, _ = browser.execute_script(script)
+    assert len({dash for (dash,) in dashes}) == 3
+    assert len({fill for (fill,) in fills if fill}) == 3
+    samples = browser.find_elements(By.CSS_SELECTOR, "input[name=run] + svg")
+    assert len({sample.get_attribute("outerHTML") for sample in samples}) == 3
+    choose(browser, "x", "model")
+    choose(browser, "by", "nothing")
+    _, _, places = browser.execute_script(script)
+    across = {place.split(",")[0] for (place,) in places}
+    assert len(across) == 3 * len(made.MODELS)
+
+
+def test_a_line_keeps_its_colour_when_others_are_left_out(browser, page):  # noqa: F811
+    opened(browser, page, x="model", by="connections")
+    browser.find_element(By.CSS_SELECTOR, "input[name=line]").click()
+    drawn(browser)
+    script = """const all = (places, name) => [...new Set([...document
+            .querySelectorAll(places)].map(e => getComputedStyle(e)[name]))]
+            .filter(colour => colour !== "none").sort();
+        return [all("input[name=line]:checked + i", "backgroundColor"),
+                all("#figure .mark-symbol.role-mark path", "stroke")]"""
+    dots, points = browser.execute_script(script)
+    assert dots == points
 
 
 def test_another_axis_swaps_lines_and_levels(browser, page):  # noqa: F811

@@ -55,13 +55,12 @@
   const boxes = (name) => [...form.querySelectorAll(`input[name="${name}"]`)];
   const check = (place, name, options) => {
     const off = new Set(wanted.getAll(`not-${name}`));
-    const labels = options.map(([value, colour]) => {
+    const labels = options.map(([value, sample]) => {
       const label = document.createElement("label");
       const box = Object.assign(document.createElement("input"), {
         type: "checkbox", name, value, checked: !off.has(value) });
-      const dot = document.createElement("i");
-      dot.style.background = colour;
-      label.append(box, ...(colour ? [dot] : []), value);
+      label.append(box, value);
+      box.insertAdjacentHTML("afterend", sample);
       return label;
     });
     place.replaceChildren(place.querySelector("legend"), ...labels);
@@ -93,8 +92,9 @@
     offerLevels(one, rows, others.filter((f) => f !== by), keep);
     const lines = by ? levelsOf(one, rows, by) : [];
     part(".lines legend").textContent = words(by);
-    check(part(".lines"), "line", lines.map((name, i) => [name, colour(by, name, i)]));
-    check(part(".runs"), "run", data.runs.map((name) => [name, ""]));
+    check(part(".lines"), "line", lines.map((name, i) =>
+      [name, `<i style="background: ${colour(by, name, i)}"></i>`]));
+    check(part(".runs"), "run", data.runs.map((name, i) => [name, sampleOf(i)]));
     axes(levelsOf(one, rows, x), rows, changed);
   };
   // Of the levels that occur together those most like the kept ones, then the most
@@ -136,6 +136,14 @@
   const PLAIN = ["#2450D8", "#DB7A10", "#00A077", "#7A1575", "#262626", "#8C6D31", "#9C4A4A"];
   const colour = (by, name, i) =>
     (by === "model" && data.models[name]) || PLAIN[i % PLAIN.length];
+
+  // Of a run, lines are dashed and points are filled like this.
+  const DASHES = [[1, 0], [6, 4], [2, 2], [8, 3, 2, 3], [1, 4]];
+  const FILLS = [1, 0, 0.4, 0.7, 0.2];
+  const ofRun = (list, i) => list[i % list.length];
+  const sampleOf = (i) => `<svg width="40" height="12" aria-hidden="true">
+    <path d="M0 6H40" stroke-dasharray="${ofRun(DASHES, i)}"/>
+    <circle cx="20" cy="6" r="4" fill-opacity="${ofRun(FILLS, i)}"/></svg>`;
 
   // ---- the rows that are chosen ------------------------------------------------------
   const chosen = () => {
@@ -184,21 +192,28 @@
     const shapes = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"];
     const shape = { field: "line", type: "nominal", title: words(by), legend: color.legend,
       scale: { domain: names, range: names.map((n) => shapes[place(n) % shapes.length]) } };
-    const dash = data.runs.length > 1 ? { strokeDash: { field: "run", title: "run",
-      scale: { domain: data.runs, range: [[1, 0], [5, 3]] }, legend: { orient: "bottom" } } } : {};
+    const byRun = (list) => ({ field: "run", type: "ordinal", legend: null, scale: {
+      type: "ordinal", domain: data.runs, range: data.runs.map((run, i) => ofRun(list, i)) } });
+    const strokeDash = byRun(DASHES), fillOpacity = byRun(FILLS);
+    // Where the axis holds names, each run has a place of its own beside them.
+    const beside = !numeric && field("x").value && data.runs.length > 1;
+    const xOffset = { field: "run", type: "nominal", scale: { domain: data.runs } };
+    if (beside) x.scale = { paddingInner: 0.6, paddingOuter: 0.3 };
     const layer = [
       { mark: { type: "rule", strokeWidth: 2, opacity: 0.55 },
         encoding: { y: { ...y, field: "lo" }, y2: { field: "hi" } } },
       { mark: { type: "point", filled: true, size: 45, opacity: 1 },
+        encoding: { shape, fillOpacity, y: { ...y, field: "y" } } },
+      { mark: { type: "point", size: 45, strokeWidth: 1.5, opacity: 1 },
         encoding: { shape, y: { ...y, field: "y" }, tooltip: [
           { field: "line", title: words(by) || "line" }, { field: "x", title: x.title },
           { field: "text", title: "value" }, { field: "n" }, { field: "run" }] } }];
     if (numeric) layer.unshift({ mark: { type: "line", strokeWidth: 1.5 },
-      encoding: { y: { ...y, field: "y" }, detail: { field: "key" }, ...dash } });
+      encoding: { y: { ...y, field: "y" }, detail: { field: "key" }, strokeDash } });
     if (ratio) layer.unshift({ data: { values: [{}] },
       mark: { type: "rule", color: "#767676" }, encoding: { y: { datum: 1 } } });
     const shared = layer.map((one) => (one.data ? one
-      : { ...one, encoding: { x, color, ...one.encoding } }));
+      : { ...one, encoding: { x, ...(beside ? { xOffset } : {}), color, ...one.encoding } }));
     return { width: "container",
       height: 340, autosize: { type: "fit-x", contains: "padding" }, data: { values },
       layer: shared, background: "transparent",
