@@ -414,14 +414,14 @@ def level(value: Any) -> str:
 def numbers(folder: Path) -> dict[str, dict[str, Any]]:
     """Return every number of a study's folder by its address.
 
-    With metric, value, lo, hi, n, level, method, unit, text, the levels of its factors
-    and, of ratios, the verdict.
+    With metric, value, lo, hi, n, level, method, unit, text, the levels of its factors,
+    of cells whether the client bound them, and of ratios the verdict.
     """
     by_address = {}
     paths = [folder / name for name in (CELLS, RATIOS)]
     tables = [pd.read_csv(path) for path in paths if path.is_file()]
     for row in (row for table in tables for row in table.to_dict("records")):
-        facts = {k: row[k] for k in (*_NUMBER, "verdict") if k in row}
+        facts = {k: row[k] for k in (*_NUMBER, "bound", "verdict") if k in row}
         by_address[address(folder.name, row["metric"], levels(row))] = {
             **{k: None if _missing(v) else v for k, v in facts.items()},
             "levels": levels(row),

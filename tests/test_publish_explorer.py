@@ -1,7 +1,9 @@
 """The explorer holds the numbers of the run, and draws what is chosen."""
 
+import io
 import json
 import re
+import shutil
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pandas as pd
@@ -10,7 +12,7 @@ import pytest
 from test_paper_browser import SCHEMES, WIDTHS, assert_sound, browser, show  # noqa: F401
 
 from connlab import schema
-from connlab.publish import checking, explorer, results
+from connlab.publish import checking, explorer, model_pages, results
 
 By = pytest.importorskip("selenium.webdriver.common.by").By
 WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
@@ -20,7 +22,10 @@ Select = pytest.importorskip("selenium.webdriver.support.ui").Select
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     root = tmp_path_factory.mktemp("explored")
-    made.write_run(root)
+    study = made.write_run(root) / made.STUDY
+    cells = pd.DataFrame(made.cells())
+    cells["bound"] = (cells["model"] == "select") & (cells["connections"] == 1000)
+    made.write_cells(study, cells.to_dict("records"))
     made.write_run(root, name="reference", scale=2.0)
     made.write_run(root, name="reference-other", scale=3.0)
     return results.load_run(made.RUN, root=root)
@@ -60,6 +65,22 @@ def test_no_value_can_end_the_script_that_holds_it(run, monkeypatch):
     page = explorer.write(run, made.PAPER, run.folder.parent).read_text("utf-8")
     (data,) = re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert json.loads(data) == json.loads(json.dumps(content))
+
+
+def test_the_page_of_a_model_says_bounds_as_well(run, tmp_path):
+    source = tmp_path / "src_c" / "models"
+    source.mkdir(parents=True)
+    shutil.copy(made.ROOT / "src_c" / "models" / "select.c", source)
+    model = {"name": "select", "family": "readiness"}
+    (link,) = model_pages.write(run, [model], tmp_path / "paper").values()
+    page = (tmp_path / "paper" / link).read_text("utf-8")
+    (study,) = explorer.content(run)["studies"]
+    rates = [
+        i for i, q in enumerate(study["quantities"]) if q["id"] == "throughput_rps"
+    ]
+    (row,) = (r for r in study["rows"] if r["q"] in rates and "bound" in r)
+    assert f"<td>at least {row['text']}</td>" in page
+    assert page.count("at least") == 1
 
 
 @pytest.mark.parametrize("others", [["index.html"], ["index.html", "supplement.html"]])
@@ -126,7 +147,8 @@ def test_it_draws_without_an_error_and_fits(browser, page, width, scheme):  # no
 def test_the_table_holds_what_the_run_measured(browser, page, run):  # noqa: F811
     opened(browser, page)
     (study,) = explorer.content(run)["studies"]
-    expected = {r["text"] for r in study["rows"] if r["q"] == 0 and r["run"] == 0}
+    numbers = [r for r in study["rows"] if r["q"] == 0 and r["run"] == 0]
+    expected = {f"{r.get('bound', '')} {r['text']}".strip() for r in numbers}
     assert {r[-2] for r in rows(browser) if made.RUN in r} == expected
 
 
@@ -158,6 +180,23 @@ def test_a_link_names_its_quantity_and_may_replace_another(browser, page):  # no
     said = browser.find_element(By.ID, "caption").text
     assert said.endswith(before)
     assert said != before
+
+
+@pytest.mark.parametrize(
+    ("quantity", "word"),
+    [("throughput_rps", "at least"), ("response_mean_s", "at most")],
+)
+def test_what_the_client_limited_is_a_bound(browser, page, quantity, word):  # noqa: F811
+    opened(browser, page, quantity=quantity)
+    bounds = [row for row in rows(browser) if row[-2].startswith(word)]
+    assert [row[:3] for row in bounds] == [["select", "1000", made.RUN]]
+    script = """const done = arguments[0];
+        URL.createObjectURL = (blob) => { blob.text().then(done); return "data:,"; };
+        HTMLAnchorElement.prototype.click = () => {};
+        document.querySelector("button[name=csv]").click();"""
+    saved = pd.read_csv(io.StringIO(browser.execute_async_script(script)))
+    assert saved["bound"].dropna().tolist() == [word]
+    assert len(saved) == len(rows(browser))
 
 
 def test_each_run_looks_different(browser, page):  # noqa: F811

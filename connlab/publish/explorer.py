@@ -70,7 +70,7 @@ def content(run: Run) -> dict[str, Any]:
 
     A row is an object with q and run (indices), at (levels in the order of the factors,
     null where a factor plays no part), value, lo, hi, n, text, and verdict or bound
-    where it has one.
+    ("at least", "at most") where it has one.
     """
     runs = [run, *reference.beside(run)]
     studies = []
@@ -146,9 +146,19 @@ def _number(row: Mapping[Any, Any]) -> dict[str, Any]:
     number = {k: _rounded(row.get(k)) for k in ("value", "lo", "hi")}
     number["n"] = None if pd.isna(row.get("n")) else int(row["n"])
     number |= {k: row[k] for k in ("text", "verdict") if isinstance(row.get(k), str)}
-    if row.get("bound") is True:
-        number["bound"] = True
+    if word := bound(row):
+        number["bound"] = word
     return number
+
+
+def bound(row: Mapping[Any, Any]) -> str:
+    """Return what stands before a number that the client limited, else nothing.
+
+    The server could only be better: its rate higher, its times shorter.
+    """
+    if row.get("bound") is not True:
+        return ""
+    return "at least" if metric(row["metric"]).better == "higher" else "at most"
 
 
 def _rounded(value: Any) -> float | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import report
-from connlab.publish import fragments, models, numbers
+from connlab.publish import explorer, fragments, models, numbers
 from connlab.publish.results import Run
 from connlab.study.metrics import metric
 
@@ -84,7 +84,7 @@ def _numbers(
                     "study": study,
                     "quantity": metric(quantity).label,
                     "levels": _levels(row["levels"]),
-                    "text": row["text"],
+                    "text": f"{explorer.bound(row)} {row['text']}".strip(),
                     "behind": numbers.hover(int(row["n"]), row["level"], row["method"]),
                     "verdict": row.get("verdict") or "",
                 }

@@ -167,11 +167,16 @@
     return steps.find(([, size]) => largest >= size) ?? steps.at(-1);
   };
 
+  // The client was the bottleneck: a rate may be higher, a time shorter than the number.
+  const said = (row) => [row.bound, row.text ?? row.value].filter((a) => a !== undefined).join(" ");
+  const ARROWS = { "at least": "↑", "at most": "↓" };
+  const boundOf = (rows) => rows.find((row) => row.bound)?.bound;
+
   // ---- figure -------------------------------------------------------------------------
   const spec = (rows, { label, ratio }, [unit, size]) => {
     const numeric = field("x").value !== "" && rows.every((row) => isNumber(row.x));
     const values = rows.map((row) => ({ ...row, x: numeric ? Number(row.x) : row.x,
-      key: `${row.line} ${row.run}`, y: row.value / size,
+      key: `${row.line} ${row.run}`, said: said(row), y: row.value / size,
       lo: row.lo === null ? null : row.lo / size, hi: row.hi === null ? null : row.hi / size }));
     const by = field("by").value;
     const lines = by ? boxes("line").map((box) => box.value) : [""];
@@ -207,7 +212,12 @@
       { mark: { type: "point", size: 45, strokeWidth: 1.5, opacity: 1 },
         encoding: { shape, y: { ...y, field: "y" }, tooltip: [
           { field: "line", title: words(by) || "line" }, { field: "x", title: x.title },
-          { field: "text", title: "value" }, { field: "n" }, { field: "run" }] } }];
+          { field: "said", title: "value" }, { field: "n" }, { field: "run" }] } }];
+    const bound = boundOf(rows);
+    if (bound) layer.push({ transform: [{ filter: "datum.bound" }],
+      mark: { type: "text", text: ARROWS[bound], fontSize: 15,
+        dy: bound === "at least" ? -13 : 13 },
+      encoding: { y: { ...y, field: "y" } } });
     if (numeric) layer.unshift({ mark: { type: "line", strokeWidth: 1.5 },
       encoding: { y: { ...y, field: "y" }, detail: { field: "key" }, strokeDash } });
     if (ratio) layer.unshift({ data: { values: [{}] },
@@ -245,13 +255,13 @@
     part("thead").replaceChildren(lineOf("th", head));
     part("tbody").replaceChildren(...rows.map((row) => lineOf("td", [...cellsOf(row),
       ...(several ? [row.run] : []), ...(verdicts ? [row.verdict ?? ""] : []),
-      row.text ?? String(row.value), row.n ?? ""])));
+      said(row), row.n ?? ""])));
   };
   const quoted = (text) => `"${String(text ?? "").replaceAll('"', '""')}"`;
   const csv = (rows, { label, unit }) => {
-    const head = ["run", ...columns(), "quantity", "unit", "value", "lo", "hi", "n", "verdict"];
+    const head = ["run", ...columns(), "quantity", "unit", "value", "lo", "hi", "n", "bound", "verdict"];
     const lines = rows.map((row) => [row.run, ...cellsOf(row), label, unit,
-      row.value, row.lo, row.hi, row.n, row.verdict]);
+      row.value, row.lo, row.hi, row.n, row.bound, row.verdict]);
     return [head, ...lines].map((line) => line.map(quoted).join(",")).join("\n") + "\n";
   };
 
@@ -265,9 +275,11 @@
     history.replaceState(null, "", address());
     part("a.here").href = address();
     const least = Math.min(...rows.map((row) => row.n ?? Infinity));
+    const bound = boundOf(rows);
     part("#caption").textContent = note + (rows.length
       ? `${rows.length} values of ${shown.label}; bars are 95 % intervals`
-        + `${isFinite(least) ? `, over ${least} trials or more` : ""}.`
+        + `${isFinite(least) ? `, over ${least} trials or more` : ""}`
+        + `${bound ? `; ${ARROWS[bound]}: ${bound}, as the client was the bottleneck` : ""}.`
       : "Nothing was measured for this choice.");
     part("#figure").setAttribute("aria-label",
       `${shown.label} against ${axis()}; the values stand in the table below`);
