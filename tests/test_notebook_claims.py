@@ -61,8 +61,8 @@ def said(notebook: str, mark: str, **names: Any) -> Said:
     ],
 )
 def test_a_server_equals_itself_only_where_that_is_known(lo, hi, holds):
-    same = pd.DataFrame({"lo": [lo], "hi": [hi]})
-    report = said("00-the-machine", '"equal-to-itself"', same=same, MARGIN=MARGIN)
+    itself = pd.DataFrame({"metric": "throughput_rps", "lo": [lo], "hi": [hi]})
+    report = said("00-the-machine", '"equal-to-itself"', itself=itself, MARGIN=MARGIN)
     assert report.claims["equal-to-itself"] is holds
 
 
@@ -90,11 +90,12 @@ def test_a_client_is_pushed_only_where_that_was_measured(values, holds):
 def test_a_control_that_was_not_measured_has_no_number(controls, delays):
     row = {"value": 1.0, "lo": 0.9, "hi": 1.1, "n": 5, "level": 0.95, "method": "t"}
     same = pd.DataFrame([{"metric": "throughput_rps", "against": "A", **row}])
-    delay = pd.DataFrame([row if delays else row | {"value": NAN, "lo": NAN}])
+    none = row | dict.fromkeys(("value", "lo", "hi"), NAN) | {"n": 0}
+    delay = pd.DataFrame([row if delays else none])
     again = Interval(**delay.iloc[0])
     names = {"same": same.head(controls), "delay": delay, "again": again}
     text = said("00-the-machine", "report.answer(", **names).text
-    assert text.count("[0.9, 1.1]") == controls + delays
+    assert text.count("[0.90, 1.10]") == controls + delays
     assert "—" not in text
 
 
@@ -123,4 +124,4 @@ def test_an_answer_counts_what_was_examined(kinds, holds, stalls):
     text = said("09-doubts", "report.answer(", **names).text
     assert ("1 of 7" in text, "1 of 3" in text) == (bool(kinds), bool(kinds))
     assert ("1 is" in text) is (holds is False)
-    assert text.count("[0.4, 0.6]") == stalls
+    assert text.count("[0.40, 0.60]") == stalls

@@ -53,7 +53,8 @@ def anew_and_kept(tmp_path):
     """Return trials of two kinds that a notebook tells apart; in one, poll is slow."""
     kinds = []
     for each, capacity in ((1, 50_000), (0, 200_000)):
-        lines = made.sweep(("poll", "epoll"), blocks=6, capacity={"poll": capacity})
+        most = {"poll": capacity}
+        lines = made.sweep(("poll", "epoll"), blocks=6, capacity=most, seed=each)
         for line in lines:
             line["factors"]["requests_per_connection"] = each
         kinds.append(made.load(tmp_path, lines))

@@ -39,7 +39,6 @@ _MESSAGES = {
 _UNCALLED = {
     "estimate": "what a sweep would cost, for whoever plans one in a notebook",
     "dask_setup": "Dask, of the module that its workers load first",
-    "beyond": "asked of the committed run, by the test of what is committed",
 }
 """What nothing here calls, and who does."""
 
