@@ -42,9 +42,8 @@ class Profile:
         given = given or {}
         values = {**self.notebooks.get(Path(nb).stem, {}), **given}
         most, trials = values.get("max_trials"), given.get("trials")
-        both = isinstance(most, int) and isinstance(trials, int)
-        if both and "max_trials" not in given:
-            values["max_trials"] = max(most, trials)
+        if "max_trials" not in given and isinstance(most, int):
+            values["max_trials"] = max(most, trials if isinstance(trials, int) else 0)
         return values
 
 
