@@ -272,9 +272,28 @@ def test_outlasts(select_most, epoll_most, verdict):
     ],
 )
 def test_a_limit_lies_between_levels_that_were_tried(epoll, select, verdict):
+    assert outlasts(survivors(epoll), survivors(select)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("tried", "verdict"),
+    [({3: (1,), 5: (1,)}, OPEN), ({3: (1,), 5: (0,)}, HOLDS), ({3: (0,)}, HOLDS)],
+)
+def test_servers_of_several_processes_are_compared_with_their_like(tried, verdict):
+    """One process ends at its descriptors, whatever its model."""
+    one = survivors({1: (1,), 2: (0,)}).assign(processes=None)
+    six = [
+        survivors(levels).assign(processes=6) for levels in ({3: (1,), 5: (1,)}, tried)
+    ]
+    epoll, select = (pd.concat([one, more]) for more in six)
+    assert outlasts(epoll, select) == verdict
+    assert outlasts(epoll, one) == OPEN
+
+
+def outlasts(epoll, select):
     sides = {"arm": {"model": "epoll"}, "baseline": {"model": "select"}}
-    frame = pd.concat([survivors(epoll).assign(model="epoll"), survivors(select)])
-    assert apply(frame, {"rule": "outlasts", **sides}).verdict == verdict
+    frame = pd.concat([epoll.assign(model="epoll"), select])
+    return apply(frame, {"rule": "outlasts", **sides}).verdict
 
 
 @pytest.mark.parametrize(("surviving", "verdict"), [(800, HOLDS), (1000, NOT)])

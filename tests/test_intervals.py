@@ -309,7 +309,7 @@ def test_the_baseline_of_a_part_of_a_set_is_no_trial_of_its_own():
     assert table.loc["b", ["n", "value"]].tolist() == [4, pytest.approx(10.0)]
 
 
-def split_sets(n: int = 4) -> pd.DataFrame:
+def split_sets() -> pd.DataFrame:
     """Return trials of a baseline "b" in sets of two, at 10 and 1000 connections.
 
     Of each block the first set holds a and b, the second c, and b once more.
@@ -318,7 +318,7 @@ def split_sets(n: int = 4) -> pd.DataFrame:
     rows = [
         {"model": model, "connections": n, "block": block, "set": f"{n} {block} {part}"}
         | {"carried": model == "b" and part == 1, "response_p99_s": rng.lognormal()}
-        for block in range(n)
+        for block in range(4)
         for n in (10, 1000)
         for part, pair in enumerate(("ab", "cb"))
         for model in pair

@@ -83,23 +83,31 @@ def outlasts(
 
     By the highest measured level up to which every trial kept all its connections. The
     lower of the two has to break at a level above: what was never tried is no limit.
+    Servers of as many processes are compared, as each process has its own descriptors;
+    the fewest processes that tell the two apart decide.
     """
     sides = [_whole_up_to(measured(trials, cell), along) for cell in (arm, baseline)]
-    (y, _), (x, _) = sides
-    why = f"whole up to {y} {along}, against {x}"
-    lowest, broke = min(sides)
-    if not broke:
-        raise Untestable(f"{why}, and {lowest} was the most that was tried")
-    if y == x:
-        raise Untestable(why)
-    return Finding("holds" if y > x else "does not hold", why)
+    why = "never measured with as many processes"
+    for processes in sorted(sides[0].keys() & sides[1].keys()):
+        (y, _), (x, _) = pair = [side[processes] for side in sides]
+        why = f"whole up to {y} {along}, against {x}"
+        lowest, broke = min(pair)
+        if not broke:
+            why += f", and {lowest} was the most that was tried"
+        elif y != x:
+            return Finding("holds" if y > x else "does not hold", why)
+    raise Untestable(why)
 
 
-def _whole_up_to(cell: pd.DataFrame, along: str) -> tuple[int, bool]:
-    """Return the highest level below the first that broke, and whether one did."""
-    whole = _kept_all(cell).groupby(cell[along]).all()
-    unbroken = whole.index[whole.cumprod().astype(bool)]
-    return int(max(unbroken, default=0)), not whole.all()
+def _whole_up_to(cell: pd.DataFrame, along: str) -> dict[int, tuple[int, bool]]:
+    """Return by processes the level below the first that broke, and whether one did."""
+    processes = cell.assign(processes=cell.get("processes", 1)).fillna({"processes": 1})
+    found = {}
+    for number, rows in processes.groupby("processes"):
+        whole = _kept_all(rows).groupby(rows[along]).all()
+        unbroken = whole.index[whole.cumprod().astype(bool)]
+        found[number] = int(max(unbroken, default=0)), not whole.all()
+    return found
 
 
 def serves_more(

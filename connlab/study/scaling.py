@@ -64,7 +64,8 @@ def resample_blocks(
        variance.
     2. Percentiles of what is resampled are the bounds, as far out as Student's t
        reaches for so many blocks. Without 1 and 2 the intervals of three to six
-       trials cover 70 to 90 % instead of 95 %.
+       trials cover 70 to 90 % instead of 95 %; with them those of four, beyond the
+       outermost of which no resample lies, still cover 88 %, those of five 92 %.
 
     Returns
     -------
