@@ -12,7 +12,7 @@ import pytest
 
 from connlab.intervals import intervals, ratios
 from connlab.report import Report, number
-from connlab.studies import bounds
+from connlab.studies import bounds, load
 from connlab.studies import hosts as needs
 from connlab.study.formatting import listing
 
@@ -32,6 +32,7 @@ def cells(report, tmp_path):
         path = rules.ROOT / "notebooks" / f"{name}.ipynb"
         usual = {"pd": pd, "np": np, "number": number, "bounds": bounds}
         usual |= {"ratios": ratios, "intervals": intervals, "listing": listing}
+        report.answer("no answer of these cells")
         made = rules.execute(path, *ids, report=report, **usual | names)
         report.write()
         return made, json.loads((tmp_path / "r/made/results.json").read_text())
@@ -81,7 +82,7 @@ def test_a_pair_of_both_grids_of_study_6_has_one_interval(cells):
     assert once.to_dict("records") == again.to_dict("records")
 
 
-@pytest.mark.parametrize(("spread", "holds"), [(0.001, True), (0.2, None)])
+@pytest.mark.parametrize(("spread", "holds"), [(0.01, True), (1, None)])
 def test_likeness_has_to_be_shown(cells, spread, holds):
     every = trials([{"connections": 100, "active": 100}], blocks=8)
     every[SPENT] = np.exp(spread * np.log(every[SPENT]))
@@ -118,6 +119,61 @@ def test_a_sweep_too_short_for_an_interval_is_no_miss(cells, twins, counted):
         display=print,
     )
     assert sizes == counted * 2
+
+
+@pytest.mark.parametrize(("overrun", "trials_"), [(None, 5), (3, None)])
+def test_a_queue_without_end_is_compared_with_no_formula(cells, overrun, trials_):
+    """Where a trial is asked for more than its CPU time allows, no wait is foretold."""
+    rows = [
+        {"load": x, "rate": 1e4 * x, "block": block, SPENT: 5e-5 * (1 + block / 100)}
+        for x in (0.1, 0.7)
+        for block in range(5)
+    ]
+    frame = pd.DataFrame(rows).assign(model="epoll", work="spin", connections=50)
+    frame["response_mean_s"] = 2e-4 + frame["block"] / 1e6
+    over = (frame["block"] == overrun) & (frame["load"] == 0.7)
+    frame.loc[over, SPENT] = 2e-4
+    made, _ = cells(
+        "11-load",
+        "cell-23",
+        under=frame.assign(ok=True, label=None, reason=None),
+        where=["work", "connections"],
+        load=load,
+        low=0.1,
+        baseline="epoll",
+        spent=SPENT,
+    )
+    (row,) = made["recovered"].to_dict("records")
+    assert row["n"] == (trials_ or 4)
+    assert (row["value"] > 0) is (trials_ is not None)
+
+
+@pytest.mark.parametrize(
+    ("threads", "holds"), [([4, 6], True), ([4, 5], False), ([None, None], None)]
+)
+def test_threads_that_were_not_counted_are_not_two_each(cells, threads, holds):
+    counts = {"threads": threads, "accepted": [2, 3]}
+    frame = pd.DataFrame(counts, dtype="Int64").assign(model="winsock-blocking")
+    everything = SimpleNamespace(carried=lambda trials_: trials_["model"].notna())
+    _, results = cells("15-winsock", "cell-19", measured=frame, bp=everything)
+    assert results["claims"]["two-threads"]["holds"] is holds
+
+
+@pytest.mark.parametrize(
+    ("recovered", "said"),
+    [
+        ([False, False], "failed"),
+        ([False, True], "every other"),
+        ([True, True], "each"),
+    ],
+)
+def test_what_became_of_servers_after_the_load(cells, recovered, said):
+    after = pd.DataFrame({"model": ["a", "b"], "recovered": recovered})
+    names = {"a": "A", "b": "B"}
+    _, results = cells("02-breaking-points", "cell-30", after=after, names=names)
+    (finding,) = results["findings"]
+    assert said in finding
+    assert ("failed" in finding) is not all(recovered)
 
 
 @pytest.mark.parametrize(
