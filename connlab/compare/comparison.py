@@ -190,7 +190,7 @@ class Comparison:
             server.name: self.plan.against(server) for server in self.plan.servers
         }
         return {
-            name: word(ratio, metric, tuple(n in bound for n in (name, against[name])))
+            name: word(ratio, metric, (name in bound, against[name] in bound))
             for name, ratio in self.ratios(metric).items()
         }
 
