@@ -623,4 +623,4 @@ def test_at_fixed_moments_rounds_of_a_late_client_are_left_out(
         assert target["slices"]["late"] == len(own) > 0  # one that it missed has no row
         counted = of_target(slices, number)
         add_up(counted, target)
-        assert target["response"]["n"] == total(counted, "requests")
+        assert target["response"]["n"] == target["window"]["arrivals"]
