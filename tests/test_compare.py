@@ -331,6 +331,7 @@ def test_where_both_sides_are_full_the_queue_tells_who_is_the_limit(
     assert result.client_bound() == (set(RATES) if bound else set())
     words = result.words("rate")
     assert words["uring"] == ("cannot tell" if bound else "alike")
+    assert words["epoll again"] == "alike"
     assert result.words("cpu")["uring"] == "alike"
     assert ("limited by the client" in printed(result)) is bound
 

@@ -184,13 +184,18 @@ class Comparison:
         }
 
     def words(self, metric: str) -> dict[str, str]:
-        """Return what each server's ratio shows; see `word`."""
+        """Return what each server's ratio shows; see `word`.
+
+        The control asks the method, not the servers, whoever the limit was.
+        """
         bound = self.client_bound() if metric != "cpu" else set()
         against = {
             server.name: self.plan.against(server) for server in self.plan.servers
         }
         return {
             name: word(ratio, metric, (name in bound, against[name] in bound))
+            if name != self.plan.control
+            else word(ratio, metric)
             for name, ratio in self.ratios(metric).items()
         }
 
