@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import study_made as made
@@ -51,6 +52,14 @@ def test_a_torn_file_is_replaced(begun, tmp_path):
     path.write_text("[")
     results.write(begun, tmp_path)
     assert json.loads(path.read_text())["answer"] == "Because."
+
+
+def test_results_are_newer_than_a_trial_of_the_same_second(begun, tmp_path):
+    """Or a short study would be stale as soon as it is written."""
+    begun.answer = "Because."
+    before = datetime.now(UTC) - timedelta(milliseconds=1)
+    made_at = json.loads(results.write(begun, tmp_path).read_text())["made_at"]
+    assert datetime.fromisoformat(made_at) >= before
 
 
 def test_results_that_are_as_they_were_are_not_written_again(begun, tmp_path):

@@ -148,7 +148,7 @@ def write(results: Results, folder: Path) -> Path:
         before = None
     if before and _content(before) == _content(results):
         return path
-    made_at = datetime.now(UTC).isoformat(timespec="seconds")
+    made_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     return write_json(path, {"made_at": made_at, **_content(results)})
 
 
