@@ -329,10 +329,10 @@ def test_where_both_sides_are_full_the_queue_tells_who_is_the_limit(
     options = {"client_ns": client_ns, "waiting": waiting, "noise": 0.001}
     result = compared(monkeypatch, rates, **options)
     assert result.client_bound() == (set(RATES) if bound else set())
-    words = result.words("rate")
+    words = result.words("rate", result.ratios("rate"))
     assert words["uring"] == ("cannot tell" if bound else "alike")
     assert words["epoll again"] == "alike"
-    assert result.words("cpu")["uring"] == "alike"
+    assert result.words("cpu", result.ratios("cpu"))["uring"] == "alike"
     assert ("limited by the client" in printed(result)) is bound
 
 

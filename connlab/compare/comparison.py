@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -183,8 +183,8 @@ class Comparison:
             )
         }
 
-    def words(self, metric: str) -> dict[str, str]:
-        """Return what each server's ratio shows; see `word`.
+    def words(self, metric: str, ratios: Mapping[str, Interval]) -> dict[str, str]:
+        """Return what each server's ratio of a metric shows; see `word`.
 
         The control asks the method, not the servers, whoever the limit was.
         """
@@ -196,7 +196,7 @@ class Comparison:
             name: word(ratio, metric, (name in bound, against[name] in bound))
             if name != self.plan.control
             else word(ratio, metric)
-            for name, ratio in self.ratios(metric).items()
+            for name, ratio in ratios.items()
         }
 
     def enough(self) -> str:
@@ -342,7 +342,8 @@ def _settings(plan: Plan, server: Any) -> dict[str, Any]:
 
 
 def _ratios(comparison: Comparison, metric: str) -> dict[str, dict]:
-    intervals, words = comparison.ratios(metric), comparison.words(metric)
+    intervals = comparison.ratios(metric)
+    words = comparison.words(metric, intervals)
     family = {name for name in intervals if name != comparison.plan.control}
     return {
         name: bounds(ratio)

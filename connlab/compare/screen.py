@@ -134,7 +134,7 @@ def _ratios(comparison: Comparison) -> Table:
     against = f"against {comparison.plan.baseline}"
     rows = table(against, *TITLES.values())
     by_metric = {metric: comparison.ratios(metric) for metric in TITLES}
-    words = {metric: comparison.words(metric) for metric in TITLES}
+    words = {m: comparison.words(m, ratios) for m, ratios in by_metric.items()}
     for server in comparison.plan.servers[1:]:
         if server.name not in by_metric["rate"]:  # it, or what it is held against, died
             continue

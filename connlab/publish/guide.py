@@ -77,9 +77,9 @@ def write(run: Run, others: Sequence[Run], paper: Path) -> None:
         for label, other in reference.by_label(others).items()
     }
     entries = yaml.safe_load(path.read_text("utf-8"))
-    stale = {name: True for name, study in run.studies.items() if study.stale}
+    stale = {name for name, study in run.studies.items() if study.stale}
     situations = [
-        with_ratios({**entry, "stale": stale.get(entry["study"])}, rows, references)
+        with_ratios({**entry, "stale": entry["study"] in stale}, rows, references)
         for entry in entries
     ]
     registry = models.registry(run.manifest)

@@ -63,8 +63,8 @@ def render(
     start = time.monotonic()
     folder = schema.project_root() / paper
     chosen = renderers.choose(renderer)
-    (folder / renderers.OUTPUT / STAMP).unlink(missing_ok=True)
     with _alone(folder):
+        (folder / renderers.OUTPUT / STAMP).unlink(missing_ok=True)
         loaded = results.load_run(run, root=root)
         try:
             prepared, paths, problems = _set(loaded, folder, chosen)
