@@ -19,6 +19,7 @@ from connlab.claims.published import published_rates
 from connlab.claims.ratios import compare, printed_ratio
 from connlab.claims.scatter import outweighs, steadier
 from connlab.claims.values import best_pool, value
+from connlab.study.turns import carried
 
 
 def every(
@@ -98,8 +99,8 @@ def apply(
         raise RuleError(f"unknown rule {name!r} (known: {', '.join(RULES)})")
     if RULES[name] in _OF_PAIRS:
         arguments["printed"] = printed
-    elif "carried" in trials:  # the baseline once more, in a set that was split
-        trials = trials[trials["carried"].ne(True)]
+    else:
+        trials = trials[~carried(trials)]
     try:
         return RULES[name](trials, **arguments)
     except Untestable as untestable:

@@ -137,7 +137,7 @@ def carried(trials: pd.DataFrame) -> pd.Series:
 
     Ratios within its set need it; it is no trial of the baseline's cell.
     """
-    return trials.get("carried", pd.Series(False, index=trials.index))
+    return trials.get("carried", pd.Series(False, index=trials.index)).eq(True)
 
 
 def _took_turns(side: pd.DataFrame) -> bool:
