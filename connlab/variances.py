@@ -23,6 +23,9 @@ TRIALS_MIN = 4
 FAMILY_MIN = 6
 """Comparisons that it takes to estimate the usual variance among them."""
 
+TREND_MIN = 12
+"""Comparisons that it takes to tell how the usual variance grows with the effect."""
+
 DF_GAIN = 3
 """How many times its own degrees of freedom a comparison has at most."""
 
@@ -123,8 +126,13 @@ def moderated(fits: Sequence[Fit]) -> list[Fit]:
 
         (d0 s0² + d s²) / (d0 + d)    with d0 + d degrees of freedom
 
-    The more the variances differ, the smaller d0: a mixed family stays as it is.
-    Unlike there, no standard error shrinks, so that a comparison that scatters more
+    What a machine does to a ratio, it does in proportion to it: servers that cost about
+    the same scatter little, one that costs twice as much a lot. So s0² grows with the
+    effect: log s0² by a slope times the root of the log ratio's size (a prior with a
+    trend: Sartor et al., BMC Bioinformatics 7:538, 2006).
+
+    The more the variances differ from it, the smaller d0: a mixed family stays as it
+    is. Unlike there, no standard error shrinks, so that a comparison that scatters more
     than others keeps its width, and d0 counts up to twice d only. The intervals of
     simulated families of 6 to 80 comparisons over 4 to 12 trials then held all at once
     in 94 % and more (study 10).
@@ -138,19 +146,46 @@ def moderated(fits: Sequence[Fit]) -> list[Fit]:
     family = [f for f in fits if f.informative]
     if len(family) < FAMILY_MIN:
         return list(fits)
-    usual = usual_variance([f.error**2 * f.n for f in family], [f.df for f in family])
-    return [_shrunk(f, *usual) if f.n >= TRIALS_MIN else f for f in fits]
+    slope = _slope(family) if len(family) >= TREND_MIN else 0.0
+    flat = [_variance(f) / _trend(f, slope) for f in family]
+    fitted = 2 if slope else 1
+    usual, df = usual_variance(flat, [f.df for f in family], fitted=fitted)
+    return [
+        _shrunk(f, usual * _trend(f, slope), df) if f.n >= TRIALS_MIN else f
+        for f in fits
+    ]
+
+
+def _variance(fit: Fit) -> float:
+    return fit.error**2 * fit.n
+
+
+def _trend(fit: Fit, slope: float) -> float:
+    return math.exp(slope * math.sqrt(abs(fit.mean)))
+
+
+def _slope(family: Sequence[Fit]) -> float:
+    """Return by how much log s² grows with the root of the effect; never less than 0.
+
+    By least squares. A mean is independent of its own variance's chance errors, so no
+    comparison gets a narrow interval for having been lucky.
+    """
+    import numpy as np
+
+    x = np.sqrt([abs(f.mean) for f in family])
+    y = np.log([_variance(f) for f in family])
+    return max(0.0, float(np.polyfit(x, y, 1)[0])) if np.ptp(x) > 0 else 0.0
 
 
 def _shrunk(fit: Fit, variance: float, df: float) -> Fit:
     weight = df / (df + fit.df) if math.isfinite(df) else 1.0
-    mixed = weight * variance + (1 - weight) * (fit.error**2 * fit.n)
+    mixed = weight * variance + (1 - weight) * _variance(fit)
     error = max(fit.error, math.sqrt(mixed / fit.n))
     return replace(fit, error=error, df=fit.df + min(df, (DF_GAIN - 1) * fit.df))
 
 
 def usual_variance(
-    variances: Sequence[float], df: Sequence[float]
+    variances: Sequence[float], df: Sequence[float], *, fitted: int = 1
 ) -> tuple[float, float]:
     """Return the usual variance of a family and the degrees of freedom it is worth.
 
@@ -160,6 +195,8 @@ def usual_variance(
     ----------
     variances, df : sequence of float, shape (k,)
         Of each comparison, both above 0.
+    fitted : int
+        Parameters of log s0² that the same variances told: itself, and a trend's.
 
     Returns
     -------
@@ -172,7 +209,7 @@ def usual_variance(
 
     half = np.asarray(df, dtype=float) / 2
     logs = np.log(variances) - digamma(half) + np.log(half)
-    excess = logs.var(ddof=1) - polygamma(1, half).mean()
+    excess = logs.var(ddof=fitted) - polygamma(1, half).mean()
     if excess <= polygamma(1, _DF_INFINITE / 2):
         return float(np.exp(logs.mean())), math.inf
     half_df = brentq(lambda x: polygamma(1, x) - excess, 1e-6, _DF_INFINITE)

@@ -232,6 +232,32 @@ def test_a_family_holds_together_and_is_narrower(loud):
     assert np.median(width) < 0.75
 
 
+@pytest.mark.parametrize("growth", [0.0, 4.0])
+def test_a_family_whose_scatter_grows_with_the_effect_holds_together(growth):
+    """Equal servers scatter little, unequal ones a lot: the equal ones profit."""
+    truths = np.array([0.0] * 14 + [0.5, 0.7, 0.9, 1.1, 1.3, 1.5])
+    spreads = 0.01 * np.exp(growth / 2 * np.sqrt(truths))
+    level = 1 - 0.05 / len(truths)
+    covered, width = [], []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        family = [
+            Fit.of(truth + spread * rng.standard_normal(5))
+            for truth, spread in zip(truths, spreads, strict=True)
+        ]
+        among = moderated(family)
+        covered.append(
+            all(
+                abs(f.mean - truth) <= f.reach(level)
+                for f, truth in zip(among, truths, strict=True)
+            )
+        )
+        width.append(np.median([f.reach(level) for f in among[:14]]))
+    assert np.mean(covered) > 0.92
+    known = stats.norm.ppf((1 + level) / 2) * 0.01 / math.sqrt(5)
+    assert np.median(width) < 1.6 * known
+
+
 def test_the_method_of_a_family_names_moderated_variances():
     frame = drawn(np.random.default_rng(2), "abcdefgh", 0.1, 5)
     seven = rate_ratios(frame)
