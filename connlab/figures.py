@@ -13,8 +13,6 @@ Everything else is seaborn: ``errorbar=t95, estimator=centre`` of `connlab.inter
 draws the same numbers that ``cells.csv`` holds.
 """
 
-from __future__ import annotations
-
 import colorsys
 import io
 import math

@@ -10,8 +10,6 @@ that says what was meant. `validate` checks before a notebook starts, `check` ch
 inside it, for whoever runs it with plain papermill or by hand.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import difflib

@@ -4,8 +4,6 @@ A profile is ``notebooks/profiles/NAME.yaml``: a line about it, and for each not
 the parameters that differ from those the notebook itself states.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -5,8 +5,6 @@
 What cannot be built is left out, with its reason; only measurements of it need it.
 """
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What every study's notebook has to keep to, for the tests of the studies."""
 
-from __future__ import annotations
-
 import ast
 import json
 import shutil

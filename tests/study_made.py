@@ -5,8 +5,6 @@ answers a lone client after `alone` seconds; trials scatter by `cv`, blocks
 drift together by `block_cv`. So X(N) = min(N / alone, capacity), R = N / X.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A study added as CONTRIBUTING.md says: notebook, results, page, one number."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

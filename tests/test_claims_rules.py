@@ -1,7 +1,5 @@
 """Every rule on made-up trials: each verdict that it can give, it gives."""
 
-from __future__ import annotations
-
 import re
 import warnings
 

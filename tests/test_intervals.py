@@ -1,7 +1,5 @@
 """Intervals and ratios as the paper prints them, against a second way to get them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What notebooks 00 and 09 say of little: nothing that is not known is yes or no."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

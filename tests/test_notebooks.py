@@ -1,7 +1,5 @@
 """Notebooks of the studies: form, what sections ask of them, small runs."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Cells of notebooks on frames that are made up: families, counts and sentences."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The schema: unique columns, paths that exist, and one row per trial."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

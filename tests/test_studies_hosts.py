@@ -1,7 +1,5 @@
 """Places of clients as one location, and what follows for links and crowds."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Where two servers change places: recovered from costs that are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

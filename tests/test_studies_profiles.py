@@ -70,7 +70,7 @@ def test_a_sample_counts_for_the_innermost_function_that_is_named(tmp_path):
 
 
 def test_every_named_part_is_one_of_a_bar_and_none_is_named_in_vain():
-    named = pd.DataFrame(profiles._named(), columns=["glob", "part"])
+    named = pd.DataFrame(profiles.NAMED, columns=["glob", "part"])
     assert set(named["part"]) <= set(profiles.PARTS)
     assert not named["glob"].duplicated().any()
 

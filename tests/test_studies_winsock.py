@@ -1,7 +1,5 @@
 """Study 15: names, the published table, and servers that run at an address."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 from contextlib import ExitStack

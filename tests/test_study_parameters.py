@@ -1,7 +1,5 @@
 """Parameters: what a cell declares, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 

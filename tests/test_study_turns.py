@@ -1,7 +1,5 @@
 """Ratios of servers that took turns: hand-made rounds, and simulated noise."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

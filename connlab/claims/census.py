@@ -1,7 +1,5 @@
 """Which cells kept their connections, and which rows say yes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -66,10 +64,8 @@ def _kept_all(cell: pd.DataFrame) -> pd.Series:
 
 
 def _some_wait(cell: pd.DataFrame) -> bool:
-    if "accepted" not in cell:
-        return False
-    waiting = (cell["accepted"] < cell["connections"]).fillna(False).astype(bool)
-    return bool((_kept_all(cell) & waiting).any())
+    waiting = cell.get("accepted", cell["connections"]) < cell["connections"]
+    return bool((_kept_all(cell) & waiting.fillna(False).astype(bool)).any())
 
 
 def outlasts(
@@ -124,7 +120,7 @@ def serves_more(
     why = f"{_range(y)} of the clients are connected, against {_range(x)}"
     if min(len(y), len(x)) < TRIALS_MIN:
         raise Untestable(f"shares need {TRIALS_MIN} trials of each cell")
-    if x.min() >= 1 and y.min() >= 1:
+    if min(x.min(), y.min()) >= 1:
         raise Untestable(
             "every client was connected in both, so that no share can rise"
         )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
@@ -21,12 +21,7 @@ from connlab.study.metrics import is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
 
 Verdict = Literal["holds", "holds in part", "does not hold", "not testable here"]
-VERDICTS: tuple[Verdict, ...] = (
-    "holds",
-    "holds in part",
-    "does not hold",
-    "not testable here",
-)
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 class RuleError(ValueError):
@@ -54,7 +49,7 @@ class Finding:
     why: str
     effect: Interval | None = None
     unit: str = "ratio"
-    parts: tuple[Finding, ...] = field(default=())
+    parts: tuple[Finding, ...] = ()
     claimed: tuple[float, float] | None = None
 
     @property

@@ -8,8 +8,6 @@ The key is a digest of everything that a verdict is made from, so a new trial or
 changed rule is noticed. It is kept below ``build/``: the run stays as it was measured.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import json

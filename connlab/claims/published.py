@@ -1,7 +1,5 @@
 """Published tables of earlier reports, and a rule about their numbers alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -47,7 +45,7 @@ def published_rates(
         raise Untestable("fewer than 2 published cells")
     inside = int(rates.between(*between).sum())
     why = f"{inside} of {len(rates)} published cells lie between the bounds"
-    verdict: Verdict = "holds" if inside == len(rates) else "holds in part"
-    if inside == 0:
-        verdict = "does not hold"
+    verdict: Verdict = "holds in part" if inside else "does not hold"
+    if inside == len(rates):
+        verdict = "holds"
     return Finding(verdict, why, interval(rates), "requests/s")

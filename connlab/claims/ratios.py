@@ -1,7 +1,5 @@
 """Two cells, by their ratio."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -78,23 +76,12 @@ def compare(
        better: one bound of the interval remains, and the other is open.
     3. `judge_ratio` gives the verdict.
 
-    Parameters
-    ----------
-    metric : str
-        A column of the trials, positive.
-    arm, baseline : mapping
-        Column values that define the two cells; a list allows several levels.
-    size : (low, high), optional
-        Ratios that count as the published one.
-    size_matters : bool
-        Whether the claim is about the size, so that the direction alone does not hold
-        in part.
-    margin : float
-        Alike is what lies between 1 / (1 + margin) and 1 + margin.
-    overlook : sequence of str
-        Gates that leave no trial out: what they flag is what the claim is about.
-    printed : DataFrame, optional
-        The ratios of the studies' sections, as in ``ratios.csv``.
+    `arm` and `baseline` are the levels of columns that define the two cells; a list
+    allows several. `size` are the lowest and the highest ratio that count as the
+    published one; with `size_matters` the claim is about the size, so that the
+    direction alone does not hold in part. Alike is what lies between 1 / (1 + margin)
+    and 1 + margin. Gates to `overlook` leave no trial out: what they flag is what the
+    claim is about. `printed` are the ratios of the studies' sections (``ratios.csv``).
     """
     expected = Expected(expect, size, size_matters)
     y, x = (usable(trials, cell, metric, overlook) for cell in (arm, baseline))

@@ -6,8 +6,6 @@ A rule is a function of trials, with keyword arguments from the ledger; `RULES` 
 them by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

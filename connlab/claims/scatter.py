@@ -1,7 +1,5 @@
 """How much cells scatter, and which factor moves a metric more."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """One cell: the value that it has, and the pool that serves it best."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -38,17 +36,9 @@ def value(
     """Judge whether the mean of a cell and its interval lie between two bounds.
 
     Where the client was the bottleneck, one bound of the interval remains, which can
-    refute a claim all the same.
-
-    Parameters
-    ----------
-    metric : str
-        A column of the trials, or of a published table.
-    times : float
-        Factor on its values: with a mean delay a rate becomes the number of busy
-        workers (Little's law).
-    unit : str, optional
-        Of the product; by default the metric's own.
+    refute a claim all the same. The metric is a column of the trials, or of a published
+    table. `times` is a factor on its values, and `unit` that of the product: with a
+    mean delay a rate becomes the number of busy workers (Little's law).
     """
     good = usable(trials, arm, metric)
     effect = interval(good[metric] * times)

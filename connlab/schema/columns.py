@@ -12,8 +12,6 @@ the trial; the value there times `scale`, if any, is in `unit`. For a column in
 tables; `better` is ``higher``, or empty for lower.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@
 ``columns.csv`` declares them, with the formula in words as their path.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -185,7 +183,8 @@ def _busiest_worker(trial: Mapping) -> float | None:
     return ratio(max(requests, default=0) * len(requests), sum(requests))
 
 
-def _refused_reason(trial: Mapping) -> str | None:
+def refused_reason(trial: Mapping) -> str | None:
+    """Return for what the server refused most connections; None if it refused none."""
     refused = pick(trial, "server.stats.refused") or {}
     reason = max(refused, key=refused.get, default=None)
     return reason if reason and refused[reason] else None
@@ -231,6 +230,6 @@ DERIVED: dict[str, Callable[[Mapping], Any]] = {
         ),
         pick(t, "server.stats.requests"),
     ),
-    "refused_reason": _refused_reason,
+    "refused_reason": refused_reason,
     "busiest_worker": _busiest_worker,
 }

@@ -8,8 +8,6 @@
 A trial that fails is the datum here, so all trials count, flagged or not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

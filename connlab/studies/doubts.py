@@ -1,7 +1,5 @@
 """Study 09: ratios of a run's other studies under other analyses, and their drift."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

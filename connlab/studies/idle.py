@@ -4,16 +4,14 @@ blocks of trials -> log(one / other) at each level -> level at which it passes z
 holding.jsonl    -> bytes of a connection in the server and in the kernel
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from connlab import schema
-from connlab.drive import idle_memory, store
+from connlab.drive import idle_memory
+from connlab.study.frames import as_trials, measured_apart
 
 
 def crossings(
@@ -59,8 +57,7 @@ def crossings(
         return empty
     levels = [_zero(row.dropna()) for _, row in logs.iterrows()]
     rows = logs.reset_index()[keys]
-    rows = rows.assign(sides=f"{side} and {other}", crossing=levels, ok=True)
-    return rows.assign(label=None, reason=None)
+    return as_trials(rows.assign(sides=f"{side} and {other}", crossing=levels))
 
 
 def _zero(logs: pd.Series) -> float:
@@ -82,9 +79,8 @@ def held(run: str, study: str = "idle", *, root: str | Path = "runs") -> pd.Data
     Columns model, server_bytes, kernel_bytes (NaN where unknown); ok, label and reason
     as of trials. No row where none was measured.
     """
-    path = schema.study_folder(run, study, root=root) / idle_memory.FILE
-    rows = [row for row in store.read(path).trials if not row.get("failure")]
+    rows = measured_apart(run, study, idle_memory.FILE, root=root)
     table = pd.DataFrame(rows, columns=["model", "repeat", *HELD])
     table[HELD] = table[HELD].astype(float)
     table = table.drop_duplicates(["model", "repeat"], keep="last", ignore_index=True)
-    return table.assign(ok=True, label=None, reason=None)
+    return as_trials(table)

@@ -1,12 +1,12 @@
 """Study 11: waiting times by queueing theory, and the knee of a latency curve."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+
+from connlab.study.frames import as_trials
 
 
 def waiting(
@@ -110,5 +110,4 @@ def knees(trials: pd.DataFrame, latency: str, by: Sequence[str]) -> pd.DataFrame
         for key, block in good.groupby([*by, "block"])
         if (block["load"] == trials["load"].min()).any()
     ]
-    table = pd.DataFrame(rows, columns=[*by, "block", "knee"])
-    return table.assign(ok=True, label=None, reason=None)
+    return as_trials(pd.DataFrame(rows, columns=[*by, "block", "knee"]))

@@ -10,8 +10,6 @@ nearly as much as the best, and one of half that size should not.
 All times in seconds, all rates per second.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

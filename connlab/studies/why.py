@@ -8,8 +8,6 @@
 Counts come from runs that were not timed, CPU times from runs that were not counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,9 +15,9 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import nnls
 
-from connlab import schema
-from connlab.drive import counting, store
+from connlab.drive import counting
 from connlab.study import calibration
+from connlab.study.frames import as_trials, measured_apart
 
 CELL = ["model", "connections", "active"]
 TRANSFERS = ["recvfrom", "sendto", "read", "write"]
@@ -34,10 +32,11 @@ TERMS = ["request", "cold", *CALLS, *SWITCHES]
 
 def counts(run: str, study: str = "why", *, root: str | Path = "runs") -> pd.DataFrame:
     """Return the events per request of each cell; empty where none were counted."""
-    path = schema.study_folder(run, study, root=root) / counting.FILE
-    rows = [row for row in store.read(path).trials if not row.get("failure")]
     table = pd.DataFrame(
-        [{name: row[name] for name in CELL} | row["per_request"] for row in rows],
+        [
+            {name: row[name] for name in CELL} | row["per_request"]
+            for row in measured_apart(run, study, counting.FILE, root=root)
+        ],
         columns=[*CELL, *counting.EVENTS.values(), *counting.HARDWARE.values()],
     )
     return table.drop_duplicates(CELL, keep="last", ignore_index=True)
@@ -147,8 +146,7 @@ def costs(run: str, study: str = "why", *, root: str | Path = "runs") -> pd.Data
     none was measured.
     """
     rows = calibration.load_floors(run, study, root=root).query("unit == 's'")
-    rows = rows.rename(columns={"metric": "cost", "value": "cost_s"})
-    return rows.assign(ok=True, label=None, reason=None)
+    return as_trials(rows.rename(columns={"metric": "cost", "value": "cost_s"}))
 
 
 def foretold(counted: pd.DataFrame, price: pd.DataFrame) -> pd.DataFrame:

@@ -5,8 +5,6 @@ trials in the order they ran  -> drift
 "stop when it is narrow"      -> what that does to coverage
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

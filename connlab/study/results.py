@@ -7,8 +7,6 @@ Numbers stand in ``cells.csv`` and ``ratios.csv`` beside it. The file is replace
 whole: readers see the old one or the new one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -88,19 +86,11 @@ class Failed(Fact):
 class Results(BaseModel):
     """The results of one study in one run; filled step by step, then written.
 
-    Attributes
-    ----------
-    number : int
-        Place of the study in the paper.
-    answer : str
-        One or two sentences, made from the data.
-    lines : list of dict
-        Floors and ceilings for other studies (`connlab.study.calibration`).
-    numbers : list of Printed
-        The numbers in answer, findings, notes and tables.
-    commit : str or None
-        Git commit in the run's manifest when the study was evaluated; the paper calls
-        results stale once the run has another.
+    `number` is the place of the study in the paper; `numbers` are those in answer,
+    findings, notes and tables; `lines` are floors and ceilings for other studies
+    (`connlab.study.calibration`). `commit` was the git commit in the run's manifest
+    when the study was evaluated; the paper calls results stale once the run has
+    another.
     """
 
     schema_: int = Field(alias="schema")
@@ -198,7 +188,11 @@ def bare(
 
 
 def count_trials(frame: pd.DataFrame) -> dict[str, int]:
-    """Return how many trials there are, were used, failed, were left out by a gate."""
+    """Return how many trials there are, were used, failed, were left out by a gate.
+
+    All lines count here and in `failed_cells`, baselines measured once more as well:
+    they were measured, and the ratios of their sets need them.
+    """
     failed = int(frame["failure"].notna().sum())
     used = int(passed(frame).sum())
     excluded = len(frame) - used - failed

@@ -5,8 +5,6 @@ any of the common colour deficiencies (a test simulates them); each has a contra
 at least 3 against white.
 """
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import dataclass
 from typing import Any
