@@ -46,7 +46,7 @@ _FLAME, _ROW = 6.0, 0.12
 
 def style() -> None:
     """Set fonts, lines and grid of the paper for all figures that follow."""
-    rc = {**RC, "legend.title_fontsize": 8}
+    rc = RC | {"legend.title_fontsize": 8}
     sns.set_theme(style="whitegrid", palette="colorblind", rc=rc)
 
 
@@ -324,7 +324,12 @@ def failed(grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str) -> None:
     """
     colors = palette(trials)
     lost = {ax: _lost(_within(trials, facet), x) for ax, facet in _facets(grid)}
-    _make_headroom(axes_of(grid)[0], max(map(len, lost.values())))
+    share = _CROSS * max(map(len, lost.values()))
+    first = axes_of(grid)[0]
+    scale = first.yaxis.get_transform()
+    low, high = scale.transform(np.array(first.get_ylim()))
+    high += (high - low) * share / (1 - share)
+    first.set_ylim(top=float(scale.inverted().transform(np.array([high]))[0]))
     for ax, by_model in lost.items():
         for rank, (model, levels) in enumerate(by_model.items()):
             ax.plot(
@@ -347,14 +352,6 @@ def _lost(trials: pd.DataFrame, x: str) -> dict[str, list]:
     usable = counted(trials).groupby([trials["model"], trials[x]]).any()
     rows = usable[~usable].reset_index()
     return {str(model): list(cells[x]) for model, cells in rows.groupby("model")}
-
-
-def _make_headroom(ax: Axes, lines: int) -> None:
-    scale = ax.yaxis.get_transform()
-    low, high = scale.transform(np.array(ax.get_ylim()))
-    share = _CROSS * lines
-    high += (high - low) * share / (1 - share)
-    ax.set_ylim(top=float(scale.inverted().transform(np.array([high]))[0]))
 
 
 def forest(
@@ -415,19 +412,17 @@ def forest(
     ax.grid(False, axis="y")
     sns.despine(ax=ax, left=True)
     if hue:
-        _legend(figure, {level: colors.get(level, INK) for level in levels}, hue)
+        dots = {"marker": "o", "ls": ""}
+        shown = [colors.get(level, INK) for level in levels]
+        figure.legend(
+            [mpl.lines.Line2D([], [], color=color, **dots) for color in shown],
+            [_level_label(level, hue.replace("_", " ")) for level in levels],
+            fontsize=_SMALL,
+            frameon=False,
+            loc="outside upper center",
+            ncols=min(4, len(levels)),
+        )
     return figure
-
-
-def _legend(figure: Figure, colors: Mapping[Any, object], hue: str) -> None:
-    figure.legend(
-        [mpl.lines.Line2D([], [], color=c, marker="o", ls="") for c in colors.values()],
-        [_level_label(level, hue.replace("_", " ")) for level in colors],
-        fontsize=_SMALL,
-        frameon=False,
-        loc="outside upper center",
-        ncols=min(4, len(colors)),
-    )
 
 
 def _level_label(level: str | float, noun: str) -> str:
@@ -443,12 +438,11 @@ def _row_label(
     values: Sequence, columns: Sequence[str], names: Mapping[str, str]
 ) -> str:
     first, *rest = values
-    shown = [names.get(str(first), str(first))]
-    shown += [
+    others = [
         f"{plain(float(v))} {c}" if isinstance(v, int | float | np.number) else str(v)
         for v, c in zip(rest, columns[1:], strict=True)
     ]
-    return ", ".join(shown)
+    return ", ".join([names.get(str(first), str(first)), *others])
 
 
 def _ratio(ax: Axes, ratio, y: float, color) -> None:
@@ -542,7 +536,7 @@ def save(
 
     The same data give the same bytes: no date, a fixed salt for ids.
     """
-    figure = drawn.figure if not isinstance(drawn, Figure) else drawn
+    figure = drawn if isinstance(drawn, Figure) else drawn.figure
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(RC):
         figure.draw_without_rendering()

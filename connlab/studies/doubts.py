@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from connlab import schema
+from connlab.figures import labels
 from connlab.intervals import ratios
 from connlab.report import RATIOS, level, levels, word
-from connlab.study import style
 from connlab.study.frames import RunError, RunWarning, load
 from connlab.study.metrics import metric as metric_of
 
@@ -223,7 +223,7 @@ def decisions(studies: list[Study], baseline: str) -> pd.DataFrame:
     """
     rows = []
     for study in studies:
-        names = {n: s.label for n, s in style.styles(study.trials).items()}
+        names = labels(study.trials)
         for metric, against, within, pairs in study.families():
             if against != baseline:
                 continue
