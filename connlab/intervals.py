@@ -234,15 +234,13 @@ def _moderated(pairs: Sequence[tuple]) -> list[tuple[Fit, str]]:
 _MODERATED = "variance moderated by those of its family"
 
 
-def ratio(
-    arm: pd.DataFrame, base: pd.DataFrame, metric: str, *, level: float = LEVEL
-) -> Interval:
+def ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> Interval:
     """Return the ratio of one pair of cells, without a family.
 
     Of trials that count, each with a value of the metric, which is positive.
     """
     fit, method = log_ratio(arm, base, metric)
-    return fit.interval(level, method=method, log=True)
+    return fit.interval(LEVEL, method=method, log=True)
 
 
 def hold_together(logs: np.ndarray, truth: float, *, level: float) -> np.ndarray:

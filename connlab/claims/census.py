@@ -8,6 +8,7 @@ import pandas as pd
 from connlab.claims.finding import Finding, Untestable, cell_text, measured, select
 from connlab.intervals import TRIALS_MIN
 from connlab.study.formatting import listing
+from connlab.study.frames import kept_all
 
 _LEVELS = {
     "right": "as claimed at",
@@ -48,7 +49,7 @@ def survives(
 
 
 def _outcome(cell: pd.DataFrame, passing: bool) -> str:
-    kept = set(_kept_all(cell))
+    kept = set(kept_all(cell))
     if not kept:
         return "missing"
     if _some_wait(cell):
@@ -58,14 +59,9 @@ def _outcome(cell: pd.DataFrame, passing: bool) -> str:
     return "right" if kept == {passing} else "wrong"
 
 
-def _kept_all(cell: pd.DataFrame) -> pd.Series:
-    kept = (cell["surviving"] == cell["connections"]) & cell["failure"].isna()
-    return kept.fillna(False).astype(bool)
-
-
 def _some_wait(cell: pd.DataFrame) -> bool:
     waiting = cell.get("accepted", cell["connections"]) < cell["connections"]
-    return bool((_kept_all(cell) & waiting.fillna(False).astype(bool)).any())
+    return bool((kept_all(cell) & waiting.fillna(False).astype(bool)).any())
 
 
 def outlasts(
@@ -100,7 +96,7 @@ def _whole_up_to(cell: pd.DataFrame, along: str) -> dict[int, tuple[int, bool]]:
     processes = cell.assign(processes=cell.get("processes", 1)).fillna({"processes": 1})
     found = {}
     for number, rows in processes.groupby("processes"):
-        whole = _kept_all(rows).groupby(rows[along]).all()
+        whole = kept_all(rows).groupby(rows[along]).all()
         unbroken = whole.index[whole.cumprod().astype(bool)]
         found[number] = int(max(unbroken, default=0)), not whole.all()
     return found

@@ -15,14 +15,9 @@ from connlab.study.frames import as_trials, measured_apart
 
 
 def crossings(
-    trials: pd.DataFrame,
-    metric: str,
-    *,
-    sides: Sequence[str],
-    along: str,
-    by: str = "model",
+    trials: pd.DataFrame, metric: str, *, sides: Sequence[str], along: str
 ) -> pd.DataFrame:
-    """Return for each block where one side's metric passes the other's.
+    """Return for each block where one model's metric passes the other's.
 
     Between two levels the logarithm of the ratio is taken to be straight in the
     logarithm of the level.
@@ -33,7 +28,7 @@ def crossings(
         As from `connlab.study.load`; those whose ``ok`` is true count.
     metric : str
         A column that is positive.
-    sides : two levels of `by`
+    sides : two models
     along : str
         A factor with positive levels.
 
@@ -48,7 +43,7 @@ def crossings(
     good = trials[trials["ok"] & (trials[metric] > 0)]
     keys = ["block", "repeat"]
     empty = pd.DataFrame(columns=[*keys, "sides", "crossing", "ok", "label", "reason"])
-    wide = good.pivot_table(index=keys, columns=[by, along], values=metric)
+    wide = good.pivot_table(index=keys, columns=["model", along], values=metric)
     if not {side, other} <= set(wide.columns.get_level_values(0)):
         return empty
     logs = np.log(wide[side] / wide[other]).sort_index(axis=1)

@@ -197,6 +197,12 @@ def counted(frame: pd.DataFrame) -> pd.Series:
     return passed(frame) & ~carried(frame)
 
 
+def kept_all(frame: pd.DataFrame) -> pd.Series:
+    """Mark the trials without a failure whose connections all survived."""
+    kept = (frame["surviving"] == frame["connections"]) & frame["failure"].isna()
+    return kept.fillna(False).astype(bool)
+
+
 def failed_only(frame: pd.DataFrame, gates: Sequence[str]) -> pd.Series:
     """Mark the trials that failed no gates but these, and at least one of them.
 

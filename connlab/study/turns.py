@@ -219,17 +219,17 @@ def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
     return pd.concat(parts) if parts else pd.DataFrame(columns=columns)
 
 
-def ratios(logs: pd.DataFrame, *, level: float = LEVEL) -> dict[str, Interval]:
+def ratios(logs: pd.DataFrame) -> dict[str, Interval]:
     """Return the ratio of each server to the baseline, with simultaneous intervals.
 
     Geometric means over the trials of `log_ratios`; without bounds for fewer than four.
     Trials in which any server of the family has no number are left out for all of them.
     """
     complete = logs.dropna()
-    single = 1 - (1 - level) / max(1, complete.shape[1])  # Bonferroni
+    single = 1 - (1 - LEVEL) / max(1, complete.shape[1])  # Bonferroni
     method = "t over logs of trials"
     return {
-        name: replace(Fit.of(x).interval(single, method=method, log=True), level=level)
+        name: replace(Fit.of(x).interval(single, method=method, log=True), level=LEVEL)
         for name, x in complete.items()
     }
 
