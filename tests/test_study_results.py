@@ -5,6 +5,7 @@ import math
 import re
 from datetime import UTC, datetime, timedelta
 
+import pandas as pd
 import pytest
 import study_made as made
 
@@ -44,6 +45,16 @@ def test_lost_cells_are_listed_with_their_commonest_reason(frame):
     select = next(f for f in lost if f.factors["model"] == "select" and f.n == 4)
     assert select.factors["connections"] == 2000
     assert select.reason == "beyond FD_SETSIZE"
+
+
+def test_a_cell_without_a_level_has_the_message_of_its_own_trials(frame):
+    died = frame.iloc[:2].assign(ok=False, reason="server died")
+    died["workers"] = pd.array([8, None], dtype="Int64")
+    died["failure"] = ["server-died: of eight", "server-died: of none"]
+    lost = results.failed_cells(died, ["workers"])
+    reasons = {cell.factors.get("workers"): cell.reason for cell in lost}
+    assert reasons[None] == "server died (of none)"
+    assert reasons[8] == "server died (of eight)"
 
 
 def test_a_torn_file_is_replaced(begun, tmp_path):

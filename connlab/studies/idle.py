@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from connlab.drive import idle_memory
-from connlab.study.frames import as_trials, measured_apart
+from connlab.study.frames import as_trials, counted, measured_apart
 
 
 def crossings(
@@ -25,7 +25,7 @@ def crossings(
     Parameters
     ----------
     trials : DataFrame
-        As from `connlab.study.load`; those whose ``ok`` is true count.
+        As from `connlab.study.load`, of which those that are `counted` matter.
     metric : str
         A column that is positive.
     sides : two models
@@ -40,7 +40,7 @@ def crossings(
         change places, or do so more than once); ok, label and reason as of trials.
     """
     side, other = sides
-    good = trials[trials["ok"] & (trials[metric] > 0)]
+    good = trials[counted(trials) & (trials[metric] > 0)]
     keys = ["block", "repeat"]
     empty = pd.DataFrame(columns=[*keys, "sides", "crossing", "ok", "label", "reason"])
     wide = good.pivot_table(index=keys, columns=["model", along], values=metric)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from connlab.study.frames import as_trials
+from connlab.study.frames import as_trials, usable
 
 
 def waiting(
@@ -91,8 +91,8 @@ def knees(trials: pd.DataFrame, latency: str, by: Sequence[str]) -> pd.DataFrame
     Parameters
     ----------
     trials : DataFrame
-        As from `connlab.study.load`, with a column load; those whose ``ok`` is true
-        count.
+        As from `connlab.study.load`, with a column load; those that are `counted`
+        matter.
     latency : str
         A column that is positive.
     by : sequence of str
@@ -104,7 +104,7 @@ def knees(trials: pd.DataFrame, latency: str, by: Sequence[str]) -> pd.DataFrame
         Columns `by`, block, knee (NaN where the latency stays below); ok, label and
         reason as of trials. No row without the lowest load, to which others compare.
     """
-    good = trials[trials["ok"] & trials[latency].notna()]
+    good = usable(trials, latency)
     rows = [
         (*key, knee(block["load"].tolist(), block[latency].tolist()))
         for key, block in good.groupby([*by, "block"])

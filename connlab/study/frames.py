@@ -179,9 +179,9 @@ def as_trials(frame: pd.DataFrame) -> pd.DataFrame:
 def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:
     """Return the trials that may enter an interval.
 
-    The rule: no failure, no gate failed, and every column in `needs` has a value.
+    The rule: they are `counted`, and every column in `needs` has a value.
     """
-    return frame[passed(frame) & frame[list(needs)].notna().all(axis=1)]
+    return frame[counted(frame) & frame[list(needs)].notna().all(axis=1)]
 
 
 def passed(frame: pd.DataFrame) -> pd.Series:

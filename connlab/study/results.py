@@ -216,9 +216,10 @@ def failed_cells(frame: pd.DataFrame, factors: Sequence[str]) -> list[Failed]:
 def _in_full(frame: pd.DataFrame, row: dict[str, Any], factors: Sequence[str]) -> str:
     """Return a cell's reason, with the message of a trial that failed for it."""
     reason = str(row["reason"])
-    present = [f for f in factors if pd.notna(row[f])]
-    in_cell = (frame[present] == [row[f] for f in present]).all(axis=1)
-    messages = frame.loc[in_cell & (frame["reason"] == reason), "failure"].dropna()
+    alike = frame["reason"] == reason
+    for f in factors:
+        alike &= frame[f].isna() if pd.isna(row[f]) else frame[f] == row[f]
+    messages = frame.loc[alike.fillna(False), "failure"].dropna()
     if messages.empty:
         return reason
     return f"{reason} ({messages.iloc[0].partition(': ')[2]})"
