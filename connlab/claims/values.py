@@ -54,9 +54,7 @@ def value(
     raise Untestable("the interval crosses a bound", effect, unit)
 
 
-def best_pool(
-    trials: pd.DataFrame, *, arm: Mapping[str, Any], along: str = "workers"
-) -> Finding:
+def best_pool(trials: pd.DataFrame, *, arm: Mapping[str, Any]) -> Finding:
     """Judge whether cores · (1 + wait / compute) workers serve as much as any pool.
 
     The prediction is made from small pools, whose workers are nearly all busy. It
@@ -66,7 +64,7 @@ def best_pool(
     size over that of the best; that of the half, where the half refutes the claim.
     Where the client was the bottleneck of either size, the ratio shows the client.
     """
-    knee = pools.knee(measured(trials, arm), along=along)
+    knee = pools.knee(measured(trials, arm))
     if knee is None:
         raise Untestable("too few sizes of the pool, or none that is small")
     predicted = f"{number_text(knee.predicted)} predicted"
@@ -80,7 +78,7 @@ def best_pool(
     if not ratio.determined:
         raise Untestable(ratio.note, ratio)
     for size in (knee.nearest, knee.best):
-        rows = usable(trials, {**arm, along: size}, pools.RATE)
+        rows = usable(trials, {**arm, "workers": size}, pools.RATE)
         if is_client_bound(rows, pools.RATE):
             raise Untestable(f"{predicted}; {LIMITED}{size} workers", ratio)
     if ratio.hi < pools.NEARLY:
