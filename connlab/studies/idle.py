@@ -68,13 +68,13 @@ def _zero(logs: pd.Series) -> float:
 HELD = ["server_bytes", "kernel_bytes"]
 
 
-def held(run: str, study: str = "idle", *, root: str | Path = "runs") -> pd.DataFrame:
+def held(run: str, *, root: str | Path = "runs") -> pd.DataFrame:
     """Return the memory of an idle connection, one row per measured server.
 
     Columns model, server_bytes, kernel_bytes (NaN where unknown); ok, label and reason
     as of trials. No row where none was measured.
     """
-    rows = measured_apart(run, study, idle_memory.FILE, root=root)
+    rows = measured_apart(run, "idle", idle_memory.FILE, root=root)
     table = pd.DataFrame(rows, columns=["model", "repeat", *HELD])
     table[HELD] = table[HELD].astype(float)
     table = table.drop_duplicates(["model", "repeat"], keep="last", ignore_index=True)

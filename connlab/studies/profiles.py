@@ -38,9 +38,9 @@ CELL = ["model", "connections", "active"]
 NAMED = pd.read_csv(Path(__file__).with_name("kernel_functions.csv")).to_numpy()
 
 
-def profiles(run: str, study: str = "why", *, root: str | Path = "runs") -> list[dict]:
-    """Return the profiles of a study that have samples, the newest of each cell."""
-    rows = measured_apart(run, study, profiling.FILE, root=root)
+def profiles(run: str, *, root: str | Path = "runs") -> list[dict]:
+    """Return the profiles of study 12 that have samples, the newest of each cell."""
+    rows = measured_apart(run, "why", profiling.FILE, root=root)
     return list({(*_cell(row), row["repeat"]): row for row in rows}.values())
 
 

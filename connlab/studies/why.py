@@ -30,12 +30,12 @@ SWITCHES = ["sleeps", "hand_overs", "cold_hand_overs"]
 TERMS = ["request", "cold", *CALLS, *SWITCHES]
 
 
-def counts(run: str, study: str = "why", *, root: str | Path = "runs") -> pd.DataFrame:
+def counts(run: str, *, root: str | Path = "runs") -> pd.DataFrame:
     """Return the events per request of each cell; empty where none were counted."""
     table = pd.DataFrame(
         [
             {name: row[name] for name in CELL} | row["per_request"]
-            for row in measured_apart(run, study, counting.FILE, root=root)
+            for row in measured_apart(run, "why", counting.FILE, root=root)
         ],
         columns=[*CELL, *counting.EVENTS.values(), *counting.HARDWARE.values()],
     )
@@ -88,25 +88,21 @@ def split(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def fit(table: pd.DataFrame, spent: str, names: Sequence[str] = TERMS) -> pd.Series:
+def fit(table: pd.DataFrame, spent: str) -> pd.Series:
     """Return the cost (s) of one of each term: least squares, none negative.
 
     A cell weighs by the inverse of its cost, so that relative errors are made small
     and not those of the dearest cells (Lawson and Hanson's algorithm, as in SciPy).
-
-    Raises
-    ------
-    ValueError
-        When a CPU time is not positive, or there is no cell.
+    ValueError when a CPU time is not positive, or there is no cell.
     """
     cost = table[spent].to_numpy(float)
     if not len(cost) or not (cost > 0).all():
         raise ValueError(f"{spent}: {cost.tolist()}; allowed: one or more, positive")
-    scaled = table[list(names)].to_numpy(float) / cost[:, None]
+    scaled = table[TERMS].to_numpy(float) / cost[:, None]
     norm = np.linalg.norm(scaled, axis=0)
     norm[norm == 0] = 1.0
     coefficients, _residual = nnls(scaled / norm, np.ones(len(cost)))
-    return pd.Series(coefficients / norm, index=list(names))
+    return pd.Series(coefficients / norm, index=TERMS)
 
 
 def predicted(
@@ -139,13 +135,13 @@ def levels(connections: Sequence[int], active: int) -> list[int]:
     return sorted({max(2, n) for n in (*connections, min(active, max(connections)))})
 
 
-def costs(run: str, study: str = "why", *, root: str | Path = "runs") -> pd.DataFrame:
+def costs(run: str, *, root: str | Path = "runs") -> pd.DataFrame:
     """Return each measured cost in each round, as rows of trials.
 
     Columns connections, cost (its name), cost_s; ok, label and reason. No row where
     none was measured.
     """
-    rows = calibration.load_floors(run, study, root=root).query("unit == 's'")
+    rows = calibration.load_floors(run, "why", root=root).query("unit == 's'")
     return as_trials(rows.rename(columns={"metric": "cost", "value": "cost_s"}))
 
 
