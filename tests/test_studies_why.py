@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import study_made as made
 
-from connlab import schema
 from connlab.drive import counting, programs
 from connlab.studies import why
 
@@ -60,8 +60,6 @@ def test_too_few_cells_predict_nothing():
 
 
 def test_poll_walks_all_connections_and_epoll_none(tmp_path):
-    path = schema.study_folder("r", "why", root=tmp_path) / counting.FILE
-    path.parent.mkdir(parents=True)
     cell = {"connections": 1000, "active": 50, "failure": None}
     per = {"recvfrom": 1.0, "sendto": 1.0, "system_calls": 2.25, "switches": 0.1}
     rows = [
@@ -69,8 +67,8 @@ def test_poll_walks_all_connections_and_epoll_none(tmp_path):
         cell | {"model": "epoll", "per_request": per | {"epoll_wait": 0.25}},
         cell | {"model": "thread", "failure": "it broke"},
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    table = why.terms(why.counts("r", root=tmp_path)).set_index("model")
+    made.write(tmp_path, rows, study="why", file=counting.FILE)
+    table = why.terms(why.counts("made", root=tmp_path)).set_index("model")
     assert list(table.index) == ["poll", "epoll"]
     assert table["walked"].to_dict() == {"poll": 250.0, "epoll": 0.0}
     assert (table["waits"] == 0.25).all()
