@@ -40,6 +40,10 @@ from connlab.study.turns import MARGIN
 _SVG = {"Date": None, "Creator": "connlab"}
 _PDF = {"CreationDate": None, "ModDate": None, "Creator": "connlab", "Producer": None}
 _SMALL = 8.0
+#: inches between ticks whose labels do not touch, and beside names between facets
+_LINE, _GAP = 0.16, 0.3
+#: height of a line of crosses, as a share of the facet's
+_CROSS = 0.05
 _FLAME, _ROW = 6.0, 0.12
 """Of a flame graph: letters (points; 9 px on a tablet), height of a row (inches)."""
 
@@ -160,11 +164,6 @@ def log_y(grid: sns.FacetGrid | Axes) -> None:
         )
         ax.yaxis.set_minor_formatter(NullFormatter())
 
-
-_LINE = 0.16
-"""Inches between ticks whose labels do not touch."""
-
-
 def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> None:
     """Write the name of each line at its right end, and take the legend away.
 
@@ -242,11 +241,6 @@ def _make_room(figure: Figure, axes: Sequence[Axes]) -> None:
     gap = min(max(widths, default=0) + _GAP * figure.dpi, 0.6 * width / columns)
     facet = (width - (columns - 1) * gap) / columns
     figure.subplots_adjust(wspace=gap / facet)
-
-
-_GAP = 0.3
-"""Inches between facets beside the names."""
-
 
 def floors(
     grid: sns.FacetGrid | Axes,
@@ -341,11 +335,6 @@ def failed(grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str) -> None:
                 markersize=5,
                 clip_on=False,
             )
-
-
-_CROSS = 0.05
-"""Height of a line of crosses, as a share of the facet's."""
-
 
 def _lost(trials: pd.DataFrame, x: str) -> dict[str, list]:
     """Return the levels of `x` without a usable trial, by model."""

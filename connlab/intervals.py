@@ -32,6 +32,8 @@ from connlab.study.turns import MARGIN, carried, of_trials, verdict
 from connlab.variances import TRIALS_MIN, Fit, moderated, moderated_by_cell
 
 CLIENT_BOUND = "client-bound"
+_WELCH = "Welch's t on logs of trials"
+_MODERATED = "variance moderated by those of its family"
 
 NUMBERS = ("value", "lo", "hi", "n", "level", "method")
 """Columns of an interval in a tidy frame."""
@@ -230,10 +232,6 @@ def _moderated(pairs: Sequence[tuple]) -> list[tuple[Fit, str]]:
                 results[i] = after, f"{method}; {_MODERATED}"
     return results
 
-
-_MODERATED = "variance moderated by those of its family"
-
-
 def ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> Interval:
     """Return the ratio of one pair of cells, without a family.
 
@@ -278,10 +276,6 @@ def log_ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[Fit, 
     if unique and len(blocks) >= TRIALS_MIN:
         return Fit.of(blocks), "t over log ratios of blocks"
     return _welch([log for _, log in y], [log for _, log in x]), _WELCH
-
-
-_WELCH = "Welch's t on logs of trials"
-
 
 def _logs(side: pd.DataFrame, metric: str) -> list[tuple[tuple, float]]:
     """Return block and repeat of each trial with a positive value, and its log."""

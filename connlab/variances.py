@@ -27,6 +27,8 @@ FAMILY_MIN = 6
 DF_GAIN = 3
 """How many times its own degrees of freedom a comparison has at most."""
 
+_DF_INFINITE = 1e6
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -159,6 +161,3 @@ def usual_variance(
     half_df = brentq(lambda x: polygamma(1, x) - excess, 1e-6, _DF_INFINITE)
     variance = np.exp(logs.mean() + digamma(half_df) - np.log(half_df))
     return float(variance), 2 * half_df
-
-
-_DF_INFINITE = 1e6

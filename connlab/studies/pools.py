@@ -128,16 +128,12 @@ def _against(good: pd.DataFrame, size: int, best: int) -> Interval:
 def best_pool(*, cores: int, wait: float, compute: float) -> float:
     """Return the workers that keep `cores` busy: cores · (1 + wait / compute).
 
-    Infinite when a request computes nothing: then no core limits the pool.
-
-    References
-    ----------
-    Goetz et al., Java Concurrency in Practice (2006), section 8.2.
+    Infinite when a request computes nothing: then no core limits the pool. (Goetz et
+    al., Java Concurrency in Practice, 2006, section 8.2.)
     """
     if cores < 1 or wait < 0 or compute < 0:
-        raise ValueError(
-            f"cores {cores}, wait {wait}, compute {compute}: at least 1, 0 and 0"
-        )
+        given = f"cores {cores}, wait {wait}, compute {compute}"
+        raise ValueError(f"{given}: at least 1, 0 and 0")
     return math.inf if compute == 0 else cores * (1 + wait / compute)
 
 

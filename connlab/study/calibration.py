@@ -47,6 +47,8 @@ LINES = {
 LIMITS = {CEILING}
 """Lines that no server can beat."""
 
+_BOUNDS = ("value", "lo", "hi")
+
 
 @dataclass(frozen=True)
 class Line(Interval):
@@ -134,10 +136,6 @@ def line_records(cells: pd.DataFrame) -> list[dict[str, Any]]:
         | {k: row[k] for k in ("n", "level", "method")}
         for row in rows.to_dict("records")
     ]
-
-
-_BOUNDS = ("value", "lo", "hi")
-
 
 def lines(run: str, *, root: str | Path = "runs") -> dict[str, dict[str, Line]]:
     """Return the limits, and lines for orientation, that study 00 found in this run.

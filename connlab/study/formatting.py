@@ -28,6 +28,7 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BYTES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "bytes"))
 _CARRIES = 2.0
 _MOST_DIGITS = 4
+_FINEST = 6
 _GROUPED_FROM = 1e5
 _printed: dict[str, set[tuple[int, float, str]]] = {}
 """Numbers with bounds that this process printed: text -> n, level and method."""
@@ -126,10 +127,6 @@ def _places(interval: Interval, unit: str) -> int:
     ):
         places += 1
     return places
-
-
-_FINEST = 6
-
 
 def _remembered(text: str, interval: Interval) -> str:
     method = interval.method + (f"; {interval.note}" if interval.note else "")

@@ -24,6 +24,7 @@ MIN_LEVELS = 6
 """Three parameters need at least so many different N."""
 
 _METHOD = "bootstrap over trials"
+_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -193,10 +194,6 @@ def _fit_again(n, x, counts, relative, start) -> np.ndarray:
         if (gained <= 1e-12 * cost).all() and (better | (damping > 1e3)).all():
             break
     return p * [1, 1, gamma]
-
-
-_STEPS = 200
-
 
 def _squares(n, x, weight, gamma, p) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return sums of squares, half their gradients, and half Gauss's Hessians."""

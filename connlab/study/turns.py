@@ -66,15 +66,11 @@ def log_ratios(rounds: pd.DataFrame, metric: str, *, baseline: str) -> pd.DataFr
 class Rounds:
     """What a server did in each counted round of a trial, as logarithms.
 
-    From the trial's `turns` (`connlab.schema.Turns`), which are a list per quantity.
-
-    Attributes
-    ----------
-    number : ndarray of int, shape (rounds,)
-    rate, cpu, response, p99 : ndarray of float, shape (rounds,)
-        Logarithms of requests/s, of seconds of CPU time and of waiting per request, and
-        of the 99th percentile of the slice's response times in seconds; not a number
-        where a round has none, or does not count because others disturbed its set.
+    From the trial's `turns` (`connlab.schema.Turns`). `number` are the rounds; `rate`,
+    `cpu`, `response` and `p99`, arrays of that shape, are logarithms of requests/s, of
+    seconds of CPU time and of waiting per request, and of the 99th percentile of the
+    slice's response times in seconds; not a number where a round has none, or does not
+    count because others disturbed its set.
     """
 
     def __init__(self, turns: Mapping[str, Any]) -> None:
