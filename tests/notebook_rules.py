@@ -33,12 +33,17 @@ def check(notebook: Path) -> None:
     assert parameters.validate(notebook, defaults) == defaults
 
 
-def execute(notebook: Path, *ids: str, **names) -> dict:
+def code(name: str) -> dict[str, str]:
+    """Return the code of a notebook of the project, by the ids of its cells."""
+    cells = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text())["cells"]
+    return {c["id"]: "".join(c["source"]) for c in cells if c["cell_type"] == "code"}
+
+
+def execute(name: str, *ids: str, **names) -> dict:
     """Run some cells of a notebook with what earlier ones made; return all names."""
-    cells = json.loads(notebook.read_text())["cells"]
-    sources = {cell["id"]: "".join(cell["source"]) for cell in cells}
+    sources = code(name)
     for id_ in ids:
-        exec(compile(sources[id_], f"{notebook.name}:{id_}", "exec"), names)
+        exec(compile(sources[id_], f"{name}:{id_}", "exec"), names)
     return names
 
 

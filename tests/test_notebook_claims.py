@@ -1,6 +1,5 @@
 """What notebooks 00 and 09 say of little: nothing that is not known is yes or no."""
 
-import json
 import math
 from typing import Any
 from unittest.mock import Mock
@@ -20,10 +19,7 @@ NAN = math.nan
 
 def said(notebook: str, mark: str, **names: Any) -> Mock:
     """Run the one cell that holds a mark, with what earlier cells have named."""
-    path = rules.ROOT / "notebooks" / f"{notebook}.ipynb"
-    cells = json.loads(path.read_text())["cells"]
-    code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
-    (cell,) = [source for source in code if mark in source]
+    (cell,) = [code for code in rules.code(notebook).values() if mark in code]
     report = Mock(spec=Report)
     exec(cell, {"report": report, "np": np, "pd": pd, "number": number, **names})
     return report

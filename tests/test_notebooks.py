@@ -1,6 +1,5 @@
 """Notebooks of the studies: form, what sections ask of them, small runs."""
 
-import json
 import re
 from typing import Any
 
@@ -35,9 +34,7 @@ def small(name: str) -> dict[str, Any]:
 
 def code(name: str) -> str:
     """Return the code of a notebook."""
-    document = json.loads((rules.ROOT / "notebooks" / f"{name}.ipynb").read_text())
-    cells = [c for c in document["cells"] if c["cell_type"] == "code"]
-    return "\n".join("".join(c["source"]) for c in cells)
+    return "\n".join(rules.code(name).values())
 
 
 def names_made(name: str, kind: str) -> set[str]:

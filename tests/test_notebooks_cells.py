@@ -18,20 +18,16 @@ SPENT = "server_cpu_per_request_s"
 
 
 @pytest.fixture
-def report(tmp_path) -> Report:
-    return Report.without_trials("made", run="r", number=1, question="?", root=tmp_path)
-
-
-@pytest.fixture
-def cells(report, tmp_path):
+def cells(tmp_path):
     """Run cells of a notebook; return their names and what they reported."""
+    about = {"run": "r", "number": 1, "question": "?", "root": tmp_path}
+    report = Report.without_trials("made", **about)
+    report.answer("no answer of these cells")
 
     def execute(name: str, *ids: str, **names) -> tuple[dict, dict]:
-        path = rules.ROOT / "notebooks" / f"{name}.ipynb"
         usual = {"pd": pd, "np": np, "number": number, "bounds": bounds}
         usual |= {"ratios": ratios, "intervals": intervals, "listing": listing}
-        report.answer("no answer of these cells")
-        made = rules.execute(path, *ids, report=report, **usual | names)
+        made = rules.execute(name, *ids, report=report, **usual | names)
         report.write()
         return made, json.loads((tmp_path / "r/made/results.json").read_text())
 
