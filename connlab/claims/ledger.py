@@ -118,7 +118,9 @@ def judge_all(
     judged = []
     for claim in ledger(path):
         for name in {*claim.studies} - {*studies}:
-            studies[name] = _load(name, run, root), _printed(name, run, root)
+            path = schema.study_folder(run, name, root=root) / RATIOS
+            ratios = pd.read_csv(path) if path.is_file() else None
+            studies[name] = _load(name, run, root), ratios
         trials = [studies[name][0] for name in claim.studies]
         if claim.published:
             trials = [published(claim.published)]
@@ -130,11 +132,6 @@ def judge_all(
 
 def _not_empty(tables: Sequence[pd.DataFrame | None]) -> list[pd.DataFrame]:
     return [table for table in tables if table is not None and not table.empty]
-
-
-def _printed(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
-    path = schema.study_folder(run, name, root=root) / RATIOS
-    return pd.read_csv(path) if path.is_file() else None
 
 
 def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:

@@ -62,13 +62,8 @@ def excluding(trial: Mapping) -> list[str]:
     return _false(verdicts(trial)[0])
 
 
-def _ok(trial: Mapping) -> bool:
-    return not trial.get("failure") and not excluding(trial)
-
-
-def _gates_failed(trial: Mapping) -> str | None:
-    gates, findings = verdicts(trial)
-    return ", ".join(_false({**gates, **findings})) or None
+def _findings(trial: Mapping) -> list[str]:
+    return _false(verdicts(trial)[1])
 
 
 def _failure(trial: Mapping) -> str | None:
@@ -193,11 +188,11 @@ def refused_reason(trial: Mapping) -> str | None:
 DERIVED: dict[str, Callable[[Mapping], Any]] = {
     "server_cores": lambda t: len(pick(t, "cores.server") or []) or None,
     "client_cores": lambda t: len(pick(t, "cores.client") or []) or None,
-    "ok": _ok,
+    "ok": lambda t: not t.get("failure") and not excluding(t),
     "failure": _failure,
-    "excluded_by": lambda t: ", ".join(_false(verdicts(t)[0])) or None,
-    "findings": lambda t: ", ".join(_false(verdicts(t)[1])) or None,
-    "gates_failed": _gates_failed,
+    "excluded_by": lambda t: ", ".join(excluding(t)) or None,
+    "findings": lambda t: ", ".join(_findings(t)) or None,
+    "gates_failed": lambda t: ", ".join(excluding(t) + _findings(t)) or None,
     "bytes_per_s": lambda t: ratio(
         pick(t, "client.window.bytes"), pick(t, "client.window.seconds")
     ),
