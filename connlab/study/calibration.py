@@ -119,7 +119,9 @@ def slices_of(trials: pd.DataFrame) -> pd.DataFrame:
         (key, window, rate)
         for key, turns in zip(trials["key"], trials["rounds"], strict=True)
         if turns is not None
-        for window, rate in zip(turns.number, np.exp(turns.rate), strict=True)
+        for window, rate in zip(
+            turns.number, np.exp(turns.logs["throughput_rps"]), strict=True
+        )
     ]
     return pd.DataFrame(rows, columns=["key", "window", "throughput_rps"]).dropna()
 

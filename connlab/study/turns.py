@@ -66,11 +66,9 @@ def log_ratios(rounds: pd.DataFrame, metric: str, *, baseline: str) -> pd.DataFr
 class Rounds:
     """What a server did in each counted round of a trial, as logarithms.
 
-    From the trial's `turns` (`connlab.schema.Turns`). `number` are the rounds; `rate`,
-    `cpu`, `response` and `p99`, arrays of that shape, are logarithms of requests/s, of
-    seconds of CPU time and of waiting per request, and of the 99th percentile of the
-    slice's response times in seconds; not a number where a round has none, or does not
-    count because others disturbed its set.
+    From the trial's `turns` (`connlab.schema.Turns`). `number` are the rounds; `logs`
+    has an array of their shape for each of `METRICS`; not a number where a round has
+    none, or does not count because others disturbed its set.
     """
 
     def __init__(self, turns: Mapping[str, Any]) -> None:
@@ -82,24 +80,27 @@ class Rounds:
             return np.where(counts & (values > 0), values, np.nan)
 
         requests = column("requests")
-        lead_in = np.asarray(turns["lead_in_requests"], dtype=float)
-        self.rate = np.log(requests / column("seconds"))
-        self.cpu = np.log(column("server_cpu_ns") / 1e9 / (lead_in + requests))
-        self.response = np.log(column("response_ns") / 1e9 / requests)
+        all_requests = np.asarray(turns["lead_in_requests"], dtype=float) + requests
         p99_ns = np.where(requests > 0, column("response_p99_ns"), np.nan)
-        self.p99 = np.log(p99_ns / 1e9)
+        cpu_s = column("server_cpu_ns") / 1e9
+        self.logs = {
+            "throughput_rps": np.log(requests / column("seconds")),
+            "server_cpu_per_request_s": np.log(cpu_s / all_requests),
+            "response_mean_s": np.log(column("response_ns") / 1e9 / requests),
+            "slice_p99_s": np.log(p99_ns / 1e9),
+        }
 
     def __repr__(self) -> str:
         return f"<{len(self.number)} rounds>"
 
 
-METRICS = {
-    "throughput_rps": "rate",
-    "server_cpu_per_request_s": "cpu",
-    "response_mean_s": "response",
-    "slice_p99_s": "p99",
-}
-"""Columns of trials that have a value in each round, and what that is called here."""
+METRICS = (
+    "throughput_rps",
+    "server_cpu_per_request_s",
+    "response_mean_s",
+    "slice_p99_s",
+)
+"""Columns of trials that have a value in each round."""
 
 
 def of_trials(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray | None:
@@ -145,22 +146,21 @@ def _took_turns(side: pd.DataFrame) -> bool:
 
 
 def _log_ratio(arm: Any, base: Any, metric: str) -> float:
-    quantity = METRICS.get(metric)
-    if quantity is None or arm.set != base.set:
+    if metric not in METRICS or arm.set != base.set:
         y, x = getattr(arm, metric), getattr(base, metric)
         return math.log(y / x) if y > 0 and x > 0 else math.nan
-    _, y, x = _by_round(arm.rounds, base.rounds, quantity)
+    _, y, x = _by_round(arm.rounds, base.rounds, metric)
     return float(np.median(y - x)) if len(y) else math.nan
 
 
 def _by_round(
-    arm: Rounds, base: Rounds, quantity: str
+    arm: Rounds, base: Rounds, metric: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the rounds in which both have a value, and the logarithms of both."""
     number, i, j = np.intersect1d(
         arm.number, base.number, assume_unique=True, return_indices=True
     )
-    y, x = getattr(arm, quantity)[i], getattr(base, quantity)[j]
+    y, x = arm.logs[metric][i], base.logs[metric][j]
     finite = np.isfinite(y) & np.isfinite(x)
     return number[finite], y[finite], x[finite]
 
@@ -184,7 +184,7 @@ def _shared(
     others = dict(zip(base["set"], base["rounds"], strict=True))
     for name, rounds in zip(arm["set"], arm["rounds"], strict=True):
         if name in others:
-            yield name, _by_round(rounds, others[name], METRICS[metric])
+            yield name, _by_round(rounds, others[name], metric)
 
 
 def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
