@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from connlab.claims.finding import Finding, Untestable, cell_text, measured, select
+from connlab.claims.finding import Finding, Untestable, cell_text, measured
 from connlab.intervals import TRIALS_MIN
 from connlab.study.formatting import listing
-from connlab.study.frames import kept_all
+from connlab.study.frames import kept_all, select
 
 _LEVELS = {
     "right": "as claimed at",

@@ -10,9 +10,9 @@ counts the usable trials and the reasons of the others.
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pandas as pd
 from pydantic import ValidationError
@@ -174,6 +174,21 @@ def measured_apart(run: str, study: str, file: str, *, root: str | Path) -> list
 def as_trials(frame: pd.DataFrame) -> pd.DataFrame:
     """Return rows of which each counts, as intervals take trials."""
     return frame.assign(ok=True, label=None, reason=None)
+
+
+def select(frame: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the trials of one cell; empty where the study has no such factor.
+
+    A list allows several levels; None stands for a missing one.
+    """
+    chosen = pd.Series(True, index=frame.index)
+    for column, level in cell.items():
+        if column not in frame:
+            return frame.iloc[:0]
+        allowed = level if isinstance(level, list) else [level]
+        values = frame[column]
+        chosen &= values.isna() if level is None else values.isin(allowed)
+    return frame[chosen]
 
 
 def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:

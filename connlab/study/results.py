@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from connlab.schema import put
 from connlab.study.formatting import printed_in
-from connlab.study.frames import cells, load_manifest, passed
+from connlab.study.frames import cells, load_manifest, passed, select
 
 SCHEMA = 1
 FILE = "results.json"
@@ -203,26 +203,15 @@ def failed_cells(frame: pd.DataFrame, factors: Sequence[str]) -> list[Failed]:
     """Return the cells that lost trials, with how many and the commonest reason."""
     table = cells(frame, factors)
     lost = table[table["used"] < table["trials"]].sort_values(list(factors))
-    return [
-        Failed(
-            factors={f: row[f] for f in factors if pd.notna(row[f])},
-            n=int(row["trials"] - row["used"]),
-            reason=_in_full(frame, row, factors),
-        )
-        for row in lost.to_dict("records")
-    ]
-
-
-def _in_full(frame: pd.DataFrame, row: dict[str, Any], factors: Sequence[str]) -> str:
-    """Return a cell's reason, with the message of a trial that failed for it."""
-    reason = str(row["reason"])
-    alike = frame["reason"] == reason
-    for f in factors:
-        alike &= frame[f].isna() if pd.isna(row[f]) else frame[f] == row[f]
-    messages = frame.loc[alike.fillna(False), "failure"].dropna()
-    if messages.empty:
-        return reason
-    return f"{reason} ({messages.iloc[0].partition(': ')[2]})"
+    failed = []
+    for row in lost.to_dict("records"):
+        cell = {f: None if pd.isna(row[f]) else row[f] for f in factors}
+        alike = select(frame, cell | {"reason": row["reason"]})
+        levels = {f: level for f, level in cell.items() if level is not None}
+        n, messages = int(row["trials"] - row["used"]), alike["failure"].dropna()
+        why = f" ({messages.iloc[0].partition(': ')[2]})" if len(messages) else ""
+        failed.append(Failed(factors=levels, n=n, reason=f"{row['reason']}{why}"))
+    return failed
 
 
 def commit_of(manifest: Mapping[str, Any]) -> str | None:
