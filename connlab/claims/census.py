@@ -47,15 +47,15 @@ def survives(
 
 
 def _outcome(cell: pd.DataFrame, passing: bool) -> str:
-    kept = set(kept_all(cell))
-    if not kept:
+    kept = kept_all(cell)
+    if kept.empty:
         return "missing"
     waiting = cell.get("accepted", cell["connections"]) < cell["connections"]
-    if (kept_all(cell) & waiting.fillna(False).astype(bool)).any():
+    if (kept & waiting.fillna(False).astype(bool)).any():
         return "waiting"
-    if len(kept) == 2:
+    if kept.any() and not kept.all():
         return "mixed"
-    return "right" if kept == {passing} else "wrong"
+    return "right" if kept.all() == passing else "wrong"
 
 
 def outlasts(
