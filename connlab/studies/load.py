@@ -76,7 +76,7 @@ def knee(
     x = np.asarray(loads, dtype=float)[order]
     y = np.asarray(latencies, dtype=float)[order]
     x, y = x[np.isfinite(y)], y[np.isfinite(y)]
-    over = np.flatnonzero(y >= factor * y[0]) if len(y) else np.array([], dtype=int)
+    over = np.flatnonzero(y >= factor * y[:1])
     if not len(over):
         return math.nan
     b = over[0]
