@@ -79,7 +79,9 @@ def _name_or_newest(context: Context, option: Parameter, run: str | None) -> str
     return max(candidates, key=times.get).parts[-3]
 
 
-def _number(option: Parameter, text: str, units: Mapping[str, float], like: str) -> float:
+def _number(
+    option: Parameter, text: str, units: Mapping[str, float], like: str
+) -> float:
     """Return a number with one of the units, or with none."""
     unit = next(filter(text.endswith, units), "")
     try:

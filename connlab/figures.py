@@ -164,6 +164,7 @@ def log_y(grid: sns.FacetGrid | Axes) -> None:
         )
         ax.yaxis.set_minor_formatter(NullFormatter())
 
+
 def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> None:
     """Write the name of each line at its right end, and take the legend away.
 
@@ -241,6 +242,7 @@ def _make_room(figure: Figure, axes: Sequence[Axes]) -> None:
     gap = min(max(widths, default=0) + _GAP * figure.dpi, 0.6 * width / columns)
     facet = (width - (columns - 1) * gap) / columns
     figure.subplots_adjust(wspace=gap / facet)
+
 
 def floors(
     grid: sns.FacetGrid | Axes,
@@ -335,6 +337,7 @@ def failed(grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str) -> None:
                 markersize=5,
                 clip_on=False,
             )
+
 
 def _lost(trials: pd.DataFrame, x: str) -> dict[str, list]:
     """Return the levels of `x` without a usable trial, by model."""

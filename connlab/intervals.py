@@ -232,6 +232,7 @@ def _moderated(pairs: Sequence[tuple]) -> list[tuple[Fit, str]]:
                 results[i] = after, f"{method}; {_MODERATED}"
     return results
 
+
 def ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> Interval:
     """Return the ratio of one pair of cells, without a family.
 
@@ -258,7 +259,9 @@ def hold_together(logs: np.ndarray, truth: float, *, level: float) -> np.ndarray
     ndarray of bool, shape (families,)
     """
     single = 1 - (1 - level) / len(logs)  # Bonferroni
-    families = [moderated([Fit.of(x) for x in family]) for family in logs.swapaxes(0, 1)]
+    families = [
+        moderated([Fit.of(x) for x in family]) for family in logs.swapaxes(0, 1)
+    ]
     return np.array(
         [all(abs(f.mean - truth) <= f.reach(single) for f in fits) for fits in families]
     )
@@ -276,6 +279,7 @@ def log_ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[Fit, 
     if unique and len(blocks) >= TRIALS_MIN:
         return Fit.of(blocks), "t over log ratios of blocks"
     return _welch([log for _, log in y], [log for _, log in x]), _WELCH
+
 
 def _logs(side: pd.DataFrame, metric: str) -> list[tuple[tuple, float]]:
     """Return block and repeat of each trial with a positive value, and its log."""

@@ -11,7 +11,6 @@ inside it, for whoever runs it with plain papermill or by hand.
 """
 
 import ast
-import contextlib
 import difflib
 import io
 import json

@@ -258,7 +258,9 @@ def test_connections_that_no_server_accepted_are_neither_carried_nor_lost(
 def test_a_limit_lies_between_levels_that_were_tried(epoll, select, verdict):
     judged = outlasts(survivors(epoll), survivors(select))
     assert judged.verdict == verdict
-    whole = [level for level in epoll if all(all(epoll[n]) for n in range(1, level + 1))]
+    whole = [
+        level for level in epoll if all(all(epoll[n]) for n in range(1, level + 1))
+    ]
     assert f"up to {max(whole, default=0)} " in judged.why
 
 

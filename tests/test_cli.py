@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -86,10 +85,15 @@ TWO = ["compare", "epoll", "poll"]
         ([*TWO, "--rate", "-1"], "rate: -1; allowed"),
         ([*TWO, "--requests-per-connection", "-1"], "-1; allowed: 0"),
         ([*TWO, "--size", "5", "--workload", "work"], "size: 5; allowed"),
-        (["compare", "epoll", "poll:speed=9"], "'speed=9'; allowed: NAME=VALUE of workers"),
+        (
+            ["compare", "epoll", "poll:speed=9"],
+            "'speed=9'; allowed: NAME=VALUE of workers",
+        ),
     ],
 )
-def test_what_does_not_exist_ends_with_2_and_a_line(words, message, client_program, capsys):
+def test_what_does_not_exist_ends_with_2_and_a_line(
+    words, message, client_program, capsys
+):
     assert cli(*words) == 2
     assert re.search(message, one_line(capsys.readouterr().err))
 

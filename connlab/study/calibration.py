@@ -139,6 +139,7 @@ def line_records(cells: pd.DataFrame) -> list[dict[str, Any]]:
         for row in rows.to_dict("records")
     ]
 
+
 def lines(run: str, *, root: str | Path = "runs") -> dict[str, dict[str, Line]]:
     """Return the limits, and lines for orientation, that study 00 found in this run.
 

@@ -128,6 +128,7 @@ def _places(interval: Interval, unit: str) -> int:
         places += 1
     return places
 
+
 def _remembered(text: str, interval: Interval) -> str:
     method = interval.method + (f"; {interval.note}" if interval.note else "")
     source = (int(interval.n), float(interval.level), method)  # numpy's are no JSON

@@ -195,6 +195,7 @@ def _fit_again(n, x, counts, relative, start) -> np.ndarray:
             break
     return p * [1, 1, gamma]
 
+
 def _squares(n, x, weight, gamma, p) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return sums of squares, half their gradients, and half Gauss's Hessians."""
     a, b, g = (p[:, k, None] for k in range(3))
