@@ -83,11 +83,7 @@ def centre(values: Sequence[float]) -> float:
 
 
 def intervals(
-    trials: pd.DataFrame,
-    metric: str,
-    by: str | Sequence[str],
-    *,
-    level: float = LEVEL,
+    trials: pd.DataFrame, metric: str, by: str | Sequence[str], *, level: float = LEVEL
 ) -> pd.DataFrame:
     """Return the interval of a metric in every cell, one row each.
 

@@ -82,9 +82,7 @@ RULES: dict[str, Callable[..., Finding]] = {
 
 
 def apply(
-    trials: pd.DataFrame,
-    rule: Mapping[str, Any],
-    printed: pd.DataFrame | None = None,
+    trials: pd.DataFrame, rule: Mapping[str, Any], printed: pd.DataFrame | None = None
 ) -> Finding:
     """Apply a rule as the ledger writes it: name under ``rule``, then its arguments.
 
