@@ -40,7 +40,7 @@ def steadier(
     if min(map(np.ptp, logs)) == 0:
         raise Untestable("the trials of a cell are all alike")
     ratio = _ratio_of_scatters(*logs)
-    return Finding(*judge_ratio(ratio, Expected("less"), margin=0), ratio)
+    return Finding(*judge_ratio(ratio, Expected("less", margin=0)), ratio)
 
 
 def _ratio_of_scatters(y: np.ndarray, x: np.ndarray) -> Interval:
@@ -88,7 +88,7 @@ def outweighs(
         raise Untestable(ratio.note or "the other factor moves nothing")
     if bound := sum(is_client_bound(cell, metric) for cell in cells):
         raise Untestable(f"{LIMITED}{bound} of {all_cells} cells", ratio)
-    return Finding(*judge_ratio(ratio, Expected("more"), margin=0), ratio)
+    return Finding(*judge_ratio(ratio, Expected("more", margin=0)), ratio)
 
 
 def _ratio_of_squares(
