@@ -26,12 +26,9 @@ def cells(n=24, *, noise=0.0):
     return table.assign(model=models, cpu=exact * (1 + noise * dice.standard_normal(n)))
 
 
-def test_costs_are_recovered():
+def test_costs_are_recovered_and_none_is_negative():
     costs = why.fit(cells(), "cpu")
     assert costs.to_numpy() == pytest.approx(COSTS.to_numpy(), rel=1e-6)
-
-
-def test_no_cost_is_negative():
     table = cells(noise=0.3)
     assert (why.fit(table.assign(cpu=table["cpu"].to_numpy()[::-1]), "cpu") >= 0).all()
 
@@ -76,19 +73,9 @@ def test_poll_walks_all_connections_and_epoll_none(tmp_path):
     assert table["other_calls"].tolist() == pytest.approx([0, 0])
 
 
-PRICE = {
-    "exchange_s": 5.0,
-    "answer_cpu_s": 25.0,
-    "entry_s": 0.2,
-    "epoll_s": 0.5,
-    "event_s": 0.125,
-    "poll_s": 0.25,
-    "walk_s": 0.0625,
-    "switch_s": 3.0,
-    "pipe_s": 1.0,
-}
-
-
+PRICE = {"exchange_s": 5.0, "answer_cpu_s": 25.0, "entry_s": 0.2, "epoll_s": 0.5}
+PRICE |= {"event_s": 0.125, "poll_s": 0.25, "walk_s": 0.0625}
+PRICE |= {"switch_s": 3.0, "pipe_s": 1.0}
 NO_CALLS = dict.fromkeys(["waits", "scans", "walked", "other_calls"], 0.0)
 NO_CALLS |= {"events": 0.0, "switches": 0.0, "transfers": 2.0}
 
@@ -122,7 +109,8 @@ def test_costs_are_those_of_the_nearest_number_of_connections():
     assert costs["sockets looked at"].tolist() == [0.5, 1]
 
 
-def test_without_measured_costs_nothing_is_foretold(tmp_path):
+def test_a_run_without_facts_has_no_terms_and_nothing_is_foretold(tmp_path):
+    assert why.terms(why.counts("r", root=tmp_path)).empty
     assert why.costs("r", root=tmp_path).empty
     table = cells().assign(connections=50, active=50, scans=0, events=0, switches=0)
     costs = why.foretold(table, pd.DataFrame())
@@ -135,10 +123,6 @@ def test_without_measured_costs_nothing_is_foretold(tmp_path):
 )
 def test_costs_are_measured_where_cells_are(connections, active, levels):
     assert why.levels(connections, active) == levels
-
-
-def test_a_run_without_counts_has_no_terms(tmp_path):
-    assert why.terms(why.counts("r", root=tmp_path)).empty
 
 
 @pytest.mark.serial
