@@ -50,16 +50,14 @@ def studies(
     """
     compared = []
     for path in sorted(schema.run_folder(run, root=root).glob(f"*/{RATIOS}")):
-        if path.parent.name in _CONTROLS:
+        table = pd.read_csv(path)
+        if path.parent.name in _CONTROLS or "model" not in table:
             continue
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RunWarning)
                 trials = load(run, path.parent.name, root=root, accept=accept)
         except RunError:
-            continue
-        table = pd.read_csv(path)
-        if "model" not in table:
             continue
         models = table["against"].isin(trials["model"].dropna().unique())
         models &= table["model"].notna()

@@ -238,21 +238,14 @@ def cells(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     those left out; missing when none was), label (the most frequent bottleneck among
     the used ones).
     """
+    facts = frame[["reason", "label"]].assign(used=passed(frame))
     # Series, as pandas takes a list of as many arrays as rows for labels.
-    columns = [frame[column].reset_index(drop=True) for column in by]
-    groups = pd.Series(range(len(frame))).groupby(columns, sort=False, dropna=False)
-    used, reasons = passed(frame).to_numpy(), frame["reason"].to_numpy()
-    labels = frame["label"].to_numpy()
-    rows = [
-        {
-            **dict(zip(by, values, strict=True)),
-            "trials": len(at),
-            "used": int(used[at].sum()),
-            "reason": _most_frequent(reasons[at]),
-            "label": _most_frequent(labels[at][used[at]]),
-        }
-        for values, at in groups
-    ]
+    groups = facts.groupby([frame[column] for column in by], sort=False, dropna=False)
+    rows = []
+    for values, cell in groups:
+        used, why = int(cell["used"].sum()), _most_frequent(cell["reason"])
+        label = _most_frequent(cell.loc[cell["used"], "label"])
+        rows.append((*values, len(cell), used, why, label))
     table = pd.DataFrame(rows, columns=[*by, "trials", "used", "reason", "label"])
     return table.astype({"reason": "string", "label": "string"})
 
