@@ -143,9 +143,8 @@ def run(
     target = study_folder(run, study, root=root)
     target.mkdir(parents=True, exist_ok=True)
     finished = target / "notebook.ipynb"
-    partial, failed = (
-        finished.with_suffix(f".{kind}.ipynb") for kind in ("partial", "failed")
-    )
+    partial = target / "notebook.partial.ipynb"
+    failed = target / "notebook.failed.ipynb"
     partial.unlink(missing_ok=True)
     try:
         _execute(path, partial, values, kernels)
