@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,11 +67,10 @@ def _name_or_newest(context: Context, option: Parameter, run: str | None) -> str
     if run:
         return _real_name(context, option, run)
     root = run_folder("")
-    judged = "claims"  # anew by each rendering
     times = {
         p.resolve(): p.stat().st_mtime
         for p in root.glob("*/*/results.json")
-        if p.parent.name != judged
+        if p.parent.name != "claims"  # which each rendering judges anew
     }
     references = reference.folders(root)
     candidates = [p for p in times if p.parents[1] not in references] or times
@@ -80,23 +79,24 @@ def _name_or_newest(context: Context, option: Parameter, run: str | None) -> str
     return max(candidates, key=times.get).parts[-3]
 
 
-def _share(_context: Context, option: Parameter, text: str) -> float:
-    """Return ``1%`` or ``0.01`` as 0.01."""
+def _number(
+    option: Parameter, text: str, units: Mapping[str, float], like: str
+) -> float:
+    """Return a number with one of the units, or with none."""
+    unit = next(filter(text.endswith, units), "")
     try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        return float(text.removesuffix(unit)) * units.get(unit, 1)
     except ValueError:
         flag = option.opts[0]
-        raise ValueError(f"{flag}: {text}; allowed: 1%, 0.01, ...") from None
+        raise ValueError(f"{flag}: {text}; allowed: {like}, ...") from None
+
+
+def _share(_context: Context, option: Parameter, text: str) -> float:
+    return _number(option, text, {"%": 0.01}, like="1%, 0.01")
 
 
 def _seconds(_context: Context, option: Parameter, text: str) -> float:
-    """Return ``60``, ``60s`` or ``2min`` in seconds."""
-    unit, factor = ("min", 60) if text.endswith("min") else ("s", 1)
-    try:
-        return float(text.removesuffix(unit)) * factor
-    except ValueError:
-        flag = option.opts[0]
-        raise ValueError(f"{flag}: {text}; allowed: 60s, 2min, ...") from None
+    return _number(option, text, {"min": 60, "s": 1}, like="60s, 2min")
 
 
 def _over_hosts(context: Context, option: Parameter, path: Path | None) -> None:

@@ -13,8 +13,6 @@ Everything else is seaborn: ``errorbar=t95, estimator=centre`` of `connlab.inter
 draws the same numbers that ``cells.csv`` holds.
 """
 
-from __future__ import annotations
-
 import colorsys
 import io
 import math
@@ -42,13 +40,17 @@ from connlab.study.turns import MARGIN
 _SVG = {"Date": None, "Creator": "connlab"}
 _PDF = {"CreationDate": None, "ModDate": None, "Creator": "connlab", "Producer": None}
 _SMALL = 8.0
+#: inches between ticks whose labels do not touch, and beside names between facets
+_LINE, _GAP = 0.16, 0.3
+#: height of a line of crosses, as a share of the facet's
+_CROSS = 0.05
 _FLAME, _ROW = 6.0, 0.12
 """Of a flame graph: letters (points; 9 px on a tablet), height of a row (inches)."""
 
 
 def style() -> None:
     """Set fonts, lines and grid of the paper for all figures that follow."""
-    rc = {**RC, "legend.title_fontsize": 8}
+    rc = RC | {"legend.title_fontsize": 8}
     sns.set_theme(style="whitegrid", palette="colorblind", rc=rc)
 
 
@@ -163,10 +165,6 @@ def log_y(grid: sns.FacetGrid | Axes) -> None:
         ax.yaxis.set_minor_formatter(NullFormatter())
 
 
-_LINE = 0.16
-"""Inches between ticks whose labels do not touch."""
-
-
 def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> None:
     """Write the name of each line at its right end, and take the legend away.
 
@@ -246,10 +244,6 @@ def _make_room(figure: Figure, axes: Sequence[Axes]) -> None:
     figure.subplots_adjust(wspace=gap / facet)
 
 
-_GAP = 0.3
-"""Inches between facets beside the names."""
-
-
 def floors(
     grid: sns.FacetGrid | Axes,
     lines: Mapping[str, Line | float] | None,
@@ -326,7 +320,12 @@ def failed(grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str) -> None:
     """
     colors = palette(trials)
     lost = {ax: _lost(_within(trials, facet), x) for ax, facet in _facets(grid)}
-    _make_headroom(axes_of(grid)[0], max(map(len, lost.values())))
+    share = _CROSS * max(map(len, lost.values()))
+    first = axes_of(grid)[0]
+    scale = first.yaxis.get_transform()
+    low, high = scale.transform(np.array(first.get_ylim()))
+    high += (high - low) * share / (1 - share)
+    first.set_ylim(top=float(scale.inverted().transform(np.array([high]))[0]))
     for ax, by_model in lost.items():
         for rank, (model, levels) in enumerate(by_model.items()):
             ax.plot(
@@ -340,23 +339,11 @@ def failed(grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str) -> None:
             )
 
 
-_CROSS = 0.05
-"""Height of a line of crosses, as a share of the facet's."""
-
-
 def _lost(trials: pd.DataFrame, x: str) -> dict[str, list]:
     """Return the levels of `x` without a usable trial, by model."""
     usable = counted(trials).groupby([trials["model"], trials[x]]).any()
     rows = usable[~usable].reset_index()
     return {str(model): list(cells[x]) for model, cells in rows.groupby("model")}
-
-
-def _make_headroom(ax: Axes, lines: int) -> None:
-    scale = ax.yaxis.get_transform()
-    low, high = scale.transform(np.array(ax.get_ylim()))
-    share = _CROSS * lines
-    high += (high - low) * share / (1 - share)
-    ax.set_ylim(top=float(scale.inverted().transform(np.array([high]))[0]))
 
 
 def forest(
@@ -417,19 +404,17 @@ def forest(
     ax.grid(False, axis="y")
     sns.despine(ax=ax, left=True)
     if hue:
-        _legend(figure, {level: colors.get(level, INK) for level in levels}, hue)
+        dots = {"marker": "o", "ls": ""}
+        shown = [colors.get(level, INK) for level in levels]
+        figure.legend(
+            [mpl.lines.Line2D([], [], color=color, **dots) for color in shown],
+            [_level_label(level, hue.replace("_", " ")) for level in levels],
+            fontsize=_SMALL,
+            frameon=False,
+            loc="outside upper center",
+            ncols=min(4, len(levels)),
+        )
     return figure
-
-
-def _legend(figure: Figure, colors: Mapping[Any, object], hue: str) -> None:
-    figure.legend(
-        [mpl.lines.Line2D([], [], color=c, marker="o", ls="") for c in colors.values()],
-        [_level_label(level, hue.replace("_", " ")) for level in colors],
-        fontsize=_SMALL,
-        frameon=False,
-        loc="outside upper center",
-        ncols=min(4, len(colors)),
-    )
 
 
 def _level_label(level: str | float, noun: str) -> str:
@@ -445,12 +430,11 @@ def _row_label(
     values: Sequence, columns: Sequence[str], names: Mapping[str, str]
 ) -> str:
     first, *rest = values
-    shown = [names.get(str(first), str(first))]
-    shown += [
+    others = [
         f"{plain(float(v))} {c}" if isinstance(v, int | float | np.number) else str(v)
         for v, c in zip(rest, columns[1:], strict=True)
     ]
-    return ", ".join(shown)
+    return ", ".join([names.get(str(first), str(first)), *others])
 
 
 def _ratio(ax: Axes, ratio, y: float, color) -> None:
@@ -544,7 +528,7 @@ def save(
 
     The same data give the same bytes: no date, a fixed salt for ids.
     """
-    figure = drawn.figure if not isinstance(drawn, Figure) else drawn
+    figure = drawn if isinstance(drawn, Figure) else drawn.figure
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(RC):
         figure.draw_without_rendering()

@@ -16,8 +16,6 @@ moderated by each other (`connlab.variances`), and the verdict is read off the p
 interval.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
@@ -30,10 +28,12 @@ from connlab.study.frames import cells as count_cells
 from connlab.study.interval import LEVEL, Interval
 from connlab.study.metrics import is_bounded_by_client, is_share
 from connlab.study.metrics import metric as metric_of
-from connlab.study.turns import MARGIN, carried, of_trials
+from connlab.study.turns import MARGIN, carried, of_trials, verdict
 from connlab.variances import TRIALS_MIN, Fit, moderated, moderated_by_cell
 
 CLIENT_BOUND = "client-bound"
+_WELCH = "Welch's t on logs of trials"
+_MODERATED = "variance moderated by those of its family"
 
 NUMBERS = ("value", "lo", "hi", "n", "level", "method")
 """Columns of an interval in a tidy frame."""
@@ -83,11 +83,7 @@ def centre(values: Sequence[float]) -> float:
 
 
 def intervals(
-    trials: pd.DataFrame,
-    metric: str,
-    by: str | Sequence[str],
-    *,
-    level: float = LEVEL,
+    trials: pd.DataFrame, metric: str, by: str | Sequence[str], *, level: float = LEVEL
 ) -> pd.DataFrame:
     """Return the interval of a metric in every cell, one row each.
 
@@ -123,16 +119,9 @@ def intervals(
         i = interval(used[metric], level=level)
         if is_share(metric) and i.hi > 1:
             i = replace(i, hi=max(1.0, i.value))
-        rows.append(
-            {
-                **dict(zip(by, cell, strict=True)),
-                "metric": metric,
-                **_numbers(i),
-                "trials": counted.trials,
-                "bound": is_bounded_by_client(metric) and client_bound(used),
-                "reason": counted.reason,
-            }
-        )
+        bound = is_bounded_by_client(metric) and client_bound(used)
+        about = (counted.trials, bound, counted.reason)
+        rows.append((*cell, metric, *_numbers(i), *about))
     columns = [*by, "metric", *NUMBERS, "trials", "bound", "reason"]
     return pd.DataFrame(rows, columns=columns).sort_values(by, ignore_index=True)
 
@@ -197,16 +186,9 @@ def ratios(
     rows = []
     for pair, (fit, method) in zip(pairs, fits, strict=True):
         cell, side, single, _, limited = pair
-        row = {
-            **dict(zip(within, cell, strict=True)),
-            by: side,
-            "against": baseline,
-            "metric": metric,
-            **_numbers(fit.interval(family, method=method, log=True)),
-            "level": level,
-            "p": single.p,
-        }
-        rows.append({**row, "verdict": _verdict(row, margin, limited)})
+        i = replace(fit.interval(family, method=method, log=True), level=level)
+        shown = _verdict(i, metric, margin, limited)
+        rows.append((*cell, side, baseline, metric, *_numbers(i), single.p, shown))
     columns = [*within, by, "against", "metric", *NUMBERS, "p", "verdict"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -247,23 +229,13 @@ def _moderated(pairs: Sequence[tuple]) -> list[tuple[Fit, str]]:
     return results
 
 
-_MODERATED = "variance moderated by those of its family"
-
-
-def ratio(
-    arm: pd.DataFrame, base: pd.DataFrame, metric: str, *, level: float = LEVEL
-) -> Interval:
+def ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> Interval:
     """Return the ratio of one pair of cells, without a family.
 
-    Parameters
-    ----------
-    arm, base : DataFrame
-        Trials that count, with a value of the metric each.
-    metric : str
-        A positive column.
+    Of trials that count, each with a value of the metric, which is positive.
     """
     fit, method = log_ratio(arm, base, metric)
-    return fit.interval(level, method=method, log=True)
+    return fit.interval(LEVEL, method=method, log=True)
 
 
 def hold_together(logs: np.ndarray, truth: float, *, level: float) -> np.ndarray:
@@ -284,7 +256,7 @@ def hold_together(logs: np.ndarray, truth: float, *, level: float) -> np.ndarray
     """
     single = 1 - (1 - level) / len(logs)  # Bonferroni
     families = [
-        moderated([Fit.of(x) for x in logs[:, i]]) for i in range(logs.shape[1])
+        moderated([Fit.of(x) for x in family]) for family in logs.swapaxes(0, 1)
     ]
     return np.array(
         [all(abs(f.mean - truth) <= f.reach(single) for f in fits) for fits in families]
@@ -303,9 +275,6 @@ def log_ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[Fit, 
     if unique and len(blocks) >= TRIALS_MIN:
         return Fit.of(blocks), "t over log ratios of blocks"
     return _welch([log for _, log in y], [log for _, log in x]), _WELCH
-
-
-_WELCH = "Welch's t on logs of trials"
 
 
 def _logs(side: pd.DataFrame, metric: str) -> list[tuple[tuple, float]]:
@@ -332,16 +301,14 @@ def _welch(y: Sequence[float], x: Sequence[float]) -> Fit:
     return Fit(b.mean - a.mean, math.sqrt(square), df, n)
 
 
-def _verdict(row: dict, margin: float, limited: tuple[bool, bool]) -> str:
-    lo, hi = row["lo"], row["hi"]
-    if not (math.isfinite(lo) and math.isfinite(hi)):
-        return "undetermined"
-    side = "higher" if lo > 1 else "lower" if hi < 1 else ""
+def _verdict(
+    ratio: Interval, metric: str, margin: float, limited: tuple[bool, bool]
+) -> str:
+    shown = verdict(ratio, margin=margin)
+    side = "higher" if "more" in shown else "lower" if "less" in shown else ""
     if any(limited):
-        return side if _stands(row["metric"], side, limited) else "undetermined"
-    if side:
-        return side
-    return "alike" if lo > 1 / (1 + margin) and hi < 1 + margin else "undetermined"
+        return side if _stands(metric, side, limited) else "undetermined"
+    return side or shown
 
 
 def _stands(metric: str, side: str, limited: tuple[bool, bool]) -> bool:
@@ -360,13 +327,7 @@ def _cell(key: Any) -> tuple:
     return key if isinstance(key, tuple) else (key,)
 
 
-def _numbers(i: Interval) -> dict[str, Any]:
+def _numbers(i: Interval) -> tuple[float, float, float, int, float, str]:
+    """Return what stands in the columns `NUMBERS`."""
     method = i.method + (f"; {i.note}" if i.note else "")
-    return {
-        "value": i.value,
-        "lo": i.lo,
-        "hi": i.hi,
-        "n": i.n,
-        "level": i.level,
-        "method": method,
-    }
+    return i.value, i.lo, i.hi, i.n, i.level, method

@@ -85,11 +85,7 @@ def find(nb: str | Path, *, directory: Path | None = None) -> Path:
 
     `nb` is ``1``, ``01``, ``response-time``, ``01-response-time`` or a path to a file;
     numbers and names are looked up in `directory`, else in the project's notebooks.
-
-    Raises
-    ------
-    NoSuchNotebook
-        When there is none; the message lists those there are, the likeliest first.
+    NoSuchNotebook lists those there are, the likeliest first.
     """
     word = str(nb)
     if word.endswith(".ipynb") and Path(word).is_file():
@@ -125,16 +121,10 @@ def run(
     parameters cell, without ``run`` and ``root``. `root` is the directory of runs, seen
     from the repository. Of `kernels` one is taken, and the next prepared.
 
-    Raises
-    ------
-    NotebookError
-        When one of its cells failed.
-    ValueError
-        When there is no such notebook, or a parameter is unknown, of the wrong type,
-        out of range, or would move the results; or when hosts are asked for and the
-        study needs one machine.
-    Interrupted
-        After SIGINT or SIGTERM.
+    Raises NotebookError when a cell failed, Interrupted after SIGINT or SIGTERM, and
+    ValueError when there is no such notebook; when a parameter is unknown, of the wrong
+    type, out of range, or would move the results; or when hosts are asked for and the
+    study needs one machine.
     """
     from connlab.drive import hosts_asked
 
@@ -152,6 +142,7 @@ def run(
         raise ValueError(f"{path.stem}: {reason}")
     target = study_folder(run, study, root=root)
     target.mkdir(parents=True, exist_ok=True)
+    finished = target / "notebook.ipynb"
     partial = target / "notebook.partial.ipynb"
     failed = target / "notebook.failed.ipynb"
     partial.unlink(missing_ok=True)
@@ -165,7 +156,6 @@ def run(
     except KeyboardInterrupt:
         partial.unlink(missing_ok=True)
         raise
-    finished = target / "notebook.ipynb"
     _keep(partial, finished)
     for old in (failed, target / _FAILURE):  # until then they say what there is
         old.unlink(missing_ok=True)
@@ -373,11 +363,7 @@ def _interruptible(kernel: _Kernel) -> Iterator[None]:
     The kernel leads a session of its own, so a terminal's Ctrl-C does not reach it.
     It gets SIGINT from here, its sweep stops the trial in flight, and the cell fails.
     A second signal, ours after a while or the user's, does not wait for that.
-
-    Raises
-    ------
-    Interrupted
-        After a signal, however the block ended.
+    Interrupted after a signal, however the block ended.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -389,7 +375,9 @@ def _interruptible(kernel: _Kernel) -> Iterator[None]:
         caught.append(number)
         pid = getattr(kernel.manager.provisioner, "pid", None)
         if pid is None or len(caught) > 1:
-            _kill_group(pid)
+            with contextlib.suppress(ProcessLookupError):
+                if pid is not None:  # it leads a process group, with what it started
+                    os.killpg(pid, signal.SIGKILL)
             raise Interrupted
         print("\nstopping ...", file=sys.stderr, flush=True)
         with contextlib.suppress(ProcessLookupError):
@@ -412,13 +400,6 @@ def _interruptible(kernel: _Kernel) -> Iterator[None]:
             signal.signal(number, handler)
     if caught:
         raise Interrupted
-
-
-def _kill_group(pid: int | None) -> None:
-    """Kill the kernel and what it started (the kernel leads a process group)."""
-    if pid is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
 
 
 def _one_line(error: Any) -> str:

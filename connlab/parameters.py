@@ -10,10 +10,7 @@ that says what was meant. `validate` checks before a notebook starts, `check` ch
 inside it, for whoever runs it with plain papermill or by hand.
 """
 
-from __future__ import annotations
-
 import ast
-import contextlib
 import difflib
 import io
 import json
@@ -69,10 +66,7 @@ class Parameter:
 def declared(notebook: str | Path) -> dict[str, Parameter]:
     """Return what the cell tagged ``parameters`` declares, in its order.
 
-    Raises
-    ------
-    ParameterError
-        When the notebook has no such cell, or a line that is no declaration.
+    ParameterError without such a cell, or for a line that is no declaration.
     """
     path = Path(notebook)
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
@@ -89,27 +83,27 @@ def parse(source: str) -> dict[str, Parameter]:
     >>> parse("trials: int = 5  # blocks at least (1..1000)")["trials"].allowed
     'int, 1..1000'
     """
-    comments = _comments(source)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = {
+        token.start[0]: token.string.lstrip("# ")
+        for token in tokens
+        if token.type == tokenize.COMMENT
+    }
     parameters = {}
     for node in ast.parse(source).body:
         if not _declares(node):
             line = ast.get_source_segment(source, node)
             raise ParameterError(f"{line!r} declares no parameter: name: type = value")
         name = node.target.id
-        comment = comments.get(node.end_lineno, "")
-        parameters[name] = _parameter(node, name, comment)
+        parameters[name] = _parameter(node, name, comments.get(node.end_lineno, ""))
     return parameters
 
 
 def validate(notebook: str | Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return values for a notebook's parameters in their declared types.
 
-    Whole numbers become float, lists that came as text lists.
-
-    Raises
-    ------
-    ParameterError
-        For every unknown name ("did you mean"), wrong type and value out of range.
+    Whole numbers become float, lists that came as text lists. ParameterError tells
+    every unknown name ("did you mean"), wrong type and value out of range.
     """
     return _checked(declared(notebook), given)
 
@@ -126,21 +120,22 @@ def check(namespace: dict[str, Any]) -> None:
     Values take their declared types (a list that papermill handed on as text becomes
     one). The executed cells stand in IPython's ``In``: the parameters cell, and the
     cell that papermill injected behind it. So this works for any copy of a notebook,
-    and for one that is run by hand.
-
-    Raises
-    ------
-    ParameterError
-        As `validate`.
+    and for one that is run by hand. ParameterError as of `validate`.
     """
     executed: Sequence[str] = namespace.get("In", ())
     cells = [c for c in executed if _is_parameters_cell(c)]
     if not cells:
         raise ParameterError("the parameters cell has not been run")
     parameters = parse(cells[-1])
-    injected = [c for c in executed if c.startswith("# Parameters\n")]
-    assigned = {name for c in injected for name in _assigned(c)}
-    names = [*parameters, *sorted(assigned - parameters.keys())]
+    injected = "\n".join(c for c in executed if c.startswith("# Parameters\n"))
+    assigned = [
+        target.id
+        for node in ast.parse(injected).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    ]
+    names = dict.fromkeys([*parameters, *sorted(assigned)])
     values = {n: namespace[n] for n in names if n in namespace}
     namespace.update(_checked(parameters, values))
 
@@ -154,12 +149,6 @@ def _declares(node: ast.stmt) -> bool:
         and isinstance(node.target, ast.Name)
         and node.value is not None
     )
-
-
-def _comments(source: str) -> dict[int, str]:
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    comments = (token for token in tokens if token.type == tokenize.COMMENT)
-    return {token.start[0]: token.string.lstrip("# ") for token in comments}
 
 
 def _parameter(node: ast.AnnAssign, name: str, comment: str) -> Parameter:
@@ -185,24 +174,18 @@ def _is_parameters_cell(source: str) -> bool:
     return bool(body) and all(_declares(node) for node in body)
 
 
-def _assigned(source: str) -> list[str]:
-    return [
-        target.id
-        for node in ast.parse(source).body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    ]
-
-
 # ---- values ------------------------------------------------------------------
 
 
 def _checked(parameters: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict:
     values, errors = {}, []
     for name, value in given.items():
+        if name not in parameters:
+            names = f"{suggestion(name, parameters)}there are: {', '.join(parameters)}"
+            errors.append(f"unknown parameter {name!r}; {names}")
+            continue
         try:
-            values[name] = _value(parameters, name, value)
+            values[name] = _typed(parameters[name], value)
         except ParameterError as error:
             errors.append(str(error))
     if errors:
@@ -210,48 +193,40 @@ def _checked(parameters: Mapping[str, Parameter], given: Mapping[str, Any]) -> d
     return values
 
 
-def _value(parameters: Mapping[str, Parameter], name: str, value: Any) -> Any:
-    if name not in parameters:
-        names = f"{suggestion(name, parameters)}there are: {', '.join(parameters)}"
-        raise ParameterError(f"unknown parameter {name!r}; {names}")
-    parameter = parameters[name]
-    value = _typed(parameter, value)
-    for item in value if isinstance(value, list) else [value]:
-        _check_range(parameter, item)
-    return value
-
-
 def _typed(parameter: Parameter, value: Any) -> Any:
-    """Return the value as its declared type.
+    """Return the value as its declared type, in its range.
 
     Text for another type is read as YAML first, because papermill's ``-p`` hands on
     lists as text: ``-p connections '[1,10]'``.
     """
     adapter = TypeAdapter(eval(parameter.type, _TYPES))
-    with contextlib.suppress(ValidationError):
-        return adapter.validate_python(value, strict=True)
     try:
-        if isinstance(value, str):
-            return adapter.validate_python(yaml.safe_load(value), strict=True)
-    except (ValidationError, yaml.YAMLError):
-        pass
-    raise _refusal(parameter, value)
-
-
-def _check_range(parameter: Parameter, item: Any) -> None:
-    if parameter.choices and item not in (None, *parameter.choices):
-        near = difflib.get_close_matches(str(item), parameter.choices, 1)
-        raise _refusal(parameter, item, near[0] if near else None)
-    if isinstance(item, int | float) and not isinstance(item, bool):
-        low = -math.inf if parameter.low is None else parameter.low
-        high = math.inf if parameter.high is None else parameter.high
-        if not low <= item <= high:
+        typed = adapter.validate_python(value, strict=True)
+    except ValidationError as error:
+        if not isinstance(value, str):
+            raise _refusal(parameter, value) from error
+        try:
+            typed = adapter.validate_python(yaml.safe_load(value), strict=True)
+        except (ValidationError, yaml.YAMLError):
+            raise _refusal(parameter, value) from None
+    for item in typed if isinstance(typed, list) else [typed]:
+        if not _in_range(parameter, item):
             raise _refusal(parameter, item)
+    return typed
 
 
-def _refusal(parameter: Parameter, value: Any, near: str | None = None):
+def _in_range(parameter: Parameter, item: Any) -> bool:
+    if parameter.choices:
+        return item in (None, *parameter.choices)
+    if isinstance(item, bool) or not isinstance(item, int | float):
+        return True
+    low = -math.inf if parameter.low is None else parameter.low
+    high = math.inf if parameter.high is None else parameter.high
+    return low <= item <= high
+
+
+def _refusal(parameter: Parameter, value: Any) -> ParameterError:
     text = f" ({parameter.help})" if parameter.help else ""
-    hint = f"; did you mean {near!r}?" if near else ""
-    return ParameterError(
-        f"{parameter.name}: {value!r}; allowed: {parameter.allowed}{text}{hint}"
-    )
+    hint = suggestion(str(value), parameter.choices)
+    allowed = f"{hint}allowed: {parameter.allowed}{text}"
+    return ParameterError(f"{parameter.name}: {value!r}; {allowed}")

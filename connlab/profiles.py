@@ -4,8 +4,6 @@ A profile is ``notebooks/profiles/NAME.yaml``: a line about it, and for each not
 the parameters that differ from those the notebook itself states.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,10 +60,7 @@ def names(directory: Path | None = None) -> list[str]:
 def load(name: str, *, directory: Path | None = None) -> Profile:
     """Read a profile and check that each notebook in it exists.
 
-    Raises
-    ------
-    ProfileError
-        The message names the profile or the notebook, and those there are.
+    ProfileError names the profile or the notebook, and those there are.
     """
     directory = directory or home()
     path = directory / f"{name}.yaml"

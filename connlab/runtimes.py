@@ -5,8 +5,6 @@
 What cannot be built is left out, with its reason; only measurements of it need it.
 """
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 from collections.abc import Callable, Sequence
@@ -21,10 +19,7 @@ _LAST_LINES = 5
 def make(names: Sequence[str] = (), *, say: Callable[[str], None] = print) -> None:
     """Build entries by name, or all; say of each its version or why it is left out.
 
-    Raises
-    ------
-    ValueError
-        For a name that ``servers.toml`` does not have.
+    ValueError for a name that ``servers.toml`` does not have.
     """
     entries = servers.entries()
     for name in names:

@@ -1,7 +1,5 @@
 """What every study's notebook has to keep to, for the tests of the studies."""
 
-from __future__ import annotations
-
 import ast
 import json
 import shutil
@@ -35,27 +33,36 @@ def check(notebook: Path) -> None:
     assert parameters.validate(notebook, defaults) == defaults
 
 
-def execute(notebook: Path, *ids: str, **names) -> dict:
+def path_of(name: str) -> Path:
+    return ROOT / "notebooks" / f"{name}.ipynb"
+
+
+def code(name: str) -> dict[str, str]:
+    """Return the code of a notebook of the project, by the ids of its cells."""
+    cells = json.loads(path_of(name).read_text())["cells"]
+    return {c["id"]: "".join(c["source"]) for c in cells if c["cell_type"] == "code"}
+
+
+def execute(name: str, *ids: str, **names) -> dict:
     """Run some cells of a notebook with what earlier ones made; return all names."""
-    cells = json.loads(notebook.read_text())["cells"]
-    sources = {cell["id"]: "".join(cell["source"]) for cell in cells}
+    sources = code(name)
     for id_ in ids:
-        exec(compile(sources[id_], f"{notebook.name}:{id_}", "exec"), names)
+        exec(compile(sources[id_], f"{name}:{id_}", "exec"), names)
     return names
 
 
-def run(notebook: Path, tmp_path: Path, study: str, **given) -> dict:
+def run(name: str, tmp_path: Path, **given) -> dict:
     """Run a notebook by plain papermill; return the results it wrote."""
     tool = shutil.which("papermill", path=str(Path(sys.executable).parent))
     values = {"run": "t", "root": str(tmp_path / "runs"), **given}
-    pairs = [word for name, v in values.items() for word in ("-p", name, str(v))]
+    pairs = [word for key, v in values.items() for word in ("-p", key, str(v))]
     done = subprocess.run(
-        [tool, str(notebook), str(tmp_path / "out.ipynb"), *pairs],
+        [tool, str(path_of(name)), str(tmp_path / "out.ipynb"), *pairs],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=180,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    path = tmp_path / "runs" / "t" / study / "results.json"
+    path = tmp_path / "runs" / "t" / name[3:] / "results.json"
     return json.loads(path.read_text())

@@ -5,8 +5,6 @@ answers a lone client after `alone` seconds; trials scatter by `cv`, blocks
 drift together by `block_cv`. So X(N) = min(N / alone, capacity), R = N / X.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +16,7 @@ from scipy import stats
 
 import connlab.study
 
+STUDY = "response-time"
 MODELS = {
     "iterative": ("blocking", "one client at a time"),
     "thread": ("threads", "thread per connection"),
@@ -146,21 +145,15 @@ def sweep(
 
 
 def write(
-    folder: Path,
-    trials: Sequence[dict],
-    *,
-    study: str = "response-time",
-    tail: str = "",
+    folder: Path, rows: Sequence[dict], *, study=STUDY, file="trials.jsonl", tail=""
 ) -> Path:
-    """Write trials below ``folder/made/STUDY``; return `folder`."""
-    path = folder / "made" / study / "trials.jsonl"
+    """Write trials, or other facts, below ``folder/made/STUDY``; return `folder`."""
+    path = folder / "made" / study / file
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(t) + "\n" for t in trials) + tail)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + tail)
     return folder
 
 
-def load(
-    folder: Path, trials: Sequence[dict], *, study: str = "response-time"
-) -> pd.DataFrame:
+def load(folder: Path, trials: Sequence[dict]) -> pd.DataFrame:
     """Write trials and read them again, as a notebook does."""
-    return connlab.study.load("made", study, root=write(folder, trials, study=study))
+    return connlab.study.load("made", STUDY, root=write(folder, trials))

@@ -1,7 +1,5 @@
 """A study added as CONTRIBUTING.md says: notebook, results, page, one number."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -78,7 +76,8 @@ def test_the_text_keeps_the_rules_of_notebooks_and_sections(tree):
 def test_a_study_of_this_text_ends_in_a_section_with_its_number(tree):
     connlab_in(tree, "notebook", "20", "--run", "t", "--profile", "smoke", *ANY)
     connlab_in(tree, "render", "--run", "t")
-    text = "".join(page(tree).text)
+    html = (tree / "paper" / "_output" / "index.html").read_text("utf-8")
+    text = "".join(checking.read_page(html).text)
     printed = re.search(r"hundredth\b[^\d.]+takes\s+([\d.\u202f]+)\s+(\w+)", text)
     assert printed, text[text.rfind("hundredth") :][:300]
     number, unit = printed[1].replace("\u202f", ""), UNITS[printed[2]]
@@ -92,11 +91,6 @@ def test_a_study_of_this_text_ends_in_a_section_with_its_number(tree):
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 ANY = ("-p", "accept", "[quiet, client, lag, stationary, little]")
 """What a busy machine fails; the number is compared, not believed."""
-
-
-def page(tree: Path) -> checking.Page:
-    html = (tree / "paper" / "_output" / "index.html").read_text("utf-8")
-    return checking.read_page(html)
 
 
 def p99(tree: Path) -> float:

@@ -136,8 +136,7 @@ def judged(tmp_path, *claims_):
 
 
 @pytest.mark.parametrize(
-    ("better", "verdict", "parts"),
-    [("epoll", HOLDS, 3), ("thread", IN_PART, 1)],
+    ("better", "verdict", "parts"), [("epoll", HOLDS, 3), ("thread", IN_PART, 1)]
 )
 def test_a_claim_may_take_the_trials_of_two_studies(tmp_path, better, verdict, parts):
     written(tmp_path, better=better)

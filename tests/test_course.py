@@ -1,7 +1,5 @@
 """docs/course.md: every command in it runs, and makes the figure that it names."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

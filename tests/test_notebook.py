@@ -1,14 +1,14 @@
 """Running a notebook: found by a word, refused, failed, interrupted, finished."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import nbformat
 import psutil
@@ -36,12 +36,25 @@ def write(path: Path, *cells: str) -> Path:
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Path:
+def books(tmp_path) -> Path:
     """Return a directory with a notebook that works and one that fails."""
     folder = tmp_path / "notebooks"
     write(folder / "01-good-one.ipynb", "import sys\nprint(run, n, sys.executable)")
     write(folder / "02-bad.ipynb", "print('so far')", "# the culprit\n1 / 0")
     return folder
+
+
+@pytest.fixture
+def run(books, tmp_path):
+    """Return what runs a notebook of that directory, below the folder of the test."""
+    return partial(notebook.run, run="r", root=tmp_path, directory=books)
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+FAILED = {"notebook.failed.ipynb", "failure.json"}
 
 
 def texts(path: Path) -> str:
@@ -54,11 +67,11 @@ def texts(path: Path) -> str:
 @pytest.mark.parametrize(
     "word", ["1", "01", "good-one", "01-good-one", "01-good-one.ipynb"]
 )
-def test_a_number_or_a_name_finds_the_notebook(books: Path, word: str) -> None:
+def test_a_number_or_a_name_finds_the_notebook(books, word):
     assert notebook.find(word, directory=books) == books / "01-good-one.ipynb"
 
 
-def test_a_path_finds_the_notebook_which_says_its_question(books: Path) -> None:
+def test_a_path_finds_the_notebook_which_says_its_question(books):
     path = books / "02-bad.ipynb"
     assert notebook.find(str(path)) == path
     assert notebook.title_of(path) == "What is it?"
@@ -66,38 +79,27 @@ def test_a_path_finds_the_notebook_which_says_its_question(books: Path) -> None:
 
 @pytest.mark.parametrize(
     ("word", "hint"),
-    [
-        ("3", ""),
-        ("god-one", "'good-one'.*"),
-        ("", ""),
-        ("01-good", ""),
-        ("no.ipynb", ""),
-    ],
+    [("god-one", "'good-one'.*"), *((w, "") for w in ("3", "", "01-good", "no.ipynb"))],
 )
-def test_an_unknown_word_names_what_there_is(books: Path, word: str, hint: str) -> None:
+def test_an_unknown_word_names_what_there_is(books, word, hint):
     with pytest.raises(notebook.NoSuchNotebook, match=f"{hint}01-good-one, 02-bad"):
         notebook.find(word, directory=books)
 
 
 def test_a_finished_notebook_is_kept_with_its_parameters(
-    books: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    run, tmp_path, capsys, monkeypatch
+):
     """In the Python that asks for it, whatever kernels are installed."""
     spec = tmp_path / "jupyter/kernels/python3/kernel.json"
     spec.parent.mkdir(parents=True)
     spec.write_text(json.dumps({"argv": ["/nowhere"], "display_name": "broken"}))
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
-    done = notebook.run(
-        "1", run="r", parameters={"n": 7}, root=tmp_path, directory=books
-    )
+    done = run("1", parameters={"n": 7})
     assert done == tmp_path / "r" / "good-one" / "notebook.ipynb"
     printed = f"r 7 {sys.executable}\n"
     assert capsys.readouterr().out == printed  # as it ran
     assert texts(done) == machine.without_paths(printed)
-    assert [p.name for p in done.parent.iterdir()] == ["notebook.ipynb"]
+    assert files(done.parent) == {"notebook.ipynb"}
 
 
 def kernels_here() -> list[int]:
@@ -106,59 +108,48 @@ def kernels_here() -> list[int]:
     return [child.pid for child in children if "connlab.kernel" in child.cmdline()]
 
 
-def test_the_next_kernel_starts_while_a_notebook_draws(
-    books: Path, tmp_path: Path
-) -> None:
+def test_the_next_kernel_starts_while_a_notebook_draws(books, run):
     """The next notebook runs in it, with the right folder; none is left over."""
     process = "import os\nprint(os.getpid(), os.getcwd())"
     write(books / "03-draws.ipynb", "def Report(): print('drawn')", "Report()")
     write(books / "04-tells.ipynb", process, "Report = print\nReport('again')")
-    options = {"run": "r", "root": tmp_path, "directory": books}
     with notebook.Kernels() as kernels:
-        notebook.run("3", kernels=kernels, **options)
+        run("3", kernels=kernels)
         (waiting,) = kernels_here()
-        done = notebook.run("4", kernels=kernels, **options)
+        done = run("4", kernels=kernels)
         here = machine.without_paths(f"{waiting} {ROOT}")
         assert texts(done).splitlines()[0] == here
         assert len(kernels_here()) == 1
     assert kernels_here() == []
-    notebook.run("3", **options)
+    run("3")
     assert kernels_here() == []
 
 
-def _stopped(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def test_a_kernel_that_does_not_start_fails_its_study_alone(
-    books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernel_that_does_not_start_fails_its_study_alone(run, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(notebook.NotebookError, match="kernel"):
-        notebook.run("bad", run="r", root=tmp_path, directory=books)
-    names = {p.name for p in (tmp_path / "r/bad").iterdir()}
-    assert names == {"notebook.failed.ipynb", "failure.json"}
+        run("bad")
+    assert files(tmp_path / "r/bad") == FAILED
 
 
-def test_a_failed_notebook_never_looks_finished(books: Path, tmp_path: Path) -> None:
+def test_a_failed_notebook_never_looks_finished(books, run, tmp_path):
     with pytest.raises(notebook.NotebookError) as caught:
-        notebook.run("bad", run="r", root=tmp_path, directory=books)
+        run("bad")
     message = str(caught.value)
     assert "ZeroDivisionError" in message
     assert "# the culprit" in message
     assert "\n" not in message
-    names = {p.name for p in (tmp_path / "r" / "bad").iterdir()}
-    assert names == {"notebook.failed.ipynb", "failure.json"}
+    assert files(tmp_path / "r/bad") == FAILED
     failure = json.loads((tmp_path / "r/bad/failure.json").read_text())
     assert "ZeroDivisionError" in failure["reason"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(notebook, "_execute", _stopped)
+        patch.setattr(notebook, "_execute", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            notebook.run("bad", run="r", root=tmp_path, directory=books)
-    assert {p.name for p in (tmp_path / "r" / "bad").iterdir()} == names, "still told"
+            run("bad")
+    assert files(tmp_path / "r/bad") == FAILED, "still told"
     write(books / "02-bad.ipynb", "print('good now')")
-    notebook.run("bad", run="r", root=tmp_path, directory=books)
-    assert [p.name for p in (tmp_path / "r/bad").iterdir()] == ["notebook.ipynb"]
+    run("bad")
+    assert files(tmp_path / "r/bad") == {"notebook.ipynb"}
 
 
 @pytest.mark.parametrize(
@@ -172,11 +163,9 @@ def test_a_failed_notebook_never_looks_finished(books: Path, tmp_path: Path) -> 
         ({"n": 2, "root": "elsewhere"}, "root: 'elsewhere'.*root="),
     ],
 )
-def test_a_wrong_parameter_is_refused_before_anything_runs(
-    books: Path, tmp_path: Path, given: dict, names: str
-) -> None:
+def test_a_wrong_parameter_is_refused_before_anything_runs(run, tmp_path, given, names):
     with pytest.raises(ValueError, match=names):
-        notebook.run("1", run="r", parameters=given, root=tmp_path, directory=books)
+        run("1", parameters=given)
     assert not (tmp_path / "r").exists()
 
 
@@ -206,9 +195,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cells: str) -> Pat
     return root
 
 
-def test_an_executed_notebook_does_not_say_where_it_ran(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_executed_notebook_does_not_say_where_it_ran(tmp_path, monkeypatch):
     home = "print(pathlib.Path.home() / 'x')"
     root = project(tmp_path, monkeypatch, SAYS_WHERE, home)
     done = notebook.run("1", run="r")
@@ -226,9 +213,7 @@ def test_an_executed_notebook_does_not_say_where_it_ran(
     assert "ipykernel_" not in text
 
 
-def test_nor_does_one_that_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nor_does_one_that_failed(tmp_path, monkeypatch):
     code = "import pathlib\nraise OSError(f'{pathlib.Path.cwd()}/runs is full')"
     root = project(tmp_path, monkeypatch, code)
     with pytest.raises(notebook.NotebookError):
@@ -240,7 +225,7 @@ def test_nor_does_one_that_failed(
         assert str(root) not in kept
 
 
-def test_what_lies_outside_of_the_project_keeps_its_name_only() -> None:
+def test_what_lies_outside_of_the_project_keeps_its_name_only():
     original = nbformat.v4.new_notebook()
     paths = {"input_path": "/data/x.ipynb", "output_path": "o.ipynb"}
     original.metadata.papermill = paths
@@ -264,9 +249,7 @@ IS_DEAF = """while True:
 @pytest.mark.parametrize(
     ("number", "cell"), [(signal.SIGINT, LISTENS), (signal.SIGTERM, IS_DEAF)]
 )
-def test_a_stop_takes_two_seconds_and_leaves_nothing(
-    tmp_path: Path, number: int, cell: str
-) -> None:
+def test_a_stop_takes_two_seconds_and_leaves_nothing(tmp_path, number, cell):
     start = "import subprocess, time\nchild = subprocess.Popen(['sleep', '60'])\n"
     report = "print(child.pid, flush=True)\n"
     write(tmp_path / "nb/01-long.ipynb", start + report + cell)

@@ -1,17 +1,15 @@
 """What notebooks 00 and 09 say of little: nothing that is not known is yes or no."""
 
-from __future__ import annotations
-
-import json
 import math
 from typing import Any
+from unittest.mock import Mock
 
 import notebook_rules as rules
 import numpy as np
 import pandas as pd
 import pytest
 
-from connlab.report import number
+from connlab.report import Report, number
 from connlab.schema import CLIENT_QUEUE
 from connlab.study.interval import Interval
 from connlab.study.turns import MARGIN
@@ -19,35 +17,24 @@ from connlab.study.turns import MARGIN
 NAN = math.nan
 
 
-class Said:
-    """A report that keeps claims and the answer; as in a notebook, all else is done."""
-
-    def __init__(self) -> None:
-        self.claims: dict[str, bool | None] = {}
-        self.text = ""
-
-    def claim(self, name: str, holds: Any) -> None:
-        self.claims[name] = None if holds is None else bool(holds)
-
-    def answer(self, text: str) -> None:
-        self.text = text
-
-    def cells(self, frame: pd.DataFrame) -> None:
-        """Keep no numbers."""
-
-    def write(self) -> None:
-        """Write nothing."""
-
-
-def said(notebook: str, mark: str, **names: Any) -> Said:
+def said(notebook: str, mark: str, **names: Any) -> Mock:
     """Run the one cell that holds a mark, with what earlier cells have named."""
-    path = rules.ROOT / "notebooks" / f"{notebook}.ipynb"
-    cells = json.loads(path.read_text())["cells"]
-    code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
-    (cell,) = [source for source in code if mark in source]
-    report = Said()
+    (cell,) = [code for code in rules.code(notebook).values() if mark in code]
+    report = Mock(spec=Report)
     exec(cell, {"report": report, "np": np, "pd": pd, "number": number, **names})
     return report
+
+
+def claimed(notebook: str, name: str, **names: Any) -> bool | None:
+    """Return whether a notebook's claim holds."""
+    report = said(notebook, f'"{name}"', **names)
+    (holds,) = [c.args[1] for c in report.claim.mock_calls if c.args[0] == name]
+    return None if holds is None else bool(holds)
+
+
+def answered(notebook: str, **names: Any) -> str:
+    """Return a notebook's answer."""
+    return said(notebook, "report.answer(", **names).answer.call_args.args[0]
 
 
 @pytest.mark.parametrize(
@@ -62,8 +49,8 @@ def said(notebook: str, mark: str, **names: Any) -> Said:
 )
 def test_a_server_equals_itself_only_where_that_is_known(lo, hi, holds):
     itself = pd.DataFrame({"metric": "throughput_rps", "lo": [lo], "hi": [hi]})
-    report = said("00-the-machine", '"equal-to-itself"', itself=itself, MARGIN=MARGIN)
-    assert report.claims["equal-to-itself"] is holds
+    names = {"itself": itself, "MARGIN": MARGIN}
+    assert claimed("00-the-machine", "equal-to-itself", **names) is holds
 
 
 @pytest.mark.parametrize(
@@ -72,8 +59,7 @@ def test_a_server_equals_itself_only_where_that_is_known(lo, hi, holds):
 )
 def test_a_cost_is_found_again_only_where_that_is_known(lo, hi, holds):
     share = pd.DataFrame({"lo": [lo], "hi": [hi]})
-    report = said("00-the-machine", '"known-cost"', share=share)
-    assert report.claims["known-cost"] is holds
+    assert claimed("00-the-machine", "known-cost", share=share) is holds
 
 
 @pytest.mark.parametrize(
@@ -81,8 +67,7 @@ def test_a_cost_is_found_again_only_where_that_is_known(lo, hi, holds):
 )
 def test_a_client_is_pushed_only_where_that_was_measured(values, holds):
     names = {"waiting": pd.DataFrame({"value": values}), "CLIENT_QUEUE": CLIENT_QUEUE}
-    report = said("00-the-machine", '"client-is-pushed"', **names)
-    assert report.claims["client-is-pushed"] is holds
+    assert claimed("00-the-machine", "client-is-pushed", **names) is holds
 
 
 @pytest.mark.parametrize("controls", [0, 1])
@@ -94,7 +79,7 @@ def test_a_control_that_was_not_measured_has_no_number(controls, delays):
     delay = pd.DataFrame([row if delays else none])
     again = Interval(**delay.iloc[0])
     names = {"same": same.head(controls), "delay": delay, "again": again}
-    text = said("00-the-machine", "report.answer(", **names).text
+    text = answered("00-the-machine", **names)
     assert text.count("[0.90, 1.10]") == controls + delays
     assert "—" not in text
 
@@ -105,8 +90,7 @@ KINDS = [([], None), (["same", "weaker"], True), (["same", "reversed"], False)]
 @pytest.mark.parametrize(("kinds", "holds"), KINDS)
 def test_a_verdict_that_nobody_gave_again_is_not_reversed_nor_kept(kinds, holds):
     names = {"again": pd.DataFrame({"kind": kinds}), "others": [], "ways": {"one": 1}}
-    report = said("09-doubts", '"none-reversed"', **names)
-    assert report.claims["none-reversed"] is holds
+    assert claimed("09-doubts", "none-reversed", **names) is holds
 
 
 @pytest.mark.parametrize(("kinds", "holds"), KINDS)
@@ -121,7 +105,7 @@ def test_an_answer_counts_what_was_examined(kinds, holds, stalls):
         "printed": 7,
         "ways": {"one": 1, "another": 2},
     }
-    text = said("09-doubts", "report.answer(", **names).text
+    text = answered("09-doubts", **names)
     assert ("1 of 7" in text, "1 of 3" in text) == (bool(kinds), bool(kinds))
     assert ("1 is" in text) is (holds is False)
     assert text.count("[0.40, 0.60]") == stalls

@@ -1,8 +1,5 @@
 """Notebooks of the studies: form, what sections ask of them, small runs."""
 
-from __future__ import annotations
-
-import json
 import re
 from typing import Any
 
@@ -37,9 +34,7 @@ def small(name: str) -> dict[str, Any]:
 
 def code(name: str) -> str:
     """Return the code of a notebook."""
-    document = json.loads((rules.ROOT / "notebooks" / f"{name}.ipynb").read_text())
-    cells = [c for c in document["cells"] if c["cell_type"] == "code"]
-    return "\n".join("".join(c["source"]) for c in cells)
+    return "\n".join(rules.code(name).values())
 
 
 def names_made(name: str, kind: str) -> set[str]:
@@ -55,7 +50,7 @@ def names_shown(study: str, pattern: str) -> set[str]:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_notebook_keeps_the_rules(name):
-    path = rules.ROOT / "notebooks" / f"{name}.ipynb"
+    path = rules.path_of(name)
     rules.check(path)
     assert notebook.title_of(path) in code(name)  # the report's question
     assert "sys.path" not in code(name)
@@ -104,9 +99,8 @@ def test_web_servers_are_asked_for_a_page_and_not_for_an_echo(tmp_path):
     accept = "[quiet, stationary, little, client, response_times]"
     values = {"trials": 4, "duration": 0.1, "warmup": 0.05, "accept": accept}
     values = small("13-runtimes") | values | {"web": f"[{', '.join(here)}]"}
-    path = rules.ROOT / "notebooks" / "13-runtimes.ipynb"
     for _ in range(2):  # the second time nothing is measured
-        rules.run(path, tmp_path, "runtimes", **values)
+        rules.run("13-runtimes", tmp_path, **values)
     cells = pd.read_csv(tmp_path / "runs/t/runtimes/cells.csv")
     pages = cells[cells["workload"] == "http"]
     assert set(pages["model"]) == {"epoll", *here}
@@ -125,14 +119,12 @@ def test_web_servers_are_asked_for_a_page_and_not_for_an_echo(tmp_path):
 def test_a_small_run_gives_numbers_of_plain_pandas(name, tmp_path):
     if lack := _lack(name):
         pytest.skip(lack)
-    study = name[3:]
-    if study == "hosts" and (lack := lab.missing()):
+    if name == "14-hosts" and (lack := lab.missing()):
         pytest.skip(lack)
-    path = rules.ROOT / "notebooks" / f"{name}.ipynb"
-    results = rules.run(path, tmp_path, study, **small(name))
+    results = rules.run(name, tmp_path, **small(name))
     assert results["answer"]
     drawn = {f["id"].removeprefix("fig-") for f in results["figures"]}
     assert names_made(name, "figure") - drawn <= _not_counted(name)
     assert drawn <= names_made(name, "figure")
-    cells = pd.read_csv(tmp_path / "runs" / "t" / study / "cells.csv")
+    cells = pd.read_csv(tmp_path / "runs" / "t" / name[3:] / "cells.csv")
     assert cells["n"].sum() > 0

@@ -1,7 +1,5 @@
 """Cells of notebooks on frames that are made up: families, counts and sentences."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 
@@ -20,20 +18,17 @@ SPENT = "server_cpu_per_request_s"
 
 
 @pytest.fixture
-def report(tmp_path) -> Report:
-    return Report.without_trials("made", run="r", number=1, question="?", root=tmp_path)
-
-
-@pytest.fixture
-def cells(report, tmp_path):
+def cells(tmp_path):
     """Run cells of a notebook; return their names and what they reported."""
+    about = {"run": "r", "number": 1, "question": "?", "root": tmp_path}
+    report = Report.without_trials("made", **about)
+    report.answer("no answer of these cells")
 
     def execute(name: str, *ids: str, **names) -> tuple[dict, dict]:
-        path = rules.ROOT / "notebooks" / f"{name}.ipynb"
         usual = {"pd": pd, "np": np, "number": number, "bounds": bounds}
         usual |= {"ratios": ratios, "intervals": intervals, "listing": listing}
-        report.answer("no answer of these cells")
-        made = rules.execute(path, *ids, report=report, **usual | names)
+        usual |= {"baseline": "epoll", "spent": SPENT, "run": "r", "root": "runs"}
+        made = rules.execute(name, *ids, report=report, **usual | names)
         report.write()
         return made, json.loads((tmp_path / "r/made/results.json").read_text())
 
@@ -70,8 +65,6 @@ def test_a_pair_of_both_grids_of_study_6_has_one_interval(cells):
         idle=[0, 900, 5000],
         active=100,
         talking=[1, 10, 100, 1000],
-        baseline="epoll",
-        spent=SPENT,
     )
     against, turns = made["against"], made["turns"]
     assert len(against) == 6  # two models, three numbers of idle connections
@@ -93,8 +86,6 @@ def test_likeness_has_to_be_shown(cells, spread, holds):
         shares=every.iloc[:0],
         idle=[0],
         active=100,
-        baseline="epoll",
-        spent=SPENT,
     )
     assert results["claims"]["no-difference"]["holds"] is holds
 
@@ -108,8 +99,6 @@ def test_a_sweep_too_short_for_an_interval_is_no_miss(cells, twins, counted):
         "10-intervals",
         "cell-17",
         twins=twins,
-        run="r",
-        root="runs",
         duration=1,
         seed=1,
         drive=SimpleNamespace(sweep=lambda *_, **__: None),
@@ -140,8 +129,6 @@ def test_a_queue_without_end_is_compared_with_no_formula(cells, overrun, trials_
         where=["work", "connections"],
         load=load,
         low=0.1,
-        baseline="epoll",
-        spent=SPENT,
     )
     (row,) = made["recovered"].to_dict("records")
     assert row["n"] == (trials_ or 4)
@@ -240,9 +227,6 @@ def test_what_clients_on_other_hosts_change(cells, words, said):
         needs=SimpleNamespace(turned=needs.turned, on_one_machine=lambda *_, **__: 0),
         there=["loopback", "1 host"],
         first="loopback",
-        baseline="epoll",
-        run="r",
-        root="runs",
     )
     assert said in results["answer"]
 
@@ -265,7 +249,6 @@ def test_what_counts_explain(cells, judged, near, said):
         told=pd.DataFrame({"within": [True, False]}),
         near=pd.Series(near, dtype=bool),
         most=pd.DataFrame(columns=["value"]),
-        baseline="epoll",
     )
     assert said in results["answer"]
 

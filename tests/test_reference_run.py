@@ -1,7 +1,5 @@
 """Each runs/reference-* in the repository: facts that hold, of one evaluation."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What intervals show of a bound, and numbers that some trials do not have."""
 
-from __future__ import annotations
-
 from math import inf, nan
 
 import pandas as pd

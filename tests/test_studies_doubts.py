@@ -61,11 +61,13 @@ def anew_and_kept(tmp_path):
     return pd.concat(kinds, ignore_index=True)
 
 
+def to_epoll(trials):
+    return ratios(trials, "throughput_rps", baseline="epoll", within=["connections"])
+
+
 def printed_of(trials, **changes):
     """Return what a notebook prints of the one kind, and says of its cells."""
-    anew = trials[trials["requests_per_connection"] == 1]
-    within = {"baseline": "epoll", "within": ["connections"]}
-    return ratios(anew, "throughput_rps", **within).assign(**changes)
+    return to_epoll(trials[trials["requests_per_connection"] == 1]).assign(**changes)
 
 
 def test_a_ratio_of_chosen_trials_is_examined_with_the_verdict_that_is_printed(
@@ -73,13 +75,12 @@ def test_a_ratio_of_chosen_trials_is_examined_with_the_verdict_that_is_printed(
 ):
     trials = anew_and_kept(tmp_path)
     table = printed_of(trials, load=lambda t: t.pop("connections") / 1000)
-    again = doubts.examine([doubts.Study("load", trials, table)], SAME)
+    study = doubts.Study("load", trials, table)
+    again = doubts.examine([study], SAME)
     assert again["printed"].tolist() == table.sort_values("load")["verdict"].tolist()
     assert set(again["kind"]) == {"same"}
     assert again["where"].tolist() == [f"{n} load" for n in (0.001, 0.01, 0.1, 1)]
-    none_left = doubts.examine(
-        [doubts.Study("load", trials, table)], {"none": lambda t: t.iloc[:0]}
-    )
+    none_left = doubts.examine([study], {"none": lambda t: t.iloc[:0]})
     assert set(none_left["then"]) == {"undetermined"}
 
 
@@ -105,8 +106,7 @@ def test_gates_that_a_study_overlooks_are_overlooked_again(tmp_path, accept, exa
         quiet = line["block"] > 0
         line["gates"]["quiet"] = {"ok": quiet, "value": 0.2, "threshold": 0.1}
     trials = made.load(tmp_path, lines)
-    within = {"baseline": "epoll", "within": ["connections"]}
-    table = ratios(trials.assign(ok=True), "throughput_rps", **within)
+    table = to_epoll(trials.assign(ok=True))
     table.to_csv(tmp_path / "made/response-time/ratios.csv", index=False)
     studies = doubts.studies("made", root=tmp_path, accept=accept)
     assert [len(study.printed) for study in studies] == [4]

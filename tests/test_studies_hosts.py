@@ -1,7 +1,5 @@
 """Places of clients as one location, and what follows for links and crowds."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 
@@ -29,32 +27,27 @@ def location(name: str, clients: int):
     )
 
 
-@pytest.fixture
-def two_places() -> places.Places:
-    made = {"loopback": location("lo", 1), "2 hosts": location("far", 2)}
-    return places.Places(made, stand_in=True)
+MADE = {"loopback": location("lo", 1), "2 hosts": location("far", 2)}
+TWO = places.Places(MADE, stand_in=True)
 
 
-def test_a_cell_is_measured_at_the_place_of_its_arm(two_places):
-    assert two_places.client_of({"arm": "loopback"}) == "clients/lo"
-    assert two_places.client_of({"arm": "2 hosts"}) == "clients/far"
-    assert two_places.cores({"arm": "loopback"}).client == (1,)
-    assert two_places.lacks({"arm": "2 hosts"}, None) == "lacks/far"
+def test_a_cell_is_measured_at_the_place_of_its_arm():
+    assert TWO.client_of({"arm": "loopback"}) == "clients/lo"
+    assert TWO.client_of({"arm": "2 hosts"}) == "clients/far"
+    assert TWO.cores({"arm": "loopback"}).client == (1,)
+    assert TWO.lacks({"arm": "2 hosts"}, None) == "lacks/far"
 
 
-def test_what_holds_of_all_is_asked_of_the_place_with_most_hosts(two_places):
-    assert two_places.server == "server/far"
-    assert two_places.environment({"server": "1"}) == {
-        "clients": ("far0", "far1", "far2"),
-        "binaries": {"server": "1"},
-        "stand_in": True,
-    }
-    assert two_places.cores({}).client == (2,)
+def test_what_holds_of_all_is_asked_of_the_place_with_most_hosts():
+    assert TWO.server == "server/far"
+    environment = {"clients": ("far0", "far1", "far2"), "binaries": {"server": "1"}}
+    assert TWO.environment({"server": "1"}) == environment | {"stand_in": True}
+    assert TWO.cores({}).client == (2,)
 
 
-def test_a_host_of_two_places_is_lost_once(two_places):
-    assert two_places.lost() == ["lo1", "b", "far2"]
-    assert two_places.summary() == "loopback: 1 clients; 2 hosts: 2 clients"
+def test_a_host_of_two_places_is_lost_once():
+    assert TWO.lost() == ["lo1", "b", "far2"]
+    assert TWO.summary() == "loopback: 1 clients; 2 hosts: 2 clients"
 
 
 @pytest.mark.parametrize(
@@ -72,9 +65,8 @@ def test_a_place_needs_as_many_hosts_as_there_are():
 
 def test_a_link_is_full_of_frames():
     assert hosts.messages_per_s(8 * 1000, 10) == pytest.approx(10)
-    assert hosts.messages_per_s(10e9, 64) * (64 + hosts.AROUND) * 8 == pytest.approx(
-        10e9
-    )
+    bits = hosts.messages_per_s(10e9, 64) * (64 + hosts.AROUND) * 8
+    assert bits == pytest.approx(10e9)
 
 
 @pytest.mark.parametrize(
@@ -117,13 +109,10 @@ def test_a_product_keeps_the_width_of_its_interval():
 
 def test_room_is_that_of_the_run(tmp_path):
     (tmp_path / "r").mkdir()
-    manifest = {
-        "machine": {
-            "sysctls": {"net.ipv4.ip_local_port_range": "1000 1999"},
-            "limits": {"descriptors": {"hard": 500}},
-        },
-        "environments": {"x": {}, "y": {"stand_in": True}},
-    }
+    machine = {"sysctls": {"net.ipv4.ip_local_port_range": "1000 1999"}}
+    machine |= {"limits": {"descriptors": {"hard": 500}}}
+    environments = {"x": {}, "y": {"stand_in": True}}
+    manifest = {"machine": machine, "environments": environments}
     (tmp_path / "r" / "manifest.json").write_text(json.dumps(manifest))
     assert hosts.limits("r", root=tmp_path) == {"ports": 1000, "descriptors": 500}
     assert hosts.on_one_machine("r", root=tmp_path)

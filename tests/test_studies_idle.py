@@ -1,7 +1,5 @@
 """Where two servers change places: recovered from costs that are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -57,6 +55,13 @@ def test_a_block_in_which_they_do_not_leaves_no_number_to_print():
     cells = intervals(places, "crossing", ["connections", "sides"])
     assert (cells["n"].item(), cells["trials"].item()) == (5, 6)
     assert bounds.complete(cells)["value"].isna().all()
+
+
+def test_a_baseline_measured_once_more_moves_no_crossing():
+    frame = trials(at=30).assign(carried=False)
+    once_more = frame.query("model == 'epoll' and active == 10")
+    again = pd.concat([frame, once_more.assign(carried=True, cost=99.0)])
+    assert crossings(again)["crossing"].tolist() == pytest.approx([30] * 6)
 
 
 def test_unusable_trials_and_absent_sides_do_not_count():

@@ -79,6 +79,13 @@ def test_a_knee_is_given_where_every_block_has_one():
         assert cells["n"].item() == (6 if known else 5)
 
 
+def test_a_baseline_measured_once_more_moves_no_knee():
+    frame = bending().assign(carried=False)
+    once_more = frame[frame["load"] == 0.5].assign(carried=True, p99_s=9.0)
+    again = load.knees(pd.concat([frame, once_more]), "p99_s", ["model"])
+    assert again.equals(load.knees(frame, "p99_s", ["model"]))
+
+
 def test_a_block_without_its_lowest_load_has_no_knee_to_ask_for():
     frame = bending()
     frame.loc[(frame["block"] == 2) & (frame["load"] == 0.1), "ok"] = False

@@ -1,11 +1,9 @@
 """Sampled stacks, and the parts of a request's path that they are grouped by."""
 
-import json
-
 import pandas as pd
 import pytest
+import study_made as made
 
-from connlab import schema
 from connlab.drive import profiling
 from connlab.studies import profiles
 
@@ -31,13 +29,12 @@ SCRIPT = """
 """
 
 
-def rows(folder, *trees):
-    path = schema.study_folder("r", "why", root=folder) / profiling.FILE
-    path.parent.mkdir(parents=True)
+def profiles_of(folder, *trees):
     cell = {"model": "epoll", "connections": 50, "active": 50, "failure": None}
-    profiles = [cell | {"repeat": n, "tree": t} for n, t in enumerate(trees)]
-    profiles.append(cell | {"model": "poll", "failure": "it broke", "repeat": 0})
-    path.write_text("".join(json.dumps(row) + "\n" for row in profiles))
+    lines = [cell | {"repeat": n, "tree": t} for n, t in enumerate(trees)]
+    lines.append(cell | {"model": "poll", "failure": "it broke", "repeat": 0})
+    made.write(folder, lines, study="why", file=profiling.FILE)
+    return profiles.profiles("made", root=folder)
 
 
 def test_a_stack_has_the_innermost_function_of_user_space_and_all_of_the_kernel():
@@ -56,8 +53,7 @@ def test_what_was_sampled_in_a_function_holds_what_it_called():
 
 
 def test_a_sample_counts_for_the_innermost_function_that_is_named(tmp_path):
-    rows(tmp_path, profiling.tree(STACKS))
-    shares = profiles.shares(profiles.profiles("r", root=tmp_path))
+    shares = profiles.shares(profiles_of(tmp_path, profiling.tree(STACKS)))
     by_part = shares.set_index("part")["cpu_share"]
     assert by_part[by_part > 0].to_dict() == {
         "own code": 20,
@@ -70,24 +66,21 @@ def test_a_sample_counts_for_the_innermost_function_that_is_named(tmp_path):
 
 
 def test_every_named_part_is_one_of_a_bar_and_none_is_named_in_vain():
-    named = pd.DataFrame(profiles._named(), columns=["glob", "part"])
+    named = pd.DataFrame(profiles.NAMED, columns=["glob", "part"])
     assert set(named["part"]) <= set(profiles.PARTS)
     assert not named["glob"].duplicated().any()
 
 
 def test_a_flame_graph_puts_what_was_called_above_its_caller(tmp_path):
-    rows(tmp_path, profiling.tree(STACKS), profiling.tree(STACKS[:2]))
-    taken = profiles.profiles("r", root=tmp_path)
+    taken = profiles_of(tmp_path, profiling.tree(STACKS), profiling.tree(STACKS[:2]))
     frames = profiles.flames(taken).set_index("function")
     assert frames["width"].groupby(frames["depth"]).sum()[0] == pytest.approx(100)
     callers = frames.loc[["__send", "do_syscall_64", "__sys_sendto"]]
     assert callers["depth"].tolist() == [0, 1, 2]
     assert (callers["left"].diff().dropna() >= 0).all()
     assert callers["width"].tolist() == pytest.approx([500 / 7, 500 / 7, 300 / 7])
-    assert profiles.flames(taken, least=60)["function"].tolist() == [
-        "__send",
-        "do_syscall_64",
-    ]
+    widest = profiles.flames(taken, least=60)
+    assert widest["function"].tolist() == ["__send", "do_syscall_64"]
 
 
 def test_a_run_without_profiles_has_no_shares(tmp_path):

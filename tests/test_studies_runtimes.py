@@ -1,7 +1,5 @@
 """Study 13: models compared with different ones are one family."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

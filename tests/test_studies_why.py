@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import study_made as made
 
-from connlab import schema
 from connlab.drive import counting, programs
 from connlab.studies import why
 
@@ -26,12 +26,9 @@ def cells(n=24, *, noise=0.0):
     return table.assign(model=models, cpu=exact * (1 + noise * dice.standard_normal(n)))
 
 
-def test_costs_are_recovered():
+def test_costs_are_recovered_and_none_is_negative():
     costs = why.fit(cells(), "cpu")
     assert costs.to_numpy() == pytest.approx(COSTS.to_numpy(), rel=1e-6)
-
-
-def test_no_cost_is_negative():
     table = cells(noise=0.3)
     assert (why.fit(table.assign(cpu=table["cpu"].to_numpy()[::-1]), "cpu") >= 0).all()
 
@@ -60,8 +57,6 @@ def test_too_few_cells_predict_nothing():
 
 
 def test_poll_walks_all_connections_and_epoll_none(tmp_path):
-    path = schema.study_folder("r", "why", root=tmp_path) / counting.FILE
-    path.parent.mkdir(parents=True)
     cell = {"connections": 1000, "active": 50, "failure": None}
     per = {"recvfrom": 1.0, "sendto": 1.0, "system_calls": 2.25, "switches": 0.1}
     rows = [
@@ -69,8 +64,8 @@ def test_poll_walks_all_connections_and_epoll_none(tmp_path):
         cell | {"model": "epoll", "per_request": per | {"epoll_wait": 0.25}},
         cell | {"model": "thread", "failure": "it broke"},
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    table = why.terms(why.counts("r", root=tmp_path)).set_index("model")
+    made.write(tmp_path, rows, study="why", file=counting.FILE)
+    table = why.terms(why.counts("made", root=tmp_path)).set_index("model")
     assert list(table.index) == ["poll", "epoll"]
     assert table["walked"].to_dict() == {"poll": 250.0, "epoll": 0.0}
     assert (table["waits"] == 0.25).all()
@@ -78,19 +73,9 @@ def test_poll_walks_all_connections_and_epoll_none(tmp_path):
     assert table["other_calls"].tolist() == pytest.approx([0, 0])
 
 
-PRICE = {
-    "exchange_s": 5.0,
-    "answer_cpu_s": 25.0,
-    "entry_s": 0.2,
-    "epoll_s": 0.5,
-    "event_s": 0.125,
-    "poll_s": 0.25,
-    "walk_s": 0.0625,
-    "switch_s": 3.0,
-    "pipe_s": 1.0,
-}
-
-
+PRICE = {"exchange_s": 5.0, "answer_cpu_s": 25.0, "entry_s": 0.2, "epoll_s": 0.5}
+PRICE |= {"event_s": 0.125, "poll_s": 0.25, "walk_s": 0.0625}
+PRICE |= {"switch_s": 3.0, "pipe_s": 1.0}
 NO_CALLS = dict.fromkeys(["waits", "scans", "walked", "other_calls"], 0.0)
 NO_CALLS |= {"events": 0.0, "switches": 0.0, "transfers": 2.0}
 
@@ -124,7 +109,8 @@ def test_costs_are_those_of_the_nearest_number_of_connections():
     assert costs["sockets looked at"].tolist() == [0.5, 1]
 
 
-def test_without_measured_costs_nothing_is_foretold(tmp_path):
+def test_a_run_without_facts_has_no_terms_and_nothing_is_foretold(tmp_path):
+    assert why.terms(why.counts("r", root=tmp_path)).empty
     assert why.costs("r", root=tmp_path).empty
     table = cells().assign(connections=50, active=50, scans=0, events=0, switches=0)
     costs = why.foretold(table, pd.DataFrame())
@@ -137,10 +123,6 @@ def test_without_measured_costs_nothing_is_foretold(tmp_path):
 )
 def test_costs_are_measured_where_cells_are(connections, active, levels):
     assert why.levels(connections, active) == levels
-
-
-def test_a_run_without_counts_has_no_terms(tmp_path):
-    assert why.terms(why.counts("r", root=tmp_path)).empty
 
 
 @pytest.mark.serial

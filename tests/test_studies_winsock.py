@@ -1,7 +1,5 @@
 """Study 15: names, the published table, and servers that run at an address."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 from contextlib import ExitStack
@@ -103,12 +101,11 @@ def test_the_notebook_takes_a_server_at_an_address(home, tmp_path):
     options = {"models": "[windows-iocp]", "connections": "[4]", "byte_rate": 0}
     options |= {"active": 4, "idle": "[0, 4]", "ladder": "[4, 8]", "trials": 4}
     options |= {"duration": 0.1, "warmup": 0.05, "accept": "[quiet]"}
-    notebook = rules.ROOT / "notebooks" / "15-winsock.ipynb"
     with ExitStack() as stack:
         server = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE))
         stack.callback(server.kill)
         server.stdout.readline()
-        results = rules.run(notebook, tmp_path, "winsock", **options)
+        results = rules.run("15-winsock", tmp_path, **options)
         assert server.poll() is None
     assert results["answer"].startswith("On Windows, 1 of 1 ")
     assert any("not measured" in note for note in results["notes"])

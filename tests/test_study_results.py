@@ -5,6 +5,7 @@ import math
 import re
 from datetime import UTC, datetime, timedelta
 
+import pandas as pd
 import pytest
 import study_made as made
 
@@ -29,7 +30,9 @@ def begun(frame, tmp_path):
 
 def start(frame, root):
     options = {"number": 1, "question": "Why?", "factors": FACTORS, "root": root}
-    return results.start(frame, **options)
+    begun = results.start(frame, **options)
+    begun.answer = "Because."
+    return begun
 
 
 def test_trials_add_up(frame):
@@ -46,8 +49,17 @@ def test_lost_cells_are_listed_with_their_commonest_reason(frame):
     assert select.reason == "beyond FD_SETSIZE"
 
 
+def test_a_cell_without_a_level_has_the_message_of_its_own_trials(frame):
+    died = frame.iloc[:2].assign(ok=False, reason="server died")
+    died["workers"] = pd.array([8, None], dtype="Int64")
+    died["failure"] = ["server-died: of eight", "server-died: of none"]
+    lost = results.failed_cells(died, ["workers"])
+    reasons = {cell.factors.get("workers"): cell.reason for cell in lost}
+    assert reasons[None] == "server died (of none)"
+    assert reasons[8] == "server died (of eight)"
+
+
 def test_a_torn_file_is_replaced(begun, tmp_path):
-    begun.answer = "Because."
     path = results.write(begun, tmp_path)
     path.write_text("[")
     results.write(begun, tmp_path)
@@ -56,14 +68,12 @@ def test_a_torn_file_is_replaced(begun, tmp_path):
 
 def test_results_are_newer_than_a_trial_of_the_same_second(begun, tmp_path):
     """Or a short study would be stale as soon as it is written."""
-    begun.answer = "Because."
     before = datetime.now(UTC) - timedelta(milliseconds=1)
     made_at = json.loads(results.write(begun, tmp_path).read_text())["made_at"]
     assert datetime.fromisoformat(made_at) >= before
 
 
 def test_results_that_are_as_they_were_are_not_written_again(begun, tmp_path):
-    begun.answer = "Because."
     path = results.write(begun, tmp_path)
     old = json.loads(path.read_text()) | {"made_at": "2020-01-01T00:00:00+00:00"}
     path.write_text(json.dumps(old))
@@ -83,7 +93,6 @@ def test_results_of_another_commit_than_the_runs_are_stale(frame, tmp_path):
 
     stale("a" * 40)
     begun, folder = start(frame, tmp_path), tmp_path / "made" / "response-time"
-    begun.answer = "Because."
     assert json.loads(results.write(begun, folder).read_text())["commit"] == "a" * 40
     assert stale("a" * 40) == []
     (reason,) = stale("b" * 40)

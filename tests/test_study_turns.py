@@ -1,7 +1,5 @@
 """Ratios of servers that took turns: hand-made rounds, and simulated noise."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -52,17 +50,12 @@ def ratios_of(slices: pd.DataFrame, metric: str = "rate", baseline: str = "epoll
     return turns.ratios(turns.log_ratios(rounds, metric, baseline=baseline))
 
 
-def test_rate_and_cost_of_a_slice():
-    made = turns.per_round(slices_of({"epoll": [1000]}, cpu_s={"epoll": 3e-6}))
-    assert made["rate"].item() == pytest.approx(1000)
-    assert made["cpu"].item() == pytest.approx(3e-6)
-
-
-def test_the_lead_in_costs_but_is_no_part_of_the_rate():
+@pytest.mark.parametrize(("lead_in", "cpu_s"), [(0, 3e-6), (20, 1.5e-6)])
+def test_the_lead_in_costs_but_is_no_part_of_the_rate(lead_in, cpu_s):
     made = slices_of({"epoll": [1000]}, cpu_s={"epoll": 3e-6})
-    made = turns.per_round(made.assign(lead_in_requests=20, requests=20))
+    made = turns.per_round(made.assign(lead_in_requests=lead_in))
     assert made["rate"].item() == pytest.approx(1000)
-    assert made["cpu"].item() == pytest.approx(1.5e-6)
+    assert made["cpu"].item() == pytest.approx(cpu_s)
 
 
 def test_a_slice_without_requests_or_clock_has_no_number():
@@ -103,10 +96,8 @@ def test_the_course_of_a_ratio_is_that_of_rounds_which_both_have():
 
 def test_what_disturbs_a_round_leaves_the_ratio_alone():
     disturbed = np.array([1, 0.2, 3, 0.5])
-    made = pd.concat(
-        slices_of({"epoll": 100 * disturbed, "uring": 120 * disturbed}, trial=trial)
-        for trial in range(4)
-    )
+    rates = {"epoll": 100 * disturbed, "uring": 120 * disturbed}
+    made = pd.concat(slices_of(rates, trial=trial) for trial in range(4))
     ratio = ratios_of(made)["uring"]
     assert [ratio.lo, ratio.value, ratio.hi] == pytest.approx([1.2, 1.2, 1.2])
 

@@ -6,8 +6,6 @@ own server) and how fast it is are no properties of the models, so nothing here 
 for either.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

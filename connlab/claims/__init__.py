@@ -7,17 +7,15 @@
 A pair of cells has the ratio and the interval that the sections print of it.
 """
 
-from connlab.claims.finding import VERDICTS, Finding, RuleError, Verdict
+from connlab.claims.finding import Finding, RuleError
 from connlab.claims.ledger import Claim, Judged, answer, judge_all, ledger, write
 from connlab.claims.rules import apply
 
 __all__ = [
-    "VERDICTS",
     "Claim",
     "Finding",
     "Judged",
     "RuleError",
-    "Verdict",
     "answer",
     "apply",
     "judge_all",

@@ -1,15 +1,14 @@
 """Which cells kept their connections, and which rows say yes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from connlab.claims.finding import Finding, Untestable, cell_text, measured, select
+from connlab.claims.finding import Finding, Untestable, cell_text, measured
 from connlab.intervals import TRIALS_MIN
 from connlab.study.formatting import listing
+from connlab.study.frames import kept_all, select
 
 _LEVELS = {
     "right": "as claimed at",
@@ -24,73 +23,56 @@ def survives(
     trials: pd.DataFrame,
     *,
     arm: Mapping[str, Any],
-    along: str = "connections",
     passes: Sequence[int] = (),
     fails: Sequence[int] = (),
 ) -> Finding:
-    """Judge whether cells pass and fail where the claim says so.
+    """Judge whether cells pass and fail at the connections at which the claim says so.
 
     A cell passes when every trial of it kept all its connections and met no failure;
     it fails when none did. Levels that were not measured are named and left out, and
     so are those at which a trial ended with connections that the kernel kept and the
     server had yet to accept: it neither carried nor lost them.
     """
-    levels: dict[str, list[str]] = {name: [] for name in _LEVELS}
+    levels: dict[str, list[str]] = {}
     for level, passing in [(n, True) for n in passes] + [(n, False) for n in fails]:
-        cell = select(trials, {**arm, along: level})
-        levels[_outcome(cell, passing)].append(str(level))
-    outcomes = {name for name in levels if levels[name]}
-    clauses = [f"{_LEVELS[k]} {listing(levels[k])}" for k in _LEVELS if k in outcomes]
-    why = f"{along}: {'; '.join(clauses)}"
-    if outcomes <= {"missing", "waiting"}:
+        outcome = _outcome(select(trials, {**arm, "connections": level}), passing)
+        levels.setdefault(outcome, []).append(str(level))
+    clauses = [f"{_LEVELS[k]} {listing(levels[k])}" for k in _LEVELS if k in levels]
+    why = f"connections: {'; '.join(clauses)}"
+    if levels.keys() <= {"missing", "waiting"}:
         raise Untestable(why)
-    if "wrong" in outcomes and "right" not in outcomes:
+    if "wrong" in levels and "right" not in levels:
         return Finding("does not hold", why)
-    return Finding("holds" if outcomes == {"right"} else "holds in part", why)
+    return Finding("holds" if levels.keys() == {"right"} else "holds in part", why)
 
 
 def _outcome(cell: pd.DataFrame, passing: bool) -> str:
-    kept = set(_kept_all(cell))
-    if not kept:
+    kept = kept_all(cell)
+    if kept.empty:
         return "missing"
-    if _some_wait(cell):
+    waiting = cell.get("accepted", cell["connections"]) < cell["connections"]
+    if (kept & waiting.fillna(False).astype(bool)).any():
         return "waiting"
-    if len(kept) == 2:
+    if kept.any() and not kept.all():
         return "mixed"
-    return "right" if kept == {passing} else "wrong"
-
-
-def _kept_all(cell: pd.DataFrame) -> pd.Series:
-    kept = (cell["surviving"] == cell["connections"]) & cell["failure"].isna()
-    return kept.fillna(False).astype(bool)
-
-
-def _some_wait(cell: pd.DataFrame) -> bool:
-    if "accepted" not in cell:
-        return False
-    waiting = (cell["accepted"] < cell["connections"]).fillna(False).astype(bool)
-    return bool((_kept_all(cell) & waiting).any())
+    return "right" if kept.all() == passing else "wrong"
 
 
 def outlasts(
-    trials: pd.DataFrame,
-    *,
-    arm: Mapping[str, Any],
-    baseline: Mapping[str, Any],
-    along: str = "connections",
+    trials: pd.DataFrame, *, arm: Mapping[str, Any], baseline: Mapping[str, Any]
 ) -> Finding:
-    """Judge whether one cell holds at higher levels than another.
+    """Judge whether one cell holds at more connections than another.
 
     By the highest measured level up to which every trial kept all its connections. The
     lower of the two has to break at a level above: what was never tried is no limit.
     Servers of as many processes are compared, as each process has its own descriptors;
     the fewest processes that tell the two apart decide.
     """
-    sides = [_whole_up_to(measured(trials, cell), along) for cell in (arm, baseline)]
+    sides = [_whole_up_to(measured(trials, cell)) for cell in (arm, baseline)]
     why = "never measured with as many processes"
     for processes in sorted(sides[0].keys() & sides[1].keys()):
         (y, _), (x, _) = pair = [side[processes] for side in sides]
-        why = f"whole up to {y} {along}, against {x}"
+        why = f"whole up to {y} connections, against {x}"
         lowest, broke = min(pair)
         if not broke:
             why += f", and {lowest} was the most that was tried"
@@ -99,12 +81,12 @@ def outlasts(
     raise Untestable(why)
 
 
-def _whole_up_to(cell: pd.DataFrame, along: str) -> dict[int, tuple[int, bool]]:
+def _whole_up_to(cell: pd.DataFrame) -> dict[int, tuple[int, bool]]:
     """Return by processes the level below the first that broke, and whether one did."""
     processes = cell.assign(processes=cell.get("processes", 1)).fillna({"processes": 1})
     found = {}
     for number, rows in processes.groupby("processes"):
-        whole = _kept_all(rows).groupby(rows[along]).all()
+        whole = kept_all(rows).groupby(rows["connections"]).all()
         unbroken = whole.index[whole.cumprod().astype(bool)]
         found[number] = int(max(unbroken, default=0)), not whole.all()
     return found
@@ -120,11 +102,12 @@ def serves_more(
     share of the other, which four trials of each show by chance once in 35 times.
     Where the baseline leaves nobody out, no share can rise.
     """
-    y, x = (_shares(trials, cell) for cell in (arm, baseline))
+    sides = (measured(trials, cell) for cell in (arm, baseline))
+    y, x = ((rows["established"] / rows["connections"]).dropna() for rows in sides)
     why = f"{_range(y)} of the clients are connected, against {_range(x)}"
     if min(len(y), len(x)) < TRIALS_MIN:
         raise Untestable(f"shares need {TRIALS_MIN} trials of each cell")
-    if x.min() >= 1 and y.min() >= 1:
+    if min(x.min(), y.min()) >= 1:
         raise Untestable(
             "every client was connected in both, so that no share can rise"
         )
@@ -133,11 +116,6 @@ def serves_more(
     if y.max() < x.min():
         return Finding("does not hold", why)
     raise Untestable(why)
-
-
-def _shares(trials: pd.DataFrame, cell: Mapping[str, Any]) -> pd.Series:
-    rows = measured(trials, cell)
-    return (rows["established"] / rows["connections"]).dropna().astype(float)
 
 
 def _range(shares: pd.Series) -> str:

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
 from connlab.intervals import client_bound
 from connlab.study.formatting import in_best_unit, number_text
-from connlab.study.frames import failed_only
+from connlab.study.frames import failed_only, select
 from connlab.study.interval import Interval
 from connlab.study.metrics import is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
 
 Verdict = Literal["holds", "holds in part", "does not hold", "not testable here"]
-VERDICTS: tuple[Verdict, ...] = (
-    "holds",
-    "holds in part",
-    "does not hold",
-    "not testable here",
-)
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 class RuleError(ValueError):
@@ -54,7 +49,7 @@ class Finding:
     why: str
     effect: Interval | None = None
     unit: str = "ratio"
-    parts: tuple[Finding, ...] = field(default=())
+    parts: tuple[Finding, ...] = ()
     claimed: tuple[float, float] | None = None
 
     @property
@@ -105,21 +100,6 @@ def _level_text(column: str, level: Any) -> str:
     text = " or ".join(map(str, level if isinstance(level, list) else [level]))
     named = column != "model" and any(map(str.isdigit, text))
     return f"{column.replace('_', ' ')} {text}" if named else text
-
-
-def select(trials: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the trials of one cell; empty where the study has no such factor.
-
-    A list allows several levels; None stands for a missing one.
-    """
-    chosen = pd.Series(True, index=trials.index)
-    for column, level in cell.items():
-        if column not in trials:
-            return trials.iloc[:0]
-        allowed = level if isinstance(level, list) else [level]
-        values = trials[column]
-        chosen &= values.isna() if level is None else values.isin(allowed)
-    return trials[chosen]
 
 
 def measured(trials: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:

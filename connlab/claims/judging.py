@@ -8,8 +8,6 @@ The key is a digest of everything that a verdict is made from, so a new trial or
 changed rule is noticed. It is kept below ``build/``: the run stays as it was measured.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import json
@@ -41,7 +39,7 @@ def judge(
     verdicts = folder / CLAIMS / "results.json"
     note = base / kept / f"{hashlib.sha256(bytes(folder.resolve())).hexdigest()}.json"
     current = key(folder, base / ledger)
-    if _read(note) == {"key": current, "verdicts": _digest(verdicts)}:
+    if schema.read_json(note) == {"key": current, "verdicts": _digest(verdicts)}:
         return json.loads(verdicts.read_text("utf-8"))["answer"]
     from connlab import claims
 
@@ -83,10 +81,3 @@ def _digest(path: Path) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:
         return "none"
-
-
-def _read(note: Path) -> object:
-    try:
-        return json.loads(note.read_text("utf-8"))
-    except (OSError, ValueError):
-        return None

@@ -9,12 +9,11 @@ trials of one study. Nothing in the ledger can name a verdict: it comes from the
 ``rereadings.yml`` holds what we read in a report's numbers though nobody claims it.
 """
 
-from __future__ import annotations
-
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import pandas as pd
 import yaml
@@ -68,7 +67,7 @@ class Claim(BaseModel):
         return tuple(filter(None, names))
 
     @model_validator(mode="after")
-    def _one_origin(self) -> Claim:
+    def _one_origin(self) -> Self:
         origins = [bool(self.study), bool(self.published), bool(self.untestable)]
         if sum(origins) != 1:
             raise ValueError(f"{self.id}: want one of study, published, untestable")
@@ -119,7 +118,9 @@ def judge_all(
     judged = []
     for claim in ledger(path):
         for name in {*claim.studies} - {*studies}:
-            studies[name] = _load(name, run, root), _printed(name, run, root)
+            path = schema.study_folder(run, name, root=root) / RATIOS
+            ratios = pd.read_csv(path) if path.is_file() else None
+            studies[name] = _load(name, run, root), ratios
         trials = [studies[name][0] for name in claim.studies]
         if claim.published:
             trials = [published(claim.published)]
@@ -131,11 +132,6 @@ def judge_all(
 
 def _not_empty(tables: Sequence[pd.DataFrame | None]) -> list[pd.DataFrame]:
     return [table for table in tables if table is not None and not table.empty]
-
-
-def _printed(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
-    path = schema.study_folder(run, name, root=root) / RATIOS
-    return pd.read_csv(path) if path.is_file() else None
 
 
 def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
@@ -158,12 +154,6 @@ def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
     return pd.concat([trials, rounds], ignore_index=True)
 
 
-def counts(judged: Sequence[Judged]) -> dict[str, int]:
-    """Return how many claims got each verdict."""
-    found = [j.finding.verdict for j in judged]
-    return {verdict: found.count(verdict) for verdict in VERDICTS}
-
-
 # ---- for the paper -----------------------------------------------------------
 
 LABELS = {
@@ -180,24 +170,19 @@ LABELS = {
 
 def table(judged: Sequence[Judged]) -> pd.DataFrame:
     """Return the ledger as a table of text, in its order."""
-    return pd.DataFrame(
-        {
-            "id": [j.claim.id for j in judged],
-            "says": [j.claim.says for j in judged],
-            "number": [j.claim.number for j in judged],
-            "effect": [j.finding.effect_text for j in judged],
-            "verdict": [j.finding.verdict for j in judged],
-            "likeness": [j.claim.likeness for j in judged],
-            "why": [j.finding.why for j in judged],
-        }
-    )
+    pairs = [(j.claim, j.finding) for j in judged]
+    rows = [
+        (c.id, c.says, c.number, f.effect_text, f.verdict, c.likeness, f.why)
+        for c, f in pairs
+    ]
+    return pd.DataFrame(rows, columns=list(LABELS))
 
 
 def answer(judged: Sequence[Judged]) -> str:
     """Return one sentence that counts the verdicts."""
-    clauses = [
-        f"{n} {_CLAUSES[word][n > 1]}" for word, n in counts(judged).items() if n
-    ]
+    counts = Counter(j.finding.verdict for j in judged)
+    numbers = [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
+    clauses = [f"{n} {_CLAUSES[verdict][n > 1]}" for verdict, n in numbers]
     return f"Of {counted(len(judged), 'claim')} of earlier reports {listing(clauses)}."
 
 

@@ -1,9 +1,6 @@
 """Published tables of earlier reports, and a rule about their numbers alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pandas as pd
 
@@ -12,13 +9,13 @@ from connlab.claims.finding import Finding, Untestable, Verdict
 from connlab.intervals import interval
 
 
-def published(name: str, folder: Path | None = None) -> pd.DataFrame:
+def published(name: str) -> pd.DataFrame:
     """Return a published table, its repeated tests as rows.
 
     Columns test_1, test_2 … become one row each, in ``test`` and ``value``.
     """
-    folder = folder or schema.project_root() / "paper" / "published"
-    table = pd.read_csv(folder / name, comment="#")
+    path = schema.project_root() / "paper" / "published" / name
+    table = pd.read_csv(path, comment="#")
     tests = [c for c in table if c.startswith("test_")]
     if not tests:
         return table
@@ -47,7 +44,7 @@ def published_rates(
         raise Untestable("fewer than 2 published cells")
     inside = int(rates.between(*between).sum())
     why = f"{inside} of {len(rates)} published cells lie between the bounds"
-    verdict: Verdict = "holds" if inside == len(rates) else "holds in part"
-    if inside == 0:
-        verdict = "does not hold"
+    verdict: Verdict = "holds in part" if inside else "does not hold"
+    if inside == len(rates):
+        verdict = "holds"
     return Finding(verdict, why, interval(rates), "requests/s")

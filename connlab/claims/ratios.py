@@ -1,7 +1,5 @@
 """Two cells, by their ratio."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +38,12 @@ class Expected:
 
     expect: Literal["more", "less", "alike"]
     size: Sequence[float] | None = None
+    """The lowest and the highest ratio that count as the published one."""
     size_matters: bool = False
+    """Whether the claim is about the size, so that the direction alone does not hold in
+    part."""
+    margin: float = MARGIN
+    """Alike is what lies between 1 / (1 + margin) and 1 + margin."""
 
     def __post_init__(self) -> None:
         if self.expect not in ("more", "less", "alike"):
@@ -48,10 +51,16 @@ class Expected:
         if self.size_matters and self.size is None:
             raise RuleError("size_matters is true, but there is no size")
 
-    def bounds(self, margin: float) -> tuple[float, float]:
-        """Return the bounds within which a ratio counts as the claimed one."""
+    @property
+    def band(self) -> tuple[float, float]:
+        """The bounds of what is alike."""
+        return 1 / (1 + self.margin), 1 + self.margin
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The bounds within which a ratio counts as the claimed one."""
         if self.expect == "alike":
-            return 1 / (1 + margin), 1 + margin
+            return self.band
         if self.size is not None:
             return self.size[0], self.size[1]
         return (1.0, math.inf) if self.expect == "more" else (0.0, 1.0)
@@ -63,12 +72,9 @@ def compare(
     metric: str,
     arm: Mapping[str, Any],
     baseline: Mapping[str, Any],
-    expect: Literal["more", "less", "alike"],
-    size: Sequence[float] | None = None,
-    size_matters: bool = False,
-    margin: float = MARGIN,
     overlook: Sequence[str] = (),
     printed: pd.DataFrame | None = None,
+    **claimed: Any,
 ) -> Finding:
     """Compare two cells by the ratio of their geometric means.
 
@@ -78,25 +84,12 @@ def compare(
        better: one bound of the interval remains, and the other is open.
     3. `judge_ratio` gives the verdict.
 
-    Parameters
-    ----------
-    metric : str
-        A column of the trials, positive.
-    arm, baseline : mapping
-        Column values that define the two cells; a list allows several levels.
-    size : (low, high), optional
-        Ratios that count as the published one.
-    size_matters : bool
-        Whether the claim is about the size, so that the direction alone does not hold
-        in part.
-    margin : float
-        Alike is what lies between 1 / (1 + margin) and 1 + margin.
-    overlook : sequence of str
-        Gates that leave no trial out: what they flag is what the claim is about.
-    printed : DataFrame, optional
-        The ratios of the studies' sections, as in ``ratios.csv``.
+    `arm` and `baseline` are the levels of columns that define the two cells; a list
+    allows several. Gates to `overlook` leave no trial out: what they flag is what the
+    claim is about. `printed` are the ratios of the studies' sections (``ratios.csv``),
+    `claimed` the arguments of `Expected`.
     """
-    expected = Expected(expect, size, size_matters)
+    expected = Expected(**claimed)
     y, x = (usable(trials, cell, metric, overlook) for cell in (arm, baseline))
     effect = as_printed(ratio(y, x, metric), metric, printed)
     if not effect.determined:
@@ -105,10 +98,10 @@ def compare(
     if all(limited):
         raise Untestable(LIMITED + "both", effect)
     known = remaining(effect, metric, *limited)
-    verdict, why = judge_ratio(known, expected, margin)
+    verdict, why = judge_ratio(known, expected)
     if any(limited):
         why += f"; {LIMITED}{cell_text(arm if limited[0] else baseline)}"
-    return Finding(verdict, why, effect, claimed=expected.bounds(margin))
+    return Finding(verdict, why, effect, claimed=expected.bounds)
 
 
 def printed_ratio(
@@ -117,11 +110,8 @@ def printed_ratio(
     metric: str,
     arm: Mapping[str, Any],
     against: str,
-    expect: Literal["more", "less", "alike"],
-    size: Sequence[float] | None = None,
-    size_matters: bool = False,
-    margin: float = MARGIN,
     printed: pd.DataFrame | None = None,
+    **claimed: Any,
 ) -> Finding:
     """Judge a ratio that a study prints, by its levels there.
 
@@ -131,7 +121,7 @@ def printed_ratio(
     as of `compare`. A ratio that the study calls undetermined although its interval
     tells more was limited by the client.
     """
-    expected = Expected(expect, size, size_matters)
+    expected = Expected(**claimed)
     rows = pd.DataFrame() if printed is None else printed
     for column, level in {"metric": metric, "against": against, **arm}.items():
         levels = rows.get(column, pd.Series(index=rows.index)).astype(str)
@@ -144,8 +134,7 @@ def printed_ratio(
         raise Untestable("no interval", effect)
     if row.get("verdict") == _OPEN and turns.verdict(effect) != _OPEN:
         raise Untestable(LIMITED + "one or both", effect)
-    verdict, why = judge_ratio(effect, expected, margin)
-    return Finding(verdict, why, effect, claimed=expected.bounds(margin))
+    return Finding(*judge_ratio(effect, expected), effect, claimed=expected.bounds)
 
 
 def as_printed(effect: Interval, metric: str, printed: pd.DataFrame | None) -> Interval:
@@ -171,9 +160,7 @@ def as_printed(effect: Interval, metric: str, printed: pd.DataFrame | None) -> I
     return effect
 
 
-def judge_ratio(
-    ratio: Interval, expected: Expected, margin: float = MARGIN
-) -> tuple[Verdict, str]:
+def judge_ratio(ratio: Interval, expected: Expected) -> tuple[Verdict, str]:
     """Return the verdict on a claim about a ratio, and why.
 
     "alike" holds when all of its interval lies within the margin, and not when none
@@ -183,10 +170,9 @@ def judge_ratio(
     hold when all lies on the other side; nor when 1 is possible and the size is not, or
     all lies within the margin.
     """
-    band = (1 / (1 + margin), 1 + margin)
     if expected.expect == "alike":
-        return _alike(ratio, band)
-    same = within(ratio, *band)
+        return _alike(ratio, expected.band)
+    same = within(ratio, *expected.band)
     other_size = expected.size is not None and outside(ratio, *expected.size)
     if ratio.lo > 1 or ratio.hi < 1:
         if (ratio.lo > 1) != (expected.expect == "more"):
@@ -219,8 +205,7 @@ def _of_size(
         return "holds", "same direction"
     if within(ratio, *expected.size):
         return "holds", "same direction and size"
-    if other_size:
-        verdict = "does not hold" if expected.size_matters else "holds in part"
-        return verdict, "same direction, another size"
-    verdict = "not testable here" if expected.size_matters else "holds in part"
-    return verdict, "same direction, of that size perhaps"
+    why = f"same direction, {'another size' if other_size else 'of that size perhaps'}"
+    if not expected.size_matters:
+        return "holds in part", why
+    return "does not hold" if other_size else "not testable here", why

@@ -6,8 +6,6 @@ A rule is a function of trials, with keyword arguments from the ledger; `RULES` 
 them by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -84,9 +82,7 @@ RULES: dict[str, Callable[..., Finding]] = {
 
 
 def apply(
-    trials: pd.DataFrame,
-    rule: Mapping[str, Any],
-    printed: pd.DataFrame | None = None,
+    trials: pd.DataFrame, rule: Mapping[str, Any], printed: pd.DataFrame | None = None
 ) -> Finding:
     """Apply a rule as the ledger writes it: name under ``rule``, then its arguments.
 

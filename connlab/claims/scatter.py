@@ -1,7 +1,5 @@
 """How much cells scatter, and which factor moves a metric more."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -42,7 +40,7 @@ def steadier(
     if min(map(np.ptp, logs)) == 0:
         raise Untestable("the trials of a cell are all alike")
     ratio = _ratio_of_scatters(*logs)
-    return Finding(*judge_ratio(ratio, Expected("less"), margin=0), ratio)
+    return Finding(*judge_ratio(ratio, Expected("less", margin=0)), ratio)
 
 
 def _ratio_of_scatters(y: np.ndarray, x: np.ndarray) -> Interval:
@@ -61,7 +59,6 @@ def outweighs(
     factor: str,
     other: str,
     arm: Mapping[str, Any] | None = None,
-    seed: int = 1,
 ) -> Finding:
     """Judge whether one factor moves a metric more than another.
 
@@ -86,20 +83,25 @@ def outweighs(
         raise Untestable(f"{empty} of {all_cells} without a usable trial")
     if good["block"].nunique() < TRIALS_MIN:
         raise Untestable(f"resampling blocks needs {TRIALS_MIN} of them")
-    ratio = _ratio_of_squares(good, metric, factor, other, seed)
+    ratio = _ratio_of_squares(good, metric, factor, other)
     if not ratio.determined:
         raise Untestable(ratio.note or "the other factor moves nothing")
     if bound := sum(is_client_bound(cell, metric) for cell in cells):
         raise Untestable(f"{LIMITED}{bound} of {all_cells} cells", ratio)
-    return Finding(*judge_ratio(ratio, Expected("more"), margin=0), ratio)
+    return Finding(*judge_ratio(ratio, Expected("more", margin=0)), ratio)
 
 
 def _ratio_of_squares(
-    good: pd.DataFrame, metric: str, factor: str, other: str, seed: int
+    good: pd.DataFrame, metric: str, factor: str, other: str
 ) -> Interval:
     """Return sum of squares of `factor` over that of `other`, with its interval."""
-    sums, counts = _by_block(good, metric, factor, other)
-    drawn, tail = resample_blocks(len(sums), _RESAMPLES, seed=seed)
+    # sums of the logarithm, and counts: blocks × levels × other levels
+    factors = [pd.factorize(good[key]) for key in ("block", factor, other)]
+    cell = tuple(codes for codes, _ in factors)
+    sums, counts = np.zeros((2, *(len(levels) for _, levels in factors)))
+    np.add.at(sums, cell, np.log(good[metric].to_numpy(dtype=float)))
+    np.add.at(counts, cell, 1)
+    drawn, tail = resample_blocks(len(sums), _RESAMPLES, seed=1)
     resampled = []
     for chosen in drawn:
         n = counts[chosen].sum(axis=0)
@@ -112,18 +114,6 @@ def _ratio_of_squares(
         return Interval(ratio, math.nan, math.nan, *source, note)
     lo, hi = np.nanquantile(resampled, [tail, 1 - tail])
     return Interval(ratio, float(lo), float(hi), *source)
-
-
-def _by_block(
-    good: pd.DataFrame, metric: str, factor: str, other: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return sums of the logarithm, and counts: blocks × levels × other levels."""
-    factors = [pd.factorize(good[key]) for key in ("block", factor, other)]
-    cell = tuple(codes for codes, _ in factors)
-    sums, counts = np.zeros((2, *(len(levels) for _, levels in factors)))
-    np.add.at(sums, cell, np.log(good[metric].to_numpy(dtype=float)))
-    np.add.at(counts, cell, 1)
-    return sums, counts
 
 
 def _squares(means: np.ndarray) -> float:

@@ -1,7 +1,5 @@
 """One cell: the value that it has, and the pool that serves it best."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -38,17 +36,9 @@ def value(
     """Judge whether the mean of a cell and its interval lie between two bounds.
 
     Where the client was the bottleneck, one bound of the interval remains, which can
-    refute a claim all the same.
-
-    Parameters
-    ----------
-    metric : str
-        A column of the trials, or of a published table.
-    times : float
-        Factor on its values: with a mean delay a rate becomes the number of busy
-        workers (Little's law).
-    unit : str, optional
-        Of the product; by default the metric's own.
+    refute a claim all the same. The metric is a column of the trials, or of a published
+    table. `times` is a factor on its values, and `unit` that of the product: with a
+    mean delay a rate becomes the number of busy workers (Little's law).
     """
     good = usable(trials, arm, metric)
     effect = interval(good[metric] * times)
@@ -64,9 +54,7 @@ def value(
     raise Untestable("the interval crosses a bound", effect, unit)
 
 
-def best_pool(
-    trials: pd.DataFrame, *, arm: Mapping[str, Any], along: str = "workers"
-) -> Finding:
+def best_pool(trials: pd.DataFrame, *, arm: Mapping[str, Any]) -> Finding:
     """Judge whether cores · (1 + wait / compute) workers serve as much as any pool.
 
     The prediction is made from small pools, whose workers are nearly all busy. It
@@ -76,7 +64,7 @@ def best_pool(
     size over that of the best; that of the half, where the half refutes the claim.
     Where the client was the bottleneck of either size, the ratio shows the client.
     """
-    knee = pools.knee(measured(trials, arm), along=along)
+    knee = pools.knee(measured(trials, arm))
     if knee is None:
         raise Untestable("too few sizes of the pool, or none that is small")
     predicted = f"{number_text(knee.predicted)} predicted"
@@ -90,7 +78,7 @@ def best_pool(
     if not ratio.determined:
         raise Untestable(ratio.note, ratio)
     for size in (knee.nearest, knee.best):
-        rows = usable(trials, {**arm, along: size}, pools.RATE)
+        rows = usable(trials, {**arm, "workers": size}, pools.RATE)
         if is_client_bound(rows, pools.RATE):
             raise Untestable(f"{predicted}; {LIMITED}{size} workers", ratio)
     if ratio.hi < pools.NEARLY:

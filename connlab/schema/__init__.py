@@ -14,8 +14,6 @@ reads) share:
 Flat columns are in SI units without prefix (seconds, bytes, 1/s).
 """
 
-from __future__ import annotations
-
 from connlab.schema.columns import COLUMNS, FACTORS, flatten, value_of
 from connlab.schema.derived import (
     EXCLUDING,
@@ -23,6 +21,7 @@ from connlab.schema.derived import (
     client_cpu_s,
     excluding,
     pick,
+    refused_reason,
     verdicts,
 )
 from connlab.schema.facts import (
@@ -108,6 +107,7 @@ __all__ = [
     "put",
     "read_json",
     "read_log",
+    "refused_reason",
     "run_folder",
     "run_name",
     "study_folder",

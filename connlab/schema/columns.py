@@ -12,8 +12,6 @@ the trial; the value there times `scale`, if any, is in `unit`. For a column in
 tables; `better` is ``higher``, or empty for lower.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -68,11 +66,8 @@ def flatten(trial: Mapping) -> dict[str, Any]:
     for name, value in (trial.get("factors") or {}).items():
         row.setdefault(name, value)
     for column in FACTORS:
-        if column.dtype == "string" and row[column.name] is not None:
-            row[column.name] = _text(row[column.name])
+        level = row[column.name]
+        if column.dtype == "string" and level is not None:
+            pair = level if isinstance(level, list | tuple) else [level]
+            row[column.name] = "-".join(map(str, pair))  # as on a command line
     return row
-
-
-def _text(level: Any) -> str:
-    """Return a level as on a command line: a pair is ``MIN-MAX``."""
-    return "-".join(map(str, level if isinstance(level, list | tuple) else [level]))

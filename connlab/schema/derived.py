@@ -5,8 +5,6 @@
 ``columns.csv`` declares them, with the formula in words as their path.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -64,13 +62,8 @@ def excluding(trial: Mapping) -> list[str]:
     return _false(verdicts(trial)[0])
 
 
-def _ok(trial: Mapping) -> bool:
-    return not trial.get("failure") and not excluding(trial)
-
-
-def _gates_failed(trial: Mapping) -> str | None:
-    gates, findings = verdicts(trial)
-    return ", ".join(_false({**gates, **findings})) or None
+def _findings(trial: Mapping) -> list[str]:
+    return _false(verdicts(trial)[1])
 
 
 def _failure(trial: Mapping) -> str | None:
@@ -185,7 +178,8 @@ def _busiest_worker(trial: Mapping) -> float | None:
     return ratio(max(requests, default=0) * len(requests), sum(requests))
 
 
-def _refused_reason(trial: Mapping) -> str | None:
+def refused_reason(trial: Mapping) -> str | None:
+    """Return for what the server refused most connections; None if it refused none."""
     refused = pick(trial, "server.stats.refused") or {}
     reason = max(refused, key=refused.get, default=None)
     return reason if reason and refused[reason] else None
@@ -194,11 +188,11 @@ def _refused_reason(trial: Mapping) -> str | None:
 DERIVED: dict[str, Callable[[Mapping], Any]] = {
     "server_cores": lambda t: len(pick(t, "cores.server") or []) or None,
     "client_cores": lambda t: len(pick(t, "cores.client") or []) or None,
-    "ok": _ok,
+    "ok": lambda t: not t.get("failure") and not excluding(t),
     "failure": _failure,
-    "excluded_by": lambda t: ", ".join(_false(verdicts(t)[0])) or None,
-    "findings": lambda t: ", ".join(_false(verdicts(t)[1])) or None,
-    "gates_failed": _gates_failed,
+    "excluded_by": lambda t: ", ".join(excluding(t)) or None,
+    "findings": lambda t: ", ".join(_findings(t)) or None,
+    "gates_failed": lambda t: ", ".join(excluding(t) + _findings(t)) or None,
     "bytes_per_s": lambda t: ratio(
         pick(t, "client.window.bytes"), pick(t, "client.window.seconds")
     ),
@@ -231,6 +225,6 @@ DERIVED: dict[str, Callable[[Mapping], Any]] = {
         ),
         pick(t, "server.stats.requests"),
     ),
-    "refused_reason": _refused_reason,
+    "refused_reason": refused_reason,
     "busiest_worker": _busiest_worker,
 }

@@ -6,8 +6,6 @@ integers in nanoseconds where a name ends in ``_ns`` and floats in seconds where
 ends in ``_s``.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field

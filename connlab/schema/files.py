@@ -4,8 +4,6 @@ trials.jsonl, trials.jsonl.gz -> read_log -> Log
 bytes -> put -> a file, replaced atomically
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Where files stand: the project, a run, a study in it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -4,8 +4,6 @@ rows with lo and hi -> more, within   claims of notebooks that no ratio decides
 cells               -> complete       those without trials that lie beyond the range
 """
 
-from __future__ import annotations
-
 from math import nan
 
 import pandas as pd

@@ -8,8 +8,6 @@
 A trial that fails is the datum here, so all trials count, flagged or not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from connlab.study.formatting import counted, listing, plain, span
-from connlab.study.frames import FAILURES, LIMITS
+from connlab.study.frames import FAILURES, LIMITS, kept_all
 
 NEAR = 0.05
 """Relative distance of the levels below and above a predicted limit."""
@@ -37,11 +35,9 @@ def predicted(capacities: Sequence[Any], *, workers: int) -> dict[str, Limit]:
 
     Models that keep a worker for a connection hold as many as there are `workers`.
     """
+    crew = {"--workers": workers}
     return {
-        row.model: Limit(
-            workers if row.limited_by == "--workers" else row.connections,
-            row.limited_by,
-        )
+        row.model: Limit(crew.get(row.limited_by, row.connections), row.limited_by)
         for row in capacities
     }
 
@@ -101,20 +97,15 @@ def carried(frame: pd.DataFrame) -> pd.Series:
        with a fixed number of workers, who serve some and let others wait, and fifty
        elsewhere.
     """
-    return _sound(frame) & ~_starved(frame)
-
-
-def _sound(frame: pd.DataFrame) -> pd.Series:
-    kept = (frame["surviving"] == frame["connections"]) & frame["failure"].isna()
-    limited = frame["label"].fillna("").str.startswith("limit-bound")
-    return (kept.fillna(False) & ~limited).astype(bool)
-
-
-def _starved(frame: pd.DataFrame) -> pd.Series:
     per_connection = frame["workers"].notna().map({True: 5, False: 50})
     plenty = frame["requests_completed"] >= per_connection * frame["connections"]
     starved = plenty & (frame["fairness_requests_min"] == 0)
-    return starved.fillna(False).astype(bool)
+    return _sound(frame) & ~starved.fillna(False).astype(bool)
+
+
+def _sound(frame: pd.DataFrame) -> pd.Series:
+    limited = frame["label"].fillna("").str.startswith("limit-bound")
+    return (kept_all(frame) & ~limited).astype(bool)
 
 
 def atlas(
@@ -212,19 +203,14 @@ def where_broke(atlas: pd.DataFrame) -> list[str]:
         As from :func:`atlas`, with the column name.
     """
     broke = atlas.dropna(subset=["broke"]).sort_values("broke", kind="stable")
-    by_symptom = broke.groupby("symptom", sort=False)
-    return [_broke(models, str(symptom)) for symptom, models in by_symptom]
-
-
-def _broke(models: pd.DataFrame, symptom: str) -> str:
-    levels = models["broke"]
-    reached = span(plain(levels.min()), plain(levels.max()))
-    why = f" ({symptom})" if symptom else ""
-    noun = "connection" if reached == "1" else "connections"
-    return f"{_named(list(models['name']))} broke at {reached} {noun}{why}"
-
-
-def _named(names: Sequence[str]) -> str:
-    if len(names) <= _NAMED_MAX:
-        return listing(names)
-    return f"{names[0]} and {counted(len(names) - 1, 'other model')}"
+    clauses = []
+    for symptom, models in broke.groupby("symptom", sort=False):
+        names, levels = list(models["name"]), models["broke"]
+        who = listing(names)
+        if len(names) > _NAMED_MAX:
+            who = f"{names[0]} and {counted(len(names) - 1, 'other model')}"
+        reached = span(plain(levels.min()), plain(levels.max()))
+        noun = "connection" if reached == "1" else "connections"
+        why = f" ({symptom})" if symptom else ""
+        clauses.append(f"{who} broke at {reached} {noun}{why}")
+    return clauses

@@ -1,7 +1,5 @@
 """Simulated sweeps of study 10: servers that share the noise of a machine."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import stats
 

@@ -1,7 +1,5 @@
 """Study 09: ratios of a run's other studies under other analyses, and their drift."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from connlab import schema
+from connlab.figures import labels
 from connlab.intervals import ratios
 from connlab.report import RATIOS, level, levels, word
-from connlab.study import style
 from connlab.study.frames import RunError, RunWarning, load
 from connlab.study.metrics import metric as metric_of
 
@@ -52,16 +50,14 @@ def studies(
     """
     compared = []
     for path in sorted(schema.run_folder(run, root=root).glob(f"*/{RATIOS}")):
-        if path.parent.name in _CONTROLS:
+        table = pd.read_csv(path)
+        if path.parent.name in _CONTROLS or "model" not in table:
             continue
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RunWarning)
                 trials = load(run, path.parent.name, root=root, accept=accept)
         except RunError:
-            continue
-        table = pd.read_csv(path)
-        if "model" not in table:
             continue
         models = table["against"].isin(trials["model"].dropna().unique())
         models &= table["model"].notna()
@@ -225,7 +221,7 @@ def decisions(studies: list[Study], baseline: str) -> pd.DataFrame:
     """
     rows = []
     for study in studies:
-        names = {n: s.label for n, s in style.styles(study.trials).items()}
+        names = labels(study.trials)
         for metric, against, within, pairs in study.families():
             if against != baseline:
                 continue

@@ -6,8 +6,6 @@ cores     = requests that fill the link per second x CPU time of a request
 memory    = connections x bytes of one, in the server and in the kernel
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -4,27 +4,20 @@ blocks of trials -> log(one / other) at each level -> level at which it passes z
 holding.jsonl    -> bytes of a connection in the server and in the kernel
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from connlab import schema
-from connlab.drive import idle_memory, store
+from connlab.drive import idle_memory
+from connlab.study.frames import as_trials, counted, measured_apart
 
 
 def crossings(
-    trials: pd.DataFrame,
-    metric: str,
-    *,
-    sides: Sequence[str],
-    along: str,
-    by: str = "model",
+    trials: pd.DataFrame, metric: str, *, sides: Sequence[str], along: str
 ) -> pd.DataFrame:
-    """Return for each block where one side's metric passes the other's.
+    """Return for each block where one model's metric passes the other's.
 
     Between two levels the logarithm of the ratio is taken to be straight in the
     logarithm of the level.
@@ -32,10 +25,10 @@ def crossings(
     Parameters
     ----------
     trials : DataFrame
-        As from `connlab.study.load`; those whose ``ok`` is true count.
+        As from `connlab.study.load`, of which those that are `counted` matter.
     metric : str
         A column that is positive.
-    sides : two levels of `by`
+    sides : two models
     along : str
         A factor with positive levels.
 
@@ -47,10 +40,10 @@ def crossings(
         change places, or do so more than once); ok, label and reason as of trials.
     """
     side, other = sides
-    good = trials[trials["ok"] & (trials[metric] > 0)]
+    good = trials[counted(trials) & (trials[metric] > 0)]
     keys = ["block", "repeat"]
     empty = pd.DataFrame(columns=[*keys, "sides", "crossing", "ok", "label", "reason"])
-    wide = good.pivot_table(index=keys, columns=[by, along], values=metric)
+    wide = good.pivot_table(index=keys, columns=["model", along], values=metric)
     if not {side, other} <= set(wide.columns.get_level_values(0)):
         return empty
     logs = np.log(wide[side] / wide[other]).sort_index(axis=1)
@@ -59,8 +52,7 @@ def crossings(
         return empty
     levels = [_zero(row.dropna()) for _, row in logs.iterrows()]
     rows = logs.reset_index()[keys]
-    rows = rows.assign(sides=f"{side} and {other}", crossing=levels, ok=True)
-    return rows.assign(label=None, reason=None)
+    return as_trials(rows.assign(sides=f"{side} and {other}", crossing=levels))
 
 
 def _zero(logs: pd.Series) -> float:
@@ -76,15 +68,14 @@ def _zero(logs: pd.Series) -> float:
 HELD = ["server_bytes", "kernel_bytes"]
 
 
-def held(run: str, study: str = "idle", *, root: str | Path = "runs") -> pd.DataFrame:
+def held(run: str, *, root: str | Path = "runs") -> pd.DataFrame:
     """Return the memory of an idle connection, one row per measured server.
 
     Columns model, server_bytes, kernel_bytes (NaN where unknown); ok, label and reason
     as of trials. No row where none was measured.
     """
-    path = schema.study_folder(run, study, root=root) / idle_memory.FILE
-    rows = [row for row in store.read(path).trials if not row.get("failure")]
+    rows = measured_apart(run, "idle", idle_memory.FILE, root=root)
     table = pd.DataFrame(rows, columns=["model", "repeat", *HELD])
     table[HELD] = table[HELD].astype(float)
     table = table.drop_duplicates(["model", "repeat"], keep="last", ignore_index=True)
-    return table.assign(ok=True, label=None, reason=None)
+    return as_trials(table)

@@ -1,12 +1,12 @@
 """Study 11: waiting times by queueing theory, and the knee of a latency curve."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+
+from connlab.study.frames import as_trials, usable
 
 
 def waiting(
@@ -76,7 +76,7 @@ def knee(
     x = np.asarray(loads, dtype=float)[order]
     y = np.asarray(latencies, dtype=float)[order]
     x, y = x[np.isfinite(y)], y[np.isfinite(y)]
-    over = np.flatnonzero(y >= factor * y[0]) if len(y) else np.array([], dtype=int)
+    over = np.flatnonzero(y >= factor * y[:1])
     if not len(over):
         return math.nan
     b = over[0]
@@ -91,8 +91,8 @@ def knees(trials: pd.DataFrame, latency: str, by: Sequence[str]) -> pd.DataFrame
     Parameters
     ----------
     trials : DataFrame
-        As from `connlab.study.load`, with a column load; those whose ``ok`` is true
-        count.
+        As from `connlab.study.load`, with a column load; those that are `counted`
+        matter.
     latency : str
         A column that is positive.
     by : sequence of str
@@ -104,11 +104,10 @@ def knees(trials: pd.DataFrame, latency: str, by: Sequence[str]) -> pd.DataFrame
         Columns `by`, block, knee (NaN where the latency stays below); ok, label and
         reason as of trials. No row without the lowest load, to which others compare.
     """
-    good = trials[trials["ok"] & trials[latency].notna()]
+    good = usable(trials, latency)
     rows = [
         (*key, knee(block["load"].tolist(), block[latency].tolist()))
         for key, block in good.groupby([*by, "block"])
         if (block["load"] == trials["load"].min()).any()
     ]
-    table = pd.DataFrame(rows, columns=[*by, "block", "knee"])
-    return table.assign(ok=True, label=None, reason=None)
+    return as_trials(pd.DataFrame(rows, columns=[*by, "block", "knee"]))

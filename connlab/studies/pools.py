@@ -10,8 +10,6 @@ nearly as much as the best, and one of half that size should not.
 All times in seconds, all rates per second.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -31,14 +29,8 @@ ABOUT = 2.0
 """A size is about as predicted up to this ratio, either way."""
 
 RATE = "throughput_rps"
-
-_NEEDS = (
-    RATE,
-    "server_cpu_per_request_s",
-    "delay_mean_s",
-    "busy_workers",
-    "server_cores",
-)
+_CPU = "server_cpu_per_request_s"
+_NEEDS = (RATE, _CPU, "delay_mean_s", "busy_workers", "server_cores", "workers")
 
 
 @dataclass(frozen=True)
@@ -73,7 +65,7 @@ class Knee:
         return 1 / ABOUT <= self.nearest / self.predicted.value <= ABOUT
 
 
-def knee(trials: pd.DataFrame, *, along: str = "workers") -> Knee | None:
+def knee(trials: pd.DataFrame) -> Knee | None:
     """Return how large a pool should be, and the throughput of pools of that size.
 
     1. Sizes whose workers are nearly all busy are small: the computing time of a
@@ -88,9 +80,8 @@ def knee(trials: pd.DataFrame, *, along: str = "workers") -> Knee | None:
     Parameters
     ----------
     trials : DataFrame
-        As from `connlab.study.load`; trials of one pool at several sizes.
-    along : str
-        The column of the size.
+        As from `connlab.study.load`; trials of one pool with several numbers of
+        workers.
 
     Returns
     -------
@@ -98,10 +89,10 @@ def knee(trials: pd.DataFrame, *, along: str = "workers") -> Knee | None:
         None with fewer than three sizes, without a small one, or without two blocks
         that hold a small one.
     """
-    good = usable(trials, *_NEEDS, along)
-    means = good.groupby(along)[[RATE, "busy_workers"]].mean().sort_index()
+    good = usable(trials, *_NEEDS)
+    means = good.groupby("workers")[[RATE, "busy_workers"]].mean().sort_index()
     small = means.index[means["busy_workers"] >= BUSY * means.index]
-    pools = good[good[along].isin(small)]
+    pools = good[good["workers"].isin(small)]
     if len(means) < 3 or pools["block"].nunique() < 2:
         return None
     predicted = interval([_predicted(rows) for _, rows in pools.groupby("block")])
@@ -113,9 +104,9 @@ def knee(trials: pd.DataFrame, *, along: str = "workers") -> Knee | None:
         predicted,
         nearest,
         best,
-        _against(good, along, nearest, best),
+        _against(good, nearest, best),
         half,
-        None if half is None else _against(good, along, half, best),
+        None if half is None else _against(good, half, best),
         int(rates.index[rates >= NEARLY * rates.max()][0]),
         max(sizes),
     )
@@ -124,29 +115,25 @@ def knee(trials: pd.DataFrame, *, along: str = "workers") -> Knee | None:
 def _predicted(rows: pd.DataFrame) -> float:
     """Return cores · (1 + wait / compute) of the small pools of one block."""
     weight = rows[RATE] * rows["window_s"]
-    cpu = (rows["server_cpu_per_request_s"] * weight).sum() / weight.sum()
+    cpu = (rows[_CPU] * weight).sum() / weight.sum()
     wait = (rows["delay_mean_s"] * weight).sum() / weight.sum()
     cores = int(rows["server_cores"].iloc[0])
     return best_pool(cores=cores, wait=float(wait), compute=float(cpu))
 
 
-def _against(good: pd.DataFrame, along: str, size: int, best: int) -> Interval:
-    return ratio(good[good[along] == size], good[good[along] == best], RATE)
+def _against(good: pd.DataFrame, size: int, best: int) -> Interval:
+    return ratio(good[good["workers"] == size], good[good["workers"] == best], RATE)
 
 
 def best_pool(*, cores: int, wait: float, compute: float) -> float:
     """Return the workers that keep `cores` busy: cores · (1 + wait / compute).
 
-    Infinite when a request computes nothing: then no core limits the pool.
-
-    References
-    ----------
-    Goetz et al., Java Concurrency in Practice (2006), section 8.2.
+    Infinite when a request computes nothing: then no core limits the pool. (Goetz et
+    al., Java Concurrency in Practice, 2006, section 8.2.)
     """
     if cores < 1 or wait < 0 or compute < 0:
-        raise ValueError(
-            f"cores {cores}, wait {wait}, compute {compute}: at least 1, 0 and 0"
-        )
+        given = f"cores {cores}, wait {wait}, compute {compute}"
+        raise ValueError(f"{given}: at least 1, 0 and 0")
     return math.inf if compute == 0 else cores * (1 + wait / compute)
 
 

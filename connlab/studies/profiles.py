@@ -8,8 +8,6 @@ lists; a helper that it does not list, such as a lock or an allocation, to the p
 its caller. What ran in user space is the server's own code.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -18,8 +16,8 @@ from typing import Any
 
 import pandas as pd
 
-from connlab import schema
-from connlab.drive import profiling, store
+from connlab.drive import profiling
+from connlab.study.frames import as_trials, measured_apart
 
 #: the parts, in the order of a bar
 PARTS = (
@@ -36,13 +34,13 @@ PARTS = (
 #: the sum of two parts
 SENDING = "send and delivery"
 CELL = ["model", "connections", "active"]
-_FUNCTIONS = Path(__file__).with_name("kernel_functions.csv")
+#: patterns of functions of the kernel, and the part of each; the first that fits counts
+NAMED = pd.read_csv(Path(__file__).with_name("kernel_functions.csv")).to_numpy()
 
 
-def profiles(run: str, study: str = "why", *, root: str | Path = "runs") -> list[dict]:
-    """Return the profiles of a study that have samples, the newest of each cell."""
-    path = schema.study_folder(run, study, root=root) / profiling.FILE
-    rows = [row for row in store.read(path).trials if not row.get("failure")]
+def profiles(run: str, *, root: str | Path = "runs") -> list[dict]:
+    """Return the profiles of study 12 that have samples, the newest of each cell."""
+    rows = measured_apart(run, "why", profiling.FILE, root=root)
     return list({(*_cell(row), row["repeat"]): row for row in rows}.values())
 
 
@@ -56,13 +54,12 @@ def shares(profiles: list[dict]) -> pd.DataFrame:
     One row per profile and part, and for `SENDING`: model, connections, active, part,
     cpu_share; ok, label and reason as of trials.
     """
-    columns = [*CELL, "part", "cpu_share", "ok", "label", "reason"]
     rows = [
-        (*_cell(profile), part, percent, True, None, None)
+        (*_cell(profile), part, percent)
         for profile in profiles
         for part, percent in _percents(profile["tree"]).items()
     ]
-    return pd.DataFrame(rows, columns=columns)
+    return as_trials(pd.DataFrame(rows, columns=[*CELL, "part", "cpu_share"]))
 
 
 def _percents(tree: Mapping[str, Any]) -> dict[str, float]:
@@ -93,13 +90,8 @@ def part_of(function: str) -> str | None:
     if not function.endswith(profiling.KERNEL):
         return "own code"
     name = function.removesuffix(profiling.KERNEL).partition(".")[0]
-    return next((part for glob, part in _named() if fnmatchcase(name, glob)), None)
-
-
-@functools.cache
-def _named() -> tuple[tuple[str, str], ...]:
-    table = pd.read_csv(_FUNCTIONS)
-    return tuple(zip(table["function"], table["group"], strict=True))
+    parts = (part for glob, part in NAMED if fnmatchcase(name, glob))
+    return next(parts, None)
 
 
 def flames(profiles: list[dict], *, least: float = 0.5) -> pd.DataFrame:

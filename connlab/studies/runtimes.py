@@ -1,7 +1,5 @@
 """Study 13: each server against a model of its own, all in one family."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pandas as pd

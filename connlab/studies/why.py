@@ -8,8 +8,6 @@
 Counts come from runs that were not timed, CPU times from runs that were not counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,9 +15,9 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import nnls
 
-from connlab import schema
-from connlab.drive import counting, store
+from connlab.drive import counting
 from connlab.study import calibration
+from connlab.study.frames import as_trials, measured_apart
 
 CELL = ["model", "connections", "active"]
 TRANSFERS = ["recvfrom", "sendto", "read", "write"]
@@ -32,12 +30,13 @@ SWITCHES = ["sleeps", "hand_overs", "cold_hand_overs"]
 TERMS = ["request", "cold", *CALLS, *SWITCHES]
 
 
-def counts(run: str, study: str = "why", *, root: str | Path = "runs") -> pd.DataFrame:
+def counts(run: str, *, root: str | Path = "runs") -> pd.DataFrame:
     """Return the events per request of each cell; empty where none were counted."""
-    path = schema.study_folder(run, study, root=root) / counting.FILE
-    rows = [row for row in store.read(path).trials if not row.get("failure")]
     table = pd.DataFrame(
-        [{name: row[name] for name in CELL} | row["per_request"] for row in rows],
+        [
+            {name: row[name] for name in CELL} | row["per_request"]
+            for row in measured_apart(run, "why", counting.FILE, root=root)
+        ],
         columns=[*CELL, *counting.EVENTS.values(), *counting.HARDWARE.values()],
     )
     return table.drop_duplicates(CELL, keep="last", ignore_index=True)
@@ -89,25 +88,21 @@ def split(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def fit(table: pd.DataFrame, spent: str, names: Sequence[str] = TERMS) -> pd.Series:
+def fit(table: pd.DataFrame, spent: str) -> pd.Series:
     """Return the cost (s) of one of each term: least squares, none negative.
 
     A cell weighs by the inverse of its cost, so that relative errors are made small
     and not those of the dearest cells (Lawson and Hanson's algorithm, as in SciPy).
-
-    Raises
-    ------
-    ValueError
-        When a CPU time is not positive, or there is no cell.
+    ValueError when a CPU time is not positive, or there is no cell.
     """
     cost = table[spent].to_numpy(float)
     if not len(cost) or not (cost > 0).all():
         raise ValueError(f"{spent}: {cost.tolist()}; allowed: one or more, positive")
-    scaled = table[list(names)].to_numpy(float) / cost[:, None]
+    scaled = table[TERMS].to_numpy(float) / cost[:, None]
     norm = np.linalg.norm(scaled, axis=0)
     norm[norm == 0] = 1.0
     coefficients, _residual = nnls(scaled / norm, np.ones(len(cost)))
-    return pd.Series(coefficients / norm, index=list(names))
+    return pd.Series(coefficients / norm, index=TERMS)
 
 
 def predicted(
@@ -140,15 +135,14 @@ def levels(connections: Sequence[int], active: int) -> list[int]:
     return sorted({max(2, n) for n in (*connections, min(active, max(connections)))})
 
 
-def costs(run: str, study: str = "why", *, root: str | Path = "runs") -> pd.DataFrame:
+def costs(run: str, *, root: str | Path = "runs") -> pd.DataFrame:
     """Return each measured cost in each round, as rows of trials.
 
     Columns connections, cost (its name), cost_s; ok, label and reason. No row where
     none was measured.
     """
-    rows = calibration.load_floors(run, study, root=root).query("unit == 's'")
-    rows = rows.rename(columns={"metric": "cost", "value": "cost_s"})
-    return rows.assign(ok=True, label=None, reason=None)
+    rows = calibration.load_floors(run, "why", root=root).query("unit == 's'")
+    return as_trials(rows.rename(columns={"metric": "cost", "value": "cost_s"}))
 
 
 def foretold(counted: pd.DataFrame, price: pd.DataFrame) -> pd.DataFrame:

@@ -7,8 +7,6 @@ The name of a server says where it runs: ``winsock-MODEL`` under Wine, ``windows
 on Windows, at an address that ``servers.toml`` has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Mapping
 
 import pandas as pd

@@ -10,8 +10,6 @@ requests at once, or hands the kernel several calls in one, comes under it. A ro
 on loopback wakes both sides from idle; while a core stays busy nobody is woken.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,6 +47,8 @@ LINES = {
 LIMITS = {CEILING}
 """Lines that no server can beat."""
 
+_BOUNDS = ("value", "lo", "hi")
+
 
 @dataclass(frozen=True)
 class Line(Interval):
@@ -77,12 +77,9 @@ def load_floors(
 ) -> pd.DataFrame:
     """Return the measurements of all rounds of a study's ``floor.jsonl``.
 
-    Returns
-    -------
-    DataFrame
-        As from `floors`, `repeat` being the round, and `connections` those of the
-        echo; without a row when there is none.
-        Rounds of another program or environment than the last one's are left out.
+    As from `floors`, `repeat` being the round, and `connections` those of the echo;
+    without a row when there is none. Rounds of another program or environment than the
+    last one's are left out.
     """
     folder = schema.study_folder(run, study, root=root)
     rounds = schema.read_log(folder / "floor.jsonl").trials
@@ -112,12 +109,9 @@ def floor_rows(measured: pd.DataFrame) -> pd.DataFrame:
 
 
 def slices_of(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per trial and slice of its server.
+    """Return one row per trial and slice of its server; none for trials without turns.
 
-    Returns
-    -------
-    DataFrame
-        Columns key, window (the round), throughput_rps; none for trials without turns.
+    Columns key, window (the round), throughput_rps.
     """
     if "rounds" not in trials:
         return pd.DataFrame({"key": [], "window": [], "throughput_rps": []})
@@ -125,7 +119,9 @@ def slices_of(trials: pd.DataFrame) -> pd.DataFrame:
         (key, window, rate)
         for key, turns in zip(trials["key"], trials["rounds"], strict=True)
         if turns is not None
-        for window, rate in zip(turns.number, np.exp(turns.rate), strict=True)
+        for window, rate in zip(
+            turns.number, np.exp(turns.logs["throughput_rps"]), strict=True
+        )
     ]
     return pd.DataFrame(rows, columns=["key", "window", "throughput_rps"]).dropna()
 
@@ -133,10 +129,7 @@ def slices_of(trials: pd.DataFrame) -> pd.DataFrame:
 def line_records(cells: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows that other figures draw as records for ``results.json``.
 
-    Parameters
-    ----------
-    cells : DataFrame
-        Columns metric, value, lo, hi (base unit), n, level, method.
+    `cells` has the columns metric, value, lo, hi (base unit), n, level, method.
     """
     rows = cells[cells["metric"].isin(LINES) & cells["value"].notna()]
     return [
@@ -147,16 +140,10 @@ def line_records(cells: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-_BOUNDS = ("value", "lo", "hi")
-
-
 def lines(run: str, *, root: str | Path = "runs") -> dict[str, dict[str, Line]]:
     """Return the limits, and lines for orientation, that study 00 found in this run.
 
-    Returns
-    -------
-    dict
-        By metric, then by label; empty when the run has no study 00.
+    By metric, then by label; empty when the run has no study 00.
     """
     path = schema.study_folder(run, STUDY, root=root) / "results.json"
     by_metric: dict[str, dict[str, Line]] = {}

@@ -16,8 +16,6 @@ What is printed with bounds is remembered (`printed_in`): the paper shows n and 
 of each number, which a sentence does not carry.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -30,27 +28,17 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BYTES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "bytes"))
 _CARRIES = 2.0
 _MOST_DIGITS = 4
+_FINEST = 6
 _GROUPED_FROM = 1e5
 _printed: dict[str, set[tuple[int, float, str]]] = {}
 """Numbers with bounds that this process printed: text -> n, level and method."""
 
 
 def display_unit(unit: str, values: Sequence[float]) -> tuple[float, str]:
-    """Return the unit in which values are easiest to read.
+    """Return what values are multiplied by to read best, and the unit to print.
 
-    Parameters
-    ----------
-    unit : str
-        Base unit: "s", "bytes", "bytes/s", "requests/s", "count", "1", "%", "".
-    values : sequence of float
-        What will be printed or drawn; the median decides.
-
-    Returns
-    -------
-    factor : float
-        What values are multiplied by.
-    text : str
-        The unit to print.
+    `unit` is their base unit: "s", "bytes", "bytes/s", "requests/s", "count", "1", "%"
+    or ""; the median of the values decides.
     """
     a = np.abs(np.asarray(values, dtype=float))
     a = a[np.isfinite(a) & (a > 0)]
@@ -79,15 +67,11 @@ def decimals(interval: Interval) -> int:
     if half == 0 and interval.value == round(interval.value):
         return 0
     if not interval.determined or half <= 1e-12 * abs(interval.value):
-        return _two_digits(interval.value) + (1 if interval.determined else 0)
+        size = abs(interval.value)
+        two_digits = 1 - math.floor(math.log10(size)) if 0 < size < math.inf else 0
+        return two_digits + (1 if interval.determined else 0)
     place = math.floor(math.log10(half))
     return -place + (1 if half / 10**place < _CARRIES - 1e-6 else 0)
-
-
-def _two_digits(value: float) -> int:
-    if value == 0 or not math.isfinite(value):
-        return 0
-    return 1 - math.floor(math.log10(abs(value)))
 
 
 def rounded(value: float, places: int) -> str:
@@ -143,9 +127,6 @@ def _places(interval: Interval, unit: str) -> int:
     ):
         places += 1
     return places
-
-
-_FINEST = 6
 
 
 def _remembered(text: str, interval: Interval) -> str:

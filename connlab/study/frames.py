@@ -8,18 +8,17 @@ and `reason` says why in a few words. `usable` leaves it out of intervals, `cell
 counts the usable trials and the reasons of the others.
 """
 
-from __future__ import annotations
-
-import difflib
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Self
 
 import pandas as pd
 from pydantic import ValidationError
 
 from connlab import schema
+from connlab.parameters import suggestion
 from connlab.study.formatting import listing
 from connlab.study.turns import Rounds, carried
 
@@ -116,7 +115,8 @@ def load(
     """
     trials, notes = _read(run, study, root)
     trials = _one_environment(trials, environment, mixed, notes)
-    frame = _typed(pd.DataFrame([_row(t) for t in trials]))
+    types = {c.name: c.dtype for c in schema.COLUMNS} | {"reason": "string"}
+    frame = pd.DataFrame([_row(t) for t in trials]).astype(types)
     frame = frame.sort_values(["block", "order"], ignore_index=True)
     frame = _accepting(frame, accept, notes)
     folder = schema.study_folder(run, study, root=root)
@@ -137,17 +137,14 @@ def load(
 class _Shared(list):
     """A list that copies of a frame share: pandas copies `attrs` at every step."""
 
-    def __deepcopy__(self, memo: dict) -> _Shared:
+    def __deepcopy__(self, memo: dict) -> Self:
         return self
 
 
 def load_windows(run: str, study: str, *, root: str | Path = "runs") -> pd.DataFrame:
     """Return one row per trial and window of its client's timeline.
 
-    Returns
-    -------
-    DataFrame
-        Columns key, window (0 …), start_s, requests, throughput_rps.
+    Columns key, window (0 …), start_s, requests, throughput_rps.
     """
     rows = []
     for trial in _read(run, study, root)[0]:
@@ -165,19 +162,41 @@ def load_manifest(run: str, *, root: str | Path = "runs") -> dict:
     return schema.read_json(schema.run_folder(run, root=root) / "manifest.json") or {}
 
 
+def measured_apart(run: str, study: str, file: str, *, root: str | Path) -> list[dict]:
+    """Return the lines of a study's file of what was measured apart from trials.
+
+    Those of failures are left out.
+    """
+    path = schema.study_folder(run, study, root=root) / file
+    return [row for row in schema.read_log(path).trials if not row.get("failure")]
+
+
+def as_trials(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of which each counts, as intervals take trials."""
+    return frame.assign(ok=True, label=None, reason=None)
+
+
+def select(frame: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the trials of one cell; empty where the study has no such factor.
+
+    A list allows several levels; None stands for a missing one.
+    """
+    chosen = pd.Series(True, index=frame.index)
+    for column, level in cell.items():
+        if column not in frame:
+            return frame.iloc[:0]
+        allowed = level if isinstance(level, list) else [level]
+        values = frame[column]
+        chosen &= values.isna() if level is None else values.isin(allowed)
+    return frame[chosen]
+
+
 def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:
     """Return the trials that may enter an interval.
 
-    The rule: no failure, no gate failed, and every column in `needs` has a value.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `load`.
-    *needs : str
-        Metrics that the analysis reads.
+    The rule: they are `counted`, and every column in `needs` has a value.
     """
-    return frame[passed(frame) & frame[list(needs)].notna().all(axis=1)]
+    return frame[counted(frame) & frame[list(needs)].notna().all(axis=1)]
 
 
 def passed(frame: pd.DataFrame) -> pd.Series:
@@ -191,6 +210,12 @@ def counted(frame: pd.DataFrame) -> pd.Series:
     They passed, and are no baseline measured once more, which counts in ratios only.
     """
     return passed(frame) & ~carried(frame)
+
+
+def kept_all(frame: pd.DataFrame) -> pd.Series:
+    """Mark the trials without a failure whose connections all survived."""
+    kept = (frame["surviving"] == frame["connections"]) & frame["failure"].isna()
+    return kept.fillna(False).astype(bool)
 
 
 def failed_only(frame: pd.DataFrame, gates: Sequence[str]) -> pd.Series:
@@ -209,35 +234,18 @@ def failed_only(frame: pd.DataFrame, gates: Sequence[str]) -> pd.Series:
 def cells(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Count the trials of every cell, usable or not, with the commonest reason.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        As from `load`.
-    by : sequence of str
-        Columns that define a cell.
-
-    Returns
-    -------
-    DataFrame
-        Columns `by`, trials, used, reason (the most frequent among those
-        left out; missing when none was), label (the most frequent
-        bottleneck among the used ones).
+    Columns `by`, which define a cell, trials, used, reason (the most frequent among
+    those left out; missing when none was), label (the most frequent bottleneck among
+    the used ones).
     """
+    facts = frame[["reason", "label"]].assign(used=passed(frame))
     # Series, as pandas takes a list of as many arrays as rows for labels.
-    columns = [frame[column].reset_index(drop=True) for column in by]
-    groups = pd.Series(range(len(frame))).groupby(columns, sort=False, dropna=False)
-    used, reasons = passed(frame).to_numpy(), frame["reason"].to_numpy()
-    labels = frame["label"].to_numpy()
-    rows = [
-        {
-            **dict(zip(by, values, strict=True)),
-            "trials": len(at),
-            "used": int(used[at].sum()),
-            "reason": _most_frequent(reasons[at]),
-            "label": _most_frequent(labels[at][used[at]]),
-        }
-        for values, at in groups
-    ]
+    groups = facts.groupby([frame[column] for column in by], sort=False, dropna=False)
+    rows = []
+    for values, cell in groups:
+        used, why = int(cell["used"].sum()), _most_frequent(cell["reason"])
+        label = _most_frequent(cell.loc[cell["used"], "label"])
+        rows.append((*values, len(cell), used, why, label))
     table = pd.DataFrame(rows, columns=[*by, "trials", "used", "reason", "label"])
     return table.astype({"reason": "string", "label": "string"})
 
@@ -293,9 +301,8 @@ def _find(run: str, study: str, root) -> Path:
         message, name = f"there is no run {run!r}", run
         candidates = {p for p in folder.parent.parent.glob("*") if p.is_dir()}
     names = sorted(p.name for p in candidates)
-    close = difflib.get_close_matches(name, names, 1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise RunError(f"{message} (there is: {', '.join(names) or 'nothing'}){hint}")
+    hint, known = suggestion(name, names), ", ".join(names) or "nothing"
+    raise RunError(f"{message}; {hint}there is: {known}")
 
 
 def _one_environment(trials, environment, mixed, notes) -> list[dict]:
@@ -309,22 +316,22 @@ def _one_environment(trials, environment, mixed, notes) -> list[dict]:
         if others := len(trials) - count[environment]:
             notes.append(f"{others} trials of other environments were left out")
         return [t for t in trials if t["environment"] == environment]
-    if len(count) > 1 and not mixed:
+    if len(count) == 1:
+        return trials
+    if not mixed:
         raise RunError(
             f"trials of {len(count)} environments (kernel, CPU, mitigations or "
             f"binaries differ) do not mix: {classes}. Choose one with "
             "environment=…, or take them together with mixed=True"
         )
-    if len(count) > 1:
-        notes.append(f"trials of {len(count)} environments are mixed: {classes}")
+    notes.append(f"trials of {len(count)} environments are mixed: {classes}")
     return trials
 
 
 def _note_half_run(folder: Path, trials: int, notes: list[str]) -> None:
     try:
-        beat = schema.Heartbeat.model_validate_json(
-            (folder / "progress.json").read_text()
-        )
+        text = (folder / "progress.json").read_text()
+        beat = schema.Heartbeat.model_validate_json(text)
     except (FileNotFoundError, ValidationError):
         return
     if beat.state != "done":
@@ -354,11 +361,6 @@ def _row(trial: dict) -> dict:
     return {**row, "carried": bool(turns.get("carried"))}
 
 
-def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    types = {c.name: c.dtype for c in schema.COLUMNS}
-    return frame.astype({**types, "reason": "string"})
-
-
 def _reason(trial: dict) -> str | None:
     """Return why a trial is left out, in a few words that fit on a figure.
 
@@ -383,8 +385,5 @@ def _limit(trial: dict) -> str | None:
     """Return the limit that a trial met, from its label or the server's count."""
     kind, _, name = (trial.get("label") or "").partition(":")
     if kind != "limit-bound":
-        name = schema.value_of(_REFUSED, trial)
+        name = schema.refused_reason(trial)
     return LIMITS.get(name, name) if name else None
-
-
-_REFUSED = next(c for c in schema.COLUMNS if c.name == "refused_reason")

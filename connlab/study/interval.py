@@ -1,7 +1,5 @@
 """A number with its uncertainty (`connlab.intervals` computes it from trials)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,7 +53,7 @@ class Interval:
         """Whether `x` lies within the bounds; False when undetermined."""
         return self.lo <= x <= self.hi
 
-    def scaled(self, factor: float) -> Interval:
+    def scaled(self, factor: float) -> Self:
         """Return the interval in another unit; `factor` has to be above 0."""
         if not factor > 0:
             raise ValueError(f"factor is {factor}: it has to be above 0")

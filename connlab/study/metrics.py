@@ -1,7 +1,5 @@
 """Label and unit of a column, and whether more of it is better."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -5,8 +5,6 @@ trials in the order they ran  -> drift
 "stop when it is narrow"      -> what that does to coverage
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -115,9 +113,7 @@ def recommended_repetitions(
     return best
 
 
-def trials_needed(
-    x: Sequence[float], *, relative_half_width: float, level: float = LEVEL
-) -> int:
+def trials_needed(x: Sequence[float], *, relative_half_width: float) -> int:
     """Trials that a t interval of this spread needs to be so narrow.
 
     Parameters
@@ -132,7 +128,7 @@ def trials_needed(
         raise ValueError("a pilot of 2 trials, a mean and a width above 0 are needed")
     cv = a.std(ddof=1) / abs(a.mean())
     n = np.arange(2, 1_000_001)
-    wide = st.t.ppf((1 + level) / 2, n - 1) * cv / np.sqrt(n) > relative_half_width
+    wide = st.t.ppf((1 + LEVEL) / 2, n - 1) * cv / np.sqrt(n) > relative_half_width
     return int(n[np.argmin(wide)]) if not wide.all() else len(n)
 
 
@@ -149,14 +145,7 @@ class Drift:
     """Columns position (0 … 1), residual (value / cell median − 1)."""
 
 
-def drift(
-    frame: pd.DataFrame,
-    value: str,
-    *,
-    cell: Sequence[str],
-    time: str,
-    level: float = LEVEL,
-) -> Drift:
+def drift(frame: pd.DataFrame, value: str, *, cell: Sequence[str], time: str) -> Drift:
     """Test whether a metric moved over a sweep, whatever the cell.
 
     1. Each trial is put in relation to the median of its own cell.
@@ -177,23 +166,22 @@ def drift(
     time : str
         Column that orders the trials (number or time stamp).
     """
-    data = frame[[*cell, time, value]].copy()
-    sample(data[value])
-    by_cell = data.groupby(list(cell))[value]
-    data = data[by_cell.transform("size") > 1]
-    middle = data.groupby(list(cell))[value].transform("median")
-    rank = data[time].rank(method="first") - 1
-    points = pd.DataFrame(
-        {"position": rank / max(len(data) - 1, 1), "residual": data[value] / middle - 1}
-    ).sort_values("position", ignore_index=True)
+    sample(frame[value])
+    by_cell = frame.groupby(list(cell))[value]
+    residual = frame[value] / by_cell.transform("median") - 1
+    repeated = by_cell.transform("size") > 1
+    rank = frame.loc[repeated, time].rank(method="first") - 1
+    position = rank / max(len(rank) - 1, 1)
+    points = pd.DataFrame({"position": position, "residual": residual[repeated]})
+    points = points.sort_values("position", ignore_index=True)
     x, y = points["position"], points["residual"]
-    source = len(points), level, "Theil–Sen"
+    source = len(points), LEVEL, "Theil–Sen"
     if len(points) < 4 or np.ptp(y) == 0:
         note = "a trend needs 4 trials that differ"
         unknown = Interval(y.mean(), math.nan, math.nan, *source, note)
         return Drift(unknown, math.nan, False, points)
     p = float(st.kendalltau(x, y).pvalue)
-    slope = st.theilslopes(y, x, alpha=level)
+    slope = st.theilslopes(y, x, alpha=LEVEL)
     bounds = slope.slope, slope.low_slope, slope.high_slope
     change = Interval(*map(float, bounds), *source)
-    return Drift(change, p, p < 1 - level, points)
+    return Drift(change, p, p < 1 - LEVEL, points)

@@ -7,8 +7,6 @@ Numbers stand in ``cells.csv`` and ``ratios.csv`` beside it. The file is replace
 whole: readers see the old one or the new one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from connlab.schema import put
 from connlab.study.formatting import printed_in
-from connlab.study.frames import cells, load_manifest, passed
+from connlab.study.frames import cells, load_manifest, passed, select
 
 SCHEMA = 1
 FILE = "results.json"
@@ -88,19 +86,11 @@ class Failed(Fact):
 class Results(BaseModel):
     """The results of one study in one run; filled step by step, then written.
 
-    Attributes
-    ----------
-    number : int
-        Place of the study in the paper.
-    answer : str
-        One or two sentences, made from the data.
-    lines : list of dict
-        Floors and ceilings for other studies (`connlab.study.calibration`).
-    numbers : list of Printed
-        The numbers in answer, findings, notes and tables.
-    commit : str or None
-        Git commit in the run's manifest when the study was evaluated; the paper calls
-        results stale once the run has another.
+    `number` is the place of the study in the paper; `numbers` are those in answer,
+    findings, notes and tables; `lines` are floors and ceilings for other studies
+    (`connlab.study.calibration`). `commit` was the git commit in the run's manifest
+    when the study was evaluated; the paper calls results stale once the run has
+    another.
     """
 
     schema_: int = Field(alias="schema")
@@ -198,7 +188,11 @@ def bare(
 
 
 def count_trials(frame: pd.DataFrame) -> dict[str, int]:
-    """Return how many trials there are, were used, failed, were left out by a gate."""
+    """Return how many trials there are, were used, failed, were left out by a gate.
+
+    All lines count here and in `failed_cells`, baselines measured once more as well:
+    they were measured, and the ratios of their sets need them.
+    """
     failed = int(frame["failure"].notna().sum())
     used = int(passed(frame).sum())
     excluded = len(frame) - used - failed
@@ -209,25 +203,15 @@ def failed_cells(frame: pd.DataFrame, factors: Sequence[str]) -> list[Failed]:
     """Return the cells that lost trials, with how many and the commonest reason."""
     table = cells(frame, factors)
     lost = table[table["used"] < table["trials"]].sort_values(list(factors))
-    return [
-        Failed(
-            factors={f: row[f] for f in factors if pd.notna(row[f])},
-            n=int(row["trials"] - row["used"]),
-            reason=_in_full(frame, row, factors),
-        )
-        for row in lost.to_dict("records")
-    ]
-
-
-def _in_full(frame: pd.DataFrame, row: dict[str, Any], factors: Sequence[str]) -> str:
-    """Return a cell's reason, with the message of a trial that failed for it."""
-    reason = str(row["reason"])
-    present = [f for f in factors if pd.notna(row[f])]
-    in_cell = (frame[present] == [row[f] for f in present]).all(axis=1)
-    messages = frame.loc[in_cell & (frame["reason"] == reason), "failure"].dropna()
-    if messages.empty:
-        return reason
-    return f"{reason} ({messages.iloc[0].partition(': ')[2]})"
+    failed = []
+    for row in lost.to_dict("records"):
+        cell = {f: None if pd.isna(row[f]) else row[f] for f in factors}
+        alike = select(frame, cell | {"reason": row["reason"]})
+        levels = {f: level for f, level in cell.items() if level is not None}
+        n, messages = int(row["trials"] - row["used"]), alike["failure"].dropna()
+        why = f" ({messages.iloc[0].partition(': ')[2]})" if len(messages) else ""
+        failed.append(Failed(factors=levels, n=n, reason=f"{row['reason']}{why}"))
+    return failed
 
 
 def commit_of(manifest: Mapping[str, Any]) -> str | None:

@@ -8,8 +8,6 @@ there is a ceiling (Amdahl); with β > 0 there is a peak, and beyond it more
 makes it slower.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,6 +24,7 @@ MIN_LEVELS = 6
 """Three parameters need at least so many different N."""
 
 _METHOD = "bootstrap over trials"
+_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -67,16 +66,9 @@ def resample_blocks(
        trials cover 70 to 90 % instead of 95 %; with them those of four, beyond the
        outermost of which no resample lies, still cover 88 %, those of five 92 %.
 
-    Returns
-    -------
-    drawn : ndarray of int, shape (resamples, blocks − 1)
-    tail : float
-        The share of resamples beyond either bound.
-
-    References
-    ----------
     Rao & Wu, JASA 83 (1988) for step 1; Hesterberg, The American Statistician 69
-    (2015) for step 2.
+    (2015) for step 2. Returned are the blocks drawn, of shape (resamples, blocks − 1),
+    and the share of resamples beyond either bound.
     """
     degrees = max(blocks - 1, 1)
     drawn = np.random.default_rng(seed).integers(blocks, size=(resamples, degrees))
@@ -202,9 +194,6 @@ def _fit_again(n, x, counts, relative, start) -> np.ndarray:
         if (gained <= 1e-12 * cost).all() and (better | (damping > 1e3)).all():
             break
     return p * [1, 1, gamma]
-
-
-_STEPS = 200
 
 
 def _squares(n, x, weight, gamma, p) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -5,11 +5,8 @@ any of the common colour deficiencies (a test simulates them); each has a contra
 at least 3 against white.
 """
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -48,12 +45,14 @@ def styles(frame: pd.DataFrame) -> dict[str, Style]:
     model, and perhaps family and model_label.
     """
     registry = {row["name"]: row for row in frame.attrs.get("registry") or ()}
-    listed = list(registry)
-    models = _from_trials(frame) | registry
-    families = list(FAMILIES)
+    columns = [c for c in ("family", "model_label") if c in frame]
+    rows = frame.dropna(subset=["model"]).groupby("model")[columns].first()
+    rows = rows.astype(object).where(rows.notna(), None)
+    facts = rows.rename(columns={"model_label": "label"}).to_dict("index")
+    models = {name: registry.get(name, row) for name, row in facts.items()}
 
-    def rank(name: str) -> tuple:
-        family = models[name].get("family")
+    def rank(name: str) -> tuple[int, int, str]:
+        family, listed, families = models[name].get("family"), [*registry], [*FAMILIES]
         return (
             listed.index(name) if name in listed else len(listed),
             families.index(family) if family in families else len(families),
@@ -64,25 +63,8 @@ def styles(frame: pd.DataFrame) -> dict[str, Style]:
         name: Style(
             models[name].get("label") or name, color(models[name].get("family"))
         )
-        for name in sorted(map(str, frame["model"].dropna().unique()), key=rank)
+        for name in sorted(models, key=rank)
     }
-
-
-def _from_trials(frame: pd.DataFrame) -> dict[str, dict]:
-    """Return family and label of each model as the trials have them."""
-    columns = [c for c in ("family", "model_label") if c in frame]
-    rows = frame.dropna(subset=["model"]).groupby("model")[columns].first()
-    return {
-        str(name): {
-            "family": _text(row.get("family")),
-            "label": _text(row.get("model_label")) or str(name),
-        }
-        for name, row in rows.iterrows()
-    }
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None or pd.isna(value) else str(value)
 
 
 def color(family: str | None) -> str:

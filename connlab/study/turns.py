@@ -18,8 +18,6 @@ simulated with the correlation that the shared baseline gives, was 0.2 to 2 % na
 than Bonferroni's for 2 to 22 servers and 4 to 10 trials: not worth its length.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -38,20 +36,12 @@ MARGIN = 0.05
 def per_round(slices: pd.DataFrame) -> pd.DataFrame:
     """Return rate and CPU time per request of each slice.
 
-    Parameters
-    ----------
-    slices : DataFrame
-        One row per slice of a round that counts, with ``trial``, ``round``, ``server``,
-        and of the client's table ``lead_in_requests``, ``requests``, ``seconds`` and
-        ``server_cpu_ns``.
-
-    Returns
-    -------
-    DataFrame
-        The same rows with ``rate`` (requests/s, without the lead-in) and ``cpu``
-        (seconds of the server's CPU time per request, over the whole slice, as its
-        clock is exact only while the server rests). What cannot be had (no request, a
-        CPU clock that was not brought up to date) is not a number.
+    `slices` has one row per slice of a round that counts, with ``trial``, ``round``,
+    ``server``, and of the client's table ``lead_in_requests``, ``requests``,
+    ``seconds`` and ``server_cpu_ns``. Added are ``rate`` (requests/s, without the
+    lead-in) and ``cpu`` (seconds of the server's CPU time per request, over the whole
+    slice, as its clock is exact only while the server rests). What cannot be had (no
+    request, a CPU clock that was not brought up to date) is not a number.
     """
     requests = slices["requests"].where(slices["requests"] > 0)
     spent = slices["server_cpu_ns"].where(slices["server_cpu_ns"] > 0) / 1e9
@@ -62,23 +52,10 @@ def per_round(slices: pd.DataFrame) -> pd.DataFrame:
 
 
 def log_ratios(rounds: pd.DataFrame, metric: str, *, baseline: str) -> pd.DataFrame:
-    """Return one log ratio to the baseline for each trial and server.
+    """Return log(server / baseline) of a column of `per_round`: its median over rounds.
 
-    Parameters
-    ----------
-    rounds : DataFrame
-        What `per_round` returns.
-    metric : str
-        A column of it.
-    baseline : str
-        The server that the others are compared with.
-
-    Returns
-    -------
-    DataFrame
-        Trials as rows, all other servers as columns: the median over the rounds of
-        log(server / baseline). A round without a value of one of the two is left out
-        of their ratio; a trial without any has no number.
+    Trials are rows, all other servers columns. A round without a value of one of the
+    two is left out of their ratio; a trial without any has no number.
     """
     logs = np.log(rounds.set_index(["trial", "round", "server"])[metric]).unstack()
     others = [name for name in logs if name != baseline]
@@ -86,13 +63,44 @@ def log_ratios(rounds: pd.DataFrame, metric: str, *, baseline: str) -> pd.DataFr
     return ratios.groupby(level="trial").median()
 
 
-METRICS = {
-    "throughput_rps": "rate",
-    "server_cpu_per_request_s": "cpu",
-    "response_mean_s": "response",
-    "slice_p99_s": "p99",
-}
-"""Columns of trials that have a value in each round, and what that is called here."""
+class Rounds:
+    """What a server did in each counted round of a trial, as logarithms.
+
+    From the trial's `turns` (`connlab.schema.Turns`). `number` are the rounds; `logs`
+    has an array of their shape for each of `METRICS`; not a number where a round has
+    none, or does not count because others disturbed its set.
+    """
+
+    def __init__(self, turns: Mapping[str, Any]) -> None:
+        self.number = np.asarray(turns["round"], dtype=int)
+        counts = ~np.isin(self.number, turns.get("disturbed") or [])
+
+        def column(name: str) -> np.ndarray:
+            values = np.asarray(turns.get(name) or [np.nan] * len(counts), dtype=float)
+            return np.where(counts & (values > 0), values, np.nan)
+
+        requests = column("requests")
+        all_requests = np.asarray(turns["lead_in_requests"], dtype=float) + requests
+        p99_ns = np.where(requests > 0, column("response_p99_ns"), np.nan)
+        cpu_s = column("server_cpu_ns") / 1e9
+        self.logs = {
+            "throughput_rps": np.log(requests / column("seconds")),
+            "server_cpu_per_request_s": np.log(cpu_s / all_requests),
+            "response_mean_s": np.log(column("response_ns") / 1e9 / requests),
+            "slice_p99_s": np.log(p99_ns / 1e9),
+        }
+
+    def __repr__(self) -> str:
+        return f"<{len(self.number)} rounds>"
+
+
+METRICS = (
+    "throughput_rps",
+    "server_cpu_per_request_s",
+    "response_mean_s",
+    "slice_p99_s",
+)
+"""Columns of trials that have a value in each round."""
 
 
 def of_trials(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray | None:
@@ -102,13 +110,6 @@ def of_trials(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray 
     values of the trials, which share their client and their time. A trial without a
     partner in its set is compared with that of its block. A carried one is not, and no
     partner serves twice, as each log counts as a trial.
-
-    Parameters
-    ----------
-    arm, base : DataFrame
-        Trials as from `connlab.study.load`, with ``rounds``.
-    metric : str
-        A column that is positive.
     """
     if not (_took_turns(arm) and _took_turns(base)):
         return None
@@ -145,44 +146,33 @@ def _took_turns(side: pd.DataFrame) -> bool:
 
 
 def _log_ratio(arm: Any, base: Any, metric: str) -> float:
-    quantity = METRICS.get(metric)
-    if quantity is None or arm.set != base.set:
+    if metric not in METRICS or arm.set != base.set:
         y, x = getattr(arm, metric), getattr(base, metric)
         return math.log(y / x) if y > 0 and x > 0 else math.nan
-    _, y, x = _by_round(arm.rounds, base.rounds, quantity)
+    _, y, x = _by_round(arm.rounds, base.rounds, metric)
     return float(np.median(y - x)) if len(y) else math.nan
 
 
 def _by_round(
-    arm: Rounds, base: Rounds, quantity: str
+    arm: Rounds, base: Rounds, metric: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the rounds in which both have a value, and the logarithms of both."""
     number, i, j = np.intersect1d(
         arm.number, base.number, assume_unique=True, return_indices=True
     )
-    y, x = getattr(arm, quantity)[i], getattr(base, quantity)[j]
+    y, x = arm.logs[metric][i], base.logs[metric][j]
     finite = np.isfinite(y) & np.isfinite(x)
     return number[finite], y[finite], x[finite]
 
 
 def differences(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray:
-    """Return arm − base of each trial in which both took turns.
+    """Return arm − base of each trial in which both took turns; arguments as `course`.
 
     The median over rounds of the differences: a ratio times the mean of the baseline
     would count what disturbed the mean.
-
-    Parameters
-    ----------
-    arm, base, metric
-        As for `course`.
     """
-    return np.array(
-        [
-            float(np.median(np.exp(y) - np.exp(x)))
-            for _, (_, y, x) in _shared(arm, base, metric)
-            if len(y)
-        ]
-    )
+    shared = (logs for _, (_, *logs) in _shared(arm, base, metric))
+    return np.array([np.median(np.exp(y) - np.exp(x)) for y, x in shared if len(y)])
 
 
 def _shared(
@@ -194,7 +184,7 @@ def _shared(
     others = dict(zip(base["set"], base["rounds"], strict=True))
     for name, rounds in zip(arm["set"], arm["rounds"], strict=True):
         if name in others:
-            yield name, _by_round(rounds, others[name], METRICS[metric])
+            yield name, _by_round(rounds, others[name], metric)
 
 
 def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -225,62 +215,17 @@ def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
     return pd.concat(parts) if parts else pd.DataFrame(columns=columns)
 
 
-class Rounds:
-    """What a server did in each counted round of a trial, as logarithms.
-
-    Parameters
-    ----------
-    turns : mapping
-        Of a trial (`connlab.schema.Turns`): a list per quantity.
-
-    Attributes
-    ----------
-    number : ndarray of int, shape (rounds,)
-    rate, cpu, response, p99 : ndarray of float, shape (rounds,)
-        Logarithms of requests/s, of seconds of CPU time and of waiting per request, and
-        of the 99th percentile of the slice's response times in seconds; not a number
-        where a round has none, or does not count because others disturbed its set.
-    """
-
-    def __init__(self, turns: Mapping[str, Any]) -> None:
-        self.number = np.asarray(turns["round"], dtype=int)
-        counts = ~np.isin(self.number, turns.get("disturbed") or [])
-
-        def column(name: str) -> np.ndarray:
-            values = np.asarray(turns.get(name) or [np.nan] * len(counts), dtype=float)
-            return np.where(counts & (values > 0), values, np.nan)
-
-        requests = column("requests")
-        lead_in = np.asarray(turns["lead_in_requests"], dtype=float)
-        self.rate = np.log(requests / column("seconds"))
-        self.cpu = np.log(column("server_cpu_ns") / 1e9 / (lead_in + requests))
-        self.response = np.log(column("response_ns") / 1e9 / requests)
-        p99_ns = np.where(requests > 0, column("response_p99_ns"), np.nan)
-        self.p99 = np.log(p99_ns / 1e9)
-
-    def __repr__(self) -> str:
-        return f"<{len(self.number)} rounds>"
-
-
-def ratios(logs: pd.DataFrame, *, level: float = LEVEL) -> dict[str, Interval]:
+def ratios(logs: pd.DataFrame) -> dict[str, Interval]:
     """Return the ratio of each server to the baseline, with simultaneous intervals.
 
-    Parameters
-    ----------
-    logs : DataFrame
-        What `log_ratios` returns. Trials in which any server of the family has no
-        number are left out for all of them.
-
-    Returns
-    -------
-    dict of str to Interval
-        The geometric mean over trials; without bounds for fewer than four.
+    Geometric means over the trials of `log_ratios`; without bounds for fewer than four.
+    Trials in which any server of the family has no number are left out for all of them.
     """
     complete = logs.dropna()
-    single = 1 - (1 - level) / max(1, complete.shape[1])  # Bonferroni
+    single = 1 - (1 - LEVEL) / max(1, complete.shape[1])  # Bonferroni
     method = "t over logs of trials"
     return {
-        name: replace(Fit.of(x).interval(single, method=method, log=True), level=level)
+        name: replace(Fit.of(x).interval(single, method=method, log=True), level=LEVEL)
         for name, x in complete.items()
     }
 
