@@ -29,7 +29,7 @@ PART = 0.5
 #: page's mappings (reclaim, DAMON, migration) holds a core for a time that grows with
 #: their number: with 4 000 at rest, a fifth of the others' 20 ms slices stood still
 PROCESSES_MOST = 1_500
-WORKERS_DEFAULT = 8
+_WORKERS_DEFAULT = 8
 #: tasks of a machine that tells no limit: the least that the kernel allows by default
 PID_MAX = 32_768
 #: limit and use of a cgroup's memory, in the second version and in the first
@@ -83,7 +83,7 @@ def needed(model: schema.Model, cell: Mapping[str, Any]) -> Room:
 
 def workers(cell: Mapping[str, Any]) -> int:
     """Return the workers of a server with a fixed number, over all its processes."""
-    return (cell.get("workers") or WORKERS_DEFAULT) * (cell.get("processes") or 1)
+    return (cell.get("workers") or _WORKERS_DEFAULT) * (cell.get("processes") or 1)
 
 
 def tasks() -> int:
