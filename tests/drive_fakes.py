@@ -1,7 +1,5 @@
 """What the tests of connlab.drive share: the fake programs, and a sweep of them."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -11,8 +9,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 from connlab import drive, schema
+from connlab.drive import sweeps
 
 FAKES = Path(__file__).parent / "fakes"
 ROOT = Path(__file__).parent.parent
@@ -33,8 +33,8 @@ def measure(root: Path, study: str = "s", **options) -> drive.SweepReport:
     return drive.sweep(study, **common | options)
 
 
-def sweep(root: Path, models=("good",), **changes) -> drive.SweepReport:
-    """Run a short sweep of the fakes into ``root/r/s``."""
+def asked(models=("good",), **changes) -> dict:
+    """Return what is asked of a short sweep of the fakes."""
     options = {
         "factors": {"model": list(models)},
         "fixed": {"connections": 3},
@@ -42,7 +42,18 @@ def sweep(root: Path, models=("good",), **changes) -> drive.SweepReport:
         "warmup": 0.05,
         "programs": programs(),
     }
-    return measure(root, **options | changes)
+    return options | changes
+
+
+def sweep(root: Path, models=("good",), **changes) -> drive.SweepReport:
+    """Run a short sweep of the fakes into ``root/r/s``."""
+    return measure(root, **asked(models, **changes))
+
+
+def under_way(*, began: float = 0.0, **changes) -> sweeps._Sweep:
+    """Return a sweep that has measured nothing yet, of a grid without cells."""
+    plan = SimpleNamespace(cells=())
+    return sweeps._Sweep(plan, (None, None), {}, print, [], began, **changes)
 
 
 def rows(root: Path, study: str = "s") -> list[dict]:

@@ -1,7 +1,5 @@
 """connlab.drive.address: servers that run already; nobody starts or sees them."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -29,14 +27,12 @@ OF_TIME = ["quiet", "stationary", "little", "client", "response_times"]
 
 
 @contextlib.contextmanager
-def running(model: str = "epoll") -> Iterator[tuple[subprocess.Popen, str]]:
+def running() -> Iterator[tuple[subprocess.Popen, str]]:
     """Run a server as somebody by hand would; yield it and its name for connlab."""
-    with socket.create_server((HOST, 0)) as free:
-        port = free.getsockname()[1]
-    command = [ROOT / "build" / "server", model, "--listen", f"{HOST}:{port}"]
+    command = [ROOT / "build" / "server", "epoll", "--listen", f"{HOST}:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
-            process.stdout.readline()
+            port = json.loads(process.stdout.readline())["port"]
             yield process, f"at:{HOST}:{port}"
         finally:
             process.kill()

@@ -1,7 +1,5 @@
 """``runs/README.md`` is what the schema says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from connlab import schema

@@ -1,7 +1,5 @@
 """A run that is evaluated again: it stands in for this machine, and nothing is run."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

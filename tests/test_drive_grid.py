@@ -1,7 +1,5 @@
 """The grid, its blocks and its keys."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -14,7 +12,7 @@ ENDS = {"duration": 1.0, "warmup": 0.1}
 
 def test_the_grid_holds_every_combination_once():
     factors = {"model": ["a", "b"], "connections": [1, 10, 100]}
-    cells = grid.cells(factors, {"size": 64}, **ENDS)
+    cells = grid.cells(factors, {"size": 64}, ENDS)
     assert len(cells) == 6
     assert {(c["model"], c["connections"]) for c in cells} == {
         (m, n) for m in "ab" for n in (1, 10, 100)
@@ -34,18 +32,20 @@ def test_the_grid_holds_every_combination_once():
         ({"model": ["a"], "connections": [1, 1]}, {}, "twice"),
         ({"model": ["a"]}, {"model": "b"}, "model: .*factor.*fixed"),
         ({"connections": [1]}, {}, "model: not given"),
+        ([{"model": ["a"]}, {"worker": [1]}], {}, "'worker'.*'workers'"),
+        ([], {}, "no grid"),
     ],
 )
 def test_a_wrong_grid_is_refused_by_name(factors, fixed, words):
     with pytest.raises(ValueError, match=words):
-        grid.cells(factors, fixed, **ENDS)
+        grid.cells(factors, fixed, ENDS)
 
 
 def test_several_grids_are_joined_and_a_shared_cell_is_there_once():
     pool = {"model": ["pool"], "workers": [16, 512], "connections": [1024]}
     more = {"model": ["pool"], "workers": [16], "connections": [256, 1024]}
     alone = {"model": ["thread"], "connections": [1024]}
-    cells = grid.cells([pool, more, alone], {"size": 64}, **ENDS)
+    cells = grid.cells([pool, more, alone], {"size": 64}, ENDS)
     assert [(c["model"], c.get("workers"), c["connections"]) for c in cells] == [
         ("pool", 16, 1024),
         ("pool", 512, 1024),
@@ -54,13 +54,6 @@ def test_several_grids_are_joined_and_a_shared_cell_is_there_once():
     ]
     assert grid.varied([pool, alone]) == ("model", "workers", "connections")
     assert grid.varied(alone) == ("model", "connections")
-
-
-def test_each_of_several_grids_is_checked():
-    with pytest.raises(ValueError, match="'worker'.*'workers'"):
-        grid.cells([{"model": ["a"]}, {"model": ["a"], "worker": [1]}], {}, **ENDS)
-    with pytest.raises(ValueError, match="no grid"):
-        grid.cells([], {}, **ENDS)
 
 
 BASE = {"repeat": 0, "binaries": {}, "environment": "e"}
@@ -100,6 +93,7 @@ def test_the_key_depends_on_all_that_defines_a_trial_and_on_no_order():
     key = grid.key({"model": "m", "size": 1}, **base)
     assert key == grid.key({"size": 1, "model": "m"}, **base)
     assert key != grid.key({"model": "m", "size": 2}, **base)
+    assert key != grid.key({"model": "m", "size": 1, "descriptors": 1200}, **base)
     for change in ({"repeat": 1}, {"binaries": {"server": "b"}}, {"environment": "f"}):
         assert key != grid.key({"model": "m", "size": 1}, **(base | change))
 
@@ -109,11 +103,6 @@ def test_why_a_model_cannot_run_is_part_of_the_trials_identity():
     keys = [grid.key({"model": "m"}, **BASE, unavailable=reason) for reason in reasons]
     assert len(set(keys)) == 4
     assert keys[0] == grid.key({"model": "m"}, **BASE)
-
-
-def test_a_lowered_limit_of_descriptors_is_part_of_it():
-    lowered = grid.key({"model": "m", "descriptors": 1200}, **BASE)
-    assert lowered != grid.key({"model": "m"}, **BASE)
 
 
 REFERENCE = sorted((schema.project_root() / "runs/reference").glob("*/trials.jsonl*"))
@@ -182,22 +171,23 @@ def test_the_client_gets_the_processes_it_needs(connections, requested, processe
 
 
 @pytest.mark.parametrize(
-    ("holds", "concurrent", "more", "settle"),
+    ("holds", "more", "settle"),
     [
-        ("threads", True, {}, flags.SETTLE_S),
-        ("threads", True, {"settle": 0.5}, 0.5),
-        ("descriptors", True, {}, flags.SETTLE_S),
-        ("workers", True, {}, None),
-        ("one", False, {}, None),
-        ("threads", True, {"rate": 1000}, None),
-        ("threads", True, {"requests": 10}, None),
+        (["threads"], {}, flags.SETTLE_S),
+        (["threads"], {"settle": 0.5}, 0.5),
+        (["descriptors"], {}, flags.SETTLE_S),
+        (["workers"], {}, None),
+        (["one"], {}, None),
+        (["threads"], {"rate": 1000}, None),
+        (["threads"], {"requests": 10}, None),
+        # in turns, whichever of them the order of the block puts first
+        (["workers", "threads"], {}, flags.SETTLE_S),
+        (["threads", "workers"], {}, flags.SETTLE_S),
     ],
 )
-def test_the_client_waits_for_first_answers_where_all_can_have_one(
-    holds, concurrent, more, settle
-):
-    model = schema.Model.model_construct(holds=holds, concurrent=concurrent)
-    result = flags.with_time_to_settle({"connections": 10, **more}, model=model)
+def test_the_client_waits_for_first_answers_where_all_can_have_one(holds, more, settle):
+    models = [schema.Model.model_construct(holds=what) for what in holds]
+    result = flags.with_time_to_settle({"connections": 10, **more}, models=models)
     assert result.get("settle") == settle
 
 

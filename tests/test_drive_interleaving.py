@@ -1,13 +1,13 @@
 """Which cells of a sweep take turns, and what a set leaves of each."""
 
-from __future__ import annotations
-
+from collections import Counter
 from types import SimpleNamespace
 
+import drive_fakes
 import pytest
 from drive_fakes import manifest, measure, rows
 
-from connlab import schema
+from connlab import drive, schema
 from connlab.drive import (
     capacity,
     gates,
@@ -194,35 +194,26 @@ def test_only_settings_of_the_server_stand_beside_each_other(name):
         sweeps.planned("s", run="r", factors={"model": ["epoll"]}, beside=name)
 
 
-def test_other_programs_are_what_neither_server_nor_client_used():
-    slices = [
-        {
-            "busy_ns": 2_000_000,
-            "steal_ns": 100_000,
-            "slice_seconds": 0.001,
-            "server_cpu_ns": 800_000,
-            "rest_cpu_ns": 100_000,
-            "client_cpu_ns": 900_000,
-        }
-    ] * 10
-    assert turns.others_share(slices) == pytest.approx((0.2, 0.1))
-
-
-def test_companions_are_no_strangers():
-    row = dict.fromkeys(("rest_cpu_ns", "steal_ns"), 0)
-    row |= {"busy_ns": 3_000_000, "slice_seconds": 0.001}
-    row |= {"server_cpu_ns": 1_000_000, "client_cpu_ns": 1_000_000}
-    share = turns.others_share([row], companion_cpu_s=0.0008)
-    assert share == pytest.approx((0.2, 0.0))
+def test_other_programs_are_what_neither_server_nor_client_nor_companions_used():
+    row = {"busy_ns": 2_000_000, "steal_ns": 100_000, "slice_seconds": 0.001}
+    row |= {"server_cpu_ns": 800_000, "rest_cpu_ns": 100_000, "client_cpu_ns": 900_000}
+    assert turns.others_share([row] * 10) == pytest.approx((0.2, 0.1))
+    share = turns.others_share([row] * 10, companion_cpu_s=0.0015)
+    assert share == pytest.approx((0.05, 0.1))
 
 
 # ---- with the real programs ------------------------------------------------------
 
 
+OPTIONS = {"trials": 4, "duration": 0.2, "warmup": 0.06, "beside": "model"}
+
+
+def asked(models: list[str]) -> dict:
+    return {"factors": {"model": models, "connections": [4]}, **OPTIONS}
+
+
 def swept(root, models=("epoll", "poll", "iterative")):
-    factors = {"model": models, "connections": [4]}
-    options = {"trials": 4, "duration": 0.2, "warmup": 0.06, "beside": "model"}
-    return measure(root, factors=factors, **options)
+    return measure(root, **asked(models))
 
 
 @pytest.fixture(scope="module")
@@ -321,7 +312,10 @@ def test_parts_of_a_set_carry_the_baseline_and_are_resumed(
         assert sum(t["factors"]["model"] == "epoll" for t in part) == 1
     carried = [t for t in trials if t["turns"]["carried"]]
     assert [t["factors"]["model"] for t in carried] == ["epoll"] * 4
-    again = swept(tmp_path, ["epoll", "poll", "select"])
+    names = ["epoll", "poll", "select"]
+    left = drive.estimate("s", run="r", root=tmp_path, **asked(names))
+    assert (left.trials, left.resumed) == (0, 12)
+    again = swept(tmp_path, names)
     assert (again.done, again.resumed) == (0, 12)
     stopped = manifest(tmp_path)["studies"]["s"]["stopping"]["sets"]
     assert {row["pairs"] for row in stopped} == {2}
@@ -355,9 +349,11 @@ def test_a_sweep_says_how_many_rounds_were_disturbed(taken):
     bad = gates.disturbed(
         dict(enumerate(others)), dict.fromkeys(range(5), 0.4), cores=2
     )
-    rows = [{"turns": {"others": others, "disturbed": bad, "late": 2}}] * 3
-    state = sweeps._State(rows=[])
-    sweeps._count_rounds(state, rows)
-    sweeps._count_rounds(state, [{"turns": None}])
-    assert (state.rounds, state.disturbed) == (5, 5 if taken > 1 else 0)
-    assert state.late == 2
+    kept = schema.Turns(
+        beside=3, slice_ms=20, lead_in_ms=1, others=others, disturbed=bad, late=2
+    )
+    under_way = drive_fakes.under_way()
+    under_way._count_rounds([SimpleNamespace(turns=kept)] * 3)
+    under_way._count_rounds([SimpleNamespace(turns=None)])
+    disturbed = 5 if taken > 1 else 0
+    assert under_way.rounds == Counter(all=5, disturbed=disturbed, late=2)

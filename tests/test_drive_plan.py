@@ -1,31 +1,22 @@
 """What a sweep will cost, before anything has been measured."""
 
-from __future__ import annotations
-
 import pytest
-from drive_fakes import programs
+from drive_fakes import asked
 
-from connlab import drive
+from connlab import drive, schema
 from connlab.drive import flags, plan, sweeps
 
-
-def work(**changes) -> plan.SweepPlan:
-    options = {
-        "factors": {"model": ["good"], "connections": [10]},
-        "trials": 1,
-        "duration": 1.0,
-        "warmup": 0.2,
-        "programs": programs(),
-    } | changes
-    return sweeps.planned("s", run="r", **options)
+WINDOW = {"duration": 1.0, "warmup": 0.2}
 
 
-def guess(**changes) -> float:
-    return plan.guess_s(work(**changes), 0, [])
+def work(connections: int = 10, **changes) -> plan.SweepPlan:
+    factors = {"model": ["good"], "connections": [connections]}
+    options = asked(factors=factors, fixed={}, **WINDOW)
+    return sweeps.planned("s", run="r", trials=1, **options | changes)
 
 
-def at(connections: int, **more) -> dict:
-    return {"factors": {"model": ["good"], "connections": [connections]}, **more}
+def guess(*connections: int, **changes) -> float:
+    return plan.guess_s(work(*connections, **changes), 0, [])
 
 
 def test_a_guess_holds_warm_up_and_window_and_little_else():
@@ -33,10 +24,10 @@ def test_a_guess_holds_warm_up_and_window_and_little_else():
 
 
 def test_windows_that_are_prolonged_cost_more():
-    short = guess(**at(10_000, response_times=0))
-    assert guess(**at(10_000)) > short + 1
-    assert guess(**at(10_000, duration_max=1.5)) == pytest.approx(short + 0.5)
-    assert guess(**at(10_000, fixed={"rate": 1000.0})) == short
+    short = guess(10_000, response_times=0)
+    assert guess(10_000) > short + 1
+    assert guess(10_000, duration_max=1.5) == pytest.approx(short + 0.5)
+    assert guess(10_000, fixed={"rate": 1000.0}) == short
 
 
 def test_what_was_measured_is_known_better_than_guessed():
@@ -48,14 +39,19 @@ def test_what_was_measured_is_known_better_than_guessed():
 )
 def test_a_burst_takes_as_long_as_its_delays_keep_the_workers_busy(workers, seconds):
     """1024 requests of 80 ms: all at once, or 16 or 512 of them."""
-    model = "busy" if workers is None else "good"
-    sweep_plan = work(factors={"model": [model]}, fixed={"workers": workers})
     burst = {"workload": "work", "connections": 1024, "requests": 1, "delay": "80"}
-    fixed = sweep_plan.models[model].model_copy(
-        update={"workers": "none" if workers is None else "fixed", "holds": None}
-    )
-    guess_s = plan._window_s(burst | {"workers": workers}, fixed)
+    kind = "none" if workers is None else "fixed"
+    model = schema.Model(name="m", family="f", label="m", workers=kind)
+    guess_s = plan._window_s(burst | {"workers": workers}, model)
     assert guess_s == pytest.approx(seconds + 0.08, rel=0.4)
+
+
+def test_a_server_has_the_workers_of_all_its_processes():
+    facts = {"name": "m", "family": "f", "label": "m", "holds": "workers"}
+    model = schema.Model(**facts, workers="fixed")
+    assert plan._leaves_some_waiting({"connections": 16}, model)
+    two = {"connections": 16, "processes": 2}
+    assert not plan._leaves_some_waiting(two, model)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +83,8 @@ def test_windows_are_prolonged_unless_it_is_a_burst():
 
 
 def test_an_estimate_is_the_sum_of_its_trials():
-    options = {"duration": 1.0, "warmup": 0.2, "programs": programs(), "run": "r"}
-    cells = {"model": ["good", "busy"]}
-    single = drive.estimate("s", factors=cells, trials=1, **options)
-    five = drive.estimate("s", factors=cells, trials=5, **options)
+    options = asked(["good", "busy"], **WINDOW)
+    single = drive.estimate("s", run="r", trials=1, **options)
+    five = drive.estimate("s", run="r", trials=5, **options)
     assert (single.trials, five.trials) == (2, 10)
     assert five.seconds == pytest.approx(5 * single.seconds)

@@ -1,7 +1,5 @@
 """What stops a sweep is the ratio that its study prints."""
 
-from __future__ import annotations
-
 import math
 import random
 
@@ -37,18 +35,9 @@ def trial(seed: int, *, disturbed: tuple[int, ...] = (), rounds: int = 9) -> dic
 
 def printed(arm: dict, base: dict, metric: str) -> float:
     """Return the log ratio that a study makes of two trials of one set."""
+    shared = {"block": 0, "repeat": 0, "set": "s", metric: 1.0}
     rows = [
-        pd.DataFrame(
-            [
-                {
-                    "block": 0,
-                    "repeat": 0,
-                    "set": "s",
-                    metric: 1.0,
-                    "rounds": turns.Rounds(side["turns"]),
-                }
-            ]
-        )
+        pd.DataFrame([shared | {"rounds": turns.Rounds(side["turns"])}])
         for side in (arm, base)
     ]
     (log,) = turns.of_trials(*rows, metric)

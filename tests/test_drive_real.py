@@ -1,7 +1,5 @@
 """Sweeps of the programs that `make build` makes: no fakes here."""
 
-from __future__ import annotations
-
 import pytest
 from drive_fakes import measure, rows
 

@@ -1,7 +1,5 @@
 """CPU time cut to the window: each counter by the times at which it was read itself."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

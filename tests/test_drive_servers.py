@@ -132,7 +132,7 @@ def test_a_server_that_nobody_knows(build_dir, name, message, capsys):
 
 
 def test_server_is_another_word_for_model_in_a_grid():
-    cells = grid.cells({"server": ["epoll", "go"]}, {}, duration=1, warmup=0)
+    cells = grid.cells({"server": ["epoll", "go"]}, {}, {"duration": 1, "warmup": 0})
     assert [cell["model"] for cell in cells] == ["epoll", "go"]
 
 

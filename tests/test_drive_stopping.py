@@ -1,7 +1,5 @@
 """When a sweep has measured enough."""
 
-from __future__ import annotations
-
 import math
 import random
 import re
@@ -76,6 +74,8 @@ def test_rules_from_arguments():
         ({"trials": 5, "targets": {"throughput_rps": 5}}, "between 0 and 1"),
         ({"trials": 5, "targets": {"speed": 0.1}}, "'speed'"),
         ({"trials": 5, "budget": "soon"}, "budget: 'soon'"),
+        ({"trials": 5, "budget": "10 20"}, "budget: '10 20'"),
+        ({"trials": 5, "budget": "1.5.2m"}, "budget: '1.5.2m'"),
         ({"trials": 5, "budget": 0}, "budget: 0"),
     ],
 )
@@ -92,28 +92,25 @@ def test_spans_of_time(text, seconds):
     assert stopping.seconds(text) == seconds
 
 
-def test_a_set_of_its_baseline_alone_has_no_target_to_meet():
-    assert stopping.next_round([_bases(3)], _rule()) == Enough(Reason.BLOCKS, (3,))
+NEXT = {
+    "nothing is there": ([[], []], (0, 1)),
+    "below n_min": ([_rows(1, 1), _rows(9, 1)], (0, 1)),
+    "every cell is narrow": (
+        [_rows(100, 101, 100), _rows(50, 50, 50.1)],
+        Enough(Reason.MET, (3, 3)),
+    ),
+    "one cell is wide": ([_rows(100, 101, 100), _rows(50, 100, 150)], (0, 1)),
+    "one cell is wide at n_max": (
+        [_rows(*[100] * 6), _rows(50, 100, 150, 50, 100, 150)],
+        Enough(Reason.MOST, (6, 6), cells=1),
+    ),
+    "a baseline alone has no target": ([_bases(3)], Enough(Reason.BLOCKS, (3,))),
+}
 
 
-def test_below_n_min_the_whole_block_is_wanted():
-    assert stopping.next_round([[], []], _rule()) == (0, 1)
-    assert stopping.next_round([_rows(1, 1), _rows(9, 1)], _rule()) == (0, 1)
-
-
-def test_it_stops_when_every_cell_is_narrow():
-    rows = [_rows(100, 101, 100), _rows(50, 50, 50.1)]
-    assert stopping.next_round(rows, _rule()) == Enough(Reason.MET, (3, 3))
-
-
-def test_one_wide_cell_asks_for_a_whole_block():
-    rows = [_rows(100, 101, 100), _rows(50, 100, 150)]
-    assert stopping.next_round(rows, _rule()) == (0, 1)
-
-
-def test_it_stops_at_n_max_and_says_how_many_are_wide():
-    rows = [_rows(*[100] * 6), _rows(50, 100, 150, 50, 100, 150)]
-    assert stopping.next_round(rows, _rule()) == Enough(Reason.MOST, (6, 6), cells=1)
+@pytest.mark.parametrize(("rows", "decision"), NEXT.values(), ids=NEXT)
+def test_a_whole_block_follows_until_it_is_enough(rows, decision):
+    assert stopping.next_round(rows, _rule()) == decision
 
 
 def test_trials_that_may_not_be_used_give_no_width_and_hold_up_nobody():

@@ -1,7 +1,5 @@
 """The files of a run: whole lines, one writer, nothing lost."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import json
@@ -16,12 +14,9 @@ from connlab import schema
 from connlab.drive import store
 
 
-def test_a_missing_file_is_empty(tmp_path):
-    assert store.read(tmp_path / "t.jsonl").trials == ()
-
-
 def test_what_is_appended_is_read(tmp_path):
     path = tmp_path / "deep" / "t.jsonl"
+    assert store.read(path).trials == ()
     with store.journal(path) as (log, append):
         assert log.trials == ()
         append('{"a":1}')
@@ -102,6 +97,14 @@ with store.journal(pathlib.Path({str(path)!r})) as (log, append):
     assert os.strerror(errno.EFBIG) in done.stdout
     lines = path.read_text().splitlines()
     assert [list(json.loads(line)) for line in lines] == [["a"]]
+
+
+def test_a_line_is_written_to_its_end(tmp_path, monkeypatch):
+    path, write = tmp_path / "t.jsonl", os.write
+    with store.journal(path) as (_log, append), monkeypatch.context() as patched:
+        patched.setattr(store.os, "write", lambda fd, data: write(fd, data[:3]))
+        append('{"a":1}')
+    assert path.read_text() == '{"a":1}\n'
 
 
 def test_replace_never_shows_half_a_file(tmp_path):

@@ -1,7 +1,5 @@
 """Sweeps: every cell once per block, resumed after any end, nothing lost."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import gzip
@@ -57,19 +55,15 @@ def test_no_path_of_this_machine_is_recorded(tmp_path):
         assert "/usr/" not in text
 
 
-def test_a_second_call_repeats_nothing_and_more_trials_add_to_it(tmp_path):
+def test_a_second_call_measures_only_what_is_not_there(tmp_path):
     sweep(tmp_path)
     again = sweep(tmp_path)
     assert (again.done, again.resumed) == (0, 1)
     more = sweep(tmp_path, trials=2)
     assert (more.done, more.resumed) == (1, 1)
-    assert len(rows(tmp_path)) == 2
-
-
-def test_other_settings_are_other_trials(tmp_path):
-    sweep(tmp_path)
-    report = sweep(tmp_path, duration=0.25)
-    assert (report.done, report.resumed) == (1, 0)
+    other = sweep(tmp_path, duration=0.25)
+    assert (other.done, other.resumed) == (1, 0)
+    assert len(rows(tmp_path)) == 3
 
 
 def test_a_study_of_another_class_of_environment_is_refused_as_it_is(
@@ -204,19 +198,12 @@ def test_a_signal_ends_a_sweep_within_two_seconds(tmp_path, number):
 
 
 def test_the_estimate_counts_what_is_left(tmp_path):
-    arguments = {
-        "factors": {"model": ["good", "busy"]},
-        "fixed": {"connections": 3},
-        "duration": 0.2,
-        "warmup": 0.05,
-        "programs": drive_fakes.programs(),
-    }
-    options = {"run": "r", "root": tmp_path, "trials": 2}
-    before = drive.estimate("s", **arguments, **options)
+    arguments = drive_fakes.asked(models=["good", "busy"], trials=2)
+    before = drive.estimate("s", run="r", root=tmp_path, **arguments)
     assert (before.trials, before.cells, before.resumed) == (4, 2, 0)
     assert 4 * 0.25 < before.seconds < 4 * 1.0
-    sweep(tmp_path, **arguments)
-    after = drive.estimate("s", **arguments, **options)
+    sweep(tmp_path, models=["good", "busy"])
+    after = drive.estimate("s", run="r", root=tmp_path, **arguments)
     assert (after.trials, after.resumed) == (2, 2)
 
 
@@ -311,8 +298,8 @@ def test_targets_are_pursued_until_the_most_trials_allowed(tmp_path):
     """No interval is as narrow as a millionth, so all the trials are used."""
     report = sweep(tmp_path, trials=2, max_trials=3, targets={"throughput_rps": 1e-6})
     assert report.done == 3
-    assert report.reached[0].half_width > 1e-6
-    assert report.reached[0].n == 3
+    assert report.reached[0].widest.half_width > 1e-6
+    assert report.reached[0].widest.n == 3
     assert report.stopped_because == str(Enough(Reason.MOST, (3,), cells=1))
     assert re.search(r"±0\.0001%\D* 0 of 1 ", str(report))
     (width,) = manifest(tmp_path)["studies"]["s"]["stopping"]["widths"]
@@ -338,26 +325,33 @@ def half_a_second_each(monkeypatch):
     def timed(*arguments, **options):
         return dataclasses.replace(run(*arguments, **options), seconds=COST_S)
 
-    spent = property(lambda state: state.resumed_s + COST_S * state.done)
+    spent = property(lambda sweep: sweep.resumed_s + COST_S * sweep.done)
     monkeypatch.setattr(sweeps.trials, "run", timed)
-    monkeypatch.setattr(sweeps._State, "spent_s", spent)
+    monkeypatch.setattr(sweeps._Sweep, "spent_s", spent)
 
 
 def test_a_budget_pays_for_earlier_trials_and_all_of_this_call():
-    state = sweeps._State(rows=[], resumed_s=3.0, began=time.monotonic() - 500)
-    assert 503 <= state.spent_s < 600
+    under_way = drive_fakes.under_way(resumed_s=3.0, began=time.monotonic() - 500)
+    assert 503 <= under_way.spent_s < 600
 
 
 @pytest.mark.usefixtures("half_a_second_each")
-def test_a_budget_ends_a_sweep_in_time_and_the_next_call_goes_on(tmp_path):
+def test_a_budget_ends_a_sweep_in_time_and_more_of_it_goes_on(tmp_path):
     report = sweep(tmp_path, trials=20, budget="2s")
     assert report.done == 4
     assert not report.complete
     assert "2 s" in report.stopped_because
     beat = json.loads((tmp_path / "r" / "s" / "progress.json").read_text())
     assert beat["state"] == "interrupted"
-    again = sweep(tmp_path, trials=report.done + 1)
-    assert (again.resumed, again.done) == (report.done, 1)
+    asked = drive_fakes.asked(trials=20, budget="2s")
+    assert drive.estimate("s", run="r", root=tmp_path, **asked).seconds_max == 0
+    again = sweep(tmp_path, trials=20, budget="2s")
+    assert (again.resumed, again.done) == (4, 0)
+    assert "2 s" in again.stopped_because
+    more = sweep(tmp_path, trials=20, budget="3s")
+    assert (more.resumed, more.done) == (4, 2)
+    without = sweep(tmp_path, trials=7)
+    assert (without.resumed, without.done) == (6, 1)
 
 
 @pytest.mark.usefixtures("half_a_second_each")
@@ -375,16 +369,6 @@ def test_a_budget_lasts_longer_where_nothing_would_have_an_interval(
     tmp_path, budget, trials, done
 ):
     assert sweep(tmp_path, trials=trials, budget=budget).done == done
-
-
-@pytest.mark.usefixtures("half_a_second_each")
-def test_a_budget_that_is_used_pays_for_nothing_more(tmp_path):
-    assert sweep(tmp_path, trials=20, budget="2s").done == 4
-    again = sweep(tmp_path, trials=20, budget="2s")
-    assert (again.resumed, again.done) == (4, 0)
-    assert "2 s" in again.stopped_because
-    more = sweep(tmp_path, trials=20, budget="3s")
-    assert (more.resumed, more.done) == (4, 2)
 
 
 def test_a_disk_that_is_full_stops_a_sweep_and_loses_nothing(tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 """One trial, and every way in which its programs can fail."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
@@ -11,6 +9,7 @@ import pytest
 
 from connlab.drive import cores, trials
 from connlab.drive.host import LocalHost
+from connlab.drive.running import NotServing, running
 
 
 def _run(model: str = "good", **changes) -> trials.Outcome:
@@ -58,6 +57,15 @@ def test_a_server_that_fails_is_a_reason(model, kind, words):
     outcome = _run(model, factors={"duration": 1.0})
     assert outcome.failure.kind == kind
     assert words in outcome.failure.reason
+
+
+def test_a_server_whose_ready_line_lacks_its_address_is_not_serving():
+    fakes = drive_fakes.programs()
+    with (
+        pytest.raises(NotServing, match="malformed: host"),
+        running("vague", both=fakes),
+    ):
+        pass
 
 
 def test_a_server_that_dies_midway_leaves_what_the_client_saw():

@@ -9,8 +9,6 @@ nothing is known but what the client sees; what its processes use is null, with 
 as the reason.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import time
@@ -138,17 +136,12 @@ def _unreachable(address: Address, timeout_s: float) -> str:
     A refusal counts when it lasts for `PATIENCE_S`.
     """
     deadline = time.monotonic() + min(PATIENCE_S, timeout_s)
-    while reason := _refusal(address, min(REACH_S, timeout_s)):
-        if time.monotonic() >= deadline or interrupt.asked():
-            return reason
+    pair, reach_s = (address.host, address.port), min(REACH_S, timeout_s)
+    while True:
+        try:
+            socket.create_connection(pair, timeout=reach_s).close()
+            return ""
+        except OSError as error:
+            if time.monotonic() >= deadline or interrupt.asked():
+                return error.strerror or str(error) or type(error).__name__
         time.sleep(_RETRY_S)
-    return ""
-
-
-def _refusal(address: Address, timeout_s: float) -> str:
-    try:
-        pair = (address.host, address.port)
-        socket.create_connection(pair, timeout=timeout_s).close()
-    except OSError as error:
-        return error.strerror or str(error) or type(error).__name__
-    return ""

@@ -29,7 +29,7 @@ PART = 0.5
 #: page's mappings (reclaim, DAMON, migration) holds a core for a time that grows with
 #: their number: with 4 000 at rest, a fifth of the others' 20 ms slices stood still
 PROCESSES_MOST = 1_500
-WORKERS_DEFAULT = 8
+_WORKERS_DEFAULT = 8
 #: tasks of a machine that tells no limit: the least that the kernel allows by default
 PID_MAX = 32_768
 #: limit and use of a cgroup's memory, in the second version and in the first
@@ -65,7 +65,19 @@ class Room:
 
 def here() -> Room:
     """Return what one set may use of this machine as it is now."""
-    return Room(_connections(), PART * _free_tasks(), PART * free_bytes())
+    connections = CONNECTIONS_MOST
+    if hard := machine.limits()["descriptors"]["hard"]:  # of each client process
+        each = max(1, hard - flags.OWN_DESCRIPTORS)
+        connections = min(connections, CLIENT_PROCESSES_MOST * each)
+    # the system's descriptors, of both ends: used, unused, most
+    used, _, most = (procfs.read_text("/proc/sys/fs/file-nr").split() + [""] * 3)[:3]
+    if used.isdigit() and most.isdigit():
+        connections = min(connections, PART * (int(most) - int(used)) / 2)
+    # "0.20 0.18 0.12 1/80 11206": the fourth says how many tasks there are
+    load = procfs.read_text("/proc/loadavg").split()
+    running = int(load[3].partition("/")[2]) if len(load) > 3 else 0
+    free_tasks = max(0, tasks() - running)
+    return Room(connections, PART * free_tasks, PART * free_bytes())
 
 
 def needed(model: schema.Model, cell: Mapping[str, Any]) -> Room:
@@ -83,7 +95,7 @@ def needed(model: schema.Model, cell: Mapping[str, Any]) -> Room:
 
 def workers(cell: Mapping[str, Any]) -> int:
     """Return the workers of a server with a fixed number, over all its processes."""
-    return (cell.get("workers") or WORKERS_DEFAULT) * (cell.get("processes") or 1)
+    return (cell.get("workers") or _WORKERS_DEFAULT) * (cell.get("processes") or 1)
 
 
 def tasks() -> int:
@@ -93,30 +105,6 @@ def tasks() -> int:
     limits = [int(text) for text in texts if text and text.isdigit()]
     limits.append(machine.limits()["processes"]["soft"] or PID_MAX)
     return min(limits)
-
-
-def _free_tasks() -> float:
-    # "0.20 0.18 0.12 1/80 11206": the fourth says how many there are
-    load = procfs.read_text("/proc/loadavg").split()
-    running = int(load[3].partition("/")[2]) if len(load) > 3 else 0
-    return max(0, tasks() - running)
-
-
-def _connections() -> float:
-    """Each process of the client has its own limit of descriptors; the system has one.
-
-    ``fs.file-nr`` counts both ends.
-    """
-    hard = machine.limits()["descriptors"]["hard"]
-    connections = CONNECTIONS_MOST
-    if hard:
-        connections = min(
-            connections, CLIENT_PROCESSES_MOST * max(1, hard - flags.OWN_DESCRIPTORS)
-        )
-    used, _, most = (procfs.read_text("/proc/sys/fs/file-nr").split() + [""] * 3)[:3]
-    if used.isdigit() and most.isdigit():
-        connections = min(connections, PART * (int(most) - int(used)) / 2)
-    return connections
 
 
 def free_bytes() -> int:

@@ -5,8 +5,6 @@
 ``python -m connlab.drive.describe > runs/README.md`` renews it; a test compares.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import jinja2

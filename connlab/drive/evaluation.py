@@ -8,8 +8,6 @@ So figures, tables and numbers can be made anew from the facts of a run, also of
 that another machine measured and whose trials must not mix with those of this one.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

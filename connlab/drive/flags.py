@@ -4,8 +4,7 @@
 that the flag is left out, so that the program's own default holds.
 """
 
-from __future__ import annotations
-
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 from connlab import schema
 from connlab.drive.programs import unknown
 
-SERVER, CLIENT, DRIVE = "server", "client", "drive"
 #: what a client process opens beside its connections, generously
 OWN_DESCRIPTORS = 64
 #: how long a client waits at most for everybody's first answer
@@ -25,54 +23,25 @@ CONNECT_RATE = 10_000
 #: windows last up to so many times their duration where ``duration_max`` is not said
 LONGER = 5
 
-#: factor -> the programs that get it, and the flag (without the dashes)
-FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
-    "model": ((SERVER,), ""),
-    "workload": ((SERVER, CLIENT), "workload"),
-    "workers": ((SERVER,), "workers"),
-    "processes": ((SERVER,), "processes"),
-    "backlog": ((SERVER,), "backlog"),
-    "extra_ns": ((SERVER,), "extra-ns"),
-    "queue": ((SERVER,), "queue"),
-    "buckets": ((SERVER, CLIENT), "buckets"),
-    "delay_kind": ((SERVER,), "delay-kind"),
-    "redis": ((SERVER,), "redis"),
-    "remarks": ((DRIVE,), ""),
-    "root": ((SERVER,), "root"),
-    "cores": ((DRIVE,), ""),
-    "together": ((DRIVE,), ""),
-    "descriptors": ((DRIVE,), ""),
-    "arm": ((DRIVE,), ""),
-    "stall": ((DRIVE,), ""),
-    "slice": ((DRIVE,), ""),
-    "connections": ((CLIENT,), "connections"),
-    "active": ((CLIENT,), "active"),
-    "size": ((CLIENT,), "size"),
-    "threads": ((CLIENT,), "threads"),
-    "client_processes": ((CLIENT,), "processes"),
-    "requests": ((CLIENT,), "requests"),
-    "rate": ((CLIENT,), "rate"),
-    "arrivals": ((CLIENT,), "arrivals"),
-    "byte_rate": ((CLIENT,), "byte-rate"),
-    "block": ((CLIENT,), "block"),
-    "think": ((CLIENT,), "think"),
-    "connect_rate": ((CLIENT,), "connect-rate"),
-    "requests_per_connection": ((CLIENT,), "requests-per-connection"),
-    "delay": ((CLIENT,), "delay"),
-    "path": ((CLIENT,), "path"),
-    "sources": ((CLIENT,), "sources"),
-    "timeout": ((CLIENT,), "timeout"),
-    "connect_timeout": ((CLIENT,), "connect-timeout"),
-    "drain": ((CLIENT,), "drain"),
-    "engine": ((CLIENT,), "engine"),
-    "spin": ((CLIENT,), "spin"),
-    "duration": ((CLIENT,), "duration"),
-    "response_times": ((CLIENT,), "response-times"),
-    "duration_max": ((CLIENT,), "duration-max"),
-    "warmup": ((CLIENT,), "warmup"),
-    "settle": ((CLIENT,), "settle"),
-}
-
+#: factors that the server gets, in the order of its flags
+SERVER = (
+    *("workload", "workers", "processes", "backlog", "extra_ns", "queue", "buckets"),
+    *("delay_kind", "redis", "root"),
+)
+#: the same of the client
+CLIENT = (
+    *("workload", "buckets", "connections", "active", "size", "threads"),
+    *("client_processes", "requests", "rate", "arrivals", "byte_rate", "block"),
+    *("think", "connect_rate", "requests_per_connection", "delay", "path", "sources"),
+    *("timeout", "connect_timeout", "drain", "engine", "spin", "duration"),
+    *("response_times", "duration_max", "warmup", "settle"),
+)
+#: factors without a flag; the model is the server's first argument
+DRIVE = ("remarks", "cores", "together", "descriptors", "arm", "stall", "slice")
+#: factor -> its flag, None where it has none
+FLAGS: dict[str, str | None] = dict.fromkeys(("model", *DRIVE))
+FLAGS |= {name: f"--{name.replace('_', '-')}" for name in (*SERVER, *CLIENT)}
+FLAGS["client_processes"] = "--processes"
 
 #: what prolongs a window; a trial of so many requests has none
 LASTING = ("response_times", "duration_max")
@@ -109,14 +78,14 @@ def with_enough_processes(
     factors = dict(factors)
     connections = (factors.get("connections") or 1) * servers
     if descriptors and factors.get("client_processes") is None:
-        most = max(1, descriptors - OWN_DESCRIPTORS)
-        if connections > most:
-            factors["client_processes"] = -(-connections // most)
+        needed = math.ceil(connections / max(1, descriptors - OWN_DESCRIPTORS))
+        if needed > 1:
+            factors["client_processes"] = needed
     return factors
 
 
 def with_time_to_settle(
-    factors: Mapping[str, Any], *, model: schema.Model | None
+    factors: Mapping[str, Any], *, models: Sequence[schema.Model]
 ) -> dict[str, Any]:
     """Return the factors with a wait for everybody's first answer, where possible.
 
@@ -124,9 +93,10 @@ def with_time_to_settle(
     longer than a client takes to connect; under load even more so, and those accepted
     early would have it for themselves meanwhile. A model that serves some clients only
     after others have left would be waited for in vain, and the open loop has no users
-    to wait for. A time that the caller gave stays.
+    to wait for. Of several `models` that take turns each serves all its users, so one
+    that always does suffices. A time that the caller gave stays.
     """
-    serves_all = model is not None and model.holds not in ("one", "workers", None)
+    serves_all = any(m.holds not in ("one", "workers", None) for m in models)
     closed = factors.get("rate") is None and factors.get("requests") is None
     if serves_all and closed and factors.get("settle") is None:
         return {**factors, "settle": SETTLE_S}
@@ -147,12 +117,11 @@ def with_time_to_accept(
     return dict(factors)
 
 
-def _flags(program: str, factors: Mapping[str, Any]) -> list[str]:
+def _flags(names: Sequence[str], factors: Mapping[str, Any]) -> list[str]:
     words = []
-    for name, (programs, flag) in FLAGS.items():
-        value = factors.get(name)
-        if program in programs and flag and value is not None:
-            words += [f"--{flag}", as_text(value)]
+    for name in names:
+        if (value := factors.get(name)) is not None:
+            words += [FLAGS[name], as_text(value)]
     return words
 
 

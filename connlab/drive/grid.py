@@ -5,8 +5,6 @@ fix, so that drift of the machine meets all cells alike and a sweep that goes on
 tomorrow walks the same order as one that was never interrupted.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
@@ -54,10 +52,7 @@ def varied(factors: Mapping | Sequence[Mapping]) -> tuple[str, ...]:
 def cells(
     factors: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]],
     fixed: Mapping[str, Any],
-    *,
-    duration: float,
-    warmup: float,
-    defaults: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any],
 ) -> tuple[dict[str, Any], ...]:
     """Return every combination of the factors' levels, each with the fixed settings.
 
@@ -72,8 +67,7 @@ def cells(
     if not grids(factors):
         raise ValueError("factors: no grid; name one at least")
     fixed = with_models(fixed)
-    base = {"workload": "echo", "duration": duration, "warmup": warmup}
-    base |= dict(defaults or {}) | fixed
+    base = {"workload": "echo", **defaults, **fixed}
     joined = {}
     for grid in grids(factors):
         _check_grid(grid, fixed)
@@ -89,21 +83,17 @@ def cells(
 def _check_grid(grid: Mapping[str, Sequence], fixed: Mapping[str, Any]) -> None:
     flags.check_names([*grid, *fixed])
     for name, levels in grid.items():
-        _check_levels(name, levels)
+        if isinstance(levels, str) or not isinstance(levels, Sequence):
+            raise ValueError(f"{name}: {levels!r}; a list of levels is wanted")
+        if not levels:
+            raise ValueError(f"{name}: no levels; name one at least")
+        texts = [json.dumps(level) for level in levels]
+        if repeated := [text for text in texts if texts.count(text) > 1]:
+            raise ValueError(f"{name}: level {repeated[0]} stands there twice")
     if both := set(grid) & set(fixed):
         raise ValueError(f"{sorted(both)[0]}: both a factor and fixed; choose one")
     if "model" not in grid and "model" not in fixed:
         raise ValueError("model: not given; name one model at least")
-
-
-def _check_levels(name: str, levels: Any) -> None:
-    if isinstance(levels, str) or not isinstance(levels, Sequence):
-        raise ValueError(f"{name}: {levels!r}; a list of levels is wanted")
-    if not levels:
-        raise ValueError(f"{name}: no levels; name one at least")
-    texts = [json.dumps(level) for level in levels]
-    if repeated := [text for text in texts if texts.count(text) > 1]:
-        raise ValueError(f"{name}: level {repeated[0]} stands there twice")
 
 
 def round_of(

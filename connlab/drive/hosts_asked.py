@@ -5,8 +5,6 @@
 What cannot be measured over hosts is refused before anything is measured.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

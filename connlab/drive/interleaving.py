@@ -15,11 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connlab import schema
 from connlab.drive import capacity, gates, grid, samples, trials, turns
 from connlab.drive.host import Host
+
+if TYPE_CHECKING:
+    from connlab.hosts.turning import Turning
 
 #: connections that select holds beside its own descriptors
 FDSETSIZE_HOLDS = 1000
@@ -27,13 +30,7 @@ FDSETSIZE_HOLDS = 1000
 BASELINE = {"model": "epoll"}
 #: over hosts, the factor by which pauses grow, and their length at most, in slices
 PAUSE_LONGER, PAUSE_MOST = 4, 3
-_ROUND_COLUMNS = (
-    "round",
-    "lead_in_requests",
-    "requests",
-    "response_ns",
-    "seconds",
-)
+_ROUND_COLUMNS = ("round", "lead_in_requests", "requests", "response_ns", "seconds")
 _MEASURED_ALONE = ("requests", "stall", "byte_rate", "connect_rate", "descriptors")
 
 
@@ -195,7 +192,7 @@ def run(
     *,
     models: Mapping[str, schema.Model],
     host: Host,
-    clients: turns.Clients | None = None,
+    clients: Turning | None = None,
 ) -> list[trials.Outcome] | None:
     """Measure cells side by side and return an outcome for each, in their order.
 
@@ -204,39 +201,31 @@ def run(
     same in all. None when a signal asked to stop meanwhile.
     """
     outcomes: dict[int, trials.Outcome] = {}
+    model_of = [models[cell["model"]] for cell in cells]
     while left := [n for n in range(len(cells)) if n not in outcomes]:
+        servers = [cells[n] for n in left]
         try:
-            outcome = _run([cells[n] for n in left], setting, host, clients)
+            if clients is None:
+                outcome = turns.run(in_turns(servers, setting), host=host)
+            else:
+                remote = in_turns(servers, setting, pause=turns.PAUSE_REMOTE)
+                name = grid.cell_key({**setting.factors, "model": len(servers)})
+                outcome = run_over_hosts(remote, name=name, host=host, clients=clients)
         except turns.SetError as error:
-            lost = left if error.server is None else [left[error.server]]
-            for n in lost:
-                model = models[cells[n]["model"]]
-                outcomes[n] = trials.not_measured(model, error.kind, str(error))
+            for n in left if error.server is None else [left[error.server]]:
+                reason = str(error)
+                outcomes[n] = trials.not_measured(model_of[n], error.kind, reason)
             continue
         if outcome is None:
             return None
         others = _others(outcome)
         for place, n in enumerate(left):
-            model = models[cells[n]["model"]]
-            outcomes[n] = _outcome(outcome, model, place, others)
+            outcomes[n] = _outcome(outcome, model_of[n], place, others)
     return [outcomes[n] for n in range(len(cells))]
 
 
-def _run(
-    servers: Sequence[Mapping[str, Any]],
-    setting: trials.Setting,
-    host: Host,
-    clients: turns.Clients | None,
-) -> turns.Outcome | None:
-    if clients is None:
-        return turns.run(in_turns(servers, setting), host=host)
-    remote = in_turns(servers, setting, pause=turns.PAUSE_REMOTE)
-    name = grid.cell_key({**setting.factors, "model": len(servers)})
-    return run_over_hosts(remote, name=name, host=host, clients=clients)
-
-
 def run_over_hosts(
-    setting: turns.Setting, *, name: str, host: Host, clients: turns.Clients
+    setting: turns.Setting, *, name: str, host: Host, clients: Turning
 ) -> turns.Outcome | None:
     """Run a set over hosts, again with longer pauses if answers take longer.
 
@@ -267,11 +256,9 @@ class _Others:
 
 
 def _others(outcome: turns.Outcome) -> _Others:
-    companion_cpu_s = outcome.companion_cpu_s
-    busy, steal = turns.others_share(outcome.slices, companion_cpu_s=companion_cpu_s)
-    by_round, seconds = turns.others_by_round(
-        outcome.slices, companion_cpu_s=companion_cpu_s
-    )
+    ours = {"companion_cpu_s": outcome.companion_cpu_s}
+    busy, steal = turns.others_share(outcome.slices, **ours)
+    by_round, seconds = turns.others_by_round(outcome.slices, **ours)
     sets = outcome.setting.cores
     # with clients on other hosts only the server's cores are looked at
     client = sets.client if outcome.setting.pause_s is None else ()
@@ -341,16 +328,6 @@ def _never_in_time(outcome: turns.Outcome) -> schema.Failure | None:
     return trials.failed("no-requests", reason)
 
 
-def _companion_cpu_s(outcome: turns.Outcome, rounds: schema.Turns) -> float:
-    """Return what companions used for one server's counted requests.
-
-    They do the same for a request of any server, so requests divide their time.
-    """
-    total = sum(row["lead_in_requests"] + row["requests"] for row in outcome.slices)
-    requests = sum(rounds.lead_in_requests) + sum(rounds.requests)
-    return outcome.companion_cpu_s * requests / total if total else 0.0
-
-
 def _rounds(outcome: turns.Outcome, place: int, others: _Others) -> schema.Turns:
     rows = [r for r in outcome.slices if r["target"] == place and r["counted"]]
     pause_s = outcome.setting.pause_s
@@ -382,12 +359,15 @@ def _samples(
     spent_s = sum(ns or 0 for ns in rounds.server_cpu_ns) / 1e9
     user, system = (stats.get(f"cpu_{kind}_s") or 0.0 for kind in ("user", "system"))
     window_s = rounds.slices_s
+    # companions do the same for a request of any server: requests divide their time
+    total = sum(row["lead_in_requests"] + row["requests"] for row in outcome.slices)
+    requests = sum(rounds.lead_in_requests) + sum(rounds.requests)
     return schema.Samples(
         window_s=window_s,
         window_from="slices",
         other_cpu_s=others.busy * window_s,
         steal_s=others.steal * window_s,
-        companion_cpu_s=_companion_cpu_s(outcome, rounds),
+        companion_cpu_s=outcome.companion_cpu_s * requests / total if total else 0.0,
         context_switches_voluntary=stats.get("context_switches_voluntary"),
         context_switches_involuntary=stats.get("context_switches_involuntary"),
         **samples.user_and_system_s(spent_s, user, system),

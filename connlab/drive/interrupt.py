@@ -6,8 +6,6 @@ sweep only notes the signal here. Everything that waits does so in short slices 
 calls `asked` between them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import threading

@@ -4,10 +4,8 @@ A location knows where server and client run, of what class that environment is,
 cores and descriptors there are, and what cannot be measured there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from connlab import schema
 from connlab.drive import capacity, cores, hosts_asked, machine
@@ -15,7 +13,9 @@ from connlab.drive.capacity import Room
 from connlab.drive.cores import Cores
 from connlab.drive.host import Host
 from connlab.drive.programs import Programs
-from connlab.drive.turns import Clients
+
+if TYPE_CHECKING:
+    from connlab.hosts.turning import Turning
 
 
 class Location(Protocol):
@@ -29,7 +29,7 @@ class Location(Protocol):
         """Return the clients of a cell; None: beside the server."""
         return None
 
-    def turning(self, factors: Mapping[str, Any]) -> Clients | None:
+    def turning(self, factors: Mapping[str, Any]) -> "Turning | None":
         """Return the clients of servers that take turns; None: beside the servers."""
         return None
 

@@ -1,10 +1,9 @@
 """The plan of a sweep: its arguments, checked, and what it will cost."""
 
-from __future__ import annotations
-
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +20,7 @@ from connlab.drive import (
     trials,
     turns,
 )
-from connlab.drive.location import Location, ThisMachine, configured
+from connlab.drive.location import Location, configured
 from connlab.drive.programs import Programs, built, registry, unknown
 from connlab.drive.reports import Estimate
 
@@ -39,6 +38,11 @@ _SLICES = 1.02
 #: time of server and client for an answer, of the slower servers
 _ANSWER_S = {"http": 100e-6}
 _ANSWER_USUAL_S = 20e-6
+#: what servers of one set may differ in: all that their client does not see
+_SERVER_FACTORS = (
+    *("arm", "model"),
+    *(name for name in flags.SERVER if name not in flags.CLIENT),
+)
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,10 @@ class SweepPlan:
     timeout: float | None
     histograms: bool
     parameters: Mapping[str, Any]
-    mixed: bool = False
-    beside: tuple[str, ...] = ()
-    sets: tuple[interleaving.Set, ...] = ()
-    location: Location = field(default_factory=ThisMachine)
+    mixed: bool
+    beside: tuple[str, ...]
+    sets: tuple[interleaving.Set, ...]
+    location: Location
 
     def key(self, cell: int, repeat: int, *, carried_by: str | None = None) -> str:
         """Return the key of a cell's trial number `repeat`.
@@ -101,51 +105,39 @@ class SweepPlan:
         return {name: factors[name] for name in self.varied if name in factors}
 
 
-#: arguments of a sweep that its run's manifest keeps
-_RECORDED = (
-    "factors",
-    "fixed",
-    "trials",
-    "max_trials",
-    "targets",
-    "duration",
-    "warmup",
-    "seed",
-    "budget",
-    "beside",
-    "baseline",
-    "response_times",
-    "duration_max",
-)
-
-
 def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
     """Check the arguments of `connlab.drive.sweep`, by name, and return the plan.
 
     Raises the errors of `connlab.drive.sweep`.
     """
     args = SimpleNamespace(**arguments)
-    _check_name("study", args.study)
-    _check_name("run", args.run)
+    for argument, name in (("study", args.study), ("run", args.run)):
+        if not re.fullmatch(r"[\w-][\w.-]*", name):
+            raise ValueError(f"{argument}: {name!r}; allowed: letters, digits, - _ .")
     if args.duration <= 0:
         raise ValueError(f"duration: {args.duration}; allowed: more than 0 seconds")
     if args.warmup < 0:
         raise ValueError(f"warmup: {args.warmup}; allowed: 0 seconds or more")
     names = (args.beside,) if isinstance(args.beside, str) else args.beside
     beside = tuple(grid.with_models(dict.fromkeys(names)))
-    _check_beside(beside)
+    flags.check_names(beside)
+    for name in beside:
+        if name not in _SERVER_FACTORS:
+            allowed = ", ".join(_SERVER_FACTORS)
+            raise ValueError(f"beside: {name!r}; allowed: {allowed}")
     location = args.location or configured()
     if location.remote:
         # clients that prolong a window each by its own answers do not end it together
         args.response_times = 0
     fixed = dict(args.fixed or {})
-    cells = grid.cells(
-        args.factors,
-        fixed,
-        duration=args.duration,
-        warmup=args.warmup,
-        defaults=_windows(args) | _slices(beside, location),
-    )
+    defaults = {"duration": args.duration, "warmup": args.warmup} | _windows(args)
+    if beside:
+        defaults["slice"] = (
+            turns.SLICE_REMOTE_S * 1e3
+            if location.remote
+            else lambda cell: turns.usual_slice_s(cell) * 1e3
+        )
+    cells = grid.cells(args.factors, fixed, defaults)
     rule = stopping.rule(
         trials=args.trials,
         max_trials=args.max_trials,
@@ -171,15 +163,26 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
     if not location.remote:
         _check_descriptors(cells)
     binaries = programs.digests()
-    parameters = {name: getattr(args, name) for name in _RECORDED}
-    parameters |= {
-        "factors": _as_lists(args.factors),
+    targets, baseline = (
+        dict(given) if isinstance(given, Mapping) else given
+        for given in (args.targets, args.baseline)
+    )
+    grids = [{name: list(v) for name, v in g.items()} for g in grid.grids(args.factors)]
+    parameters = {
+        "factors": grids[0] if isinstance(args.factors, Mapping) else grids,
         "fixed": fixed,
+        "trials": args.trials,
+        "max_trials": args.max_trials,
+        "targets": targets,
+        "duration": args.duration,
+        "warmup": args.warmup,
+        "seed": args.seed,
+        "budget": args.budget,
         "beside": list(beside),
+        "baseline": baseline,
+        "response_times": args.response_times,
+        "duration_max": args.duration_max,
     }
-    for name in ("targets", "baseline"):
-        if isinstance(parameters[name], Mapping):
-            parameters[name] = dict(parameters[name])
     return SweepPlan(
         run=args.run,
         study=args.study,
@@ -215,40 +218,6 @@ def _windows(args: SimpleNamespace) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _slices(beside: Sequence[str], location: Location) -> dict[str, Any]:
-    if not beside:
-        return {}
-    if location.remote:
-        return {"slice": turns.SLICE_REMOTE_S * 1e3}
-    return {"slice": lambda cell: turns.usual_slice_s(cell) * 1e3}
-
-
-#: what servers of one set may differ in: all that their client does not see
-_SERVER_FACTORS = (
-    "arm",
-    *(name for name, (to, _flag) in flags.FLAGS.items() if to == (flags.SERVER,)),
-)
-
-
-def _check_beside(names: Sequence[str]) -> None:
-    flags.check_names(names)
-    for name in names:
-        if name not in _SERVER_FACTORS:
-            raise ValueError(f"beside: {name!r}; allowed: {', '.join(_SERVER_FACTORS)}")
-
-
-def _as_lists(factors: Mapping | Sequence[Mapping]) -> dict | list[dict]:
-    """Return the grids as the manifest keeps them: one as it is, several in a list."""
-    grids = [{name: list(v) for name, v in g.items()} for g in grid.grids(factors)]
-    return grids[0] if isinstance(factors, Mapping) else grids
-
-
-def _check_name(argument: str, name: str) -> None:
-    allowed = name and all(c.isalnum() or c in "-_." for c in name)
-    if not allowed or name.startswith("."):
-        raise ValueError(f"{argument}: {name!r}; allowed: letters, digits, - _ .")
-
-
 def _check_descriptors(cells: Sequence[Mapping]) -> None:
     """Raise ValueError where cells name a limit that the programs would not have."""
     hard = machine.limits()["descriptors"]["hard"]
@@ -263,13 +232,11 @@ def _checked_models(
     cells: Sequence[Mapping], programs: Programs, location: Location
 ) -> dict[str, schema.Model]:
     registered = location.registry() or registry(programs)
-    models = {model.name: model for model in registered.models}
+    names = dict.fromkeys(cell["model"] for cell in cells)
+    models = {name: servers.check(name, programs, registered) for name in names}
     workloads = [workload.name for workload in registered.workloads]
-    models |= servers.models({cell["model"] for cell in cells} - set(models))
     for cell in cells:
         name, workload = cell["model"], cell["workload"]
-        if name not in models:
-            raise ValueError(unknown("model", name, models))
         allowed = (models[name].model_extra or {}).get("workloads")  # of servers.toml
         if allowed and workload not in allowed:
             raise ValueError(
@@ -344,7 +311,8 @@ def guess_s(plan: SweepPlan, cell: int, past_s: Sequence[float]) -> float:
     measuring = factors["warmup"] + _window_s(factors, model)
     if plan.baseline(cell) is not None:
         first = min(connections, _FIRST) * _FIRST_S
-        connecting = first + connections * _PER_CONNECTION_S + _settling_s(factors)
+        settling = _users(factors) * _answer_s(factors)  # all are answered once
+        connecting = first + connections * _PER_CONNECTION_S + settling
         longer = 1 + turns.PAUSE_REMOTE if plan.location.remote else _SLICES
         return _IN_SET_S + connecting + longer * measuring
     connecting = connections * _ALONE_PER_CONNECTION_S
@@ -353,11 +321,6 @@ def guess_s(plan: SweepPlan, cell: int, past_s: Sequence[float]) -> float:
     draining = _DRAIN_S if _leaves_some_waiting(factors, model) else 0.0
     alone_s = _REMOTE_S if plan.location.remote else _ALONE_S
     return alone_s + connecting + measuring + draining
-
-
-def _settling_s(factors: Mapping[str, Any]) -> float:
-    """Guess how long it takes until all users of a server were answered once."""
-    return _users(factors) * _answer_s(factors)
 
 
 def _users(factors: Mapping[str, Any]) -> int:
@@ -374,9 +337,7 @@ def _window_s(factors: Mapping[str, Any], model: schema.Model) -> float:
     requests = factors.get("requests")
     if requests is not None:
         delay_s = flags.mean_s(factors.get("delay"))
-        at_once = users
-        if model.workers == "fixed":
-            at_once = factors.get("workers") or capacity.WORKERS_DEFAULT
+        at_once = capacity.workers(factors) if model.workers == "fixed" else users
         return users * requests * max(answer_s, delay_s / at_once) + delay_s
     if factors.get("rate") is not None:
         return factors["duration"]
@@ -388,30 +349,34 @@ def _leaves_some_waiting(factors: Mapping[str, Any], model: schema.Model) -> boo
     """Whether clients are unanswered at the end, for all workers or the byte rate."""
     if factors.get("byte_rate") is not None:
         return True
-    if model.holds not in ("one", "workers") or factors.get("requests") is not None:
-        return False
-    workers = factors.get("workers") or capacity.WORKERS_DEFAULT
-    return (factors.get("connections") or 1) > (1 if model.holds == "one" else workers)
+    connections = factors.get("connections") or 1
+    served = {"one": 1, "workers": capacity.workers(factors)}
+    return factors.get("requests") is None and connections > served.get(
+        model.holds, connections
+    )
 
 
 def cost(plan: SweepPlan, kept: Mapping[str, dict]) -> Estimate:
     """Return what is left to do beside the trials that are `kept` on disk."""
     rule = plan.rule
-    counts, costs = [0, 0], [0.0, 0.0]
+    counts, costs, resumed, spent_s = [0, 0], [0.0, 0.0], 0, 0.0
     for cell in range(len(plan.cells)):
         rows = [kept.get(plan.key(cell, n)) for n in range(rule.n_max)]
-        trial_s = guess_s(plan, cell, [row["seconds"] for row in rows if row])
+        past_s = [row["seconds"] for row in rows if row]
+        resumed += len(past_s)
+        spent_s += sum(past_s)
+        trial_s = guess_s(plan, cell, past_s)
         for i, most in enumerate((rule.n_min, rule.n_max)):
             missing = sum(row is None for row in rows[:most])
             counts[i] += missing
             costs[i] += missing * trial_s
     if rule.budget_s is not None:
-        costs = [min(cost, rule.budget_s) for cost in costs]
+        costs = [min(cost, max(0.0, rule.budget_s - spent_s)) for cost in costs]
     return Estimate(
         trials=counts[0],
         seconds=costs[0],
         trials_max=counts[1],
         seconds_max=costs[1],
         cells=len(plan.cells),
-        resumed=len(kept),
+        resumed=resumed,
     )

@@ -4,8 +4,6 @@ At a terminal a bar; elsewhere (papermill, a log file, CI) plain lines, few enou
 read. Beside it a heartbeat file that a program can watch.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time
@@ -43,24 +41,19 @@ def shown(title: str, *, enabled: bool = True) -> Iterator[Show]:
     if not enabled:
         yield lambda **_facts: None
     elif sys.stderr.isatty() and sys.stdout.isatty():
-        with _bar(title) as show:
+        from tqdm import tqdm
+
+        with tqdm(desc=title, unit="trial", dynamic_ncols=True, leave=False) as bar:
+
+            def show(*, done: int, planned: int, eta_s: float, note: str) -> None:
+                bar.total = planned
+                note = f"{note}, {duration_text(eta_s)} left"
+                bar.set_postfix_str(note, refresh=False)
+                bar.update(done - bar.n)
+
             yield show
     else:
         yield _lines(title)
-
-
-@contextlib.contextmanager
-def _bar(title: str) -> Iterator[Show]:
-    from tqdm import tqdm
-
-    with tqdm(desc=title, unit="trial", dynamic_ncols=True, leave=False) as bar:
-
-        def show(*, done: int, planned: int, eta_s: float, note: str) -> None:
-            bar.total = planned
-            bar.set_postfix_str(f"{note}, {duration_text(eta_s)} left", refresh=False)
-            bar.update(done - bar.n)
-
-        yield show
 
 
 def _lines(title: str) -> Show:

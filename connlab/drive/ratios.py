@@ -6,26 +6,20 @@ The stopping rule of a sweep (`connlab.drive.stopping`) uses these, as a study o
 servers in turns prints ratios; `connlab.study.turns` explains the choice of the median.
 """
 
-from __future__ import annotations
-
+import itertools
 import math
+import operator
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from connlab import schema
 
-#: numerator and denominator of a metric in round i, by column
-_OF_ROUNDS: dict[str, Callable[[Mapping, int], tuple[float | None, float]]] = {
-    "throughput_rps": lambda t, i: (t["requests"][i], t["seconds"][i]),
-    "response_mean_s": lambda t, i: (t["response_ns"][i], t["requests"][i]),
-    "server_cpu_per_request_s": lambda t, i: (
-        t["server_cpu_ns"][i],
-        t["lead_in_requests"][i] + t["requests"][i],
-    ),
-    "slice_p99_s": lambda t, i: (
-        t["response_p99_ns"][i] if t["response_p99_ns"] else None,  # open loops have it
-        1,
-    ),
+#: what a metric is a ratio of in each round
+_OF_ROUNDS = {
+    "throughput_rps": ("requests", "seconds"),
+    "response_mean_s": ("response_ns", "requests"),
+    "server_cpu_per_request_s": ("server_cpu_ns", "all_requests"),
+    "slice_p99_s": ("response_p99_ns", "one"),  # in open loops; else there is none
 }
 
 
@@ -52,12 +46,14 @@ def _log_ratio(trial: Mapping, baseline: Mapping, metric: str) -> float | None:
 
 def _by_round(turns: Mapping, metric: str) -> dict[int, float]:
     """Return a metric of each round that counts and has it, by its number."""
-    values = {}
+    all_requests = map(operator.add, turns["lead_in_requests"], turns["requests"])
+    columns = {**turns, "all_requests": all_requests, "one": itertools.repeat(1)}
+    above, below = (columns[name] for name in _OF_ROUNDS[metric])
     disturbed = set(turns.get("disturbed") or ())
-    for i, number in enumerate(turns["round"]):
-        numerator, denominator = _OF_ROUNDS[metric](turns, i)
-        if turns["requests"][i] <= 0 or number in disturbed:
-            continue
-        if numerator is not None and numerator > 0 and denominator > 0:
-            values[number] = numerator / denominator
-    return values
+    return {
+        number: y / x
+        for number, requests, y, x in zip(
+            turns["round"], turns["requests"], above, below, strict=False
+        )
+        if requests > 0 and number not in disturbed and y and y > 0 and x > 0
+    }

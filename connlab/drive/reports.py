@@ -1,26 +1,20 @@
 """What a sweep prints before it starts and after it ended."""
 
-from __future__ import annotations
-
 import html
 from dataclasses import dataclass
 from typing import Any
 
 from connlab.drive.progress import duration_text
+from connlab.drive.stopping import Width
 
 
 @dataclass(frozen=True)
 class Estimate:
     """What a sweep will cost.
 
-    Attributes
-    ----------
-    trials, seconds : int, float
-        What is left to do at least, if every cell stops as early as it may.
-    trials_max, seconds_max : int, float
-        The same if every cell needs all the trials that it may have.
-    cells, resumed : int
-        Cells of the grid; trials that are on disk already.
+    `trials` and `seconds` are left to do at least, if every cell stops as early as it
+    may, and `trials_max` and `seconds_max` if every cell needs all that it may have.
+    The grid has so many `cells`; `resumed` trials are on disk already.
     """
 
     trials: int
@@ -31,70 +25,55 @@ class Estimate:
     resumed: int
 
     def __str__(self) -> str:
-        count = str(self.trials)
+        count = _counted(self.trials, "trial")
         if self.trials_max > self.trials:
-            count += f" to {self.trials_max}"
+            count = f"{self.trials} to {self.trials_max} trials"
         duration = duration_text(self.seconds)
         if self.seconds_max > self.seconds * 1.01:
             duration += f" to {duration_text(self.seconds_max)}"
-        resumed = f", {self.resumed} are there already" if self.resumed else ""
-        cells = "1 cell" if self.cells == 1 else f"{self.cells} cells"
-        return f"{cells}, {count} trials to do, about {duration}{resumed}"
+        there = "is" if self.resumed == 1 else "are"
+        resumed = f", {self.resumed} {there} there already" if self.resumed else ""
+        cells = _counted(self.cells, "cell")
+        return f"{cells}, {count} to do, about {duration}{resumed}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 @dataclass(frozen=True)
 class Reached:
     """The widest interval of one target metric, over all cells.
 
-    `half_width` is relative, of a `ratio` to the baseline or of the metric itself;
-    `factors` are those of the cell, as far as they vary.
+    `factors` are those of its cell, as far as they vary.
     """
 
-    metric: str
-    target: float
-    half_width: float
-    n: int
+    widest: Width
     factors: dict[str, Any]
     cells_met: int
     cells: int
-    ratio: bool = False
 
     def __str__(self) -> str:
         cell = ", ".join(f"{name} {value}" for name, value in self.factors.items())
-        metric = f"ratio of {self.metric}" if self.ratio else self.metric
+        widest = self.widest
+        metric = f"ratio of {widest.metric}" if widest.ratio else widest.metric
         return (
-            f"{metric}: ±{self.half_width:.1%} at the widest ({cell}; n {self.n}),"
-            f" target ±{100 * self.target:.3g}% met in {self.cells_met}"
+            f"{metric}: ±{widest.half_width:.1%} at the widest ({cell}; n {widest.n}),"
+            f" target ±{100 * widest.target:.3g}% met in {self.cells_met}"
             f" of {self.cells} cells"
         )
 
 
 @dataclass(frozen=True)
 class SweepReport:
-    """What a sweep did.
+    """What a sweep did; its trials are in ``runs/RUN/STUDY/trials.jsonl``.
 
-    Attributes
-    ----------
-    run, study : str
-        Where the trials are: ``runs/RUN/STUDY/trials.jsonl``.
-    planned : int
-        Trials that the sweep wanted in the end.
-    done, resumed : int
-        Trials measured now, and found on disk.
-    failed, flagged : int
-        Trials, of both, with a failure; without one but with a gate not passed.
-    seconds : float
-        Wall time of the sweep.
-    window_share : float or None
-        Part of it that lay inside measurement windows; None if nothing was measured.
-    stopped_because : str
-        Why it ended.
-    complete : bool
-        Whether it ended by its own rule.
-    reached : tuple of Reached
-        How wide intervals are, per target metric; empty without targets.
-    remarks : tuple of str
-        What a reader of the data must know.
+    It wanted `planned` trials in the end; `done` were measured now, `resumed` found on
+    disk. Of both, `failed` have a failure, and `flagged` have none but did not pass a
+    gate. It took `seconds` of wall time; the part `window_share` lay inside measurement
+    windows, None if nothing was measured. `complete`: it ended by its own rule.
+    `reached` says how wide intervals are, per target metric; `remarks` are what a
+    reader of the data must know.
     """
 
     run: str
@@ -112,7 +91,7 @@ class SweepReport:
     remarks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        counts = [f"{self.done} trials measured"]
+        counts = [f"{_counted(self.done, 'trial')} measured"]
         for count, text in (
             (self.resumed, "were there already"),
             (self.failed, "failed"),

@@ -54,12 +54,11 @@ class Running:
         They are the descendants of the program that was started, as a daemon's first
         process is gone.
         """
-        processes = procfs.processes(self.handle)
+        processes, launchers, weights = self._processes()
         if processes is None:
             return Held(None, None, None, None)
-        launchers = len(self._launchers())
         return Held(
-            pss_bytes=self._pss_bytes(processes),
+            pss_bytes=procfs.pss_bytes(weights),
             threads=processes.threads - launchers,
             processes=processes.processes - launchers,
             descriptors=self.descriptors(),
@@ -67,17 +66,16 @@ class Running:
 
     def anonymous_bytes(self) -> int | None:
         """Return the memory of all processes that is of no file: heaps and stacks."""
+        processes, _launchers, weights = self._processes()
+        return procfs.pss_bytes(weights, field="Pss_Anon") if processes else None
+
+    def _processes(self) -> tuple[procfs.Processes | None, int, tuple]:
+        """Return all processes, how many only started the server, and the others."""
         processes = procfs.processes(self.handle)
-        return self._pss_bytes(processes, field="Pss_Anon") if processes else None
-
-    def _pss_bytes(self, processes: procfs.Processes, field: str = "Pss") -> int | None:
-        launchers = self._launchers()
-        weights = tuple(row for row in processes.weights if row[0] not in launchers)
-        return procfs.pss_bytes(weights, field=field)
-
-    def _launchers(self) -> set[int]:
-        """Return the processes that started the server and are not part of it."""
-        return {self.handle, *procfs.children(self.handle)}
+        launchers = {self.handle, *procfs.children(self.handle)}
+        weights = processes.weights if processes else ()
+        others = tuple(row for row in weights if row[0] not in launchers)
+        return processes, len(launchers), others
 
     def program(self) -> str:
         """Return the name of the file that its process runs; "" where none is known."""
@@ -88,9 +86,7 @@ class Running:
 
     def died(self) -> str | None:
         """Return how it ended and what it printed, if nobody had asked it to."""
-        if self.ended is None or not self.ended.early:
-            return None
-        return trials.ending(self.ended)
+        return trials.died(self.ended)
 
 
 def _bounded(words: list[str]) -> list[str]:
@@ -126,7 +122,7 @@ def running(
         try:
             words = _bounded(servers.argv(both, {"model": server, **factors}))
             handle = host.start([*under, *words], cores=cores, files=files)
-            ready = trials.next_line(host, handle, trials.READY_S)
+            ready = trials.ready_line(host, handle, trials.READY_S)
         except ProgramError as error:
             raise NotServing(str(error)) from None
         if ready is None:

@@ -10,8 +10,6 @@ to have ended when it reported (``end``). Two points of its CPU time are known w
 look: zero when it started, and the total in its report, as it ends soon after.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -90,7 +88,15 @@ def summarise(
         "context_switches_involuntary": switches[1],
     }
     if machine:
-        facts |= _kernel(machine)
+        first, last = machine[0], machine[-1]
+        facts |= {
+            "socket_memory_bytes": max(m.socket_memory_bytes for m in machine),
+            "socket_memory_baseline_bytes": first.socket_memory_bytes,
+            "sockets_max": max(m.sockets for m in machine),
+            "time_wait_start": first.time_wait,
+            "listen_overflows": last.listen_overflows - first.listen_overflows,
+            "listen_drops": last.listen_drops - first.listen_drops,
+        }
     if span := window(report):
         facts["window_from"] = span.known_from
         facts |= _cpu(looks, report, span, same_host)
@@ -117,39 +123,25 @@ def user_and_system_s(spent_s: float, user: float, system: float) -> dict[str, f
     return {"cpu_user_s": spent_s * share, "cpu_system_s": spent_s * (1 - share)}
 
 
-def _kernel(machine: Sequence) -> dict:
-    first, last = machine[0], machine[-1]
-    return {
-        "socket_memory_bytes": max(m.socket_memory_bytes for m in machine),
-        "socket_memory_baseline_bytes": first.socket_memory_bytes,
-        "sockets_max": max(m.sockets for m in machine),
-        "time_wait_start": first.time_wait,
-        "listen_overflows": last.listen_overflows - first.listen_overflows,
-        "listen_drops": last.listen_drops - first.listen_drops,
-    }
-
-
 def _cpu(
     looks: Sequence[Look], report: Report, span: Window, same_host: bool
 ) -> dict[str, float | None]:
-    server = _growth(_of_server(looks, "cpu_s"), span)
+    server = _growth(_of_server(looks, "processes", "cpu_s"), span)
     if server is None:
         return {}
     used_s, window_s = server
-    user, system = (
-        _grown(_of_server(looks, name), span) or 0.0 for name in ("user_s", "system_s")
-    )
     counters = {
         "driver_cpu_s": [(look.time_s, look.driver_cpu_s) for look in looks],
         "companion_cpu_s": [(look.time_s, look.companion_cpu_s) for look in looks],
         "client_cpu_s": _of_client(looks, report),
-        "softirq_cpu_s": _of_machine(looks, "softirq_s"),
+        "softirq_cpu_s": _of_server(looks, "machine", "softirq_s"),
     }
     spent = {name: _grown(points, span) for name, points in counters.items()}
-    facts = spent | user_and_system_s(used_s, user, system)
-    facts["window_s"] = window_s
-    facts["steal_s"] = _grown(_of_machine(looks, "steal_s"), span)
-    busy_s = _grown(_of_machine(looks, "busy_s"), span)
+    user = _grown(_of_server(looks, "processes", "user_s"), span) or 0.0
+    system = _grown(_of_server(looks, "processes", "system_s"), span) or 0.0
+    facts = spent | user_and_system_s(used_s, user, system) | {"window_s": window_s}
+    facts["steal_s"] = _grown(_of_server(looks, "machine", "steal_s"), span)
+    busy_s = _grown(_of_server(looks, "machine", "busy_s"), span)
     if busy_s is not None:
         own_s = used_s + sum(
             spent_s or 0.0
@@ -163,14 +155,10 @@ def _cpu(
 # ---- counters over time ----------------------------------------------------------
 
 
-def _of_server(looks: Sequence[Look], name: str) -> list[Point]:
-    readings = [look.server.processes for look in looks if look.server.processes]
-    return [(reading.time_s, getattr(reading, name)) for reading in readings]
-
-
-def _of_machine(looks: Sequence[Look], name: str) -> list[Point]:
-    readings = [look.server.machine for look in looks if look.server.machine]
-    return [(reading.time_s, getattr(reading, name)) for reading in readings]
+def _of_server(looks: Sequence[Look], part: str, name: str) -> list[Point]:
+    """Return a counter of the server's processes, or of its machine."""
+    readings = [getattr(look.server, part) for look in looks]
+    return [(reading.time_s, getattr(reading, name)) for reading in readings if reading]
 
 
 def _of_client(looks: Sequence[Look], report: Report) -> list[Point]:

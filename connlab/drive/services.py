@@ -5,8 +5,6 @@ CPU time is kept with each trial, apart from that of the client and of other pro
 which disturb the measurement.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

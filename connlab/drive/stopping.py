@@ -19,12 +19,9 @@ With a budget, time beyond n_min blocks goes where intervals are widest: a round
 holds only the sets and cells that are furthest from their target.
 """
 
-from __future__ import annotations
-
 import enum
 import math
 import re
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,12 +92,18 @@ class Width:
 
 
 class Reason(enum.Enum):
-    """Why a sweep has measured enough."""
+    """Why a sweep has measured enough, as a sentence of `Enough`."""
 
-    BLOCKS = "all blocks are there"
-    MET = "every target was met"
-    NO_HOPE = "cells without an interval would not get one by more trials"
-    MOST = "the most trials allowed are there"
+    BLOCKS = "{all_blocks} there"
+    MET = "every target was met after {blocks}"
+    NO_HOPE = (
+        "no more trials would help after {blocks}: {cells} have no interval, the "
+        "others met their targets"
+    )
+    MOST = (
+        "the most trials allowed ({high} per cell) are there; {cells} are wider than "
+        "their target or have too few trials that may be used"
+    )
 
 
 @dataclass(frozen=True)
@@ -116,25 +119,14 @@ class Enough:
     cells: int = 0
 
     def __str__(self) -> str:
-        cells = f"{self.cells} of {len(self.counts)} cells"
-        return {
-            Reason.BLOCKS: "the one block is there"
-            if min(self.counts) == 1
-            else f"all {min(self.counts)} blocks are there",
-            Reason.MET: f"every target was met after {self._blocks}",
-            Reason.NO_HOPE: f"no more trials would help after {self._blocks}: "
-            f"{cells} have no interval, the others met their targets",
-            Reason.MOST: f"the most trials allowed ({max(self.counts)} per cell) are "
-            f"there; {cells} are wider than their target or have too few trials that "
-            "may be used",
-        }[self.reason]
-
-    @property
-    def _blocks(self) -> str:
         low, high = min(self.counts), max(self.counts)
-        if low < high:
-            return f"{low} to {high} trials per cell"
-        return "1 block" if low == 1 else f"{low} blocks"
+        blocks = "1 block" if low == 1 else f"{low} blocks"
+        return self.reason.value.format(
+            all_blocks="the one block is" if low == 1 else f"all {low} blocks are",
+            blocks=blocks if low == high else f"{low} to {high} trials per cell",
+            cells=f"{self.cells} of {len(self.counts)} cells",
+            high=high,
+        )
 
 
 def rule(
@@ -179,10 +171,12 @@ def seconds(text: float | str) -> float:
     if isinstance(text, int | float):
         total_s = float(text)
     else:
-        spans = re.findall(r"(\d+(?:\.\d+)?)\s*(h|min|m|s|)", text.strip())
-        if not spans or re.sub(r"[\d.\s]|h|min|m|s", "", text):
+        number = r"(\d+(?:\.\d+)?)\s*"
+        spans = re.findall(rf"{number}(h|min|m|s|)", text)
+        whole = rf"({number}(h|min|m|s)\s*)*({number})?"
+        if not spans or not re.fullmatch(whole, text.strip()):
             raise ValueError(f"budget: {text!r}; allowed: 90, '90s', '10m', '1h30m'")
-        total_s = sum(float(number) * _UNITS[unit] for number, unit in spans)
+        total_s = sum(float(count) * _UNITS[unit] for count, unit in spans)
     if not total_s > 0:
         raise ValueError(f"budget: {text!r}; allowed: more than no time")
     return total_s
@@ -195,12 +189,10 @@ def relative_half_width(values: Sequence[float]) -> float | None:
     """
     if len(values) < 2:
         return None
-    mean = statistics.fmean(values)
-    deviation = statistics.stdev(values)
-    if deviation == 0:
+    fit = Fit.of(values)
+    if fit.error == 0:
         return 0.0
-    half = _t(LEVEL, len(values) - 1) * deviation / math.sqrt(len(values))
-    return half / abs(mean) if mean else math.inf
+    return fit.reach(LEVEL) / abs(fit.mean) if fit.mean else math.inf
 
 
 def widths(rows: Sequence[Sequence[Mapping[str, Any]]], rule: Rule) -> list[Width]:
@@ -211,43 +203,32 @@ def widths(rows: Sequence[Sequence[Mapping[str, Any]]], rule: Rule) -> list[Widt
     turns has its log ratios to the baseline under `RATIOS`; a baseline has none, and no
     width.
     """
-    ratios = {metric: _ratio_widths(rows, metric, rule) for metric in rule.targets}
-    return [
-        _width(cell, metric, trials, target, ratios[metric])
-        for cell, trials in enumerate(rows)
-        if not any(row.get(RATIOS) == {} for row in trials)
-        for metric, target in rule.targets.items()
-    ]
-
-
-def _width(
-    cell: int,
-    metric: str,
-    trials: Sequence[Mapping],
-    target: float,
-    ratios: Mapping[int, float | None],
-) -> Width:
-    ratio = cell in ratios
-    values = _values(trials, metric)
-    needed = TRIALS_MIN if ratio else 2
-    hope = 0 < len(values) < needed or any(
-        _spoilt(row) for row in trials if row.get(metric) is not None
-    )
-    width = ratios[cell] if ratio else relative_half_width(values)
-    return Width(cell, metric, len(values), width, target, hope, ratio)
+    of_ratios = {metric: _ratio_widths(rows, metric, rule) for metric in rule.targets}
+    result = []
+    for cell, trials in enumerate(rows):
+        if any(row.get(RATIOS) == {} for row in trials):
+            continue
+        for metric, target in rule.targets.items():
+            ratio = cell in of_ratios[metric]
+            values = _values(trials, metric)
+            half = of_ratios[metric][cell] if ratio else relative_half_width(values)
+            hope = 0 < len(values) < (TRIALS_MIN if ratio else 2) or any(
+                _spoilt(row) for row in trials if row.get(metric) is not None
+            )
+            result.append(Width(cell, metric, len(values), half, target, hope, ratio))
+    return result
 
 
 def _ratio_widths(
     rows: Sequence[Sequence[Mapping]], metric: str, rule: Rule
 ) -> dict[int, float | None]:
+    """Return the widths of the ratios, by cell, each moderated by those of its set."""
     cells = [cell for cell, trials in enumerate(rows) if _has_ratio(trials)]
     set_of = {cell: members for members in rule.sets for cell in members}
     unmoderated = [Fit.of(_values(rows[cell], metric)) for cell in cells]
     fits = moderated_by_cell(unmoderated, [set_of.get(cell) for cell in cells])
-    return {
-        cell: ratio_half_width(fit, len(cells))
-        for cell, fit in zip(cells, fits, strict=True)
-    }
+    widths = [ratio_half_width(fit, len(cells)) for fit in fits]
+    return dict(zip(cells, widths, strict=True))
 
 
 def _has_ratio(trials: Sequence[Mapping]) -> bool:
@@ -276,13 +257,7 @@ def ratio_half_width(fit: Fit, family: int) -> float | None:
     if fit.n < TRIALS_MIN:
         return None
     level = 1 - (1 - LEVEL) / max(1, family)
-    return math.expm1(min(_t(level, fit.df) * fit.error, 100.0))
-
-
-def _t(level: float, df: float) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, 0.5 + level / 2))
+    return math.expm1(min(fit.reach(level), 100.0))
 
 
 def _spoilt(row: Mapping[str, Any]) -> bool:
@@ -318,9 +293,8 @@ def next_round(
             need[unit] = max(width.need, need.get(unit, 0.0))
     if not need:
         return Enough(Reason.MOST, counts, len({width.cell for width in pending}))
-    worst = max(need.values())
-    limit = worst * _NEAR_WORST if math.isfinite(worst) else worst
     if rule.budget_s is not None:
+        limit = max(need.values()) * _NEAR_WORST  # infinite where the worst is
         need = {unit: ratio for unit, ratio in need.items() if ratio >= limit}
     return tuple(cell for cell, unit in enumerate(units) if unit in need)
 

@@ -5,8 +5,6 @@ next trial starts. The last line of such a file may be incomplete (power lost, d
 full); it is removed, with a remark.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json
@@ -62,9 +60,8 @@ def _append(fd: int, name: str, line: str) -> None:
     before = os.fstat(fd).st_size
     data = line.encode() + b"\n"
     try:
-        written = os.write(fd, data)
-        if written < len(data):
-            os.write(fd, data[written:])
+        while data:
+            data = data[os.write(fd, data) :]
         os.fsync(fd)
     except OSError as error:
         with contextlib.suppress(OSError):

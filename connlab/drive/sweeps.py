@@ -9,15 +9,14 @@ stopped when it is called again with the same arguments. Where the study holds t
 another class, nothing is measured: trials of two classes cannot be analysed together.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import inspect
 import itertools
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -58,46 +57,6 @@ from connlab.variances import TRIALS_MIN
 #: how much longer a budget lasts while no cell can have an interval: a slow machine
 #: would else spend nearly all of it for nothing that can be said
 _NO_INTERVALS_YET = 1.5
-
-
-@dataclass
-class _State:
-    """What a sweep has done so far; `rows` are flat, per cell."""
-
-    rows: list[list[dict]]
-    began: float = field(default_factory=time.monotonic)
-    started_at: str = field(default_factory=machine.now)
-    done: int = 0
-    resumed: int = 0
-    resumed_s: float = 0.0
-    failed: int = 0
-    flagged: int = 0
-    window_s: float = 0.0
-    rounds: int = 0
-    disturbed: int = 0
-    late: int = 0
-    repeated: int = 0
-    planned: int = 0
-    reason: str = ""
-    complete: bool = False
-    remarks: list[str] = field(default_factory=list)
-
-    @property
-    def trials(self) -> int:
-        return self.done + self.resumed
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.began
-
-    @property
-    def spent_s(self) -> float:
-        """What a budget pays for: trials of earlier calls, and all of this call."""
-        return self.resumed_s + self.seconds
-
-    @property
-    def window_share(self) -> float | None:
-        return self.window_s / self.seconds if self.done and self.seconds else None
 
 
 def sweep(
@@ -222,14 +181,17 @@ def sweep(
             say(str(report))
         return report
     plan = prepare(arguments)
+    began = time.monotonic()
     local = LocalHost()
     server = server_host or plan.location.server or local
     client = client_host or server
-    with interrupt.noted():
-        try:
-            report = _swept(plan, (server, client), progress)
-        finally:
-            local.close()
+    with interrupt.noted(), contextlib.closing(local):
+        with store.journal(plan.folder / store.TRIALS) as (log, append):
+            manifest = schema.read_json(plan.folder.parent / store.MANIFEST) or {}
+            remarks = [*log.remarks, *foreign_trials(plan, log.trials, manifest)]
+            kept = resumable(plan, log.trials)
+            under_way = _Sweep(plan, (server, client), kept, append, remarks, began)
+            report = under_way.run(progress)
         stop_signal = interrupt.caught()
     if progress:
         say(str(report))
@@ -258,42 +220,18 @@ def planned(study: str, **arguments: Any) -> SweepPlan:
     return prepare(bound.arguments)
 
 
-def _swept(plan: SweepPlan, hosts: tuple[Host, Host], progress: bool) -> SweepReport:
-    state = _State(rows=[[] for _ in plan.cells])
-    with store.journal(plan.folder / store.TRIALS) as (log, append):
-        kept = resumable(plan, log.trials)
-        manifest = schema.read_json(plan.folder.parent / store.MANIFEST) or {}
-        state.remarks += [*log.remarks, *foreign_trials(plan, log.trials, manifest)]
-        costs = cost(plan, kept)
-        state.planned = costs.trials + min(costs.resumed, _least(plan))
-        if progress:
-            for line in (*state.remarks, costs, plan.location.summary()):
-                if line:
-                    say(f"{plan.study}: {line}")
-        facts = plan.location.manifest(plan.programs)
-        _note_in_manifest(plan, state, facts)
-        with shown(plan.study, enabled=progress) as show:
-            _measure(plan, state, hosts, kept, append, show)
-        report = _report(plan, state)
-        _note_in_manifest(plan, state, facts, report)
-    _beat(plan, state, report=report)
-    return report
-
-
 def _as_recorded(folder: Path) -> SweepReport:
     """Return the report of a sweep that finds all trials of a study on disk."""
     log = store.read(folder / store.TRIALS)
-    state = _State(rows=[[]])
-    for trial in log.trials:
-        _count(state, 0, schema.flatten(trial))
+    failed, flagged = _failed_and_flagged(map(schema.flatten, log.trials))
     return SweepReport(
         run=folder.parent.name,
         study=folder.name,
         planned=len(log.trials),
         done=0,
         resumed=len(log.trials),
-        failed=state.failed,
-        flagged=state.flagged,
+        failed=failed,
+        flagged=flagged,
         seconds=0.0,
         window_share=None,
         stopped_because=evaluation.REASON,
@@ -301,217 +239,468 @@ def _as_recorded(folder: Path) -> SweepReport:
     )
 
 
-def _least(plan: SweepPlan) -> int:
-    return plan.rule.n_min * len(plan.cells)
+def _failed_and_flagged(rows: Iterable[Mapping]) -> tuple[int, int]:
+    """Count the flat rows with a failure, and those that a gate alone leaves out."""
+    unused = [row for row in rows if not stopping.is_used(row)]
+    failed = sum(row["failure"] is not None for row in unused)
+    return failed, len(unused) - failed
 
 
-def _measure(
-    plan: SweepPlan,
-    state: _State,
-    hosts: tuple[Host, Host],
-    kept: Mapping[str, dict],
-    append: Callable[[str], None],
-    show: Show,
-) -> None:
-    """Walk the rounds; take the trials on disk, measure the others, write each at once.
+@dataclass
+class _Sweep:
+    """A sweep under way: what it has measured so far, and why it ends.
 
-    `kept` are the trials on disk by key.
+    `hosts` are those of server and client, `kept` the trials on disk by key; `append`
+    writes lines to their file. `rows` are the flat rows of each cell.
     """
-    for group in _groups(plan, state):
-        keys = {slot: plan.key(slot.cell, slot.repeat) for slot in group.slots}
-        rows = {slot: kept[key] for slot, key in keys.items() if key in kept}
-        state.resumed += len(rows)
-        state.resumed_s += sum(row["seconds"] for row in rows.values())
-        todo = group.without(rows)
-        if todo.slots:
-            if _out_of_budget(plan, state, [slot.cell for slot in todo.all]):
+
+    plan: SweepPlan
+    hosts: tuple[Host, Host]
+    kept: Mapping[str, dict]
+    append: Callable[[str], None]
+    remarks: list[str]
+    began: float
+    started_at: str = field(default_factory=machine.now)
+    planned: int = 0
+    done: int = 0
+    resumed: int = 0
+    resumed_s: float = 0.0
+    window_s: float = 0.0
+    rounds: Counter[str] = field(default_factory=Counter)
+    reason: str = ""
+    complete: bool = False
+
+    def __post_init__(self) -> None:
+        self.rows: list[list[dict]] = [[] for _ in self.plan.cells]
+
+    @property
+    def trials(self) -> int:
+        return self.done + self.resumed
+
+    @property
+    def least(self) -> int:
+        return self.plan.rule.n_min * len(self.plan.cells)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    @property
+    def spent_s(self) -> float:
+        """What a budget pays for: trials of earlier calls, and all of this call."""
+        return self.resumed_s + self.seconds
+
+    @property
+    def window_share(self) -> float | None:
+        return self.window_s / self.seconds if self.done and self.seconds else None
+
+    @property
+    def failed_and_flagged(self) -> tuple[int, int]:
+        return _failed_and_flagged(itertools.chain(*self.rows))
+
+    def _counts(self) -> dict[str, Any]:
+        """Return what heartbeat and report have in common."""
+        return {
+            "run": self.plan.run,
+            "study": self.plan.study,
+            "planned": self.planned,
+            "done": self.done,
+            "resumed": self.resumed,
+            "failed": self.failed_and_flagged[0],
+            "seconds": self.seconds,
+            "window_share": self.window_share,
+        }
+
+    def run(self, progress: bool) -> SweepReport:
+        """Measure what is missing; return the report, which stands on disk as well."""
+        plan = self.plan
+        costs = cost(plan, self.kept)
+        self.planned = costs.trials + min(costs.resumed, self.least)
+        if progress:
+            for line in (*self.remarks, costs, plan.location.summary()):
+                if line:
+                    say(f"{plan.study}: {line}")
+        facts = plan.location.manifest(plan.programs)
+        self._note_in_manifest(facts)
+        with shown(plan.study, enabled=progress) as show:
+            self._measure(show)
+        report = self._report()
+        self._note_in_manifest(facts, report)
+        self._beat(report=report)
+        return report
+
+    def _measure(self, show: Show) -> None:
+        """Walk the rounds: take the trials on disk, measure the others."""
+        for group in self._groups():
+            rows = {
+                slot: row
+                for slot in group.slots
+                if (row := self.kept.get(self.plan.key(slot.cell, slot.repeat)))
+            }
+            self.resumed += len(rows)
+            self.resumed_s += sum(row["seconds"] for row in rows.values())
+            todo = group.without(rows)
+            if todo.slots:
+                measured = None if self._out_of_budget(todo) else self._measured(todo)
+                if measured is None:
+                    return
+                rows |= measured
+            flat = {slot: schema.flatten(rows[slot]) for slot in group.slots}
+            if group.baseline is not None:
+                self._add_log_ratios(group, rows, flat)
+            for slot in group.slots:
+                self.rows[slot.cell].append(flat[slot])
+            lost = self.plan.location.lost()
+            show(
+                done=self.trials,
+                planned=self.planned,
+                eta_s=self._eta_s(),
+                note=f"{self.failed_and_flagged[0]} failed"
+                + (f", lost: {', '.join(lost)}" if lost else ""),
+            )
+
+    def _groups(self) -> Iterator[interleaving.Group]:
+        """Yield groups; after each round the stopping rule says what is next."""
+        plan = self.plan
+        for number in itertools.count():
+            wanted = stopping.next_round(self.rows, plan.rule)
+            if isinstance(wanted, stopping.Enough):
+                self.reason, self.complete = str(wanted), True
                 return
-            _beat(plan, state, current=plan.cells[todo.slots[0].cell])
-            try:
-                plan.location.await_hosts()
-                measured = _measured(plan, state, todo, hosts, append)
-            except store.StoreError as error:
-                state.reason = f"{error}; free some space, then the same call goes on"
-                return
-            except HostLost as error:
-                state.reason = f"{error}; once it is back, the same call goes on"
-                return
+            counts = [len(rows) for rows in self.rows]
+            self.planned = max(self.least, self.trials + len(wanted))
+            slots = grid.round_of(wanted, number=number, counts=counts, seed=plan.seed)
+            yield from interleaving.groups(
+                slots, plan.cells, plan.models, plan.sets, room=plan.location.room
+            )
+
+    def _measured(self, group: interleaving.Group) -> dict[grid.Slot, dict] | None:
+        """Measure a group and keep its trials; None where that ends the sweep.
+
+        The lines of a set are written at once: all of them are kept, or none.
+        """
+        self._beat(current=self.plan.cells[group.slots[0].cell])
+        try:
+            self.plan.location.await_hosts()
+            measured = _trials(self.plan, group, self.hosts)
             if measured is None:
-                state.reason = _interrupted(state)
-                return
-            rows |= measured
-        flat = {slot: schema.flatten(row) for slot, row in rows.items()}
-        if group.baseline is not None:
-            _add_log_ratios(plan, group, rows, flat, kept)
+                number = interrupt.caught() or signal.SIGINT
+                ctrl_c = number == signal.SIGINT
+                name = "Ctrl-C" if ctrl_c else signal.Signals(number).name
+                there = f"{self.trials} trials are kept"
+                self.reason = f"{name}; {there}, and the same call goes on from there"
+                return None
+            for outcome, trial in measured:
+                if self.plan.histograms and outcome.files.get("histogram"):
+                    self._keep_histogram(trial.key, outcome.files["histogram"])
+            kept = [trial for _, trial in measured]
+            lines = [trial.model_dump_json(by_alias=True) for trial in kept]
+            self.append("\n".join(lines))
+        except store.StoreError as error:
+            self.reason = f"{error}; free some space, then the same call goes on"
+            return None
+        except HostLost as error:
+            self.reason = f"{error}; once it is back, the same call goes on"
+            return None
+        self.done += len(group.slots)
+        self.window_s += sum(map(_measuring_s, kept))
+        self._count_rounds(kept)
+        rows = [trial.model_dump(by_alias=True) for trial in kept]
+        return dict(zip(group.all, rows, strict=True))
+
+    def _add_log_ratios(
+        self,
+        group: interleaving.Group,
+        rows: Mapping[grid.Slot, dict],
+        flat: Mapping[grid.Slot, dict],
+    ) -> None:
+        """Add to the flat rows of a set their log ratios to its baseline."""
+        baselines = {
+            row["turns"]["set"]: row
+            for slot, row in rows.items()
+            if slot.cell == group.baseline and row.get("turns")
+        }
+        metrics = tuple(self.plan.rule.targets) or tuple(stopping.RATIO_TARGETS)
         for slot in group.slots:
-            _count(state, slot.cell, flat[slot])
-        lost = plan.location.lost()
-        show(
-            done=state.trials,
-            planned=state.planned,
-            eta_s=_eta_s(plan, state),
-            note=f"{state.failed} failed"
-            + (f", lost: {', '.join(lost)}" if lost else ""),
+            if slot.cell == group.baseline:
+                flat[slot][stopping.RATIOS] = {}
+                continue
+            row = rows[slot]
+            name = (row.get("turns") or {}).get("set")
+            key = self.plan.key(group.baseline, slot.repeat, carried_by=name)
+            baseline = baselines.get(name) or self.kept.get(key)
+            logs = dict.fromkeys(metrics)
+            if name and baseline and stopping.is_used(schema.flatten(baseline)):
+                logs = ratios.to_baseline(row, baseline, metrics)
+            flat[slot][stopping.RATIOS] = logs
+
+    def _count_rounds(self, trials: Sequence[schema.Trial]) -> None:
+        turns = next((trial.turns for trial in trials if trial.turns), None)
+        if turns:
+            self.rounds.update(
+                all=len(turns.others),
+                disturbed=len(turns.disturbed),
+                late=turns.late or 0,
+                repeated=turns.repeated or 0,
+            )
+
+    def _keep_histogram(self, key: str, data: bytes) -> None:
+        path = self.plan.folder / "latency" / f"{key}.csv.gz"
+        try:
+            store.put(path, gzip.compress(data, compresslevel=6, mtime=0), flush=True)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                path.unlink()  # of a trial that was not kept, if there is one
+            remark = f"a histogram was not kept: {error.strerror}"
+            if remark not in self.remarks:
+                self.remarks.append(remark)
+
+    # ---- time --------------------------------------------------------------------
+
+    def _guesses_s(self) -> list[float]:
+        return [
+            guess_s(self.plan, cell, [row["seconds"] for row in rows])
+            for cell, rows in enumerate(self.rows)
+        ]
+
+    def _out_of_budget(self, group: interleaving.Group) -> bool:
+        rule = self.plan.rule
+        if rule.budget_s is None:
+            return False
+        guesses_s = self._guesses_s()
+        blocks = min(map(len, self.rows))
+        longer = _NO_INTERVALS_YET if blocks < TRIALS_MIN <= rule.n_min else 1
+        wanted_s = sum(guesses_s[slot.cell] for slot in group.all)
+        if self.spent_s + wanted_s <= longer * rule.budget_s:
+            return False
+        text = duration_text(rule.budget_s)
+        self.reason = f"the budget of {text} is used; {self.trials} trials are there"
+        self.complete = blocks >= rule.n_min
+        if not self.complete:
+            self.reason += f", fewer than {rule.n_min} in some cells"
+        return True
+
+    def _eta_s(self) -> float:
+        guesses_s = self._guesses_s()
+        missing = [max(0, self.plan.rule.n_min - len(rows)) for rows in self.rows]
+        if sum(missing):
+            return sum(n * guess for n, guess in zip(missing, guesses_s, strict=True))
+        return (self.planned - self.trials) * sum(guesses_s) / len(guesses_s)
+
+    # ---- what is left of it --------------------------------------------------------
+
+    def _report(self) -> SweepReport:
+        used = [any(map(stopping.is_used, rows)) for rows in self.rows if rows]
+        rounds, note = self.rounds, self.remarks.append
+        if unusable := used.count(False):
+            note(f"{unusable} of {len(self.rows)} cells have no trial that may be used")
+        if disturbed := rounds["disturbed"]:
+            note(
+                "rounds that other programs disturbed, and that count for no server: "
+                f"{disturbed} of {rounds['all']}"
+            )
+        if repeated := rounds["repeated"]:
+            note(f"turns repeated, as the client was late itself: {repeated}")
+        if late := rounds["late"]:
+            note(
+                "rounds set aside for all servers, as the client was late itself: "
+                f"{late}"
+            )
+        return SweepReport(
+            **self._counts(),
+            flagged=self.failed_and_flagged[1],
+            stopped_because=self.reason,
+            complete=self.complete,
+            reached=self._reached(),
+            remarks=tuple(self.remarks),
         )
 
+    def _reached(self) -> tuple[Reached, ...]:
+        reached = []
+        all_widths = stopping.widths(self.rows, self.plan.rule)
+        for metric in self.plan.rule.targets:
+            widths = [width for width in all_widths if width.metric == metric]
+            known = [width for width in widths if width.half_width is not None]
+            if known:
+                widest = max(known, key=lambda width: width.half_width)
+                factors = self.plan.levels(widest.cell)
+                met = sum(width.met for width in known)
+                reached.append(Reached(widest, factors, met, len(widths)))
+        return tuple(reached)
 
-def _add_log_ratios(
-    plan: SweepPlan,
-    group: interleaving.Group,
-    rows: Mapping[grid.Slot, dict],
-    flat: Mapping[grid.Slot, dict],
-    kept: Mapping[str, dict],
-) -> None:
-    """Add to the flat rows of a set their log ratios to the baseline of that set."""
-    baselines = {
-        row["turns"]["set"]: row
-        for slot, row in rows.items()
-        if slot.cell == group.baseline and row.get("turns")
-    }
-    metrics = tuple(plan.rule.targets) or tuple(stopping.RATIO_TARGETS)
-    for slot in group.slots:
-        if slot.cell == group.baseline:
-            flat[slot][stopping.RATIOS] = {}
-            continue
-        row = rows[slot]
-        name = (row.get("turns") or {}).get("set")
-        key = plan.key(group.baseline, slot.repeat, carried_by=name)
-        baseline = baselines.get(name) or kept.get(key)
-        logs = dict.fromkeys(metrics)
-        if name and baseline and stopping.is_used(schema.flatten(baseline)):
-            logs = ratios.to_baseline(row, baseline, metrics)
-        flat[slot][stopping.RATIOS] = logs
+    def _note_in_manifest(self, facts: dict, report: SweepReport | None = None) -> None:
+        """Keep the arguments and, at the end, the report; a full disk stops nothing."""
+        plan = self.plan
+        entry: dict[str, Any] = {
+            "sweep": grid.cell_key({"cells": sorted(map(grid.cell_key, plan.cells))}),
+            "started_at": self.started_at,
+            "environment": plan.environment,
+            "binaries": dict(plan.binaries),
+            "parameters": dict(plan.parameters),
+            "stopping": self._stopping_facts(report) if report else None,
+        }
+        whose = {"run": plan.run, "study": plan.study}
+        try:
+            machine.keep_manifest(plan.folder.parent, **whose, entry=entry, facts=facts)
+        except OSError as error:
+            self.remarks.append(f"{store.MANIFEST} was not renewed: {error.strerror}")
 
+    def _stopping_facts(self, report: SweepReport) -> dict[str, Any]:
+        plan = self.plan
+        widths = stopping.widths(self.rows, plan.rule)
+        return {
+            "reason": report.stopped_because,
+            "complete": report.complete,
+            "rule": asdict(plan.rule),
+            "trials_per_cell": [len(rows) for rows in self.rows],
+            "trials": self.trials,
+            "failed": report.failed,
+            "flagged": report.flagged,
+            "seconds": report.seconds,
+            "window_share": report.window_share,
+            "widths": [
+                {
+                    "factors": plan.levels(width.cell),
+                    "metric": width.metric,
+                    "of": "ratio" if width.ratio else "mean",
+                    "n": width.n,
+                    "half_width": width.half_width,
+                    "target": width.target,
+                    "met": width.met,
+                }
+                for width in widths
+            ],
+            "sets": self._set_facts(),
+            "remarks": list(report.remarks),
+        }
 
-def _groups(plan: SweepPlan, state: _State) -> Iterator[interleaving.Group]:
-    """Yield group after group; after each round the stopping rule says what is next."""
-    for number in itertools.count():
-        wanted = stopping.next_round(state.rows, plan.rule)
-        if isinstance(wanted, stopping.Enough):
-            state.reason, state.complete = str(wanted), True
-            return
-        counts = [len(rows) for rows in state.rows]
-        state.planned = max(_least(plan), state.trials + len(wanted))
-        slots = grid.round_of(wanted, number=number, counts=counts, seed=plan.seed)
-        yield from interleaving.groups(
-            slots, plan.cells, plan.models, plan.sets, room=plan.location.room
+    def _set_facts(self) -> list[dict]:
+        """Return how wide the widest ratio of each set and metric is, and why it ended.
+
+        Also where no target was set: then of the metrics that usually have one.
+        """
+        plan = self.plan
+        given = plan.rule.targets
+        targets = given or stopping.RATIO_TARGETS
+        all_widths = stopping.widths(self.rows, replace(plan.rule, targets=targets))
+        facts = []
+        sets = [cell_set for cell_set in plan.sets if cell_set.baseline is not None]
+        for cell_set, metric in itertools.product(sets, targets):
+            baseline = plan.levels(cell_set.baseline)
+            in_set = [w for w in all_widths if w.cell in cell_set.members]
+            widths = [width for width in in_set if width.metric == metric]
+            known = [w.half_width for w in widths if w.half_width is not None]
+            facts.append(
+                {
+                    "factors": {
+                        name: level
+                        for name, level in baseline.items()
+                        if name not in plan.beside
+                    },
+                    "baseline": baseline,
+                    "metric": metric,
+                    "pairs": len(widths),
+                    "known": len(known),
+                    "n": min((width.n for width in widths), default=0),
+                    "half_width": max(known, default=None),
+                    "target": given.get(metric),
+                    "met": sum(width.met for width in widths) if given else None,
+                    "reason": self._set_reason(cell_set, widths),
+                }
+            )
+        return facts
+
+    def _set_reason(
+        self, cell_set: interleaving.Set, widths: Sequence[stopping.Width]
+    ) -> str:
+        rule = self.plan.rule
+        if rule.targets and widths and all(width.met for width in widths):
+            return "width"
+        if min(len(self.rows[cell]) for cell in cell_set.members) >= rule.n_max:
+            return "most trials"
+        pending = any(width.pending for width in widths)
+        return self.reason if pending or not self.complete else "no hope"
+
+    def _beat(
+        self, *, current: Mapping | None = None, report: SweepReport | None = None
+    ) -> None:
+        """Renew ``progress.json``; a disk that takes no heartbeat stops nothing."""
+        ended = "done" if self.complete else "interrupted"
+        beat = schema.Heartbeat(
+            **self._counts(),
+            state=ended if report else "running",
+            started_at=self.started_at,
+            updated_at=machine.now(),
+            eta_s=None if report else self._eta_s(),
+            current=dict(current) if current else None,
+            message=report.stopped_because if report else None,
         )
+        with contextlib.suppress(OSError):
+            path = self.plan.folder / store.PROGRESS
+            store.replace(path, beat.model_dump(by_alias=True))
 
 
-def _count(state: _State, cell: int, flat: dict) -> None:
-    state.rows[cell].append(flat)
-    failed = flat["failure"] is not None
-    state.failed += failed
-    state.flagged += not failed and not stopping.is_used(flat)
-
-
-def _measured(
-    plan: SweepPlan,
-    state: _State,
-    group: interleaving.Group,
-    hosts: tuple[Host, Host],
-    append: Callable[[str], None],
-) -> dict[grid.Slot, dict] | None:
-    """Measure a group and keep its trials; None when a signal came meanwhile.
-
-    The lines of a set are written at once: all of them are kept, or none.
-    """
-    measured = _trials(plan, group, hosts)
-    if measured is None:
-        return None
-    for outcome, trial in measured:
-        if plan.histograms and outcome.files.get("histogram"):
-            _keep_histogram(plan, state, trial.key, outcome.files["histogram"])
-    append("\n".join(trial.model_dump_json(by_alias=True) for _, trial in measured))
-    rows = [trial.model_dump(by_alias=True) for _, trial in measured]
-    state.done += len(group.slots)
-    state.window_s += sum(map(_measuring_s, rows))
-    _count_rounds(state, rows)
-    return dict(zip(group.all, rows, strict=True))
-
-
-def _count_rounds(state: _State, rows: Sequence[Mapping]) -> None:
-    turns = next((row["turns"] for row in rows if row["turns"]), None)
-    if turns:
-        state.rounds += len(turns["others"])
-        state.disturbed += len(turns["disturbed"])
-        state.late += turns.get("late") or 0
-        state.repeated += turns.get("repeated") or 0
-
-
-def _measuring_s(row: Mapping) -> float:
-    if row.get("turns"):
-        return schema.Turns.model_validate(row["turns"]).slices_s
-    return schema.pick(row, "client.window.seconds") or 0.0
+# ---- the trials of a group -----------------------------------------------------------
 
 
 def _trials(
     plan: SweepPlan, group: interleaving.Group, hosts: tuple[Host, Host]
 ) -> list[tuple[trials.Outcome, schema.Trial]] | None:
+    """Run one cell, or several side by side; None when a signal came meanwhile."""
     slots = group.all
-    first = plan.cells[slots[0].cell]
+    cells = [plan.cells[slot.cell] for slot in slots]
     started_at = machine.now()
     setting = trials.Setting(
-        factors=_client_factors(plan, [plan.cells[slot.cell] for slot in slots]),
+        factors=_client_factors(plan, cells),
         seed=grid.client_seed(plan.seed, slots[0].repeat),
-        cores=plan.location.cores(first),
+        cores=plan.location.cores(cells[0]),
         programs=plan.programs,
-        model=plan.models[first["model"]],
+        model=plan.models[cells[0]["model"]],
         timeout_s=plan.timeout,
         files=("timeline", "histogram") if plan.histograms else ("timeline",),
     )
-    outcomes = _outcomes(plan, group, setting, hosts)
+    outcomes = _outcomes(plan, group, cells, setting, hosts)
     if outcomes is None:
         return None
-    return [
-        (outcome, _judged(_trial(plan, group, slot, setting, outcome, started_at)))
-        for slot, outcome in zip(slots, outcomes, strict=True)
-    ]
-
-
-def _trial(
-    plan: SweepPlan,
-    group: interleaving.Group,
-    slot: grid.Slot,
-    setting: trials.Setting,
-    outcome: trials.Outcome,
-    started_at: str,
-) -> schema.Trial:
-    factors = plan.cells[slot.cell]
-    carried = slot not in group.slots
-    set_name = plan.key(group.all[0].cell, group.all[0].repeat)
-    in_set = {"set": set_name, "carried": carried}
-    cores = setting.cores.recorded() | services.recorded() | plan.location.recorded()
-    return schema.Trial(
-        key=plan.key(slot.cell, slot.repeat, carried_by=set_name if carried else None),
-        study=plan.study,
-        block=slot.block,
-        order=slot.order,
-        repeat=slot.repeat,
-        seed=setting.seed,
-        factors=factors,
-        started_at=started_at,
-        seconds=outcome.seconds,
-        environment=plan.environment,
-        binaries=plan.binaries_of(plan.models[factors["model"]]),
-        commands=_commands(factors, setting, outcome),
-        cores=cores,
-        server=outcome.server,
-        client=outcome.client,
-        timeline=_timeline(outcome),
-        turns=outcome.turns and outcome.turns.model_copy(update=in_set),
-        failure=outcome.failure,
-    )
-
-
-def _judged(trial: schema.Trial) -> schema.Trial:
-    facts = trial.model_dump(by_alias=True)
-    verdicts = {
-        "gates": gates.judge(facts),
-        "findings": gates.find(facts),
-        "label": gates.label(facts),
+    shared = {
+        "study": plan.study,
+        "seed": setting.seed,
+        "started_at": started_at,
+        "environment": plan.environment,
+        "cores": setting.cores.recorded()
+        | services.recorded()
+        | plan.location.recorded(),
     }
-    return trial.model_copy(update=verdicts)
+    set_name = plan.key(slots[0].cell, slots[0].repeat)
+    kept = []
+    for slot, factors, outcome in zip(slots, cells, outcomes, strict=True):
+        carried = slot not in group.slots
+        name = set_name if carried else None
+        in_set = {"set": set_name, "carried": carried}
+        trial = schema.Trial(
+            key=plan.key(slot.cell, slot.repeat, carried_by=name),
+            block=slot.block,
+            order=slot.order,
+            repeat=slot.repeat,
+            factors=factors,
+            seconds=outcome.seconds,
+            binaries=plan.binaries_of(plan.models[factors["model"]]),
+            commands=_commands(factors, setting, outcome),
+            server=outcome.server,
+            client=outcome.client,
+            timeline=_timeline(outcome),
+            turns=outcome.turns and outcome.turns.model_copy(update=in_set),
+            failure=outcome.failure,
+            **shared,
+        )
+        facts = trial.model_dump(by_alias=True)
+        verdicts = {
+            "gates": gates.judge(facts),
+            "findings": gates.find(facts),
+            "label": gates.label(facts),
+        }
+        kept.append((outcome, trial.model_copy(update=verdicts)))
+    return kept
 
 
 def _client_factors(
@@ -526,33 +715,35 @@ def _client_factors(
     factors = flags.with_time_to_accept(factors, external=external)
     if plan.location.remote:
         return factors  # clients that have connected wait for an agreed moment
-    return flags.with_time_to_settle(factors, model=models[0])
+    return flags.with_time_to_settle(factors, models=models)
 
 
 def _outcomes(
     plan: SweepPlan,
     group: interleaving.Group,
+    cells: Sequence[Mapping[str, Any]],
     setting: trials.Setting,
     hosts: tuple[Host, Host],
 ) -> list[trials.Outcome] | None:
-    """Run a trial, or several cells side by side; None when a signal came."""
     server_host, client_host = hosts
-    cells = [plan.cells[slot.cell] for slot in group.all]
     reason = plan.unavailable(group.all[0].cell)
     if reason is not None:
         reason = reason or "not available here"
         return [trials.not_measured(setting.model, "unavailable", reason)]
     if group.baseline is not None:
+        clients = plan.location.turning(cells[0])
         return interleaving.run(
-            cells,
-            setting,
-            models=plan.models,
-            host=server_host,
-            clients=plan.location.turning(cells[0]),
+            cells, setting, models=plan.models, host=server_host, clients=clients
         )
     client_host = plan.location.client_of(cells[0]) or client_host
     outcome = trials.run(setting, server_host=server_host, client_host=client_host)
     return outcome and [outcome]
+
+
+def _measuring_s(trial: schema.Trial) -> float:
+    if trial.turns:
+        return trial.turns.slices_s
+    return (trial.client and trial.client.window.get("seconds")) or 0.0
 
 
 def _timeline(outcome: trials.Outcome) -> schema.Timeline | None:
@@ -566,259 +757,12 @@ def _timeline(outcome: trials.Outcome) -> schema.Timeline | None:
 def _commands(
     factors: Mapping[str, Any], setting: trials.Setting, outcome: trials.Outcome
 ) -> dict[str, str]:
-    rounds = outcome.turns
+    count, rounds = 1, outcome.turns
+    words = flags.client_flags(setting.factors, seed=setting.seed)
     if rounds:
         count = rounds.beside
         pause = rounds.pause_ms and rounds.pause_ms / rounds.slice_ms
         in_turns = interleaving.in_turns([factors] * count, setting, pause=pause)
         words = turns.client_flags(in_turns)
-    else:
-        count = 1
-        words = flags.client_flags(setting.factors, seed=setting.seed)
     client = ["client", *["HOST:PORT"] * count, *words]
     return {"server": servers.shown_command(factors), "client": " ".join(client)}
-
-
-def _keep_histogram(plan: SweepPlan, state: _State, key: str, data: bytes) -> None:
-    path = plan.folder / "latency" / f"{key}.csv.gz"
-    try:
-        store.put(path, gzip.compress(data, compresslevel=6, mtime=0), flush=True)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            path.unlink()  # of a trial that was not kept, if there is one
-        remark = f"a histogram was not kept: {error.strerror}"
-        if remark not in state.remarks:
-            state.remarks.append(remark)
-
-
-def _guesses_s(plan: SweepPlan, state: _State) -> list[float]:
-    return [
-        guess_s(plan, cell, [row["seconds"] for row in rows])
-        for cell, rows in enumerate(state.rows)
-    ]
-
-
-def _out_of_budget(plan: SweepPlan, state: _State, cells: Sequence[int]) -> bool:
-    budget_s = plan.rule.budget_s
-    if budget_s is None:
-        return False
-    guesses_s = _guesses_s(plan, state)
-    blocks = min(len(rows) for rows in state.rows)
-    longer = _NO_INTERVALS_YET if blocks < TRIALS_MIN <= plan.rule.n_min else 1
-    if state.spent_s + sum(guesses_s[cell] for cell in cells) <= longer * budget_s:
-        return False
-    text = duration_text(budget_s)
-    state.reason = f"the budget of {text} is used; {state.trials} trials are there"
-    state.complete = blocks >= plan.rule.n_min
-    if not state.complete:
-        state.reason += f", fewer than {plan.rule.n_min} in some cells"
-    return True
-
-
-def _eta_s(plan: SweepPlan, state: _State) -> float:
-    guesses_s = _guesses_s(plan, state)
-    missing = [max(0, plan.rule.n_min - len(rows)) for rows in state.rows]
-    if sum(missing):
-        return sum(n * guess for n, guess in zip(missing, guesses_s, strict=True))
-    return (state.planned - state.trials) * sum(guesses_s) / len(guesses_s)
-
-
-def _interrupted(state: _State) -> str:
-    number = interrupt.caught() or signal.SIGINT
-    name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-    return (
-        f"{name}; {state.trials} trials are kept, and the same call goes on from there"
-    )
-
-
-def _reached(plan: SweepPlan, widths: Sequence[stopping.Width]) -> tuple[Reached, ...]:
-    reached = []
-    for metric, target in plan.rule.targets.items():
-        known = [w for w in widths if w.metric == metric and w.half_width is not None]
-        if not known:
-            continue
-        widest = max(known, key=lambda width: width.half_width)
-        reached.append(
-            Reached(
-                metric=metric,
-                target=target,
-                half_width=widest.half_width,
-                n=widest.n,
-                factors=plan.levels(widest.cell),
-                ratio=widest.ratio,
-                cells_met=sum(width.met for width in known),
-                cells=sum(width.metric == metric for width in widths),
-            )
-        )
-    return tuple(reached)
-
-
-def _report(plan: SweepPlan, state: _State) -> SweepReport:
-    unusable = sum(not any(map(stopping.is_used, rows)) for rows in state.rows if rows)
-    if unusable:
-        state.remarks.append(
-            f"{unusable} of {len(plan.cells)} cells have no trial that may be used"
-        )
-    if state.disturbed:
-        state.remarks.append(
-            "rounds that other programs disturbed, and that count for no server: "
-            f"{state.disturbed} of {state.rounds}"
-        )
-    if state.repeated:
-        state.remarks.append(
-            f"turns repeated, as the client was late itself: {state.repeated}"
-        )
-    if state.late:
-        state.remarks.append(
-            "rounds set aside for all servers, as the client was late itself: "
-            f"{state.late}"
-        )
-    return SweepReport(
-        run=plan.run,
-        study=plan.study,
-        planned=state.planned,
-        done=state.done,
-        resumed=state.resumed,
-        failed=state.failed,
-        flagged=state.flagged,
-        seconds=state.seconds,
-        window_share=state.window_share,
-        stopped_because=state.reason,
-        complete=state.complete,
-        reached=_reached(plan, stopping.widths(state.rows, plan.rule)),
-        remarks=tuple(state.remarks),
-    )
-
-
-def _note_in_manifest(
-    plan: SweepPlan, state: _State, facts: dict, report: SweepReport | None = None
-) -> None:
-    """Keep the arguments and, at the end, the report; a full disk stops nothing."""
-    entry: dict[str, Any] = {
-        "sweep": grid.cell_key({"cells": sorted(map(grid.cell_key, plan.cells))}),
-        "started_at": state.started_at,
-        "environment": plan.environment,
-        "binaries": dict(plan.binaries),
-        "parameters": dict(plan.parameters),
-        "stopping": _stopping_facts(plan, state, report) if report else None,
-    }
-    try:
-        machine.keep_manifest(
-            plan.folder.parent, run=plan.run, study=plan.study, entry=entry, facts=facts
-        )
-    except OSError as error:
-        state.remarks.append(f"{store.MANIFEST} was not renewed: {error.strerror}")
-
-
-def _stopping_facts(
-    plan: SweepPlan, state: _State, report: SweepReport
-) -> dict[str, Any]:
-    widths = stopping.widths(state.rows, plan.rule)
-    return {
-        "reason": report.stopped_because,
-        "complete": report.complete,
-        "rule": asdict(plan.rule) | {"targets": dict(plan.rule.targets)},
-        "trials_per_cell": [len(rows) for rows in state.rows],
-        "trials": report.done + report.resumed,
-        "failed": report.failed,
-        "flagged": report.flagged,
-        "seconds": report.seconds,
-        "window_share": report.window_share,
-        "widths": [_width_facts(plan, width) for width in widths],
-        "sets": _set_facts(plan, state, report),
-        "remarks": list(report.remarks),
-    }
-
-
-def _width_facts(plan: SweepPlan, width: stopping.Width) -> dict[str, Any]:
-    return {
-        "factors": plan.levels(width.cell),
-        "metric": width.metric,
-        "of": "ratio" if width.ratio else "mean",
-        "n": width.n,
-        "half_width": width.half_width,
-        "target": width.target,
-        "met": width.met,
-    }
-
-
-def _set_facts(plan: SweepPlan, state: _State, report: SweepReport) -> list[dict]:
-    """Return how wide the widest ratio of each set and metric is, and why it ended.
-
-    Also where no target was set: then of the metrics that usually have one.
-    """
-    has_targets = bool(plan.rule.targets)
-    targets = plan.rule.targets or stopping.RATIO_TARGETS
-    all_widths = stopping.widths(state.rows, replace(plan.rule, targets=targets))
-    facts = []
-    for cell_set in plan.sets:
-        if cell_set.baseline is None:
-            continue
-        baseline = plan.levels(cell_set.baseline)
-        shared = {k: v for k, v in baseline.items() if k not in plan.beside}
-        for metric, target in targets.items():
-            widths = [
-                width
-                for width in all_widths
-                if width.cell in cell_set.members and width.metric == metric
-            ]
-            known = [w.half_width for w in widths if w.half_width is not None]
-            facts.append(
-                {
-                    "factors": shared,
-                    "baseline": baseline,
-                    "metric": metric,
-                    "pairs": len(widths),
-                    "known": len(known),
-                    "n": min((w.n for w in widths), default=0),
-                    "half_width": max(known, default=None),
-                    "target": target if has_targets else None,
-                    "met": sum(w.met for w in widths) if has_targets else None,
-                    "reason": _set_reason(plan, state, cell_set, widths, report),
-                }
-            )
-    return facts
-
-
-def _set_reason(
-    plan: SweepPlan,
-    state: _State,
-    cell_set: interleaving.Set,
-    widths: Sequence[stopping.Width],
-    report: SweepReport,
-) -> str:
-    if plan.rule.targets and widths and all(width.met for width in widths):
-        return "width"
-    if min(len(state.rows[cell]) for cell in cell_set.members) >= plan.rule.n_max:
-        return "most trials"
-    pending = any(width.pending for width in widths)
-    return report.stopped_because if pending or not report.complete else "no hope"
-
-
-def _beat(
-    plan: SweepPlan,
-    state: _State,
-    *,
-    current: Mapping | None = None,
-    report: SweepReport | None = None,
-) -> None:
-    """Renew ``progress.json``; a disk that takes no heartbeat stops nothing."""
-    ended = "done" if state.complete else "interrupted"
-    beat = schema.Heartbeat(
-        run=plan.run,
-        study=plan.study,
-        state=ended if report else "running",
-        planned=state.planned,
-        done=state.done,
-        resumed=state.resumed,
-        failed=state.failed,
-        started_at=state.started_at,
-        updated_at=machine.now(),
-        seconds=state.seconds,
-        eta_s=None if report else _eta_s(plan, state),
-        window_share=state.window_share,
-        current=dict(current) if current else None,
-        message=report.stopped_because if report else None,
-    )
-    with contextlib.suppress(OSError):
-        store.replace(plan.folder / store.PROGRESS, beat.model_dump(by_alias=True))

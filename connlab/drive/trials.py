@@ -7,10 +7,8 @@ Whatever goes wrong becomes a reason in the trial, never an exception: a server 
 does not come up, dies midway or prints junk, a client that fails or hangs.
 """
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,12 +97,11 @@ def run(setting: Setting, *, server_host: Host, client_host: Host) -> Outcome | 
     course = _Course(setting, server_host, client_host)
     server_end = client_end = None
     try:
-        try:
-            _start_server(course)
-        except ProgramError as error:
-            course.failure = failed("server-start", str(error))
-        if course.ready is not None and course.failure is None:
+        _start_server(course)
+        if course.ready is not None:
             _run_client(course)
+    except ProgramError as error:
+        course.failure = failed("server-start", str(error))
     except HostLost as error:
         course.failure = failed("host-lost", str(error))
     finally:
@@ -161,14 +158,13 @@ def _start_server(course: _Course) -> None:
     try:
         ready = ready_line(host, course.server, READY_S)
     except ProgramError as error:
-        course.failure = failed("server-start", f"server: {error}")
+        raise ProgramError(f"server: {error}") from None
+    if interrupt.asked():
         return
     if ready is None:
-        if not interrupt.asked():
-            course.failure = failed("server-start", f"not ready after {READY_S:g} s")
-        return
+        raise ProgramError(f"not ready after {READY_S:g} s")
     course.ready = {"start_s": time.monotonic() - began} | ready
-    course.looks.append(_look(host.sample(course.server, memory=True), None))
+    course.looks.append(_look(host.sample(course.server, memory=True)))
 
 
 def ready_line(host: Any, handle: int, timeout_s: float) -> dict | None:
@@ -199,6 +195,7 @@ def next_line(host: Any, handle: int, timeout_s: float) -> dict | None:
 
 
 def _run_client(course: _Course) -> None:
+    """Run the client to its end; that it fails is noted."""
     setting, host = course.setting, course.client_host
     target = f"{course.ready['host']}:{course.ready['port']}"
     words = flags.client_flags(setting.factors, seed=setting.seed)
@@ -213,19 +210,13 @@ def _run_client(course: _Course) -> None:
             course.server_host,
             course.server,
             started_at_s=course.started_at_s,
-            begins_s=_begins_s(host),
+            # of clients on several hosts, which agree on it
+            begins_s=(lambda: host.begins_s) if hasattr(host, "begins_s") else None,
         ) as watched:
             _attend(course)
         course.stall = watched.seen
     except ProgramError as error:
         course.failure = failed("client-failed", f"client: {error}")
-
-
-def _begins_s(client_host: Host) -> Callable[[], float | None] | None:
-    """Return a function for when clients begin that agree on it; None: they do not."""
-    if not hasattr(client_host, "begins_s"):
-        return None
-    return lambda: client_host.begins_s
 
 
 def _attend(course: _Course) -> None:
@@ -235,29 +226,28 @@ def _attend(course: _Course) -> None:
     until = began + allowed_s
     next_memory = began + MEMORY_LOOK_S
     pause = LOOK_S
-    gone_at = None
+    gone = False
     while course.report is None and not interrupt.asked():
         course.report = course.client_host.ready(course.client, timeout_s=pause)
         course.reported_at_s = time.monotonic()
         memory = course.report is None and course.reported_at_s >= next_memory
         reading = course.server_host.sample(course.server, memory=memory)
         of_client = course.client_host.sample(course.client, machine=False)
-        course.looks += [_look(earlier, None) for earlier in reading.before]
+        course.looks += map(_look, reading.before)
         course.looks.append(_look(reading, of_client))
         pause = max(LOOK_S, LOOK_COST * (reading.cost_s + of_client.cost_s))
         if memory:
             next_memory = time.monotonic() + max(MEMORY_LOOK_S, pause)
-        if reading.gone and gone_at is None:
-            gone_at = time.monotonic()
-            until = min(until, gone_at + NOTICE_S)
+        if reading.gone and not gone:
+            gone, until = True, min(until, time.monotonic() + NOTICE_S)
         if course.report is None and time.monotonic() >= until:
-            if gone_at is None:
+            if not gone:
                 reason = f"client: no report after {allowed_s:.3g} s"
                 course.failure = failed("client-hung", reason)
             return
 
 
-def _look(server: Reading, client: Reading | None) -> samples.Look:
+def _look(server: Reading, client: Reading | None = None) -> samples.Look:
     return samples.Look(
         server, client, time.monotonic(), time.process_time(), services.cpu_s()
     )
@@ -318,9 +308,13 @@ def counted(end: Ended | None) -> schema.Stats | None:
 
 def server_died(end: Ended | None) -> schema.Failure | None:
     """Return the failure of a server that ended before it was asked to."""
-    if end is None or not end.early:
-        return None
-    return failed("server-died", f"server: {ending(end)}")
+    text = died(end)
+    return None if text is None else failed("server-died", f"server: {text}")
+
+
+def died(end: Ended | None) -> str | None:
+    """Return how a program ended, and what it printed, if nobody had asked it to."""
+    return ending(end) if end and end.early else None
 
 
 def ending(end: Ended) -> str:
@@ -367,10 +361,7 @@ def diagnostics(end: Ended | None) -> str | None:
 
 def failed(kind: str, reason: str) -> schema.Failure:
     """Return a failure whose reason names no folders and no frames of a traceback."""
-    reason = machine.without_paths(_without_frames(reason))
-    return schema.Failure(kind=kind, reason=reason[:500])
-
-
-def _without_frames(text: str) -> str:
-    before, traceback, frames = text.partition("Traceback (most recent call last):")
-    return before + frames.rstrip().rpartition("\n")[2] if traceback else text
+    before, traceback, frames = reason.partition("Traceback (most recent call last):")
+    if traceback:
+        reason = before + frames.rstrip().rpartition("\n")[2]
+    return schema.Failure(kind=kind, reason=machine.without_paths(reason)[:500])

@@ -15,7 +15,7 @@ import io
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from connlab.drive import (
     address,
@@ -30,6 +30,9 @@ from connlab.drive import (
 from connlab.drive.cores import Cores
 from connlab.drive.host import Ended, Host, HostLost, ProgramError, Reading
 from connlab.drive.programs import Programs
+
+if TYPE_CHECKING:
+    from connlab.hosts.turning import Turning
 
 #: time of a set beside its slices: programs that start and end, connections
 OVERHEAD_S = 0.5
@@ -82,39 +85,12 @@ class Setting:
     """Between slices at fixed moments; None: each slice follows the one before."""
 
 
-class Clients(Protocol):
-    """Clients on other hosts, as one; they take turns at fixed moments.
-
-    `pauses` keeps how long a pause must be, in slices, by the name of a set.
-    """
-
-    pauses: dict[str, float]
-
-    @property
-    def begins_s(self) -> float:
-        """When the first slice begins, on the driver's clock."""
-
-    def start(
-        self, argv: Sequence[str], *, cores: Sequence[int], beside: Sequence[int]
-    ) -> int:
-        """Start the client on every host, and on the servers' who reads CPU clocks."""
-
-    def unwatched(self) -> contextlib.AbstractContextManager[None]:
-        """Have servers that are started in this block not watched."""
-
-    def ready(self, handle: int, *, timeout_s: float) -> dict | None:
-        """See `connlab.drive.host.Host.ready`."""
-
-    def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
-        """See `connlab.drive.host.Host.stop`; with the file ``slices``."""
-
-
 @dataclass
 class Served:
     """One server of a set: its ready line, its samples, how it ended.
 
     `looks` are readings with memory: one of the idle server, and one while it holds
-    its connections. `failure` says how it ended if it was not asked to.
+    its connections.
     """
 
     factors: Mapping[str, Any]
@@ -134,9 +110,8 @@ class Served:
 
     @property
     def failure(self) -> str | None:
-        if self.ended is None or not self.ended.early:
-            return None
-        return trials.ending(self.ended)
+        """How it ended, if it was not asked to."""
+        return trials.died(self.ended)
 
 
 @dataclass(frozen=True)
@@ -174,7 +149,7 @@ class SetError(RuntimeError):
 
 
 def run(
-    setting: Setting, *, host: Host, clients: Clients | None = None
+    setting: Setting, *, host: Host, clients: Turning | None = None
 ) -> Outcome | None:
     """Run one set; None when a signal asked to stop meanwhile (nothing is kept).
 
@@ -183,16 +158,14 @@ def run(
     SetError when a server does not come up, the client fails, or a host is lost.
     """
     began = time.monotonic()
-    served: list[Served] = []
-    client_host: Host | Clients = clients or host
-    started: list[tuple[Host, int]] = []
+    course = _Course(setting, host, clients)
     client = report = client_end = None
     companion_cpu_s = services.cpu_s()
     try:
-        _start_servers(setting, host, started, served)
-        if len(served) == len(setting.servers):
-            client = _start_client(setting, host, clients, served)
-            report = _attend(setting, host, clients, client, served)
+        course.start_servers()
+        if len(course.served) == len(setting.servers):
+            client = course.start_client()
+            report = course.attend(client)
         companion_cpu_s = services.cpu_s() - companion_cpu_s
     except ProgramError as error:
         raise SetError(f"client: {error}", kind="client-failed") from None
@@ -201,20 +174,18 @@ def run(
     finally:
         grace_s = 0 if interrupt.asked() else trials.GRACE_S
         if client is not None:
-            client_end = client_host.stop(client, grace_s=1.0, wait_s=grace_s)
-        ends = _stop_servers(started, grace_s)
-        for server, ended in zip(served, ends, strict=False):
-            server.ended = ended
-    if any(ended is None for ended in ends):
+            client_end = course.client_host.stop(client, grace_s=1.0, wait_s=grace_s)
+        ends = course.stop_servers(grace_s)
+    if None in ends:
         raise SetError("the servers' host was lost", kind="host-lost")
     if interrupt.asked():
         return None
-    order = _order(served)
+    order = course.order()
     reports = dict(zip(order, report.get("targets") or [report], strict=True))
     rows = table(client_end.files["slices"])
     return Outcome(
         setting=setting,
-        served=served,
+        served=course.served,
         reports=[reports[place] for place in sorted(order)],
         slices=[row | {"target": order[row["target"]]} for row in rows],
         client=report,
@@ -223,63 +194,114 @@ def run(
     )
 
 
-def _start_client(
-    setting: Setting, host: Host, clients: Clients | None, served: list[Served]
-) -> int:
-    in_order = [served[place] for place in _order(served)]
-    targets = [f"{server.ready['host']}:{server.ready['port']}" for server in in_order]
-    argv = [*setting.programs.client, *targets, *client_flags(setting)]
-    for server in _watchable(served):
-        # on another host only the processes of this set run: the first one suffices
-        pids = _watched_pids(server) if clients is None else str(server.pid)
-        argv += ["--watch", pids]
-    cores = setting.cores.client
-    if clients is None:
-        return host.start(argv, cores=cores, files=("slices",))
-    return clients.start(argv, cores=cores, beside=setting.cores.server)
+@dataclass
+class _Course:
+    """A set that is under way; `clients` is None where one runs beside the servers."""
 
+    setting: Setting
+    host: Host
+    clients: Turning | None
+    started: list[tuple[Host, int]] = field(default_factory=list)
+    served: list[Served] = field(default_factory=list)
 
-def _stop_servers(
-    started: Sequence[tuple[Host, int]], grace_s: float
-) -> list[Ended | None]:
-    """End all servers at the same time; None for one whose host is lost."""
-    for host, handle in started if grace_s else ():
-        with contextlib.suppress(HostLost):
-            host.ask_to_end(handle)
-    ends: list[Ended | None] = []
-    for host, handle in started:
-        try:
-            ends.append(host.stop(handle, grace_s=grace_s))
-        except HostLost:
-            ends.append(None)
-    return ends
+    @property
+    def client_host(self) -> Host | Turning:
+        return self.clients or self.host
 
+    def start_servers(self) -> None:
+        for place, factors in enumerate(self.setting.servers):
+            argv = servers.argv(self.setting.programs, factors)
+            at = servers.at(factors["model"])
+            host = address.place(at, factors["model"], self.host)
+            with _server_errors(place, factors):
+                handle = host.start(argv, cores=self.setting.cores.server)
+                self.started.append((host, handle))
+        for place, factors in enumerate(self.setting.servers):
+            host, handle = self.started[place]
+            with _server_errors(place, factors):
+                ready = trials.ready_line(host, handle, trials.READY_S)
+                if interrupt.asked():
+                    return
+                if ready is None:
+                    raise ProgramError(f"not ready after {trials.READY_S:g} s")
+            self.served.append(Served(factors, handle, ready))
+        # only now, as PSS divides the pages that several servers share
+        for server in self.watchable():
+            self._look_at(server)
 
-def _start_servers(
-    setting: Setting,
-    host: Host,
-    started: list[tuple[Host, int]],
-    served: list[Served],
-) -> None:
-    for place, factors in enumerate(setting.servers):
-        argv = servers.argv(setting.programs, factors)
-        at = servers.at(factors["model"])
-        server_host = address.place(at, factors["model"], host)
-        with _server_errors(place, factors):
-            handle = server_host.start(argv, cores=setting.cores.server)
-            started.append((server_host, handle))
-    for place, factors in enumerate(setting.servers):
-        server_host, handle = started[place]
-        with _server_errors(place, factors):
-            ready = trials.ready_line(server_host, handle, trials.READY_S)
-            if interrupt.asked():
-                return
-            if ready is None:
-                raise ProgramError(f"not ready after {trials.READY_S:g} s")
-        served.append(Served(factors, handle, ready))
-    # only now, as PSS divides the pages that several servers share
-    for server in _watchable(served):
-        server.looks.append(host.sample(server.handle, machine=False, memory=True))
+    def start_client(self) -> int:
+        setting = self.setting
+        ready = [self.served[place].ready for place in self.order()]
+        targets = [f"{line['host']}:{line['port']}" for line in ready]
+        argv = [*setting.programs.client, *targets, *client_flags(setting)]
+        for server in self.watchable():
+            # on another host only the processes of this set run: the first suffices
+            pids = _watched_pids(server) if self.clients is None else str(server.pid)
+            argv += ["--watch", pids]
+        cores = setting.cores.client
+        if self.clients is None:
+            return self.host.start(argv, cores=cores, files=("slices",))
+        return self.clients.start(argv, cores=cores, beside=setting.cores.server)
+
+    def attend(self, client: int) -> dict:
+        """Wait for the client's report; look once at each server's memory meanwhile.
+
+        The looks are taken late in the warm-up, whose slices are not counted.
+        """
+        setting, began = self.setting, time.monotonic()
+        longer = 1 + (setting.pause_s or 0) / setting.slice_s
+        allowed_s = trials.timeout_s(setting.client) * longer + len(self.served)
+        if self.clients is None:
+            connections = setting.client.get("connections") or 1
+            connecting_s = 0.1 + 60e-6 * len(self.served) * connections  # roughly
+            begins = began + connecting_s
+        else:
+            begins = self.clients.begins_s
+        look_at = begins + 0.5 * setting.client["warmup"]
+        unseen = self.watchable()
+        while True:
+            left_s = began + allowed_s - time.monotonic()
+            if unseen:
+                left_s = min(left_s, max(_LOOK_S, look_at - time.monotonic()))
+            report = trials.next_line(self.client_host, client, left_s)
+            if report is not None or interrupt.asked():
+                return report or {}
+            if unseen and time.monotonic() >= look_at:
+                self._look_at(unseen.pop())
+            elif time.monotonic() >= began + allowed_s:
+                reason = f"client: no report after {allowed_s:.0f} s"
+                raise SetError(reason, kind="client-hung")
+
+    def stop_servers(self, grace_s: float) -> list[Ended | None]:
+        """End all servers at the same time; None for one whose host is lost."""
+        for host, handle in self.started if grace_s else ():
+            with contextlib.suppress(HostLost):
+                host.ask_to_end(handle)
+        ends: list[Ended | None] = []
+        for host, handle in self.started:
+            try:
+                ends.append(host.stop(handle, grace_s=grace_s))
+            except HostLost:
+                ends.append(None)
+        for server, ended in zip(self.served, ends, strict=False):
+            server.ended = ended
+        return ends
+
+    def watchable(self) -> list[Served]:
+        return [server for server in self.served if server.at is None]
+
+    def order(self) -> list[int]:
+        """Return the places of the set in the order of the client's targets.
+
+        Those that cannot be watched stand last: the first ``--watch`` is of the first
+        target, and so on.
+        """
+        places = range(len(self.served))
+        return sorted(places, key=lambda place: self.served[place].at is not None)
+
+    def _look_at(self, server: Served) -> None:
+        reading = self.host.sample(server.handle, machine=False, memory=True)
+        server.looks.append(reading)
 
 
 @contextlib.contextmanager
@@ -290,19 +312,6 @@ def _server_errors(place: int, factors: Mapping[str, Any]) -> Iterator[None]:
     except ProgramError as error:
         reason = f"server {factors['model']}: {error}"
         raise SetError(reason, kind="server-start", server=place) from None
-
-
-def _watchable(served: Sequence[Served]) -> list[Served]:
-    return [server for server in served if server.at is None]
-
-
-def _order(served: Sequence[Served]) -> list[int]:
-    """Return the places of a set in the order of the client's targets.
-
-    Those that cannot be watched stand last: the first ``--watch`` is of the first
-    target, and so on.
-    """
-    return sorted(range(len(served)), key=lambda place: served[place].at is not None)
 
 
 def _watched_pids(served: Served) -> str:
@@ -328,43 +337,6 @@ def client_flags(setting: Setting) -> list[str]:
     for flag, seconds in lengths.items():
         words += [flag, f"{seconds * 1e3:g}ms"]
     return words
-
-
-def _attend(
-    setting: Setting,
-    host: Host,
-    clients: Clients | None,
-    client: int,
-    served: list[Served],
-) -> dict:
-    """Wait for the client's report; look once at each server's memory meanwhile.
-
-    The looks are taken late in the warm-up, whose slices are not counted.
-    """
-    began = time.monotonic()
-    longer = 1 + (setting.pause_s or 0) / setting.slice_s
-    allowed_s = trials.timeout_s(setting.client) * longer + len(served)
-    begins = began + _connecting_s(setting) if clients is None else clients.begins_s
-    look_at = begins + 0.5 * setting.client["warmup"]
-    unseen = _watchable(served)
-    while True:
-        left_s = began + allowed_s - time.monotonic()
-        if unseen:
-            left_s = min(left_s, max(_LOOK_S, look_at - time.monotonic()))
-        report = trials.next_line(clients or host, client, left_s)
-        if report is not None or interrupt.asked():
-            return report or {}
-        if unseen and time.monotonic() >= look_at:
-            server = unseen.pop()
-            server.looks.append(host.sample(server.handle, machine=False, memory=True))
-        elif time.monotonic() >= began + allowed_s:
-            reason = f"client: no report after {allowed_s:.0f} s"
-            raise SetError(reason, kind="client-hung")
-
-
-def _connecting_s(setting: Setting) -> float:
-    """Return about how long the client connects before its first slice."""
-    return 0.1 + 60e-6 * len(setting.servers) * (setting.client.get("connections") or 1)
 
 
 def table(text: bytes) -> list[dict[str, Any]]:

@@ -5,8 +5,6 @@ waiting for as long as that client stays. What that does is a question of its ow
 (study 03); where servers are compared, such a model gets a worker for each client.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from connlab import schema

@@ -70,9 +70,10 @@ class Grid:
 
 
 class Turning:
-    """The clients of a set, on hosts of their own; see `connlab.drive.turns.Clients`.
+    """The clients of a set, on hosts of their own; `connlab.drive.turns` runs them.
 
-    On the host of `server` CPU time is read.
+    On the host of `server` CPU time is read. `pauses` keeps how long a pause must be,
+    in slices, by the name of a set.
     """
 
     def __init__(self, clients: HostGroup, server: Server) -> None:
