@@ -46,8 +46,11 @@ UNTHREADED = ("processes",)
 DEAF = ("coroutine",)
 #: what the names of ``build/lessons`` begin with
 LESSON = "lessons/"
-#: models whose connections are accepted by a ring, where no library can interfere
 ACCEPTED_IN_KERNEL = ("uring", "uring-workers", "uring-handover")
+#: for what preloads a library
+unsanitized = pytest.mark.skipif(
+    SANITIZED, reason="a sanitizer wants to be loaded first"
+)
 PATIENCE_S = 20.0 if SANITIZED else 10.0
 #: what a bound on time is stretched by: a sanitizer looks at every access to memory
 SLOWER = 3 if SANITIZED else 1
@@ -93,6 +96,11 @@ def names(*, lessons: bool = False, **wanted) -> list[str]:
     return [model["name"] for model in models(lessons=lessons, **wanted)]
 
 
+def accepting_themselves() -> list[str]:
+    """Models whose connections no ring accepts: a library can stand between."""
+    return [name for name in names() if name not in ACCEPTED_IN_KERNEL]
+
+
 def one_a_family(chosen: list[str]) -> list:
     """Leave all but the first of each family to ``make test-long``."""
     first = {entry(name)["family"]: name for name in reversed(chosen)}.values()
@@ -121,6 +129,11 @@ class Server:
 
     def connect(self, *, timeout: float = PATIENCE_S) -> socket.socket:
         return socket.create_connection(self.address, timeout=timeout)
+
+    def serves(self) -> bool:
+        """Whether somebody who comes now is answered."""
+        with self.connect(timeout=2) as late:
+            return answers(late)
 
     def stop(self, signum: int = signal.SIGTERM) -> dict:
         """The statistics; a lesson keeps none, and ends as signals end a program."""
@@ -224,9 +237,11 @@ def counted(stats: dict, **wanted: object) -> bool:
     return not stats or {name: stats[name] for name in wanted} == wanted
 
 
-def filling_returns(sock: socket.socket, sent: int) -> bool:
-    sock.settimeout(PATIENCE_S)
-    return receive(sock, sent) == filling(sent)
+def answers(sock: socket.socket) -> bool:
+    """Whether it echoes, and neither breaks nor keeps silent."""
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        return echoes(sock)
+    return False
 
 
 def eventually(condition: Callable[[], bool], *, seconds: float = PATIENCE_S) -> bool:
@@ -256,23 +271,14 @@ def limit_descriptors(count: int) -> Callable[[], None]:
 NOBODY = 65534
 
 
-def shared_library(folder: Path, source: str) -> Path:
-    """Compile a C file that lies beside this one into a library for `preload`."""
-    library = folder / Path(source).with_suffix(".so")
-    command = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library]
-    subprocess.run([*command, Path(__file__).with_name(source)], check=True)
-    return library
-
-
-def preload(library: Path, **environment: object) -> Callable[[], None]:
-    """For ``preexec``: load a library before the C library, with its settings."""
-    words = {name: str(value) for name, value in environment.items()}
-    return lambda: os.environ.update(words, LD_PRELOAD=str(library))
-
-
 def fixed_workers(model: str, count: int) -> list:
     """Flags for so many workers, where the model has a fixed number of them."""
     return ["--workers", count] if entry(model)["workers"] == "fixed" else []
+
+
+def a_worker_each(model: str, clients: int) -> list:
+    """Flags for a worker for each client, where a client holds one."""
+    return ["--workers", clients] if entry(model)["holds"] == "workers" else []
 
 
 def refused(*words: object) -> str:
