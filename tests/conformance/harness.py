@@ -281,11 +281,11 @@ def a_worker_each(model: str, clients: int) -> list:
     return ["--workers", clients] if entry(model)["holds"] == "workers" else []
 
 
-def refused(*words: object) -> str:
+def refused(*words: object, status: int = 2) -> str:
     """Start the server with a mistake; return what it says about it."""
     command = [SERVER, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=10)
-    assert done.returncode == 2
+    assert done.returncode == status
     assert done.stdout == ""
     return done.stderr
 
