@@ -76,14 +76,14 @@ def test_buckets_are_one_for_the_whole_server(model):
 @pytest.mark.parametrize("model", CONCURRENT)
 def test_sleeps_of_clients_overlap(model):
     delay_s, clients = 0.3, 4
-    with serving(model, "--workload", "work", *fixed_workers(model, 4)) as server:
-        socks = [server.connect() for _ in range(clients)]
+    with (
+        serving(model, "--workload", "work", *fixed_workers(model, 4)) as server,
+        server.clients(clients) as socks,
+    ):
         start = time.monotonic()
         for i, sock in enumerate(socks):
             sock.sendall(b"%d %d\n" % (delay_s * 1e6, i))
-        for sock in socks:
-            assert receive(sock, 7) == b"300000\n"
-            sock.close()
+        assert [receive(sock, 7) for sock in socks] == [b"300000\n"] * clients
         assert delay_s <= time.monotonic() - start < delay_s * clients * 0.8
 
 
@@ -222,14 +222,11 @@ def test_a_large_file_arrives_whole_and_costs_little_memory(model, root):
 
 @pytest.mark.parametrize("model", names(concurrent=True, isolates_slow=True))
 def test_slow_readers_of_a_large_file_hold_up_nobody(model, root):
-    with web(model, root) as server:
-        slow = [server.connect() for _ in range(8)]
+    with web(model, root) as server, server.clients(8) as slow:
         for sock in slow:
             sock.sendall(GET % b"/large.bin")
         for _ in range(20):
             assert request(server, "GET", "/")[0] == 200
-        for sock in slow:
-            sock.close()
 
 
 # --- http: the guestbook -----------------------------------------------------------
@@ -342,12 +339,10 @@ def test_those_who_wait_in_line_for_a_silent_redis_give_up_too(model, root):
     """40 clients, 16 connections to Redis: all are told within the same second."""
     with web(model, root, upstreams.silent) as server:
         start = time.monotonic()
-        socks = [server.connect() for _ in range(40)]
-        for sock in socks:
-            sock.sendall(b"GET /guestbook HTTP/1.0\r\n\r\n")
-        for sock in socks:
-            assert statuses(receive_all(sock)) == [503]
-            sock.close()
+        with server.clients(40) as socks:
+            for sock in socks:
+                sock.sendall(b"GET /guestbook HTTP/1.0\r\n\r\n")
+            assert [statuses(receive_all(sock)) for sock in socks] == [[503]] * 40
         assert 0.9 < time.monotonic() - start < 1.8 + SANITIZED
 
 

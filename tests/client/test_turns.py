@@ -90,6 +90,11 @@ def total(slices: list[dict[str, str]], column: str) -> float:
     return sum(float(row[column]) for row in slices)
 
 
+def by_target(result: dict, slices: list[dict[str, str]]) -> list[tuple[dict, list]]:
+    """Return the targets, each with those of its slices that count."""
+    return [(t, of_target(slices, i)) for i, t in enumerate(result["targets"])]
+
+
 def add_up(slices: list[dict[str, str]], target: dict) -> None:
     assert len(slices) == target["slices"]["counted"]
     window = target["window"]
@@ -334,9 +339,8 @@ def test_all_of_the_rate_goes_to_the_slices_target(take_turns, arrivals, more):
     rate = 4000
     flags = ["--connections", 8, "--rate", rate, "--arrivals", arrivals]
     flags += ["--duration", 1, "--warmup", 0.1, "--lead-in", 0, *more]
-    result, slices = take_turns(2, *flags)
-    a, b = (of_target(slices, number) for number in (0, 1))
-    for target, slices in zip(result["targets"], (a, b), strict=True):
+    result, every = take_turns(2, *flags)
+    for target, slices in by_target(result, every):
         due = rate * SLICE_S * len(slices)
         spread = 2 if arrivals == "paced" else 4 * due**0.5
         assert target["loop"] == "open"
@@ -347,7 +351,8 @@ def test_all_of_the_rate_goes_to_the_slices_target(take_turns, arrivals, more):
         if arrivals == "paced":
             for row in slices:
                 assert abs(int(row["requests"]) - rate * SLICE_S) <= 2
-    assert [row["requests"] for row in a] == [row["requests"] for row in b]
+    a, b = ([row["requests"] for row in of_target(every, number)] for number in (0, 1))
+    assert a == b
 
 
 def stand_still(client: subprocess.Popen, *_: object) -> None:
@@ -412,8 +417,7 @@ def test_thinking_goes_on_only_in_slices(take_turns, engine):
     flags = ["--connections", 20, "--think", "exponential:30", "--duration", 3]
     flags += ["--warmup", 0.5, "--lead-in", 0, *engine]
     result, every = take_turns(2, *flags)
-    for number, target in enumerate(result["targets"]):
-        slices = of_target(every, number)
+    for target, slices in by_target(result, every):
         in_slices = total(slices, "requests") / (SLICE_S * len(slices))
         response_s = target["response"]["mean_ns"] / 1e9
         assert in_slices * (response_s + 0.030) == pytest.approx(20, rel=0.25)
@@ -484,8 +488,7 @@ def test_a_signal_ends_a_run_at_the_end_of_a_slice(take_turns, more):
     flags = ["--duration", 30, "--warmup", 0, *more]
     result, slices = take_turns(2, *flags, during=end)
     assert result["stop"] == "interrupted"
-    for number, target in enumerate(result["targets"]):
-        counted = of_target(slices, number)
+    for target, counted in by_target(result, slices):
         assert target["stop"] == "interrupted"
         assert total(counted, "requests") == target["window"]["requests"] > 0
         assert len(counted) == target["slices"]["counted"]

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from conftest import ROOT
 
@@ -130,6 +131,12 @@ class Server:
     def connect(self, *, timeout: float = PATIENCE_S) -> socket.socket:
         return socket.create_connection(self.address, timeout=timeout)
 
+    @contextlib.contextmanager
+    def clients(self, count: int) -> Iterator[list[socket.socket]]:
+        """So many connections for the duration of a block."""
+        with contextlib.ExitStack() as stack:
+            yield [stack.enter_context(self.connect()) for _ in range(count)]
+
     def serves(self) -> bool:
         """Whether somebody who comes now is answered."""
         with self.connect(timeout=2) as late:
@@ -137,16 +144,13 @@ class Server:
 
     def stop(self, signum: int = signal.SIGTERM) -> dict:
         """The statistics; a lesson keeps none, and ends as signals end a program."""
-        if self.stats is None and self.ready["model"] == "lesson":
-            _, self.stderr = self._ended_by(signum)
-            assert self.process.returncode == -signum, self.stderr
-            self.stats = {}
         if self.stats is None:
+            lesson = self.ready["model"] == "lesson"
             out, self.stderr = self._ended_by(signum)
+            assert self.process.returncode == (-signum if lesson else 0), self.stderr
             lines = [json.loads(line) for line in out.splitlines()]
-            assert self.process.returncode == 0, self.stderr
-            assert lines[-1]["event"] == "stats", out
-            self.stats = lines[-1]
+            assert lesson or lines[-1]["event"] == "stats", out
+            self.stats = {} if lesson else lines[-1]
         return self.stats
 
     def stopped_in(self, signum: int = signal.SIGTERM) -> float:
@@ -180,28 +184,21 @@ class Server:
         return pids
 
     def tasks(self) -> int:
-        return self._entries("task")
+        return self._total(lambda proc: len(os.listdir(proc / "task")))
 
     def descriptors(self) -> int:
-        return self._entries("fd")
-
-    def _entries(self, folder: str) -> int:
-        total = 0
-        for pid in self.tree():
-            with contextlib.suppress(OSError):
-                total += len(os.listdir(f"/proc/{pid}/{folder}"))
-        return total
+        return self._total(lambda proc: len(os.listdir(proc / "fd")))
 
     def resident_bytes(self) -> int:
+        pages = self._total(lambda proc: int((proc / "statm").read_text().split()[1]))
+        return pages * resource.getpagesize()
+
+    def _total(self, measure: Callable[[Path], int]) -> int:
         total = 0
         for pid in self.tree():
             with contextlib.suppress(OSError):
-                fields = Path(f"/proc/{pid}/statm").read_text().split()
-                total += int(fields[1]) * resource.getpagesize()
+                total += measure(Path(f"/proc/{pid}"))
         return total
-
-    def state(self) -> str:
-        return Path(f"/proc/{self.process.pid}/stat").read_text().split()[2]
 
 
 @contextlib.contextmanager
@@ -291,14 +288,8 @@ def refused(*words: object, status: int = 2) -> str:
 
 
 def tasks_of(user: int) -> int:
-    total = 0
-    for path in Path("/proc").glob("[0-9]*/status"):
-        with contextlib.suppress(OSError):
-            lines = path.read_text().splitlines()
-            facts = dict(line.split(":", 1) for line in lines if ":" in line)
-            if int(facts["Uid"].split()[0]) == user:
-                total += int(facts["Threads"])
-    return total
+    facts = [process.info for process in psutil.process_iter(["uids", "num_threads"])]
+    return sum(f["num_threads"] for f in facts if f["uids"] and f["uids"].real == user)
 
 
 def nobody_may_run(program: Path) -> bool:

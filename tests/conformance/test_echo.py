@@ -106,13 +106,11 @@ def test_a_client_that_read_late_gets_every_byte(model):
 @pytest.mark.parametrize("model", CONCURRENT)
 def test_a_hundred_clients_at_once(model):
     with serving(model, *a_worker_each(model, 100)) as server:
-        socks = [server.connect() for _ in range(100)]
-        for n, sock in enumerate(socks):
-            sock.sendall(b"%05d" % n)
-        for n, sock in enumerate(socks):
-            assert receive(sock, 5) == b"%05d" % n
-        for sock in socks:
-            sock.close()
+        with server.clients(100) as socks:
+            for n, sock in enumerate(socks):
+                sock.sendall(b"%05d" % n)
+            for n, sock in enumerate(socks):
+                assert receive(sock, 5) == b"%05d" % n
         stats = server.stop()
     assert counted(stats, open_max=100, accepted=100, requests=100)
 

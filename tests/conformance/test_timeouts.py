@@ -206,15 +206,15 @@ def test_clients_who_hold_every_worker_hold_it_for_so_long(model):
     flags = fixed_workers(model, 2)
     workers = 2 if flags else 1
     flags += ["--timeout-idle", LIMIT_S]
-    with cutting(model, *flags, idle=workers) as server:
-        silent = [server.connect() for _ in range(workers)]
+    with (
+        cutting(model, *flags, idle=workers) as server,
+        server.clients(workers) as silent,
+    ):
         with server.connect() as late:
             start = time.monotonic()
             assert echoes(late)
             assert time.monotonic() - start < LIMIT_S + SLACK_S
-        for sock in silent:
-            assert receive_all(sock) == b""
-            sock.close()
+        assert [receive_all(sock) for sock in silent] == [b""] * workers
 
 
 @pytest.mark.parametrize("value", ["-1", "nan", "inf", "soon", "1s", "86401", ""])

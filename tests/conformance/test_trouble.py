@@ -134,14 +134,14 @@ def test_who_waits_in_line_for_a_silent_redis_does_not_hold_up_the_stop(model):
     get = b"GET /guestbook HTTP/1.1\r\nHost: test\r\n\r\n"
     with upstreams.stub(upstreams.silent) as address:
         flags = ["--workload", "http", "--redis", "{}:{}".format(*address)]
-        with serving(model, "--processes", 2, *flags) as server:
-            socks = [server.connect() for _ in range(40)]
+        with (
+            serving(model, "--processes", 2, *flags) as server,
+            server.clients(40) as socks,
+        ):
             for sock in socks:
                 sock.sendall(get * 3)
             time.sleep(0.5)
             assert server.stopped_in() < (1.5 if not SANITIZED else 3.0)
-            for sock in socks:
-                sock.close()
     assert server.stats["workers_lost"] == 0
 
 
@@ -183,15 +183,13 @@ def test_a_stop_shuts_no_listener_that_was_closed_before():
     """Workers that did not start closed theirs; clients have those numbers now."""
     flags = ["--workers", 16]
     with serving("epoll-reuseport", *flags, preexec=limit_tasks(4)) as server:
-        time.sleep(0.3)
-        socks = [server.connect() for _ in range(40)]
-        assert all(echoes(sock) for sock in socks)
-        for sock in socks:
-            sock.sendall(b"in flight")
-        server.stop()
-        assert [receive(sock, 9) for sock in socks] == [b"in flight"] * 40
-        for sock in socks:
-            sock.close()
+        settled(server.tasks)
+        with server.clients(40) as socks:
+            assert all(map(echoes, socks))
+            for sock in socks:
+                sock.sendall(b"in flight")
+            server.stop()
+            assert [receive(sock, 9) for sock in socks] == [b"in flight"] * 40
     assert 0 < server.stats["workers_started"] < 16
 
 

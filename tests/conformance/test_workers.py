@@ -68,19 +68,16 @@ def test_a_child_that_is_killed_takes_one_client_with_it(model):
 
     Four clients hold four children, so who comes later needs the new one.
     """
-    flags = fixed_workers(model, 4)
-    with serving(model, *flags) as server:
-        clients = [server.connect() for _ in range(4)]
-        assert all(echoes(sock) for sock in clients)
-        killed, *others = children(server)
-        assert len(others) == 3
-        os.kill(killed, signal.SIGKILL)
-        assert eventually(lambda: killed not in children(server))
-        assert sum(map(answers, clients)) == 3
-        with server.connect() as late:
-            assert echoes(late)
-        for sock in clients:
-            sock.close()
+    with serving(model, *fixed_workers(model, 4)) as server:
+        with server.clients(4) as clients:
+            assert all(map(echoes, clients))
+            killed, *others = children(server)
+            assert len(others) == 3
+            os.kill(killed, signal.SIGKILL)
+            assert eventually(lambda: killed not in children(server))
+            assert sum(map(answers, clients)) == 3
+            with server.connect() as late:
+                assert echoes(late)
         stats = server.stop()
     assert stats["workers_lost"] == 1
     assert stats["workers_started"] == 5
