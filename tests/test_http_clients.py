@@ -128,17 +128,22 @@ def test_ab_counts_no_failure(model, keep):
     assert "Non-2xx" not in out
 
 
+def wrk(server: Server, *flags: object, path: str = "/") -> int:
+    """Load a server for a second; return how many requests went well, as all must."""
+    out = run("wrk", "-t1", "-d1s", *flags, url(server, path))
+    assert "Non-2xx" not in out
+    assert "Socket errors" not in out
+    return int(re.search(r"(\d+) requests in", out)[1])
+
+
 @pytest.mark.parametrize("path", ["/", "/guestbook"])
 @pytest.mark.parametrize("model", FAMILIES)
 def test_wrk_sees_no_error(model, path, redis):
     """One model of each family, as wrk runs for a second at least."""
     clients = 8 if entry(model)["concurrent"] else 1
     with serve(model, "--redis", redis) as server:
-        out = run("wrk", "-t1", f"-c{clients}", "-d1s", url(server, path))
-    done = int(re.search(r"(\d+) requests in", out)[1])
+        done = wrk(server, f"-c{clients}", path=path)
     assert done > 50
-    assert "Non-2xx" not in out
-    assert "Socket errors" not in out
     # wrk stops with a request of each client on its way
     assert done <= server.stats["requests"] <= done + 2 * clients
 
@@ -154,7 +159,4 @@ def test_wrk_pipelines(tmp_path):
         "request = function() return request_text end\n"
     )
     with serve("epoll") as server:
-        out = run("wrk", "-t1", "-c4", "-d1s", "-s", script, url(server))
-    assert int(re.search(r"(\d+) requests in", out)[1]) > 500
-    assert "Non-2xx" not in out
-    assert "Socket errors" not in out
+        assert wrk(server, "-c4", "-s", script) > 500
