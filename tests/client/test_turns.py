@@ -31,6 +31,7 @@ from tests.client.harness import (
     wait_for,
 )
 
+
 @contextlib.contextmanager
 def servers(
     program: Path, count: int, *flags: str
