@@ -234,16 +234,19 @@ def cpu_s(process: psutil.Process) -> float:
     return 0.0
 
 
-def test_children_that_ended_keep_their_time(client_program, server_program, tmp_path):
+def test_children_that_ended_keep_their_time(take_turns):
     """A child per connection, a connection per request: they are gone at the end."""
-    path = tmp_path / "slices.csv"
-    with servers(server_program, 2, "fork") as (processes, ports):
-        flags = ["--connections", 4, "--requests-per-connection", 1, "--duration", 1]
-        flags += [*watching(processes), "--slices", path]
-        turns(client_program, ports, *flags)
-        times = [psutil.Process(process.pid).cpu_times() for process in processes]
+    times = []
+
+    def look_at_the_end(client, processes, path):
+        client.wait()
+        times.extend(psutil.Process(process.pid).cpu_times() for process in processes)
+
+    flags = ["--connections", 4, "--requests-per-connection", 1, "--duration", 1]
+    look = {"watch": True, "during": look_at_the_end}
+    _, slices = take_turns(2, *flags, server=["fork"], **look)
     for number, time_s in enumerate(times):
-        every = [row for row in rows(path) if row["target"] == str(number)]
+        every = [row for row in slices if row["target"] == str(number)]
         clocks = total(every, "server_cpu_ns") + total(every, "rest_cpu_ns")
         assert time_s.children_user + time_s.children_system > 0.05
         assert clocks / 1e9 == pytest.approx(sum(time_s[:4]), rel=0.1, abs=0.05)

@@ -72,15 +72,12 @@ def test_all_bytes_of_a_stream_come_back_and_are_counted(model):
 
 @pytest.mark.parametrize("model", names(lessons=True, concurrent=False))
 def test_a_serial_model_serves_the_second_after_the_first(model):
-    with serving(model) as server, server.connect() as second_in_line:
-        first = server.connect()
-        first, second = second_in_line, first
+    with serving(model) as server, server.clients(2) as (first, second):
         assert echoes(first)
         second.sendall(b"waiting")
         assert is_quiet(second, 0.3)
         first.close()
         assert receive(second, 7) == b"waiting"
-        second.close()
 
 
 @pytest.mark.parametrize("model", ISOLATING)
