@@ -460,16 +460,6 @@ def test_client_kill_and_restart_of_redis_cost_no_visitor_an_error(model, root):
                 assert visits.result() == want
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_a_silent_redis_does_not_hold_up_the_stop(model, root):
-    with web(model, root, upstreams.silent) as server:
-        sock = server.connect()
-        sock.sendall(VISIT)
-        time.sleep(0.1)
-        assert server.stopped_in() < (3 if SANITIZED else 1.6)
-        sock.close()
-
-
 # --- flags -----------------------------------------------------------------------
 
 

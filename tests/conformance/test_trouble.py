@@ -140,7 +140,7 @@ def test_who_waits_in_line_for_a_silent_redis_does_not_hold_up_the_stop(model):
         ):
             for sock in socks:
                 sock.sendall(get * 3)
-            time.sleep(0.5)
+            settled(server.descriptors)
             assert server.stopped_in() < (1.5 if not SANITIZED else 3.0)
     assert server.stats["workers_lost"] == 0
 
