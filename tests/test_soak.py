@@ -18,7 +18,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
 
 import psutil
 import pytest
@@ -31,32 +31,20 @@ GROWTH_BYTES = 8 * 2**20
 _MODELS_A_SWEEP = 2
 
 
-@dataclass(frozen=True)
-class Footprint:
-    trials: int
-    rss_bytes: int
-    descriptors: int
-    children: int
-    threads: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.trials} trials: RSS {self.rss_bytes / 2**20:.1f} MiB, "
-            f"{self.descriptors} descriptors, {self.children} children, "
-            f"{self.threads} threads"
-        )
+#: what this process holds, by name, after so many trials
+Footprint = dict[str, int]
 
 
 def footprint(trials: int) -> Footprint:
     gc.collect()
     me = psutil.Process()
-    return Footprint(
-        trials=trials,
-        rss_bytes=me.memory_info().rss,
-        descriptors=me.num_fds(),
-        children=len(me.children(recursive=True)),
-        threads=me.num_threads(),
-    )
+    return {
+        "trials": trials,
+        "rss_bytes": me.memory_info().rss,
+        "descriptors": me.num_fds(),
+        "children": len(me.children(recursive=True)),
+        "threads": me.num_threads(),
+    }
 
 
 def numbers_for(seconds: float) -> Iterator[int]:
@@ -75,7 +63,7 @@ def watch(step: Callable[[int], int], numbers: Iterable[int]) -> list[Footprint]
     footprints = [footprint(0)]
     for number in numbers:
         done = step(number)
-        footprints.append(footprint(footprints[-1].trials + done))
+        footprints.append(footprint(footprints[-1]["trials"] + done))
     return footprints
 
 
@@ -86,11 +74,11 @@ def leaks(footprints: Sequence[Footprint]) -> list[str]:
     any time.
     """
     quarter, end = footprints[max(1, len(footprints) // 4)], footprints[-1]
-    bounds = {"rss_bytes": GROWTH_BYTES, "descriptors": 0, "threads": 0}
-    grown = {name: getattr(end, name) - getattr(quarter, name) for name in bounds}
-    leaked = [f"{name} +{grown[name]}" for name in bounds if grown[name] > bounds[name]]
-    children = max(step.children for step in footprints) - footprints[0].children
-    return leaked + ([f"children +{children}"] if children > 0 else [])
+    bounds = {"rss_bytes": GROWTH_BYTES, "descriptors": 0, "threads": 0, "children": 0}
+    grown = {name: end[name] - quarter[name] for name in bounds}
+    most = max(step["children"] for step in footprints)
+    grown["children"] = most - footprints[0]["children"]
+    return [f"{name} +{grown[name]}" for name in bounds if grown[name] > bounds[name]]
 
 
 @pytest.mark.serial
@@ -119,13 +107,8 @@ def test_a_driver_holds_no_more_after_many_trials(build_dir, tmp_path):
         return report.done
 
     footprints = watch(sweep, numbers_for(SOAK_S))
-    for sample in (
-        footprints[0],
-        footprints[max(1, len(footprints) // 4)],
-        footprints[-1],
-    ):
-        print(sample)
-    assert footprints[-1].trials == _MODELS_A_SWEEP * (len(footprints) - 1) > 8
+    print(*(footprints[at] for at in (0, max(1, len(footprints) // 4), -1)), sep="\n")
+    assert footprints[-1]["trials"] == _MODELS_A_SWEEP * (len(footprints) - 1) > 8
     assert leaks(footprints) == []
 
 
@@ -136,41 +119,31 @@ _CONTROL_STEPS = range(1, 9)
 
 
 @pytest.fixture
-def held() -> list[object]:
-    """Return a list for what a step leaks; all of it ends with the test."""
-    kept: list = []
-    yield kept
-    for item in kept:
-        if isinstance(item, subprocess.Popen):
-            item.kill()
-            item.wait()
-        elif isinstance(item, int):
-            os.close(item)
-        elif isinstance(item, mmap.mmap):
-            item.close()
-        elif isinstance(item, threading.Event):
-            item.set()
+def held() -> Iterator[ExitStack]:
+    """What a step leaks; all of it ends with the test."""
+    with ExitStack() as stack:
+        yield stack
 
 
-def a_child() -> object:
-    return subprocess.Popen(["sleep", "60"])
+def a_child(held: ExitStack) -> None:
+    child = held.enter_context(subprocess.Popen(["sleep", "60"]))
+    held.callback(child.kill)
 
 
-def a_descriptor() -> object:
-    return os.open(os.devnull, os.O_RDONLY)
+def a_descriptor(held: ExitStack) -> None:
+    held.callback(os.close, os.open(os.devnull, os.O_RDONLY))
 
 
-def new_pages() -> mmap.mmap:
+def new_pages(held: ExitStack) -> None:
     """Touch memory of the kernel's: an allocator might have some that it kept."""
-    pages = mmap.mmap(-1, GROWTH_BYTES // 2)
+    pages = held.enter_context(mmap.mmap(-1, GROWTH_BYTES // 2))
     pages.write(b"x" * len(pages))
-    return pages
 
 
-def a_thread() -> object:
+def a_thread(held: ExitStack) -> None:
     event = threading.Event()
     threading.Thread(target=event.wait, daemon=True).start()
-    return event
+    held.callback(event.set)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +157,7 @@ def a_thread() -> object:
 )
 def test_a_leak_is_seen(held, leaked, name):
     def step(number: int) -> int:
-        held.append(leaked())
+        leaked(held)
         return 1
 
     footprints = watch(step, _CONTROL_STEPS)
@@ -193,9 +166,10 @@ def test_a_leak_is_seen(held, leaked, name):
 
 def test_nothing_is_seen_where_nothing_leaks():
     def step(number: int) -> int:
-        new_pages().close()
+        with ExitStack() as held:
+            new_pages(held)
         return 1
 
     footprints = watch(step, _CONTROL_STEPS)
-    assert footprints[-1].trials == len(footprints) - 1 == len(_CONTROL_STEPS)
+    assert footprints[-1]["trials"] == len(footprints) - 1 == len(_CONTROL_STEPS)
     assert leaks(footprints) == []

@@ -31,7 +31,7 @@ ECHO = (
     "not ready_line and not thousand_who"
     " and not (leak_nothing and (2000 or event-select or overlapped))"
 )
-STOP = "signal_ends or cannot_delay_the_stop or before_the_stop or another_address"
+STOP = "signal_ends or cannot_delay_the_stop or before_the_stop"
 
 pytestmark = [
     pytest.mark.long,
@@ -79,8 +79,7 @@ def clients_of(server: Server, count: int) -> Iterator[list[socket.socket]]:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("suite", "chosen"),
-    [("test_echo.py", ECHO), ("test_stopping.py", STOP), ("test_limits.py", STOP)],
+    ("suite", "chosen"), [("test_echo.py", ECHO), ("test_stopping.py", STOP)]
 )
 def test_conformance(environ, suite, chosen):
     path = f"tests/conformance/{suite}"

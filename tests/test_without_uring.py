@@ -10,13 +10,13 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, make
+
+from tests.client.harness import started
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,6 @@ def way(
     return refused(request.param, tmp_path_factory.mktemp("no_uring"), build)
 
 
-@contextmanager
-def serving(way: Way, model: str) -> Iterator[str]:
-    """Run a server for the duration of a block; give its address."""
-    command = way.command("server", model)
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        try:
-            ready = json.loads(process.stdout.readline())
-            yield f"{ready['host']}:{ready['port']}"
-        finally:
-            process.terminate()
-
-
 def missing(way: Way) -> list[dict]:
     models = json.loads(way.run("server", "--list").stdout)["models"]
     return [model for model in models if not model["available"]]
@@ -98,8 +86,8 @@ def test_a_model_that_needs_it_is_refused_with_the_reason(way: Way) -> None:
 
 def test_any_engine_is_epoll_then(way: Way) -> None:
     flags = ["--engine", "auto", "--connections", "3", "--requests", "5"]
-    with serving(way, "epoll") as address:
-        done = way.run("client", address, *flags)
+    with started(*way.command("server", "epoll")) as (_, port):
+        done = way.run("client", f"127.0.0.1:{port}", *flags)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["self"]["engine"] == "epoll"

@@ -92,6 +92,24 @@ def client(
     return json.loads(done.stdout)
 
 
+SLICE_S = 0.02
+
+
+def in_turns(program: Path, ports: list[int], *flags: object) -> list[object]:
+    """Return a client's words on several targets, with slices of 20 ms if no other."""
+    words = [*map(str, flags)]
+    if "--slice" not in words:
+        words += ["--slice", f"{SLICE_S * 1000:g}ms"]
+    return [program, *(f"127.0.0.1:{port}" for port in ports), *words]
+
+
+def turns(program: Path, ports: list[int], *flags: object) -> dict:
+    words = in_turns(program, ports, *flags)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def errors(result: dict) -> dict[str, int]:
     return {kind: n for kind, n in result["errors"].items() if n}
 

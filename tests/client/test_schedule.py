@@ -23,15 +23,10 @@ def test_think_time_follows_littles_law(load):
 
 
 @pytest.mark.parametrize("arrivals", ["poisson", "paced"])
-def test_open_loop_offers_what_was_asked(client_program, arrivals):
+def test_open_loop_offers_what_was_asked(load, arrivals):
     flags = ["--connections", 10, "--rate", 2000, "--arrivals", arrivals]
-    with serving(echo) as server:
-        results = [
-            client(
-                client_program, server.port, *flags, "--duration", 0.5, "--seed", seed
-            )
-            for seed in (1, 1, 2)
-        ]
+    flags += ["--duration", 0.5, "--seed"]
+    results = [load(echo, *flags, seed)[0] for seed in (1, 1, 2)]
     counts = [result["window"]["arrivals"] for result in results]
     assert counts[0] == counts[1]  # the schedule is fixed before the run
     assert counts[0] != counts[2] or arrivals == "paced"
@@ -114,12 +109,11 @@ def test_both_clocks_see_a_stall_differently(load):
 
 
 @pytest.mark.timed
-def test_byte_rate_of_a_block(client_program, tmp_path):
+def test_byte_rate_of_a_block(load, tmp_path):
     table = tmp_path / "connections.csv"
-    with serving(echo) as server:
-        flags = ["--connections", 8, "--size", 100, "--byte-rate", 20000]
-        block = ["--block", 4, "--duration", 1, "--warmup", 0]
-        client(client_program, server.port, *flags, *block, "--per-connection", table)
+    flags = ["--connections", 8, "--size", 100, "--byte-rate", 20000]
+    block = ["--block", 4, "--duration", 1, "--warmup", 0]
+    load(echo, *flags, *block, "--per-connection", table)
     sent = [int(row["bytes_out"]) for row in rows(table)]
     for first in (0, 4):
         assert 16000 < sum(sent[first : first + 4]) < 21000

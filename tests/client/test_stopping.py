@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+from collections.abc import Iterator
 
+import psutil
 import pytest
 from conftest import is_running
 
-from tests.client.harness import echo, serving, wait_for
+from tests.client.harness import FakeServer, echo, serving, wait_for
+
+
+@pytest.fixture
+def running(client_program):
+    """Start the client on an echo server of ours; yield both."""
+
+    @contextlib.contextmanager
+    def run(*flags: object) -> Iterator[tuple[subprocess.Popen, FakeServer]]:
+        with serving(echo) as server:
+            command = [client_program, f"127.0.0.1:{server.port}", *map(str, flags)]
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            with subprocess.Popen(command, **pipes) as process:
+                yield process, server
+
+    return run
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_signal_ends_it_with_a_result(client_program, number, processes):
-    with serving(echo) as server:
-        flags = ["--connections", "4", "--duration", "30"]
-        command = [client_program, f"127.0.0.1:{server.port}", *flags]
-        with subprocess.Popen(
-            [*command, "--processes", str(processes)], stdout=subprocess.PIPE
-        ) as process:
-            wait_for(lambda: server.bytes_in > 10000)
-            process.send_signal(number)
-            began = time.monotonic()
-            result = json.loads(process.stdout.read())
+def test_a_signal_ends_it_with_a_result(running, number, processes):
+    flags = ["--connections", 4, "--duration", 30, "--processes", processes]
+    with running(*flags) as (process, server):
+        wait_for(lambda: server.bytes_in > 10000)
+        process.send_signal(number)
+        began = time.monotonic()
+        result = json.loads(process.stdout.read())
     assert process.returncode == 0
     assert time.monotonic() - began < 2
     assert result["stop"] == "interrupted"
@@ -36,19 +48,13 @@ def test_a_signal_ends_it_with_a_result(client_program, number, processes):
     assert result["window"]["seconds"] < 20
 
 
-def test_loss_of_one_process_is_said(client_program):
+def test_loss_of_one_process_is_said(running):
     """The others stop, and what they saw is printed, but it is no success."""
-    with serving(echo) as server:
-        flags = ["--connections", "4", "--duration", "30", "--processes", "2"]
-        with subprocess.Popen(
-            [client_program, f"127.0.0.1:{server.port}", *flags],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as process:
-            wait_for(lambda: server.bytes_in > 1000)
-            tasks = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-            os.kill(int(tasks.read_text().split()[0]), signal.SIGKILL)
-            output, diagnostics = process.communicate(timeout=10)
+    flags = ["--connections", 4, "--duration", 30, "--processes", 2]
+    with running(*flags) as (process, server):
+        wait_for(lambda: server.bytes_in > 1000)
+        psutil.Process(process.pid).children()[0].kill()
+        output, diagnostics = process.communicate(timeout=10)
     assert process.returncode == 1
     assert b"killed by signal 9" in diagnostics
     assert json.loads(output)["stop"] == "interrupted"
@@ -68,22 +74,19 @@ def test_dies_with_its_parent(client_program):
         ) as parent:
             child = int(parent.stdout.readline())
             wait_for(lambda: server.bytes_in > 1000)
-            workers = Path(f"/proc/{child}/task/{child}/children").read_text().split()
+            workers = psutil.Process(child).children()
             parent.kill()
     assert len(workers) == 2
-    for pid in [child, *map(int, workers)]:
+    for pid in [child, *(worker.pid for worker in workers)]:
         wait_for(lambda pid=pid: not is_running(pid))
 
 
-def test_interrupted_while_connecting(client_program):
-    with serving(echo) as server:
-        flags = ["--connections", "1000", "--connect-rate", "20"]
-        with subprocess.Popen(
-            [client_program, f"127.0.0.1:{server.port}", *flags], stdout=subprocess.PIPE
-        ) as process:
-            wait_for(lambda: len(server.peers) > 3)
-            process.send_signal(signal.SIGINT)
-            result = json.loads(process.stdout.read())
+def test_interrupted_while_connecting(running):
+    flags = ["--connections", 1000, "--connect-rate", 20]
+    with running(*flags) as (process, server):
+        wait_for(lambda: len(server.peers) > 3)
+        process.send_signal(signal.SIGINT)
+        result = json.loads(process.stdout.read())
     assert result["stop"] == "interrupted"
     assert 3 < result["connections"]["established"] < 500
     assert result["connections"]["asked"] == 1000

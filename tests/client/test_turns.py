@@ -11,39 +11,25 @@ import statistics
 import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.client.harness import (
+    SLICE_S,
     FakeServer,
     closed_port,
     echo,
     errors,
+    in_turns,
     rows,
     serving,
     started,
+    turns,
     wait_for,
 )
-
-SLICE_S = 0.02
-
-
-def command(program: Path, ports: list[int], *flags: object) -> list:
-    """Return a client's words on several targets, with slices of 20 ms if no other."""
-    words = [*map(str, flags)]
-    if "--slice" not in words:
-        words += ["--slice", f"{SLICE_S * 1000:g}ms"]
-    return [program, *(f"127.0.0.1:{port}" for port in ports), *words]
-
-
-def turns(program: Path, ports: list[int], *flags: object) -> dict:
-    words = command(program, ports, *flags)
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @contextlib.contextmanager
@@ -64,16 +50,37 @@ def watching(processes: list[subprocess.Popen]) -> list[object]:
 
 @pytest.fixture
 def take_turns(client_program, server_program, tmp_path):
-    """Run the client on so many servers; return its result and its slices."""
+    """Run the client on so many servers, or ports; return its result and its slices.
+
+    `during` is called while it runs, with it, its servers and the file of its slices.
+    """
     path = tmp_path / "slices.csv"
 
-    def take(count: int, *flags: object, server=("epoll",), watch=False):
+    def take(
+        targets: int | list[int],
+        *flags: object,
+        server: Sequence[str] = ("epoll",),
+        watch: bool = False,
+        during: Callable | None = None,
+    ) -> tuple[dict, list[dict[str, str]]]:
+        count = targets if isinstance(targets, int) else 0
         with servers(server_program, count, *server) as (processes, ports):
-            flags = (*flags, *(watching(processes) if watch else ()))
-            result = turns(client_program, ports, *flags, "--slices", path)
+            watched = watching(processes) if watch else ()
+            ports = ports or targets
+            words = in_turns(client_program, ports, *flags, *watched, "--slices", path)
+            with subprocess.Popen(words, stdout=subprocess.PIPE) as client:
+                if during:
+                    during(client, processes, path)
+                result = json.loads(client.communicate(timeout=60)[0])
+        assert client.returncode == 0
         return result, rows(path)
 
     return take
+
+
+def wrote_rounds(path: Path) -> None:
+    """Wait until some rounds were written."""
+    wait_for(lambda: path.exists() and path.read_text().count("\n") > 10)
 
 
 def of_target(slices: list[dict[str, str]], target: int) -> list[dict[str, str]]:
@@ -82,6 +89,11 @@ def of_target(slices: list[dict[str, str]], target: int) -> list[dict[str, str]]
 
 def total(slices: list[dict[str, str]], column: str) -> float:
     return sum(float(row[column]) for row in slices)
+
+
+def by_target(result: dict, slices: list[dict[str, str]]) -> list[tuple[dict, list]]:
+    """Return the targets, each with those of its slices that count."""
+    return [(t, of_target(slices, i)) for i, t in enumerate(result["targets"])]
 
 
 def add_up(slices: list[dict[str, str]], target: dict) -> None:
@@ -117,19 +129,16 @@ def test_slices_add_up_to_the_totals(take_turns, engine, more):
             assert float(row["slice_seconds"]) >= SLICE_S
 
 
-def test_every_round_has_each_target_once(client_program, server_program, tmp_path):
+def test_every_round_has_each_target_once(take_turns):
     """Orders are shuffled by the seed: equal for one seed, different for two."""
     orders = []
-    with servers(server_program, 3) as (_, ports):
-        for seed in (1, 1, 2):
-            path = tmp_path / "slices.csv"
-            flags = ["--duration", 1.2, "--warmup", 0, "--seed", seed]
-            turns(client_program, ports, *flags, "--slices", path)
-            rounds = defaultdict(list)
-            for row in rows(path):
-                assert int(row["position"]) == len(rounds[row["round"]])
-                rounds[row["round"]].append(row["target"])
-            orders.append(list(map(tuple, rounds.values())))
+    for seed in (1, 1, 2):
+        flags = ["--duration", 0.9, "--warmup", 0, "--seed", seed]
+        rounds = defaultdict(list)
+        for row in take_turns(3, *flags)[1]:
+            assert int(row["position"]) == len(rounds[row["round"]])
+            rounds[row["round"]].append(row["target"])
+        orders.append(list(map(tuple, rounds.values())))
     assert all(sorted(order) == ["0", "1", "2"] for run in orders for order in run)
     few = min(map(len, orders))
     assert few > 5
@@ -138,7 +147,7 @@ def test_every_round_has_each_target_once(client_program, server_program, tmp_pa
     assert len(set(orders[0])) > 2
 
 
-def test_one_asks_while_the_others_rest(client_program, engine, tmp_path):
+def test_one_asks_while_the_others_rest(take_turns, engine):
     """In the order of time, requests change servers as often as slices do."""
     asked: list[int] = []
 
@@ -148,12 +157,11 @@ def test_one_asks_while_the_others_rest(client_program, engine, tmp_path):
             connection.sendall(data)
 
     with serving(note) as a, serving(note) as b:
-        path = tmp_path / "slices.csv"
         flags = ["--connections", 4, "--duration", 0.6, "--warmup", 0, *engine]
-        result = turns(client_program, [a.port, b.port], *flags, "--slices", path)
+        result, slices = take_turns([a.port, b.port], *flags)
     for server, target in zip((a, b), result["targets"], strict=True):
         assert asked.count(server.port) == target["requests"]["completed"] > 50
-    order = [(a, b)[int(row["target"])].port for row in rows(path)]
+    order = [(a, b)[int(row["target"])].port for row in slices]
     assert changes(asked) == changes(order) > 10
 
 
@@ -205,20 +213,17 @@ def test_cpu_time_agrees_with_another_way_to_read_it(
     path = tmp_path / "slices.csv"
     with servers(server_program, 2, model) as (processes, ports):
         families = [psutil.Process(process.pid) for process in processes]
-        before = [cpu_s(family) for family in families]
+        before = list(map(cpu_s, families))
         members = 1 + len(families[0].children())
         flags = ["--connections", 4, "--duration", 1, "--warmup", 0]
-        flags += [*watching(processes), "--slices", path]
-        turns(client_program, ports, *flags)
-        used = [
-            cpu_s(family) - was for family, was in zip(families, before, strict=True)
-        ]
-    for number, seconds in enumerate(used):
+        turns(client_program, ports, *flags, *watching(processes), "--slices", path)
+        after = list(map(cpu_s, families))
+    near = {"rel": 0.05, "abs": 0.02 * members + 0.02}
+    for number in range(2):
         slices = of_target(rows(path), number)
         clocks = total(slices, "server_cpu_ns") + total(slices, "rest_cpu_ns")
-        assert clocks / 1e9 == pytest.approx(
-            seconds, rel=0.05, abs=0.02 * members + 0.02
-        )
+        used = after[number] - before[number]
+        assert clocks / 1e9 == pytest.approx(used, **near)
 
 
 def cpu_s(process: psutil.Process) -> float:
@@ -229,36 +234,33 @@ def cpu_s(process: psutil.Process) -> float:
     return 0.0
 
 
-def test_children_that_ended_keep_their_time(client_program, server_program, tmp_path):
+def test_children_that_ended_keep_their_time(take_turns):
     """A child per connection, a connection per request: they are gone at the end."""
-    path = tmp_path / "slices.csv"
-    with servers(server_program, 2, "fork") as (processes, ports):
-        flags = ["--connections", 4, "--requests-per-connection", 1, "--duration", 1]
-        flags += [*watching(processes), "--slices", path]
-        turns(client_program, ports, *flags)
-        times = [psutil.Process(process.pid).cpu_times() for process in processes]
+    times = []
+
+    def look_at_the_end(client, processes, path):
+        client.wait()
+        times.extend(psutil.Process(process.pid).cpu_times() for process in processes)
+
+    flags = ["--connections", 4, "--requests-per-connection", 1, "--duration", 1]
+    look = {"watch": True, "during": look_at_the_end}
+    _, slices = take_turns(2, *flags, server=["fork"], **look)
     for number, time_s in enumerate(times):
-        every = [row for row in rows(path) if row["target"] == str(number)]
+        every = [row for row in slices if row["target"] == str(number)]
         clocks = total(every, "server_cpu_ns") + total(every, "rest_cpu_ns")
         assert time_s.children_user + time_s.children_system > 0.05
         assert clocks / 1e9 == pytest.approx(sum(time_s[:4]), rel=0.1, abs=0.05)
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2]])
-def test_a_target_that_dies_ends_its_own_slices(
-    client_program, server_program, engine, more, tmp_path
-):
-    path = tmp_path / "slices.csv"
-    with servers(server_program, 2) as (processes, ports):
-        flags = ["--connections", 6, "--duration", 1.2, "--slices", path]
-        flags += ["--watch", processes[0].pid, *engine, *more]
-        words = command(client_program, ports, *flags)
-        with subprocess.Popen(words, stdout=subprocess.PIPE) as client:
-            wait_for(lambda: path.exists() and path.read_text().count("\n") > 10)
-            processes[1].kill()
-            result = json.loads(client.stdout.read())
+def test_a_target_that_dies_ends_its_own_slices(take_turns, engine, more):
+    def kill_second(client, processes, path):
+        wrote_rounds(path)
+        processes[1].kill()
+
+    flags = ["--connections", 6, "--duration", 1.2, *engine, *more]
+    result, slices = take_turns(2, *flags, watch=True, during=kill_second)
     alive, dead = result["targets"]
-    assert client.returncode == 0
     assert result["stop"] == alive["stop"] == "duration"
     assert not errors(alive)
     assert alive["slices"]["ended_early"] is None
@@ -266,7 +268,6 @@ def test_a_target_that_dies_ends_its_own_slices(
     assert sum(errors(dead).values()) == 6
     ended = dead["slices"]["ended_early"]
     assert ended["reason"] == "gone"
-    slices = rows(path)
     last = [row for row in slices if row["target"] == "1"][-1]
     assert ended["round"] - int(last["round"]) in (0, 1)
     assert int(slices[-1]["round"]) > ended["round"] + 3
@@ -274,9 +275,8 @@ def test_a_target_that_dies_ends_its_own_slices(
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2]])
-def test_a_target_that_hangs_is_given_up(client_program, engine, more, tmp_path):
+def test_a_target_that_hangs_is_given_up(take_turns, engine, more):
     """It answers 40 requests and then keeps silent, its connections open."""
-    path = tmp_path / "slices.csv"
 
     def mute(connection: socket.socket, server: FakeServer) -> None:
         while data := connection.recv(65536):
@@ -286,8 +286,8 @@ def test_a_target_that_hangs_is_given_up(client_program, engine, more, tmp_path)
 
     with serving(echo) as well, serving(mute) as hung:
         flags = ["--connections", 4, "--duration", 1, "--drain", 0.3, "--warmup", 0]
-        flags += [*engine, *more, "--slices", path]
-        result = turns(client_program, [well.port, hung.port], *flags)
+        ports = [well.port, hung.port]
+        result, slices = take_turns(ports, *flags, *engine, *more)
     alive, dead = result["targets"]
     assert not errors(alive)
     assert alive["stop"] == "duration"
@@ -295,7 +295,7 @@ def test_a_target_that_hangs_is_given_up(client_program, engine, more, tmp_path)
     assert ended["reason"] == "hung"
     assert set(errors(dead)) == {"timeout"}
     assert dead["connections"]["surviving"] == 0
-    slices = [row for row in rows(path) if row["target"] == "1"]
+    slices = [row for row in slices if row["target"] == "1"]
     assert int(slices[-1]["round"]) == ended["round"]
     assert [row["ended"] for row in slices if row["ended"]] == ["hung"]
     assert alive["slices"]["counted"] > 10
@@ -317,7 +317,8 @@ def test_a_target_that_refuses_is_reported(client_program, server_program, engin
 def test_a_target_that_found_no_descriptors_is_reported(client_program, server_program):
     """A limit of the client is none of the server's doing."""
     with servers(server_program, 2) as (_, ports):
-        words = command(client_program, ports, "--connections", 20, "--duration", 0.2)
+        flags = ["--connections", 20, "--duration", 0.2]
+        words = in_turns(client_program, ports, *flags)
         limited = ["sh", "-c", 'ulimit -n 20; exec "$@"', "sh", *words]
         done = subprocess.run(limited, capture_output=True, text=True)
     assert "--connections 20" in done.stderr
@@ -342,9 +343,8 @@ def test_all_of_the_rate_goes_to_the_slices_target(take_turns, arrivals, more):
     rate = 4000
     flags = ["--connections", 8, "--rate", rate, "--arrivals", arrivals]
     flags += ["--duration", 1, "--warmup", 0.1, "--lead-in", 0, *more]
-    result, slices = take_turns(2, *flags)
-    a, b = (of_target(slices, number) for number in (0, 1))
-    for target, slices in zip(result["targets"], (a, b), strict=True):
+    result, every = take_turns(2, *flags)
+    for target, slices in by_target(result, every):
         due = rate * SLICE_S * len(slices)
         spread = 2 if arrivals == "paced" else 4 * due**0.5
         assert target["loop"] == "open"
@@ -355,28 +355,25 @@ def test_all_of_the_rate_goes_to_the_slices_target(take_turns, arrivals, more):
         if arrivals == "paced":
             for row in slices:
                 assert abs(int(row["requests"]) - rate * SLICE_S) <= 2
-    assert [row["requests"] for row in a] == [row["requests"] for row in b]
+    a, b = ([row["requests"] for row in of_target(every, number)] for number in (0, 1))
+    assert a == b
+
+
+def stand_still(client: subprocess.Popen, *_: object) -> None:
+    time.sleep(0.5)
+    for _ in range(5):
+        client.send_signal(signal.SIGSTOP)
+        time.sleep(0.05)
+        client.send_signal(signal.SIGCONT)
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2]])
-def test_a_slice_in_which_the_client_was_late_is_repeated(
-    client_program, server_program, more, tmp_path
-):
+def test_a_slice_in_which_the_client_was_late_is_repeated(take_turns, more):
     """The client stands still for 50 ms, five times: that is not the servers' doing."""
-    path = tmp_path / "slices.csv"
-    with servers(server_program, 2) as (_, ports):
-        flags = ["--connections", 8, "--rate", 4000, "--late", "2ms", *more]
-        flags += ["--duration", 1.5, "--warmup", 0.1, "--slices", path]
-        words = command(client_program, ports, *flags)
-        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as client:
-            time.sleep(0.5)
-            for _ in range(5):
-                client.send_signal(signal.SIGSTOP)
-                time.sleep(0.05)
-                client.send_signal(signal.SIGCONT)
-                time.sleep(0.1)
-            result = json.loads(client.communicate(timeout=60)[0])
-    slices = rows(path)
+    flags = ["--connections", 8, "--rate", 4000, "--late", "2ms", *more]
+    flags += ["--duration", 1.5, "--warmup", 0.1]
+    result, slices = take_turns(2, *flags, during=stand_still)
     late = [row for row in slices if row["late"] == "1"]
     assert result["repeated"] >= 3
     # on a busy machine the time for that ends, and whole rounds are set aside
@@ -424,8 +421,7 @@ def test_thinking_goes_on_only_in_slices(take_turns, engine):
     flags = ["--connections", 20, "--think", "exponential:30", "--duration", 3]
     flags += ["--warmup", 0.5, "--lead-in", 0, *engine]
     result, every = take_turns(2, *flags)
-    for number, target in enumerate(result["targets"]):
-        slices = of_target(every, number)
+    for target, slices in by_target(result, every):
         in_slices = total(slices, "requests") / (SLICE_S * len(slices))
         response_s = target["response"]["mean_ns"] / 1e9
         assert in_slices * (response_s + 0.030) == pytest.approx(20, rel=0.25)
@@ -483,34 +479,30 @@ def test_files_say_which_target(client_program, server_program, tmp_path):
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", "2"], ["--processes", "2"]])
-def test_a_signal_ends_a_run_at_the_end_of_a_slice(
-    client_program, server_program, more, tmp_path
-):
+def test_a_signal_ends_a_run_at_the_end_of_a_slice(take_turns, more):
     """Rounds are written when they are complete, while the run goes on."""
-    path = tmp_path / "slices.csv"
-    with servers(server_program, 2) as (_, ports):
-        flags = ["--duration", 30, "--warmup", 0, *more, "--slices", path]
-        words = command(client_program, ports, *flags)
-        with subprocess.Popen(words, stdout=subprocess.PIPE) as client:
-            wait_for(lambda: path.exists() and path.read_text().count("\n") > 10)
-            assert path.read_text().endswith("\n")
-            assert path.read_text().count("\n") % 2 == 1
-            client.terminate()
-            result = json.loads(client.stdout.read())
-    assert client.returncode == 0
+
+    def end(client, processes, path):
+        wrote_rounds(path)
+        text = path.read_text()
+        assert text.endswith("\n")
+        assert text.count("\n") % 2 == 1
+        client.terminate()
+
+    flags = ["--duration", 30, "--warmup", 0, *more]
+    result, slices = take_turns(2, *flags, during=end)
     assert result["stop"] == "interrupted"
-    for number, target in enumerate(result["targets"]):
-        slices = of_target(rows(path), number)
+    for target, counted in by_target(result, slices):
         assert target["stop"] == "interrupted"
-        assert total(slices, "requests") == target["window"]["requests"] > 0
-        assert len(slices) == target["slices"]["counted"]
+        assert total(counted, "requests") == target["window"]["requests"] > 0
+        assert len(counted) == target["slices"]["counted"]
 
 
 def test_loss_of_a_process_ends_the_others(client_program, server_program):
     """A thread that never rests again must not be waited for."""
     with servers(server_program, 2) as (_, ports):
         flags = ["--duration", 30, "--processes", 2, "--connections", 4]
-        words = command(client_program, ports, *flags)
+        words = in_turns(client_program, ports, *flags)
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         for which in (0, 1):
             with subprocess.Popen(words, **pipes) as client:
@@ -557,7 +549,7 @@ def test_clients_take_the_same_turns_at_fixed_moments(
         for flags, path in zip(flags_of, paths, strict=True):
             flags = [*flags, "--connections", 6, "--slices", path]
             flags = fixed(None if late else begin_ns, *flags)
-            words = command(client_program, ports, *flags)
+            words = in_turns(client_program, ports, *flags)
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
             running.append(subprocess.Popen(words, **pipes))
         if late:
@@ -586,29 +578,18 @@ def test_clients_take_the_same_turns_at_fixed_moments(
     assert seen_s / 1e9 == pytest.approx(spent_s, rel=0.1, abs=0.05)
 
 
-def test_a_client_that_comes_late_leaves_slices_out(
-    client_program, server_program, tmp_path
-):
-    path = tmp_path / "slices.csv"
-    with servers(server_program, 2) as (_, ports):
-        begin_ns = time.monotonic_ns() - 300_000_000
-        result = turns(client_program, ports, *fixed(begin_ns, "--slices", path))
-    slices = rows(path)
+def test_a_client_that_comes_late_leaves_slices_out(take_turns):
+    result, slices = take_turns(2, *fixed(time.monotonic_ns() - 300_000_000))
     assert int(slices[0]["begin_ns"]) >= 280_000_000
     assert int(slices[-1]["round"]) == 11
     assert result["stop"] == "duration"
 
 
-def test_at_fixed_moments_rounds_of_a_late_client_are_left_out(
-    client_program, server_program, tmp_path
-):
+def test_at_fixed_moments_rounds_of_a_late_client_are_left_out(take_turns):
     """Nothing is repeated, as others take the same turns; none may be left."""
-    path = tmp_path / "slices.csv"
-    flags = ["--rate", 2000, "--late", "0.001ms", "--slices", path]
-    with servers(server_program, 2) as (_, ports):
-        flags = fixed(time.monotonic_ns() + 300_000_000, *flags)
-        result = turns(client_program, ports, *flags)
-    slices = [row for row in rows(path) if int(row["round"]) >= 2]  # the warm-up's
+    flags = ["--rate", 2000, "--late", "0.001ms"]
+    result, every = take_turns(2, *fixed(time.monotonic_ns() + 300_000_000, *flags))
+    slices = [row for row in every if int(row["round"]) >= 2]  # the warm-up's
     late = {
         row["round"]
         for row in slices

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.harness import FakeServer, client, echo, serving, wait_for
+from tests.client.harness import FakeServer, client, echo, serving, turns, wait_for
 
 DELAY_S = 0.02
 
@@ -57,39 +57,38 @@ def test_rounds_go_on_until_the_slowest_target_has_enough(client_program):
     flags = ["--connections", 2, "--duration", 0.1, "--warmup", 0.05]
     flags += ["--response-times", 20, "--slice", "30ms", "--duration-max", 5]
     with serving(slow) as first, serving(echo) as second:
-        ports = [f"127.0.0.1:{server.port}" for server in (first, second)]
-        command = [client_program, *ports, *map(str, flags)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    result = json.loads(done.stdout)
+        result = turns(client_program, [first.port, second.port], *flags)
     slowest, fastest = result["targets"]
     assert 20 <= held(slowest) < 40
     assert slowest["slices"]["counted"] == fastest["slices"]["counted"]
 
 
-def test_rounds_do_not_go_on_for_ever(client_program):
+def test_rounds_do_not_go_on_for_ever(load):
     flags = ["--duration", 0.1, "--response-times", 1000, "--slice", "30ms"]
-    flags += ["--duration-max", 0.3]
-    with serving(slow) as server:
-        result = client(client_program, server.port, *flags)["targets"][0]
-    assert 0.2 < result["window"]["seconds"] < 0.6
+    result, _ = load(slow, *flags, "--duration-max", 0.3)
+    assert 0.2 < result["targets"][0]["window"]["seconds"] < 0.6
 
 
-def test_the_load_begins_at_a_moment_that_was_agreed(client_program, engine):
-    agreed = time.monotonic_ns() + 400_000_000
-    flags = ["--connections", 4, "--duration", 0.1, "--warmup", 0.05, *engine]
-    with serving(echo) as server:
-        result = client(client_program, server.port, *flags, "--begin-at", agreed)
-        window = result["window"]
+#: a window of 100 ms, which begins 50 ms after the load
+SHORT = ["--connections", 4, "--duration", 0.1, "--warmup", 0.05]
+
+
+def begins_at(window: dict, agreed: int) -> None:
     assert window["begin_ns"] == pytest.approx(agreed + 50_000_000, abs=1000)
     assert window["end_ns"] == pytest.approx(agreed + 150_000_000, abs=1000)
+
+
+def test_the_load_begins_at_a_moment_that_was_agreed(load, engine):
+    agreed = time.monotonic_ns() + 400_000_000
+    result, _ = load(echo, *SHORT, *engine, "--begin-at", agreed)
+    begins_at(result["window"], agreed)
     assert result["self"]["dialing_s"] <= 0.4
 
 
-def test_a_moment_that_is_over_delays_nothing(client_program):
+def test_a_moment_that_is_over_delays_nothing(load):
     began = time.monotonic_ns()
-    with serving(echo) as server:
-        flags = ["--duration", 0.1, "--begin-at", began - 1_000_000_000]
-        window = client(client_program, server.port, *flags)["window"]
+    flags = ["--duration", 0.1, "--begin-at", began - 1_000_000_000]
+    window = load(echo, *flags)[0]["window"]
     assert began < window["begin_ns"] < window["end_ns"] <= time.monotonic_ns()
 
 
@@ -105,7 +104,7 @@ def told_late(program: Path, port: int, *flags: object) -> Iterator[subprocess.P
 
 @pytest.mark.parametrize("flags", [[], ["--threads", 2], ["--processes", 2]])
 def test_the_load_begins_at_a_moment_that_is_told_late(client_program, engine, flags):
-    flags = ["--connections", 4, "--duration", 0.1, "--warmup", 0.05, *flags, *engine]
+    flags = [*SHORT, *flags, *engine]
     with (
         serving(echo) as server,
         told_late(client_program, server.port, *flags) as process,
@@ -118,8 +117,7 @@ def test_the_load_begins_at_a_moment_that_is_told_late(client_program, engine, f
         process.stdin.flush()
         window = json.loads(process.stdout.readline())["window"]
     assert process.returncode == 0
-    assert window["begin_ns"] == pytest.approx(agreed + 50_000_000, abs=1000)
-    assert window["end_ns"] == pytest.approx(agreed + 150_000_000, abs=1000)
+    begins_at(window, agreed)
 
 
 @pytest.mark.parametrize("line", [b"", b"soon\n"])

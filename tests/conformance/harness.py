@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from conftest import ROOT
 
@@ -46,8 +47,11 @@ UNTHREADED = ("processes",)
 DEAF = ("coroutine",)
 #: what the names of ``build/lessons`` begin with
 LESSON = "lessons/"
-#: models whose connections are accepted by a ring, where no library can interfere
 ACCEPTED_IN_KERNEL = ("uring", "uring-workers", "uring-handover")
+#: for what preloads a library
+unsanitized = pytest.mark.skipif(
+    SANITIZED, reason="a sanitizer wants to be loaded first"
+)
 PATIENCE_S = 20.0 if SANITIZED else 10.0
 #: what a bound on time is stretched by: a sanitizer looks at every access to memory
 SLOWER = 3 if SANITIZED else 1
@@ -93,6 +97,11 @@ def names(*, lessons: bool = False, **wanted) -> list[str]:
     return [model["name"] for model in models(lessons=lessons, **wanted)]
 
 
+def accepting_themselves() -> list[str]:
+    """Models whose connections no ring accepts: a library can stand between."""
+    return [name for name in names() if name not in ACCEPTED_IN_KERNEL]
+
+
 def one_a_family(chosen: list[str]) -> list:
     """Leave all but the first of each family to ``make test-long``."""
     first = {entry(name)["family"]: name for name in reversed(chosen)}.values()
@@ -122,18 +131,26 @@ class Server:
     def connect(self, *, timeout: float = PATIENCE_S) -> socket.socket:
         return socket.create_connection(self.address, timeout=timeout)
 
+    @contextlib.contextmanager
+    def clients(self, count: int) -> Iterator[list[socket.socket]]:
+        """So many connections for the duration of a block."""
+        with contextlib.ExitStack() as stack:
+            yield [stack.enter_context(self.connect()) for _ in range(count)]
+
+    def serves(self) -> bool:
+        """Whether somebody who comes now is answered."""
+        with self.connect(timeout=2) as late:
+            return answers(late)
+
     def stop(self, signum: int = signal.SIGTERM) -> dict:
         """The statistics; a lesson keeps none, and ends as signals end a program."""
-        if self.stats is None and self.ready["model"] == "lesson":
-            _, self.stderr = self._ended_by(signum)
-            assert self.process.returncode == -signum, self.stderr
-            self.stats = {}
         if self.stats is None:
+            lesson = self.ready["model"] == "lesson"
             out, self.stderr = self._ended_by(signum)
+            assert self.process.returncode == (-signum if lesson else 0), self.stderr
             lines = [json.loads(line) for line in out.splitlines()]
-            assert self.process.returncode == 0, self.stderr
-            assert lines[-1]["event"] == "stats", out
-            self.stats = lines[-1]
+            assert lesson or lines[-1]["event"] == "stats", out
+            self.stats = {} if lesson else lines[-1]
         return self.stats
 
     def stopped_in(self, signum: int = signal.SIGTERM) -> float:
@@ -167,28 +184,21 @@ class Server:
         return pids
 
     def tasks(self) -> int:
-        return self._entries("task")
+        return self._total(lambda proc: len(os.listdir(proc / "task")))
 
     def descriptors(self) -> int:
-        return self._entries("fd")
-
-    def _entries(self, folder: str) -> int:
-        total = 0
-        for pid in self.tree():
-            with contextlib.suppress(OSError):
-                total += len(os.listdir(f"/proc/{pid}/{folder}"))
-        return total
+        return self._total(lambda proc: len(os.listdir(proc / "fd")))
 
     def resident_bytes(self) -> int:
+        pages = self._total(lambda proc: int((proc / "statm").read_text().split()[1]))
+        return pages * resource.getpagesize()
+
+    def _total(self, measure: Callable[[Path], int]) -> int:
         total = 0
         for pid in self.tree():
             with contextlib.suppress(OSError):
-                fields = Path(f"/proc/{pid}/statm").read_text().split()
-                total += int(fields[1]) * resource.getpagesize()
+                total += measure(Path(f"/proc/{pid}"))
         return total
-
-    def state(self) -> str:
-        return Path(f"/proc/{self.process.pid}/stat").read_text().split()[2]
 
 
 @contextlib.contextmanager
@@ -224,9 +234,11 @@ def counted(stats: dict, **wanted: object) -> bool:
     return not stats or {name: stats[name] for name in wanted} == wanted
 
 
-def filling_returns(sock: socket.socket, sent: int) -> bool:
-    sock.settimeout(PATIENCE_S)
-    return receive(sock, sent) == filling(sent)
+def answers(sock: socket.socket) -> bool:
+    """Whether it echoes, and neither breaks nor keeps silent."""
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        return echoes(sock)
+    return False
 
 
 def eventually(condition: Callable[[], bool], *, seconds: float = PATIENCE_S) -> bool:
@@ -256,43 +268,28 @@ def limit_descriptors(count: int) -> Callable[[], None]:
 NOBODY = 65534
 
 
-def shared_library(folder: Path, source: str) -> Path:
-    """Compile a C file that lies beside this one into a library for `preload`."""
-    library = folder / Path(source).with_suffix(".so")
-    command = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library]
-    subprocess.run([*command, Path(__file__).with_name(source)], check=True)
-    return library
-
-
-def preload(library: Path, **environment: object) -> Callable[[], None]:
-    """For ``preexec``: load a library before the C library, with its settings."""
-    words = {name: str(value) for name, value in environment.items()}
-    return lambda: os.environ.update(words, LD_PRELOAD=str(library))
-
-
 def fixed_workers(model: str, count: int) -> list:
     """Flags for so many workers, where the model has a fixed number of them."""
     return ["--workers", count] if entry(model)["workers"] == "fixed" else []
 
 
-def refused(*words: object) -> str:
+def a_worker_each(model: str, clients: int) -> list:
+    """Flags for a worker for each client, where a client holds one."""
+    return ["--workers", clients] if entry(model)["holds"] == "workers" else []
+
+
+def refused(*words: object, status: int = 2) -> str:
     """Start the server with a mistake; return what it says about it."""
     command = [SERVER, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=10)
-    assert done.returncode == 2
+    assert done.returncode == status
     assert done.stdout == ""
     return done.stderr
 
 
 def tasks_of(user: int) -> int:
-    total = 0
-    for path in Path("/proc").glob("[0-9]*/status"):
-        with contextlib.suppress(OSError):
-            lines = path.read_text().splitlines()
-            facts = dict(line.split(":", 1) for line in lines if ":" in line)
-            if int(facts["Uid"].split()[0]) == user:
-                total += int(facts["Threads"])
-    return total
+    facts = [process.info for process in psutil.process_iter(["uids", "num_threads"])]
+    return sum(f["num_threads"] for f in facts if f["uids"] and f["uids"].real == user)
 
 
 def nobody_may_run(program: Path) -> bool:

@@ -10,7 +10,9 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
+import psutil
 import pytest
 from conftest import is_running
 
@@ -58,43 +60,19 @@ def test_what_was_sent_before_the_stop_is_answered(model):
 
 
 PARENT = """
-import subprocess, sys, time
-server = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)
-line = server.stdout.readline()
-sys.stdout.write(line.decode())
-sys.stdout.flush()
-time.sleep(60)
-"""
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_it_dies_with_its_parent_and_so_do_its_children(model):
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, SERVER, model], stdout=subprocess.PIPE
-    )
-    ready = json.loads(parent.stdout.readline())
-    with socket.create_connection((ready["host"], ready["port"])) as sock:
-        assert echoes(sock)
-        group = [ready["pid"], *children(ready["pid"])]
-        parent.kill()
-        parent.wait()
-        parent.stdout.close()
-        assert eventually(lambda: not any(map(is_running, group)))
-
-
-PARENT_THREAD = """
-import json, subprocess, sys, threading
+import subprocess, sys, threading
 def start():
-    global server
-    server = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)
-    line = server.stdout.readline()
-    sys.stdout.write(line.decode())
+    servers.append(subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE))
+    sys.stdout.write(servers[-1].stdout.readline().decode())
     sys.stdout.flush()
+servers = []
+start()
 for _ in range(2):
     thread = threading.Thread(target=start)
     thread.start()
     thread.join()
     sys.stdin.readline()
+sys.stdin.readline()
 """
 
 
@@ -102,34 +80,29 @@ for _ in range(2):
 def test_it_outlives_the_thread_that_started_it_but_not_the_process(model):
     """The kernel's signal says that the thread is gone which forked, not the process.
 
-    Of the parent's two threads that start a server each, both end; the second time
-    around the first server has lived through two such ends.
+    One server is started by the parent's main thread, two by threads that end then;
+    with the parent, all of them and their children are gone.
     """
-    command = [sys.executable, "-c", PARENT_THREAD, SERVER, model]
+    command = [sys.executable, "-c", PARENT, SERVER, model]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as parent:
-        started = []
-        for _ in range(2):
-            started.append(json.loads(parent.stdout.readline()))
-            for ready in started:
-                with socket.create_connection((ready["host"], ready["port"])) as sock:
-                    assert echoes(sock)
-            parent.stdin.write(b"go on\n")
-            parent.stdin.flush()
+    with ExitStack() as stack:
+        parent = stack.enter_context(subprocess.Popen(command, **pipes))
+        servers, socks = [], []
+        for number in range(3):
+            ready = json.loads(parent.stdout.readline())
+            servers.append(psutil.Process(ready["pid"]))
+            sock = socket.create_connection((ready["host"], ready["port"]))
+            socks.append(stack.enter_context(sock))
+            assert all(map(echoes, socks))
+            if number:
+                parent.stdin.write(b"go on\n")
+                parent.stdin.flush()
+        families = [[server, *server.children()] for server in servers]
+        pids = [process.pid for family in families for process in family]
         time.sleep(0.3 * TSAN)  # a call that waits begins again before the signal
+        assert all(map(echoes, socks))
         parent.kill()
-        assert eventually(lambda: not any(is_running(r["pid"]) for r in started))
-
-
-def children(pid: int) -> list[int]:
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(word) for word in file.read().split()]
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [SERVER, *arguments], capture_output=True, text=True, timeout=10
-    )
+        assert eventually(lambda: not any(map(is_running, pids)))
 
 
 @pytest.mark.parametrize(
@@ -164,15 +137,14 @@ def test_bad_usage_names_flag_value_and_what_is_allowed(arguments, words):
 
 def test_failed_set_up_names_the_call_and_exits_1():
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = run("epoll", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"server: bind: {os.strerror(errno.EADDRINUSE)}")
+        port = taken.getsockname()[1]
+        message = refused("epoll", "--listen", f"127.0.0.1:{port}", status=1)
+    assert message.startswith(f"server: bind: {os.strerror(errno.EADDRINUSE)}")
 
 
 def test_unwritable_log_is_a_failed_set_up():
-    done = run("epoll", "--log", str(BUILD / "no" / "such" / "place.csv"))
-    assert done.returncode == 1
-    assert os.strerror(errno.ENOENT) in done.stderr
+    message = refused("epoll", "--log", BUILD / "no/such/place.csv", status=1)
+    assert os.strerror(errno.ENOENT) in message
 
 
 def test_the_list_names_what_design_asks_for():

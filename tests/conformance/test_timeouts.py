@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -86,16 +87,19 @@ def sends_until_reset(sock: socket.socket) -> float:
     return time.monotonic() - last
 
 
-def stops(server: Server, **timeouts: int) -> dict:
-    stats = server.stop()
+@contextlib.contextmanager
+def cutting(model: str, *flags: object, **timeouts: int) -> Iterator[Server]:
+    """A server that cuts so many clients, by what for, and sees no error."""
+    with serving(model, *flags) as server:
+        yield server
+        stats = server.stop()
     assert stats["timeouts"] == {"idle": 0, "header": 0, "body": 0} | timeouts
     assert stats["errors"] == {}
-    return stats
 
 
 @pytest.mark.parametrize("model", TIMED)
 def test_a_silent_client_is_closed_in_time(model):
-    with serving(model, "--timeout-idle", LIMIT_S) as server:
+    with cutting(model, "--timeout-idle", LIMIT_S, idle=2) as server:
         for asks in (False, True):
             since = time.monotonic()
             with server.connect() as sock:
@@ -103,79 +107,70 @@ def test_a_silent_client_is_closed_in_time(model):
                 rest, took = until_closed(sock, since=since)
             assert rest == b""
             assert LIMIT_S * 0.8 < took < LIMIT_S + SLACK_S
-        stops(server, idle=2)
 
 
 @pytest.mark.parametrize("model", TIMED)
 def test_a_client_that_thinks_for_less_than_the_limit_stays(model):
     flags = [f"--timeout-{kind}={ROOM_S}" for kind in ("idle", "header", "body")]
-    with serving(model, "--workload", "work", *flags) as server:
-        with server.connect() as sock:
-            for total in range(5, 40, 5):  # longer than one limit, all of it
-                time.sleep(ROOM_S / 6)
-                sock.sendall(b"5 ")
-                time.sleep(0.02)
-                sock.sendall(b"1\n")
-                assert receive(sock, len(b"%d\n" % total)) == b"%d\n" % total
-        stops(server)
+    flags += ["--workload", "work"]
+    with cutting(model, *flags) as server, server.connect() as sock:
+        for total in range(5, 40, 5):  # longer than one limit, all of it
+            time.sleep(ROOM_S / 6)
+            sock.sendall(b"5 ")
+            time.sleep(0.02)
+            sock.sendall(b"1\n")
+            assert receive(sock, len(b"%d\n" % total)) == b"%d\n" % total
 
 
 @pytest.mark.parametrize("model", TIMED)
 def test_a_delay_of_the_servers_own_is_nobodys_idleness(model):
     flags = ["--workload", "work", "--timeout-idle", 0.1, "--timeout-header", 0.1]
-    with serving(model, *flags) as server:
-        with server.connect() as sock:
-            sock.sendall(b"300000 0\n")
-            assert receive(sock, 7) == b"300000\n"
-        stops(server)
+    with cutting(model, *flags) as server, server.connect() as sock:
+        sock.sendall(b"300000 0\n")
+        assert receive(sock, 7) == b"300000\n"
 
 
 @pytest.mark.parametrize("model", TIMED)
 def test_a_head_that_drips_is_cut_and_answered_408(model):
     """Each byte comes well within the limit; the head has one, from its first byte."""
     head = b"GET /none HTTP/1.1\r\nHost: test\r\nX-Slow: " + b"z" * 200
-    with serving(model, "--workload", "http", "--timeout-header", LIMIT_S) as server:
-        with server.connect() as sock:
-            sock.sendall(GET)
-            assert b"404 Not Found" in sock.recv(1 << 16)
-            time.sleep(LIMIT_S * 1.5)  # nothing has begun: no head is late
-            took = drips(sock, head)
-            assert LIMIT_S * 0.8 < took < LIMIT_S + SLACK_S
-            assert until_closed(sock)[0].startswith(b"HTTP/1.1 408 Request Timeout")
-        stops(server, header=1)
+    flags = ["--workload", "http", "--timeout-header", LIMIT_S]
+    with cutting(model, *flags, header=1) as server, server.connect() as sock:
+        sock.sendall(GET)
+        assert b"404 Not Found" in sock.recv(1 << 16)
+        time.sleep(LIMIT_S * 1.5)  # nothing has begun: no head is late
+        assert LIMIT_S * 0.8 < drips(sock, head) < LIMIT_S + SLACK_S
+        assert until_closed(sock)[0].startswith(b"HTTP/1.1 408 Request Timeout")
 
 
 @pytest.mark.parametrize("model", TIMED)
 def test_a_line_of_work_that_drips_is_cut(model):
     flags = ["--workload", "work", "--timeout-header", LIMIT_S]
-    with serving(model, *flags) as server, server.connect() as sock:
+    with cutting(model, *flags, header=1) as server, server.connect() as sock:
         assert LIMIT_S * 0.8 < drips(sock, b"0" * 30) < LIMIT_S + SLACK_S
         assert until_closed(sock)[0] == b"ERR the line took too long\n"
-        stops(server, header=1)
 
 
 @pytest.mark.parametrize("model", TIMED)
 def test_a_body_that_drips_is_cut(model):
     """Where the answer was given before, as to a PUT, no second one follows."""
     flags = ["--workload", "http", "--timeout-body", LIMIT_S]
-    with serving(model, *flags) as server:
-        for request, answer in ((POST, b"408"), (PUT, b"405")):
+    with cutting(model, *flags, body=2) as server:
+        for request in (POST, PUT):
             with server.connect() as sock:
                 sock.sendall(request)
                 if request is PUT:
                     assert b" 405 " in sock.recv(1 << 16)
                 assert LIMIT_S * 0.8 < drips(sock, b"x" * 99) < LIMIT_S + SLACK_S
                 rest = until_closed(sock)[0]
-                assert rest.startswith(b"HTTP/1.1 408") == (answer == b"408")
-        stops(server, body=2)
+                assert rest.startswith(b"HTTP/1.1 408") == (request is POST)
 
 
 @pytest.mark.parametrize("model", TIMED)
 def test_a_client_that_never_reads_is_closed(model):
-    with serving(model, "--timeout-idle", LIMIT_S) as server:
-        with server.connect() as sock:
-            assert sends_until_reset(sock) < LIMIT_S + 2 * SLACK_S
-        stops(server, idle=1)
+    flags = ["--timeout-idle", LIMIT_S]
+    with cutting(model, *flags, idle=1) as server, server.connect() as sock:
+        assert sends_until_reset(sock) < LIMIT_S + 2 * SLACK_S
 
 
 @pytest.mark.parametrize("model", TIMED)
@@ -198,12 +193,11 @@ def test_one_that_reads_slowly_but_reads_is_served(model):
 
 @pytest.mark.parametrize("model", TIMED)
 def test_off_by_default(model):
-    with serving(model, "--workload", "http") as server, server.connect() as sock:
+    with cutting(model, "--workload", "http") as server, server.connect() as sock:
         sock.sendall(GET[:20])
         assert is_quiet(sock, 2 * LIMIT_S)
         sock.sendall(GET[20:])
         assert b"404 Not Found" in sock.recv(1 << 16)
-        stops(server)
 
 
 @pytest.mark.parametrize("model", names(timeouts=True, isolates_slow=False))
@@ -211,16 +205,16 @@ def test_clients_who_hold_every_worker_hold_it_for_so_long(model):
     """What the limits are for: as many silent clients as there are workers."""
     flags = fixed_workers(model, 2)
     workers = 2 if flags else 1
-    with serving(model, *flags, "--timeout-idle", LIMIT_S) as server:
-        silent = [server.connect() for _ in range(workers)]
+    flags += ["--timeout-idle", LIMIT_S]
+    with (
+        cutting(model, *flags, idle=workers) as server,
+        server.clients(workers) as silent,
+    ):
         with server.connect() as late:
             start = time.monotonic()
             assert echoes(late)
             assert time.monotonic() - start < LIMIT_S + SLACK_S
-        for sock in silent:
-            assert receive_all(sock) == b""
-            sock.close()
-        stops(server, idle=workers)
+        assert [receive_all(sock) for sock in silent] == [b""] * workers
 
 
 @pytest.mark.parametrize("value", ["-1", "nan", "inf", "soon", "1s", "86401", ""])

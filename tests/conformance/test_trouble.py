@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import time
 from collections.abc import Callable
@@ -11,44 +10,31 @@ import pytest
 import upstreams
 
 from tests.conformance.harness import (
-    ACCEPTED_IN_KERNEL,
     SANITIZED,
     SERVER,
     SLOWER,
     Server,
+    accepting_themselves,
+    answers,
     echoes,
     eventually,
     limit_tasks,
     names,
     nobody_may_run,
-    preload,
     receive,
     serving,
     settled,
-    shared_library,
+    unsanitized,
 )
-
-unsanitized = pytest.mark.skipif(
-    SANITIZED, reason="a sanitizer wants to be loaded first"
-)
-
-
-@pytest.fixture(scope="session")
-def faults(tmp_path_factory) -> Callable[..., Callable[[], None]]:
-    """For ``preexec``: preload faults.c, with settings in the environment."""
-    library = shared_library(tmp_path_factory.mktemp("faults"), "faults.c")
-    return functools.partial(preload, library)
-
 
 # --- no memory -------------------------------------------------------------------
 
 
 @unsanitized
 @pytest.mark.timed
-# Rings accept inside the kernel, where no library can stand between.
-@pytest.mark.parametrize("model", [n for n in names() if n not in ACCEPTED_IN_KERNEL])
-def test_no_memory_for_a_while_is_counted_and_sat_out(model, faults):
-    with serving(model, preexec=faults(SHORTAGE_MS=500)) as server:
+@pytest.mark.parametrize("model", accepting_themselves())
+def test_no_memory_for_a_while_is_counted_and_sat_out(model, preloaded):
+    with serving(model, preexec=preloaded("faults.c", SHORTAGE_MS=500)) as server:
         with server.connect() as sock:
             assert echoes(sock)
         stats = server.stop()
@@ -63,9 +49,9 @@ def test_no_memory_for_a_while_is_counted_and_sat_out(model, faults):
 
 @unsanitized
 @pytest.mark.timed
-@pytest.mark.parametrize("model", [n for n in names() if n not in ACCEPTED_IN_KERNEL])
-def test_no_memory_does_not_hold_up_the_stop(model, faults):
-    preexec = faults(SHORTAGE_MS=60_000)
+@pytest.mark.parametrize("model", accepting_themselves())
+def test_no_memory_does_not_hold_up_the_stop(model, preloaded):
+    preexec = preloaded("faults.c", SHORTAGE_MS=60_000)
     with serving(model, preexec=preexec) as server, server.connect():
         time.sleep(0.1)
         assert server.stopped_in() < 2.0
@@ -78,12 +64,10 @@ def test_no_memory_does_not_hold_up_the_stop(model, faults):
 @pytest.mark.parametrize(
     "model", [n for n in names() if n.startswith(("epoll", "coroutine"))]
 )
-def test_without_epoll_pwait2_it_waits_in_milliseconds(model, faults):
+def test_without_epoll_pwait2_it_waits_in_milliseconds(model, preloaded):
     """A delay takes no less than it should, and no more than a rounding."""
-    with (
-        serving(model, "--workload", "work", preexec=faults(DENIED=1)) as server,
-        server.connect() as sock,
-    ):
+    flags, preexec = ["--workload", "work"], preloaded("faults.c", DENIED=1)
+    with serving(model, *flags, preexec=preexec) as server, server.connect() as sock:
         began = time.monotonic()
         sock.sendall(b"50500 0\n")
         assert receive(sock, 6) == b"50500\n"
@@ -93,25 +77,28 @@ def test_without_epoll_pwait2_it_waits_in_milliseconds(model, faults):
 # --- those who do not leave ------------------------------------------------------
 
 
+def stopped_while_sending(
+    model: str, preexec: Callable[[], None], *flags: object
+) -> tuple[Server, float]:
+    """Stop a server that hangs in the send to its client; how long that took."""
+    with serving(model, *flags, preexec=preexec) as server, server.connect() as sock:
+        sock.sendall(b"hello")
+        time.sleep(0.1)
+        return server, server.stopped_in()
+
+
 @unsanitized
 @pytest.mark.timed
 @pytest.mark.parametrize(
     "model",
     [
-        "thread",
-        "thread-pair",
-        "pool",
-        "poll-groups",
-        "epoll-workers",
-        "coroutine-workers",
+        *("thread", "thread-pair", "pool"),
+        *("poll-groups", "epoll-workers", "coroutine-workers"),
     ],
 )
-def test_a_thread_that_hangs_cannot_hold_up_the_stop(model, faults):
-    preexec = faults(SEND_MS=8000)
-    with serving(model, preexec=preexec) as server, server.connect() as sock:
-        sock.sendall(b"hello")
-        time.sleep(0.1)
-        assert server.stopped_in() < 2.0
+def test_a_thread_that_hangs_cannot_hold_up_the_stop(model, preloaded):
+    server, took = stopped_while_sending(model, preloaded("faults.c", SEND_MS=8000))
+    assert took < 2.0
     assert "threads" in server.stderr
     assert server.stats["accepted"] == 1
 
@@ -123,12 +110,10 @@ PROCESSES = names(family="processes")
 @pytest.mark.timed
 @pytest.mark.parametrize("model", PROCESSES)
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_child_may_take_as_long_as_it_promised(model, processes, faults):
-    flags, preexec = ["--processes", processes], faults(SEND_MS=1600)
-    with serving(model, *flags, preexec=preexec) as server, server.connect() as sock:
-        sock.sendall(b"hello")
-        time.sleep(0.1)
-        assert 1.2 < server.stopped_in() < 2.0
+def test_a_child_may_take_as_long_as_it_promised(model, processes, preloaded):
+    flags, preexec = ["--processes", processes], preloaded("faults.c", SEND_MS=1600)
+    server, took = stopped_while_sending(model, preexec, *flags)
+    assert 1.2 < took < 2.0
     assert server.stats["workers_lost"] == 0
     assert server.stats["requests"] == 1
 
@@ -136,12 +121,9 @@ def test_a_child_may_take_as_long_as_it_promised(model, processes, faults):
 @unsanitized
 @pytest.mark.timed
 @pytest.mark.parametrize("model", PROCESSES)
-def test_a_child_that_hangs_is_killed_in_the_end(model, faults):
-    preexec = faults(SEND_MS=20_000)
-    with serving(model, preexec=preexec) as server, server.connect() as sock:
-        sock.sendall(b"hello")
-        time.sleep(0.1)
-        assert 2.0 < server.stopped_in() < 3.5
+def test_a_child_that_hangs_is_killed_in_the_end(model, preloaded):
+    server, took = stopped_while_sending(model, preloaded("faults.c", SEND_MS=20_000))
+    assert 2.0 < took < 3.5
     assert server.stats["workers_lost"] == 1
 
 
@@ -152,14 +134,14 @@ def test_who_waits_in_line_for_a_silent_redis_does_not_hold_up_the_stop(model):
     get = b"GET /guestbook HTTP/1.1\r\nHost: test\r\n\r\n"
     with upstreams.stub(upstreams.silent) as address:
         flags = ["--workload", "http", "--redis", "{}:{}".format(*address)]
-        with serving(model, "--processes", 2, *flags) as server:
-            socks = [server.connect() for _ in range(40)]
+        with (
+            serving(model, "--processes", 2, *flags) as server,
+            server.clients(40) as socks,
+        ):
             for sock in socks:
                 sock.sendall(get * 3)
-            time.sleep(0.5)
+            settled(server.descriptors)
             assert server.stopped_in() < (1.5 if not SANITIZED else 3.0)
-            for sock in socks:
-                sock.close()
     assert server.stats["workers_lost"] == 0
 
 
@@ -201,57 +183,36 @@ def test_a_stop_shuts_no_listener_that_was_closed_before():
     """Workers that did not start closed theirs; clients have those numbers now."""
     flags = ["--workers", 16]
     with serving("epoll-reuseport", *flags, preexec=limit_tasks(4)) as server:
-        time.sleep(0.3)
-        socks = [server.connect() for _ in range(40)]
-        assert all(echoes(sock) for sock in socks)
-        for sock in socks:
-            sock.sendall(b"in flight")
-        server.stop()
-        assert [receive(sock, 9) for sock in socks] == [b"in flight"] * 40
-        for sock in socks:
-            sock.close()
+        settled(server.tasks)
+        with server.clients(40) as socks:
+            assert all(map(echoes, socks))
+            for sock in socks:
+                sock.sendall(b"in flight")
+            server.stop()
+            assert [receive(sock, 9) for sock in socks] == [b"in flight"] * 40
     assert 0 < server.stats["workers_started"] < 16
 
 
 # --- completions that are lost ---------------------------------------------------
 
 
-@pytest.fixture(scope="session")
-def uring_faults(tmp_path_factory) -> Callable[[int], Callable[[], None]]:
-    """For ``preexec``: the Nth wait for completions loses those that have come."""
-    library = shared_library(tmp_path_factory.mktemp("uring"), "uring_faults.c")
-    return lambda at: preload(library, EBADR_AT=at)
-
-
-def answers(sock) -> bool:
-    try:
-        return echoes(sock)
-    except (ConnectionError, TimeoutError):
-        return False
-
-
-def serves(server: Server) -> bool:
-    with server.connect(timeout=2) as late:
-        return answers(late)
-
-
 @unsanitized
 @pytest.mark.parametrize("model", names(family="completion"))
 @pytest.mark.parametrize("wait", [1, 2, 3, 8, 20])
-def test_lost_completions_end_no_server(model, wait, uring_faults):
+def test_lost_completions_end_no_server(model, wait, preloaded):
     """io_uring_enter() fails with EBADR: no memory to keep completions in.
 
     Nobody can tell whose they were. Connections may be closed, but none is forgotten
     (save one whose descriptor's number was lost), and later ones are served.
     """
-    with serving(model, preexec=uring_faults(wait)) as server:
+    with serving(model, preexec=preloaded("uring_faults.c", EBADR_AT=wait)) as server:
         before = settled(server.descriptors)
         socks = []
         for _ in range(20):
             sock = server.connect(timeout=2)
             socks.append(sock)
             answers(sock)
-        assert eventually(lambda: serves(server))
+        assert eventually(server.serves)
         for sock in socks:
             sock.close()
         assert eventually(lambda: server.descriptors() <= before + 1)

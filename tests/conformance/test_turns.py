@@ -109,11 +109,8 @@ def root(tmp_path_factory) -> Path:
 @pytest.mark.serial
 @pytest.mark.parametrize("model", one_a_family(ISOLATING))
 def test_a_fast_reader_of_a_large_file_holds_up_nobody(model, root):
-    with (
-        serving(model, "--workload", "http", "--root", root) as server,
-        server.connect() as other,
-        server.connect() as greedy,
-    ):
+    flags = ["--workload", "http", "--root", root]
+    with serving(model, *flags) as server, server.clients(2) as (other, greedy):
         other.sendall(GET % b"/")
         length = len(other.recv(1 << 16))
         greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 26)
@@ -132,11 +129,7 @@ def test_a_fast_reader_of_a_large_file_holds_up_nobody(model, root):
 def test_one_who_has_us_compute_without_end_holds_up_nobody(model):
     """60 000 bytes of requests, pipelined: a second of computing and more."""
     flags = ["--workload", "work", "--delay-kind", "spin"]
-    with (
-        serving(model, *flags) as server,
-        server.connect() as other,
-        server.connect() as greedy,
-    ):
+    with serving(model, *flags) as server, server.clients(2) as (other, greedy):
         assert answered_in(other, b"0 1\n", 2) < BOUND_S
         greedy.sendall(b"100 0\n" * 10_000)
         with reading_away(greedy) as came:
@@ -160,25 +153,21 @@ def takes_a_while(sock: socket.socket) -> None:
 @pytest.mark.parametrize("model", one_a_family(ISOLATING))
 def test_who_asks_redis_without_end_lets_others_ask_as_well(model):
     """As many as there are links to Redis use them all; then eight more come."""
-    with (
-        upstreams.stub(takes_a_while) as address,
-        serving(
-            model, "--workload", "http", "--redis", "{}:{}".format(*address)
-        ) as server,
-        ExitStack() as stack,
-    ):
-        for _ in range(16):
-            greedy = stack.enter_context(server.connect())
+    with ExitStack() as stack:
+        redis = "{}:{}".format(*stack.enter_context(upstreams.stub(takes_a_while)))
+        flags = ["--workload", "http", "--redis", redis]
+        server = stack.enter_context(serving(model, *flags))
+        for greedy in stack.enter_context(server.clients(16)):
             greedy.sendall(GET % b"/guestbook" * 300)
             stack.enter_context(reading_away(greedy))
         time.sleep(0.2)
         began = time.monotonic()
-        others = [stack.enter_context(server.connect()) for _ in range(8)]
-        for sock in others:
-            sock.sendall(b"GET /guestbook HTTP/1.0\r\n\r\n")
-        for sock in others:
-            assert receive_all(sock).startswith(b"HTTP/1.1 200 ")
-        assert time.monotonic() - began < BOUND_S
+        with server.clients(8) as others:
+            for sock in others:
+                sock.sendall(b"GET /guestbook HTTP/1.0\r\n\r\n")
+            for sock in others:
+                assert receive_all(sock).startswith(b"HTTP/1.1 200 ")
+            assert time.monotonic() - began < BOUND_S
 
 
 # --- who comes and goes ----------------------------------------------------------
@@ -249,11 +238,7 @@ def test_urgent_bytes_are_bytes_of_the_stream(model):
 def test_urgent_bytes_that_came_meanwhile_are_found(model):
     """All pieces are there when it comes to read them: nothing tells of the last."""
     flags = ["--workload", "work", "--delay-kind", "spin"]
-    with (
-        serving(model, *flags) as server,
-        server.connect() as other,
-        server.connect() as sock,
-    ):
+    with serving(model, *flags) as server, server.clients(2) as (other, sock):
         for sums in range(1, 4):
             other.sendall(b"50000 0\n")
             time.sleep(0.02)

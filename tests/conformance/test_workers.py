@@ -6,15 +6,15 @@ import contextlib
 import os
 import random
 import signal
-import socket
 import threading
 import time
-from pathlib import Path
 
 import pytest
+from conftest import is_running
 
 from tests.conformance.harness import (
     Server,
+    answers,
     echoes,
     eventually,
     fixed_workers,
@@ -58,13 +58,6 @@ def test_one_is_served_one_waits_and_the_rest_are_refused(model):
     assert stats["accepted"] == 2
 
 
-def still_echoes(sock: socket.socket) -> bool:
-    try:
-        return echoes(sock)
-    except ConnectionError:
-        return False
-
-
 def children(server: Server) -> list[int]:
     return [pid for pid in server.tree() if pid != server.process.pid]
 
@@ -75,19 +68,16 @@ def test_a_child_that_is_killed_takes_one_client_with_it(model):
 
     Four clients hold four children, so who comes later needs the new one.
     """
-    flags = fixed_workers(model, 4)
-    with serving(model, *flags) as server:
-        clients = [server.connect() for _ in range(4)]
-        assert all(echoes(sock) for sock in clients)
-        killed, *others = children(server)
-        assert len(others) == 3
-        os.kill(killed, signal.SIGKILL)
-        assert eventually(lambda: killed not in children(server))
-        assert sum(still_echoes(sock) for sock in clients) == 3
-        with server.connect() as late:
-            assert echoes(late)
-        for sock in clients:
-            sock.close()
+    with serving(model, *fixed_workers(model, 4)) as server:
+        with server.clients(4) as clients:
+            assert all(map(echoes, clients))
+            killed, *others = children(server)
+            assert len(others) == 3
+            os.kill(killed, signal.SIGKILL)
+            assert eventually(lambda: killed not in children(server))
+            assert sum(map(answers, clients)) == 3
+            with server.connect() as late:
+                assert echoes(late)
         stats = server.stop()
     assert stats["workers_lost"] == 1
     assert stats["workers_started"] == 5
@@ -95,11 +85,7 @@ def test_a_child_that_is_killed_takes_one_client_with_it(model):
 
 def living(server: Server) -> list[int]:
     """Its children, without those that wait to be reaped; in no order."""
-    pids = []
-    for pid in children(server):
-        with contextlib.suppress(OSError):
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            pids += [pid] if state != "Z" else []
+    pids = [pid for pid in children(server) if is_running(pid)]
     return random.sample(pids, len(pids))
 
 
