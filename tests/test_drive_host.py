@@ -153,9 +153,10 @@ print(handle, flush=True)
 os.kill(os.getpid(), 9)
 """
 #: its tracer does not ask to die with us
-_TRACED = f"""
-with serving(["sh", "-c", '"$@"; :', "sh", *{_server("good")!r}]) as (host, sh, ready):
-    print(*procfs.descendants(sh), flush=True)
+_TRACED = """
+tracer = ["sh", "-c", '"$@"; :', "sh"]
+with running("good", both=drive_fakes.programs(), under=tracer) as server:
+    print(*procfs.descendants(server.handle), flush=True)
     os.kill(os.getpid(), 9)
 """
 
@@ -164,9 +165,11 @@ with serving(["sh", "-c", '"$@"; :', "sh", *{_server("good")!r}]) as (host, sh, 
 def test_a_server_dies_with_its_driver(code):
     code = f"""
 import sys, os
-sys.path.insert(0, {str(drive_fakes.ROOT)!r})
+sys.path[:0] = {[str(drive_fakes.ROOT), str(drive_fakes.ROOT / "tests")]!r}
+import drive_fakes
 from connlab.drive import procfs
-from connlab.drive.host import LocalHost, serving
+from connlab.drive.host import LocalHost
+from connlab.drive.running import running
 {code}
 """
     done = subprocess.run(

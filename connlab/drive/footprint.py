@@ -17,8 +17,9 @@ from typing import TypeVar
 
 from connlab import schema
 from connlab.drive import untimed
-from connlab.drive.host import LocalHost, all_descriptors, serving
+from connlab.drive.host import all_descriptors
 from connlab.drive.programs import Programs
+from connlab.drive.running import Running, running
 
 Reading = TypeVar("Reading")
 
@@ -60,10 +61,9 @@ def holds(model: schema.Model) -> bool:
 
 
 def _per_idle(both: Programs, model: schema.Model) -> float:
-    with serving([*both.server, model.name]) as (host, server, ready):
-        address = (ready["host"], ready["port"])
+    with running(model.name, both=both) as server:
         count, before, after = before_and_after(
-            model, address, lambda: settled_pss(host, server)
+            model, server.address, lambda: settled_pss(server)
         )
         return (after - before) / count
 
@@ -85,12 +85,12 @@ def before_and_after(
     return count, *readings
 
 
-def settled_pss(host: LocalHost, server: int) -> int:
+def settled_pss(server: Running) -> int:
     """Return the PSS of a server once it has stopped changing."""
     last, now = -1, 0
     while now != last:
         time.sleep(SETTLE_S)
-        reading = host.sample(server, machine=False, memory=True)
+        reading = server.host.sample(server.handle, machine=False, memory=True)
         last, now = now, reading.pss_bytes or 0
     return now
 

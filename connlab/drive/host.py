@@ -274,27 +274,6 @@ class LocalHost:
 
 
 @contextlib.contextmanager
-def serving(
-    argv: Sequence[str], *, cores: Sequence[int] = (), timeout_s: float = 10.0
-) -> Iterator[tuple[LocalHost, int, dict]]:
-    """Run a server for a block; yield its host, its handle and its ready line.
-
-    SIGTERM goes to the process that its ready line names, so that a tracer around it
-    ends by itself. Raises `ProgramError` when it is not ready after `timeout_s`.
-    """
-    with contextlib.closing(LocalHost()) as host:
-        handle = host.start(argv, cores=cores, bound=True)
-        ready = host.ready(handle, timeout_s=timeout_s)
-        if ready is None:
-            name = os.path.basename(argv[0])
-            raise ProgramError(f"{name}: not ready after {timeout_s:g} s")
-        yield host, handle, ready
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(ready.get("pid", handle), signal.SIGTERM)
-        host.stop(handle, grace_s=5.0, wait_s=5.0)
-
-
-@contextlib.contextmanager
 def on_cores(cores: Sequence[int]) -> Iterator[None]:
     """Let the calling thread, and what it starts meanwhile, use only `cores`."""
     if not cores:

@@ -18,7 +18,8 @@ from typing import Any
 
 from connlab import schema
 from connlab.drive import evaluation, footprint, hosts_asked, procfs, programs, untimed
-from connlab.drive.host import ProgramError, serving
+from connlab.drive.host import ProgramError
+from connlab.drive.running import running
 
 FILE = "holding.jsonl"
 SLABINFO = "/proc/slabinfo"
@@ -104,11 +105,11 @@ def _measured(
 ) -> dict[str, Any]:
     """Return what a connection adds in bytes, or why that is not known."""
     try:
-        with serving([*both.server, model.name]) as (host, server, ready):
+        with running(model.name, both=both) as server:
             count, before, after = footprint.before_and_after(
                 model,
-                (ready["host"], ready["port"]),
-                lambda: _bytes(footprint.settled_pss(host, server), server),
+                server.address,
+                lambda: _bytes(footprint.settled_pss(server), server.handle),
             )
     except (ProgramError, OSError) as error:
         return {"failure": str(error)}

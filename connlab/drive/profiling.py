@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, evaluation, hosts_asked, programs, untimed
-from connlab.drive.host import ProgramError, serving
+from connlab.drive import cores, evaluation, hosts_asked, programs, untimed, workers
+from connlab.drive.host import ProgramError
+from connlab.drive.running import running, start_client
 
 FILE = "profiles.jsonl"
 #: marks a function of the kernel, as ``stackcollapse-perf.pl --kernel`` does
@@ -173,17 +174,22 @@ def _sample(
     pair = cores.one_each(cores.available())
     perf = [*_RECORD, *_CLOCK, "cpu-clock", "-D", "-1", "--control", f"fifo:{control}"]
     perf += ["-o", str(folder / "data"), "--"]
-    argv = [*perf, *untimed.server_argv(both, model, clients)]
-    serve = serving(argv, cores=pair.server, timeout_s=untimed.READY_S)
+    serve = running(
+        model.name,
+        both=both,
+        under=perf,
+        cores=pair.server,
+        ready_s=untimed.READY_S,
+        workers=workers.needed(model, clients),
+    )
     try:
-        with serve as (host, _server, ready):
-            argv = untimed.client_argv(both, ready, factors)
-            client = host.start(argv, cores=pair.client)
+        with serve as server:
+            client = start_client(server, factors, both=both, cores=pair.client)
             time.sleep(_SETTLE_S + _SETTLE_EACH_S * clients)
             os.write(fd, b"enable\n")
             time.sleep(seconds)
             os.write(fd, b"disable\n")
-            if host.stop(client, grace_s=0).early:
+            if server.host.stop(client, grace_s=0).early:
                 raise ProgramError(f"client of {model.name}, sampled: it ended early")
     finally:
         os.close(fd)

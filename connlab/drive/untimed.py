@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import flags, machine, programs, store, workers
-from connlab.drive.host import ProgramError, serving
+from connlab.drive import machine, programs, store, workers
+from connlab.drive.running import running, visit
 
 #: until a server listens, and until a client's report is there
 READY_S, _REPORT_S = 30.0, 120.0
@@ -52,22 +52,6 @@ def measure(
                 append("\n".join(lines))
 
 
-def server_argv(
-    both: programs.Programs, model: schema.Model, connections: int
-) -> list[str]:
-    """Return the words that start a server with workers for so many clients."""
-    factors = {"model": model.name, "workers": workers.needed(model, connections)}
-    return [*both.server, *flags.server_flags(factors)]
-
-
-def client_argv(
-    both: programs.Programs, ready: Mapping[str, Any], factors: Mapping[str, Any]
-) -> list[str]:
-    """Return the words that start a client of the server with this ready line."""
-    address = f"{ready['host']}:{ready['port']}"
-    return [*both.client, address, *flags.client_flags(factors, seed=1)]
-
-
 def traced(
     tracer: Sequence[str],
     both: programs.Programs,
@@ -75,10 +59,8 @@ def traced(
     factors: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Run a server under a tracer and one client to its end; return its report."""
-    server = server_argv(both, model, factors["connections"])
-    with serving([*tracer, *server], timeout_s=READY_S) as (host, _server, ready):
-        client = host.start(client_argv(both, ready, factors))
-        report = host.ready(client, timeout_s=_REPORT_S)
-        if report is None:
-            raise ProgramError(f"client of {model.name}, traced: no report")
-    return report
+    count = workers.needed(model, factors["connections"])
+    with running(
+        model.name, both=both, under=tracer, ready_s=READY_S, workers=count
+    ) as server:
+        return visit(server, factors, both=both, timeout_s=_REPORT_S)[0]
