@@ -1,7 +1,5 @@
 """The 24 cases of report 001 hold, for every model and for the client."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

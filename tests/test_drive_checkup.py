@@ -1,7 +1,5 @@
 """What limits a machine, judged on machines that nobody has."""
 
-from __future__ import annotations
-
 import functools
 import resource
 from types import SimpleNamespace
@@ -76,6 +74,7 @@ KERNEL_PIDS = "machine/sysctls/kernel.pid_max"
         ("threads", {}, 32_715, "vm.max_map_count"),
         ("two threads", {}, 32_715 // 2, "vm.max_map_count"),
         ("two threads", {"machine/limits/descriptors/hard": 4096}, 4080, DESCRIPTORS),
+        ("two threads", {"machine/sysctls/fs.nr_open": "4096"}, 4080, "fs.nr_open"),
         ("threads", {KERNEL_PIDS: "32768"}, 32_468, "kernel.pid_max"),
         ("processes", {"machine/cgroup": {"pids": "1000"}}, 700, "cgroup pids"),
     ],

@@ -1,7 +1,5 @@
 """Core sets: disjoint where there are two, said where there are not."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

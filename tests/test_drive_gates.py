@@ -1,7 +1,5 @@
 """Every check is passed by a good trial and tripped on purpose by a bad one."""
 
-from __future__ import annotations
-
 import copy
 import functools
 

@@ -1,7 +1,5 @@
 """LocalHost: start, ready, sample, stop, whatever the program does."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What a manifest says of the sources that a run was measured with."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 

@@ -1,7 +1,5 @@
 """What is read of processes and the machine, against psutil and made-up files."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Recovery: a server that is sound again, and one that is not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """connlab.drive.servers: entries, command lines, and how they are driven."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -50,11 +48,9 @@ def test_what_cannot_be_is_named_with_what_is_meant(text, facts):
 
 
 def test_all_that_is_wrong_is_said_at_once():
-    text = ENTRY.replace("label", "labl") + ENTRY.replace("[mine]", "[other]").replace(
-        "{port}", "1"
-    )
+    other = ENTRY.replace("[mine]", "[other]").replace("{port}", "1")
     with pytest.raises(servers.ServersError) as error:
-        servers.parse(text)
+        servers.parse(ENTRY.replace("label", "labl") + other)
     lines = str(error.value).splitlines()
     assert any("mine" in line for line in lines)
     assert any("other" in line for line in lines)
@@ -120,6 +116,7 @@ def test_another_file_is_another_server(tmp_path):
     ("name", "message"),
     [
         ("epol", "'epol'; did you mean 'epoll'?"),
+        ("lessons/epol", "'lessons/epol'; did you mean 'lessons/epoll'?"),
         ("./mine 8080", "{port}"),
     ],
 )
@@ -141,9 +138,8 @@ def test_server_is_another_word_for_model_in_a_grid():
 
 @pytest.mark.parametrize("beside", [(), "server"])
 def test_a_sweep_measures_it_and_names_what_goes_wrong(build_dir, tmp_path, beside):
-    trials = trials_of(
-        tmp_path, [*map(line, ("good", "daemon", "ends"))], beside=beside
-    )
+    kinds = [line("good"), line("daemon"), line("ends")]
+    trials = trials_of(tmp_path, kinds, beside=beside)
     for kind in ("good", "daemon"):
         trial = trials[line(kind)]
         assert trial.failure is None

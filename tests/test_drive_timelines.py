@@ -1,7 +1,5 @@
 """Warm-up and drift, against scipy and against timelines made to have them."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
 

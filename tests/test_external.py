@@ -1,7 +1,5 @@
 """build/external: a server that is not ours is started, told of, and ended whole."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

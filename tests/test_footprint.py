@@ -1,7 +1,5 @@
 """connlab.drive.footprint: memory of an idle connection, calls of a request."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

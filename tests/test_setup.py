@@ -5,8 +5,6 @@ seen in tenths of a second; the set-up script on a directory of its own, with co
 hidden or replaced through PATH.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -10,8 +10,6 @@ holds or does not, and each answer has the figures that it rests on.
     the same once more under valgrind        -> its leak summaries, parsed
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import shutil
@@ -36,7 +34,9 @@ LEAKS = "no memory leaked"
 CLIENT = "client"
 _TABLE = "per-connection"
 _WAIT_S = 60
-_LOST = re.compile(r"(definitely|indirectly|possibly) lost: ([\d,]+) bytes")
+#: of memory that valgrind finds lost
+KINDS = ("definitely", "indirectly", "possibly")
+_LOST = re.compile(rf"({'|'.join(KINDS)}) lost: ([\d,]+) bytes")
 _NO_LEAKS = "no leaks are possible"
 _TCP_LISTEN, _TCP_TIME_WAIT = 0x0A, 0x06
 
@@ -98,12 +98,11 @@ def ask_all(
             [{"model": model, "subject": who, **how} for model, who in subjects],
             _lines,
         )
-    newest = {}
-    for row in store.read(folder / FILE).trials:
-        kept = {field.name: row[field.name] for field in fields(Answer)}
-        kept["their_cases"] = tuple(row["their_cases"])
-        newest[row["subject"], row["question"]] = Answer(**kept)
-    return [answer for answer in newest.values() if answer.subject in {*names, CLIENT}]
+    rows = store.read(folder / FILE).trials
+    newest = {(row["subject"], row["question"]): row for row in rows}
+    kept = [row for row in newest.values() if row["subject"] in {*names, CLIENT}]
+    facts = [{field.name: row[field.name] for field in fields(Answer)} for row in kept]
+    return [Answer(**f | {"their_cases": tuple(f["their_cases"])}) for f in facts]
 
 
 def _lines(
@@ -132,10 +131,8 @@ def _converse(
     server_under: Sequence[str] = (),
     client_under: Sequence[str] = (),
 ) -> _Conversation:
-    server = running(
-        model, both=programs, under=server_under, files=("log",), grace_s=_WAIT_S
-    )
-    with server as serving:
+    options = {"both": programs, "under": server_under, "grace_s": _WAIT_S}
+    with running(model, files=("log",), **options) as serving:
         before = procfs.sockets([serving.handle])
         report, ended = visit(
             serving, ASKS, both=programs, under=client_under, files=(_TABLE,)
@@ -180,8 +177,7 @@ def _answer(question: str, subject: str, holds: bool | None, evidence: str) -> A
 def _about_server(name: str, talk: _Conversation) -> list[Answer]:
     client, server = talk.client, talk.server
     sent, received = client["bytes"]["sent"], client["bytes"]["received"]
-    requests = client["requests"]["sent"]
-    completed = client["requests"]["completed"]
+    requests, completed = client["requests"]["sent"], client["requests"]["completed"]
     mismatches = client["errors"]["mismatch"]
     lengths = {(row["bytes_in"], row["requests"]) for row in talk.log}
     at_server = sorted((int(row["requests"]), int(row["bytes_in"])) for row in talk.log)
@@ -238,19 +234,16 @@ def _about_client(talk: _Conversation) -> list[Answer]:
 # --- leaks ------------------------------------------------------------------
 
 
-def lost(
-    text: str, *, kinds: Sequence[str] = ("definitely", "indirectly", "possibly")
-) -> tuple[int, int]:
+def lost(text: str, *, kinds: Sequence[str] = KINDS) -> tuple[int, int]:
     """Return the bytes lost in all processes, and how many processes reported."""
     amounts = (n for kind, n in _LOST.findall(text) if kind in kinds)
-    lost = sum(int(n.replace(",", "")) for n in amounts)
     reports = text.count("LEAK SUMMARY") + text.count(_NO_LEAKS)
-    return lost, reports
+    return sum(int(n.replace(",", "")) for n in amounts), reports
 
 
 def _verdict(subject: str, text: str) -> Answer:
     amount, reports = lost(text)
-    kinds = "definitely, indirectly or possibly"
+    kinds = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
     evidence = f"{amount} bytes lost {kinds} ({reports} reports)"
     return _answer(LEAKS, subject, amount == 0 if reports else None, evidence)
 

@@ -15,8 +15,6 @@ in ``server --list``) and the limits on that:
     workers, one  as many as there are workers: the others wait
 """
 
-from __future__ import annotations
-
 import html
 import shutil
 import time
@@ -44,6 +42,8 @@ _OTHER_TASKS = 300
 _ENOUGH = 20_000
 _BUSY = 0.05
 _LATE_US = 200
+#: a connection takes one of these, however many threads or processes serve it
+_OF_DESCRIPTORS = ("descriptors per process", "fs.nr_open", "fs.file-max (both ends)")
 
 
 @dataclass(frozen=True)
@@ -97,30 +97,28 @@ def doctor(*, descriptors: int | None = None) -> Checkup:
     """
     if evaluation.folder():
         return _as_recorded(evaluation.manifest(), programs.registry(), descriptors)
+    registry, facts = None, gather()
     try:
         registry = programs.registry()
     except (FileNotFoundError, RuntimeError) as error:
-        return judge(gather() | {"server": str(error)}, None)
-    return judge(gather(), registry)
+        facts["server"] = str(error)
+    return judge(facts, registry)
 
 
 def gather() -> dict[str, Any]:
     """Return the facts that `judge` needs, read from this machine."""
-    manifest = machine.manifest()
+    manifest, available = machine.manifest(), cores.available()
+    tools = ("cc", "gcc", "clang", "redis-server", "quarto")
     return {
         "machine": manifest["machine"],
-        "cores": list(cores.available()),
-        "physical": [list(threads) for threads in cores.physical(cores.available())],
+        "cores": list(available),
+        "physical": [list(threads) for threads in cores.physical(available)],
         "compiler": manifest["compiler"],
-        "programs": manifest["programs"],
         "memory_available_bytes": free_bytes(),
         "busy": _busy(0.5),
         "neighbour": neighbour(),
         "timer_late_us": _timer_late_us(),
-        "tools": {
-            name: shutil.which(name) is not None
-            for name in ("cc", "gcc", "clang", "make", "redis-server", "quarto", "git")
-        },
+        "tools": {name: shutil.which(name) is not None for name in tools},
         "time_wait": procfs.machine().time_wait,
     }
 
@@ -165,25 +163,21 @@ def bounds(facts: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     """Return every bound on connections, by what a connection costs, then by name."""
     limits, sysctls = facts["machine"]["limits"], facts["machine"]["sysctls"]
     cgroup = facts["machine"].get("cgroup") or {}
-    files = _minus(
-        _OWN_DESCRIPTORS,
-        {
-            "descriptors per process": limits["descriptors"]["hard"],
-            "fs.nr_open": _number(sysctls.get("fs.nr_open")),
-        },
-    )
+    files = {
+        "descriptors per process": limits["descriptors"]["hard"],
+        "fs.nr_open": _number(sysctls.get("fs.nr_open")),
+    }
+    files = _less(files, _OWN_DESCRIPTORS)
     both_ends = _number(sysctls.get("fs.file-max"))
     if both_ends is not None:
         files["fs.file-max (both ends)"] = both_ends // 2
-    tasks = _minus(
-        _OTHER_TASKS,
-        {
-            "kernel.threads-max": _number(sysctls.get("kernel.threads-max")),
-            "kernel.pid_max": _number(sysctls.get("kernel.pid_max")),
-            "processes per user": limits["processes"]["hard"],
-            "cgroup pids": _number(cgroup.get("pids")),
-        },
-    )
+    tasks = {
+        "kernel.threads-max": _number(sysctls.get("kernel.threads-max")),
+        "kernel.pid_max": _number(sysctls.get("kernel.pid_max")),
+        "processes per user": limits["processes"]["hard"],
+        "cgroup pids": _number(cgroup.get("pids")),
+    }
+    tasks = _less(tasks, _OTHER_TASKS)
     threads = files | tasks
     if maps := _number(sysctls.get("vm.max_map_count")):
         threads["vm.max_map_count"] = (maps - _OWN_MAPS) // _MAPS_PER_THREAD
@@ -204,14 +198,14 @@ def capacity(model: schema.Model, facts: Mapping[str, Any]) -> Capacity:
     if model.holds == "one":
         return Capacity(model.name, 1, "one at a time", "the others wait")
     if model.holds == "workers":
-        note = "as many as workers; others wait"
-        return Capacity(model.name, None, "--workers", note)
+        return Capacity(
+            model.name, None, "--workers", "as many as workers; others wait"
+        )
     limits = bounds(facts).get(model.holds or "")
     if not limits:
         return Capacity(model.name, None, "unknown")
-    for name in limits:
-        if "descriptor" not in name and "file" not in name:
-            limits[name] //= max(1, model.workers_each)
+    for name in limits.keys() - set(_OF_DESCRIPTORS):
+        limits[name] //= max(1, model.workers_each)
     name = min(limits, key=limits.get)
     note = ""
     if model.holds in ("descriptors", "fd_setsize") and "memory" not in name:
@@ -262,10 +256,9 @@ def _cores(facts: Mapping) -> Finding:
     means = f"server on {list(sets.server)}, client on {list(sets.client)}"
     if sets.siblings:
         value = f"{count} threads of one physical core"
+        means += ": each slows the other"
         change = "use a machine with two physical cores or more"
-        return Finding(
-            "cores", value, "noise", f"{means}: each slows the other", change
-        )
+        return Finding("cores", value, "noise", means, change)
     return Finding("cores", str(count), means=means)
 
 
@@ -295,6 +288,7 @@ def _noise(facts: Mapping) -> list[Finding]:
         for name, text in facts["machine"]["mitigations"].items()
         if text.startswith("Mitigation")
     ]
+    names = ", ".join(mitigated) or "none needed"
     findings = [
         Finding(
             "other load",
@@ -310,11 +304,7 @@ def _noise(facts: Mapping) -> list[Finding]:
             "the median of short sleeps",
             "open-loop arrivals are less exact; a real machine is better",
         ),
-        Finding(
-            "mitigations",
-            f"{len(mitigated)} active",
-            means=", ".join(mitigated) or "none needed",
-        ),
+        Finding("mitigations", f"{len(mitigated)} active", means=names),
     ]
     if governor and governor != "performance":
         change = "cpupower frequency-set -g performance"
@@ -332,6 +322,7 @@ def _limits(facts: Mapping) -> list[Finding]:
     few = hard is not None and hard < _ENOUGH
     backlog = _number(sysctls.get("net.core.somaxconn")) or 0
     ports = port_count(sysctls.get("net.ipv4.ip_local_port_range"))
+    memory = f"{facts['memory_available_bytes'] / 2**30:.1f} GiB available"
     return [
         Finding(
             "descriptors",
@@ -354,10 +345,7 @@ def _limits(facts: Mapping) -> list[Finding]:
             "bursts of connects beyond it are dropped" if backlog < 4096 else "",
             "sysctl -w net.core.somaxconn=65535",
         ),
-        Finding(
-            "memory",
-            f"{facts['memory_available_bytes'] / 2**30:.1f} GiB available",
-        ),
+        Finding("memory", memory),
         Finding(
             "TIME_WAIT",
             f"{facts['time_wait']} sockets",
@@ -368,7 +356,7 @@ def _limits(facts: Mapping) -> list[Finding]:
 
 def _bound_finding(facts: Mapping, resource: str) -> Finding:
     limits = bounds(facts)[resource]
-    name = min((k for k in limits if "descriptors" not in k), key=limits.get)
+    name = min((k for k in limits if k not in _OF_DESCRIPTORS), key=limits.get)
     grade = "limit" if limits[name] < _ENOUGH else "ok"
     change = f"raise {name}" if grade == "limit" else ""
     return Finding(resource, str(limits[name]), grade, f"bounded by {name}", change)
@@ -385,7 +373,7 @@ def _missing(facts: Mapping, registry: schema.Registry | None) -> list[Finding]:
         findings.append(Finding("programs", "none", "missing", means, "make build"))
     else:
         findings += [
-            Finding(row.name, "not available", "missing", row.reason or "", "")
+            Finding(row.name, "not available", "missing", row.reason or "")
             for row in (*registry.models, *registry.workloads)
             if not row.available
         ]
@@ -420,7 +408,7 @@ def port_count(text: str | None) -> int:
     return high - low + 1
 
 
-def _minus(reserve: int, limits: Mapping[str, int | None]) -> dict[str, int]:
+def _less(limits: Mapping[str, int | None], reserve: int) -> dict[str, int]:
     return {name: most - reserve for name, most in limits.items() if most is not None}
 
 

@@ -9,8 +9,6 @@ must not pay. ``perf`` and readable tracepoints (``perf_event_paranoid`` of -1, 
 CAP_PERFMON) are needed; `missing` says what is not there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import shutil
@@ -90,8 +88,6 @@ def parse(text: str) -> dict[str, int]:
 
     What perf could not count is left out.
 
-    Examples
-    --------
     >>> parse("12,,context-switches,1,100.00,,\\n<not supported>,,cycles,0,,,")
     {'switches': 12}
     """
@@ -181,13 +177,10 @@ def _pairs(
     """Count `events` in up to `ATTEMPTS` pairs of runs, until one can be used."""
     for _ in range(ATTEMPTS):
         try:
-            short, long = (
-                _counted_run(both, model, cell, share, events) for share in RUN_SHARES
-            )
+            runs = [_counted_run(both, model, cell, s, events) for s in RUN_SHARES]
+            outcome = _per_request(*runs)
         except ProgramError as error:
             outcome = {"failure": str(error)}
-        else:
-            outcome = _per_request(short, long)
         if outcome["failure"] is None:
             break
     return outcome
@@ -201,8 +194,6 @@ def _per_request(short: Mapping[str, int], long: Mapping[str, int]) -> dict[str,
     one of them had 209 switches, a long one on two 37. Where they are fewer in the
     long run, they count as 0: what requests add is within chance.
 
-    Examples
-    --------
     >>> _per_request({"requests": 10, "sendto": 12}, {"requests": 30, "sendto": 32})
     {'failure': None, 'requests': 20, 'per_request': {'sendto': 1.0}}
     """

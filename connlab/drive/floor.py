@@ -7,8 +7,6 @@ differs from process to process. A round that is on disk already, made by the sa
 program in the same class of environment, is not repeated.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

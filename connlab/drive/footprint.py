@@ -4,8 +4,6 @@ Both are measured with a server that is alone, since both would disturb any othe
 measurement: many connections, and a tracer (strace).
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shutil
@@ -62,14 +60,12 @@ def holds(model: schema.Model) -> bool:
 
 def _per_idle(both: Programs, model: schema.Model) -> float:
     with running(model.name, both=both) as server:
-        count, before, after = before_and_after(
-            model, server.address, lambda: settled_pss(server)
-        )
+        count, before, after = before_and_after(model, server, settled_pss)
         return (after - before) / count
 
 
 def before_and_after(
-    model: schema.Model, address: tuple[str, int], read: Callable[[], Reading]
+    model: schema.Model, server: Running, read: Callable[[Running], Reading]
 ) -> tuple[int, Reading, Reading]:
     """Read a server with a few silent connections, then with many more.
 
@@ -80,8 +76,8 @@ def before_and_after(
     with all_descriptors(), contextlib.ExitStack() as stack:
         for more in (FIRST, count):
             for _ in range(more):
-                stack.enter_context(socket.create_connection(address))
-            readings.append(read())
+                stack.enter_context(socket.create_connection(server.address))
+            readings.append(read(server))
     return count, *readings
 
 
@@ -107,15 +103,13 @@ def system_calls(
     if shutil.which("strace") is None:
         return {}
     requests = (CALLS_REQUESTS[1] - CALLS_REQUESTS[0]) * CALLS_CONNECTIONS
-    return {
-        model.name: per_request(
-            *(_traced(both, model, n) for n in CALLS_REQUESTS),
-            requests=requests,
-            rare=CALLS_RARE,
-        )
-        for model in models
-        if model.concurrent and model.available
-    }
+    calls = {}
+    for model in models:
+        if model.concurrent and model.available:
+            few, many = (_traced(both, model, n) for n in CALLS_REQUESTS)
+            rates = per_request(few, many, requests=requests, rare=CALLS_RARE)
+            calls[model.name] = rates
+    return calls
 
 
 def per_request(

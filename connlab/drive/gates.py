@@ -54,8 +54,6 @@ the queue decides: the bottleneck is where requests wait, and the client reports
 part of them were answered but not yet received (``src_c/client/client_probe.c``).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 

@@ -4,8 +4,6 @@ A location knows where server and client run, of what class that environment is,
 cores and descriptors there are, and what cannot be measured there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Protocol
 

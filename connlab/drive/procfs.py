@@ -7,8 +7,6 @@ one system call, where ``/proc/PID/stat`` has ticks of 10 ms. The split into use
 system time exists only in ticks, and is used as a proportion.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -13,8 +13,6 @@ Of user space only the innermost function is kept: neither the servers nor the C
 library are compiled with frame pointers.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -131,14 +129,12 @@ def _profiled(
     for factor in LENGTHS:
         try:
             stacks = _stacks(both, model, cell, factor * cell["seconds"])
+            if len(stacks) >= SAMPLES_MIN:
+                return {"failure": None, "samples": len(stacks), "tree": tree(stacks)}
+            failure = f"{len(stacks)} samples; wanted: {SAMPLES_MIN} or more"
         except (ProgramError, subprocess.TimeoutExpired) as error:
-            outcome = {"failure": str(error)}
-            continue
-        if len(stacks) >= SAMPLES_MIN:
-            return {"failure": None, "samples": len(stacks), "tree": tree(stacks)}
-        few = f"{len(stacks)} samples; wanted: {SAMPLES_MIN} or more"
-        outcome = {"failure": few}
-    return outcome
+            failure = str(error)
+    return {"failure": failure}
 
 
 def _stacks(
@@ -201,8 +197,6 @@ def parse(text: str) -> Iterator[tuple[str, ...]]:
     Outermost function first. Those of the kernel end in `KERNEL`; of user space only
     the innermost is given, or its file where that has no symbol.
 
-    Examples
-    --------
     >>> list(parse("\\tffffffff81a1b2c3 schedule ([k])\\n  7f10 recv (/a/libc.so)"))
     [('recv', 'schedule_[k]')]
     """
@@ -231,8 +225,6 @@ def tree(stacks: Iterable[Sequence[str]]) -> dict[str, Any]:
 
     The form is that of d3-flame-graph.
 
-    Examples
-    --------
     >>> root = tree([("a", "b"), ("a",)])
     >>> root["value"], root["children"][0]["children"]
     (2, [{'name': 'b', 'value': 1}])

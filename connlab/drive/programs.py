@@ -3,8 +3,6 @@
 ``server --list`` is the only list of models; nothing here knows a model's name.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import hashlib

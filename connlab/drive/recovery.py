@@ -7,8 +7,6 @@
 Each trial of a sweep has a server of its own, so a sweep cannot see this.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -83,11 +81,8 @@ def try_all(crowds: Mapping[str, int], folder: Path) -> list[Recovery]:
         untimed.measure(folder / FILE, loads, _line)
     names = {field.name for field in fields(Recovery)}
     newest = {row["model"]: row for row in store.read(folder / FILE).trials}
-    return [
-        Recovery(**{k: v for k, v in newest[model].items() if k in names})
-        for model in crowds
-        if model in newest
-    ]
+    rows = [newest[model] for model in crowds if model in newest]
+    return [Recovery(**{k: row[k] for k in names & row.keys()}) for row in rows]
 
 
 def _line(

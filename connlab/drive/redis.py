@@ -8,8 +8,6 @@ It keeps nothing on disk. Where redis-server is not installed there is a reason 
 place of an address.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -11,8 +11,6 @@ are asked of these counts:
   steps; the many steps of a long window are merged first.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools

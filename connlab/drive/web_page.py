@@ -3,8 +3,6 @@
 a length -> a folder with that page, for the flag `root` -> gone again
 """
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from collections.abc import Iterator
