@@ -203,9 +203,7 @@ while True:
 
 
 def test_programs_that_are_asked_together_end_together(host):
-    handles = [host.start(_python(SLOW_TO_END)) for _ in range(3)]
-    for handle in handles:
-        assert host.ready(handle, timeout_s=10)
+    handles = [_started(host, _python(SLOW_TO_END)) for _ in range(3)]
     began = time.monotonic()
     for handle in handles:
         host.ask_to_end(handle)

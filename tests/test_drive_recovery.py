@@ -2,16 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
-from conftest import ROOT
-
 from connlab.drive import recovery
-
-needs_programs = pytest.mark.skipif(
-    not (ROOT / "build" / "server").exists()
-    or not (ROOT / "build" / "client").exists(),
-    reason="needs build/server and build/client",
-)
 
 
 def test_recovered_wants_everything_closed_and_everybody_answered():
@@ -21,8 +12,9 @@ def test_recovered_wants_everything_closed_and_everybody_answered():
         assert not replace(good, **bad).recovered
 
 
-@needs_programs
-def test_what_was_seen_of_a_model_is_kept_and_not_asked_again(tmp_path, monkeypatch):
+def test_what_was_seen_of_a_model_is_kept_and_not_asked_again(
+    build_dir, tmp_path, monkeypatch
+):
     """Also while others are asked, or nothing is; what failed is tried again."""
     seen = []
 
@@ -41,8 +33,7 @@ def test_what_was_seen_of_a_model_is_kept_and_not_asked_again(tmp_path, monkeypa
     assert row.connections == 20
 
 
-@needs_programs
-def test_select_is_sound_again_after_more_than_it_can_watch():
+def test_select_is_sound_again_after_more_than_it_can_watch(build_dir):
     result = recovery.run("select", connections=1300, duration=0.2)
     assert result.held < 1024
     assert result.recovered, result

@@ -1,11 +1,17 @@
 """connlab.drive.footprint: memory of an idle connection, calls of a request."""
 
+import os
 import shutil
+import signal
 
 import pytest
+from conftest import is_running, wait_for
 from drive_fakes import models
+from drive_fakes import programs as fakes
 
 from connlab.drive import footprint, programs
+from connlab.drive.host import ProgramError
+from connlab.drive.running import running
 
 STRACE = """\
 % time     seconds  usecs/call     calls    errors syscall
@@ -40,6 +46,15 @@ def test_a_thread_takes_more_memory_than_a_connection(build_dir, monkeypatch):
     assert memory.keys() == {"epoll", "thread"}
     assert 50 < memory["epoll"][0] < 2000
     assert 4096 < memory["thread"][0] < 64 * 1024
+
+
+def test_a_server_that_has_ended_holds_no_memory_that_is_known():
+    """None would be a connection that frees memory."""
+    with running("good", both=fakes()) as server:
+        os.kill(server.handle, signal.SIGKILL)
+        wait_for(lambda: not is_running(server.handle))
+        with pytest.raises(ProgramError, match="good: "):
+            footprint.settled_pss(server)
 
 
 def test_two_calls_make_an_echo(build_dir, monkeypatch):

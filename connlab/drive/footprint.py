@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from connlab import schema
 from connlab.drive import untimed
-from connlab.drive.host import all_descriptors
+from connlab.drive.host import ProgramError, all_descriptors
 from connlab.drive.programs import Programs
 from connlab.drive.running import Running, running
 
@@ -82,12 +82,17 @@ def before_and_after(
 
 
 def settled_pss(server: Running) -> int:
-    """Return the PSS of a server once it has stopped changing."""
+    """Return the PSS of a server once it has stopped changing.
+
+    Raises `ProgramError` when it is not known, as the server has ended.
+    """
     last, now = -1, 0
     while now != last:
         time.sleep(SETTLE_S)
         reading = server.host.sample(server.handle, machine=False, memory=True)
-        last, now = now, reading.pss_bytes or 0
+        if reading.pss_bytes is None:
+            raise ProgramError(f"{server.ready['model']}: its memory cannot be read")
+        last, now = now, reading.pss_bytes
     return now
 
 

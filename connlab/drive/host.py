@@ -331,7 +331,8 @@ def _ask_to_end(program: _Program) -> None:
     if not program.asked_to_end:
         program.early |= not _alive(program)
         program.asked_to_end = True
-        _signal(program, signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(program.pidfd, signal.SIGTERM)
 
 
 def _content(fd: int) -> bytes:
@@ -371,11 +372,6 @@ def _lines_left(program: _Program) -> tuple[dict, ...]:
         with contextlib.suppress(ProgramError):
             lines.append(_parsed(line))
     return tuple(lines)
-
-
-def _signal(program: _Program, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        signal.pidfd_send_signal(program.pidfd, number)
 
 
 def _signal_group(handle: int, number: int) -> None:

@@ -60,12 +60,11 @@ def parse(data: bytes | None, *, until_s: float) -> schema.Timeline | None:
         return None
     step = starts[1] - starts[0]
     whole = sum(start + step <= until_s * 1000 + 1 for start in starts)
-    requests = requests[:whole]
+    requests, warm_s = requests[:whole], None
+    if whole >= STEPS_MIN:
+        warm_s = (starts[0] + settled(requests) * step) / 1000
     return schema.Timeline(
-        step_ms=step,
-        start_ms=starts[0],
-        requests=requests,
-        warmup_detected_s=_warmed_up_s(requests, step, starts[0]),
+        step_ms=step, start_ms=starts[0], requests=requests, warmup_detected_s=warm_s
     )
 
 
@@ -118,12 +117,6 @@ def settled(counts: Sequence[float]) -> int:
     allowed = max(_SETTLED * middle, _DEVIATIONS * deviation)
     near = (i for i, count in enumerate(counts) if abs(count - middle) <= allowed)
     return next(near, len(counts))
-
-
-def _warmed_up_s(counts: Sequence[int], step_ms: int, start_ms: int) -> float | None:
-    if len(counts) < STEPS_MIN:
-        return None
-    return (start_ms + settled(counts) * step_ms) / 1000
 
 
 def _mann_kendall_p(s: int, counts: Sequence[float]) -> float:
