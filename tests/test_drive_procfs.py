@@ -244,7 +244,8 @@ def test_parsers_of_the_machine():
         pytest.approx(30 * procfs.TICK_S),
     )
     text = "sockets: used 14\nTCP: inuse 1 orphan 0 tw 7 alloc 1 mem 304\n"
-    assert procfs.parse_sockstat(text)["TCP"]["tw"] == 7
+    assert procfs.parse_sockstat(text, "TCP")["tw"] == 7
+    assert procfs.parse_sockstat(text, "TCP6") == {}
     text = "TcpExt: A ListenOverflows\nTcpExt: 3 4\nIpExt: X\nIpExt: 1\n"
     assert procfs.parse_netstat(text) == {"A": 3, "ListenOverflows": 4}
     assert procfs.parse_netstat("") == {}

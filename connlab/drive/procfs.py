@@ -221,10 +221,9 @@ def machine(cores: Iterable[int] | None = None) -> Machine:
     busy, steal = parse_stat(read_text("/proc/stat"), chosen)
     softirq = softirq_s(chosen)
     time_s = (start + time.monotonic()) / 2
-    sockets = parse_sockstat(read_text("/proc/net/sockstat"))
-    sockets6 = parse_sockstat(read_text("/proc/net/sockstat6"))
+    tcp = parse_sockstat(read_text("/proc/net/sockstat"), "TCP")
+    tcp6 = parse_sockstat(read_text("/proc/net/sockstat6"), "TCP6")
     drops = parse_netstat(read_text("/proc/net/netstat"))
-    tcp, tcp6 = sockets.get("TCP", {}), sockets6.get("TCP6", {})
     return Machine(
         time_s=time_s,
         busy_s=busy,
@@ -297,15 +296,11 @@ def cpu_quota() -> float | None:
 
     The least of its own cgroup and all those above it, in either version.
     """
-    texts = []
+    quotas = []
     for folder in cgroups("cpu"):
-        quota, period = (f"{folder}/cpu.cfs_{name}_us" for name in ("quota", "period"))
-        texts += [
-            read_text(f"{folder}/cpu.max"),
-            f"{read_text(quota)} {read_text(period)}",
-        ]
-    quotas = [quota for text in texts if (quota := parse_quota(text)) is not None]
-    return min(quotas, default=None)
+        v1 = [read_text(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period")]
+        quotas += map(parse_quota, [read_text(f"{folder}/cpu.max"), " ".join(v1)])
+    return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def cgroups(controller: str) -> list[str]:
@@ -329,14 +324,11 @@ def parse_quota(text: str) -> float | None:
     return quota / period if period else None
 
 
-def parse_sockstat(text: str) -> dict[str, dict[str, int]]:
-    """Return ``{"TCP": {"inuse": …, "mem": …}, …}`` from ``/proc/net/sockstat``."""
-    table = {}
-    for line in text.splitlines():
-        name, _, rest = line.partition(":")
-        words = rest.split()
-        table[name] = {k: int(v) for k, v in zip(words[::2], words[1::2], strict=False)}
-    return table
+def parse_sockstat(text: str, protocol: str) -> dict[str, int]:
+    """Return ``{"inuse": …, "mem": …}`` of a protocol from ``/proc/net/sockstat``."""
+    rows = {line.partition(":")[0]: line.split()[1:] for line in text.splitlines()}
+    words = rows.get(protocol, [])
+    return {k: int(v) for k, v in zip(words[::2], words[1::2], strict=False)}
 
 
 def parse_netstat(text: str) -> dict[str, int]:

@@ -89,7 +89,8 @@ def command(port: int, *words: str) -> str:
 def _started(path: str, folder: str) -> tuple[subprocess.Popen, int]:
     """Start it on a port that was free a moment ago; another one if it is not."""
     for _ in range(_ATTEMPTS):
-        port = _free_port()
+        with socket.create_server(("127.0.0.1", 0)) as sock:
+            port = sock.getsockname()[1]
         flags = {"--port": port, "--bind": "127.0.0.1", "--dir": folder, "--save": ""}
         flags |= {"--appendonly": "no", "--daemonize": "no"}
         process = subprocess.Popen(
@@ -105,11 +106,6 @@ def _started(path: str, folder: str) -> tuple[subprocess.Popen, int]:
         process.kill()
         process.wait()
     raise RedisError(f"{os.path.basename(path)} did not come up on {_ATTEMPTS} ports")
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
 
 
 def _answers(process: subprocess.Popen, port: int) -> bool:
