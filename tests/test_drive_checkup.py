@@ -86,6 +86,14 @@ def test_what_a_model_can_hold(holds, changes, connections, limited_by):
     assert (capacity.connections, capacity.limited_by) == (connections, limited_by)
 
 
+@pytest.mark.parametrize(("limit", "each"), [("nr_open", True), ("file-max", False)])
+def test_more_processes_hold_more_where_the_limit_is_that_of_each(limit, each):
+    few = _facts(**{f"machine/sysctls/fs.{limit}": "4096"})
+    capacity = checkup.capacity(_model("descriptors"), few)
+    assert capacity.limited_by.startswith(f"fs.{limit}")
+    assert ("--processes" in capacity.note) is each
+
+
 def _judged(facts: dict, registry: schema.Registry | None = None) -> dict:
     report = checkup.judge(facts, registry or _registry())
     return {finding.name: finding for finding in report.findings}

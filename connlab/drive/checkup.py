@@ -43,7 +43,8 @@ _ENOUGH = 20_000
 _BUSY = 0.05
 _LATE_US = 200
 #: a connection takes one of these, however many threads or processes serve it
-_OF_DESCRIPTORS = ("descriptors per process", "fs.nr_open", "fs.file-max (both ends)")
+_BOTH_ENDS = "fs.file-max (both ends)"
+_OF_DESCRIPTORS = ("descriptors per process", "fs.nr_open", _BOTH_ENDS)
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ def bounds(facts: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     files = _less(files, _OWN_DESCRIPTORS)
     both_ends = _number(sysctls.get("fs.file-max"))
     if both_ends is not None:
-        files["fs.file-max (both ends)"] = both_ends // 2
+        files[_BOTH_ENDS] = both_ends // 2
     tasks = {
         "kernel.threads-max": _number(sysctls.get("kernel.threads-max")),
         "kernel.pid_max": _number(sysctls.get("kernel.pid_max")),
@@ -198,9 +199,8 @@ def capacity(model: schema.Model, facts: Mapping[str, Any]) -> Capacity:
     if model.holds == "one":
         return Capacity(model.name, 1, "one at a time", "the others wait")
     if model.holds == "workers":
-        return Capacity(
-            model.name, None, "--workers", "as many as workers; others wait"
-        )
+        note = "as many as workers; others wait"
+        return Capacity(model.name, None, "--workers", note)
     limits = bounds(facts).get(model.holds or "")
     if not limits:
         return Capacity(model.name, None, "unknown")
@@ -208,7 +208,8 @@ def capacity(model: schema.Model, facts: Mapping[str, Any]) -> Capacity:
         limits[name] //= max(1, model.workers_each)
     name = min(limits, key=limits.get)
     note = ""
-    if model.holds in ("descriptors", "fd_setsize") and "memory" not in name:
+    each = model.holds in ("descriptors", "fd_setsize")
+    if each and name not in ("memory", _BOTH_ENDS):
         note = "per process; --processes N holds N times that"
     return Capacity(model.name, max(0, limits[name]), name, note)
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby, zip_longest
 from typing import Any
 
-from connlab.drive import evaluation, procfs
+from connlab.drive import procfs
 
 Place = Callable[[int], Hashable]
 #: environment variable: cores by commas, the server's first
@@ -53,13 +53,6 @@ def available() -> tuple[int, ...]:
     cores = _chosen(os.environ.get(CHOSEN), allowed)
     quota = procfs.cpu_quota()
     return tuple(cores if quota is None else within(cores, quota))
-
-
-def count() -> int:
-    """Return how many cores a run may use here, or could when it was measured."""
-    if evaluation.folder():
-        return evaluation.manifest()["machine"]["cores"]
-    return len(available())
 
 
 def _chosen(text: str | None, allowed: list[int]) -> list[int]:
