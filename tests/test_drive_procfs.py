@@ -101,6 +101,21 @@ time.sleep(30)
         assert procfs.processes(pid).cpu_s > 0.28
 
 
+FEATURES = "x86_Thread_features:\t\nx86_Thread_features_locked:\t\n"
+
+
+@pytest.mark.parametrize("after", ["", FEATURES])
+def test_switches_are_found_whatever_stands_after_them(monkeypatch, after):
+    """The lines on shadow stacks are Linux 6.6's."""
+    switches = "voluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n"
+    text = f"Name:\tserver\nThreads:\t2\n{switches}{after}"
+    monkeypatch.setattr(procfs, "_listed", lambda folder: ["7", "8"])
+    monkeypatch.setattr(procfs, "read_text", lambda path: text)
+    assert procfs.context_switches([7]) == (24, 6)
+    monkeypatch.setattr(procfs, "read_text", lambda path: "")
+    assert procfs.context_switches([7]) is None
+
+
 def test_the_machine_counts_time_that_is_burnt():
     before = procfs.machine()
     until = time.process_time() + 0.3

@@ -22,6 +22,9 @@ _CPUCLOCK_SCHED = 2
 #: of a larger family of siblings only so many are looked at closely
 FAMILY = 64
 CGROUPS = "/sys/fs/cgroup"
+_SWITCHES = re.compile(
+    r"^voluntary_ctxt_switches:\s+(\d+)\nnonvoluntary_ctxt_switches:\s+(\d+)$", re.M
+)
 
 
 @dataclass(frozen=True)
@@ -201,17 +204,19 @@ def pss_bytes(
 
 
 def context_switches(pids: Iterable[int]) -> tuple[int, int] | None:
-    """Return voluntary and involuntary switches of all living threads."""
-    names = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
-    counts: dict[str, list[int]] = {name: [] for name in names}
+    """Return voluntary and involuntary switches of all living threads.
+
+    They stand near the end of a file: since Linux 6.6 others may follow.
+    """
+    counts = []
     for pid in pids:
         for tid in _listed(f"/proc/{pid}/task"):
-            for line in read_text(f"/proc/{pid}/task/{tid}/status").splitlines()[-2:]:
-                name, _, count = line.partition(":")
-                if name in counts:
-                    counts[name].append(int(count))
-    voluntary, involuntary = counts.values()
-    return (sum(voluntary), sum(involuntary)) if voluntary else None
+            found = _SWITCHES.search(read_text(f"/proc/{pid}/task/{tid}/status"))
+            if found:
+                counts.append((int(found[1]), int(found[2])))
+    if not counts:
+        return None
+    return sum(count for count, _ in counts), sum(count for _, count in counts)
 
 
 def machine(cores: Iterable[int] | None = None) -> Machine:
