@@ -166,6 +166,17 @@ def test_without_programs_it_says_to_build_them():
     assert "make build" in str(report)
 
 
+def test_programs_of_another_machine_are_to_be_built(tmp_path, monkeypatch):
+    server = tmp_path / "server"
+    server.write_bytes(b"\x7fELF of another kind")
+    server.chmod(0o755)
+    monkeypatch.setenv("CONNLAB_BUILD", str(tmp_path))
+    monkeypatch.setattr(checkup, "gather", _facts)
+    (finding,) = (f for f in checkup.doctor().findings if f.name == "programs")
+    assert finding.means.startswith("server --list: ")
+    assert finding.change == "make build"
+
+
 def test_this_machine():
     report = drive.doctor()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -6,7 +6,6 @@
 import difflib
 import functools
 import hashlib
-import json
 import os
 import subprocess
 from collections.abc import Iterable
@@ -84,13 +83,17 @@ def _digest(path: str, _mtime_ns: int, _size: int) -> str:
 
 @functools.lru_cache(maxsize=16)
 def _registry(command: tuple[str, ...], _stamp: tuple) -> schema.Registry:
-    done = subprocess.run(
-        [*command, "--list"],
-        capture_output=True,
-        text=True,
-        timeout=_LIST_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"server --list: exit {done.returncode}: {done.stderr}")
-    return schema.Registry.model_validate(json.loads(done.stdout))
+    try:
+        done = subprocess.run(
+            [*command, "--list"],
+            capture_output=True,
+            text=True,
+            timeout=_LIST_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode == 0:
+            return schema.Registry.model_validate_json(done.stdout)
+        reason = f"exit {done.returncode}: {done.stderr}"
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        reason = str(error)
+    raise RuntimeError(f"server --list: {reason}")
