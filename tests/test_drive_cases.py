@@ -53,6 +53,10 @@ def test_all_cases_hold_for_the_client_and_nothing_is_asked_twice(
     assert cases.ask_all([FIRST], tmp_path) == answers
 
 
+def test_of_a_server_of_somebody_else_nothing_is_asked(tmp_path):
+    assert cases.ask_all(["./mine {port}"], tmp_path) == []
+
+
 def test_their_24_cases_are_each_asked_once():
     numbers = [
         n for servers, client in cases.QUESTIONS.values() for n in (*servers, client)

@@ -29,8 +29,9 @@ def test_what_was_seen_of_a_model_is_kept_and_not_asked_again(
         assert {row.model: row.connections for row in after} == crowds
     assert seen == ["epoll", "poll", "poll"]
     assert [row.error for row in after] == ["", ""]
-    (row,) = recovery.try_all({"epoll": 20}, tmp_path)
-    assert row.connections == 20
+    for other in ({"epoll": 20}, {"./mine {port}": 7}):
+        (row,) = recovery.try_all(other, tmp_path)
+        assert {row.model: row.connections} == other
 
 
 def test_select_is_sound_again_after_more_than_it_can_watch(build_dir):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import evaluation, procfs, store, trials, untimed
+from connlab.drive import evaluation, procfs, servers, store, trials, untimed
 from connlab.drive.host import ProgramError
 from connlab.drive.programs import Programs, models
 from connlab.drive.running import running, settled, visit
@@ -84,12 +84,17 @@ def ask_all(
 ) -> list[Answer]:
     """Ask these models (none: all that are available) and the client all questions.
 
-    Not what the folder holds an answer to, and nothing while a run is evaluated again.
-    Each answer becomes a line of ``folder/cases.jsonl``; the newest are returned.
+    Servers that connlab did not write are left out, as they count nothing themselves.
+    Not asked is what the folder holds an answer to, and nothing while a run is
+    evaluated again. Each answer becomes a line of ``folder/cases.jsonl``; the newest
+    are returned.
     `valgrind`: also about leaks, which takes a few seconds a model. Raises RuntimeError
     with what a server printed when it does not come up or does not end.
     """
     names = names or [model.name for model in models() if model.available]
+    names = [name for name in names if not servers.is_external(name)]
+    if not names:
+        return []
     if not evaluation.folder():
         how = {"valgrind": valgrind and shutil.which("valgrind") is not None}
         subjects = [*zip(names, names, strict=True), (names[0], CLIENT)]

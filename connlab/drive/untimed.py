@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import machine, programs, store, workers
+from connlab.drive import machine, programs, servers, store, workers
 from connlab.drive.running import running, visit
 
 #: until a server listens, and until a client's report is there
@@ -36,7 +36,7 @@ def measure(
     each line, with ``failure``: None, or what went wrong. A failure is tried again by
     the next call.
     """
-    both, models = programs.built(), {model.name: model for model in programs.models()}
+    both = programs.built()
     binaries = {"server": programs.digest(both.server[-1])}
     environment = machine.environment_class(machine.environment(binaries))
     with store.journal(path) as (log, append):
@@ -45,7 +45,8 @@ def measure(
             text = json.dumps(setting, sort_keys=True, default=str)
             key = hashlib.sha256(text.encode()).hexdigest()[:16]
             if key not in kept:
-                results = measure_one(both, models[setting["model"]], setting)
+                model = servers.check(setting["model"], both)
+                results = measure_one(both, model, setting)
                 rows = [results] if isinstance(results, Mapping) else results
                 common = {"schema": schema.SCHEMA, "key": key, **setting}
                 lines = (json.dumps(common | row, default=str) for row in rows)
