@@ -77,9 +77,7 @@ def missing() -> str | None:
 def _countable(event: str) -> bool:
     """Whether perf counts an event here; many virtual machines hide the hardware's."""
     argv = ["perf", "stat", "-x,", "-e", event, "true"]
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=untimed.READY_S, check=False
-    )
+    done = programs.finished(argv, timeout_s=untimed.READY_S)
     return done.returncode == 0 and bool(parse(done.stderr))
 
 

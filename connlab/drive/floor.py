@@ -137,13 +137,8 @@ def _measure(
 ) -> dict[str, Any]:
     words = ["--repeats", "1", "--duration", f"{duration:g}"]
     words += ["--cores", ",".join(map(str, pair)), *flags]
-    done = subprocess.run(
-        [*command, *words],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S + 2 * COSTS * duration,
-        check=False,
-    )
+    timeout_s = _TIMEOUT_S + 2 * COSTS * duration
+    done = programs.finished([*command, *words], timeout_s=timeout_s)
     if done.returncode:
         raise RuntimeError(f"floor: exit {done.returncode}: {done.stderr.strip()}")
     return json.loads(done.stdout)

@@ -287,12 +287,10 @@ def _git() -> dict[str, Any] | None:
 def _git_output(*words: str) -> str | None:
     argv = ["git", "-C", str(schema.project_root()), *words]
     try:
-        output = subprocess.check_output(
-            argv, stderr=subprocess.DEVNULL, text=True, timeout=10
-        )
+        done = programs.finished(argv, timeout_s=10)
     except (OSError, subprocess.SubprocessError):
         return None
-    return output.strip()
+    return None if done.returncode else done.stdout.strip()
 
 
 def _registry(both: programs.Programs | None) -> dict[str, Any] | None:

@@ -52,9 +52,7 @@ def missing() -> str | None:
     with tempfile.TemporaryDirectory(prefix="connlab-perf-") as folder:
         # of the kernel alone: perf falls back to user space where it may not see both
         argv = [*_RECORD, *_CLOCK, "cpu-clock:k", "-o", f"{folder}/data", "--", "true"]
-        done = subprocess.run(
-            argv, capture_output=True, timeout=untimed.READY_S, check=False
-        )
+        done = programs.finished(argv, timeout_s=untimed.READY_S)
     if done.returncode:
         return "perf may not sample the kernel here (kernel.perf_event_paranoid)"
     return None if _symbols() else "the kernel hides its symbols (kernel.kptr_restrict)"
@@ -151,9 +149,7 @@ def _stacks(
     with tempfile.TemporaryDirectory(prefix="connlab-perf-") as folder:
         _sample(both, model, cell, seconds, Path(folder))
         argv = ["perf", "script", "-i", f"{folder}/data", "-F", "ip,sym,dso"]
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=_REPORT_S, check=False
-        )
+        done = programs.finished(argv, timeout_s=_REPORT_S)
     if done.returncode:
         raise ProgramError(f"perf script: {done.stderr.strip()[:200]}")
     return list(parse(done.stdout))

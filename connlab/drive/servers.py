@@ -426,14 +426,7 @@ def _digest(text: str, *paths: str | Path) -> str:
 @functools.lru_cache(maxsize=64)
 def _first_line(words: tuple[str, ...]) -> str:
     try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_VERSION_TIMEOUT_S,
-            check=False,
-        )
+        done = programs.finished(words, timeout_s=_VERSION_TIMEOUT_S)
     except (OSError, subprocess.SubprocessError):
         return ""
     return next(iter((done.stdout + done.stderr).strip().splitlines()), "")
