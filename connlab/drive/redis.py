@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from connlab.drive import evaluation, hosts_asked, services
-from connlab.drive.host import die_with_parent
+from connlab.drive.host import LocalHost
 
 PROGRAM = "redis-server"
 REMARKS = "guestbook:remarks"
@@ -66,17 +65,14 @@ def serving(*, remarks: int = 20, program: str = PROGRAM) -> Iterator[Redis]:
     if path is None:
         yield Redis(None, f"{program} is not installed", None)
         return
-    with tempfile.TemporaryDirectory(prefix="connlab-redis-") as folder:
-        process, port = _started(path, folder)
-        try:
-            for number in range(remarks):
-                text = f"remark-{number:04d}-" + "x" * 40
-                command(port, "LPUSH", REMARKS, text)
-            with services.joined(process.pid):
-                yield Redis(f"127.0.0.1:{port}", None, _version(port))
-        finally:
-            process.kill()
-            process.wait()
+    temporary = tempfile.TemporaryDirectory(prefix="connlab-redis-")
+    with temporary as folder, contextlib.closing(LocalHost()) as host:
+        pid, port = _started(host, path, folder)
+        for number in range(remarks):
+            text = f"remark-{number:04d}-" + "x" * 40
+            command(port, "LPUSH", REMARKS, text)
+        with services.joined(pid):
+            yield Redis(f"127.0.0.1:{port}", None, _version(port))
 
 
 def command(port: int, *words: str) -> str:
@@ -86,31 +82,28 @@ def command(port: int, *words: str) -> str:
         return sock.recv(1 << 16).decode("utf-8", "replace")
 
 
-def _started(path: str, folder: str) -> tuple[subprocess.Popen, int]:
-    """Start it on a port that was free a moment ago; another one if it is not."""
+def _started(host: LocalHost, path: str, folder: str) -> tuple[int, int]:
+    """Start it on a port that was free a moment ago; another one if it is not.
+
+    Returns its process and the port.
+    """
     for _ in range(_ATTEMPTS):
         with socket.create_server(("127.0.0.1", 0)) as sock:
             port = sock.getsockname()[1]
         flags = {"--port": port, "--bind": "127.0.0.1", "--dir": folder, "--save": ""}
         flags |= {"--appendonly": "no", "--daemonize": "no"}
-        process = subprocess.Popen(
-            [path, *map(str, chain.from_iterable(flags.items()))],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            process_group=0,
-            preexec_fn=die_with_parent,
-        )
-        if _answers(process, port):
-            return process, port
-        process.kill()
-        process.wait()
+        flags |= {"--logfile": f"{folder}/log"}
+        words = map(str, chain.from_iterable(flags.items()))
+        pid = host.start([path, *words], bound=True)
+        if _answers(host, pid, port):
+            return pid, port
+        host.stop(pid, grace_s=0)
     raise RedisError(f"{os.path.basename(path)} did not come up on {_ATTEMPTS} ports")
 
 
-def _answers(process: subprocess.Popen, port: int) -> bool:
+def _answers(host: LocalHost, pid: int, port: int) -> bool:
     deadline = time.monotonic() + _READY_S
-    while process.poll() is None and time.monotonic() < deadline:
+    while not host.sample(pid, machine=False).gone and time.monotonic() < deadline:
         with contextlib.suppress(OSError):
             if command(port, "PING").startswith("+PONG"):
                 return True
