@@ -65,10 +65,13 @@ def test_no_line_in_time_is_none(host):
     assert 0.15 < time.monotonic() - began < 1
 
 
-def test_an_early_end_is_an_error_with_status_and_diagnostics(host):
+@pytest.mark.parametrize("asked", [False, True])
+def test_an_early_end_is_an_error_with_status_and_diagnostics(host, asked):
     handle = host.start(_server("exits"))
     with pytest.raises(ProgramError, match="exit 1: server: bind: "):
         host.ready(handle, timeout_s=10)
+    if asked:
+        host.ask_to_end(handle)
     assert host.stop(handle, grace_s=1).early
 
 
@@ -210,11 +213,3 @@ def test_programs_that_are_asked_together_end_together(host):
     ends = [host.stop(handle, grace_s=10) for handle in handles]
     assert time.monotonic() - began < 2.5
     assert [(end.exit, end.early) for end in ends] == [(0, False)] * 3
-
-
-def test_who_ended_before_it_was_asked_ended_early(host):
-    handle = host.start(_python("pass"))
-    with pytest.raises(ProgramError, match="exit 0"):
-        host.ready(handle, timeout_s=10)
-    host.ask_to_end(handle)
-    assert host.stop(handle, grace_s=1).early

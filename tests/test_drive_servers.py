@@ -1,12 +1,14 @@
 """connlab.drive.servers: entries, command lines, and how they are driven."""
 
 import re
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
 from drive_fakes import rows, trials_of
 
 from connlab import __main__ as command
+from connlab import schema
 from connlab.compare import make_plan, measure
 from connlab.compare.comparison import compare
 from connlab.drive import grid, programs, servers
@@ -80,6 +82,13 @@ def test_the_entries_of_the_project_are_right_and_no_model_has_their_names(build
         assert entry.nearest in models
         assert entry.family in {model.family for model in models.values()}
         assert entry.folder.is_dir() or "{project}" in entry.command
+
+
+def test_a_folder_may_have_a_space_in_its_name(monkeypatch):
+    monkeypatch.setattr(schema, "project_root", lambda: Path("/my things"))
+    entry = servers.parse(ENTRY)["mine"]
+    program = "/my things/build/runtimes/mine/mine"
+    assert entry.words(entry.command, port=1) == [program, "--port", "1"]
 
 
 # ---- what is made of a name -------------------------------------------------------

@@ -150,6 +150,10 @@ class Entry(BaseModel):
         values |= {f"need{i}": path for i, path in enumerate(paths, 1) if path}
         return _filled(text, values)
 
+    def words(self, text: str, **values: object) -> list[str]:
+        """Return the words of a command, filled; a folder may have a space in it."""
+        return [self.fill(word, **values) for word in shlex.split(text)]
+
 
 def entries() -> dict[str, Entry]:
     """Return the entries of ``servers.toml`` by name; none where there is no file.
@@ -331,7 +335,7 @@ def command_line(name: str, both: programs.Programs) -> str:
     if is_command(name):
         return name
     if is_lesson(name):
-        return f"{_lesson(both, name)} {PORT}"
+        return f"{shlex.quote(str(_lesson(both, name)))} {PORT}"
     if is_external(name):
         words = _command(name, {})
     else:
@@ -355,7 +359,7 @@ def version_of(entry: Entry) -> str:
     """Return the first line that an entry's version command prints; "" for none."""
     if not entry.version or entry.lacks:
         return ""
-    return _first_line(tuple(shlex.split(entry.fill(entry.version))))
+    return _first_line(tuple(entry.words(entry.version)))
 
 
 # ---- the file ------------------------------------------------------------------
@@ -442,7 +446,7 @@ def _command(
     entry = entries()[name]
     if "{build}" in entry.command:  # its own files; nobody may have built anything
         entry.build_folder.mkdir(parents=True, exist_ok=True)
-    return [entry.fill(word, **values) for word in shlex.split(entry.command)]
+    return entry.words(entry.command, **values)
 
 
 def _filled(text: str, values: Mapping[str, object]) -> str:
