@@ -161,6 +161,14 @@ def test_a_model_that_cannot_run_is_missing_with_its_reason():
     assert not report.capacities
 
 
+def test_a_model_that_runs_has_io_uring_whatever_the_kernel_denies_others():
+    """1 keeps it from those without CAP_SYS_ADMIN."""
+    some = _facts(**{"machine/sysctls/kernel.io_uring_disabled": "1"})
+    assert _grades(some)["io_uring"] == "missing"
+    uring = _model("descriptors", name="uring", family="completion")
+    assert _grades(some, _registry(uring))["io_uring"] == "ok"
+
+
 def test_without_programs_it_says_to_build_them():
     report = checkup.judge(_facts() | {"server": "server is not built"}, None)
     assert "make build" in str(report)

@@ -378,7 +378,7 @@ def _missing(facts: Mapping, registry: schema.Registry | None) -> list[Finding]:
             for row in (*registry.models, *registry.workloads)
             if not row.available
         ]
-        findings.append(_io_uring(facts))
+        findings.append(_io_uring(facts, registry))
     if not tools.get("redis-server"):
         means = "the guestbook of workload http cannot be measured"
         change = "apt-get install redis-server"
@@ -389,7 +389,9 @@ def _missing(facts: Mapping, registry: schema.Registry | None) -> list[Finding]:
     return findings
 
 
-def _io_uring(facts: Mapping) -> Finding:
+def _io_uring(facts: Mapping, registry: schema.Registry) -> Finding:
+    if any(row.available for row in registry.models if row.family == "completion"):
+        return Finding("io_uring", "available")
     disabled = facts["machine"]["sysctls"].get("kernel.io_uring_disabled")
     if disabled in ("1", "2"):
         means = "completion models cannot run"
