@@ -118,9 +118,10 @@ def _round(
     command: tuple[str, ...], settings: dict[str, Any], n: int
 ) -> dict[str, Any]:
     start, started_at = time.monotonic(), machine.now()
-    words = ["--connections", str(settings["connections"])]
-    words += ["--what", ",".join(settings["whats"])] if settings["whats"] else []
-    report = _measure(command, settings["duration"], settings["cores"], *words)
+    flags = {"connections": settings["connections"]}
+    if settings["whats"]:
+        flags["what"] = ",".join(settings["whats"])
+    report = _measure(command, settings["duration"], settings["cores"], **flags)
     return {
         "schema": schema.SCHEMA,
         "key": _key(settings, n),
@@ -133,10 +134,10 @@ def _round(
 
 
 def _measure(
-    command: tuple[str, ...], duration: float, pair: Sequence[int], *flags: str
+    command: tuple[str, ...], duration: float, pair: Sequence[int], **flags: object
 ) -> dict[str, Any]:
-    words = ["--repeats", "1", "--duration", f"{duration:g}"]
-    words += ["--cores", ",".join(map(str, pair)), *flags]
+    flags |= {"repeats": 1, "duration": f"{duration:g}", "cores": "{},{}".format(*pair)}
+    words = [f"--{name}={value}" for name, value in flags.items()]
     timeout_s = _TIMEOUT_S + 2 * COSTS * duration
     done = programs.finished([*command, *words], timeout_s=timeout_s)
     if done.returncode:
@@ -150,8 +151,8 @@ def echo(connections: int, *, size: int, duration: float, pair: Sequence[int]) -
     `connections` exchange messages of `size` bytes for `duration` seconds. `pair` is
     the core of the half that answers, and that of the half that asks.
     """
-    words = ["--what", "echo", "--connections", str(connections), "--size", str(size)]
-    report = _measure(_built(), duration, pair, *words)
+    asked = {"what": "echo", "connections": connections, "size": size}
+    report = _measure(_built(), duration, pair, **asked)
     return report["echo"]["server_cpu_per_request_s"][0]
 
 
@@ -163,7 +164,7 @@ def neighbour(duration: float = 0.2) -> float | None:
     know, or fails.
     """
     try:
-        report = _measure(_built(), duration, _pair(), "--what", "neighbour")
+        report = _measure(_built(), duration, _pair(), what="neighbour")
         return report["neighbour"]["slowdown"][0]
     except _FAILURES:
         return None

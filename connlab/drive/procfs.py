@@ -290,8 +290,7 @@ def cgroup_paths() -> dict[str, str]:
     """Return the cgroup of this process by controller; "" is the unified hierarchy."""
     paths = {}
     for line in read_text("/proc/self/cgroup").splitlines():
-        _number, _, rest = line.partition(":")
-        names, _, path = rest.partition(":")
+        _number, names, path = line.split(":", 2)
         paths |= dict.fromkeys(names.split(","), path)
     return paths
 
