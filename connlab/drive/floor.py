@@ -136,7 +136,8 @@ def _round(
 def _measure(
     command: tuple[str, ...], duration: float, pair: Sequence[int], **flags: object
 ) -> dict[str, Any]:
-    flags |= {"repeats": 1, "duration": f"{duration:g}", "cores": "{},{}".format(*pair)}
+    cores_asked = ",".join(map(str, pair))
+    flags |= {"repeats": 1, "duration": f"{duration:g}", "cores": cores_asked}
     words = [f"--{name}={value}" for name, value in flags.items()]
     timeout_s = _TIMEOUT_S + 2 * COSTS * duration
     done = programs.finished([*command, *words], timeout_s=timeout_s)
