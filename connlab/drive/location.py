@@ -75,6 +75,7 @@ class Location(Protocol):
 
     def await_hosts(self) -> None:
         """Return when all hosts answer; HostLost where one does not come back."""
+        return
 
     def lost(self) -> list[str]:
         """Return the names of hosts that do not answer now."""
