@@ -5,7 +5,6 @@ import shutil
 import pytest
 
 from connlab.drive import cases, models
-from connlab.drive.programs import built
 
 #: all is asked of the first when the client is
 FIRST, *NAMES = [model.name for model in models() if model.available]
@@ -34,7 +33,7 @@ def test_all_cases_but_leaks_hold_for(name, tmp_path):
     ],
 )
 def test_no_memory_leaks_from(name):
-    answer = cases._under_valgrind(built(), name, "server_under", subject=name)
+    answer = cases._under_valgrind(name, "server_under", subject=name)
     assert answer.holds, answer
 
 

@@ -18,7 +18,7 @@ def test_what_was_seen_of_a_model_is_kept_and_not_asked_again(
     """Also while others are asked, or nothing is; what failed is tried again."""
     seen = []
 
-    def run(model: str, *, connections: int, programs: object) -> recovery.Recovery:
+    def run(model: str, *, connections: int) -> recovery.Recovery:
         seen.append(model)
         error = "died" if seen.count(model) == 1 and model == "poll" else ""
         return recovery.Recovery(model, connections, error=error)

@@ -44,10 +44,11 @@ def beside(plan: Plan) -> list[dict]:
     order, rows = random.Random(plan.seed), []
     with measure.page(plan) as root:
         factors = {**plan.servers[0].factors, "root": root}
-        options = {"both": plan.programs, "cores": plan.cores.server, **factors}
         for number in range(ROUNDS):
             order.shuffle(names)
-            with running(factors["model"], **options) as server:
+            with running(
+                factors["model"], cores=plan.cores.server, **factors
+            ) as server:
                 address = "{}:{}".format(*server.address)
                 for name in names:
                     before = _cpu_s(server)

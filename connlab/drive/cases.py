@@ -22,7 +22,7 @@ from typing import Any
 from connlab import schema
 from connlab.drive import evaluation, procfs, servers, store, trials, untimed
 from connlab.drive.host import ProgramError
-from connlab.drive.programs import Programs, models
+from connlab.drive.programs import models
 from connlab.drive.running import running, settled, visit
 
 FILE = "cases.jsonl"
@@ -110,17 +110,15 @@ def ask_all(
     return [Answer(**f | {"their_cases": tuple(f["their_cases"])}) for f in facts]
 
 
-def _lines(
-    programs: Programs, model: schema.Model, asked: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+def _lines(model: schema.Model, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     subject, side = asked["subject"], "server_under"
-    talk = _converse(programs, model.name)
+    talk = _converse(model.name)
     if subject == CLIENT:
         answers, side = _about_client(talk), "client_under"
     else:
         answers = _about_server(subject, talk)
     if asked["valgrind"]:
-        answers.append(_under_valgrind(programs, model.name, side, subject=subject))
+        answers.append(_under_valgrind(model.name, side, subject=subject))
     else:
         answers.append(_answer(LEAKS, subject, None, "valgrind was not run"))
     return [asdict(answer) for answer in answers]
@@ -130,18 +128,12 @@ def _lines(
 
 
 def _converse(
-    programs: Programs,
-    model: str,
-    *,
-    server_under: Sequence[str] = (),
-    client_under: Sequence[str] = (),
+    model: str, *, server_under: Sequence[str] = (), client_under: Sequence[str] = ()
 ) -> _Conversation:
-    options = {"both": programs, "under": server_under, "grace_s": _WAIT_S}
-    with running(model, files=("log",), **options) as serving:
+    server = running(model, under=server_under, files=("log",), grace_s=_WAIT_S)
+    with server as serving:
         before = procfs.sockets([serving.handle])
-        report, ended = visit(
-            serving, ASKS, both=programs, under=client_under, files=(_TABLE,)
-        )
+        report, ended = visit(serving, ASKS, under=client_under, files=(_TABLE,))
         sockets = settled(lambda: open_sockets(serving.address[1]))
         left = settled(lambda: procfs.sockets([serving.handle]), expected=before)
     if not serving.ended.lines:
@@ -253,9 +245,7 @@ def _verdict(subject: str, text: str) -> Answer:
     return _answer(LEAKS, subject, amount == 0 if reports else None, evidence)
 
 
-def _under_valgrind(
-    programs: Programs, model: str, side: str, *, subject: str
-) -> Answer:
+def _under_valgrind(model: str, side: str, *, subject: str) -> Answer:
     """Converse with one side under valgrind, which writes a file per process.
 
     A side that does not end in time under it is killed, and leaves no summary.
@@ -263,7 +253,7 @@ def _under_valgrind(
     with tempfile.TemporaryDirectory(prefix="connlab-valgrind-") as folder:
         words = ["valgrind", "--leak-check=full", f"--log-file={folder}/%p"]
         try:
-            _converse(programs, model, **{side: words})
+            _converse(model, **{side: words})
         except ProgramError as error:
             return _answer(LEAKS, subject, None, str(error))
         return _verdict(subject, "".join(p.read_text() for p in Path(folder).iterdir()))

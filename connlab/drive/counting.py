@@ -155,27 +155,22 @@ def _kept_open() -> Iterator[None]:
         yield  # cat ends with its input, as this process does
 
 
-def _counted(
-    both: programs.Programs, model: schema.Model, cell: Mapping[str, Any]
-) -> dict[str, Any]:
+def _counted(model: schema.Model, cell: Mapping[str, Any]) -> dict[str, Any]:
     """Return the events per request of a cell, or why `ATTEMPTS` pairs gave none."""
-    outcome = _pairs(both, model, cell, EVENTS)
+    outcome = _pairs(model, cell, EVENTS)
     if outcome["failure"] is None and _countable("cycles"):
-        hardware = _pairs(both, model, cell, HARDWARE)
+        hardware = _pairs(model, cell, HARDWARE)
         outcome["per_request"] |= hardware.get("per_request", {})
     return outcome
 
 
 def _pairs(
-    both: programs.Programs,
-    model: schema.Model,
-    cell: Mapping[str, Any],
-    events: Mapping[str, str],
+    model: schema.Model, cell: Mapping[str, Any], events: Mapping[str, str]
 ) -> dict[str, Any]:
     """Count `events` in up to `ATTEMPTS` pairs of runs, until one can be used."""
     for _ in range(ATTEMPTS):
         try:
-            runs = [_counted_run(both, model, cell, s, events) for s in RUN_SHARES]
+            runs = [_counted_run(model, cell, s, events) for s in RUN_SHARES]
             outcome = _per_request(*runs)
         except ProgramError as error:
             outcome = {"failure": str(error)}
@@ -207,7 +202,6 @@ def _per_request(short: Mapping[str, int], long: Mapping[str, int]) -> dict[str,
 
 
 def _counted_run(
-    both: programs.Programs,
     model: schema.Model,
     cell: Mapping[str, Any],
     share: float,
@@ -219,7 +213,7 @@ def _counted_run(
     factors["requests"] = max(1, round(requests * share / cell["active"]))
     with tempfile.NamedTemporaryFile("r", prefix="connlab-perf-") as table:
         perf = ["perf", "stat", "-x,", "-o", table.name, "-e", ",".join(events), "--"]
-        report = untimed.traced(perf, both, model, factors)
+        report = untimed.traced(perf, model, factors)
         counts = parse(Path(table.name).read_text())
     needed = {"system_calls", "cycles"} & {*events.values()}
     if not needed <= counts.keys():

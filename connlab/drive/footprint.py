@@ -16,7 +16,6 @@ from typing import TypeVar
 from connlab import schema
 from connlab.drive import untimed
 from connlab.drive.host import ProgramError, all_descriptors
-from connlab.drive.programs import Programs
 from connlab.drive.running import Running, running
 
 Reading = TypeVar("Reading")
@@ -37,9 +36,7 @@ _STRACE_ROW = re.compile(
 )
 
 
-def idle_memory(
-    both: Programs, models: Sequence[schema.Model]
-) -> dict[str, list[float]]:
+def idle_memory(models: Sequence[schema.Model]) -> dict[str, list[float]]:
     """Return what each silent connection adds to a server's PSS, in bytes.
 
     `REPEATS` values a model, each of a fresh server. A model that holds no more
@@ -47,7 +44,7 @@ def idle_memory(
     not memory.
     """
     return {
-        model.name: [_per_idle(both, model) for _ in range(REPEATS)]
+        model.name: [_per_idle(model) for _ in range(REPEATS)]
         for model in models
         if holds(model)
     }
@@ -58,8 +55,8 @@ def holds(model: schema.Model) -> bool:
     return model.concurrent and model.available and model.holds != "workers"
 
 
-def _per_idle(both: Programs, model: schema.Model) -> float:
-    with running(model.name, both=both) as server:
+def _per_idle(model: schema.Model) -> float:
+    with running(model.name) as server:
         count, before, after = before_and_after(model, server, settled_pss)
         return (after - before) / count
 
@@ -96,9 +93,7 @@ def settled_pss(server: Running) -> int:
     return now
 
 
-def system_calls(
-    both: Programs, models: Sequence[schema.Model]
-) -> dict[str, dict[str, float]]:
+def system_calls(models: Sequence[schema.Model]) -> dict[str, dict[str, float]]:
     """Return calls per echo request by name, the difference of two traced runs.
 
     Starting, accepting and ending make calls as well; both runs have as many
@@ -111,7 +106,7 @@ def system_calls(
     calls = {}
     for model in models:
         if model.concurrent and model.available:
-            few, many = (_traced(both, model, n) for n in CALLS_REQUESTS)
+            few, many = (_traced(model, n) for n in CALLS_REQUESTS)
             rates = per_request(few, many, requests=requests, rare=CALLS_RARE)
             calls[model.name] = rates
     return calls
@@ -129,11 +124,11 @@ def per_request(
     return {name: rate for name, rate in ordered if rate >= rare}
 
 
-def _traced(both: Programs, model: schema.Model, requests: int) -> dict[str, int]:
+def _traced(model: schema.Model, requests: int) -> dict[str, int]:
     factors = {"connections": CALLS_CONNECTIONS, "requests": requests}
     with tempfile.NamedTemporaryFile("r", prefix="connlab-strace-") as table:
         strace = ["strace", "-f", "-c", "-o", table.name]
-        untimed.traced(strace, both, model, factors)
+        untimed.traced(strace, model, factors)
         return parse_strace(table.read())
 
 

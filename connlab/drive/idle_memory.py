@@ -96,12 +96,10 @@ def hold(
     return missing()
 
 
-def _measured(
-    both: programs.Programs, model: schema.Model, _setting: Mapping[str, Any]
-) -> dict[str, Any]:
+def _measured(model: schema.Model, _setting: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a connection adds in bytes, or why that is not known."""
     try:
-        with running(model.name, both=both) as server:
+        with running(model.name) as server:
             count, before, after = footprint.before_and_after(model, server, _bytes)
     except (ProgramError, OSError) as error:
         return {"failure": str(error)}

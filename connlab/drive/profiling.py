@@ -121,9 +121,7 @@ def profile(
     return None
 
 
-def _profiled(
-    both: programs.Programs, model: schema.Model, cell: Mapping[str, Any]
-) -> dict[str, Any]:
+def _profiled(model: schema.Model, cell: Mapping[str, Any]) -> dict[str, Any]:
     """Return the samples of one server, or why there are none.
 
     Where other programs left it too little time for a profile, a fresh one is sampled
@@ -131,7 +129,7 @@ def _profiled(
     """
     for factor in LENGTHS:
         try:
-            stacks = _stacks(both, model, cell, factor * cell["seconds"])
+            stacks = _stacks(model, cell, factor * cell["seconds"])
             if len(stacks) >= SAMPLES_MIN:
                 return {"failure": None, "samples": len(stacks), "tree": tree(stacks)}
             failure = f"{len(stacks)} samples; wanted: {SAMPLES_MIN} or more"
@@ -141,13 +139,10 @@ def _profiled(
 
 
 def _stacks(
-    both: programs.Programs,
-    model: schema.Model,
-    cell: Mapping[str, Any],
-    seconds: float,
+    model: schema.Model, cell: Mapping[str, Any], seconds: float
 ) -> list[tuple[str, ...]]:
     with tempfile.TemporaryDirectory(prefix="connlab-perf-") as folder:
-        _sample(both, model, cell, seconds, Path(folder))
+        _sample(model, cell, seconds, Path(folder))
         argv = ["perf", "script", "-i", f"{folder}/data", "-F", "ip,sym,dso"]
         done = programs.finished(argv, timeout_s=_REPORT_S)
     if done.returncode:
@@ -156,11 +151,7 @@ def _stacks(
 
 
 def _sample(
-    both: programs.Programs,
-    model: schema.Model,
-    cell: Mapping[str, Any],
-    seconds: float,
-    folder: Path,
+    model: schema.Model, cell: Mapping[str, Any], seconds: float, folder: Path
 ) -> None:
     """Run one server under load, sampled for a while; leaves ``folder/data``."""
     clients, control = cell["connections"], folder / "control"
@@ -171,17 +162,11 @@ def _sample(
     pair = cores.one_each(cores.available())
     perf = [*_RECORD, *_CLOCK, "cpu-clock", "-D", "-1", "--control", f"fifo:{control}"]
     perf += ["-o", str(folder / "data"), "--"]
-    serve = running(
-        model.name,
-        both=both,
-        under=perf,
-        cores=pair.server,
-        ready_s=untimed.READY_S,
-        workers=workers.needed(model, clients),
-    )
+    options = {"cores": pair.server, "ready_s": untimed.READY_S}
+    options["workers"] = workers.needed(model, clients)
     try:
-        with serve as server:
-            client = start_client(server, factors, both=both, cores=pair.client)
+        with running(model.name, under=perf, **options) as server:
+            client = start_client(server, factors, cores=pair.client)
             time.sleep(_SETTLE_S + _SETTLE_EACH_S * clients)
             os.write(fd, b"enable\n")
             time.sleep(seconds)

@@ -154,14 +154,13 @@ def start_client(
     server: Running,
     asks: Mapping[str, Any],
     *,
-    both: programs.Programs | None = None,
     under: Sequence[str] = (),
     cores: Sequence[int] = (),
     files: Sequence[str] = (),
 ) -> int:
     """Start a client of a server; return its handle on the server's host."""
     name, port = server.address
-    words = [*under, *(both or programs.built()).client, f"{name}:{port}"]
+    words = [*under, *programs.built().client, f"{name}:{port}"]
     words += flags.client_flags(asks, seed=1)
     return server.host.start(words, cores=cores, files=files)
 
@@ -170,7 +169,6 @@ def visit(
     server: Running,
     asks: Mapping[str, Any],
     *,
-    both: programs.Programs | None = None,
     under: Sequence[str] = (),
     files: Sequence[str] = (),
     timeout_s: float = 60.0,
@@ -182,7 +180,7 @@ def visit(
     longer than `timeout_s`.
     """
     host, report = server.host, None
-    client = start_client(server, asks, both=both, under=under, files=files)
+    client = start_client(server, asks, under=under, files=files)
     try:
         report = host.ready(client, timeout_s=timeout_s)
     finally:

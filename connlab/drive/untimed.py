@@ -25,7 +25,7 @@ def measure(
     path: Path,
     settings: Iterable[Mapping[str, Any]],
     measure_one: Callable[
-        [programs.Programs, schema.Model, Mapping[str, Any]],
+        [schema.Model, Mapping[str, Any]],
         Mapping[str, Any] | Sequence[Mapping[str, Any]],
     ],
 ) -> None:
@@ -46,7 +46,7 @@ def measure(
             key = hashlib.sha256(text.encode()).hexdigest()[:16]
             if key not in kept:
                 model = servers.check(setting["model"], both)
-                results = measure_one(both, model, setting)
+                results = measure_one(model, setting)
                 rows = [results] if isinstance(results, Mapping) else results
                 common = {"schema": schema.SCHEMA, "key": key, **setting}
                 lines = (json.dumps(common | row, default=str) for row in rows)
@@ -54,14 +54,9 @@ def measure(
 
 
 def traced(
-    tracer: Sequence[str],
-    both: programs.Programs,
-    model: schema.Model,
-    factors: Mapping[str, Any],
+    tracer: Sequence[str], model: schema.Model, factors: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Run a server under a tracer and one client to its end; return its report."""
     count = workers.needed(model, factors["connections"])
-    with running(
-        model.name, both=both, under=tracer, ready_s=READY_S, workers=count
-    ) as server:
-        return visit(server, factors, both=both, timeout_s=_REPORT_S)[0]
+    with running(model.name, under=tracer, ready_s=READY_S, workers=count) as server:
+        return visit(server, factors, timeout_s=_REPORT_S)[0]
