@@ -130,6 +130,11 @@ class Entry(BaseModel):
         return tuple(need for need in self.needs if need.there is None)
 
     @property
+    def available(self) -> bool:
+        """Whether it can run here."""
+        return self.reason is None
+
+    @property
     def reason(self) -> str | None:
         """Why it cannot run here; None: it can."""
         if self.lacks:
@@ -244,13 +249,13 @@ def model(name: str) -> schema.Model | None:
     facts = entry.model_dump(include=names) | {"concurrent": entry.holds != "one"}
     if entry.at:
         return _model(name, **facts, at=entry.at, digest=_digest(f"at:{entry.at}"))
-    version, reason = version_of(entry), entry.reason
+    version = version_of(entry)
     files = [entry.fill(entry.product), *sorted(entry.folder.rglob("*"))]
     return _model(
         name,
         **facts,
-        available=reason is None,
-        reason=reason,
+        available=entry.available,
+        reason=entry.reason,
         workers="fixed" if "{workers}" in entry.command else None,
         version=version,
         digest=_digest(f"{entry.command} {version}", *files),
