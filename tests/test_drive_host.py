@@ -13,6 +13,7 @@ from conftest import is_running, wait_for
 
 from connlab.drive import interrupt
 from connlab.drive.host import LocalHost, ProgramError, describe_exit
+from connlab.drive.running import running
 
 
 @pytest.fixture
@@ -179,6 +180,15 @@ from connlab.drive.running import running
     pids = [int(word) for word in done.stdout.split()]
     assert pids
     wait_for(lambda: not any(map(is_running, pids)), seconds=2)
+
+
+def test_a_server_ends_when_it_is_told_to_and_its_tracer_after_it():
+    tracer = ["sh", "-c", '"$@"; echo "{}"', "sh"]
+    with running("good", both=drive_fakes.programs(), under=tracer) as server:
+        pass
+    stats, last_words = server.ended.lines
+    assert (stats["event"], last_words) == ("stats", {})
+    assert (server.ended.exit, server.ended.early) == (0, False)
 
 
 def test_a_signal_that_was_noted_is_forgotten_after_its_block(host):

@@ -159,12 +159,15 @@ class _Program:
             self.wait(deadline - time.monotonic())
             self.drain()
 
-    def ask_to_end(self) -> None:
+    def ask_to_end(self, pid: int | None = None) -> None:
         if not self.asked_to_end:
             self.early |= not self.alive
             self.asked_to_end = True
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.pidfd, signal.SIGTERM)
+                if pid is None:
+                    signal.pidfd_send_signal(self.pidfd, signal.SIGTERM)
+                else:
+                    os.kill(pid, signal.SIGTERM)
 
     def drain(self) -> None:
         while not self.eof and len(self.pending) < _LINE_MAX_BYTES:
@@ -291,8 +294,9 @@ class LocalHost:
             cost_s=time.monotonic() - start,
         )
 
-    def ask_to_end(self, handle: int) -> None:
-        self._programs[handle].ask_to_end()
+    def ask_to_end(self, handle: int, *, pid: int | None = None) -> None:
+        """Send SIGTERM; see `Host.ask_to_end`. `pid`: to what a tracer runs."""
+        self._programs[handle].ask_to_end(pid)
 
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
         program = self._programs.pop(handle)

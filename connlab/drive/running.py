@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -141,12 +139,9 @@ def running(
         yield process
     finally:
         if process is not None:
-            wait_s = 0.0
-            if under and "pid" in process.ready:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.ready["pid"], signal.SIGTERM)
-                wait_s = grace_s
-            process.ended = host.stop(process.handle, grace_s=grace_s, wait_s=wait_s)
+            if under and process.ready:
+                host.ask_to_end(process.handle, pid=process.ready.get("pid"))
+            process.ended = host.stop(process.handle, grace_s=grace_s)
         host.close()
 
 
