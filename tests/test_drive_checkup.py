@@ -153,6 +153,13 @@ def test_each_trouble_is_found_and_says_what_to_do(name, grade, changes):
     assert f"→ {finding.change}" in str(report)
 
 
+def test_counts_stand_below_each_other():
+    models = [_model("descriptors", name=name) for name in ("short", "x" * 20)]
+    text = str(checkup.judge(_facts(), _registry(*models)))
+    lines = [line for line in text.splitlines() if DESCRIPTORS in line]
+    assert len({line.index(DESCRIPTORS) for line in lines}) == 1
+
+
 def test_a_model_that_cannot_run_is_missing_with_its_reason():
     gone = _model("descriptors", name="uring", available=False, reason="no kernel")
     report = checkup.judge(_facts(), _registry(gone))

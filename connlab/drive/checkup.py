@@ -225,18 +225,19 @@ def _lines(checkup: Checkup) -> list[str]:
             lines.append(f"  {'':{width}}  → {finding.change}")
     if checkup.capacities:
         lines += ["", "connections that each model can hold here:"]
-        lines += [_capacity_line(capacity) for capacity in checkup.capacities]
+        width = max(len(row.model) for row in checkup.capacities)
+        lines += [_capacity_line(row, width) for row in checkup.capacities]
     bad = [f.name for f in checkup.findings if f.grade in ("noise", "missing")]
     lines += ["", f"to look at: {', '.join(bad)}" if bad else "nothing is in the way"]
     return lines
 
 
-def _capacity_line(capacity: Capacity) -> str:
+def _capacity_line(capacity: Capacity, width: int) -> str:
     count = "–"
     if capacity.connections is not None:
         count = f"{capacity.connections:,}".replace(",", " ")
     note = f" ({capacity.note})" if capacity.note else ""
-    return f"  {capacity.model:16}{count:>9}  {capacity.limited_by}{note}"
+    return f"  {capacity.model:{width}}{count:>10}  {capacity.limited_by}{note}"
 
 
 def _system(facts: Mapping) -> Finding:
