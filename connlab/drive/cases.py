@@ -220,10 +220,7 @@ def _about_client(talk: _Conversation) -> list[Answer]:
             sum(counts) == client["requests"]["completed"],
             f"{sum(counts)} over {len(counts)} connections",
         ),
-        "sockets closed": (
-            talk.open_sockets == 0,
-            f"{talk.open_sockets} sockets left",
-        ),
+        "sockets closed": (talk.open_sockets == 0, f"{talk.open_sockets} sockets left"),
     }
     return [_answer(question, CLIENT, *result) for question, result in results.items()]
 

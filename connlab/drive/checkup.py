@@ -20,6 +20,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -126,15 +127,9 @@ def gather() -> dict[str, Any]:
 
 def judge(facts: Mapping[str, Any], registry: schema.Registry | None) -> Checkup:
     """Judge a machine's facts; see `doctor`."""
-    findings = [
-        _system(facts),
-        _cores(facts),
-        *_shares(facts),
-        *_noise(facts),
-        *_limits(facts),
-        *_missing(facts, registry),
-    ]
-    return Checkup(tuple(findings), _capacities(registry, facts), dict(facts))
+    groups = [_shares(facts), _noise(facts), _limits(facts), _missing(facts, registry)]
+    findings = [_system(facts), _cores(facts), *chain.from_iterable(groups)]
+    return _checkup(findings, registry, facts)
 
 
 def _as_recorded(
@@ -145,19 +140,20 @@ def _as_recorded(
         limits = recorded["limits"] | {"descriptors": {"hard": descriptors}}
         recorded = recorded | {"limits": limits}
     facts = {"machine": recorded, "memory_available_bytes": recorded["memory_bytes"]}
-    findings = (
+    findings = [
         _system(facts),
         Finding("looked at", manifest["made_at"], means="nothing was looked at now"),
         *(_bound_finding(facts, resource) for resource in ("threads", "processes")),
-    )
-    return Checkup(findings, _capacities(registry, facts), facts)
+    ]
+    return _checkup(findings, registry, facts)
 
 
-def _capacities(
-    registry: schema.Registry | None, facts: Mapping[str, Any]
-) -> tuple[Capacity, ...]:
-    models = registry.models if registry else ()
-    return tuple(capacity(model, facts) for model in models if model.available)
+def _checkup(
+    findings: list[Finding], registry: schema.Registry | None, facts: Mapping[str, Any]
+) -> Checkup:
+    models = [row for row in registry.models if row.available] if registry else []
+    capacities = tuple(capacity(model, facts) for model in models)
+    return Checkup(tuple(findings), capacities, dict(facts))
 
 
 def bounds(facts: Mapping[str, Any]) -> dict[str, dict[str, int]]:

@@ -16,8 +16,9 @@ import io
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from connlab import schema
 
@@ -69,14 +70,14 @@ def parse(data: bytes | None, *, until_s: float) -> schema.Timeline | None:
 
 
 def in_window(
-    timeline: schema.Timeline, *, warmup_s: float, window_s: float
+    timeline: Mapping[str, Any], *, warmup_s: float, window_s: float
 ) -> list[int]:
-    """Return the steps that lie wholly inside the measurement window."""
+    """Return the steps of a trial's timeline that lie wholly inside its window."""
     first, last = warmup_s * 1000 - 1, (warmup_s + window_s) * 1000 + 1
-    start_ms, step_ms = timeline.start_ms, timeline.step_ms
+    start_ms, step_ms = timeline["start_ms"], timeline["step_ms"]
     return [
         count
-        for i, count in enumerate(timeline.requests)
+        for i, count in enumerate(timeline["requests"])
         if start_ms + i * step_ms >= first and start_ms + (i + 1) * step_ms <= last
     ]
 
