@@ -71,8 +71,9 @@ def serving(*, remarks: int = 20, program: str = PROGRAM) -> Iterator[Redis]:
         for number in range(remarks):
             text = f"remark-{number:04d}-" + "x" * 40
             command(port, "LPUSH", REMARKS, text)
+        version = re.search(r"redis_version:(\S+)", command(port, "INFO", "server"))
         with services.joined(pid):
-            yield Redis(f"127.0.0.1:{port}", None, _version(port))
+            yield Redis(f"127.0.0.1:{port}", None, version and version[1])
 
 
 def command(port: int, *words: str) -> str:
@@ -109,8 +110,3 @@ def _answers(host: LocalHost, pid: int, port: int) -> bool:
                 return True
         time.sleep(0.02)
     return False
-
-
-def _version(port: int) -> str | None:
-    version = re.search(r"redis_version:(\S+)", command(port, "INFO", "server"))
-    return version[1] if version else None
