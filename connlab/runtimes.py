@@ -5,7 +5,6 @@
 What cannot be built is left out, with its reason; only measurements of it need it.
 """
 
-import shlex
 import subprocess
 from collections.abc import Callable, Sequence
 
@@ -35,7 +34,7 @@ def _built(entry: servers.Entry) -> str:
         entry.build_folder.mkdir(parents=True, exist_ok=True)
         for command in entry.build:
             done = subprocess.run(
-                shlex.split(entry.fill(command)),
+                entry.words(command),
                 cwd=entry.folder if entry.folder.is_dir() else schema.project_root(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

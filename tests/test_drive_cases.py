@@ -1,13 +1,10 @@
 """The 24 cases of report 001 hold, for every model and for the client."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest
 
 from connlab.drive import cases, models
-from connlab.drive.programs import built
 
 #: all is asked of the first when the client is
 FIRST, *NAMES = [model.name for model in models() if model.available]
@@ -36,7 +33,7 @@ def test_all_cases_but_leaks_hold_for(name, tmp_path):
     ],
 )
 def test_no_memory_leaks_from(name):
-    answer = cases._under_valgrind(built(), name, "server_under", subject=name)
+    answer = cases._under_valgrind(name, "server_under", subject=name)
     assert answer.holds, answer
 
 
@@ -53,6 +50,10 @@ def test_all_cases_hold_for_the_client_and_nothing_is_asked_twice(
     assert numbers == [(1,), (5,), (9,), (13,), (20,), (24,)]
     monkeypatch.setattr(cases, "_converse", None)
     assert cases.ask_all([FIRST], tmp_path) == answers
+
+
+def test_of_a_server_of_somebody_else_nothing_is_asked(tmp_path):
+    assert cases.ask_all(["./mine {port}"], tmp_path) == []
 
 
 def test_their_24_cases_are_each_asked_once():

@@ -1,7 +1,5 @@
 """What limits a machine, judged on machines that nobody has."""
 
-from __future__ import annotations
-
 import functools
 import resource
 from types import SimpleNamespace
@@ -76,6 +74,7 @@ KERNEL_PIDS = "machine/sysctls/kernel.pid_max"
         ("threads", {}, 32_715, "vm.max_map_count"),
         ("two threads", {}, 32_715 // 2, "vm.max_map_count"),
         ("two threads", {"machine/limits/descriptors/hard": 4096}, 4080, DESCRIPTORS),
+        ("two threads", {"machine/sysctls/fs.nr_open": "4096"}, 4080, "fs.nr_open"),
         ("threads", {KERNEL_PIDS: "32768"}, 32_468, "kernel.pid_max"),
         ("processes", {"machine/cgroup": {"pids": "1000"}}, 700, "cgroup pids"),
     ],
@@ -85,6 +84,14 @@ def test_what_a_model_can_hold(holds, changes, connections, limited_by):
     model = _model(holds.removeprefix("two "), **pair)
     capacity = checkup.capacity(model, _facts(**changes))
     assert (capacity.connections, capacity.limited_by) == (connections, limited_by)
+
+
+@pytest.mark.parametrize(("limit", "each"), [("nr_open", True), ("file-max", False)])
+def test_more_processes_hold_more_where_the_limit_is_that_of_each(limit, each):
+    few = _facts(**{f"machine/sysctls/fs.{limit}": "4096"})
+    capacity = checkup.capacity(_model("descriptors"), few)
+    assert capacity.limited_by.startswith(f"fs.{limit}")
+    assert ("--processes" in capacity.note) is each
 
 
 def _judged(facts: dict, registry: schema.Registry | None = None) -> dict:
@@ -146,6 +153,13 @@ def test_each_trouble_is_found_and_says_what_to_do(name, grade, changes):
     assert f"→ {finding.change}" in str(report)
 
 
+def test_counts_stand_below_each_other():
+    models = [_model("descriptors", name=name) for name in ("short", "x" * 20)]
+    text = str(checkup.judge(_facts(), _registry(*models)))
+    lines = [line for line in text.splitlines() if DESCRIPTORS in line]
+    assert len({line.index(DESCRIPTORS) for line in lines}) == 1
+
+
 def test_a_model_that_cannot_run_is_missing_with_its_reason():
     gone = _model("descriptors", name="uring", available=False, reason="no kernel")
     report = checkup.judge(_facts(), _registry(gone))
@@ -154,9 +168,28 @@ def test_a_model_that_cannot_run_is_missing_with_its_reason():
     assert not report.capacities
 
 
+def test_a_model_that_runs_has_io_uring_whatever_the_kernel_denies_others():
+    """1 keeps it from those without CAP_SYS_ADMIN."""
+    some = _facts(**{"machine/sysctls/kernel.io_uring_disabled": "1"})
+    assert _grades(some)["io_uring"] == "missing"
+    uring = _model("descriptors", name="uring", family="completion")
+    assert _grades(some, _registry(uring))["io_uring"] == "ok"
+
+
 def test_without_programs_it_says_to_build_them():
     report = checkup.judge(_facts() | {"server": "server is not built"}, None)
     assert "make build" in str(report)
+
+
+def test_programs_of_another_machine_are_to_be_built(tmp_path, monkeypatch):
+    server = tmp_path / "server"
+    server.write_bytes(b"\x7fELF of another kind")
+    server.chmod(0o755)
+    monkeypatch.setenv("CONNLAB_BUILD", str(tmp_path))
+    monkeypatch.setattr(checkup, "gather", _facts)
+    (finding,) = (f for f in checkup.doctor().findings if f.name == "programs")
+    assert finding.means.startswith("server --list: ")
+    assert finding.change == "make build"
 
 
 def test_this_machine():

@@ -1,7 +1,5 @@
 """Core sets: disjoint where there are two, said where there are not."""
 
-from __future__ import annotations
-
 import os
 
 import pytest
@@ -20,46 +18,42 @@ def _paired(core: int) -> int:
     return core % 4
 
 
-def test_two_cores_are_one_each():
-    assert cores.split([0, 1], place=_alone) == cores.Cores((0,), (1,), False)
+@pytest.mark.parametrize(
+    ("there", "server", "sets", "shared"),
+    [
+        ([0, 1], None, ((0,), (1,)), False),
+        ([3], None, ((3,), (3,)), True),
+        ([0, 1, 2, 3, 4], None, ((0, 1), (2, 3, 4)), False),
+        ([0, 1, 2, 3], 3, ((0, 1, 2), (3,)), False),
+        ([0, 1], 2, ((0, 1), (0, 1)), True),
+    ],
+)
+def test_cores_are_divided_and_one_that_is_shared_is_said(there, server, sets, shared):
+    split = cores.split(there, server=server, place=_alone)
+    assert split == cores.Cores(*sets, shared=shared)
+    recorded = {"server": [*sets[0]], "client": [*sets[1]], "shared": shared}
+    assert split.recorded() == recorded | {"siblings": False}
 
 
-def test_one_core_is_shared_and_said():
-    assert cores.split([3], place=_alone).recorded() == {
-        "server": [3],
-        "client": [3],
-        "shared": True,
-        "siblings": False,
-    }
-
-
-def test_half_each_without_overlap():
-    split = cores.split([0, 1, 2, 3, 4], place=_alone)
-    assert set(split.server).isdisjoint(split.client)
-    assert len(split.server) == 2
-    assert len(split.client) == 3
-
-
-def test_the_server_may_be_given_a_number_of_cores():
-    assert cores.split([0, 1, 2, 3], server=3, place=_alone).client == (3,)
-    assert cores.split([0, 1], server=2, place=_alone).shared
+def test_a_server_has_no_more_cores_than_there_are():
     with pytest.raises(ValueError, match="1 to 2"):
         cores.split([0, 1], server=3, place=_alone)
 
 
 @pytest.mark.parametrize(
-    ("server", "sets"),
+    ("there", "server", "sets"),
     [
-        (None, ((0, 1, 4, 5), (2, 6, 3, 7))),
-        (1, ((0,), (1, 5, 2, 6, 3, 7))),
-        (2, ((0, 1), (2, 6, 3, 7))),
-        (3, ((0, 1, 2), (3, 7))),
-        (5, ((0, 1, 2, 4, 5), (3, 7))),
-        (6, ((0, 1, 2, 4, 5, 6), (3, 7))),
+        (THREADS, None, ((0, 1, 4, 5), (2, 6, 3, 7))),
+        (THREADS, 1, ((0,), (1, 5, 2, 6, 3, 7))),
+        (THREADS, 2, ((0, 1), (2, 6, 3, 7))),
+        (THREADS, 3, ((0, 1, 2), (3, 7))),
+        (THREADS, 5, ((0, 1, 2, 4, 5), (3, 7))),
+        (THREADS, 6, ((0, 1, 2, 4, 5, 6), (3, 7))),
+        (THREADS[:6], None, ((0, 4), (1, 5, 2, 6))),
     ],
 )
-def test_server_and_client_meet_on_no_physical_core(server, sets):
-    split = cores.split(THREADS, server=server, place=_paired)
+def test_server_and_client_meet_on_no_physical_core(there, server, sets):
+    split = cores.split(there, server=server, place=_paired)
     assert split == cores.Cores(*sets, shared=False, siblings=False)
 
 
@@ -68,11 +62,6 @@ def test_where_they_have_to_meet_on_one_it_is_said():
     most = cores.split(THREADS, server=7, place=_paired)
     assert (most.client, most.shared, most.siblings) == ((7,), False, True)
     assert cores.split(THREADS, server=8, place=_paired).shared
-
-
-def test_three_physical_cores_are_not_cut_in_half():
-    split = cores.split([0, 4, 1, 5, 2, 6], place=_paired)
-    assert (split.server, split.client) == ((0, 4), (1, 5, 2, 6))
 
 
 def test_one_core_each_are_two_physical_ones():
@@ -132,25 +121,27 @@ def test_of_few_cores_each_is_a_physical_one(quota, kept):
     assert cores.within(THREADS, quota, place=_paired) == kept
 
 
+def _reports(monkeypatch, **topology: dict[int, object]) -> None:
+    """Have the kernel say these things of cores, by the names of its files."""
+    files = {
+        f"/sys/devices/system/cpu/cpu{core}/topology/{name}": f"{text}\n"
+        for name, texts in topology.items()
+        for core, text in texts.items()
+    }
+    monkeypatch.setattr(procfs, "read_text", lambda path: files.get(path, ""))
+
+
 def test_a_physical_core_is_named_by_its_first_thread(monkeypatch):
     """Two clusters of a package: the kernel's numbers begin anew in each."""
     siblings = {0: "0-1", 1: "0-1", 2: "2,6", 6: "2,6", 4: "4", 5: ""}
-    files = {
-        f"/sys/devices/system/cpu/cpu{core}/topology/{name}": text + "\n"
-        for core, threads in siblings.items()
-        for name, text in (("thread_siblings_list", threads), ("core_id", "0"))
-    }
-    monkeypatch.setattr(procfs, "read_text", lambda path: files.get(path, ""))
+    zeros = dict.fromkeys(siblings, 0)
+    _reports(monkeypatch, thread_siblings_list=siblings, core_id=zeros)
     named = {core: cores.place(core) for core in (*siblings, 7)}
     assert named == {0: 0, 1: 0, 2: 2, 6: 2, 4: 4, 5: 5, 7: 7}
 
 
 def test_cores_of_a_package_stand_together(monkeypatch):
-    files = {
-        f"/sys/devices/system/cpu/cpu{core}/topology/physical_package_id": f"{core % 2}"
-        for core in range(4)
-    }
-    monkeypatch.setattr(procfs, "read_text", lambda path: files.get(path, ""))
+    _reports(monkeypatch, physical_package_id={0: 0, 1: 1, 2: 0, 3: 1})
     monkeypatch.setattr(procfs, "cpu_quota", lambda: None)
     monkeypatch.setattr(cores.os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
     assert cores.available() == (0, 2, 1, 3)

@@ -1,7 +1,5 @@
 """What a busy core costs another: told where the program can tell it, else None."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import stat

@@ -1,7 +1,5 @@
 """Every check is passed by a good trial and tripped on purpose by a bad one."""
 
-from __future__ import annotations
-
 import copy
 import functools
 
@@ -85,8 +83,7 @@ def test_a_good_trial_passes_every_check_that_applies(trial):
     verdicts = checked(trial)
     assert {name for name, gate in verdicts.items() if gate.ok is False} == set()
     loop = trial["client"]["loop"]
-    only_open = {"rate", "arrivals", "answered", "lag"}
-    for name in only_open:
+    for name in ("rate", "arrivals", "answered", "lag"):
         assert verdicts[name].ok is (True if loop == "open" else None)
     assert verdicts["little"].ok is (True if loop == "closed" else None)
 
@@ -97,6 +94,7 @@ RAMP = {
     "requests": [500 + 100 * i for i in range(11)],
     "warmup_detected_s": 0.6,
 }
+MORE = opened(client__window__arrivals=11_000, client__window__throughput_rps=11_000.0)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +105,7 @@ RAMP = {
         ("verified", closed(client__errors__mismatch=1)),
         ("verified", closed(client__errors__status=1)),
         ("rate", opened(client__window__throughput_rps=9_400.0)),
-        (
-            "arrivals",
-            opened(
-                client__window__arrivals=11_000, client__window__throughput_rps=11_000.0
-            ),
-        ),
+        ("arrivals", MORE),
         ("arrivals", opened(client__arrivals="paced")),
         ("answered", opened(client__window__unanswered=11)),
         ("lag", opened(client__self__lag_p99_ns=5_000_000)),
@@ -227,17 +220,10 @@ def test_a_set_is_left_out_where_most_rounds_were_disturbed(others, disturbed, o
     assert gates.quiet(trial).ok is ok
 
 
-def test_a_trial_whose_client_did_not_count_the_unanswered_is_not_judged():
-    older = opened()
-    del older["client"]["window"]["unanswered"]
-    assert gates.answered(older).ok is None
-    assert gates.answered(closed(client__window__arrivals=0)).ok is None
-
-
-def test_strangers_are_looked_for_on_the_cores_that_were_watched():
-    busy = closed(server__samples__other_cpu_s=0.12)
-    assert gates.quiet(changed(busy, cores__watched=[0, 1, 2, 3])).ok
-    assert not gates.quiet(changed(busy, cores__watched=[0])).ok
+@pytest.mark.parametrize(("watched", "ok"), [([0, 1, 2, 3], True), ([0], False)])
+def test_strangers_are_looked_for_on_the_cores_that_were_watched(watched, ok):
+    busy = closed(server__samples__other_cpu_s=0.12, cores__watched=watched)
+    assert gates.quiet(busy).ok is ok
 
 
 def test_paced_arrivals_are_held_to_a_percent():
@@ -268,11 +254,6 @@ def test_think_time_is_part_of_the_cycle_and_reconnecting_of_the_response():
     assert gates.little(anew).ok
 
 
-def test_a_window_of_few_steps_is_not_judged_for_drift():
-    short = closed(client__window__seconds=0.3)
-    assert gates.stationary(short).ok is None
-
-
 @pytest.mark.parametrize(
     ("client_cores", "companions", "client", "server"),
     [
@@ -298,17 +279,27 @@ def test_a_companion_counts_where_it_takes_cores(
     assert gates.server_share(trial) == pytest.approx(server)
 
 
+BURST = closed(timeline=RAMP, client__stop="requests")
+
+
+@pytest.mark.parametrize(
+    ("check", "trial"),
+    [
+        (gates.stationary, closed(client__window__seconds=0.3)),
+        (gates.stationary, BURST),
+        (gates.response_times, BURST),
+        (gates.answered, opened(client__window__unanswered=None)),
+        (gates.answered, closed(client__window__arrivals=0)),
+    ],
+)
+def test_what_a_trial_does_not_tell_is_not_judged(check, trial):
+    """A short window, a burst, a client that did not count the unanswered."""
+    assert check(trial).ok is None
+
+
 def test_a_burst_holds_no_number_of_response_times():
-    burst = closed(client__stop="requests")
-    assert schema.flatten(burst)["counted_response_times"] is None
-    assert gates.response_times(burst).ok is None
+    assert schema.flatten(BURST)["counted_response_times"] is None
     assert schema.flatten(closed())["counted_response_times"] == pytest.approx(100)
-
-
-def test_a_burst_is_not_judged_for_drift():
-    burst = closed(timeline=RAMP, client__stop="requests")
-    assert gates.stationary(burst).ok is None
-    assert gates.stationary(closed(timeline=RAMP)).ok is False
 
 
 def test_without_a_report_there_is_nothing_to_judge():
@@ -376,24 +367,23 @@ def test_on_one_core_the_larger_user_is_the_bottleneck():
     assert gates.label(changed(shared, client__self__cpu_share=0.1)) == "unsaturated"
 
 
+OVERFLOWS = {"server__samples__listen_overflows": 7}
+
+
 @pytest.mark.parametrize(
-    ("trial", "limit"),
+    ("changes", "limit"),
     [
-        (closed(server__stats__refused={"descriptors": 3}), "descriptors"),
-        (closed(server__stats__refused={"fd_setsize": 3}), "fd_setsize"),
-        (closed(server__stats__refused={"threads": 1}), "threads"),
-        (closed(server__stats__refused={"queue_full": 1}), "queue"),
-        (closed(client__limits__ports=5), "ports"),
-        (
-            closed(
-                server__samples__listen_overflows=7, client__connections__established=93
-            ),
-            "backlog",
-        ),
-        (closed(server__model__concurrent=False), "one-at-a-time"),
+        ({"server__stats__refused": {"descriptors": 3}}, "descriptors"),
+        ({"server__stats__refused": {"fd_setsize": 3}}, "fd_setsize"),
+        ({"server__stats__refused": {"threads": 1}}, "threads"),
+        ({"server__stats__refused": {"queue_full": 1}}, "queue"),
+        ({"client__limits__ports": 5}, "ports"),
+        (OVERFLOWS | {"client__connections__established": 93}, "backlog"),
+        ({"server__model__concurrent": False}, "one-at-a-time"),
     ],
 )
-def test_limits_have_names(trial, limit):
+def test_limits_have_names(changes, limit):
+    trial = closed(**changes)
     assert gates.limit_met(trial) == limit
     assert gates.label(trial) == f"limit-bound:{limit}"
 

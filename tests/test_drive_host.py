@@ -1,7 +1,5 @@
 """LocalHost: start, ready, sample, stop, whatever the program does."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -15,6 +13,7 @@ from conftest import is_running, wait_for
 
 from connlab.drive import interrupt
 from connlab.drive.host import LocalHost, ProgramError, describe_exit
+from connlab.drive.running import running
 
 
 @pytest.fixture
@@ -67,10 +66,13 @@ def test_no_line_in_time_is_none(host):
     assert 0.15 < time.monotonic() - began < 1
 
 
-def test_an_early_end_is_an_error_with_status_and_diagnostics(host):
+@pytest.mark.parametrize("asked", [False, True])
+def test_an_early_end_is_an_error_with_status_and_diagnostics(host, asked):
     handle = host.start(_server("exits"))
     with pytest.raises(ProgramError, match="exit 1: server: bind: "):
         host.ready(handle, timeout_s=10)
+    if asked:
+        host.ask_to_end(handle)
     assert host.stop(handle, grace_s=1).early
 
 
@@ -153,9 +155,10 @@ print(handle, flush=True)
 os.kill(os.getpid(), 9)
 """
 #: its tracer does not ask to die with us
-_TRACED = f"""
-with serving(["sh", "-c", '"$@"; :', "sh", *{_server("good")!r}]) as (host, sh, ready):
-    print(*procfs.descendants(sh), flush=True)
+_TRACED = """
+tracer = ["sh", "-c", '"$@"; :', "sh"]
+with running("good", both=drive_fakes.programs(), under=tracer) as server:
+    print(*procfs.descendants(server.handle), flush=True)
     os.kill(os.getpid(), 9)
 """
 
@@ -164,9 +167,11 @@ with serving(["sh", "-c", '"$@"; :', "sh", *{_server("good")!r}]) as (host, sh, 
 def test_a_server_dies_with_its_driver(code):
     code = f"""
 import sys, os
-sys.path.insert(0, {str(drive_fakes.ROOT)!r})
+sys.path[:0] = {[str(drive_fakes.ROOT), str(drive_fakes.ROOT / "tests")]!r}
+import drive_fakes
 from connlab.drive import procfs
-from connlab.drive.host import LocalHost, serving
+from connlab.drive.host import LocalHost
+from connlab.drive.running import running
 {code}
 """
     done = subprocess.run(
@@ -175,6 +180,15 @@ from connlab.drive.host import LocalHost, serving
     pids = [int(word) for word in done.stdout.split()]
     assert pids
     wait_for(lambda: not any(map(is_running, pids)), seconds=2)
+
+
+def test_a_server_ends_when_it_is_told_to_and_its_tracer_after_it():
+    tracer = ["sh", "-c", '"$@"; echo "{}"', "sh"]
+    with running("good", both=drive_fakes.programs(), under=tracer) as server:
+        pass
+    stats, last_words = server.ended.lines
+    assert (stats["event"], last_words) == ("stats", {})
+    assert (server.ended.exit, server.ended.early) == (0, False)
 
 
 def test_a_signal_that_was_noted_is_forgotten_after_its_block(host):
@@ -202,20 +216,10 @@ while True:
 
 
 def test_programs_that_are_asked_together_end_together(host):
-    handles = [host.start(_python(SLOW_TO_END)) for _ in range(3)]
-    for handle in handles:
-        assert host.ready(handle, timeout_s=10)
+    handles = [_started(host, _python(SLOW_TO_END)) for _ in range(3)]
     began = time.monotonic()
     for handle in handles:
         host.ask_to_end(handle)
     ends = [host.stop(handle, grace_s=10) for handle in handles]
     assert time.monotonic() - began < 2.5
     assert [(end.exit, end.early) for end in ends] == [(0, False)] * 3
-
-
-def test_who_ended_before_it_was_asked_ended_early(host):
-    handle = host.start(_python("pass"))
-    with pytest.raises(ProgramError, match="exit 0"):
-        host.ready(handle, timeout_s=10)
-    host.ask_to_end(handle)
-    assert host.stop(handle, grace_s=1).early

@@ -1,7 +1,5 @@
 """What idle connections take in a server and in the kernel."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,10 +1,9 @@
 """What a manifest says of the sources that a run was measured with."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 
+import drive_fakes
 import pytest
 
 from connlab import schema
@@ -34,6 +33,11 @@ def test_a_fact_that_is_written_does_not_change_the_sources(sources, changed, di
     assert machine._git()["dirty"] is False
     (sources / changed).write_text("new\n")
     assert machine._git()["dirty"] is dirty
+
+
+def test_the_compiler_is_that_of_the_programs_that_are_measured(build_dir):
+    assert machine.manifest()["compiler"]["version"]
+    assert machine.manifest(drive_fakes.programs())["compiler"] is None
 
 
 def test_sources_without_a_repository_name_no_commit(tmp_path, monkeypatch):

@@ -1,12 +1,12 @@
 """What is read of processes and the machine, against psutil and made-up files."""
 
-from __future__ import annotations
-
+import contextlib
 import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -14,17 +14,23 @@ import pytest
 from connlab.drive import capacity, machine, procfs
 
 
-def _python(code: str) -> subprocess.Popen:
-    process = subprocess.Popen(
-        [sys.executable, "-S", "-E", "-c", code], stdout=subprocess.PIPE
-    )
-    process.stdout.readline()
-    return process
+@contextlib.contextmanager
+def _python(code: str) -> Iterator[int]:
+    """Run code until it has printed a line; give its process for a block."""
+    words = [sys.executable, "-S", "-E", "-c", code]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        try:
+            yield process.pid
+        finally:
+            for child in psutil.Process(process.pid).children():
+                child.kill()
+            process.kill()
 
 
 @pytest.fixture
 def forking():
-    process = _python("""
+    code = """
 import os, time, signal
 for _ in range(100):
     if os.fork() == 0:
@@ -32,12 +38,9 @@ for _ in range(100):
         os._exit(0)
 print(flush=True)
 time.sleep(30)
-""")
-    yield process.pid
-    for child in psutil.Process(process.pid).children():
-        child.kill()
-    process.kill()
-    process.communicate()
+"""
+    with _python(code) as pid:
+        yield pid
 
 
 def test_cpu_clock_is_that_of_the_process():
@@ -77,14 +80,14 @@ def test_memory_of_a_large_family_agrees_with_the_sum_over_all(forking):
 
 
 def test_a_process_that_is_gone_is_none():
-    process = _python("print(flush=True)")
-    process.communicate()
-    assert procfs.processes(process.pid) is None
-    assert procfs.pss_bytes(((process.pid, 1.0),)) is None
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    assert procfs.processes(gone.pid) is None
+    assert procfs.pss_bytes(((gone.pid, 1.0),)) is None
 
 
 def test_waited_children_count():
-    process = _python("""
+    code = """
 import os, time
 if os.fork() == 0:
     until = time.process_time() + 0.3
@@ -93,10 +96,24 @@ if os.fork() == 0:
 os.wait()
 print(flush=True)
 time.sleep(30)
-""")
-    assert procfs.processes(process.pid).cpu_s > 0.28
-    process.kill()
-    process.communicate()
+"""
+    with _python(code) as pid:
+        assert procfs.processes(pid).cpu_s > 0.28
+
+
+FEATURES = "x86_Thread_features:\t\nx86_Thread_features_locked:\t\n"
+
+
+@pytest.mark.parametrize("after", ["", FEATURES])
+def test_switches_are_found_whatever_stands_after_them(monkeypatch, after):
+    """The lines on shadow stacks are Linux 6.6's."""
+    switches = "voluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n"
+    text = f"Name:\tserver\nThreads:\t2\n{switches}{after}"
+    monkeypatch.setattr(procfs, "_listed", lambda folder: ["7", "8"])
+    monkeypatch.setattr(procfs, "read_text", lambda path: text)
+    assert procfs.context_switches([7]) == (24, 6)
+    monkeypatch.setattr(procfs, "read_text", lambda path: "")
+    assert procfs.context_switches([7]) is None
 
 
 def test_the_machine_counts_time_that_is_burnt():
@@ -156,6 +173,21 @@ def test_a_quota_is_so_many_cores(text, cores):
     assert procfs.parse_quota(text) == cores
 
 
+@pytest.fixture
+def cgroups(tmp_path, monkeypatch):
+    """Return a function that writes files of cgroups, of which ours are a/b and c."""
+    groups = {"": "/a/b", "cpu": "/c", "memory": "/c", "pids": "/c"}
+    monkeypatch.setattr(procfs, "CGROUPS", str(tmp_path))
+    monkeypatch.setattr(procfs, "cgroup_paths", lambda: groups)
+
+    def write(files: dict[str, str]) -> None:
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(f"{text}\n")
+
+    return write
+
+
 @pytest.mark.parametrize(
     ("files", "quota"),
     [
@@ -168,14 +200,15 @@ def test_a_quota_is_so_many_cores(text, cores):
     ],
 )
 def test_the_least_quota_counts_of_our_cgroup_and_those_around_it(
-    tmp_path, monkeypatch, files, quota
+    cgroups, files, quota
 ):
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"{text}\n")
-    monkeypatch.setattr(procfs, "CGROUPS", str(tmp_path))
-    monkeypatch.setattr(procfs, "cgroup_paths", lambda: {"": "/a/b", "cpu": "/c"})
+    cgroups(files)
     assert procfs.cpu_quota() == quota
+
+
+PIDS = {"a/b/pids.max": "max", "a/pids.max": "90", "pids.max": "7000"}
+MEMORY = {"a/memory.max": "1000000", "a/memory.current": "600000"}
+STATES = "active_file 3\ninactive_file 50000\n"
 
 
 @pytest.mark.parametrize(
@@ -183,22 +216,10 @@ def test_the_least_quota_counts_of_our_cgroup_and_those_around_it(
     [
         ({}, None, 1 << 30),
         ({"a/b/pids.max": "max", "a/b/memory.max": "max"}, "max", 1 << 30),
-        (
-            {"a/b/pids.max": "max", "a/pids.max": "90", "pids.max": "7000"},
-            "90",
-            1 << 30,
-        ),
-        ({"a/memory.max": "1000000", "a/memory.current": "600000"}, None, 400_000),
-        (
-            {
-                "a/memory.max": "1000000",
-                "a/memory.current": "600000",
-                "a/memory.stat": "active_file 3\ninactive_file 50000\n",
-            },
-            None,
-            450_000,
-        ),
-        ({"a/memory.max": "1000000", "a/memory.current": "1200000"}, None, 0),
+        (PIDS, "90", 1 << 30),
+        (MEMORY, None, 400_000),
+        (MEMORY | {"a/memory.stat": STATES}, None, 450_000),
+        (MEMORY | {"a/memory.current": "1200000"}, None, 0),
         (
             {
                 "memory/c/memory.limit_in_bytes": "900000",
@@ -212,14 +233,9 @@ def test_the_least_quota_counts_of_our_cgroup_and_those_around_it(
     ],
 )
 def test_limits_of_all_cgroups_around_us_are_seen(
-    tmp_path, monkeypatch, files, pids, free
+    cgroups, monkeypatch, files, pids, free
 ):
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"{text}\n")
-    groups = {"": "/a/b", "memory": "/c", "pids": "/c"}
-    monkeypatch.setattr(procfs, "CGROUPS", str(tmp_path))
-    monkeypatch.setattr(procfs, "cgroup_paths", lambda: groups)
+    cgroups(files)
     monkeypatch.setattr(procfs, "field_bytes", lambda path, name: 1 << 30)
     assert machine.cgroup()["pids"] == pids
     assert capacity.free_bytes() == free
@@ -243,7 +259,8 @@ def test_parsers_of_the_machine():
         pytest.approx(30 * procfs.TICK_S),
     )
     text = "sockets: used 14\nTCP: inuse 1 orphan 0 tw 7 alloc 1 mem 304\n"
-    assert procfs.parse_sockstat(text)["TCP"]["tw"] == 7
+    assert procfs.parse_sockstat(text, "TCP")["tw"] == 7
+    assert procfs.parse_sockstat(text, "TCP6") == {}
     text = "TcpExt: A ListenOverflows\nTcpExt: 3 4\nIpExt: X\nIpExt: 1\n"
     assert procfs.parse_netstat(text) == {"A": 3, "ListenOverflows": 4}
     assert procfs.parse_netstat("") == {}

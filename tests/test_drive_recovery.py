@@ -1,19 +1,8 @@
 """Recovery: a server that is sound again, and one that is not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-import pytest
-from conftest import ROOT
-
 from connlab.drive import recovery
-
-needs_programs = pytest.mark.skipif(
-    not (ROOT / "build" / "server").exists()
-    or not (ROOT / "build" / "client").exists(),
-    reason="needs build/server and build/client",
-)
 
 
 def test_recovered_wants_everything_closed_and_everybody_answered():
@@ -23,12 +12,13 @@ def test_recovered_wants_everything_closed_and_everybody_answered():
         assert not replace(good, **bad).recovered
 
 
-@needs_programs
-def test_what_was_seen_of_a_model_is_kept_and_not_asked_again(tmp_path, monkeypatch):
+def test_what_was_seen_of_a_model_is_kept_and_not_asked_again(
+    build_dir, tmp_path, monkeypatch
+):
     """Also while others are asked, or nothing is; what failed is tried again."""
     seen = []
 
-    def run(model: str, *, connections: int, programs: object) -> recovery.Recovery:
+    def run(model: str, *, connections: int) -> recovery.Recovery:
         seen.append(model)
         error = "died" if seen.count(model) == 1 and model == "poll" else ""
         return recovery.Recovery(model, connections, error=error)
@@ -39,12 +29,12 @@ def test_what_was_seen_of_a_model_is_kept_and_not_asked_again(tmp_path, monkeypa
         assert {row.model: row.connections for row in after} == crowds
     assert seen == ["epoll", "poll", "poll"]
     assert [row.error for row in after] == ["", ""]
-    (row,) = recovery.try_all({"epoll": 20}, tmp_path)
-    assert row.connections == 20
+    for other in ({"epoll": 20}, {"./mine {port}": 7}):
+        (row,) = recovery.try_all(other, tmp_path)
+        assert {row.model: row.connections} == other
 
 
-@needs_programs
-def test_select_is_sound_again_after_more_than_it_can_watch():
+def test_select_is_sound_again_after_more_than_it_can_watch(build_dir):
     result = recovery.run("select", connections=1300, duration=0.2)
     assert result.held < 1024
     assert result.recovered, result

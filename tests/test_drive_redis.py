@@ -1,7 +1,5 @@
 """Redis for a sweep: there for a block of code, and nothing left afterwards."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

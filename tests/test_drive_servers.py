@@ -1,14 +1,14 @@
 """connlab.drive.servers: entries, command lines, and how they are driven."""
 
-from __future__ import annotations
-
 import re
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
 from drive_fakes import rows, trials_of
 
 from connlab import __main__ as command
+from connlab import schema
 from connlab.compare import make_plan, measure
 from connlab.compare.comparison import compare
 from connlab.drive import grid, programs, servers
@@ -50,11 +50,9 @@ def test_what_cannot_be_is_named_with_what_is_meant(text, facts):
 
 
 def test_all_that_is_wrong_is_said_at_once():
-    text = ENTRY.replace("label", "labl") + ENTRY.replace("[mine]", "[other]").replace(
-        "{port}", "1"
-    )
+    other = ENTRY.replace("[mine]", "[other]").replace("{port}", "1")
     with pytest.raises(servers.ServersError) as error:
-        servers.parse(text)
+        servers.parse(ENTRY.replace("label", "labl") + other)
     lines = str(error.value).splitlines()
     assert any("mine" in line for line in lines)
     assert any("other" in line for line in lines)
@@ -84,6 +82,13 @@ def test_the_entries_of_the_project_are_right_and_no_model_has_their_names(build
         assert entry.nearest in models
         assert entry.family in {model.family for model in models.values()}
         assert entry.folder.is_dir() or "{project}" in entry.command
+
+
+def test_a_folder_may_have_a_space_in_its_name(monkeypatch):
+    monkeypatch.setattr(schema, "project_root", lambda: Path("/my things"))
+    entry = servers.parse(ENTRY)["mine"]
+    program = "/my things/build/runtimes/mine/mine"
+    assert entry.words(entry.command, port=1) == [program, "--port", "1"]
 
 
 # ---- what is made of a name -------------------------------------------------------
@@ -120,6 +125,7 @@ def test_another_file_is_another_server(tmp_path):
     ("name", "message"),
     [
         ("epol", "'epol'; did you mean 'epoll'?"),
+        ("lessons/epol", "'lessons/epol'; did you mean 'lessons/epoll'?"),
         ("./mine 8080", "{port}"),
     ],
 )
@@ -141,9 +147,8 @@ def test_server_is_another_word_for_model_in_a_grid():
 
 @pytest.mark.parametrize("beside", [(), "server"])
 def test_a_sweep_measures_it_and_names_what_goes_wrong(build_dir, tmp_path, beside):
-    trials = trials_of(
-        tmp_path, [*map(line, ("good", "daemon", "ends"))], beside=beside
-    )
+    kinds = [line("good"), line("daemon"), line("ends")]
+    trials = trials_of(tmp_path, kinds, beside=beside)
     for kind in ("good", "daemon"):
         trial = trials[line(kind)]
         assert trial.failure is None

@@ -1,7 +1,5 @@
 """A stalled server: it stands still when and as long as asked, and goes on after."""
 
-from __future__ import annotations
-
 import time
 
 import drive_fakes

@@ -1,7 +1,5 @@
 """build/external: a server that is not ours is started, told of, and ended whole."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -36,16 +34,9 @@ def external(build_dir, monkeypatch):
     started = []
 
     def start(kind: str, *flags: str, errors=subprocess.PIPE) -> subprocess.Popen:
-        command = line(kind).split()
-        started.append(
-            subprocess.Popen(
-                [build_dir / "external", *flags, "--", *command],
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                process_group=0,
-            )
-        )
+        words = [build_dir / "external", *flags, "--", *line(kind).split()]
+        pipes = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
+        started.append(subprocess.Popen(words, process_group=0, **pipes))
         return started[-1]
 
     yield start
@@ -105,19 +96,19 @@ def test_killed_without_a_word_it_leaves_nobody(external, kind):
     process.wait()
 
 
-def test_what_never_listens_is_given_up_with_what_it_said(external):
-    process = external("mute", "--patience", "1")
+@pytest.mark.parametrize(
+    ("kind", "status", "said"),
+    [
+        ("mute", 1, [" 127.0.0.1:", "about to listen"]),
+        ("ends", 3, ["no such database"]),
+    ],
+)
+def test_what_never_listens_is_told_with_its_own_words(external, kind, status, said):
+    """It is given up, or its end is passed on."""
+    process = external(kind, "--patience", "1")
     out, errors = process.communicate(timeout=20)
-    assert (out, process.returncode) == ("", 1)
-    assert " 127.0.0.1:" in errors
-    assert "about to listen" in errors  # its own words
-
-
-def test_an_end_of_its_own_is_passed_on_with_what_it_said(external):
-    process = external("ends")
-    out, errors = process.communicate(timeout=20)
-    assert (out, process.returncode) == ("", 3)
-    assert "no such database" in errors
+    assert (out, process.returncode) == ("", status)
+    assert [words for words in said if words not in errors] == []
 
 
 def test_a_signal_that_ends_the_server_is_passed_on(external):
@@ -136,27 +127,20 @@ def test_a_server_that_forks_and_forks_is_ended(external):
     assert "more than 100 processes" in errors
 
 
-def test_a_program_that_is_not_there_is_named(build_dir):
-    words = [build_dir / "external", "--", "./nothing", "{port}"]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 127
-    assert f"./nothing: {os.strerror(errno.ENOENT)}" in done.stderr
-
-
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "status", "message"),
     [
-        ([], "no command"),
-        (["--"], "no command"),
-        (["--patience", "soon", "--", "x"], "--patience soon: want"),
-        (["--greace", "9", "--", "x"], "--grace"),
+        ([], 2, "no command"),
+        (["--"], 2, "no command"),
+        (["--patience", "soon", "--", "x"], 2, "--patience soon: want"),
+        (["--greace", "9", "--", "x"], 2, "--grace"),
+        (["--", "./no", "{port}"], 127, f"./no: {os.strerror(errno.ENOENT)}"),
     ],
 )
-def test_bad_usage_names_what_was_wrong(build_dir, words, message):
-    done = subprocess.run(
-        [build_dir / "external", *words], capture_output=True, text=True
-    )
-    assert done.returncode == 2
+def test_what_cannot_be_run_is_named(build_dir, words, status, message):
+    words = [build_dir / "external", *words]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == status
     assert message in done.stderr
 
 

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from connlab.drive import programs
-from connlab.drive.host import serving
+from connlab.drive.running import running
 
 SERVER = programs.built().server[-1]
 PROGRAM = SERVER.removesuffix("server") + "floor"
@@ -98,10 +98,10 @@ def test_one_core_has_no_neighbour():
 
 
 def test_the_client_half_drives_a_server_and_reads_its_cpu_time():
-    with serving([SERVER, "epoll"]) as (_, _, ready):
-        at = f"{ready['host']}:{ready['port']}"
+    with running("epoll") as server:
+        at = "{}:{}".format(*server.address)
         flags = ["--what=echo", "--duration=0.1", "--repeats=1", f"--server={at}"]
-        facts = measured(*flags, f"--server-pid={ready['pid']}")
+        facts = measured(*flags, f"--server-pid={server.ready['pid']}")
     assert facts["against_server"] is True
     assert facts["echo"]["requests"][0] > 0
     assert facts["echo"]["server_cpu_per_request_s"][0] > 0

@@ -1,13 +1,17 @@
 """connlab.drive.footprint: memory of an idle connection, calls of a request."""
 
-from __future__ import annotations
-
+import os
 import shutil
+import signal
 
 import pytest
+from conftest import is_running, wait_for
 from drive_fakes import models
+from drive_fakes import programs as fakes
 
-from connlab.drive import footprint, programs
+from connlab.drive import footprint
+from connlab.drive.host import ProgramError
+from connlab.drive.running import running
 
 STRACE = """\
 % time     seconds  usecs/call     calls    errors syscall
@@ -38,17 +42,26 @@ def test_a_thread_takes_more_memory_than_a_connection(build_dir, monkeypatch):
     monkeypatch.setattr(footprint, "REPEATS", 1)
     monkeypatch.setattr(footprint, "IDLE", {"descriptors": 400})
     compared = models("epoll", "thread", "iterative", "pool")
-    memory = footprint.idle_memory(programs.built(), compared)
+    memory = footprint.idle_memory(compared)
     assert memory.keys() == {"epoll", "thread"}
     assert 50 < memory["epoll"][0] < 2000
     assert 4096 < memory["thread"][0] < 64 * 1024
+
+
+def test_a_server_that_has_ended_holds_no_memory_that_is_known():
+    """None would be a connection that frees memory."""
+    with running("good", both=fakes()) as server:
+        os.kill(server.handle, signal.SIGKILL)
+        wait_for(lambda: not is_running(server.handle))
+        with pytest.raises(ProgramError, match="good: "):
+            footprint.settled_pss(server)
 
 
 def test_two_calls_make_an_echo(build_dir, monkeypatch):
     if not shutil.which("strace"):
         pytest.skip("strace is not installed, so no system calls were counted")
     monkeypatch.setattr(footprint, "CALLS_REQUESTS", (5, 25))
-    counts = footprint.system_calls(programs.built(), models("epoll", "prethread"))
+    counts = footprint.system_calls(models("epoll", "prethread"))
     assert counts.keys() == {"epoll", "prethread"}
     for calls in counts.values():
         assert calls["sendto"] == pytest.approx(1)

@@ -5,8 +5,6 @@ seen in tenths of a second; the set-up script on a directory of its own, with co
 hidden or replaced through PATH.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -35,6 +33,14 @@ def path_with(directory: Path, *names: str) -> str:
         if found and not (directory / name).exists():
             (directory / name).symlink_to(found)
     return str(directory)
+
+
+def fake(directory: Path, name: str, text: str) -> None:
+    """Put a command of the shell in place of another one."""
+    path = directory / name
+    path.unlink(missing_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
 
 
 def call(*words: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess:
@@ -69,8 +75,8 @@ def tree(tmp_path: Path) -> Path:
 
 def test_make_alone_lists_the_targets() -> None:
     done = call("make", cwd=ROOT)
-    listed = re.findall(r"^ +make ([a-z-]+)", done.stdout, flags=re.M)
     assert done.returncode == 0
+    listed = re.findall(r"^ +make ([a-z-]+)", done.stdout, flags=re.M)
     wanted = {"build", "test", "paper", "notebook", "render", "doctor", "clean"}
     assert wanted <= set(listed)
 
@@ -117,9 +123,8 @@ def test_flags_are_recorded_and_their_change_recompiles(tree: Path) -> None:
 
 
 def test_new_model_needs_no_change_of_the_makefile(tree: Path) -> None:
-    (tree / "src_c/models/two.c").write_text(
-        "int two(void);\nint two(void) { return 2; }"
-    )
+    source = "int two(void);\nint two(void) { return 2; }"
+    (tree / "src_c/models/two.c").write_text(source)
     assert "src_c/models/two.c" in call("make", "build", cwd=tree).stdout
 
 
@@ -138,9 +143,8 @@ def test_sanitizers_build_beside_the_plain_program(tree: Path) -> None:
 
 def test_failing_c_test_fails_make(tree: Path) -> None:
     assert call("make", "test-c", cwd=tree).returncode == 0
-    (tree / "src_c/models/one.c").write_text(
-        "int one(void);\nint one(void) { return 1; }"
-    )
+    source = "int one(void);\nint one(void) { return 1; }"
+    (tree / "src_c/models/one.c").write_text(source)
     assert call("make", "test-c", cwd=tree).returncode != 0
 
 
@@ -223,9 +227,7 @@ def test_nothing_is_done_when_the_lock_is_the_same(place: Path) -> None:
     assert "Python packages" not in done.stderr
 
 
-def test_changed_lock_installs_anew_and_failure_is_not_taken_for_done(
-    place: Path,
-) -> None:
+def test_changed_lock_installs_anew_and_failure_is_not_taken_for_done(place):
     finished_venv(place)
     (place / "requirements.lock").write_text("# other\n")
     done = set_up(place)
@@ -236,14 +238,11 @@ def test_changed_lock_installs_anew_and_failure_is_not_taken_for_done(
 
 
 @pytest.mark.parametrize("version", ["3.10.2", None])
-def test_python_too_old_or_absent_is_said_plainly(
-    place: Path, version: str | None
-) -> None:
+def test_python_too_old_or_absent_is_said_plainly(place, version):
     path = path_with(place / "bin", *PLAIN)
     if version:
-        old = place / "bin/python3"
-        old.write_text(f'#!/bin/sh\n[ "$1" = -c ] && exit 1\necho Python {version}\n')
-        old.chmod(0o755)
+        text = f'[ "$1" = -c ] && exit 1\necho Python {version}'
+        fake(place / "bin", "python3", text)
     done = set_up(place, PATH=path)
     assert done.returncode == 1
     assert "Python 3.11 " in done.stderr
@@ -262,11 +261,8 @@ def test_missing_system_package_costs_one_line(place: Path) -> None:
 def test_apt_is_asked_once_and_again_on_request(place: Path) -> None:
     finished_venv(place)
     path = path_with(place / "bin", *PLAIN, *COMPILER, "env")
-    for name, text in (("apt-get", 'echo "$@" >>asked'), ("id", "echo 0")):
-        fake = place / "bin" / name
-        fake.unlink(missing_ok=True)
-        fake.write_text(f"#!/bin/sh\n{text}\n")
-        fake.chmod(0o755)
+    fake(place / "bin", "apt-get", 'echo "$@" >>asked')
+    fake(place / "bin", "id", "echo 0")
     log = place / "asked"
     set_up(place, PATH=path, CONNLAB_APT="yes")
     assert "install" in log.read_text()

@@ -103,12 +103,12 @@ def test_a_server_that_got_little_time_is_sampled_for_longer(
 ):
     durations, remaining = [], iter(counts)
 
-    def stacks(_sides, _model, _cell, seconds):
+    def stacks(_model, _cell, seconds):
         durations.append(seconds)
         return [("step",)] * next(remaining)
 
     monkeypatch.setattr(profiling, "_stacks", stacks)
-    row = profiling._profiled(None, None, {"seconds": 0.5})
+    row = profiling._profiled(None, {"seconds": 0.5})
     if failure is None:
         assert row["failure"] is None
         assert row["samples"] == 30

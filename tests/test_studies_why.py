@@ -156,13 +156,13 @@ def test_processor_counters_are_read_in_runs_of_their_own(monkeypatch, shown):
     """Where perf can count them; cycles of the tracepoints would be in them."""
     (epoll,) = [m for m in programs.models() if m.name == "epoll"]
 
-    def run(both, model, cell, share, events):
+    def run(model, cell, share, events):
         requests = round(1000 * share)
         return dict.fromkeys(events.values(), 3 * requests) | {"requests": requests}
 
     monkeypatch.setattr(counting, "_counted_run", run)
     monkeypatch.setattr(counting, "_countable", lambda event: shown)
-    rates = counting._counted(programs.built(), epoll, {})["per_request"]
+    rates = counting._counted(epoll, {})["per_request"]
     names = {*counting.EVENTS.values(), *(counting.HARDWARE.values() if shown else ())}
     assert rates == dict.fromkeys(names, 3.0)
 

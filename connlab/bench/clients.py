@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from connlab.compare import measure
 from connlab.compare.plan import Plan
 from connlab.drive import flags
-from connlab.drive.host import ProgramError, on_cores, serving
+from connlab.drive.host import ProgramError, on_cores
+from connlab.drive.running import Running, running
 
 OURS = "client"
 ROUNDS, WINDOW_S = 5, 1
@@ -43,17 +44,18 @@ def beside(plan: Plan) -> list[dict]:
     order, rows = random.Random(plan.seed), []
     with measure.page(plan) as root:
         factors = {**plan.servers[0].factors, "root": root}
-        words = [*plan.programs.server, *flags.server_flags(factors)]
         for number in range(ROUNDS):
             order.shuffle(names)
-            with serving(words, cores=plan.cores.server) as (host, server, ready):
-                address = f"{ready['host']}:{ready['port']}"
+            with running(
+                factors["model"], cores=plan.cores.server, **factors
+            ) as server:
+                address = "{}:{}".format(*server.address)
                 for name in names:
-                    before = host.sample(server, machine=False).processes.cpu_s
+                    before = _cpu_s(server)
                     text, spent_s = run(argv(plan, name, address), plan.cores.client)
-                    after = host.sample(server, machine=False).processes.cpu_s
+                    server_s = _cpu_s(server) - before
                     requests = counted(name, text)
-                    costs = (spent_s / requests, (after - before) / requests)
+                    costs = (spent_s / requests, server_s / requests)
                     costs_of = dict(zip(("client", "server"), costs, strict=True))
                     rows.append({"round": number, "name": name, **costs_of})
     return rows
@@ -67,6 +69,10 @@ def argv(plan: Plan, name: str, address: str) -> list[str]:
         return [name, *CLIENTS[name][0].format(**load).split()]
     load = {**plan.client, "duration": WINDOW_S, "warmup": 0}
     return [*plan.programs.client, address, *flags.client_flags(load, seed=plan.seed)]
+
+
+def _cpu_s(server: Running) -> float:
+    return server.host.sample(server.handle, machine=False).processes.cpu_s
 
 
 def counted(name: str, text: str) -> int:

@@ -41,9 +41,8 @@ def run(
     models = [known[name] for name in names or known]
     by_title = parts.parts(models, lessons=wanted["lessons"], until=until, seed=seed)
     parts.run(by_title, budget_s=budget_s, say=lambda text: console.print(text))
-    binaries = by_title["models"].plan.programs
-    memory = footprint.idle_memory(binaries, models) if wanted["memory"] else {}
-    calls = footprint.system_calls(binaries, models) if wanted["calls"] else {}
+    memory = footprint.idle_memory(models) if wanted["memory"] else {}
+    calls = footprint.system_calls(models) if wanted["calls"] else {}
     beside = clients.beside(by_title["http"].plan) if wanted["clients"] else []
     judged = targets.judge(by_title, memory, {m.name: m.family for m in models})
     results = {

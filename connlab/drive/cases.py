@@ -10,8 +10,6 @@ holds or does not, and each answer has the figures that it rests on.
     the same once more under valgrind        -> its leak summaries, parsed
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import shutil
@@ -22,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import evaluation, procfs, store, trials, untimed
+from connlab.drive import evaluation, procfs, servers, store, trials, untimed
 from connlab.drive.host import ProgramError
-from connlab.drive.programs import Programs, models
+from connlab.drive.programs import models
 from connlab.drive.running import running, settled, visit
 
 FILE = "cases.jsonl"
@@ -36,7 +34,9 @@ LEAKS = "no memory leaked"
 CLIENT = "client"
 _TABLE = "per-connection"
 _WAIT_S = 60
-_LOST = re.compile(r"(definitely|indirectly|possibly) lost: ([\d,]+) bytes")
+#: of memory that valgrind finds lost
+KINDS = ("definitely", "indirectly", "possibly")
+_LOST = re.compile(rf"({'|'.join(KINDS)}) lost: ([\d,]+) bytes")
 _NO_LEAKS = "no leaks are possible"
 _TCP_LISTEN, _TCP_TIME_WAIT = 0x0A, 0x06
 
@@ -84,12 +84,17 @@ def ask_all(
 ) -> list[Answer]:
     """Ask these models (none: all that are available) and the client all questions.
 
-    Not what the folder holds an answer to, and nothing while a run is evaluated again.
-    Each answer becomes a line of ``folder/cases.jsonl``; the newest are returned.
+    Servers that connlab did not write are left out, as they count nothing themselves.
+    Not asked is what the folder holds an answer to, and nothing while a run is
+    evaluated again. Each answer becomes a line of ``folder/cases.jsonl``; the newest
+    are returned.
     `valgrind`: also about leaks, which takes a few seconds a model. Raises RuntimeError
     with what a server printed when it does not come up or does not end.
     """
     names = names or [model.name for model in models() if model.available]
+    names = [name for name in names if not servers.is_external(name)]
+    if not names:
+        return []
     if not evaluation.folder():
         how = {"valgrind": valgrind and shutil.which("valgrind") is not None}
         subjects = [*zip(names, names, strict=True), (names[0], CLIENT)]
@@ -98,25 +103,22 @@ def ask_all(
             [{"model": model, "subject": who, **how} for model, who in subjects],
             _lines,
         )
-    newest = {}
-    for row in store.read(folder / FILE).trials:
-        kept = {field.name: row[field.name] for field in fields(Answer)}
-        kept["their_cases"] = tuple(row["their_cases"])
-        newest[row["subject"], row["question"]] = Answer(**kept)
-    return [answer for answer in newest.values() if answer.subject in {*names, CLIENT}]
+    rows = store.read(folder / FILE).trials
+    newest = {(row["subject"], row["question"]): row for row in rows}
+    kept = [row for row in newest.values() if row["subject"] in {*names, CLIENT}]
+    facts = [{field.name: row[field.name] for field in fields(Answer)} for row in kept]
+    return [Answer(**f | {"their_cases": tuple(f["their_cases"])}) for f in facts]
 
 
-def _lines(
-    programs: Programs, model: schema.Model, asked: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+def _lines(model: schema.Model, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     subject, side = asked["subject"], "server_under"
-    talk = _converse(programs, model.name)
+    talk = _converse(model.name)
     if subject == CLIENT:
         answers, side = _about_client(talk), "client_under"
     else:
         answers = _about_server(subject, talk)
     if asked["valgrind"]:
-        answers.append(_under_valgrind(programs, model.name, side, subject=subject))
+        answers.append(_under_valgrind(model.name, side, subject=subject))
     else:
         answers.append(_answer(LEAKS, subject, None, "valgrind was not run"))
     return [asdict(answer) for answer in answers]
@@ -126,20 +128,12 @@ def _lines(
 
 
 def _converse(
-    programs: Programs,
-    model: str,
-    *,
-    server_under: Sequence[str] = (),
-    client_under: Sequence[str] = (),
+    model: str, *, server_under: Sequence[str] = (), client_under: Sequence[str] = ()
 ) -> _Conversation:
-    server = running(
-        model, both=programs, under=server_under, files=("log",), grace_s=_WAIT_S
-    )
+    server = running(model, under=server_under, files=("log",), grace_s=_WAIT_S)
     with server as serving:
         before = procfs.sockets([serving.handle])
-        report, ended = visit(
-            serving, ASKS, both=programs, under=client_under, files=(_TABLE,)
-        )
+        report, ended = visit(serving, ASKS, under=client_under, files=(_TABLE,))
         sockets = settled(lambda: open_sockets(serving.address[1]))
         left = settled(lambda: procfs.sockets([serving.handle]), expected=before)
     if not serving.ended.lines:
@@ -180,8 +174,7 @@ def _answer(question: str, subject: str, holds: bool | None, evidence: str) -> A
 def _about_server(name: str, talk: _Conversation) -> list[Answer]:
     client, server = talk.client, talk.server
     sent, received = client["bytes"]["sent"], client["bytes"]["received"]
-    requests = client["requests"]["sent"]
-    completed = client["requests"]["completed"]
+    requests, completed = client["requests"]["sent"], client["requests"]["completed"]
     mismatches = client["errors"]["mismatch"]
     lengths = {(row["bytes_in"], row["requests"]) for row in talk.log}
     at_server = sorted((int(row["requests"]), int(row["bytes_in"])) for row in talk.log)
@@ -227,10 +220,7 @@ def _about_client(talk: _Conversation) -> list[Answer]:
             sum(counts) == client["requests"]["completed"],
             f"{sum(counts)} over {len(counts)} connections",
         ),
-        "sockets closed": (
-            talk.open_sockets == 0,
-            f"{talk.open_sockets} sockets left",
-        ),
+        "sockets closed": (talk.open_sockets == 0, f"{talk.open_sockets} sockets left"),
     }
     return [_answer(question, CLIENT, *result) for question, result in results.items()]
 
@@ -238,26 +228,21 @@ def _about_client(talk: _Conversation) -> list[Answer]:
 # --- leaks ------------------------------------------------------------------
 
 
-def lost(
-    text: str, *, kinds: Sequence[str] = ("definitely", "indirectly", "possibly")
-) -> tuple[int, int]:
+def lost(text: str, *, kinds: Sequence[str] = KINDS) -> tuple[int, int]:
     """Return the bytes lost in all processes, and how many processes reported."""
     amounts = (n for kind, n in _LOST.findall(text) if kind in kinds)
-    lost = sum(int(n.replace(",", "")) for n in amounts)
     reports = text.count("LEAK SUMMARY") + text.count(_NO_LEAKS)
-    return lost, reports
+    return sum(int(n.replace(",", "")) for n in amounts), reports
 
 
 def _verdict(subject: str, text: str) -> Answer:
     amount, reports = lost(text)
-    kinds = "definitely, indirectly or possibly"
+    kinds = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
     evidence = f"{amount} bytes lost {kinds} ({reports} reports)"
     return _answer(LEAKS, subject, amount == 0 if reports else None, evidence)
 
 
-def _under_valgrind(
-    programs: Programs, model: str, side: str, *, subject: str
-) -> Answer:
+def _under_valgrind(model: str, side: str, *, subject: str) -> Answer:
     """Converse with one side under valgrind, which writes a file per process.
 
     A side that does not end in time under it is killed, and leaves no summary.
@@ -265,7 +250,7 @@ def _under_valgrind(
     with tempfile.TemporaryDirectory(prefix="connlab-valgrind-") as folder:
         words = ["valgrind", "--leak-check=full", f"--log-file={folder}/%p"]
         try:
-            _converse(programs, model, **{side: words})
+            _converse(model, **{side: words})
         except ProgramError as error:
             return _answer(LEAKS, subject, None, str(error))
         return _verdict(subject, "".join(p.read_text() for p in Path(folder).iterdir()))

@@ -15,13 +15,12 @@ in ``server --list``) and the limits on that:
     workers, one  as many as there are workers: the others wait
 """
 
-from __future__ import annotations
-
 import html
 import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -44,6 +43,9 @@ _OTHER_TASKS = 300
 _ENOUGH = 20_000
 _BUSY = 0.05
 _LATE_US = 200
+#: a connection takes one of these, however many threads or processes serve it
+_BOTH_ENDS = "fs.file-max (both ends)"
+_OF_DESCRIPTORS = ("descriptors per process", "fs.nr_open", _BOTH_ENDS)
 
 
 @dataclass(frozen=True)
@@ -97,45 +99,37 @@ def doctor(*, descriptors: int | None = None) -> Checkup:
     """
     if evaluation.folder():
         return _as_recorded(evaluation.manifest(), programs.registry(), descriptors)
+    registry, facts = None, gather()
     try:
         registry = programs.registry()
     except (FileNotFoundError, RuntimeError) as error:
-        return judge(gather() | {"server": str(error)}, None)
-    return judge(gather(), registry)
+        facts["server"] = str(error)
+    return judge(facts, registry)
 
 
 def gather() -> dict[str, Any]:
     """Return the facts that `judge` needs, read from this machine."""
-    manifest = machine.manifest()
+    manifest, available = machine.manifest(), cores.available()
+    tools = ("cc", "gcc", "clang", "redis-server", "quarto")
     return {
         "machine": manifest["machine"],
-        "cores": list(cores.available()),
-        "physical": [list(threads) for threads in cores.physical(cores.available())],
+        "cores": list(available),
+        "physical": [list(threads) for threads in cores.physical(available)],
         "compiler": manifest["compiler"],
-        "programs": manifest["programs"],
         "memory_available_bytes": free_bytes(),
         "busy": _busy(0.5),
         "neighbour": neighbour(),
         "timer_late_us": _timer_late_us(),
-        "tools": {
-            name: shutil.which(name) is not None
-            for name in ("cc", "gcc", "clang", "make", "redis-server", "quarto", "git")
-        },
+        "tools": {name: shutil.which(name) is not None for name in tools},
         "time_wait": procfs.machine().time_wait,
     }
 
 
 def judge(facts: Mapping[str, Any], registry: schema.Registry | None) -> Checkup:
     """Judge a machine's facts; see `doctor`."""
-    findings = [
-        _system(facts),
-        _cores(facts),
-        *_shares(facts),
-        *_noise(facts),
-        *_limits(facts),
-        *_missing(facts, registry),
-    ]
-    return Checkup(tuple(findings), _capacities(registry, facts), dict(facts))
+    groups = [_shares(facts), _noise(facts), _limits(facts), _missing(facts, registry)]
+    findings = [_system(facts), _cores(facts), *chain.from_iterable(groups)]
+    return _checkup(findings, registry, facts)
 
 
 def _as_recorded(
@@ -146,44 +140,41 @@ def _as_recorded(
         limits = recorded["limits"] | {"descriptors": {"hard": descriptors}}
         recorded = recorded | {"limits": limits}
     facts = {"machine": recorded, "memory_available_bytes": recorded["memory_bytes"]}
-    findings = (
+    findings = [
         _system(facts),
         Finding("looked at", manifest["made_at"], means="nothing was looked at now"),
         *(_bound_finding(facts, resource) for resource in ("threads", "processes")),
-    )
-    return Checkup(findings, _capacities(registry, facts), facts)
+    ]
+    return _checkup(findings, registry, facts)
 
 
-def _capacities(
-    registry: schema.Registry | None, facts: Mapping[str, Any]
-) -> tuple[Capacity, ...]:
-    models = registry.models if registry else ()
-    return tuple(capacity(model, facts) for model in models if model.available)
+def _checkup(
+    findings: list[Finding], registry: schema.Registry | None, facts: Mapping[str, Any]
+) -> Checkup:
+    models = [row for row in registry.models if row.available] if registry else []
+    capacities = tuple(capacity(model, facts) for model in models)
+    return Checkup(tuple(findings), capacities, dict(facts))
 
 
 def bounds(facts: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     """Return every bound on connections, by what a connection costs, then by name."""
     limits, sysctls = facts["machine"]["limits"], facts["machine"]["sysctls"]
     cgroup = facts["machine"].get("cgroup") or {}
-    files = _minus(
-        _OWN_DESCRIPTORS,
-        {
-            "descriptors per process": limits["descriptors"]["hard"],
-            "fs.nr_open": _number(sysctls.get("fs.nr_open")),
-        },
-    )
+    files = {
+        "descriptors per process": limits["descriptors"]["hard"],
+        "fs.nr_open": _number(sysctls.get("fs.nr_open")),
+    }
+    files = _less(files, _OWN_DESCRIPTORS)
     both_ends = _number(sysctls.get("fs.file-max"))
     if both_ends is not None:
-        files["fs.file-max (both ends)"] = both_ends // 2
-    tasks = _minus(
-        _OTHER_TASKS,
-        {
-            "kernel.threads-max": _number(sysctls.get("kernel.threads-max")),
-            "kernel.pid_max": _number(sysctls.get("kernel.pid_max")),
-            "processes per user": limits["processes"]["hard"],
-            "cgroup pids": _number(cgroup.get("pids")),
-        },
-    )
+        files[_BOTH_ENDS] = both_ends // 2
+    tasks = {
+        "kernel.threads-max": _number(sysctls.get("kernel.threads-max")),
+        "kernel.pid_max": _number(sysctls.get("kernel.pid_max")),
+        "processes per user": limits["processes"]["hard"],
+        "cgroup pids": _number(cgroup.get("pids")),
+    }
+    tasks = _less(tasks, _OTHER_TASKS)
     threads = files | tasks
     if maps := _number(sysctls.get("vm.max_map_count")):
         threads["vm.max_map_count"] = (maps - _OWN_MAPS) // _MAPS_PER_THREAD
@@ -209,12 +200,12 @@ def capacity(model: schema.Model, facts: Mapping[str, Any]) -> Capacity:
     limits = bounds(facts).get(model.holds or "")
     if not limits:
         return Capacity(model.name, None, "unknown")
-    for name in limits:
-        if "descriptor" not in name and "file" not in name:
-            limits[name] //= max(1, model.workers_each)
+    for name in limits.keys() - set(_OF_DESCRIPTORS):
+        limits[name] //= max(1, model.workers_each)
     name = min(limits, key=limits.get)
     note = ""
-    if model.holds in ("descriptors", "fd_setsize") and "memory" not in name:
+    each = model.holds in ("descriptors", "fd_setsize")
+    if each and name not in ("memory", _BOTH_ENDS):
         note = "per process; --processes N holds N times that"
     return Capacity(model.name, max(0, limits[name]), name, note)
 
@@ -230,18 +221,19 @@ def _lines(checkup: Checkup) -> list[str]:
             lines.append(f"  {'':{width}}  → {finding.change}")
     if checkup.capacities:
         lines += ["", "connections that each model can hold here:"]
-        lines += [_capacity_line(capacity) for capacity in checkup.capacities]
+        width = max(len(row.model) for row in checkup.capacities)
+        lines += [_capacity_line(row, width) for row in checkup.capacities]
     bad = [f.name for f in checkup.findings if f.grade in ("noise", "missing")]
     lines += ["", f"to look at: {', '.join(bad)}" if bad else "nothing is in the way"]
     return lines
 
 
-def _capacity_line(capacity: Capacity) -> str:
+def _capacity_line(capacity: Capacity, width: int) -> str:
     count = "–"
     if capacity.connections is not None:
         count = f"{capacity.connections:,}".replace(",", " ")
     note = f" ({capacity.note})" if capacity.note else ""
-    return f"  {capacity.model:16}{count:>9}  {capacity.limited_by}{note}"
+    return f"  {capacity.model:{width}}{count:>10}  {capacity.limited_by}{note}"
 
 
 def _system(facts: Mapping) -> Finding:
@@ -262,10 +254,9 @@ def _cores(facts: Mapping) -> Finding:
     means = f"server on {list(sets.server)}, client on {list(sets.client)}"
     if sets.siblings:
         value = f"{count} threads of one physical core"
+        means += ": each slows the other"
         change = "use a machine with two physical cores or more"
-        return Finding(
-            "cores", value, "noise", f"{means}: each slows the other", change
-        )
+        return Finding("cores", value, "noise", means, change)
     return Finding("cores", str(count), means=means)
 
 
@@ -295,6 +286,7 @@ def _noise(facts: Mapping) -> list[Finding]:
         for name, text in facts["machine"]["mitigations"].items()
         if text.startswith("Mitigation")
     ]
+    names = ", ".join(mitigated) or "none needed"
     findings = [
         Finding(
             "other load",
@@ -310,11 +302,7 @@ def _noise(facts: Mapping) -> list[Finding]:
             "the median of short sleeps",
             "open-loop arrivals are less exact; a real machine is better",
         ),
-        Finding(
-            "mitigations",
-            f"{len(mitigated)} active",
-            means=", ".join(mitigated) or "none needed",
-        ),
+        Finding("mitigations", f"{len(mitigated)} active", means=names),
     ]
     if governor and governor != "performance":
         change = "cpupower frequency-set -g performance"
@@ -332,6 +320,7 @@ def _limits(facts: Mapping) -> list[Finding]:
     few = hard is not None and hard < _ENOUGH
     backlog = _number(sysctls.get("net.core.somaxconn")) or 0
     ports = port_count(sysctls.get("net.ipv4.ip_local_port_range"))
+    memory = f"{facts['memory_available_bytes'] / 2**30:.1f} GiB available"
     return [
         Finding(
             "descriptors",
@@ -354,10 +343,7 @@ def _limits(facts: Mapping) -> list[Finding]:
             "bursts of connects beyond it are dropped" if backlog < 4096 else "",
             "sysctl -w net.core.somaxconn=65535",
         ),
-        Finding(
-            "memory",
-            f"{facts['memory_available_bytes'] / 2**30:.1f} GiB available",
-        ),
+        Finding("memory", memory),
         Finding(
             "TIME_WAIT",
             f"{facts['time_wait']} sockets",
@@ -368,7 +354,7 @@ def _limits(facts: Mapping) -> list[Finding]:
 
 def _bound_finding(facts: Mapping, resource: str) -> Finding:
     limits = bounds(facts)[resource]
-    name = min((k for k in limits if "descriptors" not in k), key=limits.get)
+    name = min((k for k in limits if k not in _OF_DESCRIPTORS), key=limits.get)
     grade = "limit" if limits[name] < _ENOUGH else "ok"
     change = f"raise {name}" if grade == "limit" else ""
     return Finding(resource, str(limits[name]), grade, f"bounded by {name}", change)
@@ -385,11 +371,11 @@ def _missing(facts: Mapping, registry: schema.Registry | None) -> list[Finding]:
         findings.append(Finding("programs", "none", "missing", means, "make build"))
     else:
         findings += [
-            Finding(row.name, "not available", "missing", row.reason or "", "")
+            Finding(row.name, "not available", "missing", row.reason or "")
             for row in (*registry.models, *registry.workloads)
             if not row.available
         ]
-        findings.append(_io_uring(facts))
+        findings.append(_io_uring(facts, registry))
     if not tools.get("redis-server"):
         means = "the guestbook of workload http cannot be measured"
         change = "apt-get install redis-server"
@@ -400,7 +386,9 @@ def _missing(facts: Mapping, registry: schema.Registry | None) -> list[Finding]:
     return findings
 
 
-def _io_uring(facts: Mapping) -> Finding:
+def _io_uring(facts: Mapping, registry: schema.Registry) -> Finding:
+    if any(row.available for row in registry.models if row.family == "completion"):
+        return Finding("io_uring", "available")
     disabled = facts["machine"]["sysctls"].get("kernel.io_uring_disabled")
     if disabled in ("1", "2"):
         means = "completion models cannot run"
@@ -420,7 +408,7 @@ def port_count(text: str | None) -> int:
     return high - low + 1
 
 
-def _minus(reserve: int, limits: Mapping[str, int | None]) -> dict[str, int]:
+def _less(limits: Mapping[str, int | None], reserve: int) -> dict[str, int]:
     return {name: most - reserve for name, most in limits.items() if most is not None}
 
 

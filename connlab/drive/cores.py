@@ -8,8 +8,6 @@ quota of CPU time is worth so many cores and no more: on more of them, both prog
 would be stopped together whenever it is used up.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
@@ -19,7 +17,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby, zip_longest
 from typing import Any
 
-from connlab.drive import evaluation, procfs
+from connlab.drive import procfs
 
 Place = Callable[[int], Hashable]
 #: environment variable: cores by commas, the server's first
@@ -41,10 +39,7 @@ class Cores:
 
     def recorded(self) -> dict[str, list[int] | bool]:
         """Return the sets as a trial keeps them."""
-        return asdict(self) | {
-            "server": list(self.server),
-            "client": list(self.client),
-        }
+        return asdict(self) | {"server": [*self.server], "client": [*self.client]}
 
 
 def available() -> tuple[int, ...]:
@@ -58,13 +53,6 @@ def available() -> tuple[int, ...]:
     cores = _chosen(os.environ.get(CHOSEN), allowed)
     quota = procfs.cpu_quota()
     return tuple(cores if quota is None else within(cores, quota))
-
-
-def count() -> int:
-    """Return how many cores a run may use here, or could when it was measured."""
-    if evaluation.folder():
-        return evaluation.manifest()["machine"]["cores"]
-    return len(available())
 
 
 def _chosen(text: str | None, allowed: list[int]) -> list[int]:
@@ -115,32 +103,22 @@ def within(cores: Sequence[int], quota: float, *, place: Place = place) -> list[
 def split(
     cores: Sequence[int], *, server: int | None = None, place: Place = place
 ) -> Cores:
-    """Give the server some cores and the client the rest.
+    """Give the server some of the cores (neighbours first) and the client the rest.
 
-    Parameters
-    ----------
-    cores : sequence of int
-        The cores there are, neighbours first.
-    server : int, optional
-        How many the server gets: one thread of each physical core before a second
-        one of any, and the last physical core only when all others are used up. Half
-        of the physical cores with all their threads if not said. The client gets the
-        physical cores that are left; where none is, the threads that are left; where
-        none is, it shares all of them.
-    place : callable
-        Which physical core a core belongs to.
+    `server` is how many the server gets: one thread of each physical core before a
+    second one of any, and the last physical core only when all others are used up. Half
+    of the physical cores with all their threads if not said. The client gets the
+    physical cores that are left; where none is, the threads that are left; where none
+    is, it shares all of them. `place` says which physical core a core belongs to.
 
-    Raises
-    ------
-    ValueError
-        When `server` is less than 1 or more than there are cores.
+    Raises ValueError when `server` is less than 1 or more than there are cores.
     """
     if server is not None and not 1 <= server <= len(cores):
         raise ValueError(f"cores: {server}; allowed here: 1 to {len(cores)}")
     groups = physical(cores, place=place)
     if server is None:
         chosen = _half(groups)
-    else:  # the last physical core only when all others are used up
+    else:
         chosen = [*_by_rank(groups[:-1]), *groups[-1]][:server]
     used = {place(core) for core in chosen}
     unused = [core for core in cores if core not in chosen]

@@ -9,8 +9,6 @@ must not pay. ``perf`` and readable tracepoints (``perf_event_paranoid`` of -1, 
 CAP_PERFMON) are needed; `missing` says what is not there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import shutil
@@ -79,9 +77,7 @@ def missing() -> str | None:
 def _countable(event: str) -> bool:
     """Whether perf counts an event here; many virtual machines hide the hardware's."""
     argv = ["perf", "stat", "-x,", "-e", event, "true"]
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=untimed.READY_S, check=False
-    )
+    done = programs.finished(argv, timeout_s=untimed.READY_S)
     return done.returncode == 0 and bool(parse(done.stderr))
 
 
@@ -90,8 +86,6 @@ def parse(text: str) -> dict[str, int]:
 
     What perf could not count is left out.
 
-    Examples
-    --------
     >>> parse("12,,context-switches,1,100.00,,\\n<not supported>,,cycles,0,,,")
     {'switches': 12}
     """
@@ -161,33 +155,25 @@ def _kept_open() -> Iterator[None]:
         yield  # cat ends with its input, as this process does
 
 
-def _counted(
-    both: programs.Programs, model: schema.Model, cell: Mapping[str, Any]
-) -> dict[str, Any]:
+def _counted(model: schema.Model, cell: Mapping[str, Any]) -> dict[str, Any]:
     """Return the events per request of a cell, or why `ATTEMPTS` pairs gave none."""
-    outcome = _pairs(both, model, cell, EVENTS)
+    outcome = _pairs(model, cell, EVENTS)
     if outcome["failure"] is None and _countable("cycles"):
-        hardware = _pairs(both, model, cell, HARDWARE)
+        hardware = _pairs(model, cell, HARDWARE)
         outcome["per_request"] |= hardware.get("per_request", {})
     return outcome
 
 
 def _pairs(
-    both: programs.Programs,
-    model: schema.Model,
-    cell: Mapping[str, Any],
-    events: Mapping[str, str],
+    model: schema.Model, cell: Mapping[str, Any], events: Mapping[str, str]
 ) -> dict[str, Any]:
     """Count `events` in up to `ATTEMPTS` pairs of runs, until one can be used."""
     for _ in range(ATTEMPTS):
         try:
-            short, long = (
-                _counted_run(both, model, cell, share, events) for share in RUN_SHARES
-            )
+            runs = [_counted_run(model, cell, s, events) for s in RUN_SHARES]
+            outcome = _per_request(*runs)
         except ProgramError as error:
             outcome = {"failure": str(error)}
-        else:
-            outcome = _per_request(short, long)
         if outcome["failure"] is None:
             break
     return outcome
@@ -201,8 +187,6 @@ def _per_request(short: Mapping[str, int], long: Mapping[str, int]) -> dict[str,
     one of them had 209 switches, a long one on two 37. Where they are fewer in the
     long run, they count as 0: what requests add is within chance.
 
-    Examples
-    --------
     >>> _per_request({"requests": 10, "sendto": 12}, {"requests": 30, "sendto": 32})
     {'failure': None, 'requests': 20, 'per_request': {'sendto': 1.0}}
     """
@@ -218,7 +202,6 @@ def _per_request(short: Mapping[str, int], long: Mapping[str, int]) -> dict[str,
 
 
 def _counted_run(
-    both: programs.Programs,
     model: schema.Model,
     cell: Mapping[str, Any],
     share: float,
@@ -230,7 +213,7 @@ def _counted_run(
     factors["requests"] = max(1, round(requests * share / cell["active"]))
     with tempfile.NamedTemporaryFile("r", prefix="connlab-perf-") as table:
         perf = ["perf", "stat", "-x,", "-o", table.name, "-e", ",".join(events), "--"]
-        report = untimed.traced(perf, both, model, factors)
+        report = untimed.traced(perf, model, factors)
         counts = parse(Path(table.name).read_text())
     needed = {"system_calls", "cycles"} & {*events.values()}
     if not needed <= counts.keys():

@@ -7,8 +7,6 @@ differs from process to process. A round that is on disk already, made by the sa
 program in the same class of environment, is not repeated.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess
@@ -120,9 +118,10 @@ def _round(
     command: tuple[str, ...], settings: dict[str, Any], n: int
 ) -> dict[str, Any]:
     start, started_at = time.monotonic(), machine.now()
-    words = ["--connections", str(settings["connections"])]
-    words += ["--what", ",".join(settings["whats"])] if settings["whats"] else []
-    report = _measure(command, settings["duration"], settings["cores"], *words)
+    flags = {"connections": settings["connections"]}
+    if settings["whats"]:
+        flags["what"] = ",".join(settings["whats"])
+    report = _measure(command, settings["duration"], settings["cores"], **flags)
     return {
         "schema": schema.SCHEMA,
         "key": _key(settings, n),
@@ -135,17 +134,13 @@ def _round(
 
 
 def _measure(
-    command: tuple[str, ...], duration: float, pair: Sequence[int], *flags: str
+    command: tuple[str, ...], duration: float, pair: Sequence[int], **flags: object
 ) -> dict[str, Any]:
-    words = ["--repeats", "1", "--duration", f"{duration:g}"]
-    words += ["--cores", ",".join(map(str, pair)), *flags]
-    done = subprocess.run(
-        [*command, *words],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S + 2 * COSTS * duration,
-        check=False,
-    )
+    cores_asked = ",".join(map(str, pair))
+    flags |= {"repeats": 1, "duration": f"{duration:g}", "cores": cores_asked}
+    words = [f"--{name}={value}" for name, value in flags.items()]
+    timeout_s = _TIMEOUT_S + 2 * COSTS * duration
+    done = programs.finished([*command, *words], timeout_s=timeout_s)
     if done.returncode:
         raise RuntimeError(f"floor: exit {done.returncode}: {done.stderr.strip()}")
     return json.loads(done.stdout)
@@ -157,8 +152,8 @@ def echo(connections: int, *, size: int, duration: float, pair: Sequence[int]) -
     `connections` exchange messages of `size` bytes for `duration` seconds. `pair` is
     the core of the half that answers, and that of the half that asks.
     """
-    words = ["--what", "echo", "--connections", str(connections), "--size", str(size)]
-    report = _measure(_built(), duration, pair, *words)
+    asked = {"what": "echo", "connections": connections, "size": size}
+    report = _measure(_built(), duration, pair, **asked)
     return report["echo"]["server_cpu_per_request_s"][0]
 
 
@@ -170,7 +165,7 @@ def neighbour(duration: float = 0.2) -> float | None:
     know, or fails.
     """
     try:
-        report = _measure(_built(), duration, _pair(), "--what", "neighbour")
+        report = _measure(_built(), duration, _pair(), what="neighbour")
         return report["neighbour"]["slowdown"][0]
     except _FAILURES:
         return None

@@ -4,8 +4,6 @@ Both are measured with a server that is alone, since both would disturb any othe
 measurement: many connections, and a tracer (strace).
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shutil
@@ -17,8 +15,8 @@ from typing import TypeVar
 
 from connlab import schema
 from connlab.drive import untimed
-from connlab.drive.host import LocalHost, all_descriptors, serving
-from connlab.drive.programs import Programs
+from connlab.drive.host import ProgramError, all_descriptors
+from connlab.drive.running import Running, running
 
 Reading = TypeVar("Reading")
 
@@ -38,9 +36,7 @@ _STRACE_ROW = re.compile(
 )
 
 
-def idle_memory(
-    both: Programs, models: Sequence[schema.Model]
-) -> dict[str, list[float]]:
+def idle_memory(models: Sequence[schema.Model]) -> dict[str, list[float]]:
     """Return what each silent connection adds to a server's PSS, in bytes.
 
     `REPEATS` values a model, each of a fresh server. A model that holds no more
@@ -48,7 +44,7 @@ def idle_memory(
     not memory.
     """
     return {
-        model.name: [_per_idle(both, model) for _ in range(REPEATS)]
+        model.name: [_per_idle(model) for _ in range(REPEATS)]
         for model in models
         if holds(model)
     }
@@ -59,17 +55,14 @@ def holds(model: schema.Model) -> bool:
     return model.concurrent and model.available and model.holds != "workers"
 
 
-def _per_idle(both: Programs, model: schema.Model) -> float:
-    with serving([*both.server, model.name]) as (host, server, ready):
-        address = (ready["host"], ready["port"])
-        count, before, after = before_and_after(
-            model, address, lambda: settled_pss(host, server)
-        )
+def _per_idle(model: schema.Model) -> float:
+    with running(model.name) as server:
+        count, before, after = before_and_after(model, server, settled_pss)
         return (after - before) / count
 
 
 def before_and_after(
-    model: schema.Model, address: tuple[str, int], read: Callable[[], Reading]
+    model: schema.Model, server: Running, read: Callable[[Running], Reading]
 ) -> tuple[int, Reading, Reading]:
     """Read a server with a few silent connections, then with many more.
 
@@ -80,24 +73,27 @@ def before_and_after(
     with all_descriptors(), contextlib.ExitStack() as stack:
         for more in (FIRST, count):
             for _ in range(more):
-                stack.enter_context(socket.create_connection(address))
-            readings.append(read())
+                stack.enter_context(socket.create_connection(server.address))
+            readings.append(read(server))
     return count, *readings
 
 
-def settled_pss(host: LocalHost, server: int) -> int:
-    """Return the PSS of a server once it has stopped changing."""
+def settled_pss(server: Running) -> int:
+    """Return the PSS of a server once it has stopped changing.
+
+    Raises `ProgramError` when it is not known, as the server has ended.
+    """
     last, now = -1, 0
     while now != last:
         time.sleep(SETTLE_S)
-        reading = host.sample(server, machine=False, memory=True)
-        last, now = now, reading.pss_bytes or 0
+        reading = server.host.sample(server.handle, machine=False, memory=True)
+        if reading.pss_bytes is None:
+            raise ProgramError(f"{server.ready['model']}: its memory cannot be read")
+        last, now = now, reading.pss_bytes
     return now
 
 
-def system_calls(
-    both: Programs, models: Sequence[schema.Model]
-) -> dict[str, dict[str, float]]:
+def system_calls(models: Sequence[schema.Model]) -> dict[str, dict[str, float]]:
     """Return calls per echo request by name, the difference of two traced runs.
 
     Starting, accepting and ending make calls as well; both runs have as many
@@ -107,15 +103,13 @@ def system_calls(
     if shutil.which("strace") is None:
         return {}
     requests = (CALLS_REQUESTS[1] - CALLS_REQUESTS[0]) * CALLS_CONNECTIONS
-    return {
-        model.name: per_request(
-            *(_traced(both, model, n) for n in CALLS_REQUESTS),
-            requests=requests,
-            rare=CALLS_RARE,
-        )
-        for model in models
-        if model.concurrent and model.available
-    }
+    calls = {}
+    for model in models:
+        if model.concurrent and model.available:
+            few, many = (_traced(model, n) for n in CALLS_REQUESTS)
+            rates = per_request(few, many, requests=requests, rare=CALLS_RARE)
+            calls[model.name] = rates
+    return calls
 
 
 def per_request(
@@ -130,11 +124,11 @@ def per_request(
     return {name: rate for name, rate in ordered if rate >= rare}
 
 
-def _traced(both: Programs, model: schema.Model, requests: int) -> dict[str, int]:
+def _traced(model: schema.Model, requests: int) -> dict[str, int]:
     factors = {"connections": CALLS_CONNECTIONS, "requests": requests}
     with tempfile.NamedTemporaryFile("r", prefix="connlab-strace-") as table:
         strace = ["strace", "-f", "-c", "-o", table.name]
-        untimed.traced(strace, both, model, factors)
+        untimed.traced(strace, model, factors)
         return parse_strace(table.read())
 
 

@@ -54,21 +54,11 @@ the queue decides: the bottleneck is where requests wait, and the client reports
 part of them were answered but not yet received (``src_c/client/client_probe.c``).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 
 from connlab.drive import timelines
-from connlab.schema import (
-    CLIENT_QUEUE,
-    EXCLUDING,
-    UNANSWERED,
-    Gate,
-    Timeline,
-    flatten,
-    pick,
-)
+from connlab.schema import CLIENT_QUEUE, EXCLUDING, UNANSWERED, Gate, flatten, pick
 
 RATE = 0.05
 LITTLE = 0.05
@@ -206,12 +196,11 @@ def stationary(trial: Mapping) -> Gate:
     window_s = pick(trial, "client.window.seconds")
     if not timeline or warmup_s is None or not window_s:
         return Gate(ok=None, why="no timeline")
-    timeline = Timeline.model_validate(timeline)
     steps = timelines.in_window(timeline, warmup_s=warmup_s, window_s=window_s)
     trend = timelines.trend(steps)
     if trend is None:
         return Gate(ok=None, why=f"{len(steps)} steps are too few to judge")
-    warm_s = timeline.warmup_detected_s
+    warm_s = timeline.get("warmup_detected_s")
     latest_s = warmup_s + WARMUP_SLACK * window_s
     late = warm_s is not None and warm_s > latest_s
     drifts = abs(trend.change) > TREND and (trend.p < TREND_P or late)

@@ -144,6 +144,66 @@ class _Program:
     asked_to_end: bool = False
     early: bool = False
 
+    @property
+    def alive(self) -> bool:
+        return not _polled([self.pidfd], 0)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait a slice at most for output or the end; return whether it has ended."""
+        stdout = [] if self.eof else [self.process.stdout.fileno()]
+        return self.pidfd in _polled([self.pidfd, *stdout], min(timeout_s, _SLICE_S))
+
+    def wait_until_ended(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while self.alive and time.monotonic() < deadline and not interrupt.asked():
+            self.wait(deadline - time.monotonic())
+            self.drain()
+
+    def ask_to_end(self, pid: int | None = None) -> None:
+        if not self.asked_to_end:
+            self.early |= not self.alive
+            self.asked_to_end = True
+            with contextlib.suppress(ProcessLookupError):
+                if pid is None:
+                    signal.pidfd_send_signal(self.pidfd, signal.SIGTERM)
+                else:
+                    os.kill(pid, signal.SIGTERM)
+
+    def drain(self) -> None:
+        while not self.eof and len(self.pending) < _LINE_MAX_BYTES:
+            try:
+                chunk = os.read(self.process.stdout.fileno(), 1 << 18)
+            except BlockingIOError:
+                return
+            self.eof = not chunk
+            self.pending += chunk
+
+    def next_line(self) -> bytes | None:
+        line, newline, rest = self.pending.partition(b"\n")
+        if not newline:
+            return None
+        self.pending = rest
+        return bytes(line)
+
+    def lines_left(self) -> tuple[dict, ...]:
+        """Return the JSON objects printed last; a line of anything else is skipped."""
+        lines = []
+        while (line := self.next_line()) is not None:
+            with contextlib.suppress(ProgramError):
+                lines.append(_parsed(line))
+        return tuple(lines)
+
+    def how_it_ended(self) -> str:
+        if self.alive:
+            return "closed its standard output"
+        end = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOWAIT)
+        status = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
+        return ": ".join(filter(None, (describe_exit(status), self.diagnostics())))
+
+    def diagnostics(self) -> str:
+        text = _content(self.errors_fd)[-_DIAGNOSTICS_BYTES:]
+        return text.decode("utf-8", "replace").strip()
+
 
 class LocalHost:
     """Programs on this machine; see `Host`. CPU time is that of the cores `watched`.
@@ -204,16 +264,16 @@ class LocalHost:
         program = self._programs[handle]
         deadline = time.monotonic() + timeout_s
         while True:
-            line = _next_line(program)
+            line = program.next_line()
             if line is not None:
                 return _parsed(line)
-            ended = _wait(program, deadline - time.monotonic())
-            _drain(program)
+            ended = program.wait(deadline - time.monotonic())
+            program.drain()
             if b"\n" in program.pending:
                 continue
             if ended or program.eof:
-                _until_ended(program, _LAST_WORDS_S)
-                raise ProgramError(_how_it_ended(program))
+                program.wait_until_ended(_LAST_WORDS_S)
+                raise ProgramError(program.how_it_ended())
             if time.monotonic() >= deadline or interrupt.asked():
                 return None
 
@@ -221,7 +281,7 @@ class LocalHost:
         self, handle: int, *, machine: bool = True, memory: bool = False
     ) -> Reading:
         start = time.monotonic()
-        alive = _alive(self._programs[handle])
+        alive = self._programs[handle].alive
         processes = procfs.processes(handle) if alive else None
         weights = processes.weights if processes else ()
         few = processes is not None and processes.threads <= _FEW_THREADS
@@ -234,24 +294,25 @@ class LocalHost:
             cost_s=time.monotonic() - start,
         )
 
-    def ask_to_end(self, handle: int) -> None:
-        _ask_to_end(self._programs[handle])
+    def ask_to_end(self, handle: int, *, pid: int | None = None) -> None:
+        """Send SIGTERM; see `Host.ask_to_end`. `pid`: to what a tracer runs."""
+        self._programs[handle].ask_to_end(pid)
 
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
         program = self._programs.pop(handle)
-        program.early |= not program.asked_to_end and not _alive(program)
-        _until_ended(program, wait_s)
+        program.early |= not program.asked_to_end and not program.alive
+        program.wait_until_ended(wait_s)
         if grace_s > 0:
-            _ask_to_end(program)
-            _until_ended(program, grace_s)
+            program.ask_to_end()
+            program.wait_until_ended(grace_s)
         _signal_group(handle, signal.SIGKILL)
         status = program.process.wait()
-        _drain(program)
+        program.drain()
         ended = Ended(
             exit=status,
             early=program.early,
-            lines=_lines_left(program),
-            diagnostics=_diagnostics(program),
+            lines=program.lines_left(),
+            diagnostics=program.diagnostics(),
             files={name: _content(fd) for name, fd in program.files.items()},
         )
         for pipe in (program.process.stdin, program.process.stdout):
@@ -271,27 +332,6 @@ class LocalHost:
         """Kill whatever is still running."""
         for handle in list(self._programs):
             self.stop(handle, grace_s=0)
-
-
-@contextlib.contextmanager
-def serving(
-    argv: Sequence[str], *, cores: Sequence[int] = (), timeout_s: float = 10.0
-) -> Iterator[tuple[LocalHost, int, dict]]:
-    """Run a server for a block; yield its host, its handle and its ready line.
-
-    SIGTERM goes to the process that its ready line names, so that a tracer around it
-    ends by itself. Raises `ProgramError` when it is not ready after `timeout_s`.
-    """
-    with contextlib.closing(LocalHost()) as host:
-        handle = host.start(argv, cores=cores, bound=True)
-        ready = host.ready(handle, timeout_s=timeout_s)
-        if ready is None:
-            name = os.path.basename(argv[0])
-            raise ProgramError(f"{name}: not ready after {timeout_s:g} s")
-        yield host, handle, ready
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(ready.get("pid", handle), signal.SIGTERM)
-        host.stop(handle, grace_s=5.0, wait_s=5.0)
 
 
 @contextlib.contextmanager
@@ -324,10 +364,6 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _alive(program: _Program) -> bool:
-    return not _polled([program.pidfd], 0)
-
-
 def _polled(fds: Sequence[int], timeout_s: float) -> list[int]:
     poller = select.poll()
     for fd in fds:
@@ -335,46 +371,8 @@ def _polled(fds: Sequence[int], timeout_s: float) -> list[int]:
     return [fd for fd, _events in poller.poll(max(0, timeout_s * 1000))]
 
 
-def _wait(program: _Program, timeout_s: float) -> bool:
-    """Wait a slice at most for output or the end; return whether it has ended."""
-    stdout = [] if program.eof else [program.process.stdout.fileno()]
-    return program.pidfd in _polled([program.pidfd, *stdout], min(timeout_s, _SLICE_S))
-
-
-def _until_ended(program: _Program, timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while _alive(program) and time.monotonic() < deadline and not interrupt.asked():
-        _wait(program, deadline - time.monotonic())
-        _drain(program)
-
-
-def _ask_to_end(program: _Program) -> None:
-    if not program.asked_to_end:
-        program.early |= not _alive(program)
-        program.asked_to_end = True
-        _signal(program, signal.SIGTERM)
-
-
 def _content(fd: int) -> bytes:
     return os.pread(fd, os.fstat(fd).st_size, 0)
-
-
-def _drain(program: _Program) -> None:
-    while not program.eof and len(program.pending) < _LINE_MAX_BYTES:
-        try:
-            chunk = os.read(program.process.stdout.fileno(), 1 << 18)
-        except BlockingIOError:
-            return
-        program.eof = not chunk
-        program.pending += chunk
-
-
-def _next_line(program: _Program) -> bytes | None:
-    line, newline, rest = program.pending.partition(b"\n")
-    if not newline:
-        return None
-    program.pending = rest
-    return bytes(line)
 
 
 def _parsed(line: bytes) -> dict:
@@ -385,32 +383,9 @@ def _parsed(line: bytes) -> dict:
     raise ProgramError(f"printed {shown!r} in place of a JSON object")
 
 
-def _lines_left(program: _Program) -> tuple[dict, ...]:
-    """Return the JSON objects printed last; a line of anything else is skipped."""
-    lines = []
-    while (line := _next_line(program)) is not None:
-        with contextlib.suppress(ProgramError):
-            lines.append(_parsed(line))
-    return tuple(lines)
-
-
-def _signal(program: _Program, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        signal.pidfd_send_signal(program.pidfd, number)
-
-
 def _signal_group(handle: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(handle, number)
-
-
-def _how_it_ended(program: _Program) -> str:
-    if _alive(program):
-        return "closed its standard output"
-    end = os.waitid(os.P_PIDFD, program.pidfd, os.WEXITED | os.WNOWAIT)
-    status = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
-    text = _diagnostics(program)
-    return f"{describe_exit(status)}: {text}" if text else describe_exit(status)
 
 
 def describe_exit(status: int) -> str:
@@ -421,8 +396,3 @@ def describe_exit(status: int) -> str:
         return f"killed by {signal.Signals(-status).name}"
     except ValueError:
         return f"killed by signal {-status}"
-
-
-def _diagnostics(program: _Program) -> str:
-    text = _content(program.errors_fd)[-_DIAGNOSTICS_BYTES:]
-    return text.decode("utf-8", "replace").strip()

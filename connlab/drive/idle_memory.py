@@ -10,15 +10,14 @@ tables. What sockets buffer is nothing while they are idle; names of files (dent
 left out, since any program makes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from connlab import schema
 from connlab.drive import evaluation, footprint, hosts_asked, procfs, programs, untimed
-from connlab.drive.host import ProgramError, serving
+from connlab.drive.host import ProgramError
+from connlab.drive.running import Running, running
 
 FILE = "holding.jsonl"
 SLABINFO = "/proc/slabinfo"
@@ -48,8 +47,6 @@ def missing() -> str | None:
 def parse_slabs(text: str) -> dict[str, int]:
     """Return the bytes of the objects in use by cache, from ``/proc/slabinfo``.
 
-    Examples
-    --------
     >>> parse_slabs("slabinfo - version: 2.1\\n# name ...\\nTCP 105 169 2368 13 8")
     {'TCP': 248640}
     """
@@ -99,26 +96,21 @@ def hold(
     return missing()
 
 
-def _measured(
-    both: programs.Programs, model: schema.Model, _setting: Mapping[str, Any]
-) -> dict[str, Any]:
+def _measured(model: schema.Model, _setting: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a connection adds in bytes, or why that is not known."""
     try:
-        with serving([*both.server, model.name]) as (host, server, ready):
-            count, before, after = footprint.before_and_after(
-                model,
-                (ready["host"], ready["port"]),
-                lambda: _bytes(footprint.settled_pss(host, server), server),
-            )
+        with running(model.name) as server:
+            count, before, after = footprint.before_and_after(model, server, _bytes)
     except (ProgramError, OSError) as error:
         return {"failure": str(error)}
     added = {name: (after[name] - before[name]) / count for name in before}
     return {"failure": None, "connections": count, **_summed(added)}
 
 
-def _bytes(pss: int, server: int) -> Mapping[str, float]:
+def _bytes(server: Running) -> Mapping[str, float]:
     """Return bytes by owner: the server, caches, stacks, page tables."""
-    pids = procfs.descendants(server)
+    pss = footprint.settled_pss(server)
+    pids = procfs.descendants(server.handle)
     tables = [procfs.field_bytes(f"/proc/{pid}/status", "VmPTE") for pid in pids]
     slabs = parse_slabs(procfs.read_text(SLABINFO))
     caches = (*OF_BOTH, *OF_SERVER) if slabs else ()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from connlab import schema
-from connlab.drive import capacity, cores, hosts_asked, machine
+from connlab.drive import capacity, cores, evaluation, hosts_asked, machine
 from connlab.drive.capacity import Room
 from connlab.drive.cores import Cores
 from connlab.drive.host import Host
@@ -51,7 +51,9 @@ class Location(Protocol):
 
     def core_count(self) -> int:
         """Return how many cores the machine of the server has for a run."""
-        return cores.count()
+        if evaluation.folder():
+            return evaluation.manifest()["machine"]["cores"]
+        return len(cores.available())
 
     def recorded(self) -> dict[str, list[int] | bool]:
         """Return what a trial keeps about cores beside its own sets."""

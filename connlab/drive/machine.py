@@ -6,8 +6,6 @@ every trial's key, and everything else is recorded once per run. No path of this
 is recorded.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import importlib.metadata
@@ -188,7 +186,7 @@ def manifest(both: programs.Programs | None = None) -> dict[str, Any]:
             "cgroup": cgroup(),
             "sysctls": {name: sysctl(name) for name in SYSCTLS},
         },
-        "compiler": _compiler(),
+        "compiler": _compiler(both or programs.built()),
         "versions": _versions(),
         "git": _git(),
         "programs": binaries,
@@ -208,18 +206,19 @@ def keep_manifest(
     """
     path = folder / store.MANIFEST
     old = schema.read_json(path) or {}
-    studies = dict(old.get("studies") or {})
+    studies = old.get("studies") or {}
     before = studies.get(study) or {}
     earlier = dict(before.get("earlier") or {})
     if before.get("stopping"):
         earlier[before.get("sweep", "")] = before["stopping"]
     earlier.pop(entry["sweep"], None)
-    studies[study] = before | entry | {"earlier": earlier}
-    value = {"schema": schema.SCHEMA, "run": run} | facts
-    value["made_at"] = old.get("made_at") or facts["made_at"]
-    value["renewed_at"] = facts["made_at"]
-    value["environments"] = (old.get("environments") or {}) | facts["environments"]
-    value["studies"] = studies
+    renewed = {
+        "made_at": old.get("made_at") or facts["made_at"],
+        "renewed_at": facts["made_at"],
+        "environments": (old.get("environments") or {}) | facts["environments"],
+        "studies": studies | {study: before | entry | {"earlier": earlier}},
+    }
+    value = {"schema": schema.SCHEMA, "run": run} | facts | renewed
     store.replace(path, value, flush=True)
 
 
@@ -263,9 +262,8 @@ def _system() -> str | None:
         return None
 
 
-def _compiler() -> dict[str, Any] | None:
-    server = programs.built().server[-1]
-    flags = schema.read_json(Path(server).with_name("flags.json"))
+def _compiler(both: programs.Programs) -> dict[str, Any] | None:
+    flags = schema.read_json(Path(both.server[-1]).with_name("flags.json"))
     return json.loads(without_paths(json.dumps(flags))) if flags else None
 
 
@@ -289,12 +287,10 @@ def _git() -> dict[str, Any] | None:
 def _git_output(*words: str) -> str | None:
     argv = ["git", "-C", str(schema.project_root()), *words]
     try:
-        output = subprocess.check_output(
-            argv, stderr=subprocess.DEVNULL, text=True, timeout=10
-        )
+        done = programs.finished(argv, timeout_s=10)
     except (OSError, subprocess.SubprocessError):
         return None
-    return output.strip()
+    return None if done.returncode else done.stdout.strip()
 
 
 def _registry(both: programs.Programs | None) -> dict[str, Any] | None:

@@ -7,8 +7,6 @@ one system call, where ``/proc/PID/stat`` has ticks of 10 ms. The split into use
 system time exists only in ticks, and is used as a proportion.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os
@@ -24,6 +22,9 @@ _CPUCLOCK_SCHED = 2
 #: of a larger family of siblings only so many are looked at closely
 FAMILY = 64
 CGROUPS = "/sys/fs/cgroup"
+_SWITCHES = re.compile(
+    r"^voluntary_ctxt_switches:\s+(\d+)\nnonvoluntary_ctxt_switches:\s+(\d+)$", re.M
+)
 
 
 @dataclass(frozen=True)
@@ -203,17 +204,19 @@ def pss_bytes(
 
 
 def context_switches(pids: Iterable[int]) -> tuple[int, int] | None:
-    """Return voluntary and involuntary switches of all living threads."""
-    names = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
-    counts: dict[str, list[int]] = {name: [] for name in names}
+    """Return voluntary and involuntary switches of all living threads.
+
+    They stand near the end of a file: since Linux 6.6 others may follow.
+    """
+    counts = []
     for pid in pids:
         for tid in _listed(f"/proc/{pid}/task"):
-            for line in read_text(f"/proc/{pid}/task/{tid}/status").splitlines()[-2:]:
-                name, _, count = line.partition(":")
-                if name in counts:
-                    counts[name].append(int(count))
-    voluntary, involuntary = counts.values()
-    return (sum(voluntary), sum(involuntary)) if voluntary else None
+            found = _SWITCHES.search(read_text(f"/proc/{pid}/task/{tid}/status"))
+            if found:
+                counts.append((int(found[1]), int(found[2])))
+    if not counts:
+        return None
+    return sum(count for count, _ in counts), sum(count for _, count in counts)
 
 
 def machine(cores: Iterable[int] | None = None) -> Machine:
@@ -223,10 +226,9 @@ def machine(cores: Iterable[int] | None = None) -> Machine:
     busy, steal = parse_stat(read_text("/proc/stat"), chosen)
     softirq = softirq_s(chosen)
     time_s = (start + time.monotonic()) / 2
-    sockets = parse_sockstat(read_text("/proc/net/sockstat"))
-    sockets6 = parse_sockstat(read_text("/proc/net/sockstat6"))
+    tcp = parse_sockstat(read_text("/proc/net/sockstat"), "TCP")
+    tcp6 = parse_sockstat(read_text("/proc/net/sockstat6"), "TCP6")
     drops = parse_netstat(read_text("/proc/net/netstat"))
-    tcp, tcp6 = sockets.get("TCP", {}), sockets6.get("TCP6", {})
     return Machine(
         time_s=time_s,
         busy_s=busy,
@@ -288,8 +290,7 @@ def cgroup_paths() -> dict[str, str]:
     """Return the cgroup of this process by controller; "" is the unified hierarchy."""
     paths = {}
     for line in read_text("/proc/self/cgroup").splitlines():
-        _number, _, rest = line.partition(":")
-        names, _, path = rest.partition(":")
+        _number, names, path = line.split(":", 2)
         paths |= dict.fromkeys(names.split(","), path)
     return paths
 
@@ -299,15 +300,11 @@ def cpu_quota() -> float | None:
 
     The least of its own cgroup and all those above it, in either version.
     """
-    texts = []
+    quotas = []
     for folder in cgroups("cpu"):
-        quota, period = (f"{folder}/cpu.cfs_{name}_us" for name in ("quota", "period"))
-        texts += [
-            read_text(f"{folder}/cpu.max"),
-            f"{read_text(quota)} {read_text(period)}",
-        ]
-    quotas = [quota for text in texts if (quota := parse_quota(text)) is not None]
-    return min(quotas, default=None)
+        v1 = [read_text(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period")]
+        quotas += map(parse_quota, [read_text(f"{folder}/cpu.max"), " ".join(v1)])
+    return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def cgroups(controller: str) -> list[str]:
@@ -331,14 +328,11 @@ def parse_quota(text: str) -> float | None:
     return quota / period if period else None
 
 
-def parse_sockstat(text: str) -> dict[str, dict[str, int]]:
-    """Return ``{"TCP": {"inuse": …, "mem": …}, …}`` from ``/proc/net/sockstat``."""
-    table = {}
-    for line in text.splitlines():
-        name, _, rest = line.partition(":")
-        words = rest.split()
-        table[name] = {k: int(v) for k, v in zip(words[::2], words[1::2], strict=False)}
-    return table
+def parse_sockstat(text: str, protocol: str) -> dict[str, int]:
+    """Return ``{"inuse": …, "mem": …}`` of a protocol from ``/proc/net/sockstat``."""
+    rows = {line.partition(":")[0]: line.split()[1:] for line in text.splitlines()}
+    words = rows.get(protocol, [])
+    return {k: int(v) for k, v in zip(words[::2], words[1::2], strict=False)}
 
 
 def parse_netstat(text: str) -> dict[str, int]:

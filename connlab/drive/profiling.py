@@ -13,20 +13,20 @@ Of user space only the innermost function is kept: neither the servers nor the C
 library are compiled with frame pointers.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, evaluation, hosts_asked, programs, untimed
-from connlab.drive.host import ProgramError, serving
+from connlab.drive import cores, evaluation, hosts_asked, programs, untimed, workers
+from connlab.drive.host import ProgramError
+from connlab.drive.running import running, start_client
 
 FILE = "profiles.jsonl"
 #: marks a function of the kernel, as ``stackcollapse-perf.pl --kernel`` does
@@ -52,20 +52,22 @@ def missing() -> str | None:
     with tempfile.TemporaryDirectory(prefix="connlab-perf-") as folder:
         # of the kernel alone: perf falls back to user space where it may not see both
         argv = [*_RECORD, *_CLOCK, "cpu-clock:k", "-o", f"{folder}/data", "--", "true"]
-        done = subprocess.run(
-            argv, capture_output=True, timeout=untimed.READY_S, check=False
-        )
+        done = programs.finished(argv, timeout_s=untimed.READY_S)
     if done.returncode:
         return "perf may not sample the kernel here (kernel.perf_event_paranoid)"
     return None if _symbols() else "the kernel hides its symbols (kernel.kptr_restrict)"
 
 
-def _symbols() -> bool:
-    """Whether /proc/kallsyms tells addresses; they are all zero where it may not."""
+def _symbols(path: str = "/proc/kallsyms") -> bool:
+    """Whether a file of symbols tells addresses; they are all zero where it may not.
+
+    The first are zero in any case on x86-64 before Linux 6.15: where each processor's
+    own data begin.
+    """
     try:
-        with open("/proc/kallsyms") as lines:
-            return int(next(lines).split()[0], 16) != 0
-    except (OSError, StopIteration, ValueError):
+        with open(path) as lines:
+            return any(int(line.split()[0], 16) for line in islice(lines, 1000))
+    except (OSError, ValueError):
         return False
 
 
@@ -119,9 +121,7 @@ def profile(
     return None
 
 
-def _profiled(
-    both: programs.Programs, model: schema.Model, cell: Mapping[str, Any]
-) -> dict[str, Any]:
+def _profiled(model: schema.Model, cell: Mapping[str, Any]) -> dict[str, Any]:
     """Return the samples of one server, or why there are none.
 
     Where other programs left it too little time for a profile, a fresh one is sampled
@@ -129,40 +129,29 @@ def _profiled(
     """
     for factor in LENGTHS:
         try:
-            stacks = _stacks(both, model, cell, factor * cell["seconds"])
+            stacks = _stacks(model, cell, factor * cell["seconds"])
+            if len(stacks) >= SAMPLES_MIN:
+                return {"failure": None, "samples": len(stacks), "tree": tree(stacks)}
+            failure = f"{len(stacks)} samples; wanted: {SAMPLES_MIN} or more"
         except (ProgramError, subprocess.TimeoutExpired) as error:
-            outcome = {"failure": str(error)}
-            continue
-        if len(stacks) >= SAMPLES_MIN:
-            return {"failure": None, "samples": len(stacks), "tree": tree(stacks)}
-        few = f"{len(stacks)} samples; wanted: {SAMPLES_MIN} or more"
-        outcome = {"failure": few}
-    return outcome
+            failure = str(error)
+    return {"failure": failure}
 
 
 def _stacks(
-    both: programs.Programs,
-    model: schema.Model,
-    cell: Mapping[str, Any],
-    seconds: float,
+    model: schema.Model, cell: Mapping[str, Any], seconds: float
 ) -> list[tuple[str, ...]]:
     with tempfile.TemporaryDirectory(prefix="connlab-perf-") as folder:
-        _sample(both, model, cell, seconds, Path(folder))
+        _sample(model, cell, seconds, Path(folder))
         argv = ["perf", "script", "-i", f"{folder}/data", "-F", "ip,sym,dso"]
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=_REPORT_S, check=False
-        )
+        done = programs.finished(argv, timeout_s=_REPORT_S)
     if done.returncode:
         raise ProgramError(f"perf script: {done.stderr.strip()[:200]}")
     return list(parse(done.stdout))
 
 
 def _sample(
-    both: programs.Programs,
-    model: schema.Model,
-    cell: Mapping[str, Any],
-    seconds: float,
-    folder: Path,
+    model: schema.Model, cell: Mapping[str, Any], seconds: float, folder: Path
 ) -> None:
     """Run one server under load, sampled for a while; leaves ``folder/data``."""
     clients, control = cell["connections"], folder / "control"
@@ -173,17 +162,16 @@ def _sample(
     pair = cores.one_each(cores.available())
     perf = [*_RECORD, *_CLOCK, "cpu-clock", "-D", "-1", "--control", f"fifo:{control}"]
     perf += ["-o", str(folder / "data"), "--"]
-    argv = [*perf, *untimed.server_argv(both, model, clients)]
-    serve = serving(argv, cores=pair.server, timeout_s=untimed.READY_S)
+    options = {"cores": pair.server, "ready_s": untimed.READY_S}
+    options["workers"] = workers.needed(model, clients)
     try:
-        with serve as (host, _server, ready):
-            argv = untimed.client_argv(both, ready, factors)
-            client = host.start(argv, cores=pair.client)
+        with running(model.name, under=perf, **options) as server:
+            client = start_client(server, factors, cores=pair.client)
             time.sleep(_SETTLE_S + _SETTLE_EACH_S * clients)
             os.write(fd, b"enable\n")
             time.sleep(seconds)
             os.write(fd, b"disable\n")
-            if host.stop(client, grace_s=0).early:
+            if server.host.stop(client, grace_s=0).early:
                 raise ProgramError(f"client of {model.name}, sampled: it ended early")
     finally:
         os.close(fd)
@@ -195,8 +183,6 @@ def parse(text: str) -> Iterator[tuple[str, ...]]:
     Outermost function first. Those of the kernel end in `KERNEL`; of user space only
     the innermost is given, or its file where that has no symbol.
 
-    Examples
-    --------
     >>> list(parse("\\tffffffff81a1b2c3 schedule ([k])\\n  7f10 recv (/a/libc.so)"))
     [('recv', 'schedule_[k]')]
     """
@@ -225,8 +211,6 @@ def tree(stacks: Iterable[Sequence[str]]) -> dict[str, Any]:
 
     The form is that of d3-flame-graph.
 
-    Examples
-    --------
     >>> root = tree([("a", "b"), ("a",)])
     >>> root["value"], root["children"][0]["children"]
     (2, [{'name': 'b', 'value': 1}])

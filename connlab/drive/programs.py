@@ -3,15 +3,12 @@
 ``server --list`` is the only list of models; nothing here knows a model's name.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import hashlib
-import json
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +62,23 @@ def unknown(what: str, name: object, known: Iterable[str]) -> str:
     return f"unknown {what} {name!r}{hint} (known: {', '.join(known)})"
 
 
+def finished(
+    argv: Sequence[str], *, timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, whatever its status; what it prints is text.
+
+    Raises OSError where it cannot run, TimeoutExpired where it does not end.
+    """
+    return subprocess.run(
+        argv,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
 def digest(path: str) -> str:
     """Return a hash of a program's file; raise FileNotFoundError if it is not built."""
     return _digest(*_stamp(path))
@@ -86,13 +100,11 @@ def _digest(path: str, _mtime_ns: int, _size: int) -> str:
 
 @functools.lru_cache(maxsize=16)
 def _registry(command: tuple[str, ...], _stamp: tuple) -> schema.Registry:
-    done = subprocess.run(
-        [*command, "--list"],
-        capture_output=True,
-        text=True,
-        timeout=_LIST_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"server --list: exit {done.returncode}: {done.stderr}")
-    return schema.Registry.model_validate(json.loads(done.stdout))
+    try:
+        done = finished([*command, "--list"], timeout_s=_LIST_TIMEOUT_S)
+        if done.returncode == 0:
+            return schema.Registry.model_validate_json(done.stdout)
+        reason = f"exit {done.returncode}: {done.stderr}"
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        reason = str(error)
+    raise RuntimeError(f"server --list: {reason}")

@@ -7,8 +7,6 @@
 Each trial of a sweep has a server of its own, so a sweep cannot see this.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -17,7 +15,6 @@ from typing import Any
 
 from connlab import schema
 from connlab.drive import evaluation, flags, machine, procfs, store, untimed
-from connlab.drive.programs import Programs
 from connlab.drive.running import Running, running, settled, visit
 
 FILE = "recovery.jsonl"
@@ -54,20 +51,14 @@ class Recovery:
         return not self.error and clean and self.again == AGAIN
 
 
-def run(
-    model: str,
-    *,
-    connections: int,
-    duration: float = 0.5,
-    programs: Programs | None = None,
-) -> Recovery:
+def run(model: str, *, connections: int, duration: float = 0.5) -> Recovery:
     """Load a server with so many connections for `duration` seconds; see what stays.
 
     There should be more connections than it can hold.
     """
     try:
-        with running(model, both=programs, grace_s=0) as server:
-            return _measured(server, model, programs, connections, duration)
+        with running(model, grace_s=0) as server:
+            return _measured(server, model, connections, duration)
     except RuntimeError as error:
         return Recovery(model, connections, error=str(error))
 
@@ -83,37 +74,28 @@ def try_all(crowds: Mapping[str, int], folder: Path) -> list[Recovery]:
         untimed.measure(folder / FILE, loads, _line)
     names = {field.name for field in fields(Recovery)}
     newest = {row["model"]: row for row in store.read(folder / FILE).trials}
-    return [
-        Recovery(**{k: v for k, v in newest[model].items() if k in names})
-        for model in crowds
-        if model in newest
-    ]
+    rows = [newest[model] for model in crowds if model in newest]
+    return [Recovery(**{k: row[k] for k in names & row.keys()}) for row in rows]
 
 
-def _line(
-    both: Programs, model: schema.Model, load: Mapping[str, Any]
-) -> dict[str, Any]:
-    seen = run(model.name, connections=load["connections"], programs=both)
+def _line(model: schema.Model, load: Mapping[str, Any]) -> dict[str, Any]:
+    seen = run(model.name, connections=load["connections"])
     return asdict(seen) | {"recovered": seen.recovered, "failure": seen.error or None}
 
 
 def _measured(
-    server: Running,
-    model: str,
-    programs: Programs | None,
-    connections: int,
-    duration: float,
+    server: Running, model: str, connections: int, duration: float
 ) -> Recovery:
     few = {"connections": AGAIN, "requests": 1}  # each asks once: nobody waits
     crowd = {"connections": connections, "duration": duration, "warmup": 0}
-    _client(server, programs, few)
+    _client(server, few)
     time.sleep(_START_S)
     before = _open(server.handle)
-    load = _client(server, programs, crowd)
+    load = _client(server, crowd)
     start = time.monotonic()
     after = settled(lambda: _open(server.handle), expected=before, seconds=_SETTLE_S)
     settled_s = time.monotonic() - start
-    again = _client(server, programs, few)
+    again = _client(server, few)
     return Recovery(
         model,
         connections,
@@ -125,12 +107,12 @@ def _measured(
     )
 
 
-def _client(server: Running, programs: Programs | None, factors: Mapping) -> dict:
+def _client(server: Running, factors: Mapping) -> dict:
     factors = flags.with_enough_processes(
         {"connect_timeout": 1, "timeout": 5, **factors},
         descriptors=machine.limits()["descriptors"]["hard"],
     )
-    return visit(server, factors, both=programs)[0]
+    return visit(server, factors)[0]
 
 
 def _open(pid: int) -> tuple[int, int]:

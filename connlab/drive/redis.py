@@ -8,14 +8,11 @@ It keeps nothing on disk. Where redis-server is not installed there is a reason 
 place of an address.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
 import shutil
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,7 +20,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from connlab.drive import evaluation, hosts_asked, services
-from connlab.drive.host import die_with_parent
+from connlab.drive.host import LocalHost
 
 PROGRAM = "redis-server"
 REMARKS = "guestbook:remarks"
@@ -68,17 +65,15 @@ def serving(*, remarks: int = 20, program: str = PROGRAM) -> Iterator[Redis]:
     if path is None:
         yield Redis(None, f"{program} is not installed", None)
         return
-    with tempfile.TemporaryDirectory(prefix="connlab-redis-") as folder:
-        process, port = _started(path, folder)
-        try:
-            for number in range(remarks):
-                text = f"remark-{number:04d}-" + "x" * 40
-                command(port, "LPUSH", REMARKS, text)
-            with services.joined(process.pid):
-                yield Redis(f"127.0.0.1:{port}", None, _version(port))
-        finally:
-            process.kill()
-            process.wait()
+    temporary = tempfile.TemporaryDirectory(prefix="connlab-redis-")
+    with temporary as folder, contextlib.closing(LocalHost()) as host:
+        pid, port = _started(host, path, folder)
+        for number in range(remarks):
+            text = f"remark-{number:04d}-" + "x" * 40
+            command(port, "LPUSH", REMARKS, text)
+        version = re.search(r"redis_version:(\S+)", command(port, "INFO", "server"))
+        with services.joined(pid):
+            yield Redis(f"127.0.0.1:{port}", None, version and version[1])
 
 
 def command(port: int, *words: str) -> str:
@@ -88,42 +83,30 @@ def command(port: int, *words: str) -> str:
         return sock.recv(1 << 16).decode("utf-8", "replace")
 
 
-def _started(path: str, folder: str) -> tuple[subprocess.Popen, int]:
-    """Start it on a port that was free a moment ago; another one if it is not."""
+def _started(host: LocalHost, path: str, folder: str) -> tuple[int, int]:
+    """Start it on a port that was free a moment ago; another one if it is not.
+
+    Returns its process and the port.
+    """
     for _ in range(_ATTEMPTS):
-        port = _free_port()
+        with socket.create_server(("127.0.0.1", 0)) as sock:
+            port = sock.getsockname()[1]
         flags = {"--port": port, "--bind": "127.0.0.1", "--dir": folder, "--save": ""}
         flags |= {"--appendonly": "no", "--daemonize": "no"}
-        process = subprocess.Popen(
-            [path, *map(str, chain.from_iterable(flags.items()))],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            process_group=0,
-            preexec_fn=die_with_parent,
-        )
-        if _answers(process, port):
-            return process, port
-        process.kill()
-        process.wait()
+        flags |= {"--logfile": f"{folder}/log"}
+        words = map(str, chain.from_iterable(flags.items()))
+        pid = host.start([path, *words], bound=True)
+        if _answers(host, pid, port):
+            return pid, port
+        host.stop(pid, grace_s=0)
     raise RedisError(f"{os.path.basename(path)} did not come up on {_ATTEMPTS} ports")
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
-
-
-def _answers(process: subprocess.Popen, port: int) -> bool:
+def _answers(host: LocalHost, pid: int, port: int) -> bool:
     deadline = time.monotonic() + _READY_S
-    while process.poll() is None and time.monotonic() < deadline:
+    while not host.sample(pid, machine=False).gone and time.monotonic() < deadline:
         with contextlib.suppress(OSError):
             if command(port, "PING").startswith("+PONG"):
                 return True
         time.sleep(0.02)
     return False
-
-
-def _version(port: int) -> str | None:
-    version = re.search(r"redis_version:(\S+)", command(port, "INFO", "server"))
-    return version[1] if version else None

@@ -16,7 +16,7 @@ from connlab.drive.host import Ended, LocalHost, ProgramError
 PROCESSES_MOST = 4000
 
 
-class NotServing(RuntimeError):
+class NotServing(ProgramError):
     """A server that never listened; the text says how it ended and what it printed."""
 
 
@@ -103,6 +103,7 @@ def running(
     both: programs.Programs | None = None,
     under: Sequence[str] = (),
     files: Sequence[str] = (),
+    ready_s: float = trials.READY_S,
     grace_s: float = trials.GRACE_S,
     **factors: Any,
 ) -> Iterator[Running]:
@@ -110,38 +111,55 @@ def running(
 
     `server` is a model, an entry of ``servers.toml`` or a command line with ``{port}``;
     `factors` are its settings by the names of `connlab.drive.flags.FLAGS`. `under` are
-    the words of a program that runs it, such as valgrind. `files` are flags of the
-    server that take a file; `Running.ended` has what it wrote there. After `grace_s` it
-    is killed. Raises `NotServing` when it does not come up.
+    the words of a tracer that runs it, such as valgrind; then SIGTERM goes to the
+    server, so that the tracer ends by itself. `files` are flags of the server that take
+    a file; `Running.ended` has what it wrote there. After `grace_s` it is killed.
+    Raises `NotServing` when it does not come up within `ready_s`.
     """
     both = both or programs.built()
-    host = LocalHost()
-    handle = None
-    process = None
+    host, process = LocalHost(), None
     try:
         try:
             words = _bounded(servers.argv(both, {"model": server, **factors}))
-            handle = host.start([*under, *words], cores=cores, files=files)
-            ready = trials.ready_line(host, handle, trials.READY_S)
+            # a tracer does not see to it by itself that it dies with us
+            handle = host.start(
+                [*under, *words], cores=cores, files=files, bound=bool(under)
+            )
+            process = Running(host, handle, {})
+            ready = trials.ready_line(host, handle, ready_s)
         except ProgramError as error:
             raise NotServing(str(error)) from None
         if ready is None:
-            raise NotServing(f"not ready after {trials.READY_S:g} s")
-        process = Running(host, handle, ready)
+            raise NotServing(f"not ready after {ready_s:g} s")
+        process.ready = ready
         yield process
     finally:
-        if handle is not None:
-            ended = host.stop(handle, grace_s=grace_s)
-            if process is not None:
-                process.ended = ended
+        if process is not None:
+            if under and process.ready:
+                host.ask_to_end(process.handle, pid=process.ready.get("pid"))
+            process.ended = host.stop(process.handle, grace_s=grace_s)
         host.close()
+
+
+def start_client(
+    server: Running,
+    asks: Mapping[str, Any],
+    *,
+    under: Sequence[str] = (),
+    cores: Sequence[int] = (),
+    files: Sequence[str] = (),
+) -> int:
+    """Start a client of a server; return its handle on the server's host."""
+    name, port = server.address
+    words = [*under, *programs.built().client, f"{name}:{port}"]
+    words += flags.client_flags(asks, seed=1)
+    return server.host.start(words, cores=cores, files=files)
 
 
 def visit(
     server: Running,
     asks: Mapping[str, Any],
     *,
-    both: programs.Programs | None = None,
     under: Sequence[str] = (),
     files: Sequence[str] = (),
     timeout_s: float = 60.0,
@@ -152,10 +170,8 @@ def visit(
     as for `running`. Raises `ProgramError` with what it printed when it fails, or takes
     longer than `timeout_s`.
     """
-    host, (name, port) = server.host, server.address
-    words = [*under, *(both or programs.built()).client, f"{name}:{port}"]
-    client = host.start([*words, *flags.client_flags(asks, seed=1)], files=files)
-    report = None
+    host, report = server.host, None
+    client = start_client(server, asks, under=under, files=files)
     try:
         report = host.ready(client, timeout_s=timeout_s)
     finally:

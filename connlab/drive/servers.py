@@ -19,8 +19,6 @@ of files that http serves), ``{folder}`` (``runtimes/NAME``), ``{build}``
 ``{project}`` (the folder of ``servers.toml``).
 """
 
-from __future__ import annotations
-
 import functools
 import glob
 import hashlib
@@ -157,6 +155,10 @@ class Entry(BaseModel):
         values |= {f"need{i}": path for i, path in enumerate(paths, 1) if path}
         return _filled(text, values)
 
+    def words(self, text: str, **values: object) -> list[str]:
+        """Return the words of a command, filled; a folder may have a space in it."""
+        return [self.fill(word, **values) for word in shlex.split(text)]
+
 
 def entries() -> dict[str, Entry]:
     """Return the entries of ``servers.toml`` by name; none where there is no file.
@@ -174,8 +176,6 @@ def entries() -> dict[str, Entry]:
 def parse(text: str) -> dict[str, Entry]:
     """Return the entries that a text in the form of ``servers.toml`` has.
 
-    Examples
-    --------
     >>> parse('''
     ... [mine]
     ... label = "mine"
@@ -193,12 +193,12 @@ def parse(text: str) -> dict[str, Entry]:
     for name, table in tables.items():
         try:
             found[name] = Entry.model_validate({**table, "name": name})
+            wrong = _at_or_command_errors(found[name])
         except TypeError:
-            errors.append(f"{FILE}: {name}: want a table, [{name}]")
+            wrong = [f"want a table, [{name}]"]
         except ValidationError as error:
-            errors += [_described(name, detail) for detail in error.errors()]
-        else:
-            errors += _place_errors(found[name])
+            wrong = [_described(detail) for detail in error.errors()]
+        errors += [f"{FILE}: {name}: {text}" for text in wrong]
     if errors:
         raise ServersError("\n".join(errors))
     return found
@@ -245,12 +245,15 @@ def model(name: str) -> schema.Model | None:
     entry = entries().get(name)
     if entry is None:
         return None
+    names = {"label", "family", "language", "holds", "nearest", "workloads"}
+    facts = entry.model_dump(include=names) | {"concurrent": entry.holds != "one"}
     if entry.at:
-        return _of_entry(entry, at=entry.at, digest=_digest(f"at:{entry.at}"))
+        return _model(name, **facts, at=entry.at, digest=_digest(f"at:{entry.at}"))
     version = version_of(entry)
     files = [entry.fill(entry.product), *sorted(entry.folder.rglob("*"))]
-    return _of_entry(
-        entry,
+    return _model(
+        name,
+        **facts,
         available=entry.available,
         reason=entry.reason,
         workers="fixed" if "{workers}" in entry.command else None,
@@ -276,13 +279,11 @@ def is_lesson(name: str) -> bool:
 
 def lessons(both: programs.Programs) -> dict[str, schema.Model]:
     """Return the lessons that are built, each as its model without settings."""
-    folder = Path(both.server[-1]).parent
+    plain = {"workers": "none", "workloads": ("echo",)}
     return {
-        name: model.model_copy(
-            update={"name": name, "workers": "none", "workloads": ("echo",)}
-        )
+        name: model.model_copy(update={"name": name, **plain})
         for model in programs.registry(both).models
-        if (folder / (name := f"{LESSON}{model.name}")).is_file()
+        if _lesson(both, name := f"{LESSON}{model.name}").is_file()
     }
 
 
@@ -299,13 +300,11 @@ def check(
     built = {row.name: row for row in known.models} | lessons(both)
     if (row := built.get(name) or model(name)) is not None:
         return row
-    if any(c.isspace() or c == "/" for c in name):
+    if not is_lesson(name) and any(c.isspace() or c == "/" for c in name):
         raise ValueError(
             f"server {name!r}: a command line needs {PORT}, where the port goes"
         )
-    names = [row.name for row in programs.registry(both).models]
-    names += [*lessons(both), *entries()]
-    raise ValueError(programs.unknown("server", name, names))
+    raise ValueError(programs.unknown("server", name, [*built, *entries()]))
 
 
 def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
@@ -317,13 +316,16 @@ def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
     if at(name) is not None:
         return []
     if is_lesson(name):
-        return [str(Path(both.server[-1]).parent / name)]
+        return [str(_lesson(both, name))]
     if not is_external(name):
         return [*both.server, *flags.server_flags(factors)]
     if not is_command(name) and entries()[name].contract:
         return _command(name, factors, port=0)
+    program = Path(both.client[-1]).with_name("external")
+    if not program.exists():
+        program = Path(programs.built().client[-1]).with_name("external")
     words = ["--name", name, "--workload", str(factors.get("workload") or "echo")]
-    return [_external_program(both), *words, "--", *_command(name, factors)]
+    return [str(program), *words, "--", *_command(name, factors)]
 
 
 def command_line(name: str, both: programs.Programs) -> str:
@@ -338,7 +340,7 @@ def command_line(name: str, both: programs.Programs) -> str:
     if is_command(name):
         return name
     if is_lesson(name):
-        return f"{Path(both.server[-1]).parent / name} {PORT}"
+        return f"{shlex.quote(str(_lesson(both, name)))} {PORT}"
     if is_external(name):
         words = _command(name, {})
     else:
@@ -358,19 +360,11 @@ def shown_command(factors: Mapping[str, Any]) -> str:
     return name if is_command(name) else entries()[name].command
 
 
-def _external_program(both: programs.Programs) -> str:
-    """Return the path of ``build/external``: beside the client, if it is there."""
-    path = Path(both.client[-1]).with_name("external")
-    if not path.exists():
-        path = Path(programs.built().client[-1]).with_name("external")
-    return str(path)
-
-
 def version_of(entry: Entry) -> str:
     """Return the first line that an entry's version command prints; "" for none."""
     if not entry.version or entry.lacks:
         return ""
-    return _first_line(tuple(shlex.split(entry.fill(entry.version))))
+    return _first_line(tuple(entry.words(entry.version)))
 
 
 # ---- the file ------------------------------------------------------------------
@@ -381,41 +375,32 @@ def _entries(path: Path, _mtime_ns: int) -> dict[str, Entry]:
     return parse(path.read_text(encoding="utf-8"))
 
 
-def _described(name: str, error: Mapping[str, Any]) -> str:
-    key = ".".join(str(step) for step in error["loc"])
+def _described(error: Mapping[str, Any]) -> str:
+    key = ".".join(map(str, error["loc"]))
     if error["type"] == "extra_forbidden":
         known = Need.model_fields if "needs" in error["loc"] else Entry.model_fields
-        return f"{FILE}: {name}: {programs.unknown('key', error['loc'][-1], known)}"
+        return programs.unknown("key", error["loc"][-1], known)
     if error["type"] == "missing":
-        return f"{FILE}: {name}: {key} is missing"
-    return f"{FILE}: {name}: {key}: {error['input']!r}; {error['msg'].lower()}"
+        return f"{key} is missing"
+    return f"{key}: {error['input']!r}; {error['msg'].lower()}"
 
 
-def _place_errors(entry: Entry) -> list[str]:
+def _at_or_command_errors(entry: Entry) -> list[str]:
     """Return the errors in an entry's address, or in the places of its command."""
     if entry.at:
-        return _address_errors(entry)
+        errors = [f"{name} beside at" for name in _STARTING if getattr(entry, name)]
+        try:
+            address.parse(entry.at)
+        except ValueError as error:
+            errors.append(f"at: {error}")
+        return errors
+    if not entry.command:
+        return ["command is missing, and at as well"]
     places = _PLACES.findall(entry.command)
     allowed = (*_KNOWN_PLACES, *(f"need{i + 1}" for i in range(len(entry.needs))))
-    errors = [
-        f"{FILE}: {entry.name}: command: {programs.unknown('place', place, allowed)}"
-        for place in places
-        if place not in allowed
-    ]
-    if not entry.command:
-        errors.append(f"{FILE}: {entry.name}: command is missing, and at as well")
-    elif "port" not in places:
-        errors.append(f"{FILE}: {entry.name}: command has no {PORT}")
-    return errors
-
-
-def _address_errors(entry: Entry) -> list[str]:
-    errors = [f"{name} beside at" for name in _STARTING if getattr(entry, name)]
-    try:
-        address.parse(entry.at)
-    except ValueError as error:
-        errors.append(f"at: {error}")
-    return [f"{FILE}: {entry.name}: {error}" for error in errors]
+    unknown = [place for place in places if place not in allowed]
+    errors = [f"command: {programs.unknown('place', p, allowed)}" for p in unknown]
+    return errors if "port" in places else [*errors, f"command has no {PORT}"]
 
 
 # ---- what is there ----------------------------------------------------------------
@@ -434,10 +419,8 @@ def _model(name: str, **facts: Any) -> schema.Model:
     return schema.Model(name=name, **(plain | facts))
 
 
-def _of_entry(entry: Entry, **facts: Any) -> schema.Model:
-    names = {"label", "family", "language", "holds", "nearest", "workloads"}
-    facts |= entry.model_dump(include=names) | {"concurrent": entry.holds != "one"}
-    return _model(entry.name, **facts)
+def _lesson(both: programs.Programs, name: str) -> Path:
+    return Path(both.server[-1]).parent / name
 
 
 def _digest(text: str, *paths: str | Path) -> str:
@@ -452,30 +435,23 @@ def _digest(text: str, *paths: str | Path) -> str:
 @functools.lru_cache(maxsize=64)
 def _first_line(words: tuple[str, ...]) -> str:
     try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_VERSION_TIMEOUT_S,
-            check=False,
-        )
+        done = programs.finished(words, timeout_s=_VERSION_TIMEOUT_S)
     except (OSError, subprocess.SubprocessError):
         return ""
     return next(iter((done.stdout + done.stderr).strip().splitlines()), "")
 
 
-def _command(name: str, factors: Mapping[str, Any], **places: object) -> list[str]:
-    values = {
-        "workers": factors.get("workers") or 1,
-        "root": factors.get("root") or ".",
-    } | places
+def _command(
+    name: str, factors: Mapping[str, Any], port: int | str = PORT
+) -> list[str]:
+    workers, root = factors.get("workers") or 1, factors.get("root") or "."
+    values = {"port": port, "workers": workers, "root": root}
     if is_command(name):
         return [_filled(word, values) for word in shlex.split(name)]
     entry = entries()[name]
     if "{build}" in entry.command:  # its own files; nobody may have built anything
         entry.build_folder.mkdir(parents=True, exist_ok=True)
-    return [entry.fill(word, **values) for word in shlex.split(entry.command)]
+    return entry.words(entry.command, **values)
 
 
 def _filled(text: str, values: Mapping[str, object]) -> str:

@@ -9,8 +9,6 @@ time and for a known length. When it began and how long it took in fact is kept 
 the trial (``server.stall``).
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

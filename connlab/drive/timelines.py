@@ -11,15 +11,14 @@ are asked of these counts:
   steps; the many steps of a long window are merged first.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from connlab import schema
 
@@ -62,24 +61,23 @@ def parse(data: bytes | None, *, until_s: float) -> schema.Timeline | None:
         return None
     step = starts[1] - starts[0]
     whole = sum(start + step <= until_s * 1000 + 1 for start in starts)
-    requests = requests[:whole]
+    requests, warm_s = requests[:whole], None
+    if whole >= STEPS_MIN:
+        warm_s = (starts[0] + settled(requests) * step) / 1000
     return schema.Timeline(
-        step_ms=step,
-        start_ms=starts[0],
-        requests=requests,
-        warmup_detected_s=_warmed_up_s(requests, step, starts[0]),
+        step_ms=step, start_ms=starts[0], requests=requests, warmup_detected_s=warm_s
     )
 
 
 def in_window(
-    timeline: schema.Timeline, *, warmup_s: float, window_s: float
+    timeline: Mapping[str, Any], *, warmup_s: float, window_s: float
 ) -> list[int]:
-    """Return the steps that lie wholly inside the measurement window."""
+    """Return the steps of a trial's timeline that lie wholly inside its window."""
     first, last = warmup_s * 1000 - 1, (warmup_s + window_s) * 1000 + 1
-    start_ms, step_ms = timeline.start_ms, timeline.step_ms
+    start_ms, step_ms = timeline["start_ms"], timeline["step_ms"]
     return [
         count
-        for i, count in enumerate(timeline.requests)
+        for i, count in enumerate(timeline["requests"])
         if start_ms + i * step_ms >= first and start_ms + (i + 1) * step_ms <= last
     ]
 
@@ -120,12 +118,6 @@ def settled(counts: Sequence[float]) -> int:
     allowed = max(_SETTLED * middle, _DEVIATIONS * deviation)
     near = (i for i, count in enumerate(counts) if abs(count - middle) <= allowed)
     return next(near, len(counts))
-
-
-def _warmed_up_s(counts: Sequence[int], step_ms: int, start_ms: int) -> float | None:
-    if len(counts) < STEPS_MIN:
-        return None
-    return (start_ms + settled(counts) * step_ms) / 1000
 
 
 def _mann_kendall_p(s: int, counts: Sequence[float]) -> float:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import flags, machine, programs, store, workers
-from connlab.drive.host import ProgramError, serving
+from connlab.drive import machine, programs, servers, store, workers
+from connlab.drive.running import running, visit
 
 #: until a server listens, and until a client's report is there
 READY_S, _REPORT_S = 30.0, 120.0
@@ -25,7 +25,7 @@ def measure(
     path: Path,
     settings: Iterable[Mapping[str, Any]],
     measure_one: Callable[
-        [programs.Programs, schema.Model, Mapping[str, Any]],
+        [schema.Model, Mapping[str, Any]],
         Mapping[str, Any] | Sequence[Mapping[str, Any]],
     ],
 ) -> None:
@@ -36,7 +36,7 @@ def measure(
     each line, with ``failure``: None, or what went wrong. A failure is tried again by
     the next call.
     """
-    both, models = programs.built(), {model.name: model for model in programs.models()}
+    both = programs.built()
     binaries = {"server": programs.digest(both.server[-1])}
     environment = machine.environment_class(machine.environment(binaries))
     with store.journal(path) as (log, append):
@@ -45,40 +45,18 @@ def measure(
             text = json.dumps(setting, sort_keys=True, default=str)
             key = hashlib.sha256(text.encode()).hexdigest()[:16]
             if key not in kept:
-                results = measure_one(both, models[setting["model"]], setting)
+                model = servers.check(setting["model"], both)
+                results = measure_one(model, setting)
                 rows = [results] if isinstance(results, Mapping) else results
                 common = {"schema": schema.SCHEMA, "key": key, **setting}
                 lines = (json.dumps(common | row, default=str) for row in rows)
                 append("\n".join(lines))
 
 
-def server_argv(
-    both: programs.Programs, model: schema.Model, connections: int
-) -> list[str]:
-    """Return the words that start a server with workers for so many clients."""
-    factors = {"model": model.name, "workers": workers.needed(model, connections)}
-    return [*both.server, *flags.server_flags(factors)]
-
-
-def client_argv(
-    both: programs.Programs, ready: Mapping[str, Any], factors: Mapping[str, Any]
-) -> list[str]:
-    """Return the words that start a client of the server with this ready line."""
-    address = f"{ready['host']}:{ready['port']}"
-    return [*both.client, address, *flags.client_flags(factors, seed=1)]
-
-
 def traced(
-    tracer: Sequence[str],
-    both: programs.Programs,
-    model: schema.Model,
-    factors: Mapping[str, Any],
+    tracer: Sequence[str], model: schema.Model, factors: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Run a server under a tracer and one client to its end; return its report."""
-    server = server_argv(both, model, factors["connections"])
-    with serving([*tracer, *server], timeout_s=READY_S) as (host, _server, ready):
-        client = host.start(client_argv(both, ready, factors))
-        report = host.ready(client, timeout_s=_REPORT_S)
-        if report is None:
-            raise ProgramError(f"client of {model.name}, traced: no report")
-    return report
+    count = workers.needed(model, factors["connections"])
+    with running(model.name, under=tracer, ready_s=READY_S, workers=count) as server:
+        return visit(server, factors, timeout_s=_REPORT_S)[0]

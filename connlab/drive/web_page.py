@@ -3,8 +3,6 @@
 a length -> a folder with that page, for the flag `root` -> gone again
 """
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +19,8 @@ def page(size: int) -> Iterator[str]:
     Servers that run as somebody else may read it.
     """
     with tempfile.TemporaryDirectory(prefix="connlab-page-") as folder:
-        Path(folder).chmod(0o755)
-        Path(folder, PAGE).write_bytes(b"x" * size)
+        file = Path(folder, PAGE)
+        file.write_bytes(b"x" * size)
+        file.chmod(0o644)
+        file.parent.chmod(0o755)
         yield folder

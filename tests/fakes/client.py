@@ -11,9 +11,8 @@ object. ``--think`` says how it misbehaves (a flag that the driver passes on as 
     linger      reports, and does not end
 """
 
-from __future__ import annotations
-
 import argparse
+import contextlib
 import json
 import signal
 import socket
@@ -45,21 +44,14 @@ def quantiles(times: list[int]) -> dict:
     if not times:
         return {"n": 0}
     times = sorted(times)
-
-    def at(q: float) -> int:
-        return times[min(len(times) - 1, int(q * len(times)))]
-
-    mean = sum(times) / len(times)
+    shares = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
     return {
         "n": len(times),
-        "mean_ns": mean,
+        "mean_ns": sum(times) / len(times),
         "sd_ns": 0.0,
         "min_ns": times[0],
         "max_ns": times[-1],
-        "p50_ns": at(0.5),
-        "p90_ns": at(0.9),
-        "p99_ns": at(0.99),
-        "p999_ns": at(0.999),
+        **{name: times[int(share * len(times))] for name, share in shares.items()},
     }
 
 
@@ -77,19 +69,18 @@ def main() -> None:
     if args.think == "half":
         print(json.dumps({"event": "result", "connections": {}}), flush=True)
         return
-    report(args, *load(args))
+    report(args, **load(args))
     if args.think == "linger":
         time.sleep(60)
 
 
-def load(args: argparse.Namespace) -> tuple[list, list, dict, float]:
+def load(args: argparse.Namespace) -> dict:
+    """Return the times, the answers (when sent and when there) and the errors."""
     host, port = args.target.rsplit(":", 1)
-    sockets, errors = [], {"connect_refused": 0, "reset": 0, "closed": 0}
+    sockets, errors = [], {"reset": 0, "closed": 0}
     for _ in range(args.connections):
-        try:
+        with contextlib.suppress(OSError):
             sockets.append(socket.create_connection((host, int(port)), timeout=5))
-        except OSError:
-            errors["connect_refused"] += 1
     start = time.monotonic_ns()
     from_ns = start + int(args.warmup * 1e9)
     until_ns = from_ns + int(args.duration * 1e9)
@@ -113,28 +104,29 @@ def load(args: argparse.Namespace) -> tuple[list, list, dict, float]:
             answers.append((sent, now))
             if now >= until_ns:
                 break
-    established = len(sockets)
-    census = {
-        "asked": args.connections,
-        "attempted": args.connections,
-        "established": established,
-        "refused": args.connections - established,
-        "failed": 0,
-        "surviving": len(alive),
+    refused = args.connections - len(sockets)
+    return {
+        "answers": answers,
+        "times": (start, from_ns, until_ns),
+        "census": {
+            "asked": args.connections,
+            "attempted": args.connections,
+            "established": len(sockets),
+            "refused": refused,
+            "failed": 0,
+            "surviving": len(alive),
+        },
+        "errors": errors | {"connect_refused": refused},
     }
-    return answers, [start, from_ns, until_ns], census | {"errors": errors}, len(alive)
 
 
-def report(args, answers: list, times: list, census: dict, alive: int) -> None:
+def report(args, *, answers: list, times: tuple, census: dict, errors: dict) -> None:
     start, from_ns, until_ns = times
-    errors = census.pop("errors")
     inside = [(a, b) for a, b in answers if from_ns <= b < until_ns]
     spans = quantiles([b - a for a, b in inside])
-    cpu = time.process_time()
-    seconds = (
-        args.duration if alive else max(1e-9, (answers or [(0, 0)])[-1][1] - from_ns)
-    )
-    seconds = seconds if alive else seconds / 1e9
+    cpu_s, alive = time.process_time(), census["surviving"] > 0
+    end_ns = until_ns if alive else max([from_ns + 1, *(b for _, b in answers)])
+    seconds = (end_ns - from_ns) / 1e9
     size = int(args.size.split("-")[0])
     result = {
         "event": "result",
@@ -157,13 +149,13 @@ def report(args, answers: list, times: list, census: dict, alive: int) -> None:
             "seconds": seconds,
             "requests": len(inside),
             "bytes": len(inside) * size,
-            "throughput_rps": len(inside) / seconds if seconds > 0 else 0,
+            "throughput_rps": len(inside) / seconds,
         },
         "response": spans,
         "service": spans,
         "connect": {"n": 0},
         "fairness": {"jain": 1.0},
-        "self": {"cpu_user_s": cpu, "cpu_system_s": 0.0, "cpu_share": 0.5},
+        "self": {"cpu_user_s": cpu_s, "cpu_system_s": 0.0, "cpu_share": 0.5},
         "stop": "duration" if alive else "server_gone",
     }
     if args.timeline:

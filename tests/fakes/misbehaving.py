@@ -4,8 +4,6 @@
 the function of that name does.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import signal

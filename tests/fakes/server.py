@@ -17,8 +17,6 @@ ends on SIGTERM, and dies with its parent. The model's name says how it misbehav
     miscounts   prints stats that are none
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os
