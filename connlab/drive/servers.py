@@ -28,14 +28,14 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from connlab import schema
-from connlab.drive import address, evaluation, flags, programs
+from connlab.drive import address, flags, programs
 
 FILE = "servers.toml"
 PORT = "{port}"
@@ -260,16 +260,6 @@ def model(name: str) -> schema.Model | None:
         version=version,
         digest=_digest(f"{entry.command} {version}", *files),
     )
-
-
-def models(names: Iterable[str]) -> dict[str, schema.Model]:
-    """Return those of `names` that are external, by name.
-
-    While a run is evaluated again nothing is asked of this machine.
-    """
-    if evaluation.folder():
-        return {}
-    return {name: row for name in names if (row := model(name)) is not None}
 
 
 def is_lesson(name: str) -> bool:
