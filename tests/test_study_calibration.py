@@ -10,8 +10,8 @@ import study_made as made
 
 from connlab import drive
 from connlab.claims import judge_all
+from connlab.rounds import Rounds
 from connlab.study import calibration
-from connlab.study.turns import Rounds
 
 REPORT = {
     "event": "floor",

@@ -30,7 +30,6 @@ from connlab.drive import (
     interleaving,
     interrupt,
     machine,
-    ratios,
     servers,
     services,
     stopping,
@@ -415,6 +414,8 @@ class _Sweep:
         flat: Mapping[grid.Slot, dict],
     ) -> None:
         """Add to the flat rows of a set their log ratios to its baseline."""
+        from connlab import rounds  # late: a first server starts before numpy is loaded
+
         baselines = {
             row["turns"]["set"]: row
             for slot, row in rows.items()
@@ -431,7 +432,7 @@ class _Sweep:
             baseline = baselines.get(name) or self.kept.get(key)
             logs = dict.fromkeys(metrics)
             if name and baseline and stopping.is_used(schema.flatten(baseline)):
-                logs = ratios.to_baseline(row, baseline, metrics)
+                logs = rounds.to_baseline(row, baseline, metrics)
             flat[slot][stopping.RATIOS] = logs
 
     def _count_rounds(self, trials: Sequence[schema.Trial]) -> None:

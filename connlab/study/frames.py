@@ -19,8 +19,9 @@ from pydantic import ValidationError
 
 from connlab import schema
 from connlab.parameters import suggestion
+from connlab.rounds import Rounds
 from connlab.study.formatting import listing
-from connlab.study.turns import Rounds, carried
+from connlab.study.turns import carried
 
 LIMITS = {
     "descriptors": "no descriptors left",
@@ -96,7 +97,7 @@ def load(
     DataFrame
         Columns of `connlab.schema.COLUMNS`, then `reason` (text, missing for a
         usable trial) and any factor that `COLUMNS` does not know; where servers took
-        turns, `set` (text) and `rounds` (`connlab.study.turns.Rounds`). `carried`
+        turns, `set` (text) and `rounds` (`connlab.rounds.Rounds`). `carried`
         marks the baseline measured once more in a set that was split. Sorted by block
         and order. ``attrs`` holds run, study, folder (str), registry (the server's
         models, if the manifest has them) and notes: sentences about what is missing or

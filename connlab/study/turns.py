@@ -19,13 +19,14 @@ than Bonferroni's for 2 to 22 servers and 4 to 10 trials: not worth its length.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from connlab.rounds import METRICS
 from connlab.study.interval import LEVEL, Interval
 from connlab.variances import Fit
 
@@ -63,53 +64,13 @@ def log_ratios(rounds: pd.DataFrame, metric: str, *, baseline: str) -> pd.DataFr
     return ratios.groupby(level="trial").median()
 
 
-class Rounds:
-    """What a server did in each counted round of a trial, as logarithms.
-
-    From the trial's `turns` (`connlab.schema.Turns`). `number` are the rounds; `logs`
-    has an array of their shape for each of `METRICS`; not a number where a round has
-    none, or does not count because others disturbed its set.
-    """
-
-    def __init__(self, turns: Mapping[str, Any]) -> None:
-        self.number = np.asarray(turns["round"], dtype=int)
-        counts = ~np.isin(self.number, turns.get("disturbed") or [])
-
-        def column(name: str) -> np.ndarray:
-            values = np.asarray(turns.get(name) or [np.nan] * len(counts), dtype=float)
-            return np.where(counts & (values > 0), values, np.nan)
-
-        requests = column("requests")
-        all_requests = np.asarray(turns["lead_in_requests"], dtype=float) + requests
-        p99_ns = np.where(requests > 0, column("response_p99_ns"), np.nan)
-        cpu_s = column("server_cpu_ns") / 1e9
-        self.logs = {
-            "throughput_rps": np.log(requests / column("seconds")),
-            "server_cpu_per_request_s": np.log(cpu_s / all_requests),
-            "response_mean_s": np.log(column("response_ns") / 1e9 / requests),
-            "slice_p99_s": np.log(p99_ns / 1e9),
-        }
-
-    def __repr__(self) -> str:
-        return f"<{len(self.number)} rounds>"
-
-
-METRICS = (
-    "throughput_rps",
-    "server_cpu_per_request_s",
-    "response_mean_s",
-    "slice_p99_s",
-)
-"""Columns of trials that have a value in each round."""
-
-
 def of_trials(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray | None:
     """Return log(arm / base) of each trial in which both took turns, else None.
 
-    From the rounds where the metric has a value in each (`METRICS`), else from the
-    values of the trials, which share their client and their time. A trial without a
-    partner in its set is compared with that of its block. A carried one is not, and no
-    partner serves twice, as each log counts as a trial.
+    From the rounds where the metric has a value in each (`connlab.rounds.METRICS`),
+    else from the values of the trials, which share their client and their time. A trial
+    without a partner in its set is compared with that of its block. A carried one is
+    not, and no partner serves twice, as each log counts as a trial.
     """
     if not (_took_turns(arm) and _took_turns(base)):
         return None
@@ -146,23 +107,10 @@ def _took_turns(side: pd.DataFrame) -> bool:
 
 
 def _log_ratio(arm: Any, base: Any, metric: str) -> float:
-    if metric not in METRICS or arm.set != base.set:
-        y, x = getattr(arm, metric), getattr(base, metric)
-        return math.log(y / x) if y > 0 and x > 0 else math.nan
-    _, y, x = _by_round(arm.rounds, base.rounds, metric)
-    return float(np.median(y - x)) if len(y) else math.nan
-
-
-def _by_round(
-    arm: Rounds, base: Rounds, metric: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the rounds in which both have a value, and the logarithms of both."""
-    number, i, j = np.intersect1d(
-        arm.number, base.number, assume_unique=True, return_indices=True
-    )
-    y, x = arm.logs[metric][i], base.logs[metric][j]
-    finite = np.isfinite(y) & np.isfinite(x)
-    return number[finite], y[finite], x[finite]
+    if metric in METRICS and arm.set == base.set:
+        return arm.rounds.log_ratio(base.rounds, metric)
+    y, x = getattr(arm, metric), getattr(base, metric)
+    return math.log(y / x) if y > 0 and x > 0 else math.nan
 
 
 def differences(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray:
@@ -178,13 +126,13 @@ def differences(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarra
 def _shared(
     arm: pd.DataFrame, base: pd.DataFrame, metric: str
 ) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
-    """Give each set that both are in, with its rounds as from `_by_round`."""
+    """Give each set that both are in, with its rounds as from `Rounds.shared`."""
     if not (_took_turns(arm) and _took_turns(base)):
         return
     others = dict(zip(base["set"], base["rounds"], strict=True))
     for name, rounds in zip(arm["set"], arm["rounds"], strict=True):
         if name in others:
-            yield name, _by_round(rounds, others[name], metric)
+            yield name, rounds.shared(others[name], metric)
 
 
 def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -197,7 +145,7 @@ def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
     arm, base : DataFrame
         Trials as from `connlab.study.load`, with ``set`` and ``rounds``.
     metric : str
-        One of `METRICS`.
+        One of `connlab.rounds.METRICS`.
 
     Returns
     -------

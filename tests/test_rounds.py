@@ -6,7 +6,7 @@ import random
 import pandas as pd
 import pytest
 
-from connlab.drive import ratios
+from connlab import rounds
 from connlab.study import turns
 
 COLUMNS = (
@@ -37,7 +37,7 @@ def printed(arm: dict, base: dict, metric: str) -> float:
     """Return the log ratio that a study makes of two trials of one set."""
     shared = {"block": 0, "repeat": 0, "set": "s", metric: 1.0}
     rows = [
-        pd.DataFrame([shared | {"rounds": turns.Rounds(side["turns"])}])
+        pd.DataFrame([shared | {"rounds": rounds.Rounds(side["turns"])}])
         for side in (arm, base)
     ]
     (log,) = turns.of_trials(*rows, metric)
@@ -48,7 +48,7 @@ def printed(arm: dict, base: dict, metric: str) -> float:
 @pytest.mark.parametrize("disturbed", [(), (3, 5, 6)])
 def test_a_ratio_is_the_one_that_the_study_prints(metric, disturbed):
     arm, base = trial(1, disturbed=disturbed), trial(2, disturbed=disturbed)
-    log = ratios.to_baseline(arm, base, [metric])[metric]
+    log = rounds.to_baseline(arm, base, [metric])[metric]
     assert log == pytest.approx(printed(arm, base, metric))
     assert disturbed == () or log != pytest.approx(printed(trial(1), trial(2), metric))
 
@@ -56,19 +56,19 @@ def test_a_ratio_is_the_one_that_the_study_prints(metric, disturbed):
 def test_rounds_without_a_value_are_left_out():
     arm, base = trial(1), trial(2)
     arm["turns"]["requests"][0] = base["turns"]["server_cpu_ns"][1] = 0
-    logs = ratios.to_baseline(arm, base, COLUMNS)
+    logs = rounds.to_baseline(arm, base, COLUMNS)
     for metric in COLUMNS:
         assert logs[metric] == pytest.approx(printed(arm, base, metric))
     arm["turns"]["requests"] = [0] * 9
-    assert ratios.to_baseline(arm, base, COLUMNS)["throughput_rps"] is None
+    assert rounds.to_baseline(arm, base, COLUMNS)["throughput_rps"] is None
 
 
 def test_the_p99_of_slices_is_known_in_an_open_loop_only():
     arm, base = trial(1), trial(2)
     arm["turns"]["response_p99_ns"] = base["turns"]["response_p99_ns"] = []
-    assert ratios.to_baseline(arm, base, ["slice_p99_s"]) == {"slice_p99_s": None}
+    assert rounds.to_baseline(arm, base, ["slice_p99_s"]) == {"slice_p99_s": None}
 
 
 def test_a_quantile_of_a_run_is_compared_by_trial():
-    logs = ratios.to_baseline(trial(4), trial(2), ["response_p99_s"])
+    logs = rounds.to_baseline(trial(4), trial(2), ["response_p99_s"])
     assert logs["response_p99_s"] == pytest.approx(math.log(2))

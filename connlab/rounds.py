@@ -1,0 +1,92 @@
+"""The rounds of a server that took turns with others, and its ratio to one of them.
+
+    turns of a trial -> logs of each round -> median of log ratios: a number per trial
+
+The stopping rule of a sweep (`connlab.drive.stopping`) and the printed ratios
+(`connlab.study.turns`, which says why the median) both use it: a sweep that was judged
+by other ratios than the printed ones would stop too late or too early.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from connlab import schema
+
+METRICS = (
+    "throughput_rps",
+    "server_cpu_per_request_s",
+    "response_mean_s",
+    "slice_p99_s",
+)
+"""Columns of trials that have a value in each round."""
+
+
+class Rounds:
+    """What a server did in each counted round of a trial, as logarithms.
+
+    From the trial's `turns` (`connlab.schema.Turns`). `number` are the rounds; `logs`
+    has an array of their shape for each of `METRICS`; not a number where a round has
+    none, or does not count because others disturbed its set.
+    """
+
+    def __init__(self, turns: Mapping[str, Any]) -> None:
+        self.number = np.asarray(turns["round"], dtype=int)
+        counts = ~np.isin(self.number, turns.get("disturbed") or [])
+
+        def column(name: str) -> np.ndarray:
+            values = np.asarray(turns.get(name) or [np.nan] * len(counts), dtype=float)
+            return np.where(counts & (values > 0), values, np.nan)
+
+        requests = column("requests")
+        all_requests = np.asarray(turns["lead_in_requests"], dtype=float) + requests
+        p99_ns = np.where(requests > 0, column("response_p99_ns"), np.nan)
+        cpu_s = column("server_cpu_ns") / 1e9
+        self.logs = {
+            "throughput_rps": np.log(requests / column("seconds")),
+            "server_cpu_per_request_s": np.log(cpu_s / all_requests),
+            "response_mean_s": np.log(column("response_ns") / 1e9 / requests),
+            "slice_p99_s": np.log(p99_ns / 1e9),
+        }
+
+    def __repr__(self) -> str:
+        return f"<{len(self.number)} rounds>"
+
+    def shared(
+        self, base: "Rounds", metric: str
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the rounds in which both have a value, and the logarithms of both."""
+        number, i, j = np.intersect1d(
+            self.number, base.number, assume_unique=True, return_indices=True
+        )
+        y, x = self.logs[metric][i], base.logs[metric][j]
+        finite = np.isfinite(y) & np.isfinite(x)
+        return number[finite], y[finite], x[finite]
+
+    def log_ratio(self, base: "Rounds", metric: str) -> float:
+        """Return the median over rounds of log(self / base); nan without a round."""
+        _, y, x = self.shared(base, metric)
+        return float(np.median(y - x)) if len(y) else math.nan
+
+
+def to_baseline(
+    trial: Mapping, baseline: Mapping, metrics: Sequence[str]
+) -> dict[str, float | None]:
+    """Return log(trial / baseline) of each metric, None where it has none.
+
+    Both are trials of one set as `connlab.schema.Trial` dumps them. Metrics are columns
+    that are positive; one that is none of `METRICS` (a quantile of the whole run) is
+    compared by trial.
+    """
+    arm, base = (Rounds(side["turns"]) for side in (trial, baseline))
+    logs = {}
+    for metric in metrics:
+        if metric in METRICS:
+            log = arm.log_ratio(base, metric)
+            logs[metric] = log if math.isfinite(log) else None
+        else:
+            y, x = (schema.flatten(side).get(metric) for side in (trial, baseline))
+            logs[metric] = math.log(y / x) if y and x else None
+    return logs
