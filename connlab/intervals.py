@@ -238,15 +238,17 @@ def ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> Interval:
     return fit.interval(LEVEL, method=method, log=True)
 
 
-def hold_together(logs: np.ndarray, truth: float, *, level: float) -> np.ndarray:
-    """Return of simulated families whether all intervals hold the truth at once.
+def hold_together(
+    logs: np.ndarray, truths: Sequence[float], *, level: float
+) -> np.ndarray:
+    """Return of simulated families whether all intervals hold the truths at once.
 
     Parameters
     ----------
     logs : ndarray, shape (comparisons, families, trials)
         Log ratios.
-    truth : float
-        What all of them scatter around.
+    truths : sequence of float, shape (comparisons,)
+        What each of them scatters around.
     level : float
         With which all intervals of a family shall hold at once.
 
@@ -259,7 +261,13 @@ def hold_together(logs: np.ndarray, truth: float, *, level: float) -> np.ndarray
         moderated([Fit.of(x) for x in family]) for family in logs.swapaxes(0, 1)
     ]
     return np.array(
-        [all(abs(f.mean - truth) <= f.reach(single) for f in fits) for fits in families]
+        [
+            all(
+                abs(fit.mean - truth) <= fit.reach(single)
+                for fit, truth in zip(fits, truths, strict=True)
+            )
+            for fits in families
+        ]
     )
 
 
