@@ -10,24 +10,17 @@ What is derived can be thrown away and made again, on any machine: after a chang
 analysis or a figure, or from a run that somebody else deposited.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from connlab import notebook, paper
 from connlab.parameters import declared
-from connlab.schema import (
-    TRIALS,
-    existing_run,
-    facts_file,
-    run_folder,
-    study_folder,
-)
+from connlab.schema import TRIALS, existing_run, facts_file, run_folder, study_folder
 
 _NAMES = ("notebook.ipynb", "notebook.failed.ipynb")
 _FIRST, _LAST = ("the-machine",), ("doubts",)
@@ -40,12 +33,8 @@ def make(
     """Make figures, tables and results of a run anew; return why studies failed.
 
     Reasons are by the name of the notebook. With `nb` (see `connlab.notebook.find`)
-    only its study is evaluated.
-
-    Raises
-    ------
-    FileNotFoundError
-        When there is no such run, or it does not hold the study.
+    only its study is evaluated. FileNotFoundError without such a run, or where it does
+    not hold the study.
     """
     from connlab.drive import evaluation
 
@@ -65,48 +54,44 @@ def make(
         for path, error in _evaluated(run, paths):
             if error:
                 failed[path.stem] = error
-            outcome = f"{error}; going on with the rest" if error else path.stem
-            say(f"evaluate: {outcome}, from runs/{run}")
+                say(f"evaluate: {error}; going on with the rest")
+            else:
+                say(f"evaluate: {path.stem}, from runs/{run}")
     say(f"evaluate: {paper.judge(run)}")
     return failed
 
 
-_Task = tuple[Path, str, dict[str, Any]]
-
-
 def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | None]]:
     """Execute notebooks; give each with the reason of its failure, if it failed."""
-    tasks = [(path, run, parameters(run, path)) for path in paths]
-    for stage in _in_order(tasks):
+    for stage in _in_order(paths):
         cores = min(len(os.sched_getaffinity(0)), _SIDE_BY_SIDE, len(stage))
         if cores < 2:
-            yield from map(_execute, stage)
+            yield from map(partial(_execute, run), stage)
             continue
         with multiprocessing.get_context("fork").Pool(cores) as pool:
-            yield from pool.imap(_in_worker, stage)
+            yield from pool.imap(partial(_in_worker, run), stage)
 
 
-def _in_order(tasks: Sequence[_Task]) -> list[list[_Task]]:
-    """Return the tasks in three stages; each reads results of the earlier ones."""
-    stages: list[list[_Task]] = [[], [], []]
-    for task in tasks:
-        study = notebook.study_of(task[0])
-        stages[1 - (study in _FIRST) + (study in _LAST)].append(task)
+def _in_order(paths: Sequence[Path]) -> list[list[Path]]:
+    """Return the notebooks in three stages; each reads results of the earlier ones."""
+    stages: list[list[Path]] = [[], [], []]
+    for path in paths:
+        study = notebook.study_of(path)
+        stages[1 - (study in _FIRST) + (study in _LAST)].append(path)
     return stages
 
 
-def _execute(task: _Task) -> tuple[Path, str | None]:
-    path, run, values = task
+def _execute(run: str, path: Path) -> tuple[Path, str | None]:
     try:
-        notebook.run(path, run=run, parameters=values)
+        notebook.run(path, run=run, parameters=parameters(run, path))
     except notebook.NotebookError as error:
         return path, str(error)
     return path, None
 
 
-def _in_worker(task: _Task) -> tuple[Path, str | None]:
+def _in_worker(run: str, path: Path) -> tuple[Path, str | None]:
     try:
-        return _execute(task)
+        return _execute(run, path)
     except KeyboardInterrupt:  # its own traceback would tell nobody anything
         os._exit(130)
 
@@ -120,10 +105,7 @@ def executed(run: str, path: Path) -> Path | None:
 def parameters(run: str, path: Path) -> dict[str, Any]:
     """Return the parameters a study was measured with that its notebook still has.
 
-    Raises
-    ------
-    FileNotFoundError
-        When the run has no executed notebook of that study.
+    FileNotFoundError without an executed notebook of that study.
     """
     source = executed(run, path)
     if source is None:

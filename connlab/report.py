@@ -15,7 +15,6 @@ check behind a sentence there; where a run contradicts it, the paper says so.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -88,12 +87,8 @@ class Report:
     ) -> None:
         if not trials["ok"].any():
             raise RunError(_none_usable(trials))
-        self._begin(
-            results.start(
-                trials, number=number, question=question, factors=factors, root=root
-            ),
-            Path(trials.attrs["folder"]),
-        )
+        about = {"number": number, "question": question, "root": root}
+        self._begin(results.start(trials, factors=factors, **about), root)
 
     @classmethod
     def without_trials(
@@ -106,15 +101,14 @@ class Report:
         root: str | Path = "runs",
     ) -> Report:
         """Begin the report of a study that has no trials of its own."""
+        about = {"number": number, "question": question, "root": root}
         report = cls.__new__(cls)
-        report._begin(
-            results.bare(study, run=run, number=number, question=question, root=root),
-            study_folder(run, study, root=root),
-        )
+        report._begin(results.bare(study, run=run, **about), root)
         return report
 
-    def _begin(self, facts: results.Results, folder: Path) -> None:
-        self._facts, self.folder = facts, folder
+    def _begin(self, facts: results.Results, root: str | Path) -> None:
+        self._facts = facts
+        self.folder = study_folder(facts.run, facts.study, root=root)
         self._cells: list[pd.DataFrame] = []
         self._ratios: list[pd.DataFrame] = []
 
@@ -241,29 +235,24 @@ class Report:
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, parts in ((CELLS, self._cells), (RATIOS, self._ratios)):
             _write_table(self.folder / name, parts, self._facts.study)
-        self._facts.words = _words(self._ratios)
+        self._facts.words = {
+            address("", row["metric"], levels(row)): results.Word(word=word(row))
+            for table in self._ratios
+            for row in table.to_dict("records")
+        }
         return results.write(self._facts, self.folder)
 
     def _repr_markdown_(self) -> str:
         return f"**{self._facts.answer}**"
 
 
-def not_measured(
-    run: str,
-    study: str,
-    *,
-    number: int,
-    question: str,
-    reason: str,
-    root: str | Path = "runs",
-) -> None:
+def not_measured(run: str, study: str, *, reason: str, **about: Any) -> None:
     """Write results with the reason why a study has none, and end its notebook.
 
     By SystemExit with status 0, which papermill takes for the notebook's regular end.
+    `about` is what `Report` is told: number, question and root.
     """
-    report = Report.without_trials(
-        study, run=run, number=number, question=question, root=root
-    )
+    report = Report.without_trials(study, run=run, **about)
     report.answer(f"Not measured here: {reason}.")
     report.write()
     raise SystemExit(0)
@@ -292,15 +281,6 @@ def _ratios_text(pairs: pd.DataFrame) -> str:
     texts = _with_text(pairs)["text"].head(4)
     more = f" and {len(pairs) - 4} more" if len(pairs) > 4 else ""
     return f"ratio {', '.join(texts)}{more}" if len(pairs) else "not measured here"
-
-
-def _words(tables: Sequence[pd.DataFrame]) -> dict[str, results.Word]:
-    """Return the comparing word of each ratio, by its address."""
-    rows = (row for table in tables for row in table.to_dict("records"))
-    return {
-        address("", row["metric"], levels(row)): results.Word(word=word(row))
-        for row in rows
-    }
 
 
 def word(row: Mapping[str, Any]) -> str:
@@ -390,12 +370,8 @@ def levels(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         k: v
         for k, v in row.items()
-        if k not in _NUMBER and k not in _BESIDE and not _missing(v)
+        if k not in _NUMBER and k not in _BESIDE and not pd.isna(v)
     }
-
-
-def _missing(value: Any) -> bool:
-    return value is None or value is pd.NA or value != value
 
 
 def address(study: str, metric: str, factors: Mapping[str, Any]) -> str:
@@ -411,35 +387,40 @@ def level(value: Any) -> str:
     return str(value)
 
 
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of the two tables in a study's folder, as far as it has them."""
+    paths = [folder / name for name in (CELLS, RATIOS)]
+    tables = [pd.read_csv(path) for path in paths if path.is_file()]
+    return [row for table in tables for row in table.to_dict("records")]
+
+
 def numbers(folder: Path) -> dict[str, dict[str, Any]]:
     """Return every number of a study's folder by its address.
 
     With metric, value, lo, hi, n, level, method, unit, text, the levels of its factors,
-    of cells whether the client bound them, and of ratios the verdict.
+    and of ratios the verdict. The text of what the client limited says that it is a
+    bound.
     """
     by_address = {}
-    paths = [folder / name for name in (CELLS, RATIOS)]
-    tables = [pd.read_csv(path) for path in paths if path.is_file()]
-    for row in (row for table in tables for row in table.to_dict("records")):
-        facts = {k: row[k] for k in (*_NUMBER, "bound", "verdict") if k in row}
-        by_address[address(folder.name, row["metric"], levels(row))] = {
-            **{k: None if _missing(v) else v for k, v in facts.items()},
-            "levels": levels(row),
-        }
+    for row in rows(folder):
+        facts = {k: row[k] for k in (*_NUMBER, "verdict") if k in row}
+        facts = {k: None if pd.isna(v) else v for k, v in facts.items()}
+        if facts["text"]:
+            facts["text"] = f"{bound(row)} {facts['text']}".strip()
+        facts["levels"] = levels(row)
+        by_address[address(folder.name, row["metric"], facts["levels"])] = facts
     return by_address
 
 
-def read_claims(folder: Path) -> dict[str, bool | None]:
-    """Return whether each claim of a study's folder holds, by ``STUDY/NAME``."""
-    try:
-        text = (folder / results.FILE).read_text("utf-8")
-    except FileNotFoundError:
-        return {}
-    claims = json.loads(text).get("claims") or {}
-    return {f"{folder.name}/{name}": c["holds"] for name, c in claims.items()}
+def bound(row: Mapping[str, Any]) -> str:
+    """Return what stands before a number that the client limited, else nothing.
+
+    The server could only be better: its rate higher, its times shorter.
+    """
+    if row.get("bound") is not True:
+        return ""
+    return "at least" if metric_of(row["metric"]).better == "higher" else "at most"
 
 
 def _cell_text(value: Any) -> str:
-    if _missing(value) or value == "":
-        return "—"
-    return level(value)
+    return "—" if pd.isna(value) or value == "" else level(value)

@@ -4,23 +4,15 @@ Three servers answer as if each had one rate that it cannot exceed; the numbers 
 from that sentence and a fixed pattern of scatter, so that tests know what must appear.
 """
 
-from __future__ import annotations
-
-import functools
-import io
 import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
-from conftest import ROOT
+from conftest import REFERENCE, ROOT
 
 from connlab.publish import Rendered, checking, renderers, sources
 
@@ -80,7 +72,7 @@ def results() -> dict:
         "made_at": MADE_AT,
         "machine": {"text": "a machine that does not exist (made-up numbers)"},
         "trials": {"total": 150, "used": 140, "failed": 10, "excluded": 0},
-        "stopping": {"reason": "targets reached", "blocks": 10},
+        "stopping": {"text": "targets reached"},
         "words": {"response_mean_s model=epoll": {"word": "faster"}},
         "numbers": [
             {k: cell[k] for k in ("text", "n", "level", "method")}
@@ -233,30 +225,19 @@ def write_run(
     lines = [json.dumps(trial(n)) for n in range(trials)]
     (study / "trials.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     for name in FIGURES:
-        for ending, data in picture().items():
-            (study / "figures" / f"{name}{ending}").write_bytes(data)
+        for ending, text in picture().items():
+            (study / "figures" / f"{name}{ending}").write_text(text, "utf-8")
     return folder
 
 
-@functools.cache
-def picture() -> dict[str, bytes]:
+def picture() -> dict[str, str]:
     """Return a figure that says that it is made up, and its data, by ending."""
     rows = [(m, c, milliseconds(m, c)) for m in MODELS for c in LEVELS]
     table = pd.DataFrame(rows, columns=["model", "connections", "response_ms"])
-    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    for model, curve in table.groupby("model", sort=False):
-        clients, times = curve["connections"], curve["response_ms"]
-        axes.errorbar(clients, times, 0.02 * times, label=model, marker="o")
-    axes.set(xscale="log", yscale="log", xlabel="connections")
-    axes.set(ylabel="response time (ms), made up", title="MADE-UP NUMBERS")
-    axes.legend()
-    files = {".csv": table.to_csv(index=False).encode()}
-    for ending in (".svg", ".pdf"):
-        file = io.BytesIO()
-        figure.savefig(file, format=ending[1:])
-        files[ending] = file.getvalue()
-    plt.close(figure)
-    return files
+    text = '<text x="99" y="99" font-family="DejaVu Sans">MADE-UP NUMBERS</text>'
+    size = 'width="460.8pt" height="259.2pt" viewBox="0 0 460.8 259.2"'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{text}</svg>'
+    return {".csv": table.to_csv(index=False), ".svg": svg}
 
 
 def write_json(path: Path, content: dict) -> None:
@@ -303,12 +284,30 @@ def poppler(tool: str, *words: str | Path) -> str:
     program = shutil.which(tool)
     if not program:
         pytest.skip(f"{tool} is not installed")
-    done = subprocess.run([program, *words], capture_output=True, text=True, check=True)
-    return done.stdout
+    return subprocess.check_output([program, *words], text=True)
 
 
 def text_of_pdf(path: Path) -> str:
     return " ".join(poppler("pdftotext", "-q", path, "-").split())
+
+
+def project_of_reference(folder: Path, *studies: str) -> Path:
+    """Make a project whose one run holds studies of the reference; return the run."""
+    for name in ("connlab", "notebooks", "paper", "pyproject.toml", "src_c"):
+        (folder / name).symlink_to(ROOT / name)
+    run = folder / "runs" / "reference"
+    run.mkdir(parents=True)
+    shutil.copy(REFERENCE / "manifest.json", run)
+    for study in studies:
+        shutil.copytree(REFERENCE / study, run / study)
+    return run
+
+
+def copy_model(name: str, folder: Path) -> None:
+    """Copy the source of a model into a project's folder."""
+    source = Path("src_c", "models", f"{name}.c")
+    (folder / source).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / source, folder / source)
 
 
 def copy_paper(folder: Path) -> Path:

@@ -1,14 +1,13 @@
 """What notebooks say of a run that holds little: the reference with trials left out."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import publish_made as made
 import pytest
-from conftest import REFERENCE, ROOT, with_reference
+from conftest import REFERENCE, with_reference
 
 from connlab import evaluate, notebook, schema
 
@@ -21,11 +20,7 @@ def evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
 
     Its second argument maps a trial to the one that takes its place, None for none.
     """
-    for name in ("connlab", "notebooks", "paper", "pyproject.toml", "src_c"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    run = tmp_path / "runs" / "reference"
-    run.mkdir(parents=True)
-    shutil.copy(REFERENCE / "manifest.json", run)
+    run = made.project_of_reference(tmp_path)
     monkeypatch.setenv("CONNLAB_HOME", str(tmp_path))
 
     def results(number: str, change: Callable[[dict], dict | None]) -> dict:

@@ -1,7 +1,5 @@
 """One direction: drive writes, study reads, and neither imports the other."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,15 +1,14 @@
 """What is derived can be thrown away: it is made again from the trials alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 from pathlib import Path
 
+import publish_made as made
 import pytest
-from conftest import REFERENCE, ROOT, with_reference
+from conftest import REFERENCE, with_reference
 
 from connlab import evaluate, notebook, report, schema
 from connlab.__main__ import main
@@ -25,13 +24,7 @@ pytestmark = with_reference
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a project whose one run holds two studies of the reference."""
-    for name in ("connlab", "notebooks", "paper", "pyproject.toml", "src_c"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    run = tmp_path / "runs" / "reference"
-    run.mkdir(parents=True)
-    shutil.copy(REFERENCE / "manifest.json", run)
-    for study in (STUDY, "the-machine"):
-        shutil.copytree(REFERENCE / study, run / study)
+    made.project_of_reference(tmp_path, STUDY, "the-machine")
     monkeypatch.setenv("CONNLAB_HOME", str(tmp_path))
     return tmp_path
 
@@ -85,11 +78,10 @@ def test_trials_without_a_notebook_are_left_out_aloud(project, monkeypatch):
 
 
 def test_a_study_comes_after_those_that_it_reads():
-    tasks = [(path, "reference", {}) for path in notebook.every()]
-    first, between, last = evaluate._in_order(tasks)
-    assert [notebook.study_of(path) for path, *_ in first] == ["the-machine"]
-    assert [notebook.study_of(path) for path, *_ in last] == ["doubts"]
-    assert {path for path, *_ in first + between + last} == set(notebook.every())
+    first, between, last = evaluate._in_order(notebook.every())
+    assert list(map(notebook.study_of, first)) == ["the-machine"]
+    assert list(map(notebook.study_of, last)) == ["doubts"]
+    assert {*first, *between, *last} == set(notebook.every())
 
 
 @pytest.mark.long

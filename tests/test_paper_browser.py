@@ -47,8 +47,7 @@ def page(tmp_path_factory):
     changes = {"answer": answer, "findings": [answer], "numbers": [cell, *printed]}
     made.edit(run / made.STUDY / "results.json", **changes)
     made.edit(run / "manifest.json", registry={"models": [MODEL]})
-    (folder / "src_c" / "models").mkdir(parents=True)
-    shutil.copy(made.ROOT / "src_c/models/epoll.c", folder / "src_c/models/epoll.c")
+    made.copy_model("epoll", folder)
     paper = made.copy_paper(folder)
     missing = "\nIt is {{< var response_time.short.epoll_p50_1000 >}}.\n"
     made.append(paper / "sections" / "_limits.qmd", missing)

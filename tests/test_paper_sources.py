@@ -56,7 +56,7 @@ def test_the_citation_file_names_an_entity_and_this_version():
 def test_authors_are_read_from_the_citation_file(tmp_path):
     cff = "title: T\nversion: 1\nauthors:\n  - given-names: A\n    family-names: B\n"
     (tmp_path / "CITATION.cff").write_text(cff)
-    assert provenance.citation(tmp_path / "paper").authors == ("A B",)
+    assert provenance.citation(tmp_path / "paper")["authors"] == ["A B"]
 
 
 def test_the_project_sets_both_formats_from_one_theme():

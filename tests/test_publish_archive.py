@@ -5,8 +5,6 @@ descriptor, the properties of the root, and that every file is described, once, 
 be reached from the root.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -111,13 +109,7 @@ def tree(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 def git(tree: Path, *words: str) -> str:
     who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
-    done = subprocess.run(
-        ["git", "-C", str(tree), *who, *words],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
+    return subprocess.check_output(["git", "-C", str(tree), *who, *words], text=True)
 
 
 def packed() -> zipfile.ZipFile:
@@ -128,12 +120,22 @@ def names_in(crate: zipfile.ZipFile) -> list[str]:
     return [name for name in crate.namelist() if not name.endswith("/")]
 
 
+@pytest.fixture
+def crate(tree: Path) -> zipfile.ZipFile:
+    return packed()
+
+
 def entities(crate: zipfile.ZipFile) -> dict[str, dict]:
     """Return the crate's entities by ``@id``; none may stand twice."""
     graph = json.loads(crate.read(METADATA))["@graph"]
     by_id = {entity["@id"]: entity for entity in graph}
     assert len(by_id) == len(graph)
     return by_id
+
+
+@pytest.fixture
+def by_id(crate: zipfile.ZipFile) -> dict[str, dict]:
+    return entities(crate)
 
 
 def references(value: object) -> list[str]:
@@ -154,8 +156,7 @@ def wanted(tree: Path) -> set[str]:
     return {*SOURCES, *names, *top} - {*NOT_SOURCES, *PASSING}
 
 
-def test_sources_run_and_paper_are_packed_and_nothing_else(tree):
-    crate = packed()
+def test_sources_run_and_paper_are_packed_and_nothing_else(tree, crate):
     assert sorted(names_in(crate)) == sorted(wanted(tree))
     for name in names_in(crate):
         if name != METADATA:
@@ -187,16 +188,14 @@ def test_the_same_inputs_give_the_same_bytes_anywhere(tree, tmp_path, monkeypatc
     assert archive.pack(made.RUN).path.read_bytes() != first.read_bytes()
 
 
-def test_the_name_tells_run_and_day_and_scripts_may_be_started(tree):
-    crate = packed()
+def test_the_name_tells_run_and_day_and_scripts_may_be_started(crate):
     assert Path(crate.filename).name == f"connlab-{made.RUN}-{made.MADE_AT[:10]}.zip"
     modes = {i.filename: i.external_attr >> 16 & 0o777 for i in crate.infolist()}
     assert modes["tools/setup.sh"] == 0o755
     assert modes["LICENSE"] == 0o644
 
 
-def test_nothing_names_the_folder_that_it_was_packed_in(tree):
-    crate = packed()
+def test_nothing_names_the_folder_that_it_was_packed_in(tree, crate):
     assert crate.namelist()
     for name in crate.namelist():
         assert os.fsencode(tree) not in crate.read(name), name
@@ -205,11 +204,9 @@ def test_nothing_names_the_folder_that_it_was_packed_in(tree):
 # ---- what the metadata say ---------------------------------------------------
 
 
-def test_the_crate_is_declared_as_the_specification_wants_it(tree):
-    crate = packed()
+def test_the_crate_is_declared_as_the_specification_wants_it(crate, by_id):
     metadata = json.loads(crate.read(METADATA))
     assert metadata["@context"] == f"{SPECIFICATION}/context"
-    by_id = entities(crate)
     descriptor = by_id[METADATA]
     assert descriptor["@type"] == "CreativeWork"
     assert descriptor["about"] == {"@id": "./"}
@@ -241,8 +238,7 @@ def test_authors_and_citation_are_those_of_the_citation_file(tree):
     assert f"{', '.join(names)} (2026)" in root["creditText"]
 
 
-def test_every_reference_leads_to_an_entity(tree):
-    by_id = entities(packed())
+def test_every_reference_leads_to_an_entity(by_id):
     for entity in by_id.values():
         for target in references(list(entity.values())):
             assert target in {*by_id, SPECIFICATION}, (entity["@id"], target)
@@ -251,9 +247,7 @@ def test_every_reference_leads_to_an_entity(tree):
         assert re.fullmatch(r"[!-~]+", entity["@id"])  # a URI has no blank
 
 
-def test_every_file_is_described_and_reached_from_the_root(tree):
-    crate = packed()
-    by_id = entities(crate)
+def test_every_file_is_described_and_reached_from_the_root(crate, by_id):
     reached, queue = set(), ["./"]
     while queue:
         reached.add(name := queue.pop())
@@ -281,12 +275,11 @@ def test_every_file_is_described_and_reached_from_the_root(tree):
         (f"{FOLDER}/trials.jsonl", "application/jsonl"),
     ],
 )
-def test_files_have_their_media_types(tree, name, kind):
-    assert entities(packed())[name]["encodingFormat"] == kind
+def test_files_have_their_media_types(by_id, name, kind):
+    assert by_id[name]["encodingFormat"] == kind
 
 
-def test_a_study_is_an_action_of_its_notebook_on_the_machine(tree):
-    by_id = entities(packed())
+def test_a_study_is_an_action_of_its_notebook_on_the_machine(by_id):
     action = by_id[f"#study-{made.STUDY}"]
     assert action["@type"] == "CreateAction"
     assert action["name"] == made.results()["question"]
@@ -308,8 +301,7 @@ def test_a_failed_study_has_its_reason(tree):
     assert action["error"] == "no memory"
 
 
-def test_the_machine_and_the_versions_are_those_of_the_manifest(tree):
-    by_id = entities(packed())
+def test_the_machine_and_the_versions_are_those_of_the_manifest(by_id):
     product = by_id["#machine"]
     assert product["@type"] == "IndividualProduct"
     properties = [by_id[i] for i in references(product["additionalProperty"])]
@@ -329,8 +321,8 @@ def test_every_package_that_a_manifest_names_has_a_home():
     assert set(machine._PACKAGES) <= set(crates._HOMES)
 
 
-def test_the_paper_is_made_from_the_results(tree):
-    action = entities(packed())["#paper"]
+def test_the_paper_is_made_from_the_results(by_id):
+    action = by_id["#paper"]
     assert references(action["object"]) == [f"{FOLDER}/results.json"]
     pages = ["paper/_output/index.html", "paper/_output/paper.pdf"]
     assert references(action["result"]) == pages

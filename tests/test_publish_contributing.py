@@ -1,7 +1,5 @@
 """A run to give to the project: nothing in it tells who measured, and it is whole."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,9 +1,10 @@
 """The explorer holds the numbers of the run, and draws what is chosen."""
 
+# ruff: noqa: F811  (the browser is a fixture of the paper's tests)
+
 import io
 import json
 import re
-import shutil
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pandas as pd
@@ -12,7 +13,7 @@ import pytest
 from test_paper_browser import SCHEMES, WIDTHS, assert_sound, browser, show  # noqa: F401
 
 from connlab import schema
-from connlab.publish import checking, explorer, model_pages, results
+from connlab.publish import checking, explorer, model_pages, reference, results
 
 By = pytest.importorskip("selenium.webdriver.common.by").By
 WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
@@ -20,7 +21,7 @@ Select = pytest.importorskip("selenium.webdriver.support.ui").Select
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def runs(tmp_path_factory):
     root = tmp_path_factory.mktemp("explored")
     study = made.write_run(root) / made.STUDY
     cells = pd.DataFrame(made.cells())
@@ -28,19 +29,19 @@ def run(tmp_path_factory):
     made.write_cells(study, cells.to_dict("records"))
     made.write_run(root, name="reference", scale=2.0)
     made.write_run(root, name="reference-other", scale=3.0)
-    return results.load_run(made.RUN, root=root)
+    run = results.load_run(made.RUN, root=root)
+    return [run, *reference.beside(run).values()]
 
 
 @pytest.fixture(scope="module")
-def page(run, tmp_path_factory):
-    output = tmp_path_factory.mktemp("explorer")
-    return explorer.write(run, made.PAPER, output)
+def page(runs, tmp_path_factory):
+    return explorer.write(runs, made.PAPER, tmp_path_factory.mktemp("explorer"))
 
 
-def test_every_number_of_the_run_is_there_once(run):
-    (study,) = explorer.content(run)["studies"]
+def test_every_number_of_the_run_is_there_once(runs):
+    (study,) = explorer.content(runs)["studies"]
     rows = [row for row in study["rows"] if row["run"] == 0]
-    files = [run.folder / made.STUDY / n for n in ("cells.csv", "ratios.csv")]
+    files = [runs[0].folder / made.STUDY / n for n in ("cells.csv", "ratios.csv")]
     tables = pd.concat(pd.read_csv(path, dtype={"connections": str}) for path in files)
     expected = tables.dropna(subset=["value"]).to_dict("records")
     assert len(rows) == len(expected) > 10
@@ -53,28 +54,26 @@ def test_every_number_of_the_run_is_there_once(run):
         assert bool(ratio) == isinstance(number["against"], str)
 
 
-def test_references_stand_beside_the_run(run):
-    content = explorer.content(run)
+def test_references_stand_beside_the_run(runs):
+    content = explorer.content(runs)
     assert content["runs"] == [made.RUN, "reference", "reference-other"]
     assert {row["run"] for row in content["studies"][0]["rows"]} == {0, 1, 2}
 
 
-def test_no_value_can_end_the_script_that_holds_it(run, monkeypatch):
+def test_no_value_can_end_the_script_that_holds_it(runs, monkeypatch, tmp_path):
     monkeypatch.setattr(explorer, "_title", lambda *_: "</script><b>")
-    content = explorer.content(run)
-    page = explorer.write(run, made.PAPER, run.folder.parent).read_text("utf-8")
+    content = explorer.content(runs)
+    page = explorer.write(runs, made.PAPER, tmp_path).read_text("utf-8")
     (data,) = re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert json.loads(data) == json.loads(json.dumps(content))
 
 
-def test_the_page_of_a_model_says_bounds_as_well(run, tmp_path):
-    source = tmp_path / "src_c" / "models"
-    source.mkdir(parents=True)
-    shutil.copy(made.ROOT / "src_c" / "models" / "select.c", source)
+def test_the_page_of_a_model_says_bounds_as_well(runs, tmp_path):
+    made.copy_model("select", tmp_path)
     model = {"name": "select", "family": "readiness"}
-    (link,) = model_pages.write(run, [model], tmp_path / "paper").values()
+    (link,) = model_pages.write(runs[0], [model], tmp_path / "paper").values()
     page = (tmp_path / "paper" / link).read_text("utf-8")
-    (study,) = explorer.content(run)["studies"]
+    (study,) = explorer.content(runs[:1])["studies"]
     rates = [
         i for i, q in enumerate(study["quantities"]) if q["id"] == "throughput_rps"
     ]
@@ -84,10 +83,10 @@ def test_the_page_of_a_model_says_bounds_as_well(run, tmp_path):
 
 
 @pytest.mark.parametrize("others", [["index.html"], ["index.html", "supplement.html"]])
-def test_its_links_lead_to_pages_that_were_set(run, tmp_path, others):
+def test_its_links_lead_to_pages_that_were_set(runs, tmp_path, others):
     for name in others:
         (tmp_path / name).touch()
-    page = explorer.write(run, made.PAPER, tmp_path).read_text("utf-8")
+    page = explorer.write(runs, made.PAPER, tmp_path).read_text("utf-8")
     assert checking.check_page(page, tmp_path) == []
     links = {link for link in checking.read_page(page).links if link != "#"}
     assert links == set(others)
@@ -106,30 +105,30 @@ def test_what_draws_is_kept_whole_or_not_at_all(tmp_path, monkeypatch):
 # ---- in a browser ------------------------------------------------------------------
 
 
-def opened(browser, page, width=1280, scheme="light", **selection):  # noqa: F811
+def opened(browser, page, width=1280, scheme="light", **selection):
     browser.get("about:blank")
     show(browser, f"{page.as_uri()}#{urlencode(selection)}", width, scheme)
     drawn(browser)
     return browser
 
 
-def drawn(browser):  # noqa: F811
+def drawn(browser):
     WebDriverWait(browser, 20).until(
         lambda b: b.find_elements(By.CSS_SELECTOR, "#figure svg")
     )
 
 
-def choose(browser, name, text):  # noqa: F811
+def choose(browser, name, text):
     Select(browser.find_element(By.NAME, name)).select_by_visible_text(text)
     drawn(browser)
 
 
-def value(browser, name):  # noqa: F811
+def value(browser, name):
     script = "return document.forms[0]?.elements[arguments[0]].value"
     return browser.execute_script(script, name)
 
 
-def rows(browser):  # noqa: F811
+def rows(browser):
     script = """return [...document.querySelectorAll("tbody tr")]
         .map(line => [...line.cells].map(cell => cell.textContent))"""
     return browser.execute_script(script)
@@ -137,22 +136,22 @@ def rows(browser):  # noqa: F811
 
 @SCHEMES
 @WIDTHS
-def test_it_draws_without_an_error_and_fits(browser, page, width, scheme):  # noqa: F811
+def test_it_draws_without_an_error_and_fits(browser, page, width, scheme):
     opened(browser, page, width, scheme)
     sent = [e["message"] for e in browser.get_log("performance")]
     assert not [m for m in sent if '"url":"http' in m]
     assert_sound(browser)
 
 
-def test_the_table_holds_what_the_run_measured(browser, page, run):  # noqa: F811
+def test_the_table_holds_what_the_run_measured(browser, page, runs):
     opened(browser, page)
-    (study,) = explorer.content(run)["studies"]
+    (study,) = explorer.content(runs)["studies"]
     numbers = [r for r in study["rows"] if r["q"] == 0 and r["run"] == 0]
     expected = {f"{r.get('bound', '')} {r['text']}".strip() for r in numbers}
     assert {r[-2] for r in rows(browser) if made.RUN in r} == expected
 
 
-def test_a_link_leads_to_its_selection(browser, page):  # noqa: F811
+def test_a_link_leads_to_its_selection(browser, page):
     opened(browser, page)
     box = browser.find_element(By.CSS_SELECTOR, "input[name=line][value=thread]")
     box.click()
@@ -167,7 +166,7 @@ def test_a_link_leads_to_its_selection(browser, page):  # noqa: F811
     assert rows(browser) == before
 
 
-def test_a_link_names_its_quantity_and_may_replace_another(browser, page):  # noqa: F811
+def test_a_link_names_its_quantity_and_may_replace_another(browser, page):
     opened(browser, page, quantity="throughput_rps")
     link = browser.find_element(By.CSS_SELECTOR, "a.here").get_attribute("href")
     assert parse_qs(urlsplit(link).fragment)["quantity"] == ["throughput_rps"]
@@ -186,7 +185,7 @@ def test_a_link_names_its_quantity_and_may_replace_another(browser, page):  # no
     ("quantity", "word"),
     [("throughput_rps", "at least"), ("response_mean_s", "at most")],
 )
-def test_what_the_client_limited_is_a_bound(browser, page, quantity, word):  # noqa: F811
+def test_what_the_client_limited_is_a_bound(browser, page, quantity, word):
     opened(browser, page, quantity=quantity)
     bounds = [row for row in rows(browser) if row[-2].startswith(word)]
     assert [row[:3] for row in bounds] == [["select", "1000", made.RUN]]
@@ -199,7 +198,7 @@ def test_what_the_client_limited_is_a_bound(browser, page, quantity, word):  # n
     assert len(saved) == len(rows(browser))
 
 
-def test_each_run_looks_different(browser, page):  # noqa: F811
+def test_each_run_looks_different(browser, page):
     opened(browser, page)
     script = """const marks = (name, ...attributes) => [...document
             .querySelectorAll(`#figure .mark-${name}.role-mark path`)]
@@ -218,7 +217,7 @@ def test_each_run_looks_different(browser, page):  # noqa: F811
     assert len(across) == 3 * len(made.MODELS)
 
 
-def test_a_line_keeps_its_colour_when_others_are_left_out(browser, page):  # noqa: F811
+def test_a_line_keeps_its_colour_when_others_are_left_out(browser, page):
     opened(browser, page, x="model", by="connections")
     browser.find_element(By.CSS_SELECTOR, "input[name=line]").click()
     drawn(browser)
@@ -231,7 +230,7 @@ def test_a_line_keeps_its_colour_when_others_are_left_out(browser, page):  # noq
     assert dots == points
 
 
-def test_another_axis_swaps_lines_and_levels(browser, page):  # noqa: F811
+def test_another_axis_swaps_lines_and_levels(browser, page):
     opened(browser, page)
     choose(browser, "x", "model")
     script = "return [...document.getElementsByName('line')].map(box => box.value)"
@@ -243,7 +242,7 @@ def test_another_axis_swaps_lines_and_levels(browser, page):  # noqa: F811
     assert "epoll" in labels
 
 
-def test_a_choice_that_nothing_was_measured_for_says_so(browser, page):  # noqa: F811
+def test_a_choice_that_nothing_was_measured_for_says_so(browser, page):
     opened(browser, page)
     for box in browser.find_elements(By.CSS_SELECTOR, "input[name=run]"):
         box.click()
@@ -252,29 +251,61 @@ def test_a_choice_that_nothing_was_measured_for_says_so(browser, page):  # noqa:
     assert not browser.find_elements(By.CSS_SELECTOR, "#figure svg")
 
 
-def test_a_run_without_numbers_makes_a_page_that_says_so(browser, tmp_path):  # noqa: F811
+def test_a_run_without_numbers_makes_a_page_that_says_so(browser, tmp_path):
     (tmp_path / "empty").mkdir()
     made.write_json(tmp_path / "empty" / "manifest.json", made.manifest())
-    page = explorer.write(
-        results.load_run("empty", root=tmp_path), made.PAPER, tmp_path
-    )
+    empty = results.load_run("empty", root=tmp_path)
+    page = explorer.write([empty], made.PAPER, tmp_path)
     show(browser, page.as_uri(), 1280)
     assert browser.find_element(By.ID, "caption").text
     assert not browser.find_element(By.TAG_NAME, "form").is_displayed()
     assert_sound(browser)
 
 
+def test_one_value_is_said_in_the_singular(browser, tmp_path):
+    study = made.write_run(tmp_path) / made.STUDY
+    made.write_cells(study, [made.cells()[0] | {"n": 1}])
+    (study / "ratios.csv").unlink()
+    run = results.load_run(made.RUN, root=tmp_path)
+    opened(browser, explorer.write([run], made.PAPER, tmp_path))
+    said = browser.find_element(By.ID, "caption").text
+    assert said.startswith("1 value of ")
+    assert said.endswith(" over 1 trial or more.")
+
+
+@pytest.mark.parametrize(("selector", "left"), [("none", 1), ("input[name=run]", 0)])
+def test_of_quick_choices_only_the_last_stays_drawn(browser, page, selector, left):
+    opened(browser, page)
+    script = """const [selector, done] = arguments, embed = vegaEmbed;
+        let drawn = 0;
+        vegaEmbed = async (...given) => {
+            const view = await embed(...given);
+            drawn += 1;
+            return { finalize() { drawn -= 1; view.finalize(); } };
+        };
+        const { x, by } = document.forms[0].elements;
+        for (const select of [x, by, x, by]) {
+            select.selectedIndex = 1 - select.selectedIndex;
+            select.dispatchEvent(new Event("change", { bubbles: true }));
+        }
+        document.querySelectorAll(selector).forEach((box) => box.click());
+        setTimeout(() => done([drawn, document.querySelectorAll("#figure svg").length]),
+            2000);"""
+    assert browser.execute_async_script(script, selector) == [left, left]
+
+
 # ---- all that the references measured ------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def reference():
-    return results.load_run("reference", root=made.ROOT / "runs")
+def references():
+    run = results.load_run("reference", root=made.ROOT / "runs")
+    return [run, *reference.beside(run).values()]
 
 
 @pytest.fixture(scope="module")
-def measured(reference, tmp_path_factory):
-    return explorer.write(reference, made.PAPER, tmp_path_factory.mktemp("measured"))
+def measured(references, tmp_path_factory):
+    return explorer.write(references, made.PAPER, tmp_path_factory.mktemp("measured"))
 
 
 EVERY = """
@@ -295,9 +326,9 @@ EVERY = """
 """
 
 
-def test_every_quantity_shows_numbers_at_first_sight(browser, measured, reference):  # noqa: F811
+def test_every_quantity_shows_numbers_at_first_sight(browser, measured, references):
     found = opened(browser, measured).execute_script(EVERY)
-    studies = explorer.content(reference)["studies"]
+    studies = explorer.content(references)["studies"]
     expected = [(s["name"], q["id"]) for s in studies for q in s["quantities"]]
     assert [(study, id_) for study, id_, _ in found] == expected
     assert [one for one in found if one[-1] == 0] == []
@@ -311,7 +342,7 @@ def test_every_quantity_shows_numbers_at_first_sight(browser, measured, referenc
         ("runtimes", "throughput_rps"),
     ],
 )
-def test_numbers_are_drawn_at_first_sight(browser, measured, study, quantity):  # noqa: F811
+def test_numbers_are_drawn_at_first_sight(browser, measured, study, quantity):
     opened(browser, measured, study=study, quantity=quantity)
     assert value(browser, "quantity") == quantity
     assert rows(browser)

@@ -73,12 +73,15 @@ def test_a_column_in_which_no_design_stands_is_left_out():
 
 def test_designs_without_an_interval_and_old_numbers_are_told():
     few = ratio("fork", 9, "undetermined") | {"lo": None}
-    text = guide.table([({**ENTRY, "stale": True}, {"fork": few})])
+    none = few | {"value": None, "text": None}
+    designs = {"fork": few, "poll": none}
+    text = guide.table([({**ENTRY, "stale": True}, designs)], {})
+    assert "`poll`, `fork`" in text
     assert guide._HEADS[guide.FEW] in text
     assert guide._HEADS[guide.OPEN] not in text
     assert "Stale" in text
     entry = {**ENTRY, "stale": True, "reference": "B"}
-    assert "Stale" not in guide.table([(entry, {"fork": few})])
+    assert "Stale" not in guide.table([(entry, {"fork": few})], {})
 
 
 def test_many_designs_of_a_family_share_a_line():
@@ -106,7 +109,7 @@ def test_what_a_run_does_not_tell_is_told_by_the_first_reference_that_does(tmp_p
     entry, designs = guide.with_ratios(ENTRY, runs["A"], runs)
     assert designs["thread"]["value"] == 3
     assert entry["reference"] == "B"
-    assert "on B." in guide.table([(entry, designs)])
+    assert "on B." in guide.table([(entry, designs)], {})
     (row,) = guide._costs([(entry, designs)])
     assert row["situation"] == "all talk (B)"
     entry, _ = guide.with_ratios(ENTRY, runs["B"], runs)
@@ -174,9 +177,9 @@ def test_each_finding_stands_beside_the_reference(tmp_path):
     )
     (paper / "sections" / "_findings.qmd").write_text(f"1. It pays {number} times.\n")
     run, reference = (results.load_run(n, root=runs) for n in ("mine", "reference"))
-    guide.write(run, [reference], paper)
+    guide.write(run, {"B": reference}, paper)
     text = (paper / guide.FOLDER / "beside.qmd").read_text()
     assert guide.HERE_OPEN in text
     assert "2 [1.82, 2.20]" in text.replace("\\", "")
-    guide.write(reference, [], paper)
+    guide.write(reference, {}, paper)
     assert not (paper / guide.FOLDER / "beside.qmd").read_text().strip()

@@ -1,7 +1,6 @@
 """A page for each model, from its source and a run."""
 
 import json
-import shutil
 
 import publish_made as made
 import pytest
@@ -22,9 +21,7 @@ ATLAS = {
 
 @pytest.fixture
 def paper(tmp_path):
-    source = tmp_path / "src_c" / "models"
-    source.mkdir(parents=True)
-    shutil.copy(made.ROOT / "src_c" / "models" / "epoll.c", source)
+    made.copy_model("epoll", tmp_path)
     made.write_run(tmp_path / "runs")
     return tmp_path / "paper"
 

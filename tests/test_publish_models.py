@@ -50,7 +50,7 @@ def test_a_model_of_a_reader_appears_with_its_arrow(tmp_path):
         {"name": "gone", "family": "threads", "label": "gone", "available": False}
         | {"reason": "no kernel for it"},
     ]
-    text = models.write(rows, tmp_path / "paper").read_text()
+    text = models.write(rows, tmp_path / "paper", {}).read_text()
     assert "here: accept -> read" in text
     page, print_ = text.split("#models(")
     assert page.index("## Threads") < page.index("## Quantum")
@@ -63,7 +63,7 @@ def test_a_model_of_a_reader_appears_with_its_arrow(tmp_path):
 
 
 def test_an_empty_registry_leaves_the_stub_to_others(tmp_path):
-    assert models.write([], tmp_path) is None
+    assert models.write([], tmp_path, {}) is None
 
 
 def test_a_loop_is_run_in():
@@ -84,7 +84,7 @@ def test_print_has_a_cell_for_each_model(tmp_path):
         {"name": name, "family": family, "label": name}
         for name, family in (("a", "threads"), ("b", "threads"), ("c", "readiness"))
     ]
-    print_ = models.write(rows, tmp_path / "paper").read_text().split("#models(")[1]
+    print_ = models.write(rows, tmp_path / "paper", {}).read_text().split("#models(")[1]
     code = [line for line in print_.splitlines() if line in ("[", "],", ")")]
     assert code == ["[", "],"] * 3 + [")"]
 

@@ -36,7 +36,7 @@ def load(root, name=made.RUN):
 def pieces(root, paper, name=made.RUN):
     """Write what the reference adds; return the sentence and the table."""
     run = load(root, name)
-    reference.write(run, reference.beside(run), paper)
+    reference.write(run, reference.beside(run).values(), paper)
     folder = paper / reference.PIECES
     return [(folder / f"{n}.qmd").read_text("utf-8") for n in ("agreement", "headline")]
 
@@ -100,7 +100,7 @@ def test_models_are_called_as_on_the_figures(runs, tmp_path):
 
 
 def test_the_reference_is_printed_alone(runs, tmp_path):
-    assert reference.beside(load(runs, reference.NAME)) == []
+    assert reference.beside(load(runs, reference.NAME)) == {}
     assert pieces(runs, tmp_path, reference.NAME) == ["\n", "\n"]
 
 
@@ -112,7 +112,7 @@ def test_a_run_without_a_reference_is_printed_alone(runs, tmp_path, names):
     for name in names:
         folder.mkdir()
         shutil.copy(tmp_path / "away" / name, folder)
-    assert reference.beside(load(runs)) == []
+    assert reference.beside(load(runs)) == {}
     assert pieces(runs, tmp_path) == ["\n", "\n"]
 
 
@@ -123,8 +123,14 @@ def test_a_reference_without_claims_gives_numbers_only(runs, tmp_path):
     assert "tbl-reference" in table
 
 
-def test_the_paper_shows_both_verdicts_and_their_agreement(runs):
-    paper = made.copy_paper(runs.parent)
+def test_the_paper_shows_both_verdicts_and_their_agreement(runs, monkeypatch):
+    paper, loaded, load_run = made.copy_paper(runs.parent), [], results.load_run
+
+    def loading(name, **options):
+        loaded.append(name)
+        return load_run(name, **options)
+
+    monkeypatch.setattr(results, "load_run", loading)
     done = publish.render(made.RUN, root=runs, paper=paper, renderer="embedded")
     text = made.text_of(done)
     for word in ("Reference", *(agreement for _, _, agreement in CLAIMS.values())):
@@ -132,13 +138,15 @@ def test_the_paper_shows_both_verdicts_and_their_agreement(runs):
     html = done.html.read_text("utf-8")
     assert html.count("tbl-reference") >= 2  # the table, and the sentence on it
     assert publish.check(done.html.parent) == []
+    assert loaded == [made.RUN, reference.NAME]  # each once
 
 
 def test_a_broken_reference_does_not_stop_the_paper(runs, tmp_path):
     (runs / reference.NAME / "claims" / "results.json").write_text("{")
     run = load(runs)
-    prepared = prepare.prepare(run, made.copy_paper(tmp_path), renderer="none")
-    assert [other.name for other in reference.beside(run)] == [reference.NAME]
+    others, paper = reference.beside(run), made.copy_paper(tmp_path)
+    prepared = prepare.prepare(run, others, paper, renderer="none")
+    assert [other.name for other in others.values()] == [reference.NAME]
     assert not [line for line in prepared.missing if line.startswith("reference")]
 
 
@@ -159,12 +167,14 @@ def two(tmp_path):
 
 
 def test_a_run_stands_beside_every_reference_the_first_first(two):
-    assert [r.name for r in reference.beside(load(two))] == [INTEL, AMD]
+    beside = reference.beside(load(two))
+    assert [run.name for run in beside.values()] == [INTEL, AMD]
+    assert list(beside) == ["Intel Xeon", "AMD EPYC"]  # their processors
 
 
 @pytest.mark.parametrize("name", [INTEL, "reference"])
 def test_a_reference_stands_beside_the_others_only(two, name):
-    assert [r.name for r in reference.beside(load(two, name))] == [AMD]
+    assert [run.name for run in reference.beside(load(two, name)).values()] == [AMD]
 
 
 def test_a_link_means_the_run_that_it_leads_to(two):
@@ -172,16 +182,9 @@ def test_a_link_means_the_run_that_it_leads_to(two):
     assert schema.run_name(made.RUN, root=two) == made.RUN
 
 
-def test_references_are_called_by_their_processors(two):
-    assert list(reference.by_label(reference.beside(load(two)))) == [
-        "Intel Xeon",
-        "AMD EPYC",
-    ]
-
-
 def test_references_of_one_processor_are_called_by_their_names(two):
     shutil.copy(two / AMD / "manifest.json", two / INTEL / "manifest.json")
-    assert list(reference.by_label(reference.beside(load(two)))) == [INTEL, AMD]
+    assert list(reference.beside(load(two))) == [INTEL, AMD]
 
 
 def test_verdicts_of_two_references_stand_in_one_cell(two, tmp_path):

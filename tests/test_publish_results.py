@@ -58,20 +58,18 @@ def test_what_cannot_be_read_becomes_a_reason(run, text, word):
     assert word in study.reason
 
 
-REASON = {"reason": "io_uring is not allowed"}
-
-
 def test_a_study_that_failed_has_its_reason(run):
     (run / "idle").mkdir()
-    made.write_json(run / "idle" / "failure.json", REASON)
+    reason = "io_uring is not allowed"
+    made.write_json(run / "idle" / "failure.json", {"reason": reason})
     study = load(run).studies["idle"]
     assert study.results is None
-    assert study.reason == REASON["reason"]
+    assert study.reason == reason
 
 
 def test_a_study_of_the_manifest_without_folder_is_known(run):
-    made.edit(run / "manifest.json", studies={"idle": REASON, made.STUDY: {}})
-    assert load(run).studies["idle"].reason == REASON["reason"]
+    made.edit(run / "manifest.json", studies={"idle": {}, made.STUDY: {}})
+    assert load(run).studies["idle"].reason == results.NO_RESULTS
 
 
 def stale(run):

@@ -116,13 +116,13 @@ def test_a_claim_that_nothing_was_measured_for_is_open(report):
         report.claim("third", True)
 
 
-def test_claims_are_read_back(report):
+def test_claims_are_written(report):
     report.claim("yes", True)
     report.claim("open", None)
-    report.write()
-    assert reports.read_claims(report.folder) == {
-        "response-time/yes": True,
-        "response-time/open": None,
+    claims = json.loads(report.write().read_text())["claims"]
+    assert {name: claim["holds"] for name, claim in claims.items()} == {
+        "yes": True,
+        "open": None,
     }
 
 
@@ -134,6 +134,18 @@ def test_a_figure_is_the_same_file_each_time(trials, report):
         files.append((report.folder / "figures" / f"{name}.svg").read_bytes())
     assert files[0] == files[1]
     assert (report.folder / "figures" / "a.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [("throughput_rps", "at least "), ("response_p99_s", "at most ")],
+)
+def test_what_the_client_limited_is_read_back_as_a_bound(report, metric, said):
+    cells = PAIRS.iloc[:2].assign(metric=metric, model=["poll", "epoll"])
+    report.cells(cells.assign(bound=[True, False]))
+    report.write()
+    limited, other = (n["text"] for n in reports.numbers(report.folder).values())
+    assert limited == said + other
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_a_decision_says_one_word_of_a_model(tmp_path):
     shares = printed_of(trials, active=10, verdict="undetermined")
     study = doubts.Study("idle", trials, pd.concat([idle, shares]))
     table = doubts.decisions([study], "epoll").set_index("where")
-    cells = ["1 connections, 10 active", "1000 connections, 10 active"]
+    cells = ["1 connection, 10 active", "1000 connections, 10 active"]
     assert set(table.index) == {f"idle: {c}" for c in ("1 idle", "1000 idle", *cells)}
     assert (table.drop(columns="what") == "poll").sum(axis=1).eq(1).all()
 

@@ -8,8 +8,6 @@ sorted, every entry carries the day of the run, and neither the time nor the fol
 the packing is in it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -42,7 +40,7 @@ class Archived:
     size_bytes: int
 
 
-def pack(run: str, *, folder: str | Path = FOLDER) -> Archived:
+def pack(run: str) -> Archived:
     """Write the deposit of one run.
 
     All of it is held in memory for a moment, so that what is described is what is
@@ -61,7 +59,7 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Archived:
     metadata = crate.describe(loaded, contents, stamp)
     text = json.dumps(metadata, indent=1, ensure_ascii=False) + "\n"
     day = provenance.date(loaded)
-    target = home / folder / f"connlab-{run}-{day}.zip"
+    target = home / FOLDER / f"connlab-{run}-{day}.zip"
     write(target, {crate.NAME: text.encode()} | contents, day=day)
     return Archived(target, len(contents) + 1, target.stat().st_size)
 
@@ -131,10 +129,9 @@ def below(home: Path, folder: str) -> list[str]:
 def _paper_of(run: Run, output: Path) -> dict:
     """Return the stamp of the set paper, which must be that of this run as it is."""
     remedy = f"make render RUN={run.name} sets it"
-    try:
-        stamp = json.loads((output / rendering.STAMP).read_text("utf-8"))
-    except (OSError, ValueError):
-        raise ArchiveError(f"{PAPER} holds no whole paper; {remedy}") from None
+    stamp = schema.read_json(output / rendering.STAMP)
+    if stamp is None:
+        raise ArchiveError(f"{PAPER} holds no whole paper; {remedy}")
     if stamp["run"] != run.name:
         raise ArchiveError(
             f"{PAPER} is set from run {stamp['run']!r}, not {run.name!r}; {remedy}"

@@ -6,14 +6,11 @@ and identifiers are followed; and nothing may be fetched from another host, also
 a style sheet that stands in an address.
 """
 
-from __future__ import annotations
-
-import json
 import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -70,7 +67,7 @@ class Page:
     styles: list[str]
     captionless: list[str]
     uncited: list[str]
-    attributes: dict[str, str]
+    lang: str
     title: str
 
 
@@ -98,6 +95,8 @@ def read_page(html: str) -> Page:
     ]
     sheets = [sheet.get_text() for sheet in soup.find_all("style")]
     inline = [tag["style"] for tag in soup.find_all(style=True)]
+    # citeproc sets what the references lack as a bold key with a question mark
+    cited = [strong.get_text() for strong in soup.select("[class*=citation] strong")]
     return Page(
         text=list(_texts(soup)),
         ids=Counter(tag["id"] for tag in named),
@@ -106,8 +105,8 @@ def read_page(html: str) -> Page:
         fetched=fetched,
         styles=[*map(style_in, fetched), *inline, *sheets],
         captionless=list(_captionless(soup)),
-        uncited=list(_uncited(soup)),
-        attributes=soup.html.attrs if soup.html else {},
+        uncited=[key[:-1] for key in cited if key.endswith("?")],
+        lang=soup.html.get("lang", "") if soup.html else "",
         title=title.get_text() if title else "",
     )
 
@@ -126,14 +125,6 @@ def _captionless(soup: BeautifulSoup) -> Iterator[str]:
         captions = figure.find_all(["figcaption", "caption"])
         if not any(c.find_parent("figure") is figure for c in captions):
             yield figure.get("id") or "figure"
-
-
-def _uncited(soup: BeautifulSoup) -> Iterator[str]:
-    """Yield the works that citations ask for and the references do not have."""
-    for strong in soup.select("[class*=citation] strong"):
-        key = strong.get_text()
-        if key.endswith("?"):
-            yield key[:-1]
 
 
 def check(output: str | Path = "paper/_output") -> list[str]:
@@ -159,15 +150,13 @@ def check(output: str | Path = "paper/_output") -> list[str]:
 def check_page(html: str, folder: Path) -> list[str]:
     """List what is wrong with a page that stands in ``folder``."""
     page = read_page(html)
+    twice = [(name, count) for name, count in page.ids.items() if count > 1]
     return [
         *leftovers("".join(page.text)),
         *(f"citation {name!r} is not in the references" for name in page.uncited),
-        *_head(page),
-        *(
-            f"identifier {name!r} stands {count} times"
-            for name, count in page.ids.items()
-            if count > 1
-        ),
+        *([] if page.title.strip() else ["it has no title"]),
+        *([] if page.lang else ["it does not say its language"]),
+        *(f"identifier {name!r} stands {count} times" for name, count in twice),
         *(f"figure {name!r} has no caption" for name in page.captionless),
         *_images(page, folder),
         *_links(page, folder),
@@ -181,13 +170,6 @@ def leftovers(text: str) -> Iterator[str]:
         for match in re.finditer(pattern, text):
             around = text[max(0, match.start() - 20) : match.end() + 20]
             yield f"{meaning}: …{' '.join(around.split())}…"
-
-
-def _head(page: Page) -> Iterable[str]:
-    if not page.title.strip():
-        yield "it has no title"
-    if not page.attributes.get("lang"):
-        yield "it does not say its language"
 
 
 def _images(page: Page, folder: Path) -> Iterator[str]:
@@ -232,12 +214,9 @@ def _requests(page: Page) -> Iterator[str]:
 
 
 def _stamp(folder: Path) -> Iterator[tuple[str, str]]:
-    path = folder / STAMP
-    try:
-        facts = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+    facts = schema.read_json(folder / STAMP) or {}
+    if not facts:
         yield STAMP, "there is no record of the rendering; render again"
-        facts = {}
     files = facts.get("files") or {}
     for name in dict.fromkeys((PAGE, PRINT, *files)):
         path, expected = folder / name, files.get(name)

@@ -7,8 +7,6 @@ project's folder, which say who measured. Packed is what the reference keeps of 
 trials compressed, no PDF of a figure, no histograms but those of study 09.
 """
 
-from __future__ import annotations
-
 import getpass
 import gzip
 import ipaddress
@@ -38,17 +36,14 @@ _COMMON = frozenset({"root", "localhost", "vm"})
 
 
 @dataclass(frozen=True)
-class Contribution:
+class Contribution(archive.Archived):
     """The packed run; `replaced` counts the private names in it, by their kind."""
 
-    path: Path
-    files: int
-    size_bytes: int
     missing: tuple[str, ...]
     replaced: Mapping[str, int]
 
 
-def pack(run: str, *, folder: str | Path = FOLDER) -> Contribution:
+def pack(run: str) -> Contribution:
     """Check a run, strip it and write it into one file.
 
     One without results, with results of other trials, or too large, raises
@@ -58,7 +53,8 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Contribution:
     loaded = archive.measured(run)
     _refuse_stale(loaded)
     name = f"{_slug(loaded.manifest)}-{provenance.date(loaded)}"
-    files = _files(home, run)
+    files = sorted(archive.below(home, f"runs/{run}"))
+    files = [n for n in files if _KEPT.search(n) or not _LEFT_OUT.search(n)]
     private = _private_names(home, loaded.manifest)
     private |= _addresses(loaded.manifest, [home / name for name in files])
     contents, replaced = {}, dict.fromkeys(private, 0)
@@ -73,7 +69,7 @@ def pack(run: str, *, folder: str | Path = FOLDER) -> Contribution:
             below = below.removesuffix(schema.PACKED) + schema.PACKED
             data = gzip.compress(data, mtime=0)  # alike each time, without a clock
         contents[f"{name}/{below}"] = data
-    target = home / folder / f"connlab-run-{name}.zip"
+    target = home / FOLDER / f"connlab-run-{name}.zip"
     archive.write(target, contents, day=provenance.date(loaded))
     size = target.stat().st_size
     if size > SIZE_MOST:
@@ -101,11 +97,6 @@ def _slug(manifest: Mapping) -> str:
     words = re.findall(r"[a-z0-9]+", str(machine.get("cpu", "")).lower())
     words = [w for w in words if w not in ("r", "tm", "cpu", "processor", "core")]
     return "-".join(words[:6]) or "unknown"
-
-
-def _files(home: Path, run: str) -> list[str]:
-    names = sorted(archive.below(home, f"runs/{run}"))
-    return [n for n in names if _KEPT.search(n) or not _LEFT_OUT.search(n)]
 
 
 # ---- private names -------------------------------------------------------------------

@@ -8,8 +8,6 @@ machine are the instruments, the sources the object, its folder the result.
 How to cite stands in ``creditText``, because ``citation`` wants an address.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -46,13 +44,14 @@ def describe(run: Run, contents: Contents, stamp: Mapping[str, Any]) -> dict[str
     requirements = _requirements(crate, run)
     parts = _parts(crate, run, contents)
     machine = _machine(crate, run)
-    actions = [*_studies(crate, run, contents), _paper(crate, run, stamp)]
+    measured = [s for s in run.studies.values() if crate.get(quote(_folder(s)))]
+    actions = [_study(crate, run, study, contents) for study in measured]
     dataset = {
         **_dataset_facts(run, cff, authors, machine),
         "author": authors,
         "hasPart": parts,
         "license": _license(crate, cff["license"]),
-        "mentions": actions,
+        "mentions": [*actions, _paper(crate, run, stamp)],
     }
     software = {
         "name": cff["title"],
@@ -60,14 +59,11 @@ def describe(run: Run, contents: Contents, stamp: Mapping[str, Any]) -> dict[str
         "author": authors,
         "softwareRequirements": requirements,
     }
-    _set(crate.root_dataset, dataset)
-    _set(crate.get(SOFTWARE), software)
+    for name, value in dataset.items():
+        crate.root_dataset[name] = value
+    for name, value in software.items():
+        crate.get(SOFTWARE)[name] = value
     return crate.metadata.generate()
-
-
-def _set(entity: Entity, properties: Mapping[str, Any]) -> None:
-    for name, value in properties.items():
-        entity[name] = value
 
 
 def _add(
@@ -109,9 +105,8 @@ def _dataset_facts(
 
 def _author(crate: ROCrate, number: int, person: Mapping[str, Any]) -> Entity:
     """Add a person; one who has a single name is an organization to CITATION.cff."""
-    names = [person.get("given-names"), person.get("family-names")]
     kind = "Organization" if "name" in person else "Person"
-    name = person.get("name") or " ".join(filter(None, names))
+    name = provenance.author(person)
     return _add(crate, person.get("orcid") or f"#author-{number}", kind, name=name)
 
 
@@ -130,14 +125,17 @@ def _requirements(crate: ROCrate, run: Run) -> list[Entity]:
     if compiler := (run.manifest.get("compiler") or {}).get("version"):
         versions["clang" if "clang" in compiler.lower() else "gcc"] = compiler
     return [
-        _program(crate, name, versions[name]) for name in _HOMES if name in versions
+        _add(
+            crate,
+            f"#software-{name}",
+            ["SoftwareApplication", *(["ComputerLanguage"] * (name == "python"))],
+            name=name,
+            version=versions[name],
+            url=home,
+        )
+        for name, home in _HOMES.items()
+        if name in versions
     ]
-
-
-def _program(crate: ROCrate, name: str, version: str) -> Entity:
-    kinds = ["SoftwareApplication", *(["ComputerLanguage"] * (name == "python"))]
-    facts = {"name": name, "version": version, "url": _HOMES[name]}
-    return _add(crate, f"#software-{name}", kinds, **facts)
 
 
 _HOMES = {
@@ -169,14 +167,6 @@ def _machine(crate: ROCrate, run: Run) -> Entity:
 
 
 # ---- what made what ----------------------------------------------------------
-
-
-def _studies(crate: ROCrate, run: Run, contents: Contents) -> list[Entity]:
-    return [
-        _study(crate, run, study, contents)
-        for study in run.studies.values()
-        if crate.get(quote(_folder(study)))
-    ]
 
 
 def _study(crate: ROCrate, run: Run, study: Study, contents: Contents) -> Entity:
@@ -236,22 +226,16 @@ def _parts(crate: ROCrate, run: Run, contents: Contents) -> list[dict[str, str]]
     """Add all files, and as folders those that something is made from or into."""
     for name, data in contents.items():
         _file(crate, name, data)
-    alone = dict.fromkeys(contents)  # files of no folder, in order
     folders = []
     for folder in ("src_c/", "paper/_output/", *map(_folder, run.studies.values())):
         names = [name for name in contents if name.startswith(folder)]
         if names:
-            _dataset(crate, folder, names)
+            holds = _FOLDERS.get(folder, "Facts of a study, and what was made of them.")
+            facts = {"name": folder, "description": holds, "hasPart": _links(names)}
+            crate.add(Dataset(crate, dest_path=folder, properties=facts))
             folders.append(folder)
-        for name in names:
-            del alone[name]
+    alone = [name for name in contents if not name.startswith(tuple(folders))]
     return _links([*folders, *alone])
-
-
-def _dataset(crate: ROCrate, folder: str, names: list[str]) -> None:
-    holds = _FOLDERS.get(folder, "Facts of a study, and what was made of them.")
-    facts = {"name": folder, "description": holds, "hasPart": _links(names)}
-    crate.add(Dataset(crate, dest_path=folder, properties=facts))
 
 
 _FOLDERS = {
@@ -268,8 +252,8 @@ def _file(crate: ROCrate, name: str, data: bytes) -> None:
         "sha256": hashlib.sha256(data).hexdigest(),
     }
     if name == SOFTWARE or re.fullmatch(r"notebooks/[^/]+\.ipynb", name):
-        facts |= {"@type": ["File", "SoftwareSourceCode"]}
-        facts |= {"programmingLanguage": {"@id": "#software-python"}}
+        facts["@type"] = ["File", "SoftwareSourceCode"]
+        facts["programmingLanguage"] = {"@id": "#software-python"}
     crate.add(File(crate, dest_path=name, properties=facts))
 
 

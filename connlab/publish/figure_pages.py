@@ -6,8 +6,6 @@
 nbconvert turns cells into HTML; its own frames would fetch scripts from other hosts.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from pathlib import Path

@@ -6,9 +6,8 @@ A template says what is printed; it computes nothing. Facts are escaped on the w
 HTML; into Markdown they go as they are, so whoever gives text from a run escapes it.
 """
 
-from __future__ import annotations
-
 import shutil
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,10 +46,15 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def copy(source: Path, target: Path) -> bool:
+def write_all(folder: Path, pieces: Mapping[str, str]) -> None:
+    """Write Markdown by the names of its files; what is empty as an empty line."""
+    for name, text in pieces.items():
+        write(folder / f"{name}.qmd", text or "\n")
+
+
+def copy(source: Path, folder: Path) -> Path | None:
     """Copy a file if there is one, into a folder that need not exist."""
     if not source.is_file():
-        return False
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
-    return True
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    return shutil.copyfile(source, folder / source.name)

@@ -7,8 +7,6 @@
 Verdicts are those that the studies printed; nothing is compared anew.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,14 +16,7 @@ import pandas as pd
 import yaml
 
 from connlab import figures, report
-from connlab.publish import (
-    fragments,
-    models,
-    numbers,
-    provenance,
-    reference,
-    sources,
-)
+from connlab.publish import fragments, models, numbers, provenance, reference, sources
 from connlab.publish import markdown as md
 from connlab.publish.results import Run
 from connlab.study import style
@@ -62,7 +53,7 @@ HERE_OPEN, THERE_OPEN = "cannot tell here", "cannot tell there"
 NOT_HERE, NOT_THERE = "not measured here", "not measured there"
 
 
-def write(run: Run, others: Sequence[Run], paper: Path) -> None:
+def write(run: Run, others: Mapping[str, Run], paper: Path) -> None:
     """Write the guide of a run, and its findings beside those of the references.
 
     Without ``guide.yml`` nothing is written.
@@ -70,12 +61,8 @@ def write(run: Run, others: Sequence[Run], paper: Path) -> None:
     path = paper / SITUATIONS
     if not path.is_file():
         return
-    folder = paper / FOLDER
     rows = numbers.of_run(run)
-    references = {
-        label: numbers.of_run(other)
-        for label, other in reference.by_label(others).items()
-    }
+    references = {label: numbers.of_run(other) for label, other in others.items()}
     entries = yaml.safe_load(path.read_text("utf-8"))
     stale = {name for name, study in run.studies.items() if study.stale}
     situations = [
@@ -84,13 +71,15 @@ def write(run: Run, others: Sequence[Run], paper: Path) -> None:
     ]
     registry = models.registry(run.manifest)
     families = {str(row["name"]): str(row.get("family", "")) for row in registry}
-    fragments.write(folder / f"{TABLE}.qmd", table(situations, families))
-    fragments.write(folder / f"{FIGURE}.qmd", draw(situations, registry, folder))
-    beside = _beside(run, others, paper, [rows, *references.values()])
-    fragments.write(folder / "beside.qmd", beside or "\n")
+    pieces = {
+        TABLE: table(situations, families),
+        FIGURE: draw(situations, registry, paper / FOLDER),
+        "beside": _beside(run, others, paper, [rows, *references.values()]),
+    }
+    fragments.write_all(paper / FOLDER, pieces)
 
 
-def ratios(rows: Mapping[str, Row], entry: Mapping[str, Any]) -> dict[str, Row]:
+def ratios(rows: numbers.Rows, entry: Mapping[str, Any]) -> dict[str, Row]:
     """Return the ratios of a situation by design, as the study ordered them."""
     wanted = {k: str(v) for k, v in entry["levels"].items()}
     wanted["against"] = str(entry["against"])
@@ -106,26 +95,19 @@ def ratios(rows: Mapping[str, Row], entry: Mapping[str, Any]) -> dict[str, Row]:
 
 def with_ratios(
     entry: Mapping[str, Any],
-    rows: Mapping[str, Row],
-    references: Mapping[str, Mapping[str, Row]],
+    rows: numbers.Rows,
+    references: Mapping[str, numbers.Rows],
 ) -> Situation:
     """Return a situation with its ratios, of the first reference where a run has none.
 
     ``references`` has the numbers of each by its label; the one that is taken is named
     in the entry that is returned.
     """
-    here = ratios(rows, entry)
-    if _has_interval(here):
-        return entry, here
-    for name, other_rows in references.items():
-        there = ratios(other_rows, entry)
-        if _has_interval(there):
-            return {**entry, "reference": name}, there
-    return entry, here
-
-
-def _has_interval(designs: Mapping[str, Row]) -> bool:
-    return any(row["lo"] is not None for row in designs.values())
+    for name, known in {"": rows, **references}.items():
+        designs = ratios(known, entry)
+        if any(row["lo"] is not None for row in designs.values()):
+            return ({**entry, "reference": name} if name else entry), designs
+    return entry, ratios(rows, entry)
 
 
 def standing(row: Row) -> str:
@@ -141,14 +123,11 @@ def standing(row: Row) -> str:
 # ---- the table -----------------------------------------------------------------------
 
 
-def table(
-    situations: Sequence[Situation], families: Mapping[str, str] | None = None
-) -> str:
+def table(situations: Sequence[Situation], families: Mapping[str, str]) -> str:
     """Set a row per situation, with a cell for each way in which designs stand.
 
     Many designs of one family share a line, with the range of their intervals.
     """
-    families = families or {}
     rows = [
         [_situation(entry), *_cells(designs, families)] for entry, designs in situations
     ]
@@ -186,7 +165,7 @@ def _cells(designs: Mapping[str, Row], families: Mapping[str, str]) -> list[str]
     cells = []
     for stands in _HEADS:
         rows = {n: row for n, row in designs.items() if standing(row) == stands}
-        names = sorted(rows, key=lambda name: rows[name]["value"])
+        names = sorted(rows, key=lambda name: rows[name]["value"] or 0)
         if stands in (BETTER, WORSE):
             groups = _groups(rows, names, families)
             cell = "; ".join(_with_ratio(group, rows) for group in groups)
@@ -243,7 +222,7 @@ def _number(row: Row) -> str:
     """Set a number with n and method on hover; an exact one without bounds."""
     exact = row["lo"] is not None and row["lo"] == row["hi"]
     text = row["text"].partition(" [")[0] if exact else row["text"]
-    return md.span(text, "num", title=numbers.title(row))
+    return md.span(text, numbers.title(row))
 
 
 # ---- the figure ----------------------------------------------------------------------
@@ -256,7 +235,7 @@ def draw(
     folder.mkdir(parents=True, exist_ok=True)
     rows = pd.DataFrame(_costs(situations))
     if rows.empty:
-        return "\n"
+        return ""
     figures.style()
     figure = figures.forest(
         rows,
@@ -337,13 +316,13 @@ def agreement(here: Row | None, there: Row | None) -> str:
 
 
 def _beside(
-    run: Run, others: Sequence[Run], paper: Path, rows_of: Sequence[Mapping[str, Row]]
+    run: Run, others: Mapping[str, Run], paper: Path, rows_of: Sequence[numbers.Rows]
 ) -> str:
     """Set each finding's number of the run and of its references beside each other.
 
     ``rows_of`` has the numbers of the run, then those of each reference.
     """
-    labels, cells = list(reference.by_label(others)), []
+    labels, cells = list(others), []
     for i, (address, brief) in enumerate(findings(paper).items(), 1):
         here, *there = rows = [by_address.get(address) for by_address in rows_of]
         texts = [_number(row) if row and row["text"] else "—" for row in rows]
@@ -352,7 +331,8 @@ def _beside(
         cells.append([finding, *texts, reference.joined(words, labels)])
     if not cells or not others:
         return ""
-    machines = [f"`{r.name}` ({provenance.machine(r)})" for r in (run, *others)]
+    runs = (run, *others.values())
+    machines = [f"`{r.name}` ({provenance.machine(r)})" for r in runs]
     return md.table(
         ["finding", "this run", *map(md.escape, labels), "agreement"],
         cells,

@@ -9,20 +9,18 @@ on a phone. Print has one table of all claims. Both carry the same label, so tha
 and print number alike.
 """
 
-from __future__ import annotations
-
 import html
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from connlab.publish import fragments, numbers, reference, sources
 from connlab.publish import markdown as md
+from connlab.study.formatting import counted
 from connlab.study.results import Results
 
 LABEL = "tbl-claims"
@@ -37,22 +35,19 @@ OVERVIEW = (
     "what was published, and how alike the conditions are."
 )
 _OTHERS = "others"
-_ORDER = ("id", "verdict", "there", "agreement", "says", "effect", "number")
-"""Columns that come first, where there are such; the others keep their order."""
 _SHARES = {
     "id": 4,
-    "says": 29,
-    "number": 23,
-    "effect": 14,
     "verdict": 10,
     "there": 10,
     "agreement": 9,
+    "says": 29,
+    "effect": 14,
+    "number": 23,
     "likeness": 8,
     "why": 24,
 }
+"""The columns in order, with their shares of a printed line."""
 _ON_THE_PAGE = ("likeness", "why")
-_ANY_SHARE = 12
-"""The share of a column that `_SHARES` does not name."""
 _BESIDE = {"there": "Reference", "agreement": "Agreement"}
 _VERDICTS = {
     "holds": "hold",
@@ -101,22 +96,16 @@ def claims(
     ledger = reference.ledger(paper)
     entries = [ledger.get(id_, {}) for id_ in rows["id"]]
     return Claims(
-        {name: heads[name] for name in sorted(heads, key=_place)},
+        {name: heads[name] for name in _SHARES if name in heads},
         rows.assign(
             source=[e.get("source", "") for e in entries],
             figure=[e["figure"] if e.get("figure") in shown else "" for e in entries],
-            quote=[_quoted(e) for e in entries],
+            quote=[
+                f"“{e['quote']}” (line {e['line']})" if "quote" in e else ""
+                for e in entries
+            ],
         ),
     )
-
-
-def _place(name: str) -> int:
-    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
-
-
-def _quoted(entry: Mapping[str, Any]) -> str:
-    quote = entry.get("quote")
-    return f"“{quote}” (line {entry['line']})" if quote else ""
 
 
 def table(claims: Claims, *, caption: str, page_only: set[str]) -> str:
@@ -143,7 +132,7 @@ def table(claims: Claims, *, caption: str, page_only: set[str]) -> str:
         rows,
         caption=caption,
         label=LABEL,
-        widths=[_SHARES.get(name, _ANY_SHARE) for name in heads],
+        widths=[_SHARES[name] for name in heads],
         align="l" * len(heads),
     )
 
@@ -213,8 +202,8 @@ def _cells(
     return cells
 
 
-def _reports(claims: Claims) -> Iterator[tuple[str, pd.DataFrame]]:
-    yield from claims.rows.groupby(claims.rows["id"].str[0], sort=False)
+def _reports(claims: Claims) -> Iterable[tuple[str, pd.DataFrame]]:
+    return claims.rows.groupby(claims.rows["id"].str[0], sort=False)
 
 
 def _counted(group: pd.DataFrame) -> str:
@@ -224,5 +213,4 @@ def _counted(group: pd.DataFrame) -> str:
         for singular, plural in _VERDICTS.items()
         if (n := count[singular])
     ]
-    noun = "claim" if len(group) == 1 else "claims"
-    return f"{len(group)} {noun}: {', '.join(verdicts)}"
+    return f"{counted(len(group), 'claim')}: {', '.join(verdicts)}"

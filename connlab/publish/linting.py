@@ -17,11 +17,9 @@ for Quarto are in :mod:`connlab.publish.project`. :func:`advice` asks proselint,
 it is installed, about the same prose; what it says is no problem.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -44,7 +42,7 @@ COMPARING = re.compile(
     r"|half as|better than|worse than|as fast as|significantly)\b",
     re.IGNORECASE,
 )
-EXAMPLE = re.compile(r"^[ \t]*(\(@[\w-]+\))(?=\s|\Z)", re.MULTILINE)
+EXAMPLE = re.compile(r"^[ \t]*\(@[\w-]+\)(?=\s|\Z)", re.MULTILINE)
 """A reference in parentheses that Markdown takes for a numbered example."""
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _SPAN = re.compile(r"\[((?:[^\[\]]|\\.)*)\]\{([^{}]*)\}")
@@ -75,11 +73,7 @@ def lint(paper: str | Path = "paper") -> list[str]:
     """List typed measurements in the paper's sources, and what Quarto fails on."""
     folder = schema.project_root() / paper
     numbers_of = cache(lambda name: published.numbers(folder, name))
-    problems = [
-        f"{path.relative_to(folder)}:{line}: {problem}"
-        for path in sources.hand_written(folder)
-        for line, problem in lint_text(path.read_text("utf-8"), numbers_of)
-    ]
+    problems = _in_sources(folder, lambda text: lint_text(text, numbers_of))
     return problems + project.lint(folder)
 
 
@@ -87,11 +81,16 @@ def advice(paper: str | Path = "paper") -> list[str]:
     """List what proselint would change, if it is installed: ``file:line: advice``."""
     if not importlib.util.find_spec("proselint"):
         return []
-    folder = schema.project_root() / paper
+    return _in_sources(schema.project_root() / paper, advise)
+
+
+def _in_sources(
+    folder: Path, find: Callable[[str], Iterable[tuple[int, str]]]
+) -> list[str]:
     return [
-        f"{path.relative_to(folder)}:{line}: {text}"
+        f"{path.relative_to(folder)}:{line}: {found}"
         for path in sources.hand_written(folder)
-        for line, text in advise(path.read_text("utf-8"))
+        for line, found in find(path.read_text("utf-8"))
     ]
 
 
@@ -142,16 +141,16 @@ def lint_text(
     bare = _SPAN.sub(accept, bare)
     unclaimed = _BLANKED[-1].sub(_blank, _CLAIM.sub(_blank, bare))
     bare = _BLANKED[-1].sub(_blank, bare)
-    for match in MEASUREMENT.finditer(bare):
-        number = " ".join(match[0].split())
-        problems.append((match.start(), f"typed measurement {number!r}"))
-    for match in EXAMPLE.finditer(bare):
-        problem = f"{match[1]} begins a line: an example's number"
-        problems.append((match.start(), problem))
-    for match in OPTION.finditer(bare):
-        problems.append((match.start(), f"option {match[0]!r} is not set as code"))
-    for match in COMPARING.finditer(unclaimed) if shows_study else ():
-        problems.append((match.start(), f"typed comparison {match[0]!r}"))
+    rules = [
+        (MEASUREMENT, bare, "typed measurement {!r}"),
+        (EXAMPLE, bare, "{} begins a line: an example's number"),
+        (OPTION, bare, "option {!r} is not set as code"),
+        (COMPARING, unclaimed if shows_study else "", "typed comparison {!r}"),
+    ]
+    for pattern, searched, problem in rules:
+        for match in pattern.finditer(searched):
+            found = " ".join(match[0].split())
+            problems.append((match.start(), problem.format(found)))
     for start, problem in sorted(problems):
         yield text.count("\n", 0, start) + 1, problem
 
@@ -163,14 +162,14 @@ def _unpublished(
     if ".published" not in attributes:
         return
     source = _SOURCE.search(attributes)
-    numbers = numbers_of(source[1]) if source else None
+    name = source[1] if source else "none named"
+    numbers = numbers_of(name)
     if numbers is None:
-        name = source[1] if source else "none named"
         yield f"published {text!r}: there is no such table ({name})"
         return
     for number in published.quoted(text):
-        if published.plain(number) not in numbers:
-            yield f"published {text!r}: {number} is not in {source[1]}.csv"
+        if number not in numbers:
+            yield f"published {text!r}: {number} is not in {name}.csv"
 
 
 def _blank(match: re.Match) -> str:

@@ -4,8 +4,6 @@ The generated fragments have to read the same to Quarto and to plain pandoc, so 
 use only what both take: pipe tables, spans and fenced divs with attributes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Sequence
 
@@ -50,11 +48,9 @@ def attribute(text: object) -> str:
     return _line(text).replace("\\", "\\\\").replace('"', "”").replace("{{", "{ {")
 
 
-def span(text: str, classes: str, *, title: str | None = None) -> str:
+def span(text: str, title: str, name: str = "num") -> str:
     """Wrap plain text in a span; ``title`` is shown when a reader hovers over it."""
-    names = " ".join(f".{name}" for name in classes.split())
-    hover = f' title="{attribute(title)}"' if title else ""
-    return f"[{escape(text)}]{{{names}{hover}}}"
+    return f'[{escape(text)}]{{.{name} title="{attribute(title)}"}}'
 
 
 def callout(kind: str, title: str, body: str) -> str:
@@ -79,53 +75,35 @@ def raw_html(code: str) -> str:
 
 def table(
     heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
+    rows: list[list[str]],
     *,
     caption: str | None = None,
     label: str | None = None,
     widths: Sequence[int] | None = None,
     align: str | None = None,
-    alone: bool = True,
 ) -> str:
-    """Set a pipe table from Markdown cells.
+    """Set a pipe table from Markdown cells, a row for each head.
 
-    A table wider than a text line gets relative widths, so that cells wrap. One that
-    is narrow but for the hover texts of its numbers is marked ``.narrow``: the filter
-    removes the widths that pandoc gives it for its long lines.
-
-    Parameters
-    ----------
-    heads, rows : sequences of str
-        Cells; rows shorter than the head are filled up with empty ones.
-    caption, label : str, optional
-        Markdown of the caption, and the identifier that references use.
-    widths : sequence of int, optional
-        Relative widths of the columns; taken from the longest cells when missing.
-    align : str, optional
-        One of "l" and "r" for each column; without it columns of numbers go right.
-    alone : bool
-        False where the caption stands in the section, right below it.
+    Without ``widths`` the longest cells share the line, so that cells wrap; without
+    ``align`` ("l" or "r" for each column) columns of numbers go right. A table that
+    has a caption, and is narrow but for the hover texts of its numbers, is marked
+    ``.narrow``: the filter removes the widths that pandoc gives it for its long lines.
     """
-    count = len(heads)
-    filled = [[*row, *[""] * (count - len(row))][:count] for row in rows]
-    bare = [[_NUMBER.sub(r"\1", cell) for cell in row] for row in filled]
+    bare = [[_NUMBER.sub(r"\1", cell) for cell in row] for row in rows]
     if align is None:
-        columns = ([row[i] for row in filled] for i in range(count))
+        columns = zip(*rows, strict=True) if rows else [()] * len(heads)
         align = "".join("r" if _numeric(column) else "l" for column in columns)
-    scale = 1 if widths is None else max(1, 80 // max(1, sum(widths)))
-    rules = [
-        ("-" * (width * scale) + ":" if side == "r" else ":" + "-" * (width * scale))
-        for width, side in zip(
-            widths or _widths(heads, list(zip(*bare, strict=True))), align, strict=True
-        )
-    ]
-    lines = [_row(heads), "|" + "|".join(rules) + "|", *map(_row, filled)]
+    scale = max(1, 80 // sum(widths)) if widths else 1
+    dashes = ["-" * n * scale for n in widths or _widths(heads, bare)]
+    sides = zip(dashes, align, strict=True)
+    rules = [f"{line}:" if side == "r" else f":{line}" for line, side in sides]
+    lines = [_row(heads), f"|{'|'.join(rules)}|", *map(_row, rows)]
+    if not caption:  # it stands in the section, right below the table
+        return "\n".join(lines) + "\n"
+    identifier = f" {{#{label}}}" if label else ""
+    text = "\n".join([*lines, "", f": {caption}{identifier}"]) + "\n"
     width = max(map(len, [*lines[:2], *map(_row, bare)]))
-    if caption:
-        identifier = f" {{#{label}}}" if label else ""
-        lines += ["", f": {caption}{identifier}"]
-    text = "\n".join(lines) + "\n"
-    if alone and bare != filled and width <= _NARROW:
+    if bare != rows and width <= _NARROW:
         return f"::: {{.narrow}}\n{text}:::\n"
     return text
 
@@ -135,8 +113,8 @@ def _line(text: object) -> str:
     return re.sub(r"[ \t\r\n]+", " ", str(text)).strip()
 
 
-def _widths(heads: Sequence[str], columns: Sequence[Sequence[str]]) -> list[int]:
-    columns = columns or [()] * len(heads)
+def _widths(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    columns = list(zip(*rows, strict=True)) or [()] * len(heads)
     widths = [_width(*pair) for pair in zip(heads, columns, strict=True)]
     line = max(sum(widths), _PRINTED)
     return [
@@ -156,8 +134,8 @@ def _width(head: str, cells: Sequence[str]) -> int:
 
     Cells of several lines count less, or they would squeeze the others.
     """
-    words = max(len(word) for word in [*head.split(), ""])
-    longest = max([len(cell) for cell in cells], default=0)
+    words = max(map(len, head.split()), default=0)
+    longest = max(map(len, cells), default=0)
     share = min(longest, _LINE) + max(0, longest - _LINE) // 4
     return 3 + max(words, len(head) * 3 // 5, share)
 
@@ -167,7 +145,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _numeric(cells: Sequence[str]) -> bool:
-    plain = [re.sub(r"[\\\[]", "", c).strip() for c in cells]
-    plain = [c for c in plain if c and c[0] not in "—–"]
-    digits = [c for c in plain if c[:1].isdigit() or c[:1] in "-−+<>±"]
-    return bool(plain) and len(digits) * 2 > len(plain)
+    plain = [re.sub(r"[\\\[]", "", cell).strip() for cell in cells]
+    begins = [text[0] for text in plain if text and text[0] not in "—–"]
+    digits = [c for c in begins if c.isdigit() or c in "-−+<>±"]
+    return len(digits) * 2 > len(begins)

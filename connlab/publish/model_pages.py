@@ -8,15 +8,12 @@
 Nothing is computed here; a piece that a run does not have is left out, or said.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import product
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from connlab import report
-from connlab.publish import explorer, fragments, models, numbers
+from connlab.publish import fragments, models, numbers
 from connlab.publish.results import Run
 from connlab.study.metrics import metric
 
@@ -36,27 +33,22 @@ def write(
     run: Run, registry: Iterable[Mapping[str, Any]], paper: Path
 ) -> dict[str, str]:
     """Write the page of each model; return links to them by the model's name."""
-    by_study = {s.name: report.numbers(s.folder) for s in run.studies.values()}
+    known = numbers.of_run(run)
     links = {}
     for model in registry:
         name = str(model.get("name"))
         code = models.source(paper, name)
         if code is not None:
             path = FOLDER / f"{name}.html"
-            fragments.write(paper / path, _page(run, model, by_study, code))
+            fragments.write(paper / path, _page(run, model, known, code))
             links[name] = path.as_posix()
     return links
 
 
-def _page(
-    run: Run,
-    model: Mapping[str, Any],
-    by_study: Mapping[str, Mapping[str, Mapping[str, Any]]],
-    code: str,
-) -> str:
+def _page(run: Run, model: Mapping[str, Any], known: numbers.Rows, code: str) -> str:
     name, label = str(model["name"]), str(model.get("label") or model["name"])
     comment = models.header(code)
-    rows = list(_numbers(name, by_study))
+    rows = _numbers(name, known)
     return fragments.fill(
         "model.html",
         title=f"{label} ({name})",
@@ -73,21 +65,24 @@ def _page(
     )
 
 
-def _numbers(
-    name: str, by_study: Mapping[str, Mapping[str, Mapping[str, Any]]]
-) -> Iterator[dict[str, str]]:
-    for quantity, (study, rows) in product(METRICS, by_study.items()):
-        for row in rows.values():
-            of_model = row["levels"].get("model") == name
-            if of_model and row["metric"] == quantity and row["text"]:
-                yield {
-                    "study": study,
-                    "quantity": metric(quantity).label,
-                    "levels": _levels(row["levels"]),
-                    "text": f"{explorer.bound(row)} {row['text']}".strip(),
-                    "behind": numbers.hover(int(row["n"]), row["level"], row["method"]),
-                    "verdict": row.get("verdict") or "",
-                }
+def _numbers(name: str, known: numbers.Rows) -> list[dict[str, str]]:
+    rows = [
+        {"study": address.partition("/")[0], **row}
+        for address, row in known.items()
+        if row["levels"].get("model") == name and row["metric"] in METRICS
+    ]
+    return [
+        {
+            "study": row["study"],
+            "quantity": metric(row["metric"]).label,
+            "levels": _levels(row["levels"]),
+            "text": row["text"],
+            "behind": numbers.hover(row["n"], row["level"], row["method"]),
+            "verdict": row.get("verdict") or "",
+        }
+        for row in sorted(rows, key=lambda row: METRICS.index(row["metric"]))
+        if row["text"]
+    ]
 
 
 def _levels(levels: Mapping[str, Any]) -> str:

@@ -7,8 +7,6 @@ A model that somebody adds to the server stands in the paper with the arrow line
 its header, without a word written here.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -94,16 +92,14 @@ def header(text: str) -> Header:
 _PART = re.compile(r"^(\w+):\s(.*?)(?=^\w+:\s|\Z)", re.DOTALL | re.MULTILINE)
 
 
-def write(
-    registry: Iterable[Mapping], paper: Path, *, pages: Mapping[str, str] | None = None
-) -> Path | None:
+def write(registry: Registry, paper: Path, pages: Mapping[str, str]) -> Path | None:
     """Write every model of a registry with its header; None for an empty registry.
 
     ``pages`` has the path of each model's page by its name; the paper links to it.
     """
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in registry:
-        model = _model(row, paper, pages or {})
+        model = _model(row, paper, pages)
         groups.setdefault(str(row.get("family")), []).append(model)
     if not groups:
         return None
@@ -112,9 +108,8 @@ def write(
         {"name": f, "title": FAMILIES.get(f, f.capitalize()), "models": groups[f]}
         for f in sorted(groups, key=order.index)
     ]
-    return fragments.write(
-        paper / PIECE, fragments.fill("models.qmd", families=families)
-    )
+    text = fragments.fill("models.qmd", families=families)
+    return fragments.write(paper / PIECE, text)
 
 
 def source(paper: Path, name: str) -> str | None:
@@ -132,13 +127,11 @@ def _model(row: Mapping, paper: Path, pages: Mapping[str, str]) -> dict[str, Any
         for title, word in (("For it", "Good"), ("Against it", "Bad"))
         if word in comment.parts
     ]
-    reason = md.escape(row.get("reason") or "no reason is known")
+    lacking = md.escape(row.get("reason") or "no reason is known")
     return {
         "name": name,
         "label": row.get("label") or name,
-        "lacking": ""
-        if row.get("available", True)
-        else f"Not available here: {reason}.",
+        "lacking": "" if row.get("available", True) else lacking,
         "arrows": comment.arrows,
         "loop": "\\\n".join(loop),
         "sides": " ".join(sides) if comment.arrows else "Its source draws no arrow.",

@@ -7,8 +7,6 @@ A study prints its numbers itself, as text. They are found again by that text, s
 n stands behind every number with an interval, wherever it is printed.
 """
 
-from __future__ import annotations
-
 import html
 import math
 import re
@@ -20,33 +18,34 @@ from connlab.publish import markdown as md
 from connlab.publish.results import Run
 from connlab.study.results import Results
 
+Rows = Mapping[str, Mapping[str, Any]]
+"""Numbers by their address, as `connlab.report.numbers` reads them."""
 _DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")
 """A number with decimals that is no part of a name or a version."""
 _DIGITS = 4
 """Significant digits of a number that is shown as it was published."""
 
 
-def of_run(run: Run) -> dict[str, dict[str, Any]]:
-    """Return every number of a run by its address (`connlab.report.address`)."""
+def of_run(run: Run) -> Rows:
+    """Return every number of a run by its address."""
     rows: dict[str, dict[str, Any]] = {}
     for study in run.studies.values():
         rows |= report.numbers(study.folder)
     return rows
 
 
-def hover(n: int | None, level: float | None, method: str | None) -> str:
+def hover(n: int, level: float | None, method: str) -> str:
     """Return n of a number, the level of its interval if any, and the method."""
-    parts = [] if n is None else [f"n = {n}"]  # of trials, rounds or made-up sweeps
-    if level is not None:
-        parts.append(f"{100 * level:g} % interval")
-    return ", ".join([*parts, method] if method else parts)
+    interval = [] if level is None else [f"{100 * level:g} % interval"]
+    # n counts trials, rounds or made-up sweeps
+    return ", ".join([f"n = {int(n)}", *interval, method])
 
 
 def title(row: Mapping[str, Any]) -> str:
     """Return the hover text of a row of ``cells.csv`` or ``ratios.csv``."""
     if row["lo"] is None:
-        return hover(int(row["n"]), None, row["method"])
-    return f"{row['text']}, {hover(int(row['n']), row['level'], row['method'])}"
+        return hover(row["n"], None, row["method"])
+    return f"{row['text']}, {hover(row['n'], row['level'], row['method'])}"
 
 
 def as_html(text: str, title: str = "") -> str:
@@ -70,14 +69,12 @@ class Marks:
                 self.behind[text] = f"{before}; or {title}" if before else title
         texts = sorted(self.behind, key=len, reverse=True)
         choice = "|".join(map(re.escape, texts))
-        number = rf"(?<![\w.])(?:{choice})(?![\w%])"
+        number = rf"(?<![\w.])({choice})(?![\w%])"
         self._pattern = re.compile(number if texts else "$.")
 
     def markdown(self, text: str) -> str:
         """Escape text for Markdown and mark the numbers in it."""
-        return self._set(
-            text, md.escape, lambda t, title: md.span(t, "num", title=title)
-        )
+        return self._set(text, md.escape, md.span)
 
     def html(self, text: str) -> str:
         """Escape text for HTML and mark the numbers in it."""
@@ -89,12 +86,10 @@ class Marks:
         plain: Callable[[str], str],
         number: Callable[[str, str], str],
     ) -> str:
-        pieces, at = [], 0
-        for match in self._pattern.finditer(text):
-            pieces.append(_between_spaces(plain, text[at : match.start()]))
-            pieces.append(number(match[0], self.behind[match[0]]))
-            at = match.end()
-        return "".join([*pieces, _between_spaces(plain, text[at:])])
+        pieces = self._pattern.split(text)  # every second one is a number
+        pieces[::2] = [_between_spaces(plain, piece) for piece in pieces[::2]]
+        pieces[1::2] = [number(piece, self.behind[piece]) for piece in pieces[1::2]]
+        return "".join(pieces)
 
 
 def _between_spaces(plain: Callable[[str], str], text: str) -> str:

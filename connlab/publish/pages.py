@@ -8,9 +8,6 @@ Cut after all is numbered, so that both pages and print number alike; a link to 
 stands on the other page names that page.
 """
 
-from __future__ import annotations
-
-import html
 import re
 
 PAPER = "index.html"
@@ -44,7 +41,7 @@ def split(page: str) -> dict[str, str]:
     text, more = body["body"][: heading.start()], body["body"][heading.start() :]
     contents = before[: entry.start()] + entry["link"] + entry["shut"]
     paper = contents + before[entry.end() :] + text + after
-    supplement = _head(before, entry) + _way_back(page) + more + after
+    supplement = _head(before, entry) + more + after
     return {
         PAPER: _point(paper, more, SUPPLEMENT),
         SUPPLEMENT: _point(supplement, text, PAPER),
@@ -52,21 +49,14 @@ def split(page: str) -> dict[str, str]:
 
 
 def _head(before: str, entry: re.Match) -> str:
+    """Return what stands before the supplement, with the way back to the paper."""
     start = before.index("<ul>", before.index("<nav"))
     end = before.rindex("</ul>", 0, before.index("</nav>"))
-    back = f'<li><a href="{PAPER}">The paper</a></li>\n'
-    head = before[:start] + "<ul>\n" + back + entry[0] + "\n" + before[end:]
-    return _TITLE.sub(lambda m: f"<title>Supplement: {m[1]}</title>", head)
-
-
-def _way_back(page: str) -> str:
-    title = _TITLE.search(page)
-    name = title[1] if title else html.escape(PAPER)
-    link = f'<a href="{PAPER}">The paper</a>'
-    return (
-        f"\n<header>\n<h1>{name}</h1>\n"
-        f'<p class="byline">Supplement · {link}</p>\n</header>\n'
-    )
+    title, link = _TITLE.search(before)[1], f'<a href="{PAPER}">The paper</a>'
+    contents = f"<ul>\n<li>{link}</li>\n{entry[0]}\n"
+    head = before[:start] + contents + before[end:] + f"\n<header>\n<h1>{title}</h1>\n"
+    head = head.replace(f"<title>{title}", f"<title>Supplement: {title}", 1)
+    return f'{head}<p class="byline">Supplement · {link}</p>\n</header>\n'
 
 
 def _point(page: str, other: str, name: str) -> str:

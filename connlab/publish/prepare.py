@@ -12,8 +12,6 @@ What the sources ask for and the run does not have is written as well, as a stub
 says "not measured here" and why. Nothing is computed from measurements.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -24,7 +22,6 @@ from typing import Any
 
 import yaml
 
-from connlab import report
 from connlab.publish import (
     figure_pages,
     fragments,
@@ -59,11 +56,14 @@ class Prepared:
     unused: list[str] = field(default_factory=list)
 
 
-def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
+def prepare(
+    run: Run, others: Mapping[str, Run], paper: Path, *, renderer: str
+) -> Prepared:
     """Write every input that the sources in ``paper`` take from ``run``.
 
-    ``renderer`` says in words what will set the paper; it is printed. Of the result,
-    lists have a line for each stub, stale study and study that no source mentions.
+    ``others`` are its references, by what readers call them. ``renderer`` says in words
+    what will set the paper; it is printed. Of the result, lists have a line for each
+    stub, stale study and study that no source mentions.
     """
     for folder in (paper / GENERATED, paper / DATA):
         shutil.rmtree(folder, ignore_errors=True)
@@ -77,19 +77,15 @@ def prepare(run: Run, paper: Path, *, renderer: str) -> Prepared:
     variables["run"] = provenance.run_variables(run)
     variables["provenance"] = provenance.variables(run, renderer=renderer)
     shown = sources.shown(paper, sources.INDEX)
-    others = reference.beside(run)
-    reference.write(run, others, paper)
+    reference.write(run, others.values(), paper)
     guide.write(run, others, paper)
     write_ledger(run, others, paper, shown=shown)
     provenance.write(run, paper, shown=shown)
     write_published(wanted.includes, paper)
     if models.PIECE in wanted.includes:
-        pages = model_pages.write(run, registry, paper)
-        models.write(registry, paper, pages=pages)
-    prepared = Prepared(variables, unused=_unused(run, wanted))
-    for study in run.studies.values():
-        if study.stale:
-            prepared.stale.append(f"{study.name}: {'; '.join(study.stale)}")
+        models.write(registry, paper, model_pages.write(run, registry, paper))
+    stale = [f"{n}: {'; '.join(s.stale)}" for n, s in run.studies.items() if s.stale]
+    prepared = Prepared(variables, stale=stale, unused=_unused(run, wanted))
     write_facts(run, others, wanted, paper, prepared)
     _stub_variables(wanted.variables, run, prepared)
     _stub_includes(wanted, run, paper, prepared)
@@ -131,22 +127,25 @@ def write_study(
 ) -> None:
     folder, marks = paper / GENERATED / study.name, numbers.Marks(results)
     notes = [note for note in results.notes if not _SWEEP_NOTE.search(note)]
+    summary = _stamp(study) + fragments.fill(
+        "summary.qmd",
+        question=md.attribute(md.escape(results.question)),
+        answer=marks.markdown(results.answer),
+        varied=provenance.trials(results),
+    )
     pieces = {
-        "summary": _summary(study, results, marks),
-        "findings": _bullets(results.findings, marks),
-        "notes": _bullets(notes, marks),
+        "summary": models.named(summary, registry),
+        "findings": models.named(_bullets(results.findings, marks), registry),
+        "notes": models.named(_bullets(notes, marks), registry),
+        "failures": _failures(results),
     }
-    for name, text in pieces.items():
-        fragments.write(folder / f"{name}.qmd", models.named(text, registry))
-    fragments.write(folder / "failures.qmd", _failures(results))
+    pieces |= {table.id: _table(table, marks) for table in results.tables}
+    fragments.write_all(folder, pieces)
     figure_pages.write_notebook(
         study.folder, paper / DATA / study.name, title=results.question
     )
     for figure in results.figures:
-        picture = study.folder / figure.files["svg"]
-        fragments.copy(picture, folder / picture.name)
-    for table in results.tables:
-        fragments.write(folder / f"{table.id}.qmd", _table(table, marks))
+        fragments.copy(study.folder / figure.files["svg"], folder)
 
 
 _SWEEP_NOTE = re.compile(rf"^the sweep ended early|{provenance.FLAGGED}")
@@ -167,7 +166,7 @@ def _table(table: Table, marks: numbers.Marks) -> str:
     # a unit like "/s" must not break behind its stroke
     heads = [md.escape(table.columns[i].label.replace("/", "/\u2060")) for i in shown]
     rows = [[_cell(marks.markdown(row[i])) for i in shown] for row in table.rows]
-    return md.table(heads, rows, alone=False)
+    return md.table(heads, rows)
 
 
 _NOTHING = {"", "—", "–"}
@@ -178,19 +177,10 @@ def _cell(text: str) -> str:
     return _NO_INTERVAL.sub("", text.replace(" ± ", "\u00a0±\u00a0"))
 
 
-def _summary(study: Study, results: Results, marks: numbers.Marks) -> str:
-    return _stamp(study) + fragments.fill(
-        "summary.qmd",
-        question=md.attribute(md.escape(results.question)),
-        answer=marks.markdown(results.answer),
-        varied=provenance.trials(results),
-    )
-
-
 def _bullets(items: Sequence[str], marks: numbers.Marks) -> str:
     """Return a list, or a paragraph of a single item."""
     bullet = "- " if len(items) > 1 else ""
-    return "".join(f"{bullet}{marks.markdown(item)}\n" for item in items) or "\n"
+    return "".join(f"{bullet}{marks.markdown(item)}\n" for item in items)
 
 
 def _failures(results: Results) -> str:
@@ -231,14 +221,14 @@ def _stamp(study: Study) -> str:
 
 
 def write_ledger(
-    run: Run, others: Sequence[Run], paper: Path, *, shown: set[str]
+    run: Run, others: Mapping[str, Run], paper: Path, *, shown: set[str]
 ) -> None:
     """Write the table of claims anew, with links and the references' verdicts."""
     results = run.results_of(reference.CLAIMS)
     references = {
-        label: other.results_of(reference.CLAIMS)
-        for label, other in reference.by_label(others).items()
-        if other.results_of(reference.CLAIMS)
+        label: judged
+        for label, other in others.items()
+        if (judged := other.results_of(reference.CLAIMS))
     }
     claims = results and ledger.claims(
         results, paper=paper, others=references, shown=shown
@@ -267,22 +257,24 @@ def _caption(study: Study, text: str, paper: Path) -> str:
 
 def write_facts(
     run: Run,
-    others: Sequence[Run],
+    others: Mapping[str, Run],
     wanted: sources.Wanted,
     paper: Path,
     prepared: Prepared,
 ) -> None:
     """Write what numbers.lua looks up: numbers, claims, and links below figures."""
-    links, stale = {}, []
-    for study, results in run.evaluated:
-        if study.stale:
-            stale.append(study.name)
-        for figure in results.figures:
-            path = _path(study, figure)
-            if study.stale:
-                stale.append(path)
-            if path in wanted.pictures:
-                links[path] = _links(study, figure, wanted.pictures[path], paper)
+    figures = {
+        _path(study, figure): (study, figure)
+        for study, results in run.evaluated
+        for figure in results.figures
+    }
+    links = {
+        path: _links(*figures[path], picture, paper)
+        for path, picture in wanted.pictures.items()
+        if path in figures
+    }
+    stale = [study.name for study, _ in run.evaluated if study.stale]
+    stale += [path for path, (study, _) in figures.items() if study.stale]
     run_numbers, claims = _numbers(run), _claims(run)
     for name in (*wanted.numbers, *wanted.claims):
         if name not in run_numbers and name not in claims:
@@ -300,7 +292,7 @@ def write_facts(
             "numbers": _only(wanted.numbers, _numbers(other)),
             "claims": _only(wanted.claims, _claims(other)),
         }
-        for label, other in reference.by_label(others).items()
+        for label, other in others.items()
     ]
     facts = {
         "numbers": run_numbers,
@@ -337,9 +329,9 @@ def _numbers(run: Run) -> dict[str, dict[str, Any]]:
 def _claims(run: Run) -> dict[str, str]:
     states = {True: "yes", False: "no", None: "open"}
     return {
-        name: states[holds]
-        for study, _ in run.evaluated
-        for name, holds in report.read_claims(study.folder).items()
+        f"{study.name}/{name}": states[claimed.holds]
+        for study, results in run.evaluated
+        for name, claimed in results.claims.items()
     }
 
 
@@ -350,32 +342,25 @@ def _path(study: Study, figure: Figure) -> str:
 def _links(
     study: Study, figure: Figure, picture: Mapping[str, str], paper: Path
 ) -> str:
-    links = []
+    """Put what a figure links to beside the page; return the links."""
+    folder, works = paper / DATA / study.name, sources.works(paper)
+    title = re.sub(r"@([\w-]+)", lambda m: works.get(m[1], m[0]), picture["caption"])
+    pages = {}
     if figure.data:
-        links = [_values(study, figure.data, picture, paper)]
-        links += [_download(study, paper, figure.data, "data (CSV)")]
-    links.append(_download(study, paper, figure.files["svg"], "picture (SVG)"))
-    page = f"{DATA}/{study.name}/{figure_pages.NOTEBOOK}"
-    if (paper / page).is_file():
-        links.append(f"[notebook]({page})")
-    return " · ".join(filter(None, links))
-
-
-def _values(study: Study, data: str, picture: Mapping[str, str], paper: Path) -> str:
-    works = sources.works(paper)
-    page = figure_pages.write_values(
-        study.folder / data,
-        paper / DATA / study.name,
-        title=re.sub(r"@([\w-]+)", lambda m: works.get(m[1], m[0]), picture["caption"]),
-        alt=picture["alt"],
+        data = study.folder / figure.data
+        pages["values (table)"] = figure_pages.write_values(
+            data, folder, title=title, alt=picture["alt"]
+        )
+        pages["data (CSV)"] = fragments.copy(data, folder)
+    svg = study.folder / figure.files["svg"]
+    pages["picture (SVG)"] = fragments.copy(svg, folder)
+    notebook = folder / figure_pages.NOTEBOOK
+    pages["notebook"] = notebook if notebook.is_file() else None
+    return " · ".join(
+        f"[{label}]({path.relative_to(paper).as_posix()})"
+        for label, path in pages.items()
+        if path
     )
-    return f"[values (table)]({page.relative_to(paper).as_posix()})" if page else ""
-
-
-def _download(study: Study, paper: Path, name: str, label: str) -> str:
-    source = study.folder / name
-    target = f"{DATA}/{study.name}/{source.name}"
-    return f"[{label}]({target})" if fragments.copy(source, paper / target) else ""
 
 
 # ---- stubs -------------------------------------------------------------------------
@@ -398,7 +383,7 @@ def _stub_variables(names: Iterable[str], run: Run, prepared: Prepared) -> None:
         branch, _, rest = dotted.partition(".")
         study = studies.get(branch, branch.replace("_", "-"))
         reason = _reason(run, study, f"the study gave no {rest}")
-        _plant(prepared.variables, dotted, md.span(MISSING, "missing", title=reason))
+        _plant(prepared.variables, dotted, md.span(MISSING, reason, "missing"))
         prepared.missing.append(f"{dotted}: {reason}")
 
 
@@ -432,8 +417,7 @@ def _stub(name: str, label: str, reason: str, *, captioned: bool) -> str:
             ["", "Reason"],
             [[missing, reason]],
             caption=None if captioned else f"{missing}: {reason}.",
-            label=None if captioned else label,
-            alone=not captioned,
+            label=label,
         )
     if label in ("findings", "notes"):
         return "\n"  # the summary of the same study says it already
@@ -468,12 +452,12 @@ def write_head(run: Run, paper: Path, variables: dict[str, Any]) -> None:
     of another one would not fit.
     """
     head: dict[str, Any] = {
-        "author": [{"name": name} for name in provenance.citation(paper).authors],
+        "author": [{"name": name} for name in provenance.citation(paper)["authors"]],
         "date": provenance.date(run),
         "font-paths": [f"{GENERATED}/fonts"],
     }
     for font in renderers.figure_fonts().glob("DejaVuSans*.ttf"):
-        fragments.copy(font, paper / GENERATED / "fonts" / font.name)
+        fragments.copy(font, paper / GENERATED / "fonts")
     if (paper / sources.ABSTRACT).is_file():
         expanded = sources.expand(paper, sources.ABSTRACT, variables)
         head["abstract"] = expanded.text.strip()

@@ -5,8 +5,6 @@ network no PDF, or a page without its stylesheet; a tracked file changed; links 
 that do not travel with the page. The project file, the themes and the sources are read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +18,7 @@ PROJECT = "_quarto.yml"
 IGNORED = ("/.quarto/", "**/*.quarto_ipynb")
 """Lines that Quarto appends to .gitignore unless they stand there to the letter."""
 FILTER = "_theme/common.lua"
-CALLOUTS = frozenset({"note", "tip", "warning", "caution", "important"})
+CALLOUTS = ("note", "tip", "warning", "caution", "important")
 """What the filter knows; another would reach Quarto's own code."""
 WITHOUT_FONTS = frozenset(
     {"default", "none", "cerulean", "litera", "pulse", "quartz", "slate"}
@@ -33,7 +31,7 @@ _ELSEWHERE = re.compile(
     re.IGNORECASE,
 )
 _PACKAGE = re.compile(r"#import\s+\"@\w+/")
-_CALLOUT = re.compile(r"\{[^{}]*\.callout-(\w+)")
+_CALLOUT = re.compile(rf"\{{[^{{}}]*\.callout-(?!(?:{'|'.join(CALLOUTS)})\b)(\w+)")
 _OWN_CALLOUT = re.compile(r"#callout\s*\(")
 _DEFAULTS = re.compile(r"/\*--\s*scss:defaults\s*--\*/(.*?)(?=/\*--\s*scss:|\Z)", re.S)
 
@@ -84,8 +82,7 @@ def _page(html: dict[str, Any]) -> Iterator[str]:
 
 
 def _filters(project: dict[str, Any], paper: Path) -> Iterator[str]:
-    filters = [f for f in project.get("filters") or () if isinstance(f, dict)]
-    if {"at": "pre-ast", "path": FILTER} not in filters:
+    if {"at": "pre-ast", "path": FILTER} not in project.get("filters", ()):
         yield (
             f"{FILTER} is no filter at pre-ast: callouts would reach Quarto's code, "
             "which downloads a package for Typst"
@@ -99,10 +96,9 @@ def _filters(project: dict[str, Any], paper: Path) -> Iterator[str]:
 
 def _ignored(paper: Path) -> Iterator[str]:
     path = paper / ".gitignore"
-    text = path.read_text("utf-8") if path.is_file() else ""
-    lines = {line.strip() for line in text.splitlines()}
+    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
     for line in IGNORED:
-        if line not in lines:
+        if line not in map(str.strip, lines):
             yield f"Quarto would append the line {line}"
 
 
@@ -111,11 +107,9 @@ def _text(text: str) -> Iterator[tuple[int, str]]:
         _ELSEWHERE: "something is fetched from another host",
         _PACKAGE: "a package of Typst is downloaded",
         _OWN_CALLOUT: "#callout is Quarto's function; the template's is #remark",
+        _CALLOUT: "the filter knows no callout {!r}",
     }
     for pattern, meaning in rules.items():
         for match in pattern.finditer(text):
-            yield text.count("\n", 0, match.start()) + 1, meaning
-    for match in _CALLOUT.finditer(text):
-        if match[1] not in CALLOUTS:
             line = text.count("\n", 0, match.start()) + 1
-            yield line, f"the filter knows no callout {match[1]!r}"
+            yield line, meaning.format(*match.groups())

@@ -4,12 +4,9 @@ The manifest grows with the drive side, so its facts are printed as they are fou
 fact that this module has no label for appears under its own name.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from dataclasses import dataclass
-from datetime import date as Date
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,33 +23,22 @@ from connlab.study.metrics import metric
 from connlab.study.results import FILE, Results, commit_of, machine_of
 
 
-@dataclass(frozen=True)
-class Citation:
-    """What CITATION.cff says of the software and its authors."""
+def citation(paper: Path) -> dict[str, Any]:
+    """Read CITATION.cff beside the paper's folder, else at the project's root.
 
-    title: str
-    authors: tuple[str, ...]
-    version: str
-    year: int | None
+    ``authors`` of the result are their names.
+    """
+    path = paper.parent / "CITATION.cff"
+    if not path.is_file():
+        path = schema.project_root() / path.name
+    cff = yaml.safe_load(path.read_text("utf-8"))
+    return cff | {"authors": list(map(author, cff["authors"]))}
 
 
-def citation(paper: Path) -> Citation:
-    """Read CITATION.cff beside the paper's folder, else at the project's root."""
-    for folder in (paper.parent, schema.project_root()):
-        path = folder / "CITATION.cff"
-        if path.is_file():
-            cff = yaml.safe_load(path.read_text("utf-8"))
-            break
-    else:
-        raise FileNotFoundError(f"CITATION.cff is not beside {paper}")
-    names = [
-        a.get("name") or f"{a.get('given-names', '')} {a.get('family-names', '')}"
-        for a in cff["authors"]
-    ]
-    released = cff.get("date-released")
-    year = released.year if isinstance(released, Date) else None
-    version = str(cff.get("version") or connlab.__version__)
-    return Citation(cff["title"], tuple(n.strip() for n in names), version, year)
+def author(person: Mapping[str, str]) -> str:
+    """Return the name of an author in CITATION.cff: an entity's, or a person's two."""
+    names = (person.get(name) for name in ("name", "given-names", "family-names"))
+    return " ".join(filter(None, names))
 
 
 def date(run: Run) -> str:
@@ -117,40 +103,24 @@ def trials(results: Results) -> str:
     return ", ".join([used, *lost]) + "."
 
 
-def _stopping(results: Results) -> str:
-    facts = results.stopping
-    if isinstance(facts.get("text"), str):
-        return md.escape(facts["text"])
-    return md.escape(", ".join(f"{k.replace('_', ' ')} {v}" for k, v in facts.items()))
-
-
 def write(run: Run, paper: Path, *, shown: set[str]) -> None:
     """Write the appendix: studies, machine and versions, data, how to cite.
 
     Only figures that the paper shows are referred to.
     """
+    cited = citation(paper)
+    title, day = md.escape(cited["title"]), date(run)
     pieces = {
-        "cite": cite(run, citation(paper)),
+        "cite": fragments.fill(
+            "cite.qmd", cited=cited, title=title, run=run.name, date=day, year=day[:4]
+        ),
         "links": _links(run, paper / "data"),
         "tbl-studies": _studies(run),
         "tbl-excluded": _excluded(run),
         "tbl-machine": _machine(run),
         "tbl-data": _data(run, shown),
     }
-    for name, text in pieces.items():
-        fragments.write(paper / "_generated" / "provenance" / f"{name}.qmd", text)
-
-
-def cite(run: Run, cited: Citation) -> str:
-    """Set how to cite the software, its version and the run."""
-    return fragments.fill(
-        "cite.qmd",
-        cited=cited,
-        title=md.escape(cited.title),
-        year=cited.year or date(run)[:4],
-        run=run.name,
-        date=date(run),
-    )
+    fragments.write_all(paper / "_generated" / "provenance", pieces)
 
 
 FLAGGED = "used on request although flagged"
@@ -159,9 +129,8 @@ FLAGGED = "used on request although flagged"
 
 def _readable(text: str) -> str:
     """Call metrics by their labels, and set a space before a per cent sign."""
-    plain = text.replace("\\_", "_")
     labelled = re.sub(
-        r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b", lambda m: metric(m[0]).label, plain
+        r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b", lambda m: metric(m[0]).label, text
     )
     return re.sub(r"(?<=\d)%", "\u202f%", labelled)
 
@@ -182,10 +151,10 @@ def _studies(run: Run) -> str:
         elif results.trials:
             kinds = ("used", "failed", "excluded")
             counts = [str(results.trials.get(kind, "—")) for kind in kinds]
-            state = "; ".join(study.stale) or _readable(_stopping(results))
+            stopped = _readable(results.stopping.get("text", ""))
             flagged = [note for note in results.notes if FLAGGED in note]
-            states = "; ".join([state, *flagged]).replace("\\", "")
-            rows.append([name, *counts, md.escape(states)])
+            states = [*(study.stale or [stopped]), *flagged]
+            rows.append([name, *counts, md.escape("; ".join(states))])
     heads = ["Study", "used", "failed", "excluded", "when it stopped, or its state"]
     caption = f"Trials of run `{run.name}`, by study."
     return md.table(heads, rows, caption=caption, label="tbl-studies")
@@ -229,11 +198,12 @@ def _machine(run: Run) -> str:
 def machine_facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     """List what a reader of the numbers has to know: label and plain text."""
     get = partial(look_up, manifest)
+    memory = get("machine.memory_bytes")
     facts = [
         ("processor", get("machine.cpu")),
         ("cores", get("machine.cores")),
         ("physical cores", get("machine.physical_cores")),
-        ("memory", _gibibytes(get("machine.memory_bytes"))),
+        ("memory", memory and f"{memory / 2**30:.1f} GiB"),
         ("virtual machine", _YES_NO.get(get("machine.hypervisor"))),
         ("frequency governor", get("machine.governor")),
         ("clock source", get("machine.clocksource")),
@@ -258,8 +228,8 @@ def machine_facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in facts if value not in (None, "")]
 
 
-def _other_programs(manifest: dict[str, Any]) -> list[tuple[str, str | None]]:
-    studies: dict[str | None, list[str]] = {}
+def _other_programs(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    studies: dict[str, list[str]] = {}
     for study, entry in (manifest.get("studies") or {}).items():
         binaries = entry.get("binaries")
         if binaries and binaries != manifest.get("programs"):
@@ -287,13 +257,7 @@ _SYSCTLS = (
 )
 
 
-def _gibibytes(count: Any) -> str | None:
-    return f"{count / 2**30:.1f} GiB" if isinstance(count, int | float) else None
-
-
-def _limit(entry: Any) -> str:
-    if not isinstance(entry, dict):
-        return str(entry)
+def _limit(entry: Mapping[str, int | None]) -> str:
     soft, hard = entry.get("soft"), entry.get("hard")
     if soft == hard:
         return "none" if soft is None else str(soft)
@@ -301,20 +265,18 @@ def _limit(entry: Any) -> str:
     return f"{soft} (may be raised {raised})"
 
 
-def _mitigated(entry: Any) -> str | None:
-    if not isinstance(entry, dict):
+def _mitigated(entry: Mapping[str, str] | None) -> str | None:
+    if entry is None:
         return None
     names = [k for k, v in entry.items() if str(v).startswith("Mitigation")]
     return ", ".join(n.replace("_", " ") for n in names) or "none"
 
 
-def _join(entry: Any, *, most: int | None = None) -> str | None:
+def _join(entry: Mapping[str, Any] | None, *, most: int | None = None) -> str:
     """Join a fact's plain values on one line, each cut to ``most`` characters."""
-    if not isinstance(entry, dict):
-        return entry and str(entry)
     return ", ".join(
         f"{k} {'yes' if v is True else str(v)[:most]}"
-        for k, v in entry.items()
+        for k, v in (entry or {}).items()
         if v and not isinstance(v, dict | list)
     )
 
@@ -324,7 +286,7 @@ def _links(run: Run, data: Path) -> str:
     links = " · ".join(
         f"[{name}](data/{name})"
         for name in names
-        if fragments.copy(run.folder / name, data / name)
+        if fragments.copy(run.folder / name, (data / name).parent)
     )
     if not links:
         return ""

@@ -6,8 +6,6 @@ in the paper, and the lint, which lets a published number stand in the prose onl
 it is in its table.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from connlab.publish import markdown as md
 
 FOLDER = "published"
 _NUMBER = re.compile(r"\d[\d,.\u00a0\u202f ]*\d|\d")
+_SEPARATOR = re.compile(r"[,\s\u00a0\u202f]")
 
 
 def read(paper: Path, name: str) -> tuple[dict[str, str], pd.DataFrame] | None:
@@ -43,10 +42,11 @@ def table(paper: Path, name: str, *, label: str) -> str | None:
     about = md.escape(notes["about"].partition(": ")[2] or notes["about"])
     caption = f"Published by @{notes['cite']}: {about}."
     heads = [md.escape(column.replace("_", " ")) for column in cells]
-    rows = cells.map(lambda cell: md.escape(cell.replace("_", " ") or "—"))
+    texts = cells.map(lambda cell: md.escape(cell.replace("_", " ") or "—"))
     numeric = cells.apply(lambda column: column.str[:1].str.isdigit().any())
     align = "".join("r" if right else "l" for right in numeric)
-    body = md.table(heads, rows.to_numpy(), caption=caption, label=label, align=align)
+    rows = texts.to_numpy().tolist()
+    body = md.table(heads, rows, caption=caption, label=label, align=align)
     unit = md.escape(notes.get("unit", ""))
     return body + (f"\n::: {{.table-notes}}\nUnit: {unit}.\n:::\n" if unit else "")
 
@@ -56,15 +56,9 @@ def numbers(paper: Path, name: str) -> set[str] | None:
     notes_and_cells = read(paper, name)
     if notes_and_cells is None:
         return None
-    cells = notes_and_cells[1].to_numpy().flat
-    return {plain(number) for cell in cells for number in quoted(cell)}
+    return {n for cell in notes_and_cells[1].to_numpy().flat for n in quoted(cell)}
 
 
 def quoted(text: str) -> list[str]:
-    """List the numbers in a text."""
-    return _NUMBER.findall(text)
-
-
-def plain(number: str) -> str:
-    """Strip a number of its separators of thousands."""
-    return re.sub(r"[,\s\u00a0\u202f]", "", number).rstrip(".")
+    """List the numbers in a text, without separators of thousands."""
+    return [_SEPARATOR.sub("", number).rstrip(".") for number in _NUMBER.findall(text)]

@@ -7,8 +7,6 @@ processes. Page and PDF are taken from the copy when both are there and it ended
 status 0.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -7,11 +7,9 @@
 A reference stands beside the others; a run without any is printed alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +37,10 @@ NO_TRIALS = "needs no trials"
 """Of claims about published numbers: both runs find the same by necessity."""
 
 
-def beside(run: Run) -> list[Run]:
-    """Load the references that lie beside the folder of a run, itself left out.
+def beside(run: Run) -> dict[str, Run]:
+    """Load the references beside the folder of a run, itself left out.
 
+    They are called by their processors, or by their names where processors repeat.
     Those without results of any study are left out as well.
     """
     runs = [
@@ -49,7 +48,9 @@ def beside(run: Run) -> list[Run]:
         for folder in folders(run.folder.parent)
         if folder != run.folder.resolve()
     ]
-    return [other for other in runs if other.evaluated]
+    named = [(processor(other), other) for other in runs if other.evaluated]
+    count = Counter(name for name, _ in named)
+    return {name if count[name] == 1 else other.name: other for name, other in named}
 
 
 def folders(root: Path) -> list[Path]:
@@ -69,14 +70,6 @@ def processor(run: Run) -> str:
     return " ".join(_NOT_THE_NAME.sub(" ", str(cpu)).split()) if cpu else run.name
 
 
-def by_label(runs: Sequence[Run]) -> dict[str, Run]:
-    """Label each run by its processor, or by its name where processors repeat."""
-    count = Counter(map(processor, runs))
-    return {
-        processor(run) if count[processor(run)] == 1 else run.name: run for run in runs
-    }
-
-
 def joined(words: Sequence[str], names: Sequence[str]) -> str:
     """Return the one word that all say, else each with the name of who says it.
 
@@ -88,14 +81,14 @@ def joined(words: Sequence[str], names: Sequence[str]) -> str:
     return ", ".join(f"{w} ({n})" for w, n in zip(words, names, strict=True))
 
 
-def verdicts(results: Results | None) -> dict[str, str]:
-    """Return the verdict on each claim, from the ledger's table."""
+def verdicts(results: Results) -> dict[str, str]:
+    """Return the verdict on each claim, from the ledger's tables."""
     by_claim: dict[str, str] = {}
-    for table in results.tables if results else ():
+    for table in results.tables:
         names = [column.name for column in table.columns]
         if {"id", "verdict"} <= set(names):
-            rows = (dict(zip(names, row, strict=True)) for row in table.rows)
-            by_claim |= {row["id"]: row["verdict"] for row in rows}
+            id_, verdict = names.index("id"), names.index("verdict")
+            by_claim |= {row[id_]: row[verdict] for row in table.rows}
     return by_claim
 
 
@@ -134,16 +127,18 @@ def ledger(paper: Path) -> dict[str, dict[str, Any]]:
     return {entry["id"]: entry for entry in entries}
 
 
-def write(run: Run, others: Sequence[Run], paper: Path) -> None:
+def write(run: Run, others: Collection[Run], paper: Path) -> None:
     """Write the sentences on agreement and the tables of numbers beside each other.
 
     Without references both pieces are empty.
     """
     sentences = [_agreement(run, other, paper) for other in others]
     tables = [_numbers(run, other) for other in others]
-    for name, texts in (("agreement", sentences), ("headline", tables)):
-        text = "\n\n".join(filter(None, texts))
-        fragments.write(paper / PIECES / f"{name}.qmd", text or "\n")
+    pieces = {
+        "agreement": "\n\n".join(filter(None, sentences)),
+        "headline": "\n\n".join(filter(None, tables)),
+    }
+    fragments.write_all(paper / PIECES, pieces)
 
 
 def _agreement(run: Run, other: Run, paper: Path) -> str:
@@ -176,18 +171,15 @@ def _numbers(run: Run, other: Run) -> str:
     """Set a row per model: the highest level that both runs have a number of."""
     here, there = (_texts(r.folder / HEADLINE) for r in (run, other))
     pairs = here.add_suffix(" here").join(there.add_suffix(" there"), how="inner")
-    highest = pairs.sort_index().groupby("model").tail(1).fillna("—")
+    highest = pairs.sort_index().groupby("model").tail(1).fillna("—").reset_index()
     if highest.empty:
         return ""
     registry = [*models.registry(run.manifest), *models.registry(other.manifest)]
-    labels_ = {str(model["name"]): str(model.get("label")) for model in registry}
+    labels = {model["name"]: model.get("label") for model in registry}
+    highest["model"] = highest["model"].replace(labels)
+    highest["connections"] = highest["connections"].map(plain)
     columns = [f"{metric} {side}" for metric in _METRICS for side in ("here", "there")]
-    rows = [
-        [labels_.get(model, model), plain(count), *texts]
-        for (model, count), texts in zip(
-            highest.index, highest[columns].to_numpy(), strict=True
-        )
-    ]
+    rows = highest[["model", "connections", *columns]].map(md.escape)
     heads = ["model", "connections"]
     for quantity in _METRICS.values():
         heads += [f"{quantity} here", f"{quantity}, {processor(other)}"]
@@ -195,7 +187,7 @@ def _numbers(run: Run, other: Run) -> str:
     lead = f"@{label} sets numbers of this run beside those of `{other.name}`.\n\n"
     return lead + md.table(
         heads,
-        [[md.escape(cell) for cell in row] for row in rows],
+        rows.to_numpy().tolist(),
         caption="Requests per second and mean response at the most connections that "
         f"both runs measured: here on {provenance.machine(run)}, and in `{other.name}` "
         f"on {provenance.machine(other)}.",

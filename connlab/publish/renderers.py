@@ -10,8 +10,6 @@ pinned with the other packages, so that the same results give the same files eve
 it needs no network, takes a third of the time, and its PDF is tagged.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -78,12 +76,8 @@ def set_paper(
 ) -> tuple[dict[str, Path], list[str]]:
     """Set the paper; a renderer that gives up raises RenderError or QuartoError.
 
-    Returns
-    -------
-    paths : dict
-        ``html`` and ``pdf``, and ``supplement`` where that is a page of its own.
-    problems : list of str
-        What did not resolve, in the renderer's words.
+    Return the paths of ``html`` and ``pdf``, and of ``supplement`` where that is a page
+    of its own; and what did not resolve, in the renderer's words.
     """
     output = paper / OUTPUT
     output.mkdir(exist_ok=True)
@@ -108,32 +102,29 @@ def _embedded(
 ) -> list[str]:
     expanded = sources.expand(paper, sources.INDEX, variables)
     metadata = _metadata(paper) | expanded.metadata | {"renderer": renderer.title}
-    problems = list(expanded.problems)
-    page, warnings = _page(paper, expanded.text, metadata)
-    problems += warnings
-    typst, warnings = _typst_source(paper, expanded.text, metadata)
-    problems += [line for line in warnings if line not in problems]
+    page, of_page = _page(paper, expanded.text, metadata)
+    template = (paper / THEME / "embedded.typ").resolve()
+    arguments = ["--to=typst-citations", f"--template={template}"]
+    toc = {"toc": True}
+    typst, of_print = _pandoc(paper, expanded.text, metadata, arguments, toc)
     pdf = _compile(paper, typst, day=metadata.get("date"))
     for name, html in pages.split(page).items():
         (paper / OUTPUT / name).write_text(html, "utf-8")
     (paper / OUTPUT / PRINT).write_bytes(pdf)
-    return problems
+    return list(dict.fromkeys([*expanded.problems, *of_page, *of_print]))
 
 
 def _metadata(paper: Path) -> dict[str, Any]:
     """Merge the project file, its metadata files and a few options of its format."""
     project = yaml.safe_load((paper / "_quarto.yml").read_text("utf-8"))
-    merged: dict[str, Any] = {}
-    names = project.pop("metadata-files", [])
-    for name in [names] if isinstance(names, str) else names:
-        merged |= yaml.safe_load((paper / name).read_text("utf-8")) or {}
-    print_only = (project.pop("format", None) or {}).get("typst") or {}
+    print_only = project["format"]["typst"]
     keep = ("papersize", "section-numbering", "toc-depth")
-    merged |= {k: v for k, v in print_only.items() if k in keep}
-    # The first three are Quarto's; a template variable named toc is the list itself.
-    for key in ("project", "filters", "crossref", "toc"):
-        project.pop(key, None)
-    return project | merged
+    merged = {k: v for k, v in print_only.items() if k in keep}
+    for name in project["metadata-files"]:
+        merged |= yaml.safe_load((paper / name).read_text("utf-8"))
+    # All but the last are Quarto's; a template variable named toc is the list itself.
+    quartos = {"project", "format", "metadata-files", "filters", "crossref", "toc"}
+    return {k: v for k, v in project.items() if k not in quartos} | merged
 
 
 def _page(paper: Path, text: str, metadata: dict[str, Any]) -> tuple[str, list[str]]:
@@ -148,22 +139,12 @@ def _page(paper: Path, text: str, metadata: dict[str, Any]) -> tuple[str, list[s
         "--mathml",
         "--toc",
         # The filter has made room for the title: every heading is one level down.
-        f"--toc-depth={metadata.get('toc-depth', 2) + 1}",
+        f"--toc-depth={metadata['toc-depth'] + 1}",
         "--embed-resources",
         f"--template={(theme / 'embedded.html').resolve()}",
-        "--variable=pagetitle=" + str(metadata.get("title", "")),
+        f"--variable=pagetitle={metadata['title']}",
     ]
     return _pandoc(paper, text, metadata, arguments, extra)
-
-
-def _typst_source(
-    paper: Path, text: str, metadata: dict[str, Any]
-) -> tuple[str, list[str]]:
-    template = (paper / THEME / "embedded.typ").resolve()
-    arguments = ["--to=typst-citations", f"--template={template}"]
-    if metadata.get("number-sections"):
-        arguments.append("--variable=section-numbering=1.1")
-    return _pandoc(paper, text, metadata, arguments, {"toc": True})
 
 
 def _pandoc(

@@ -1,7 +1,5 @@
 """One call from a run to the two files that people read."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib
@@ -9,11 +7,11 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from connlab import schema
-from connlab.publish import explorer, prepare, quarto, renderers, results
+from connlab.publish import explorer, prepare, quarto, reference, renderers, results
 from connlab.report import CELLS, RATIOS
 
 STAMP = "render.json"
@@ -50,15 +48,8 @@ def render(
 
     The embedded renderer is the default. Where Quarto fails, whatever the reason, the
     embedded renderer sets the paper and ``instead`` of the result says why.
-
-    Raises
-    ------
-    FileNotFoundError
-        When there is no such run or no sources.
-    ValueError
-        For a renderer that does not exist or is not installed.
-    connlab.publish.renderers.RenderError
-        When pandoc or Typst gives up.
+    FileNotFoundError without such a run or sources, ValueError for a renderer that does
+    not exist or is not installed, RenderError where pandoc or Typst gives up.
     """
     start = time.monotonic()
     folder = schema.project_root() / paper
@@ -66,11 +57,12 @@ def render(
     with _alone(folder):
         (folder / renderers.OUTPUT / STAMP).unlink(missing_ok=True)
         loaded = results.load_run(run, root=root)
+        others = reference.beside(loaded)
         try:
-            prepared, paths, problems = _set(loaded, folder, chosen)
+            prepared, paths, problems = _set(loaded, others, folder, chosen)
         except quarto.QuartoError as error:
             chosen = renderers.embedded(instead=str(error))
-            prepared, paths, problems = _set(loaded, folder, chosen)
+            prepared, paths, problems = _set(loaded, others, folder, chosen)
         rendered = Rendered(
             **paths,
             renderer=chosen.title,
@@ -97,12 +89,16 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _set(
-    run: results.Run, folder: Path, chosen: renderers.Renderer
+    run: results.Run,
+    others: dict[str, results.Run],
+    folder: Path,
+    chosen: renderers.Renderer,
 ) -> tuple[prepare.Prepared, dict[str, Path], list[str]]:
     """Write the inputs, which name the renderer, and set the paper from them."""
-    prepared = prepare.prepare(run, folder, renderer=chosen.title)
+    prepared = prepare.prepare(run, others, folder, renderer=chosen.title)
     paths, problems = renderers.set_paper(chosen, folder, prepared.variables)
-    paths["explorer"] = explorer.write(run, folder, folder / renderers.OUTPUT)
+    output = folder / renderers.OUTPUT
+    paths["explorer"] = explorer.write([run, *others.values()], folder, output)
     return prepared, paths, problems
 
 
@@ -119,18 +115,13 @@ def numbers_of(run: results.Run) -> dict[str, str]:
 
 
 def _stamp(rendered: Rendered, run: results.Run) -> None:
-    paths = (rendered.html, rendered.pdf, rendered.supplement, rendered.explorer)
-    facts = {
+    facts = asdict(rendered)
+    paths = [facts.pop(name) for name in ("html", "pdf", "supplement", "explorer")]
+    facts |= {
         "run": run.name,
         "numbers": numbers_of(run),
-        "renderer": rendered.renderer,
-        "instead": rendered.instead,
         "seconds": round(rendered.seconds, 2),
         "files": {p.name: digest(p) for p in paths if p},
-        "missing": rendered.missing,
-        "stale": rendered.stale,
-        "unused": rendered.unused,
-        "problems": rendered.problems,
     }
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     (rendered.html.parent / STAMP).write_text(text, "utf-8")

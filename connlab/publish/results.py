@@ -6,8 +6,6 @@ becomes a reason in plain words, because the paper has to print that reason in t
 where the result should stand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -63,12 +61,9 @@ def load_run(run: str, *, root: str | Path = "runs") -> Run:
     for sub in sorted(p for p in folder.iterdir() if p.is_dir()):
         if any((sub / name).exists() for name in _MARKS):
             studies[sub.name] = load_study(sub, manifest=manifest)
-    for name, entry in (manifest.get("studies") or {}).items():
-        if name not in studies and isinstance(entry, dict):
-            reason = entry.get("reason") or entry.get("failure")
-            studies[name] = Study(
-                name=name, folder=folder / name, reason=str(reason or NO_RESULTS)
-            )
+    for name in manifest.get("studies") or {}:
+        none = Study(name=name, folder=folder / name, reason=NO_RESULTS)
+        studies.setdefault(name, none)
     return Run(name=run, folder=folder, manifest=manifest, studies=studies)
 
 
@@ -81,12 +76,11 @@ def load_study(folder: Path, *, manifest: dict[str, Any]) -> Study:
     study = {"name": folder.name, "folder": folder}
     path = folder / FILE
     trials = schema.read_log(folder / schema.TRIALS).trials
-    failure = schema.read_json(folder / "failure.json") or {}
-    failed = str(failure.get("reason") or failure.get("message") or "it failed")
+    failed = (schema.read_json(folder / "failure.json") or {}).get("reason")
     if not path.exists():
         held = counted(len(trials), "trial")
         count = f"the run holds {held} of the study, which was not evaluated"
-        return Study(**study, reason=failed if failure else count)
+        return Study(**study, reason=failed or count)
     try:
         results = Results.model_validate_json(path.read_text("utf-8"))
     except (ValidationError, UnicodeDecodeError) as error:
@@ -96,7 +90,7 @@ def load_study(folder: Path, *, manifest: dict[str, Any]) -> Study:
         reason = f"{FILE} has schema {results.schema_}, this version reads {SCHEMA}"
         return Study(**study, reason=reason)
     stale = staleness(results, trials, manifest=manifest)
-    if failure:
+    if failed:
         stale.append(f"the last attempt to measure it anew failed: {failed}")
     programs = other_programs(trials, manifest=manifest)
     return Study(**study, results=results, stale=stale, other_programs=programs)
@@ -158,12 +152,7 @@ def _counts(trials: Sequence[dict[str, Any]]) -> set[int]:
 
 
 def _is_after(text: str | None, other: datetime | None) -> bool:
-    if not text or other is None:
-        return False
     try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
+        return datetime.fromisoformat(text) > other
+    except (TypeError, ValueError):  # one is missing, or is no time
         return False
-    if (time.tzinfo is None) != (other.tzinfo is None):
-        time, other = time.replace(tzinfo=None), other.replace(tzinfo=None)
-    return time > other

@@ -6,12 +6,10 @@ the pipeline must know, before anything is set, what the sources expect from the
 results. What is expected and not there is printed as "not measured here".
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,7 +47,7 @@ class Wanted:
     claims: tuple[str, ...]
     """Claims as STUDY/NAME."""
     pictures: Mapping[str, Mapping[str, str]]
-    """Identifier, caption and alternative text by the path of a generated picture."""
+    """Caption and alternative text by the path of a generated picture."""
     captions: frozenset[str]
     """Tables whose caption stands in a section."""
 
@@ -60,15 +58,13 @@ class Expanded:
 
     text: str
     metadata: dict[str, Any]
-    problems: list[str] = field(default_factory=list)
+    problems: list[str]
 
 
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
     """Split a document into its YAML head and its body."""
     match = FRONT.match(text)
-    if not match:
-        return {}, text
-    return yaml.safe_load(match[1]) or {}, text[match.end() :]
+    return (yaml.safe_load(match[1]), text[match.end() :]) if match else ({}, text)
 
 
 def wanted(paper: Path) -> Wanted:
@@ -94,8 +90,7 @@ def _unique(names: Iterable[str]) -> tuple[str, ...]:
 def _picture(caption: str, attributes: str) -> dict[str, str]:
     plain = _SPAN.sub(r"\1", " ".join(caption.split()))
     alt = dict(_ATTRIBUTE.findall(" ".join(attributes.split()))).get("fig-alt", "")
-    label = _LABEL.search(attributes)
-    return {"id": label[1] if label else "", "caption": plain, "alt": alt}
+    return {"caption": plain, "alt": alt}
 
 
 def address(attributes: str) -> str:
@@ -173,9 +168,7 @@ def look_up(variables: Mapping[str, Any], name: str) -> Any:
     """Follow a dotted name into a tree; None when it leads nowhere."""
     value: Any = variables
     for branch in name.split("."):
-        if not isinstance(value, Mapping) or branch not in value:
-            return None
-        value = value[branch]
+        value = value.get(branch) if isinstance(value, Mapping) else None
     return value
 
 
@@ -186,18 +179,17 @@ def _expand(
         kind, argument = match[1], match[2].strip("\"'")
         if kind == "var":
             value = look_up(variables, argument)
-            if value is None or isinstance(value, Mapping):
-                problems.append(f"variable {argument} is not known")
-                return f"**?var:{argument}**"
-            return str(value)
-        if kind == "include" and depth < 8:
+            if value is not None and not isinstance(value, Mapping):
+                return str(value)
+            problems.append(f"variable {argument} is not known")
+        elif kind == "include" and depth < 8:
             path = paper / argument
-            if not path.is_file():
-                problems.append(f"included file {argument} does not exist")
-                return f"**?include:{argument}**"
-            body = front_matter(path.read_text("utf-8"))[1]
-            return _expand(paper, body, variables, problems, depth=depth + 1)
-        problems.append(f"short code {kind} {argument} is not understood")
+            if path.is_file():
+                body = front_matter(path.read_text("utf-8"))[1]
+                return _expand(paper, body, variables, problems, depth=depth + 1)
+            problems.append(f"included file {argument} does not exist")
+        else:
+            problems.append(f"short code {kind} {argument} is not understood")
         return f"**?{kind}:{argument}**"
 
     return SHORTCODE.sub(replace, COMMENT.sub("", text))

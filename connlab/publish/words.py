@@ -6,8 +6,6 @@ noisy machine costs. Verdicts on claims of earlier reports are no comparisons an
 not counted.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -163,7 +163,14 @@ def _alike(printed: pd.DataFrame, made: pd.DataFrame, *numbers: str) -> pd.DataF
 
 
 def _cell_text(cell: Mapping[str, object]) -> str:
-    return ", ".join(f"{level(v)} {k.replace('_', ' ')}" for k, v in cell.items())
+    """Return ``1 connection, 50 active``."""
+    texts = []
+    for name, value in cell.items():
+        noun, *more = name.split("_")
+        if value == 1:
+            noun = noun.removesuffix("es" if noun.endswith("sses") else "s")
+        texts.append(" ".join([level(value), noun, *more]))
+    return ", ".join(texts)
 
 
 def kind(was: str, then: str) -> str:

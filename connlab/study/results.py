@@ -151,18 +151,17 @@ def _content(results: Results) -> dict[str, Any]:
 def start(
     frame: pd.DataFrame,
     *,
-    number: int,
-    question: str,
     factors: Sequence[str],
     root: str | Path = "runs",
+    **about: Any,
 ) -> Results:
     """Begin the results of a study: machine, trials, stopping, failures, notes.
 
-    As for `connlab.report.Report`; the frame's ``attrs`` hold run, study and notes.
+    The frame's ``attrs`` hold run, study and notes; `about` is number and question.
     """
     run, study = frame.attrs["run"], frame.attrs["study"]
     studies = load_manifest(run, root=root).get("studies") or {}
-    results = bare(study, run=run, number=number, question=question, root=root)
+    results = bare(study, run=run, root=root, **about)
     results.trials = count_trials(frame)
     results.stopping = stopping_of(studies.get(study) or {})
     results.failures = failed_cells(frame, factors)

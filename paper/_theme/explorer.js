@@ -255,7 +255,7 @@
     part("thead").replaceChildren(lineOf("th", head));
     part("tbody").replaceChildren(...rows.map((row) => lineOf("td", [...cellsOf(row),
       ...(several ? [row.run] : []), ...(verdicts ? [row.verdict ?? ""] : []),
-      said(row), row.n ?? ""])));
+      said(row), row.n])));
   };
   const quoted = (text) => `"${String(text ?? "").replaceAll('"', '""')}"`;
   const csv = (rows, { label, unit }) => {
@@ -266,6 +266,7 @@
   };
 
   // ---- together ------------------------------------------------------------------------
+  const counted = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
   let current = [], view;
   const show = async (note = "") => {
     const shown = quantity();
@@ -274,23 +275,31 @@
     table(rows);
     history.replaceState(null, "", address());
     part("a.here").href = address();
-    const least = Math.min(...rows.map((row) => row.n ?? Infinity));
+    const least = Math.min(...rows.map((row) => row.n));
     const bound = boundOf(rows);
     part("#caption").textContent = note + (rows.length
-      ? `${rows.length} values of ${shown.label}; bars are 95 % intervals`
-        + `${isFinite(least) ? `, over ${least} trials or more` : ""}`
+      ? `${counted(rows.length, "value")} of ${shown.label}; bars are 95 % intervals`
+        + `, over ${counted(least, "trial")} or more`
         + `${bound ? `; ${ARROWS[bound]}: ${bound}, as the client was the bottleneck` : ""}.`
       : "Nothing was measured for this choice.");
     part("#figure").setAttribute("aria-label",
       `${shown.label} against ${axis()}; the values stand in the table below`);
     view?.finalize();
     view = undefined;
-    part("#figure").replaceChildren();
+    // Each is drawn in a place of its own, which is gone if something else is chosen
+    // before it is there.
+    const place = document.createElement("div");
+    part("#figure").replaceChildren(place);
     if (!rows.length) return;
-    view = await vegaEmbed("#figure", spec(rows, shown, unit),
+    const drawn = await vegaEmbed(place, spec(rows, shown, unit),
       { actions: false, renderer: "svg" });
+    if (rows !== current) {
+      drawn.finalize();
+      return;
+    }
+    view = drawn;
     // The table holds the same values; a reader of screens need not walk the picture.
-    for (const svg of part("#figure").querySelectorAll("svg")) svg.setAttribute("aria-hidden", "true");
+    for (const svg of place.querySelectorAll("svg")) svg.setAttribute("aria-hidden", "true");
   };
   form.addEventListener("submit", (event) => event.preventDefault());
   // Boxes and levels stay as they are while they are used, so that they keep the focus.
