@@ -11,8 +11,7 @@ uncertain by, and no clock may have drifted since the start by more: else the tr
 fails.
 """
 
-from __future__ import annotations
-
+import bisect
 import contextlib
 import csv
 import io
@@ -41,13 +40,9 @@ from connlab.hosts.remote_programs import (
 RENEW_S, SIGN_S = 0.5, 1.0
 _HANDLE = 1
 _SUMMED = ("connections", "limits", "requests", "bytes", "errors")
-#: a merged flag is divided by the number of hosts, as whole numbers or not
-_DIVIDED = {
-    "--connections": int,
-    "--active": int,
-    "--rate": float,
-    "--connect-rate": float,
-}
+#: flags of which each host gets its share, as whole numbers or not
+_DIVIDED = dict.fromkeys(("--connections", "--active"), int)
+_DIVIDED |= dict.fromkeys(("--rate", "--connect-rate"), float)
 
 
 class HostGroup:
@@ -61,9 +56,8 @@ class HostGroup:
         self._offsets: dict[str, Offset] = {}
         self._started_ns = 0
         self._warmup_s = self._lasts_s = 0.0
+        #: when the load begins, on the driver's clock; None until all have connected
         self.begins_s: float | None = None
-        """When the load begins, on the driver's clock; None until all have connected.
-        """
 
     def start(
         self,
@@ -147,11 +141,11 @@ class HostGroup:
         """End all at the same time; a lost host's agent does so when its lease ends."""
         end_all(self._programs, grace_s=grace_s, wait_s=wait_s)
         files = [program.ended.files for program in self._programs if program.ended]
-        merged_files = {
-            "timeline": added_timelines(files),
-            "histogram": added_histograms(files),
-        }
-        return ended_as_one(self._programs, merged_files)
+        return ended_as_one(
+            self._programs,
+            timeline=added_timelines(files),
+            histogram=added_histograms(files),
+        )
 
     def pause(self, handle: int) -> None:
         for program in self._programs:
@@ -216,18 +210,14 @@ def _share_of(argv: Sequence[str], number: int, count: int) -> list[str]:
         elif flag in _DIVIDED:
             total = int(float(value))
             if total < count:
-                raise ProgramError(
-                    f"{total} connections are fewer than {count} client hosts"
-                )
+                reason = f"{total} connections are fewer than {count} client hosts"
+                raise ProgramError(reason)
             words[at] = str(total * (number + 1) // count - total * number // count)
     return words
 
 
 def _lasts_s(argv: Sequence[str]) -> tuple[float, float]:
-    """Return how long the warm-up lasts, and both it and the window.
-
-    0 where requests are counted.
-    """
+    """Return seconds of the warm-up, and of all; 0 where requests are counted."""
     flags = dict(itertools.pairwise(argv))
     if "--duration" not in flags:
         return 0.0, 0.0
@@ -262,11 +252,9 @@ def merged(reports: Sequence[dict], histograms: Sequence[bytes]) -> dict:
     report["window"] = _window([r["window"] for r in reports])
     slots = _slots(histograms)
     for name in ("response", "service", "connect"):
-        clocks = [r[name] for r in reports]
+        moments = _moments([r[name] for r in reports])
         unanswered = report["window"]["unanswered"] if name == "response" else 0
-        report[name] = _moments(clocks) | _quantiles(
-            slots[name], unanswered or 0, clocks
-        )
+        report[name] = moments | _quantiles(slots[name], unanswered or 0, moments)
     report["fairness"] = _fairness(reports)
     report["self"] = _self([r["self"] for r in reports])
     stops = [r.get("stop") for r in reports]
@@ -314,21 +302,21 @@ def _slots(histograms: Sequence[bytes]) -> dict[str, Counter]:
     """Return, per clock, how many values lie in each slot (its lower, upper ns)."""
     slots = {name: Counter() for name in ("response", "service", "connect")}
     for content in histograms:
-        for row in csv.DictReader(io.StringIO(content.decode())):
+        for row in _read(content):
             slot = int(row["lower_ns"]), int(row["upper_ns"])
             slots[row["clock"]][slot] += int(row["count"])
     return slots
 
 
 def _quantiles(
-    slots: Mapping[tuple[int, int], int], unanswered: int, clocks: Sequence[Mapping]
+    slots: Mapping[tuple[int, int], int], unanswered: int, moments: Mapping[str, Any]
 ) -> dict[str, int | None]:
     """Return quantiles as ``hist_quantile_missing_ns`` of src_c/client/hist.h does."""
-    least = min((clock["min_ns"] for clock in clocks if clock["n"]), default=0)
-    most = max((clock["max_ns"] for clock in clocks if clock["n"]), default=0)
+    least, most = moments["min_ns"], moments["max_ns"]
     quantiles = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
-    ordered = sorted(slots.items())
-    n = sum(slots.values())
+    ordered = sorted(slots)
+    ranks = list(itertools.accumulate(slots[slot] for slot in ordered))
+    n = ranks[-1] if ranks else 0
     values: dict[str, int | None] = {}
     for name, q in quantiles.items():
         rank = max(1, math.ceil(q * (n + unanswered)))
@@ -337,17 +325,9 @@ def _quantiles(
         elif rank in (1, n):  # the ends are known exactly
             values[name] = least if rank == 1 else most
         else:
-            values[name] = _at_rank(ordered, rank, least, most)
+            lower, upper = ordered[bisect.bisect_left(ranks, rank)]
+            values[name] = min(max((lower + upper) // 2, least), most)
     return values
-
-
-def _at_rank(ordered: Sequence, rank: int, least: int, most: int) -> int:
-    below = 0
-    for (lower, upper), count in ordered:
-        below += count
-        if below >= rank:
-            return min(max((lower + upper) // 2, least), most)
-    return 0
 
 
 def _fairness(reports: Sequence[Mapping]) -> dict[str, Any]:
@@ -384,8 +364,7 @@ def added_timelines(files: Iterable[Mapping[str, bytes]]) -> bytes:
     """Return a timeline of all clients: counts add, the longest response stands."""
     timeline: dict[int, Counter] = {}
     for client in files:
-        text = client.get("timeline", b"").decode()
-        for row in csv.DictReader(io.StringIO(text)):
+        for row in _read(client.get("timeline", b"")):
             counts = {name: int(value) for name, value in row.items()}
             total = timeline.setdefault(counts.pop("start_ms"), Counter())
             longest = max(total["max_response_ns"], counts["max_response_ns"])
@@ -404,6 +383,10 @@ def added_histograms(files: Iterable[Mapping[str, bytes]]) -> bytes:
             for (lower, upper), count in sorted(counts.items())
         ]
     )
+
+
+def _read(content: bytes) -> Iterable[dict[str, str]]:
+    return csv.DictReader(io.StringIO(content.decode()))
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> bytes:

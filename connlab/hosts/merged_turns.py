@@ -13,8 +13,6 @@ client sent late (``--late``) is set aside as well. A server that ended has no m
 slices, and the rounds of the others stay whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +23,7 @@ from connlab.hosts import group
 Row = dict[str, Any]
 #: the number of a round, and a position in it
 _Slot = tuple[int, int]
+_Table = Mapping[_Slot, Row]
 
 _ADDED = (
     *("lead_in_requests", "requests", "bytes", "response_ns"),
@@ -58,25 +57,12 @@ def merged_rows(
     pause_s: float,
     shared: bool = False,
 ) -> list[Row]:
-    """Return one row for each slice that all had.
+    """Return one row for each slice that all had, in the order of time.
 
-    Parameters
-    ----------
-    clients : sequence of rows
-        Of each client, as from `connlab.drive.turns.table`.
-    watched : rows
-        Of who read CPU clocks on the host of the servers.
-    slice_s, pause_s : float
-        Lengths in seconds.
-    shared : bool
-        Whether clients used cores of the servers, so that their CPU time is in what
-        these cores did.
-
-    Returns
-    -------
-    list of rows
-        In the order of time. Those of rounds that are set aside have `late` 1 and
-        `counted` 0, and `overran` says whether a longer pause might have saved them.
+    From the rows of each client, as from `connlab.drive.turns.table`, and of who
+    `watched` the CPU clocks of the servers. Where clients `shared` the servers' cores,
+    their CPU time is in what these did. Rows of rounds that are set aside have `late` 1
+    and `counted` 0; `overran`: a longer pause might have saved them.
 
     Raises ProgramError when hosts did not have the same target at the same time.
     """
@@ -84,7 +70,7 @@ def merged_rows(
     readings = {_slot(row): row for row in watched}
     longest_s = slice_s + IN_TIME * pause_s
     overran = _overran(tables, readings, longest_s)
-    aside = overran | _sent_late(tables)
+    aside = overran | {row["round"] for rows in clients for row in rows if row["late"]}
     merged = []
     for slot in sorted(set(readings).intersection(*tables)):
         rows = [table[slot] for table in tables]
@@ -102,16 +88,8 @@ def _slot(row: Row) -> _Slot:
     return row["round"], row["position"]
 
 
-def _sent_late(tables: Sequence[Mapping[_Slot, Row]]) -> set[int]:
-    rows = (item for table in tables for item in table.items())
-    return {number for (number, _), row in rows if row["late"]}
-
-
-def _overran(
-    tables: Sequence[Mapping[_Slot, Row]],
-    readings: Mapping[_Slot, Row],
-    longest_s: float,
-) -> set[int]:
+def _overran(tables: Sequence[_Table], readings: _Table, longest_s: float) -> set[int]:
+    """Return the rounds in which a slice is missing, or lasted longer than allowed."""
     sources = [*tables, readings]
     ends = _last_rounds(tables)
     targets = {slot: row["target"] for rows in sources for slot, row in rows.items()}
@@ -132,15 +110,11 @@ def _overran(
     return overran
 
 
-def _last_rounds(tables: Sequence[Mapping[_Slot, Row]]) -> dict[int, int]:
+def _last_rounds(tables: Sequence[_Table]) -> dict[int, int]:
     """Return the last round of each server that ended, as the first client saw it."""
-    last: dict[int, int] = {}
-    for table in tables:
-        for (number, _), row in table.items():
-            if row["ended"]:
-                target = row["target"]
-                last[target] = min(number, last.get(target, number))
-    return last
+    ended = [row for table in tables for row in table.values() if row["ended"]]
+    ended.sort(key=lambda row: row["round"], reverse=True)
+    return {row["target"]: row["round"] for row in ended}
 
 
 def _added(rows: Sequence[Row], reading: Row, *, shared: bool, share: float) -> Row:
@@ -155,9 +129,8 @@ def _added(rows: Sequence[Row], reading: Row, *, shared: bool, share: float) -> 
     total |= {name: reading[name] for name in _READ}
     client_ns = shared * sum(row["client_cpu_ns"] for row in rows)
     total["client_cpu_ns"] = reading["client_cpu_ns"] + client_ns
-    ours_ns = sum(
-        total[name] or 0 for name in ("client_cpu_ns", "server_cpu_ns", "rest_cpu_ns")
-    )
+    ours = ("client_cpu_ns", "server_cpu_ns", "rest_cpu_ns")
+    ours_ns = sum(total[name] or 0 for name in ours)
     # what others take in the pause is not of the slice
     total["busy_ns"] = ours_ns + round(share * (reading["busy_ns"] - ours_ns))
     total["steal_ns"] = round(share * reading["steal_ns"])

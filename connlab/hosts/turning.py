@@ -9,8 +9,6 @@ the order of targets, and the first slice's beginning on its own clock. Nobody c
 host while a slice is under way: signs that renew leases are asked for in pauses.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import time
@@ -110,11 +108,9 @@ class Turning:
             self._programs += start_all(
                 hosts, commands, cores=cores, files=("slices", "histogram")
             )
+            reader = [_only_watching(words, watched)]
             self._programs += start_all(
-                (self.server,),
-                [_only_watching(words, watched)],
-                cores=beside,
-                files=("slices",),
+                [self.server], reader, cores=beside, files=("slices",)
             )
             if self._connect(words):
                 begins_s, self._offsets = schedule(self._programs)
@@ -135,9 +131,8 @@ class Turning:
             if not late:
                 return True
             if time.monotonic() > until_s:
-                raise ProgramError(
-                    f"{', '.join(late)} not connected after {allowed_s:.0f} s"
-                )
+                names = ", ".join(late)
+                raise ProgramError(f"{names} not connected after {allowed_s:.0f} s")
             time.sleep(_SOON_S)
         return False
 
@@ -176,23 +171,12 @@ class Turning:
 
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
         end_all(self._programs, grace_s=grace_s, wait_s=wait_s)
-        return ended_as_one(self._programs, {"slices": table(self._rows)})
+        return ended_as_one(self._programs, slices=table(self._rows))
 
     def _merged(self) -> dict:
         end_all(self._programs, grace_s=_GRACE_S, wait_s=_WAIT_S)
-        results = []
-        for program in self._programs:
-            files = program.files()
-            results.append(
-                merged_turns.Result(
-                    name=program.name,
-                    report=program.report or {},
-                    rows=turns.table(files["slices"]),
-                    histogram=files.get("histogram", b""),
-                )
-            )
+        *clients, reader = map(_result, self._programs)
         clocks = check_clocks(self._programs, self._offsets)
-        *clients, reader = results
         self._rows = merged_turns.merged_rows(
             [client.rows for client in clients],
             reader.rows,
@@ -201,6 +185,12 @@ class Turning:
             shared=self._shared,
         )
         return merged_turns.report(clients, reader, self._rows, clocks)
+
+
+def _result(program: RemoteProgram) -> merged_turns.Result:
+    files = program.files()
+    rows, histogram = turns.table(files["slices"]), files.get("histogram", b"")
+    return merged_turns.Result(program.name, program.report or {}, rows, histogram)
 
 
 # ---- words -----------------------------------------------------------------------
