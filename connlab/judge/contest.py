@@ -4,8 +4,6 @@ at 1 connection:   epoll, iterative,          the judged
 at 50 connections: epoll, thread, poll, uring, the judged that serve so many
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
@@ -63,10 +61,8 @@ def hold(judged: Sequence[str], *, connections: int) -> Contest:
             budget_s=max(budget_s, _least_s(len(models) + len(remaining))),
         )
         try:
-            with (
-                interrupt.noted(),
-                contextlib.closing(measure.sets(contest_plan)) as sets,
-            ):
+            sets = measure.sets(contest_plan)
+            with interrupt.noted(), contextlib.closing(sets):
                 result = comparison.compare(contest_plan, sets, show=lambda _: None)
                 if interrupt.asked():
                     raise KeyboardInterrupt
@@ -92,9 +88,7 @@ def _contest(connections: int, document: dict, result: Any, failed: dict) -> Con
         sets=document["sets"],
         levels=document["levels"],
         ratios={n: {m: by_metric[m][n] for m in METRICS} for n in by_metric["rate"]},
-        busy={
-            name: tuple(map(_rounded, shares)) for name, shares in result.busy().items()
-        },
+        busy={name: tuple(map(_rounded, pair)) for name, pair in result.busy().items()},
         failed=failed | document["failed"],
         others_share=document["others_share"],
     )

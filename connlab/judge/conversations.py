@@ -7,8 +7,6 @@ one client at a time, and `ISOLATING` for one in which a client that is slow hol
 nobody: a server without these is correct, and its reader is told what it lacks.
 """
 
-from __future__ import annotations
-
 import random
 import socket
 import time

@@ -3,8 +3,6 @@
 What came is compared with what was sent, and a `Mismatch` says both.
 """
 
-from __future__ import annotations
-
 import random
 import socket
 import struct
@@ -105,17 +103,15 @@ def filling(sent: int) -> bytes:
 
 def same(sent: bytes, received: bytes) -> None:
     """Raise `Mismatch` unless the answer is what was sent."""
-    if received == sent:
-        return
-    raise Mismatch(difference(sent, received))
+    if received != sent:
+        raise Mismatch(difference(sent, received))
 
 
 def difference(sent: bytes, received: bytes) -> str:
     """Say where an answer leaves what was sent, with the bytes around that place."""
     pairs = zip(sent, received, strict=False)
-    at = next(
-        (i for i, (a, b) in enumerate(pairs) if a != b), min(map(len, (sent, received)))
-    )
+    shortest = min(len(sent), len(received))
+    at = next((i for i, (a, b) in enumerate(pairs) if a != b), shortest)
     if at == len(received) < len(sent):
         end = f"then nothing more; sent next: {shown(sent[at:])}"
         return f"sent {len(sent)} bytes, {at} came back, {end}"
