@@ -338,22 +338,21 @@ def _verdict(row: dict, margin: float, limited: tuple[bool, bool]) -> str:
         return "undetermined"
     side = "higher" if lo > 1 else "lower" if hi < 1 else ""
     if any(limited):
-        return side if _stands(row["metric"], side, limited) else "undetermined"
+        ahead = side == metric_of(row["metric"]).better
+        return side if side and stands(ahead, limited) else "undetermined"
     if side:
         return side
     return "alike" if lo > 1 / (1 + margin) and hi < 1 + margin else "undetermined"
 
 
-def _stands(metric: str, side: str, limited: tuple[bool, bool]) -> bool:
+def stands(ahead: bool, limited: tuple[bool, bool]) -> bool:
     """Whether a better client could only have made a difference larger.
 
     It would find the limited server better than it was: if that was ahead, it stays
-    ahead; if behind, it might have caught up.
+    ahead; if behind, it might have caught up. `ahead`: the first of two was better;
+    `limited`: which of them the client kept from more.
     """
-    better = metric_of(metric).better
-    worse = "lower" if better == "higher" else "higher"
-    ahead = {(True, False): better, (False, True): worse}
-    return side == ahead.get(limited)
+    return limited == (ahead, not ahead)
 
 
 def _cell(key: Any) -> tuple:

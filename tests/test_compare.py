@@ -1,7 +1,5 @@
 """connlab compare: what may be asked, when it stops, what it says."""
 
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -47,9 +45,8 @@ def test_the_baseline_takes_part_twice():
 
 
 def test_a_worker_for_each_connection_unless_a_number_is_given():
-    plan = make_plan(
-        ["epoll-workers", "prethread", "prethread:workers=60"], connections=40
-    )
+    names = ["epoll-workers", "prethread", "prethread:workers=60"]
+    plan = make_plan(names, connections=40)
     workers = [server.factors.get("workers") for server in plan.servers]
     assert workers == [None, 40, "60", None]
 
@@ -90,6 +87,11 @@ def test_a_lesson_is_started_by_its_own_command_without_flags():
 def test_a_lesson_serves_echo_as_it_is(name, workload, message):
     with pytest.raises(ValueError, match=message):
         make_plan(["epoll", name], workload=workload)
+
+
+def test_a_delay_is_of_work_only():
+    with pytest.raises(ValueError, match="^delay: 5; allowed: for work"):
+        make_plan(["epoll", "poll"], delay="5")
 
 
 # ---- what is made of the slices --------------------------------------------------
@@ -228,6 +230,8 @@ def test_a_server_at_an_address_has_no_cpu_time_and_the_others_keep_theirs(monke
     document = document_of(result)
     assert document["levels"][FAR]["cpu"]["value"] is None
     assert document["ratios"]["cpu"][FAR]["value"] is None
+    at_once = {m: document["ratios"][m]["poll"]["simultaneous"] for m in ("rate", "cpu")}
+    assert at_once == {"rate": 2, "cpu": 1}
 
 
 @pytest.mark.parametrize(
@@ -369,9 +373,8 @@ def test_json_has_levels_ratios_and_words(monkeypatch):
     assert document["machine"]["binaries"]
     frame = pd.concat(result.sets)
     rates = frame.loc[frame["server"] == "epoll", "rate"]
-    assert document["levels"]["epoll"]["rate"]["value"] == pytest.approx(
-        np.exp(np.log(rates).mean())
-    )
+    level = document["levels"]["epoll"]["rate"]["value"]
+    assert level == pytest.approx(np.exp(np.log(rates).mean()))
 
 
 def test_json_has_what_every_ratio_can_be_made_of_again(monkeypatch):
@@ -396,22 +399,17 @@ def test_json_has_what_every_ratio_can_be_made_of_again(monkeypatch):
 @pytest.mark.parametrize(
     "load",
     [
-        ["--workload", "echo"],
-        *(
-            pytest.param(load, marks=pytest.mark.long)
-            for load in (
-                ["--workload", "work", "--delay", "fixed:0.1"],
-                ["--workload", "http", "--size", "2000"],
-                ["--rate", "5000"],
-            )
-        ),
+        "--workload echo",
+        pytest.param("--workload work --delay fixed:0.1", marks=pytest.mark.long),
+        pytest.param("--workload http --size 2000", marks=pytest.mark.long),
+        pytest.param("--rate 5000", marks=pytest.mark.long),
     ],
 )
 def test_a_real_comparison_of_each_load(load, monkeypatch, capsys):
     monkeypatch.setattr(plans, "WARM_SLICES", 1)
     monkeypatch.setattr(plans, "COUNTED_SLICES", 2)
     monkeypatch.setattr(plans, "COUNTED_MIN", 2)
-    words = ["epoll", "poll", "--connections", "8", "--budget", "3s", *load]
+    words = ["epoll", "poll", "--connections", "8", "--budget", "3s", *load.split()]
     assert command.main(["compare", *words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     ratio = document["ratios"]["cpu"]["epoll again"]

@@ -5,8 +5,6 @@ same core, one after another. CPU time is what the kernel says of a client that 
 ended; start and report are included. Ours checks every answer as well.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import resource
@@ -53,9 +51,9 @@ def beside(plan: Plan) -> list[dict]:
                     text, spent_s = run(argv(plan, name, address), plan.cores.client)
                     after = host.sample(server, machine=False).processes.cpu_s
                     requests = counted(name, text)
-                    costs = (spent_s / requests, (after - before) / requests)
-                    costs_of = dict(zip(("client", "server"), costs, strict=True))
-                    rows.append({"round": number, "name": name, **costs_of})
+                    cost = {"client": spent_s / requests}
+                    cost["server"] = (after - before) / requests
+                    rows.append({"round": number, "name": name, **cost})
     return rows
 
 

@@ -1,7 +1,5 @@
 """What a comparison looks like: live while it runs, a table at the end."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Iterator
@@ -90,10 +88,8 @@ def heading(comparison: Comparison) -> str:
 def _levels(comparison: Comparison) -> Table:
     baseline = comparison.plan.baseline
     units = {
-        metric: display_unit(
-            METRICS[metric], [comparison.levels(baseline, metric).value]
-        )
-        for metric in TITLES
+        metric: display_unit(unit, [comparison.levels(baseline, metric).value])
+        for metric, unit in METRICS.items()
     }
     heads = [f"{TITLES[metric]}\n{unit}" for metric, (_, unit) in units.items()]
     rows = table("", *heads)
@@ -138,12 +134,10 @@ def _ratios(comparison: Comparison) -> Table:
     for server in comparison.plan.servers[1:]:
         if server.name not in by_metric["rate"]:  # it, or what it is held against, died
             continue
-        ratios = {
-            metric: ratios_of[server.name] for metric, ratios_of in by_metric.items()
-        }
         pair = f"{server.name} / {server.against}" if server.against else server.name
-        add_numbers(rows, pair, *(number(ratio) for ratio in ratios.values()))
-        rows.add_row("", *(words[metric][server.name] for metric in ratios))
+        ratios = (ratios_of[server.name] for ratios_of in by_metric.values())
+        add_numbers(rows, pair, *map(number, ratios))
+        rows.add_row("", *(words_of[server.name] for words_of in words.values()))
     return rows
 
 
