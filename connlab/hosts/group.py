@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from connlab.drive import turns
 from connlab.drive.host import Ended, HostLost, ProgramError, Reading
 from connlab.hosts.agent import Agent
 from connlab.hosts.carrier import RemoteHost, Server
@@ -170,7 +171,7 @@ class HostGroup:
         known = {name: window for name, window in edges.items() if window}
         self._check_windows(known)
         if len(known) == len(edges):
-            self._set_window(report, known)
+            self._set_window(report, list(known.values()))
         return report
 
     def _check_windows(self, windows: Mapping[str, tuple[int, int]]) -> None:
@@ -180,13 +181,12 @@ class HostGroup:
             distance_ns = max(edges, default=0) - min(edges, default=0)
             if distance_ns > TOLERANCE_NS + sum(bounds):
                 last = max(windows, key=lambda name: (windows[name][side], name))
-                raise ProgramError(
-                    f"windows are {distance_ns / 1e6:.3g} ms apart; {last} is last"
-                )
+                apart = f"{distance_ns / 1e6:.3g} ms apart"
+                raise ProgramError(f"windows are {apart}; {last} is last")
 
-    def _set_window(self, report: dict, windows: Mapping[str, tuple[int, int]]) -> None:
-        begin = min(begin for begin, _ in windows.values())
-        end = max(end for _, end in windows.values())
+    def _set_window(self, report: dict, windows: Sequence[tuple[int, int]]) -> None:
+        begin = min(begin for begin, _ in windows)
+        end = max(end for _, end in windows)
         report["window"] |= {"begin_ns": begin, "end_ns": end}
         since_s = (begin - self._started_ns) / 1e9
         report["self"]["dialing_s"] = since_s - report["window"]["warmup_s"]
@@ -302,9 +302,8 @@ def _slots(histograms: Sequence[bytes]) -> dict[str, Counter]:
     """Return, per clock, how many values lie in each slot (its lower, upper ns)."""
     slots = {name: Counter() for name in ("response", "service", "connect")}
     for content in histograms:
-        for row in _read(content):
-            slot = int(row["lower_ns"]), int(row["upper_ns"])
-            slots[row["clock"]][slot] += int(row["count"])
+        for row in turns.table(content):
+            slots[row["clock"]][row["lower_ns"], row["upper_ns"]] += row["count"]
     return slots
 
 
@@ -364,11 +363,10 @@ def added_timelines(files: Iterable[Mapping[str, bytes]]) -> bytes:
     """Return a timeline of all clients: counts add, the longest response stands."""
     timeline: dict[int, Counter] = {}
     for client in files:
-        for row in _read(client.get("timeline", b"")):
-            counts = {name: int(value) for name, value in row.items()}
-            total = timeline.setdefault(counts.pop("start_ms"), Counter())
-            longest = max(total["max_response_ns"], counts["max_response_ns"])
-            total.update(counts)
+        for row in turns.table(client.get("timeline", b"")):
+            total = timeline.setdefault(row.pop("start_ms"), Counter())
+            longest = max(total["max_response_ns"], row["max_response_ns"])
+            total.update(row)
             total["max_response_ns"] = longest
     return table([{"start_ms": ms} | timeline[ms] for ms in sorted(timeline)])
 
@@ -383,10 +381,6 @@ def added_histograms(files: Iterable[Mapping[str, bytes]]) -> bytes:
             for (lower, upper), count in sorted(counts.items())
         ]
     )
-
-
-def _read(content: bytes) -> Iterable[dict[str, str]]:
-    return csv.DictReader(io.StringIO(content.decode()))
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> bytes:
