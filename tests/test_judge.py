@@ -17,7 +17,7 @@ from connlab.compare import comparison, measure, plan
 from connlab.drive import interrupt, running, turns
 from connlab.judge import calls, cases, contest, conversations, crowds, hints, page
 from connlab.judge.conversations import Heard
-from connlab.judge.judging import Judgement, Verdict, judge
+from connlab.judge.judging import Judgement, Verdict, _label, judge
 from connlab.judge.wire import difference
 from tests.conformance.harness import eventually
 from tests.test_external import WHOSE, alive, line
@@ -169,6 +169,17 @@ def test_a_dear_server_is_told_its_calls_where_that_is_shown(low, told):
 )
 def test_memory_that_grows_is_a_leak_unless_it_may_be_collected(grown, program, holds):
     assert cases._leaks("mine {port}", None, grown, program)[0] is holds
+
+
+@pytest.mark.parametrize(
+    ("command", "label"),
+    [
+        ("./shout {port}", "shout"),
+        ("/usr/bin/python3.11 -u echo.py {port}", "echo.py"),
+    ],
+)
+def test_a_server_is_called_by_its_program_and_not_by_an_interpreter(command, label):
+    assert _label(command) == label
 
 
 @pytest.mark.parametrize(

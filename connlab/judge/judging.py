@@ -27,7 +27,11 @@ QUICK_LEVELS = (1, 10, 100)
 _SHOWN = 300
 #: what a server lacks that serves one client after the other
 _SECOND = "serving a second client at the same time"
-_INTERPRETERS = ("python", "node", "java", "ruby", "perl", "sh", "bash", "env")
+#: names of interpreters, without their versions
+_INTERPRETERS = (
+    *("python", "pypy", "node", "nodejs", "java", "ruby", "perl"),
+    *("sh", "dash", "bash", "env"),
+)
 
 
 @dataclass
@@ -183,7 +187,7 @@ def _number_equal_labels(verdicts: Sequence[Verdict]) -> None:
 
 
 def _interprets(program: Path) -> bool:
-    return program.name.startswith(_INTERPRETERS)
+    return program.name.rstrip("0123456789.") in _INTERPRETERS
 
 
 def _valgrind(line: str) -> str | None:
