@@ -127,11 +127,14 @@ def test_the_command_writes_a_page_and_says_it_by_its_status(tmp_path, capsys):
 
 
 def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
-    wrong = ["it said | # <b>*hello*</b>\n- more"]
-    verdict = Verdict("x {port}", "x", wrong=wrong)
+    said = "| # <b>*hello*</b>\n- more\n```\n<b>"
+    heard = [Heard("a", "a"), Heard("lengths", "lengths", said)]
+    verdict = Verdict("x {port}", "x", [f"it died: {said}"], heard=heard, printed=said)
     text = page.markdown(Judgement([verdict], made_at="2026-01-01"))
-    assert "<b>" not in text.replace("\\<b\\>", "")
     assert "\n- more" not in text
+    html = page._html(text, "<b>")
+    assert "&lt;b&gt;" in html
+    assert "<b>" not in html
 
 
 def test_at_most_three_things_come_first():
