@@ -198,6 +198,17 @@ def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, ends, rea
         compared(monkeypatch, RATES, **{ends: "epoll"})
 
 
+def test_what_a_server_printed_is_no_markup(monkeypatch, capsys):
+    rates, words = RATES | {"poll": 9e4}, ("epoll", "uring", "poll")
+    result = compared(monkeypatch, rates, words=words, died="uring")
+    result.failed["uring"] = "[/b] [red] :smile:"
+    console = screen.console()
+    screen.print_all(result, console)
+    with screen.shown(console) as show:
+        show(result)
+    assert capsys.readouterr().out.count("[/b] [red] :smile:") == 2
+
+
 def test_who_is_held_against_a_server_that_ends_has_no_ratio(monkeypatch):
     rates = RATES | {"poll": 9e4, "thread": 8e4}
     words, held = ("epoll", "uring", "poll", "thread"), {"poll": "uring"}

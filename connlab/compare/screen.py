@@ -28,8 +28,11 @@ FILE_WIDTH = 110
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return where to print: as wide as the terminal, or as a file is read."""
-    output = Console(stderr=stderr)
+    """Return where to print: as wide as the terminal, or as a file is read.
+
+    A server's name, or what it printed, may look like markup and is none.
+    """
+    output = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     if not output.is_terminal:
         output.width = FILE_WIDTH
     return output
@@ -39,7 +42,7 @@ def console(*, stderr: bool = False) -> Console:
 def shown(console: Console) -> Iterator[Callable[[Comparison], None]]:
     """Show what is known after each set: live at a terminal, else a line each."""
     if not console.is_terminal:
-        yield lambda comparison: console.print(_line(comparison), highlight=False)
+        yield lambda comparison: console.print(_line(comparison))
         return
     with Live(console=console, transient=True, auto_refresh=False) as live:
         yield lambda comparison: live.update(
@@ -63,7 +66,7 @@ def print_all(comparison: Comparison, console: Console) -> None:
     lines = (*limits(comparison), *doubts(comparison), ending(comparison))
     levels, ratios = _levels(comparison), _ratios(comparison)
     for content in ("", heading(comparison), "", levels, "", ratios, "", *lines):
-        console.print(content, highlight=False)
+        console.print(content)
 
 
 def heading(comparison: Comparison) -> str:
