@@ -99,8 +99,8 @@ class Comparison:
             for server in self.plan.servers
             if servers.at(server.factors["model"]) is None
         }
-        others = self.plan.servers[1:]
-        return {o.name for o in others if {o.name, self.plan.against(o)} <= measured}
+        pairs = self.plan.against.items()
+        return {name for name, base in pairs if {name, base} <= measured}
 
     @property
     def remaining(self) -> list[str]:
@@ -142,17 +142,12 @@ class Comparison:
             rounds = ratios_of_turns.per_round(pd.concat(self.slices))
         else:
             rounds = pd.concat(self.sets).assign(round=0)
-        against = {
-            server.name: self.plan.against(server)
-            for server in self.plan.servers[1:]
-            if {server.name, self.plan.against(server)} <= set(self.remaining)
-        }
-        columns = {
-            name: ratios_of_turns.log_ratios(
-                rounds[rounds["server"].isin((name, base))], metric, baseline=base
-            )[name]
-            for name, base in against.items()
-        }
+        columns = {}
+        for name, base in self.plan.against.items():
+            if {name, base} <= set(self.remaining):
+                pair = rounds[rounds["server"].isin((name, base))]
+                logs = ratios_of_turns.log_ratios(pair, metric, baseline=base)
+                columns[name] = logs[name]
         return pd.DataFrame(columns)
 
     def widest(self) -> float:
@@ -189,10 +184,8 @@ class Comparison:
         The control asks the method, not the servers, whoever the limit was.
         """
         bound = self.client_bound() if metric != "cpu" else set()
-        limited = {
-            server.name: (server.name in bound, self.plan.against(server) in bound)
-            for server in self.plan.servers
-        }
+        pairs = self.plan.against.items()
+        limited = {name: (name in bound, base in bound) for name, base in pairs}
         limited[self.plan.control] = (False, False)
         return {name: word(r, metric, limited[name]) for name, r in ratios.items()}
 
@@ -328,7 +321,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
 def _settings(plan: Plan, server: Any) -> dict[str, Any]:
     return {
         "name": server.name,
-        "against": plan.against(server) if server is not plan.servers[0] else None,
+        "against": plan.against.get(server.name),
         "settings": {k: v for k, v in server.factors.items() if k != "command"},
     }
 

@@ -63,9 +63,10 @@ class Plan:
         """The baseline's second name."""
         return f"{self.baseline} {AGAIN}"
 
-    def against(self, server: Server) -> str:
-        """Return the name of the server that one of them is held against."""
-        return server.against or self.baseline
+    @property
+    def against(self) -> dict[str, str]:
+        """Each server but the baseline, and the one that it is held against."""
+        return {s.name: s.against or self.baseline for s in self.servers[1:]}
 
     @property
     def open_loop(self) -> bool:

@@ -19,7 +19,6 @@ MODELS = {
     1: (BASELINE, "iterative"),
     CONNECTIONS: (BASELINE, "thread", "poll", "uring"),
 }
-METRICS = ("rate", "cpu", "p50", "p99")
 #: seconds for a contest, and more for each judged server beyond the first
 BUDGET_S = {1: 14.0, CONNECTIONS: 36.0}
 _MORE_S = 5.0
@@ -82,12 +81,12 @@ def _least_s(servers: int) -> float:
 
 
 def _contest(connections: int, document: dict, result: Any, failed: dict) -> Contest:
-    by_metric = document["ratios"]
+    ratios = document["ratios"]
     return Contest(
         connections=connections,
         sets=document["sets"],
         levels=document["levels"],
-        ratios={n: {m: by_metric[m][n] for m in METRICS} for n in by_metric["rate"]},
+        ratios={n: {m: ratio[n] for m, ratio in ratios.items()} for n in ratios["rate"]},
         busy={name: tuple(map(_rounded, pair)) for name, pair in result.busy().items()},
         failed=failed | document["failed"],
         others_share=document["others_share"],
