@@ -241,8 +241,8 @@ def test_a_server_at_an_address_has_no_cpu_time_and_the_others_keep_theirs(monke
     document = document_of(result)
     assert document["levels"][FAR]["cpu"]["value"] is None
     assert document["ratios"]["cpu"][FAR]["value"] is None
-    at_once = {m: document["ratios"][m]["poll"]["simultaneous"] for m in ("rate", "cpu")}
-    assert at_once == {"rate": 2, "cpu": 1}
+    poll = {metric: ratios["poll"] for metric, ratios in document["ratios"].items()}
+    assert (poll["rate"]["simultaneous"], poll["cpu"]["simultaneous"]) == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class RemoteHosts:
     `client_cores` where they are on the machine of the server. What the run's manifest
     says of the machine is `manifest`, else what the server's host says of itself.
 
-    HostLost when a host does not answer, ValueError when one has not built the programs.
+    HostLost when one does not answer, ValueError when one has not built the programs.
     """
 
     remote = True

@@ -96,7 +96,10 @@ def load(path: Path, *, scheduler: str | None = None) -> Roster:
 
 
 def _check_scheduler(url: str, *, has_certificates: bool) -> None:
-    """Refuse (ValueError) a scheduler that anybody reaches, to run code on all hosts."""
+    """Refuse (ValueError) a scheduler through which anybody may run code on all hosts.
+
+    That is one beyond loopback without TLS, or without certificates.
+    """
     parts = urlsplit(url)
     if parts.scheme not in ("tls", "tcp") or not parts.hostname or not parts.port:
         raise ValueError(f"scheduler {url!r}: want tls://ADDRESS:PORT")

@@ -70,10 +70,10 @@ def hold(judged: Sequence[str], *, connections: int) -> Contest:
             lost = [error.name] if error.name in remaining else list(remaining)
             failed |= dict.fromkeys(lost, str(error))
             remaining = [name for name in remaining if name not in lost]
-            if remaining:
-                continue
-            return Contest(connections, 0, failed=failed)
-        return _contest(connections, comparison.document(result), result, failed)
+            if not remaining:
+                return Contest(connections, 0, failed=failed)
+        else:
+            return _contest(connections, comparison.document(result), result, failed)
 
 
 def _least_s(servers: int) -> float:
@@ -81,12 +81,12 @@ def _least_s(servers: int) -> float:
 
 
 def _contest(connections: int, document: dict, result: Any, failed: dict) -> Contest:
-    ratios = document["ratios"]
+    ratios, servers = document["ratios"], document["ratios"]["rate"]
     return Contest(
         connections=connections,
         sets=document["sets"],
         levels=document["levels"],
-        ratios={n: {m: ratio[n] for m, ratio in ratios.items()} for n in ratios["rate"]},
+        ratios={n: {m: of_all[n] for m, of_all in ratios.items()} for n in servers},
         busy={name: tuple(map(_rounded, pair)) for name, pair in result.busy().items()},
         failed=failed | document["failed"],
         others_share=document["others_share"],

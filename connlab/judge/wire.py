@@ -33,10 +33,8 @@ def receive(sock: socket.socket, length: int) -> bytes:
 
 def receive_all(sock: socket.socket) -> bytes:
     """Return everything up to the end of the stream."""
-    chunks = []
-    while chunk := sock.recv(1 << 16):
-        chunks.append(chunk)
-    return b"".join(chunks)
+    with sock.makefile("rb") as stream:
+        return stream.read()
 
 
 def echoes(sock: socket.socket, message: bytes = b"hello") -> bool:
