@@ -67,7 +67,7 @@ class Crowds:
     threads_each: float | None
     processes_each: float | None
     idle_pss_bytes: int | None
-    descriptors_limit: int | None = None
+    descriptors_limit: int | None
 
 
 def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
@@ -82,7 +82,7 @@ def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
         except NotServing as error:
             level = Level(clients, died=str(error))
         else:
-            level = replace(level, died=serving.died() or level.died)
+            level = replace(level, died=serving.died())
         tried.append(level)
         if not level.carried or _too_many_processes(level, baseline):
             break
