@@ -73,9 +73,9 @@ def parts(
         "open loop": plan(pair, rate=LAG_RATE),
     }
     if lessons and (held_against := _lessons([BASE, *names])):
-        taught = plan([word for model in held_against.items() for word in model[::-1]])
-        pairs = (replace(s, against=held_against.get(s.name)) for s in taught.servers)
-        plans["lessons"] = replace(taught, servers=tuple(pairs))
+        taught = plan([name for pair in held_against.items() for name in pair[::-1]])
+        held = (replace(s, against=held_against.get(s.name)) for s in taught.servers)
+        plans["lessons"] = replace(taught, servers=tuple(held))
     floor = ("models", "many")
     return {name: Part(Comparison(p), name in floor) for name, p in plans.items()}
 

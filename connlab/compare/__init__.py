@@ -6,6 +6,6 @@
 """
 
 from connlab.compare.command import run
-from connlab.compare.plan import Plan, make_plan
+from connlab.compare.plan import make_plan
 
-__all__ = ["Plan", "make_plan", "run"]
+__all__ = ["make_plan", "run"]
