@@ -162,19 +162,20 @@ def gone(pid: int) -> bool:
 
 def test_an_agent_that_nobody_calls_ends_its_programs():
     lonely = agent.Agent("127.0.0.1", lease_s=0.5)
-    pid = lonely.start(["/bin/sleep", "60"], [], [])
+    pid = lonely.start(["/bin/sleep", "60"], watch=True)
     wait_for(lambda: gone(pid))
+    wait_for(lambda: lonely.look(pid) is None)
     with pytest.raises(ProcessLookupError):
-        lonely.stop(pid, 0, 0)
+        lonely.do("stop", pid, grace_s=0)
 
 
 def test_an_agent_that_is_called_keeps_them_and_one_collected_does_not():
     called = agent.Agent("127.0.0.1", lease_s=1.0)
     echoing = called._echo
-    pid = called.start(["/bin/sleep", "60"], [], [])
+    pid = called.start(["/bin/sleep", "60"])
     began = time.monotonic()
     while time.monotonic() - began < 1.5:
-        called.renew()
+        called.do("renew")
         time.sleep(0.05)
     assert not gone(pid)
     del called
@@ -184,14 +185,14 @@ def test_an_agent_that_is_called_keeps_them_and_one_collected_does_not():
 
 def test_a_server_is_read_on_the_spot():
     watching = agent.Agent("127.0.0.1")
-    pid = watching.start(["/bin/sleep", "60"], [], [], watch=True)
+    pid = watching.start(["/bin/sleep", "60"], watch=True)
     wait_for(lambda: len(watching._readings[pid]) > 3)
-    reading = watching.sample(pid, machine=True, memory=False)
+    reading = watching.sample(pid)
     times = [taken.processes.time_s for taken in (*reading.before, reading)]
     assert len(times) > 4
     assert times == sorted(times)
-    assert not watching.sample(pid, machine=True, memory=False).before[4:]
-    watching.stop(pid, 0, 0)
+    assert not watching.sample(pid).before[4:]
+    watching.stop(pid, grace_s=0)
     assert watching.look(pid) is None
 
 

@@ -27,7 +27,6 @@ from connlab.hosts import (
     remote_programs,
     roster,
 )
-from connlab.hosts.agent import Agent
 from connlab.hosts.group import HostGroup
 from tests.conftest import (  # by this name, as scripts import this file
     connlab,
@@ -449,14 +448,13 @@ def begun(hosts: list[carrier.RemoteHost]) -> tuple[float, float]:
     words = [[sys.executable, "-S", "-E", "-c", WAITING]] * len(hosts)
     programs = remote_programs.start_all(hosts, words, cores=(), files=())
 
-    def every(method, *arguments) -> list:
-        calls = [p.host.call(method, p.handle, *arguments) for p in programs]
-        return [call.result(30) for call in calls]
+    def lines() -> list[dict]:
+        return [call.result(30) for call in [program.ask(20.0) for program in programs]]
 
-    events = {line["event"] for line in every(Agent.ready, 20.0)}
+    events = {line["event"] for line in lines()}
     assert events == {remote_programs.EVENT}
     begins_s, offsets = remote_programs.schedule(programs)
-    reports = every(Agent.ready, 20.0)
+    reports = lines()
     took_s = time.monotonic() - began_s
     at_s = [
         (report["at"] - offsets[host.name].ns) / 1e9

@@ -46,15 +46,17 @@ LOOK_S, LOOK_COST = 0.02, 100
 NEAR_S, RARELY_S = 0.06, 0.5
 
 
-class Agent:
-    """A `connlab.drive.host.Host` that lives where its programs do."""
+class Agent(LocalHost):
+    """A `connlab.drive.host.Host` that lives where its programs do.
+
+    From another host all is called through `do`.
+    """
 
     def __init__(
         self, address: str, lease_s: float = LEASE_S, watched: Sequence[int] = ()
     ) -> None:
-        self._host = LocalHost(watched)
+        super().__init__(watched)
         self._echo = Echo(address)
-        self._cores = tuple(watched) or cores.available()
         self._readings: dict[int, list[Reading]] = {}
         self._edges: tuple[float, ...] = ()
         self._lease_s = lease_s
@@ -66,27 +68,31 @@ class Agent:
         """Kill what is running and close the clock: the driver has gone, or another
         agent is in this one's place.
         """
-        self._host.close()
+        self.close()
         self._echo.close()
+
+    def do(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of this agent, which renews the lease."""
+        with self._lock:
+            try:
+                return getattr(self, name)(*arguments, **options)
+            except KeyError as error:
+                raise ProcessLookupError("the lease ended this program") from error
+            finally:
+                self._called_s = time.monotonic()
+
+    def renew(self) -> None:
+        """Do nothing but what every call does."""
 
     def end_overdue(self) -> float:
         """End all programs once the lease is over; return when to ask again."""
         if self._lock.acquire(blocking=False):  # else a call is under way
             try:
                 if time.monotonic() - self._called_s > self._lease_s:
-                    self._host.close()
+                    self.close()
             finally:
                 self._lock.release()
         return self._lease_s / 8
-
-    def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
-        with self._lock:
-            try:
-                return getattr(self._host, name)(*arguments, **options)
-            except KeyError:
-                raise ProcessLookupError("the lease ended this program") from None
-            finally:
-                self._called_s = time.monotonic()
 
     def introduce(self) -> dict[str, Any]:
         """Return where the clock is asked, and what a reader must know of the host."""
@@ -125,20 +131,9 @@ class Agent:
                 return port
         return 0
 
-    def renew(self) -> None:
-        self._called_s = time.monotonic()
-
-    def start(
-        self,
-        argv: Sequence[str],
-        cores: Sequence[int],
-        files: Sequence[str],
-        watch: bool = False,
-        listening: bool = False,
-    ) -> int:
-        """See `connlab.drive.host.LocalHost.start`, as for all that follow."""
-        options = {"cores": cores, "files": files, "listening": listening}
-        handle = self._call("start", argv, **options)
+    def start(self, argv: Sequence[str], *, watch: bool = False, **options: Any) -> int:
+        """Start a program, and read by itself what it uses if told to `watch`."""
+        handle = super().start(argv, **options)
         if watch:
             self._readings[handle], self._edges = [], ()
             _repeat(self.look, handle)
@@ -150,7 +145,6 @@ class Agent:
         Until another program is started that is watched.
         """
         self._edges = tuple(edges_s)
-        self.renew()
 
     def look(self, handle: int) -> float | None:
         """Read a watched program; return the seconds until the next time.
@@ -169,32 +163,18 @@ class Agent:
         ahead_s = [edge - NEAR_S - now for edge in self._edges if edge > now]
         return max(shortest_s, min([RARELY_S, *ahead_s]))
 
-    def tell(self, handle: int, line: str) -> None:
-        self._call("tell", handle, line)
-
-    def ready(self, handle: int, timeout_s: float) -> dict | None:
-        return self._call("ready", handle, timeout_s=timeout_s)
-
-    def sample(self, handle: int, machine: bool, memory: bool) -> Reading:
-        reading = self._call("sample", handle, machine=machine, memory=memory)
+    def sample(self, handle: int, **options: bool) -> Reading:
+        """Read what a program uses; with what was read of it since the last time."""
+        reading = super().sample(handle, **options)
         readings = self._readings.get(handle, [])
         before, readings[:] = tuple(readings), []
         # one that is under way may end after this look began
         before = tuple(r for r in before if _time_s(r) <= _time_s(reading))
         return dataclasses.replace(reading, before=before)
 
-    def ask_to_end(self, handle: int) -> None:
-        self._call("ask_to_end", handle)
-
-    def stop(self, handle: int, grace_s: float, wait_s: float) -> Ended:
+    def stop(self, handle: int, **limits: float) -> Ended:
         self._readings.pop(handle, None)
-        return self._call("stop", handle, grace_s=grace_s, wait_s=wait_s)
-
-    def pause(self, handle: int) -> None:
-        self._call("pause", handle)
-
-    def resume(self, handle: int) -> None:
-        self._call("resume", handle)
+        return super().stop(handle, **limits)
 
 
 def dask_setup(worker: Any) -> None:

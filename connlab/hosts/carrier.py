@@ -219,12 +219,13 @@ class RemoteHost:
     def place(self) -> Any:
         return self.engine.roster.hosts[self.name]
 
-    def call(self, method: Callable, *arguments: Any) -> Pending:
+    def call(self, method: Callable, *arguments: Any, **options: Any) -> Pending:
         """Begin to call a method of `Agent`; the result is asked for later."""
         if self.lost:
             raise HostLost(self.lost)
         try:
-            return Pending(self, getattr(self._agent, method.__name__)(*arguments))
+            future = self._agent.do(method.__name__, *arguments, **options)
+            return Pending(self, future)
         except (OSError, RuntimeError) as error:
             raise self.gone(error) from error
 
@@ -250,25 +251,27 @@ class RemoteHost:
     ) -> int:
         """Start a program; on a host that was lost, after it has come back."""
         self.revive()
-        words = list(argv), list(cores or self.cores), list(files)
-        return self.call(Agent.start, *words, self.watches).result()
+        options = self._options(cores, files)
+        return self.call(Agent.start, argv, watch=self.watches, **options).result()
 
     def starting(
         self, argv: Sequence[str], *, cores: Sequence[int], files: Sequence[str]
     ) -> Pending:
         """Start a program that awaits a moment (`connlab.hosts.remote_programs`)."""
-        words = list(argv), list(cores or self.cores), list(files)
-        return self.call(Agent.start, *words, False, True)
+        options = self._options(cores, files)
+        return self.call(Agent.start, argv, listening=True, **options)
+
+    def _options(self, cores: Sequence[int], files: Sequence[str]) -> dict[str, Any]:
+        return {"cores": tuple(cores or self.cores), "files": tuple(files)}
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
-        return self.call(Agent.ready, handle, min(timeout_s, SLICE_S)).result()
+        timeout_s = min(timeout_s, SLICE_S)
+        return self.call(Agent.ready, handle, timeout_s=timeout_s).result()
 
-    def sample(
-        self, handle: int, *, machine: bool = True, memory: bool = False
-    ) -> Reading:
+    def sample(self, handle: int, **options: bool) -> Reading:
         """Look at the program; what it costs is the whole call, so looks are rare."""
         began = time.monotonic()
-        reading = self.call(Agent.sample, handle, machine, memory).result()
+        reading = self.call(Agent.sample, handle, **options).result()
         before = tuple(map(self._on_our_clock, reading.before))
         cost_s = max(self.cost_least_s, min(time.monotonic() - began, COST_MOST_S))
         reading = self._on_our_clock(reading)
@@ -289,7 +292,7 @@ class RemoteHost:
         return self.stopping(handle, grace_s=grace_s, wait_s=wait_s).result()
 
     def stopping(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Pending:
-        pending = self.call(Agent.stop, handle, grace_s, wait_s)
+        pending = self.call(Agent.stop, handle, grace_s=grace_s, wait_s=wait_s)
         pending.patience_s += grace_s + wait_s
         return pending
 

@@ -19,13 +19,14 @@ import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from connlab.drive import turns
 from connlab.drive.host import Ended, HostLost, ProgramError, Reading
 from connlab.hosts.agent import Agent
-from connlab.hosts.carrier import RemoteHost, Server
+from connlab.hosts.carrier import Pending, RemoteHost, Server
 from connlab.hosts.clock import Offset
 from connlab.hosts.remote_programs import (
     TOLERANCE_NS,
@@ -104,7 +105,7 @@ class HostGroup:
             now_s = time.monotonic()
             if now_s < program.asked_s + every_s:
                 return
-            program.pending = program.host.call(*question)
+            program.pending = question()
             program.asked_s = now_s
         call = program.pending
         if call.done():
@@ -113,7 +114,7 @@ class HostGroup:
         elif time.monotonic() > program.asked_s + call.patience_s:
             raise program.host.gone(TimeoutError("does not answer"))
 
-    def _question(self, program: RemoteProgram) -> tuple[tuple, float]:
+    def _question(self, program: RemoteProgram) -> tuple[Callable[[], Pending], float]:
         """Return what an agent is asked now, and how often at most, in seconds.
 
         Where a client rests only the lease is renewed: others may be seconds later,
@@ -122,14 +123,12 @@ class HostGroup:
         begins_s = self.begins_s
         resting = program.connected and begins_s is None
         if program.report is not None or resting:
-            return (Agent.renew,), RENEW_S
+            return partial(program.host.call, Agent.renew), RENEW_S
         if begins_s is not None and time.monotonic() < begins_s + self._lasts_s:
-            return (Agent.ready, program.handle, 0.0), SIGN_S
-        return (Agent.ready, program.handle, 0.5), 0.0
+            return partial(program.ask, 0.0), SIGN_S
+        return partial(program.ask, 0.5), 0.0
 
-    def sample(
-        self, handle: int, *, machine: bool = True, memory: bool = False
-    ) -> Reading:
+    def sample(self, handle: int, **_options: bool) -> Reading:
         """Return nothing: clients report their CPU time, and are left alone."""
         return Reading(None)
 

@@ -37,6 +37,10 @@ class RemoteProgram:
         self.pending: Pending | None = None
         self.asked_s = -math.inf
 
+    def ask(self, timeout_s: float) -> Pending:
+        """Ask for the next line; within `timeout_s` no other call gets in there."""
+        return self.host.call(Agent.ready, self.handle, timeout_s=timeout_s)
+
     def read(self, call: Pending) -> None:
         """Take the line that was asked for: it has connected, or its report."""
         try:

@@ -143,7 +143,7 @@ class Turning:
             if program.report is not None or (connecting and program.connected):
                 calls.append(program.host.call(Agent.renew))
             else:
-                calls.append(program.host.call(Agent.ready, program.handle, 0.0))
+                calls.append(program.ask(0.0))
         for program, call in zip(self._programs, calls, strict=True):
             program.read(call)
 
