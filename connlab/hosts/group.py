@@ -158,8 +158,8 @@ class HostGroup:
 
     def _merged(self) -> dict:
         end_all(self._programs, grace_s=1.0, wait_s=5.0)
-        histograms = [p.files().get("histogram", b"") for p in self._programs]
-        reports = {program.name: program.report or {} for program in self._programs}
+        histograms = [program.files()["histogram"] for program in self._programs]
+        reports = {program.name: program.report for program in self._programs}
         report = merged(list(reports.values()), histograms)
         edges = {n: _edges(r, self._offsets[n]) for n, r in reports.items()}
         clocks = check_clocks(self._programs, self._offsets)

@@ -14,11 +14,11 @@ slices, and the rounds of the others stay whole.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from connlab.drive.host import ProgramError
 from connlab.hosts import group
+from connlab.hosts.remote_programs import RemoteProgram
 
 Row = dict[str, Any]
 #: the number of a round, and a position in it
@@ -34,16 +34,6 @@ _LONGEST_IF_ANY = ("lag_p99_ns", "response_p99_ns")
 _READ = ("server_cpu_ns", "rest_cpu_ns", "steal_ns")
 #: of a pause, in which answers may still come in
 IN_TIME = 0.5
-
-
-@dataclass(frozen=True)
-class Result:
-    """What one host handed over: its report, its rows, its histograms as CSV."""
-
-    name: str
-    report: Mapping[str, Any]
-    rows: Sequence[Row]
-    histogram: bytes = b""
 
 
 # ---- rows ------------------------------------------------------------------------
@@ -141,23 +131,23 @@ def _added(rows: Sequence[Row], reading: Row, *, shared: bool, share: float) -> 
 
 
 def report(
-    clients: Sequence[Result],
-    reader: Result,
+    programs: Sequence[RemoteProgram],
     merged: Sequence[Row],
     clocks: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Any]:
     """Return one client's report of several, with an object per server.
 
-    `merged` are the rows of `merged_rows`, `reader` read the CPU clocks; `clocks` holds
-    what is known of each host's clock, by its name.
+    The last of the `programs` read the CPU clocks. `merged` are the rows of
+    `merged_rows`; `clocks` holds what is known of each host's clock, by its name.
     """
+    *clients, reader = programs
     first = clients[0].report
     targets = []
     for target in range(len(first["targets"])):
         # rounds that are not whole are in it
         merged_target = group.merged(
             [client.report["targets"][target] for client in clients],
-            [_of_target(client.histogram, target) for client in clients],
+            [_of_target(client.files()["histogram"], target) for client in clients],
         )
         merged_target["hosts"] = {
             client.name: {

@@ -175,22 +175,13 @@ class Turning:
 
     def _merged(self) -> dict:
         end_all(self._programs, grace_s=_GRACE_S, wait_s=_WAIT_S)
-        *clients, reader = map(_result, self._programs)
+        *clients, watched = (turns.table(p.files()["slices"]) for p in self._programs)
         clocks = check_clocks(self._programs, self._offsets)
+        lengths = {"slice_s": self.grid.slice_s, "pause_s": self.grid.pause_s}
         self._rows = merged_turns.merged_rows(
-            [client.rows for client in clients],
-            reader.rows,
-            slice_s=self.grid.slice_s,
-            pause_s=self.grid.pause_s,
-            shared=self._shared,
+            clients, watched, **lengths, shared=self._shared
         )
-        return merged_turns.report(clients, reader, self._rows, clocks)
-
-
-def _result(program: RemoteProgram) -> merged_turns.Result:
-    files = program.files()
-    rows, histogram = turns.table(files["slices"]), files.get("histogram", b"")
-    return merged_turns.Result(program.name, program.report or {}, rows, histogram)
+        return merged_turns.report(self._programs, self._rows, clocks)
 
 
 # ---- words -----------------------------------------------------------------------
