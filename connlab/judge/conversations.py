@@ -121,7 +121,7 @@ def _answered(sock: socket.socket, message: bytes) -> None:
 
 def _received(sock: socket.socket, length: int, sent: bytes) -> bytes:
     """Return what comes, also where it stops coming before all is there."""
-    received = b""
+    received = bytearray()
     try:
         while len(received) < length:
             data = sock.recv(length - len(received))
@@ -133,7 +133,7 @@ def _received(sock: socket.socket, length: int, sent: bytes) -> bytes:
             f"sent {len(sent)} bytes ({shown(sent)}), {len(received)} came back, then "
             f"nothing for {sock.gettimeout():g} s"
         ) from None
-    return received
+    return bytes(received)
 
 
 # ---- required ------------------------------------------------------------------
