@@ -238,34 +238,33 @@ def test_a_server_that_does_not_start_for_a_crowd_is_told(monkeypatch):
     assert crowd.levels[0].died
 
 
-class Failing:
-    """Sets of which some servers do not start, told by their names."""
+def failing(monkeypatch, *names: str | None) -> list[list[str]]:
+    """Let sets fail, each by the server of a name; return who takes part in each."""
+    asked, failures = [], iter(names)
 
-    def __init__(self, monkeypatch, *names: str | None) -> None:
-        self.asked: list[list[str]] = []
-        self.names = list(names)
-        monkeypatch.setattr(measure, "sets", self.sets)
-
-    def sets(self, contest_plan):
-        self.asked.append([server.name for server in contest_plan.servers])
+    def sets(contest_plan):
+        asked.append([server.name for server in contest_plan.servers])
         error = turns.SetError("no", kind="server-start", server=0)
-        error.name = self.names.pop(0)
+        error.name = next(failures)
         raise error
         yield
+
+    monkeypatch.setattr(measure, "sets", sets)
+    return asked
 
 
 @pytest.mark.parametrize("name", ["epoll", "epoll again", None])
 def test_a_contest_without_a_model_has_no_result_for_anybody(monkeypatch, name):
     judged = [line("one"), line("other")]
-    Failing(monkeypatch, name)
+    failing(monkeypatch, name)
     assert contest.hold(judged, connections=1).failed.keys() == set(judged)
 
 
 def test_a_contest_goes_on_without_a_server_that_does_not_start(monkeypatch):
     judged = [line("one"), line("other")]
-    failing = Failing(monkeypatch, judged[1], judged[0])
+    asked = failing(monkeypatch, judged[1], judged[0])
     assert contest.hold(judged, connections=1).failed.keys() == set(judged)
-    before, after = failing.asked
+    before, after = asked
     assert [name for name in before if name not in after] == judged[1:]
 
 
