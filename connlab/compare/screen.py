@@ -160,8 +160,8 @@ def limits(comparison: Comparison) -> list[str]:
         else:
             kind = "neither core was full"
         server_text = "–" if math.isnan(server) else f"{server:.0%}"
-        text = f"{name} {server_text} / {client:.0%}".replace("%", " %")
-        groups.setdefault(kind, []).append(text)
+        shares = f"{server_text} / {client:.0%}".replace("%", " %")
+        groups.setdefault(kind, []).append(f"{name} {shares}")
     return [
         f"{kind}: {', '.join(names)} (CPU of server / client)"
         for kind, names in groups.items()
