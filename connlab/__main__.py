@@ -204,7 +204,7 @@ def doctor() -> None:
 @part_option("--clients/--no-clients", help="Measure our client beside wrk and ab.")
 def bench(models: tuple[str, ...], out: Path | None, **settings: Any) -> None:
     """Compare every model (or MODELS) and the client with what is expected of them."""
-    from connlab import bench as benches
+    from connlab.bench import command as benches
     from connlab.schema import run_folder
 
     benches.run(models, out=out or run_folder("bench"), **settings)
@@ -258,8 +258,7 @@ def judge(servers: tuple[str, ...], out: str, quick: bool, as_json: bool) -> Non
     SERVER is a command line with {port}, such as "./mine --port {port}". Exit status 0:
     all of them are correct echo servers; 1: one is not.
     """
-    from connlab import judge as judging
-    from connlab.judge import hints, page
+    from connlab.judge import hints, judging, page
 
     result = judging.judge(
         servers, quick=quick, say=lambda text: click.echo(text, err=True)

@@ -315,20 +315,19 @@ def _verdict(
     shown = verdict(ratio, margin=margin)
     side = "higher" if "more" in shown else "lower" if "less" in shown else ""
     if any(limited):
-        return side if _stands(metric, side, limited) else "undetermined"
+        ahead = side == metric_of(metric).better
+        return side if side and stands(ahead, limited) else "undetermined"
     return side or shown
 
 
-def _stands(metric: str, side: str, limited: tuple[bool, bool]) -> bool:
+def stands(ahead: bool, limited: tuple[bool, bool]) -> bool:
     """Whether a better client could only have made a difference larger.
 
     It would find the limited server better than it was: if that was ahead, it stays
-    ahead; if behind, it might have caught up.
+    ahead; if behind, it might have caught up. `ahead`: the first of two was better;
+    `limited`: which of them the client kept from more.
     """
-    better = metric_of(metric).better
-    worse = "lower" if better == "higher" else "higher"
-    ahead = {(True, False): better, (False, True): worse}
-    return side == ahead.get(limited)
+    return limited == (ahead, not ahead)
 
 
 def _cell(key: Any) -> tuple:

@@ -1,7 +1,5 @@
 """connlab.bench.clients: what other load generators print, and what each costs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
@@ -81,10 +79,8 @@ def plan(**other):
 
 
 def test_all_are_asked_for_the_same():
-    commands = (
-        clients.argv(plan(), name, "127.0.0.1:7") for name in (OURS, "wrk", "ab")
-    )
-    client, wrk, ab = commands
+    names, at = (OURS, "wrk", "ab"), "127.0.0.1:7"
+    client, wrk, ab = (clients.argv(plan(), name, at) for name in names)
     assert wrk == ["wrk", "-t1", "-d1s", "-c8", "http://127.0.0.1:7/page"]
     assert ab[:4] == ["ab", "-q", "-k", "-t1"]  # a later -t would undo -n
     assert ab[-2:] == ["-c8", wrk[-1]]

@@ -1,7 +1,5 @@
 """connlab compare: what may be asked, when it stops, what it says."""
 
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -47,9 +45,8 @@ def test_the_baseline_takes_part_twice():
 
 
 def test_a_worker_for_each_connection_unless_a_number_is_given():
-    plan = make_plan(
-        ["epoll-workers", "prethread", "prethread:workers=60"], connections=40
-    )
+    names = ["epoll-workers", "prethread", "prethread:workers=60"]
+    plan = make_plan(names, connections=40)
     workers = [server.factors.get("workers") for server in plan.servers]
     assert workers == [None, 40, "60", None]
 
@@ -90,6 +87,11 @@ def test_a_lesson_is_started_by_its_own_command_without_flags():
 def test_a_lesson_serves_echo_as_it_is(name, workload, message):
     with pytest.raises(ValueError, match=message):
         make_plan(["epoll", name], workload=workload)
+
+
+def test_a_delay_is_of_work_only():
+    with pytest.raises(ValueError, match="^delay: 5; allowed: for work"):
+        make_plan(["epoll", "poll"], delay="5")
 
 
 # ---- what is made of the slices --------------------------------------------------
@@ -196,6 +198,17 @@ def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, ends, rea
         compared(monkeypatch, RATES, **{ends: "epoll"})
 
 
+def test_what_a_server_printed_is_no_markup(monkeypatch, capsys):
+    rates, words = RATES | {"poll": 9e4}, ("epoll", "uring", "poll")
+    result = compared(monkeypatch, rates, words=words, died="uring")
+    result.failed["uring"] = "[/b] [red] :smile:"
+    console = screen.console()
+    screen.print_all(result, console)
+    with screen.shown(console) as show:
+        show(result)
+    assert capsys.readouterr().out.count("[/b] [red] :smile:") == 2
+
+
 def test_who_is_held_against_a_server_that_ends_has_no_ratio(monkeypatch):
     rates = RATES | {"poll": 9e4, "thread": 8e4}
     words, held = ("epoll", "uring", "poll", "thread"), {"poll": "uring"}
@@ -228,6 +241,8 @@ def test_a_server_at_an_address_has_no_cpu_time_and_the_others_keep_theirs(monke
     document = document_of(result)
     assert document["levels"][FAR]["cpu"]["value"] is None
     assert document["ratios"]["cpu"][FAR]["value"] is None
+    poll = {metric: ratios["poll"] for metric, ratios in document["ratios"].items()}
+    assert (poll["rate"]["simultaneous"], poll["cpu"]["simultaneous"]) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -369,9 +384,8 @@ def test_json_has_levels_ratios_and_words(monkeypatch):
     assert document["machine"]["binaries"]
     frame = pd.concat(result.sets)
     rates = frame.loc[frame["server"] == "epoll", "rate"]
-    assert document["levels"]["epoll"]["rate"]["value"] == pytest.approx(
-        np.exp(np.log(rates).mean())
-    )
+    level = document["levels"]["epoll"]["rate"]["value"]
+    assert level == pytest.approx(np.exp(np.log(rates).mean()))
 
 
 def test_json_has_what_every_ratio_can_be_made_of_again(monkeypatch):
@@ -396,22 +410,17 @@ def test_json_has_what_every_ratio_can_be_made_of_again(monkeypatch):
 @pytest.mark.parametrize(
     "load",
     [
-        ["--workload", "echo"],
-        *(
-            pytest.param(load, marks=pytest.mark.long)
-            for load in (
-                ["--workload", "work", "--delay", "fixed:0.1"],
-                ["--workload", "http", "--size", "2000"],
-                ["--rate", "5000"],
-            )
-        ),
+        "--workload echo",
+        pytest.param("--workload work --delay fixed:0.1", marks=pytest.mark.long),
+        pytest.param("--workload http --size 2000", marks=pytest.mark.long),
+        pytest.param("--rate 5000", marks=pytest.mark.long),
     ],
 )
 def test_a_real_comparison_of_each_load(load, monkeypatch, capsys):
     monkeypatch.setattr(plans, "WARM_SLICES", 1)
     monkeypatch.setattr(plans, "COUNTED_SLICES", 2)
     monkeypatch.setattr(plans, "COUNTED_MIN", 2)
-    words = ["epoll", "poll", "--connections", "8", "--budget", "3s", *load]
+    words = ["epoll", "poll", "--connections", "8", "--budget", "3s", *load.split()]
     assert command.main(["compare", *words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     ratio = document["ratios"]["cpu"]["epoll again"]

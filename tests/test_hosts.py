@@ -1,7 +1,5 @@
 """Rosters, certificates, clocks, and reports of several clients as one."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -11,8 +9,10 @@ import ssl
 import stat
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Self
 
 import numpy as np
 import pytest
@@ -54,40 +54,32 @@ def test_a_roster_says_who_is_who(tmp_path):
     assert parsed.certificates == tmp_path / "certificates"
 
 
+CERTIFICATES = 'certificates = "certificates"\n'
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "wrong", "meant"),
+    ("old", "new", "texts"),
     [
-        ('server = "a"', 'server = "aa"', "aa", "'a'"),
-        ("clients =", "client =", "'client'", "'clients'"),
-        ("cores =", "core =", "core", "'cores'"),
-        ('["b", "c"]', '["b", "b"]', "['b', 'b']", "each once"),
+        ('server = "a"', 'server = "aa"', ["aa", "'a'"]),
+        ("clients =", "client =", ["'client'", "'clients'"]),
+        ("cores =", "core =", ["core", "'cores'"]),
+        ('["b", "c"]', '["b", "b"]', ["['b', 'b']", "each once"]),
+        ("\nscheduler", "server =\nscheduler", ["line 1"]),
+        # schedulers that anybody reaches
+        ("tls://10.0.0.9:8786", "tcp://10.0.0.9:8786", ["tls://"]),
+        ("tls://10.0.0.9:8786", "tcp://0.0.0.0:1", ["tls://"]),
+        ("tls://10.0.0.9:8786", "10.0.0.9:1", ["tls://"]),
+        (CERTIFICATES, "", ["tls://10.0.0.9:8786", "needs certificates"]),
     ],
 )
-def test_what_is_misspelt_is_named(tmp_path, old, new, wrong, meant):
-    with pytest.raises(ValueError, match=r"hosts\.toml") as error:
+def test_what_is_wrong_in_a_roster_is_named(tmp_path, old, new, texts):
+    with pytest.raises(ValueError, match=r"^hosts\.toml: ") as error:
         loaded(tmp_path, ROSTER.replace(old, new))
-    text = str(error.value)
-    assert wrong in text
-    assert meant in text
+    assert all(text in str(error.value) for text in texts)
 
 
-def test_what_is_no_toml_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"^hosts\.toml: .*line 1"):
-        loaded(tmp_path, "server =\n" + ROSTER)
-
-
-@pytest.mark.parametrize(
-    "url", ["tcp://10.0.0.9:8786", "tcp://0.0.0.0:1", "10.0.0.9:1"]
-)
-def test_a_scheduler_that_anybody_reaches_is_refused(tmp_path, url):
-    with pytest.raises(ValueError, match="tls://"):
-        loaded(tmp_path, ROSTER.replace("tls://10.0.0.9:8786", url))
-
-
-def test_tls_wants_certificates_and_loopback_does_not(tmp_path):
-    bare = ROSTER.replace('certificates = "certificates"\n', "")
-    with pytest.raises(ValueError, match="certificates"):
-        loaded(tmp_path, bare)
+def test_a_scheduler_on_loopback_needs_no_certificates(tmp_path):
+    bare = ROSTER.replace(CERTIFICATES, "")
     alone = bare.replace("tls://10.0.0.9", "tcp://127.0.0.1")
     assert loaded(tmp_path, alone).certificates is None
 
@@ -102,11 +94,10 @@ def test_certificates_are_of_one_authority_and_keys_are_private(tmp_path):
     for role in certificates.ROLES:
         key = tmp_path / "one" / f"{role}.key"
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
-        certificate = key.with_suffix(".pem")
-        x509.load_pem_x509_certificate(
-            certificate.read_bytes()
-        ).verify_directly_issued_by(authority)
-        ssl.create_default_context().load_cert_chain(certificate, key)
+        path = key.with_suffix(".pem")
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        certificate.verify_directly_issued_by(authority)
+        ssl.create_default_context().load_cert_chain(path, key)
     with pytest.raises((InvalidSignature, ValueError)):
         stranger.verify_directly_issued_by(authority)
 
@@ -153,10 +144,16 @@ def test_a_port_on_which_something_listens_is_passed_over(address):
         assert here.vacant(address, taken) == 0
 
 
-def test_a_clock_tells_strangers_nothing():
+def test_a_clock_tells_strangers_nothing_and_goes_on():
     echoing = clock.Echo("127.0.0.1")
     with pytest.raises(TimeoutError):
         clock.offset("127.0.0.1", echoing.port, bytes(clock.TOKEN_BYTES))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(0.3)
+        asking.sendto(b"short", ("127.0.0.1", echoing.port))
+        with pytest.raises(TimeoutError):
+            asking.recv(64)
+    assert clock.offset("127.0.0.1", echoing.port, echoing.token).bound_ns > 0
 
 
 def gone(pid: int) -> bool:
@@ -165,19 +162,20 @@ def gone(pid: int) -> bool:
 
 def test_an_agent_that_nobody_calls_ends_its_programs():
     lonely = agent.Agent("127.0.0.1", lease_s=0.5)
-    pid = lonely.start(["/bin/sleep", "60"], [], [])
+    pid = lonely.start(["/bin/sleep", "60"], watch=True)
     wait_for(lambda: gone(pid))
+    wait_for(lambda: lonely.look(pid) is None)
     with pytest.raises(ProcessLookupError):
-        lonely.stop(pid, 0, 0)
+        lonely.do("stop", pid, grace_s=0)
 
 
 def test_an_agent_that_is_called_keeps_them_and_one_collected_does_not():
     called = agent.Agent("127.0.0.1", lease_s=1.0)
     echoing = called._echo
-    pid = called.start(["/bin/sleep", "60"], [], [])
+    pid = called.start(["/bin/sleep", "60"])
     began = time.monotonic()
     while time.monotonic() - began < 1.5:
-        called.renew()
+        called.do("renew")
         time.sleep(0.05)
     assert not gone(pid)
     del called
@@ -187,14 +185,14 @@ def test_an_agent_that_is_called_keeps_them_and_one_collected_does_not():
 
 def test_a_server_is_read_on_the_spot():
     watching = agent.Agent("127.0.0.1")
-    pid = watching.start(["/bin/sleep", "60"], [], [], watch=True)
+    pid = watching.start(["/bin/sleep", "60"], watch=True)
     wait_for(lambda: len(watching._readings[pid]) > 3)
-    reading = watching.sample(pid, machine=True, memory=False)
+    reading = watching.sample(pid)
     times = [taken.processes.time_s for taken in (*reading.before, reading)]
     assert len(times) > 4
     assert times == sorted(times)
-    assert not watching.sample(pid, machine=True, memory=False).before[4:]
-    watching.stop(pid, 0, 0)
+    assert not watching.sample(pid).before[4:]
+    watching.stop(pid, grace_s=0)
     assert watching.look(pid) is None
 
 
@@ -246,18 +244,11 @@ def over_hosts(
 ) -> remote.RemoteHosts:
     def described(host: FakeHost) -> dict:
         facts = {"kernel": f"6.{len(host.name)}", "cores": 1, "cpu": "fast"}
-        description = {
-            "environment": "e",
-            "environments": {"e": facts},
-            "machine": facts,
-        }
-        return description | {"programs": {"server": "1"}, "registry": None}
+        return {"environment": "e", "environments": {"e": facts}, "machine": facts}
 
     def rooms(hosts) -> list[tuple[capacity.Room, int]]:
         limits = {"a": (90, 7, 1e9), "b": (40, 99, 1), "cc": (30, 99, 1)}
-        return [
-            (capacity.Room(*limits[host.name]), 100 * len(host.name)) for host in hosts
-        ]
+        return [(capacity.Room(*limits[h.name]), 100 * len(h.name)) for h in hosts]
 
     monkeypatch.setattr(remote, "_rooms", rooms)
     monkeypatch.setattr(remote, "Server", FakeHost)
@@ -307,10 +298,8 @@ def test_a_server_gets_so_many_cores_of_its_host(monkeypatch):
 
 
 def test_cells_that_hosts_cannot_measure_have_a_reason(monkeypatch):
-    hosts, model = (
-        over_hosts(monkeypatch),
-        Model(name="epoll", family="f", label="epoll"),
-    )
+    hosts = over_hosts(monkeypatch)
+    model = Model(name="epoll", family="f", label="epoll")
     assert hosts.lacks({"connections": 50}, model) is None
     assert "in common" in hosts.lacks({"connections": 50, "together": True}, model)
     assert "2 hosts" in hosts.lacks({"connections": 1}, model)
@@ -336,20 +325,25 @@ def test_shares_add_up_and_seeds_differ():
         group.divided(["c", "--connections", "2"], 3)
 
 
-def test_merged_quantiles_are_those_of_all_answers(client_program, tmp_path):
-    reports, files, counts = [], [], []
-    with serving(echo) as server:
-        for seed in (1, 2):
-            path = tmp_path / f"{seed}.csv"
-            words = ["--connections", 3 * seed, "--duration", 0.2, "--seed", seed]
+@pytest.fixture
+def reported(client_program, tmp_path) -> Callable[..., tuple[dict, bytes]]:
+    """Return what runs a client, and returns its report and its histogram."""
+
+    def run(*words: object) -> tuple[dict, bytes]:
+        path = tmp_path / "histogram.csv"
+        with serving(echo) as server:
             command = [client_program, f"127.0.0.1:{server.port}", *words]
-            done = subprocess.run(
-                [*map(str, command), "--histogram", path],
-                capture_output=True,
-                timeout=60,
-            )
-            reports.append(json.loads(done.stdout))
-            files.append(path.read_bytes())
+            command = [*map(str, command), "--histogram", path]
+            done = subprocess.run(command, capture_output=True, timeout=60)
+        return json.loads(done.stdout), path.read_bytes()
+
+    return run
+
+
+def test_merged_quantiles_are_those_of_all_answers(reported):
+    loads = [["--connections", 3 * n, "--duration", 0.2, "--seed", n] for n in (1, 2)]
+    reports, files = zip(*(reported(*words) for words in loads), strict=True)
+    counts = []
     merged = group.merged(reports, files)
     again = group.added_histograms({"histogram": content} for content in files)
     assert group._slots([again]) == group._slots(files)
@@ -368,27 +362,19 @@ def test_merged_quantiles_are_those_of_all_answers(client_program, tmp_path):
 
 
 @pytest.mark.parametrize("lasts", [("--duration", "0.2"), ("--requests", "5")])
-def test_one_report_merged_is_itself(client_program, tmp_path, lasts):
+def test_one_report_merged_is_itself(reported, lasts):
     """Of few answers the 99th percentile is the last one, which is known exactly."""
-    path = tmp_path / "histogram.csv"
-    with serving(echo) as server:
-        command = [client_program, f"127.0.0.1:{server.port}", *lasts]
-        done = subprocess.run(
-            [*command, "--histogram", path], capture_output=True, timeout=60
-        )
-    report = json.loads(done.stdout)
-    merged = group.merged([report], [path.read_bytes()])
+    report, histogram = reported(*lasts)
+    merged = group.merged([report], [histogram])
     for name in ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "n", "min_ns", "max_ns"):
         assert merged["response"][name] == report["response"][name]
-    assert merged["fairness"]["jain"] == pytest.approx(
-        report["fairness"]["jain"], rel=1e-5
-    )
+    jain = report["fairness"]["jain"]
+    assert merged["fairness"]["jain"] == pytest.approx(jain, rel=1e-5)
 
 
 def test_unanswered_requests_are_slower_than_all_others():
-    slots = {(100, 102): 98}
-    parts = [{"n": 98, "min_ns": 100, "max_ns": 101}]
-    quantiles = group._quantiles(slots, 2, parts)
+    moments = {"n": 98, "min_ns": 100, "max_ns": 101}
+    quantiles = group._quantiles({(100, 102): 98}, 2, moments)
     assert quantiles["p50_ns"] == 101
     assert quantiles["p99_ns"] is None
 
@@ -397,27 +383,21 @@ class Fake:
     """A host whose agent starts a program; or is lost when asked, or before."""
 
     def __init__(self, name: str, lost: str = "") -> None:
-        self.name, self.lost_when, self.lost = name, lost, ""
-        self.stopped = False
+        self.name, self.lost_when, self.stopped = name, lost, False
 
-    def lose(self) -> None:
-        self.lost = f"host {self.name}: gone"
-        raise HostLost(self.lost)
+    def lose(self, when: str) -> None:
+        if self.lost_when == when:
+            raise HostLost(f"host {self.name}: gone")
 
     def revive(self) -> None:
-        self.lost = ""
+        """Do nothing: it was never asked."""
 
-    def measured_offset(self) -> clock.Offset:
-        return clock.Offset(0, 0)
-
-    def starting(self, argv, *, cores, files) -> Fake:
-        if self.lost_when == "before":
-            self.lose()
+    def starting(self, argv, *, cores, files) -> Self:
+        self.lose("before")
         return self
 
     def result(self) -> int:
-        if self.lost_when == "asked":
-            self.lose()
+        self.lose("asked")
         return 7
 
     def stop(self, handle: int, *, grace_s: float) -> Ended:
@@ -442,13 +422,3 @@ def test_timelines_add_up():
     assert [row["requests"] for row in rows] == ["5", "3"]
     assert [row["max_response_ns"] for row in rows] == ["900", "10"]
     assert rows[0]["active"] == "5"
-
-
-def test_an_echo_needs_no_more_than_its_address():
-    echoing = clock.Echo("127.0.0.1")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.settimeout(0.3)
-        asking.sendto(b"short", ("127.0.0.1", echoing.port))
-        with pytest.raises(TimeoutError):
-            asking.recv(64)
-    assert clock.offset("127.0.0.1", echoing.port, echoing.token).bound_ns > 0

@@ -1,7 +1,5 @@
 """A lab of network namespaces: a server, two clients, and what goes wrong there."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os
@@ -21,6 +19,7 @@ from connlab import drive, schema
 from connlab.drive import cores, hosts_asked, programs, trials
 from connlab.hosts import (
     carrier,
+    certificates,
     checking,
     clock,
     lab,
@@ -28,7 +27,6 @@ from connlab.hosts import (
     remote_programs,
     roster,
 )
-from connlab.hosts.agent import Agent
 from connlab.hosts.group import HostGroup
 from tests.conftest import (  # by this name, as scripts import this file
     connlab,
@@ -139,21 +137,21 @@ def test_a_trial_over_two_client_hosts_is_one_line(three, hosts):
 def test_each_server_has_a_port_that_no_client_is_given(three, hosts):
     """Also when clients on its own host hold, or held, all that they may have."""
     name = "/proc/sys/net/ipv4/ip_local_port_range"
-    ranged = ["ip", "netns", "exec", three.space(1), "tee", name]
     before = Path(name).read_text()
+
+    def set_range(text: str) -> None:
+        words = ["ip", "netns", "exec", three.space(1), "tee", name]
+        subprocess.run(words, input=text.encode(), capture_output=True, check=True)
+
     ports = []
     try:
-        subprocess.run(
-            ranged, input=b"50000 50001", check=True, stdout=subprocess.DEVNULL
-        )
+        set_range("50000 50001")
         for _ in range(3):
             outcome = run(hosts)
             assert outcome.failure is None
             ports.append(outcome.server.ready.port)
     finally:
-        subprocess.run(
-            ranged, input=before.encode(), check=True, stdout=subprocess.DEVNULL
-        )
+        set_range(before)
     assert len(set(ports)) == 3
     assert all(port < int(before.split()[0]) for port in ports)
 
@@ -287,8 +285,6 @@ def test_a_driver_that_is_killed_leaves_no_process(three):
 
 
 def test_a_certificate_of_another_authority_is_refused(three, tmp_path):
-    from connlab.hosts import certificates
-
     certificates.make(tmp_path)
     entries = roster.load(three.roster).model_copy(update={"certificates": tmp_path})
     before = len(os.listdir("/proc/self/fd"))
@@ -407,26 +403,23 @@ def test_a_host_that_is_lost_is_a_row_and_the_same_call_goes_on(
     assert not all_running(sweep_lab)
 
 
-NOTEBOOKS = {
-    "response-time": {
-        "models": "[poll,epoll]",
-        "connections": "[20]",
-        "trials": "2",
-        "duration": "0.2",
-        "accept": "[quiet]",
-    },
-    "doubts": {"trials": "2", "duration": "0.3", "at": "[20]", "accept": "[quiet]"},
-    "intervals": {"repetitions": "10", "twins": "8"},
-}
-
-
-@pytest.mark.parametrize("study", NOTEBOOKS)
-def test_a_notebook_measures_over_hosts(three, study):
-    parameters = NOTEBOOKS[study]
-    words = ["notebook", study, "--profile", "smoke", "--run", f"hosts-{os.getpid()}"]
-    words += ["--hosts", three.roster]
-    words += [word for pair in parameters.items() for word in ("-p", *pair)]
-    folder = schema.run_folder(f"hosts-{os.getpid()}")
+@pytest.mark.parametrize(
+    ("study", "parameters"),
+    [
+        (
+            "response-time",
+            "-p models [poll,epoll] -p connections [20] -p trials 2 -p duration 0.2"
+            " -p accept [quiet]",
+        ),
+        ("doubts", "-p trials 2 -p duration 0.3 -p at [20] -p accept [quiet]"),
+        ("intervals", "-p repetitions 10 -p twins 8"),
+    ],
+)
+def test_a_notebook_measures_over_hosts(three, study, parameters):
+    name = f"hosts-{os.getpid()}"
+    words = ["notebook", study, "--profile", "smoke", "--run", name]
+    words += ["--hosts", three.roster, *parameters.split()]
+    folder = schema.run_folder(name)
     try:
         done = connlab(*words, timeout=170)
         assert done.returncode == 0, done.stderr[-2000:]
@@ -455,15 +448,13 @@ def begun(hosts: list[carrier.RemoteHost]) -> tuple[float, float]:
     words = [[sys.executable, "-S", "-E", "-c", WAITING]] * len(hosts)
     programs = remote_programs.start_all(hosts, words, cores=(), files=())
 
-    def every(method, *arguments) -> list:
-        calls = [p.host.call(method, p.handle, *arguments) for p in programs]
-        return [call.result(30) for call in calls]
+    def lines() -> list[dict]:
+        return [call.result(30) for call in [program.ask(20.0) for program in programs]]
 
-    assert [line["event"] for line in every(Agent.ready, 20.0)] == [
-        remote_programs.EVENT
-    ] * 32
+    events = {line["event"] for line in lines()}
+    assert events == {remote_programs.EVENT}
     begins_s, offsets = remote_programs.schedule(programs)
-    reports = every(Agent.ready, 20.0)
+    reports = lines()
     took_s = time.monotonic() - began_s
     at_s = [
         (report["at"] - offsets[host.name].ns) / 1e9
@@ -493,19 +484,16 @@ def test_many_hosts_begin_together_and_report(tmp_path):
         many.down()
 
 
-def spent_s(pids: dict[str, int]) -> dict[str, float]:
-    spent = {}
-    for name, pid in pids.items():
-        tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
-        spent[name] = sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
-    return spent
+def spent_s(pid: int) -> float:
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
 
 def shares(pids: dict[str, int], from_s: float, to_s: float) -> dict[str, float]:
     time.sleep(max(0.0, from_s - time.monotonic()))
-    before, began_s = spent_s(pids), time.monotonic()
+    before, began_s = {n: spent_s(pid) for n, pid in pids.items()}, time.monotonic()
     time.sleep(max(0.0, to_s - time.monotonic()))
-    after, ended_s = spent_s(pids), time.monotonic()
+    after, ended_s = {n: spent_s(pid) for n, pid in pids.items()}, time.monotonic()
     return {n: (after[n] - before[n]) / (ended_s - began_s) for n in pids}
 
 

@@ -1,7 +1,5 @@
 """Rows and reports of clients on several hosts that took the same turns, as one."""
 
-from __future__ import annotations
-
 import pytest
 
 from connlab.drive import turns
@@ -45,9 +43,8 @@ def counted(rows: list[dict]) -> set[int]:
 def test_counts_add_and_the_longest_stands():
     slower = [row | {"seconds": 0.041, "slice_seconds": 0.051} for row in rounds(2)]
     rows = merged(rounds(2), slower, looks=rounds(2, look))
-    assert [(row["round"], row["target"]) for row in rows] == [
-        *((0, 0), (0, 1), (1, 0), (1, 1))
-    ]
+    slices = [(row["round"], row["target"]) for row in rows]
+    assert slices == [(0, 0), (0, 1), (1, 0), (1, 1)]
     first = rows[0]
     assert first["requests"] == 200
     assert first["lead_in_requests"] == 20

@@ -1,7 +1,5 @@
 """Servers that take turns, with clients on other hosts: a lab of a server and two."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os
@@ -122,15 +120,11 @@ def test_most_of_a_sweep_lies_in_windows(engine, tmp_path):
     """With windows as long as study 14 has them in the profile `full`."""
     path = ROOT / "notebooks" / "profiles" / "full.yaml"
     profile = yaml.safe_load(path.read_text())["notebooks"]["14-hosts"]
-    options = {
-        "duration": profile["duration"],
-        "warmup": profile["warmup"],
-        "trials": 1,
-    }
+    options = {"duration": profile["duration"], "warmup": profile["warmup"]}
     options |= {"factors": {"model": ["epoll", "poll", "thread"]}, "beside": "model"}
+    options |= {"fixed": {"connections": 50}, "trials": 1}
     shares = []
     for number in range(3):  # rounds that others delay are set aside
-        options |= {"fixed": {"connections": 50}}
         shares.append(swept(engine, tmp_path / str(number), 2, **options).window_share)
     print(shares)
     assert max(shares) >= 0.7
@@ -279,14 +273,9 @@ def test_a_host_that_is_lost_in_turns_is_a_reason(
 ):
     """Its rows say so, nothing runs on, and with its worker the next sweep works."""
     monkeypatch.setattr(carrier, "RETURN_S", 1.0)
-    hosts = location(engine, 2)
-    models = {"factors": {"model": ["epoll", "poll"]}, "fixed": {"connections": 4}}
-    options = models | {
-        "run": "r",
-        "root": tmp_path,
-        "beside": "model",
-        "location": hosts,
-    }
+    options = {"factors": {"model": ["epoll", "poll"]}, "fixed": {"connections": 4}}
+    options |= {"run": "r", "root": tmp_path, "beside": "model"}
+    options["location"] = location(engine, 2)
 
     def kill() -> None:
         until(lambda: len(running(hosts_lab)) == 5)

@@ -1,7 +1,6 @@
 """Scheduler and workers over SSH, with a stand-in for ssh that stays here."""
 
-from __future__ import annotations
-
+import hashlib
 import os
 import signal
 import socket
@@ -95,7 +94,7 @@ def test_programs_are_copied_where_they_are_others(place, monkeypatch, build_dir
     answers: list[str] = []
     monkeypatch.setattr(starter, "_ask", lambda name, script: answers[-1])
     machine = os.uname().machine
-    digest = starting._digest(str(build_dir / "server"))
+    digest = hashlib.sha256((build_dir / "server").read_bytes()).hexdigest()
     answers.append(f"{machine}\n{digest} build/server\n")
     assert list(starter._programs_for("a")) == ["build/client"]
     assert messages == ["a: build/client copied"]

@@ -1,8 +1,7 @@
 """connlab.judge: what it says of servers that misbehave on purpose, and of others."""
 
-from __future__ import annotations
-
 import contextlib
+import functools
 import json
 import math
 import os
@@ -16,18 +15,9 @@ from conftest import ROOT
 from connlab import __main__ as command
 from connlab.compare import comparison, measure, plan
 from connlab.drive import interrupt, running, turns
-from connlab.judge import (
-    calls,
-    cases,
-    contest,
-    conversations,
-    crowds,
-    hints,
-    judge,
-    page,
-)
-from connlab.judge import judging as judging_module
+from connlab.judge import calls, cases, contest, conversations, crowds, hints, page
 from connlab.judge.conversations import Heard
+from connlab.judge.judging import Judgement, Verdict, _label, judge
 from connlab.judge.wire import difference
 from tests.conformance.harness import eventually
 from tests.test_external import WHOSE, alive, line
@@ -47,6 +37,7 @@ def nobody_left(monkeypatch):
 
 
 MEANS = hints.MEANS["conversations"]
+slow = functools.partial(pytest.param, marks=pytest.mark.long)
 
 
 def judged(kind: str):
@@ -55,14 +46,7 @@ def judged(kind: str):
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "good",
-        pytest.param("daemon", marks=pytest.mark.long),
-        pytest.param("children", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("kind", ["good", slow("daemon"), slow("children")])
 def test_a_right_server_is_right(kind):
     verdict, _ = judged(kind)
     assert verdict.right, verdict.wrong
@@ -77,16 +61,10 @@ def test_a_right_server_is_right(kind):
     [
         ("wrong", "from byte 2000 on sent", MEANS["lengths"]),
         ("line", "then nothing for", MEANS["every byte"]),
-        pytest.param(
-            "hang", "then nothing for", "answers nobody", marks=pytest.mark.long
-        ),
+        slow("hang", "then nothing for", "answers nobody"),
         ("crash", "killed by SIGSEGV", "It ends when"),
-        pytest.param(
-            "leak", "did not close", MEANS["silent end"], marks=pytest.mark.long
-        ),
-        pytest.param(
-            "mute", "nothing listens on", "never listened", marks=pytest.mark.long
-        ),
+        slow("leak", "did not close", MEANS["silent end"]),
+        slow("mute", "nothing listens on", "never listened"),
         ("ends", "no such database", "never listened"),
     ],
 )
@@ -149,18 +127,20 @@ def test_the_command_writes_a_page_and_says_it_by_its_status(tmp_path, capsys):
 
 
 def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
-    verdict = judging_module.Verdict(
-        "x {port}", "x", wrong=["it said | # <b>*hello*</b>\n- more"], heard=[]
-    )
-    text = page.markdown(judging_module.Judgement([verdict], made_at="2026-01-01"))
-    assert "<b>" not in text.replace("\\<b\\>", "")
+    said = "| # <b>*hello*</b>\n- more\n```\n<b>"
+    heard = [Heard("a", "a"), Heard("lengths", "lengths", said)]
+    verdict = Verdict("x {port}", "x", [f"it died: {said}"], heard=heard, printed=said)
+    text = page.markdown(Judgement([verdict], made_at="2026-01-01"))
     assert "\n- more" not in text
+    html = page._html(text, "<b>")
+    assert "&lt;b&gt;" in html
+    assert "<b>" not in html
 
 
 def test_at_most_three_things_come_first():
     heard = [Heard(name, name, "no") for name in hints.MEANS["conversations"]]
-    verdict = judging_module.Verdict("x", "x", heard=[*heard, Heard("a", "a")])
-    judgement = judging_module.Judgement([verdict])
+    verdict = Verdict("x", "x", heard=[*heard, Heard("a", "a")])
+    judgement = Judgement([verdict])
     assert len(hints.first(verdict, judgement)) == 3
 
 
@@ -170,10 +150,9 @@ def test_at_most_three_things_come_first():
 def test_a_dear_server_is_told_its_calls_where_that_is_shown(low, told):
     cost = {"value": 3.0, "lo": low, "hi": 9.0 / low, "word": "dearer"}
     measured = contest.Contest(50, 5, ratios={"x": {"cpu": cost}})
-    verdict = judging_module.Verdict(
-        "x", "x", heard=[Heard("a", "a")], calls=calls.Calls({"futex": 4.0})
-    )
-    judgement = judging_module.Judgement([verdict], contests=[measured])
+    counted = calls.Calls({"futex": 4.0})
+    verdict = Verdict("x", "x", heard=[Heard("a", "a")], calls=counted)
+    judgement = Judgement([verdict], contests=[measured])
     first = hints.first(verdict, judgement)[0]
     assert all(text in first for text in told)
 
@@ -192,7 +171,18 @@ def test_a_dear_server_is_told_its_calls_where_that_is_shown(low, told):
     ],
 )
 def test_memory_that_grows_is_a_leak_unless_it_may_be_collected(grown, program, holds):
-    assert cases._leaks("mine {port}", None, (grown, 250), program)[0] is holds
+    assert cases._leaks("mine {port}", None, grown, program)[0] is holds
+
+
+@pytest.mark.parametrize(
+    ("command", "label"),
+    [
+        ("./shout {port}", "shout"),
+        ("/usr/bin/python3.11 -u echo.py {port}", "echo.py"),
+    ],
+)
+def test_a_server_is_called_by_its_program_and_not_by_an_interpreter(command, label):
+    assert _label(command) == label
 
 
 @pytest.mark.parametrize(
@@ -237,9 +227,7 @@ def test_calls_are_read_from_the_table_of_strace():
 )
 def test_what_broke_a_crowd_is_named(level, message):
     whole = crowds.Level(10, 10, 10, {}, 0.1) if level["clients"] > 10 else None
-    plain = {"connected": 0, "answered": 0, "errors": {}, "seconds": 1.0}
-    broke = crowds.Level(**(plain | level))
-    levels = [item for item in (whole, broke) if item]
+    levels = [item for item in (whole, crowds.Level(**level)) if item]
     crowd = crowds._concluded(levels, None, 1024)
     assert message in crowd.limit
 
@@ -250,34 +238,33 @@ def test_a_server_that_does_not_start_for_a_crowd_is_told(monkeypatch):
     assert crowd.levels[0].died
 
 
-class Failing:
-    """Sets of which some servers do not start, told by their names."""
+def failing(monkeypatch, *names: str | None) -> list[list[str]]:
+    """Let sets fail, each by the server of a name; return who takes part in each."""
+    asked, failures = [], iter(names)
 
-    def __init__(self, monkeypatch, *names: str | None) -> None:
-        self.asked: list[list[str]] = []
-        self.names = list(names)
-        monkeypatch.setattr(measure, "sets", self.sets)
-
-    def sets(self, contest_plan):
-        self.asked.append([server.name for server in contest_plan.servers])
+    def sets(contest_plan):
+        asked.append([server.name for server in contest_plan.servers])
         error = turns.SetError("no", kind="server-start", server=0)
-        error.name = self.names.pop(0)
+        error.name = next(failures)
         raise error
         yield
+
+    monkeypatch.setattr(measure, "sets", sets)
+    return asked
 
 
 @pytest.mark.parametrize("name", ["epoll", "epoll again", None])
 def test_a_contest_without_a_model_has_no_result_for_anybody(monkeypatch, name):
     judged = [line("one"), line("other")]
-    Failing(monkeypatch, name)
+    failing(monkeypatch, name)
     assert contest.hold(judged, connections=1).failed.keys() == set(judged)
 
 
 def test_a_contest_goes_on_without_a_server_that_does_not_start(monkeypatch):
     judged = [line("one"), line("other")]
-    failing = Failing(monkeypatch, judged[1], judged[0])
+    asked = failing(monkeypatch, judged[1], judged[0])
     assert contest.hold(judged, connections=1).failed.keys() == set(judged)
-    before, after = failing.asked
+    before, after = asked
     assert [name for name in before if name not in after] == judged[1:]
 
 

@@ -1,4 +1,4 @@
-"""connlab.bench: how good are servers and client of this build, and is it good enough?
+"""How good are servers and client of this build, and is it good enough?
 
     sets in turns  (compare) ─┐
     idle memory, system calls ├─▶ tables ─▶ targets ─▶ runs/bench/bench-TIME.json
@@ -8,7 +8,3 @@
 client and server on one core, an open loop. What would disturb the sets is measured
 apart. Each target is decided, or printed with the width that was reached.
 """
-
-from connlab.bench.command import run
-
-__all__ = ["run"]

@@ -5,8 +5,6 @@ same core, one after another. CPU time is what the kernel says of a client that 
 ended; start and report are included. Ours checks every answer as well.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import resource
@@ -55,9 +53,8 @@ def beside(plan: Plan) -> list[dict]:
                     text, spent_s = run(argv(plan, name, address), plan.cores.client)
                     server_s = _cpu_s(server) - before
                     requests = counted(name, text)
-                    costs = (spent_s / requests, server_s / requests)
-                    costs_of = dict(zip(("client", "server"), costs, strict=True))
-                    rows.append({"round": number, "name": name, **costs_of})
+                    cost = {"client": spent_s / requests, "server": server_s / requests}
+                    rows.append({"round": number, "name": name, **cost})
     return rows
 
 

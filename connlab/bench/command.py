@@ -1,7 +1,5 @@
 """The command: sets in turns, what is measured apart, targets, a JSON file."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -40,22 +38,21 @@ def run(
             raise ValueError(programs.unknown("model", name, known))
     models = [known[name] for name in names or known]
     by_title = parts.parts(models, lessons=wanted["lessons"], until=until, seed=seed)
-    parts.run(by_title, budget_s=budget_s, say=lambda text: console.print(text))
+    parts.run(by_title, budget_s=budget_s, say=console.print)
     memory = footprint.idle_memory(models) if wanted["memory"] else {}
     calls = footprint.system_calls(models) if wanted["calls"] else {}
     beside = clients.beside(by_title["http"].plan) if wanted["clients"] else []
     judged = targets.judge(by_title, memory, {m.name: m.family for m in models})
+    compared = {n: comparison.document(p.comparison) for n, p in by_title.items()}
     results = {
-        "comparisons": {
-            n: comparison.document(p.comparison) for n, p in by_title.items()
-        },
+        "comparisons": compared,
         "floor_cpu_s": {n: p.floor_cpu_s for n, p in by_title.items() if p.with_floor},
         "idle_memory": memory,
         "system_calls": calls,
         "load_generators": beside,
         "targets": [asdict(target) | {"verdict": target.verdict} for target in judged],
     }
-    kept = keep(results, folder=out)
+    kept = _keep(results, folder=out)
     for name, part in by_title.items():
         console.rule(name)
         screen.print_all(part.comparison, console)
@@ -67,8 +64,7 @@ def run(
     console.print(f"\nkept: {kept}")
 
 
-def keep(results: dict[str, Any], *, folder: Path) -> Path:
-    """Write what was found to a JSON file and return where it is."""
+def _keep(results: dict[str, Any], *, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     made_at = machine.now()
     content = comparison.plain({"schema": 2, "made_at": made_at} | results)
@@ -98,9 +94,7 @@ def _client_rows(runs: Sequence[dict]) -> Iterable[Sequence[str]]:
     ours = [run["client"] for run in runs if run["name"] == clients.OURS]
     for name in dict.fromkeys(run["name"] for run in runs):
         of_client = [run for run in runs if run["name"] == name]
-        cost, server = (
-            [r[side] * 1e6 for r in of_client] for side in ("client", "server")
-        )
+        cost, server = ([r[s] * 1e6 for r in of_client] for s in ("client", "server"))
         ratio = [a * 1e6 / b for a, b in zip(ours, cost, strict=True)]
         yield name, *(_text(interval(values)) for values in (cost, server, ratio))
 

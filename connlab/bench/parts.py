@@ -1,7 +1,5 @@
 """Comparisons that are measured a set each in turn, and the floor beside them."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time
@@ -49,10 +47,9 @@ class Part:
 def parts(
     models: Sequence[schema.Model], *, lessons: bool, until: float, seed: int
 ) -> dict[str, Part]:
-    """Return what is compared, by title.
+    """Return what is compared with `BASE`, by title.
 
-    `BASE` is the baseline of each, but of the control, which is to find the known
-    `EXTRA_NS` again.
+    The control has another baseline, and is to find the known `EXTRA_NS` again.
     """
     names = [m.name for m in models if m.concurrent and m.available and m.name != BASE]
     some = [name for name in ("epoll-et", "uring", "thread") if name in names]
@@ -76,13 +73,9 @@ def parts(
         "open loop": plan(pair, rate=LAG_RATE),
     }
     if lessons and (held_against := _lessons([BASE, *names])):
-        taught = plan(
-            [word for pair in held_against.items() for word in reversed(pair)]
-        )
-        taught_servers = [
-            replace(s, against=held_against.get(s.name)) for s in taught.servers
-        ]
-        plans["lessons"] = replace(taught, servers=tuple(taught_servers))
+        taught = plan([name for pair in held_against.items() for name in pair[::-1]])
+        held = (replace(s, against=held_against.get(s.name)) for s in taught.servers)
+        plans["lessons"] = replace(taught, servers=tuple(held))
     floor = ("models", "many")
     return {name: Part(Comparison(p), name in floor) for name, p in plans.items()}
 
@@ -103,9 +96,7 @@ def run(
             for name, part in by_title.items()
         }
         while (spent := time.monotonic() - began) + round_s < budget_s:
-            unfinished = [
-                name for name, part in by_title.items() if not part.comparison.stopped
-            ]
+            unfinished = [n for n, p in by_title.items() if not p.comparison.stopped]
             if not unfinished:
                 break
             for name in unfinished:

@@ -1,7 +1,5 @@
 """What is expected of servers and client, and whether it is so."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -75,12 +73,11 @@ def judge(
         doubt = _others_doubt(part)
         control = _width_of([cost.get(part.plan.control)])
         most = {"models": 0.7}.get(name, 1.5)
+        itself = f"{name}: CPU of {BASE} / itself, half-width, %"
         targets += [
             Target(f"{name}: {per_cpu}, {BASE} / two calls", floor, 0.85, doubt=doubt),
             Target(f"{name}: {per_cpu}, uring / {BASE}", uring, least=1.1),
-            Target(
-                f"{name}: CPU of {BASE} / itself, half-width, %", control, most=most
-            ),
+            Target(itself, control, most=most),
         ]
     cost = models.comparison.ratios("cpu")
     widths = _width_of(r for name, r in cost.items() if name != models.plan.control)
@@ -88,18 +85,14 @@ def judge(
     extra, extra_bounds = _extra_ns(parts["control"]), (0.9 * EXTRA_NS, 1.1 * EXTRA_NS)
     of_echo = _mean(_column(models, "cpu") / _column(http, "cpu"))
     lag = _mean(_column(parts["open loop"], "lag_p99") * 1e6)
-    lag_doubt = _others_doubt(parts["open loop"])
+    lag_text = f"open loop: lag at {LAG_RATE} requests/s, p99, µs"
+    doubt = _others_doubt(parts["open loop"])
     targets += [
         Target(f"models: CPU / {BASE}, half-width, median, %", widths, most=2),
         Target(f"models: rate, thread / {BASE}", thread, least=0.7),
         Target(f"control: {EXTRA_NS} ns more of work, ns", extra, *extra_bounds),
         Target(f"http: {per_cpu}, http / echo, {BASE}", of_echo, least=0.6),
-        Target(
-            f"open loop: lag at {LAG_RATE} requests/s, p99, µs",
-            lag,
-            most=100,
-            doubt=lag_doubt,
-        ),
+        Target(lag_text, lag, most=100, doubt=doubt),
     ]
     for name in ("models", "many", "one core", "one core, many"):
         client = _column(parts[name], "client") / _column(parts[name], "cpu")

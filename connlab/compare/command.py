@@ -1,7 +1,5 @@
 """The command: a plan in, a table or JSON out."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json
@@ -25,7 +23,11 @@ def run(plan: Plan, *, as_json: bool = False) -> None:
     runs meanwhile, so that Ctrl-C may end it at once.
     """
     began = time.monotonic()
-    click.echo(_beginning(plan), err=as_json)
+    beginning = (
+        f"{len(plan.servers)} servers, about {plan.set_s:.0f} s a set, "
+        f"until ±{plan.until:.1%} or {plan.budget_s:g} s"
+    )
+    click.echo(beginning.replace("%", " %"), err=as_json)
     with contextlib.closing(measure.sets(plan)) as sets:
         with interrupt.noted():
             first = next(sets, None)
@@ -43,10 +45,3 @@ def run(plan: Plan, *, as_json: bool = False) -> None:
         screen.print_all(result, console)
     if result.stopped == "interrupted":
         raise SystemExit(INTERRUPTED)
-
-
-def _beginning(plan: Plan) -> str:
-    return (
-        f"{len(plan.servers)} servers, about {plan.set_s:.0f} s a set, "
-        f"until ±{plan.until:.1%} or {plan.budget_s:g} s".replace("%", " %")
-    )

@@ -1,7 +1,5 @@
 """What sets of servers have shown so far: levels, ratios, and when it is enough."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +12,7 @@ import pandas as pd
 from connlab.compare.measure import Set
 from connlab.compare.plan import Plan
 from connlab.drive import gates, machine, servers, turns
-from connlab.intervals import interval
+from connlab.intervals import interval, stands
 from connlab.study import turns as ratios_of_turns
 from connlab.study.interval import Interval
 
@@ -101,8 +99,8 @@ class Comparison:
             for server in self.plan.servers
             if servers.at(server.factors["model"]) is None
         }
-        others = self.plan.servers[1:]
-        return {o.name for o in others if {o.name, self.plan.against(o)} <= measured}
+        pairs = self.plan.against.items()
+        return {name for name, base in pairs if {name, base} <= measured}
 
     @property
     def remaining(self) -> list[str]:
@@ -118,22 +116,25 @@ class Comparison:
     def ratios(self, metric: str) -> dict[str, Interval]:
         """Return each server's ratio to the one it is held against.
 
-        The intervals of the servers that were asked for hold all at once (Bonferroni;
-        `connlab.study.turns.ratios`); the control is a question of its own. A server
-        that left has no ratio.
+        The intervals of a `family` hold all at once (Bonferroni;
+        `connlab.study.turns.ratios`). A server that left has no ratio.
         """
         if not self.sets:
             return {}
         logs = self.log_ratios(metric)
-        alone = {self.plan.control}
-        if metric == "cpu":
-            alone |= set(logs) - self.with_cpu_time
-        family = [name for name in logs if name not in alone]
+        family = self.family(metric, logs)
         intervals: dict[str, Interval] = {}
-        for names in (family, *([name] for name in logs if name in alone)):
-            if names:
-                intervals |= ratios_of_turns.ratios(logs[names])
+        for names in (family, *([name] for name in logs if name not in family)):
+            intervals |= ratios_of_turns.ratios(logs[names])
         return intervals
+
+    def family(self, metric: str, names: Iterable[str]) -> list[str]:
+        """Return of these servers those that were asked for, and can be compared.
+
+        The control is a question of its own.
+        """
+        asked = [name for name in names if name != self.plan.control]
+        return [n for n in asked if metric != "cpu" or n in self.with_cpu_time]
 
     def log_ratios(self, metric: str) -> pd.DataFrame:
         """Return a row for each set and a column for each server but the baseline."""
@@ -141,17 +142,12 @@ class Comparison:
             rounds = ratios_of_turns.per_round(pd.concat(self.slices))
         else:
             rounds = pd.concat(self.sets).assign(round=0)
-        against = {
-            server.name: self.plan.against(server)
-            for server in self.plan.servers[1:]
-            if {server.name, self.plan.against(server)} <= set(self.remaining)
-        }
-        columns = {
-            name: ratios_of_turns.log_ratios(
-                rounds[rounds["server"].isin((name, base))], metric, baseline=base
-            )[name]
-            for name, base in against.items()
-        }
+        columns = {}
+        for name, base in self.plan.against.items():
+            if {name, base} <= set(self.remaining):
+                pair = rounds[rounds["server"].isin((name, base))]
+                logs = ratios_of_turns.log_ratios(pair, metric, baseline=base)
+                columns[name] = logs[name]
         return pd.DataFrame(columns)
 
     def widest(self) -> float:
@@ -175,13 +171,12 @@ class Comparison:
         if not self.sets or self.plan.open_loop:
             return set()
         waiting = pd.concat(self.sets).groupby("server")["waiting"].mean()
-        return {
-            name
-            for name, (server, client) in self.busy().items()
-            if gates.client_bound(
-                client, None if math.isnan(server) else server, waiting[name]
-            )
-        }
+        bound = set()
+        for name, (server, client) in self.busy().items():
+            seen = None if math.isnan(server) else server
+            if gates.client_bound(client, seen, waiting[name]):
+                bound.add(name)
+        return bound
 
     def words(self, metric: str, ratios: Mapping[str, Interval]) -> dict[str, str]:
         """Return what each server's ratio of a metric shows; see `word`.
@@ -189,15 +184,10 @@ class Comparison:
         The control asks the method, not the servers, whoever the limit was.
         """
         bound = self.client_bound() if metric != "cpu" else set()
-        against = {
-            server.name: self.plan.against(server) for server in self.plan.servers
-        }
-        return {
-            name: word(ratio, metric, (name in bound, against[name] in bound))
-            if name != self.plan.control
-            else word(ratio, metric)
-            for name, ratio in ratios.items()
-        }
+        pairs = self.plan.against.items()
+        limited = {name: (name in bound, base in bound) for name, base in pairs}
+        limited[self.plan.control] = (False, False)
+        return {name: word(r, metric, limited[name]) for name, r in ratios.items()}
 
     def enough(self) -> str:
         """Return why no further set is needed: ``alone``, ``width``, ``budget``."""
@@ -271,22 +261,19 @@ def word(
 ) -> str:
     """Return what a ratio shows: ``faster``, ``alike``, ``cannot tell``, …
 
-    Where the client was the limit of a server, or of the one that it is held against, a
-    better client could only have found that one better: who is ahead nevertheless stays
-    ahead, and nothing else can be told.
+    `client_bound`: whether the client was the limit of the server, and of the one that
+    it is held against; then only what `connlab.intervals.stands` can be told.
     """
     verdict = ratios_of_turns.verdict(ratio)
     terms = _WORDS.get(metric, {"more": "longer", "less": "shorter"})
     side = next((key for key in terms if key in verdict), "")
-    better = "more" if metric == "rate" else "less"
-    ahead = {better: (True, False)}.get(side, (False, True))
-    stands = not any(client_bound) or (side and client_bound == ahead)
-    if verdict == "undetermined" or not stands:
+    ahead = side == ("more" if metric == "rate" else "less")
+    doubtful = any(client_bound) and not (side and stands(ahead, client_bound))
+    if verdict == "undetermined" or doubtful:
         return "cannot tell"
-    side = terms.get(side, "")
     if side and "alike" in verdict:
-        return f"{side}, by less than 5 %"
-    return side or "alike"
+        return f"{terms[side]}, by less than 5 %"
+    return terms.get(side, "alike")
 
 
 # ---- as JSON ------------------------------------------------------------------
@@ -320,9 +307,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "failed": comparison.failed,
         "units": METRICS,
         "levels": {
-            name: {
-                metric: bounds(comparison.levels(name, metric)) for metric in METRICS
-            }
+            name: {m: _bounds(comparison.levels(name, m)) for m in METRICS}
             for name in (comparison.remaining if comparison.sets else ())
         },
         "ratios": {metric: _ratios(comparison, metric) for metric in METRICS},
@@ -336,7 +321,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
 def _settings(plan: Plan, server: Any) -> dict[str, Any]:
     return {
         "name": server.name,
-        "against": plan.against(server) if server is not plan.servers[0] else None,
+        "against": plan.against.get(server.name),
         "settings": {k: v for k, v in server.factors.items() if k != "command"},
     }
 
@@ -344,19 +329,15 @@ def _settings(plan: Plan, server: Any) -> dict[str, Any]:
 def _ratios(comparison: Comparison, metric: str) -> dict[str, dict]:
     intervals = comparison.ratios(metric)
     words = comparison.words(metric, intervals)
-    family = {name for name in intervals if name != comparison.plan.control}
+    family = comparison.family(metric, intervals)
+    at_once = {name: len(family) if name in family else 1 for name in intervals}
     return {
-        name: bounds(ratio)
-        | {
-            "word": words[name],
-            "simultaneous": len(family) if name in family else 1,
-        }
+        name: _bounds(ratio) | {"word": words[name], "simultaneous": at_once[name]}
         for name, ratio in intervals.items()
     }
 
 
-def bounds(interval: Interval) -> dict[str, Any]:
-    """Return an interval as plain values."""
+def _bounds(interval: Interval) -> dict[str, Any]:
     numbers = {"value": interval.value, "lo": interval.lo, "hi": interval.hi}
     return numbers | {"n": interval.n, "level": interval.level}
 
@@ -364,10 +345,8 @@ def bounds(interval: Interval) -> dict[str, Any]:
 def _each_set(comparison: Comparison) -> list[dict[str, Any]]:
     table = pd.concat(comparison.sets).set_index(["trial", "server"])
     for metric in METRICS:
-        logs = comparison.log_ratios(metric).rename_axis(
-            index="trial", columns="server"
-        )
-        table[f"log_ratio_{metric}"] = logs.stack()
+        logs = comparison.log_ratios(metric).rename_axis("trial")
+        table[f"log_ratio_{metric}"] = logs.rename_axis(columns="server").stack()
     return table.reset_index().rename(columns={"trial": "set"}).to_dict("records")
 
 

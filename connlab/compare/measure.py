@@ -5,8 +5,6 @@
 Nothing here imports pandas or scipy: the first server is up before they are loaded.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
@@ -68,9 +66,7 @@ def _setting(
     plan: Plan, servers: Sequence[Server], number: int, root: str | None
 ) -> turns.Setting:
     extra = {"root": root} if root else {}
-    lead_in = {}
-    if plan.location.remote:
-        lead_in = {"lead_in_s": turns.LEAD_IN_AFAR * plan.slice_s}
+    afar = {"lead_in_s": turns.LEAD_IN_AFAR * plan.slice_s}
     return turns.Setting(
         servers=tuple({**server.factors, **extra} for server in servers),
         client=plan.client,
@@ -78,7 +74,7 @@ def _setting(
         cores=plan.cores,
         programs=plan.programs,
         slice_s=plan.slice_s,
-        **lead_in,
+        **(afar if plan.location.remote else {}),
     )
 
 

@@ -1,10 +1,8 @@
 """What is compared: servers by name, one load, and when it is enough."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from connlab import schema
@@ -65,9 +63,10 @@ class Plan:
         """The baseline's second name."""
         return f"{self.baseline} {AGAIN}"
 
-    def against(self, server: Server) -> str:
-        """Return the name of the server that one of them is held against."""
-        return server.against or self.baseline
+    @property
+    def against(self) -> dict[str, str]:
+        """Each server but the baseline, and the one that it is held against."""
+        return {s.name: s.against or self.baseline for s in self.servers[1:]}
 
     @property
     def open_loop(self) -> bool:
@@ -83,7 +82,7 @@ class Plan:
 
     @property
     def slice_s(self) -> float:
-        return turns.SLICE_REMOTE_S if self.location.remote else turns.SLICE_S
+        return _slice_s(remote=self.location.remote)
 
 
 def make_plan(
@@ -104,40 +103,24 @@ def make_plan(
 ) -> Plan:
     """Check what is asked for and return how it is measured.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Models of ``server --list``, lessons (``lessons/epoll``), entries of
-        ``servers.toml``, command lines with ``{port}``, or ``at:HOST:PORT`` of servers
-        that run already; the baseline first. ``NAME:workers=4`` gives one server a
-        setting of its own.
-    workload, connections, size, rate, delay, requests_per_connection
-        The load, the same for all: connections to each server, bytes of a message (or
-        of the page, for http), requests/s in an open loop (in all, to the server whose
-        slice it is), the delay of a work request, requests before a user hangs up and
-        connects anew.
-    engine : str, optional
-        How the client waits (``client --help``).
-    until : float
-        The half-width of a ratio that is narrow enough: 0.01 for ±1 %.
-    budget_s : float
-        Seconds after which no further set begins.
-    seed : int
-        Orders of rounds, sizes and arrivals follow from it.
-    location : Ground, optional
-        Where servers and client run; on this machine if not said.
-    **settings
-        ``workers``, ``processes``, … of all servers that take them.
+    Servers are models of ``server --list``, lessons (``lessons/epoll``), entries of
+    ``servers.toml``, command lines with ``{port}``, or ``at:HOST:PORT`` of servers that
+    run already; the baseline first. ``NAME:workers=4`` gives one server a setting of
+    its own; `settings` are of all that take them.
+
+    The load is the same for all: connections to each server, the `size` of a message in
+    bytes (of the page, for http), a `rate` in requests/s in an open loop (to the server
+    whose slice it is), the delay of a work request, requests before a user hangs up and
+    connects anew, how the client waits (`engine`; ``client --help``). Orders of rounds,
+    sizes and arrivals follow from `seed`. A half-width of `until` is narrow enough for
+    a ratio, 0.01 for ±1 %; after `budget_s` seconds no further set begins.
 
     Raises ValueError naming what was wrong, the value that came and what is allowed.
     """
     binaries, location = programs.built(), location or ThisMachine()
-    _check(
-        *(workload, connections, until, budget_s),
-        size=size,
-        rate=rate,
-        per_connection=requests_per_connection,
-    )
+    load: dict[str, Any] = {"connections": connections, "rate": rate}
+    load |= {"requests_per_connection": requests_per_connection, "engine": engine}
+    _check(workload, load, size=size, delay=delay, until=until, budget_s=budget_s)
     registry = location.registry() or programs.registry(binaries)
     chosen = [
         _server(n, workload, connections, settings, binaries, registry) for n in names
@@ -149,14 +132,15 @@ def make_plan(
         raise ValueError(f"servers: {', '.join(repeated)} twice; once is enough")
     baseline = chosen[0]
     chosen.append(Server(f"{baseline.name} {AGAIN}", baseline.factors))
-    client = {"workload": workload, "connections": connections, "rate": rate}
-    client |= {"requests_per_connection": requests_per_connection, "engine": engine}
-    client |= {"size": size or 64} if workload == "echo" else {}
-    client |= {"delay": delay} if workload == "work" else {}
-    client |= {"path": f"/{web_page.PAGE}"} if workload == "http" else {}
+    of_workload: dict[str, dict[str, Any]] = {
+        "echo": {"size": size or 64},
+        "work": {"delay": delay},
+        "http": {"path": f"/{web_page.PAGE}"},
+    }
+    lengths = _lengths(len(chosen), remote=location.remote)
     plan = Plan(
         servers=tuple(chosen),
-        client=client,
+        client={"workload": workload, **load, **of_workload[workload], **lengths},
         page_bytes=(size or 1024) if workload == "http" else None,
         until=until,
         budget_s=budget_s,
@@ -165,7 +149,6 @@ def make_plan(
         programs=binaries,
         location=location,
     )
-    plan = replace(plan, client={**client, **_lengths(plan)})
     _check_hosts(plan, registry)
     _check_room(plan, connections)
     return plan
@@ -177,13 +160,16 @@ def _cores(location: Location) -> cores.Cores:
     return cores.split(cores.available(), server=1)
 
 
-def _lengths(plan: Plan) -> dict[str, float]:
-    count = len(plan.servers)
+def _slice_s(*, remote: bool) -> float:
+    return turns.SLICE_REMOTE_S if remote else turns.SLICE_S
+
+
+def _lengths(count: int, *, remote: bool) -> dict[str, float]:
     warm = WARM_SLICES
     counted = min(COUNTED_SLICES, max(COUNTED_MIN, COUNTED_OF_ALL // count))
-    if plan.location.remote:
+    if remote:
         warm, counted = WARM_SLICES_AFAR, COUNTED_SLICES_AFAR
-    each_s = plan.slice_s * count
+    each_s = _slice_s(remote=remote) * count
     return {"duration": counted * each_s, "warmup": warm * each_s}
 
 
@@ -206,14 +192,15 @@ def _check_hosts(plan: Plan, registry: schema.Registry) -> None:
 
 def _check(
     workload: str,
-    connections: int,
-    until: float,
-    budget_s: float,
+    load: Mapping[str, Any],
     *,
     size: int | None,
-    rate: float | None,
-    per_connection: int | None,
+    delay: str | None,
+    until: float,
+    budget_s: float,
 ) -> None:
+    connections, rate = load["connections"], load["rate"]
+    per_connection = load["requests_per_connection"]
     if workload not in WORKLOADS:
         raise ValueError(programs.unknown("workload", workload, WORKLOADS))
     if connections < 1:
@@ -225,10 +212,11 @@ def _check(
     if size is not None and (size < 1 or workload == "work"):
         allowed = "for echo and http" if workload == "work" else "1 and more"
         raise ValueError(f"size: {size}; allowed: {allowed}")
+    if delay is not None and workload != "work":
+        raise ValueError(f"delay: {delay}; allowed: for work")
     if per_connection is not None and per_connection < 0:
-        raise ValueError(
-            f"requests-per-connection: {per_connection}; allowed: 0 and more"
-        )
+        given = f"requests-per-connection: {per_connection}"
+        raise ValueError(f"{given}; allowed: 0 and more")
     if rate is not None and not rate > 0:
         raise ValueError(f"rate: {rate:g}; allowed: more than 0 requests/s")
 

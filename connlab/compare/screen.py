@@ -1,7 +1,5 @@
 """What a comparison looks like: live while it runs, a table at the end."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Iterator
@@ -30,8 +28,11 @@ FILE_WIDTH = 110
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return where to print: as wide as the terminal, or as a file is read."""
-    output = Console(stderr=stderr)
+    """Return where to print: as wide as the terminal, or as a file is read.
+
+    A server's name, or what it printed, may look like markup and is none.
+    """
+    output = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     if not output.is_terminal:
         output.width = FILE_WIDTH
     return output
@@ -41,7 +42,7 @@ def console(*, stderr: bool = False) -> Console:
 def shown(console: Console) -> Iterator[Callable[[Comparison], None]]:
     """Show what is known after each set: live at a terminal, else a line each."""
     if not console.is_terminal:
-        yield lambda comparison: console.print(_line(comparison), highlight=False)
+        yield lambda comparison: console.print(_line(comparison))
         return
     with Live(console=console, transient=True, auto_refresh=False) as live:
         yield lambda comparison: live.update(
@@ -65,7 +66,7 @@ def print_all(comparison: Comparison, console: Console) -> None:
     lines = (*limits(comparison), *doubts(comparison), ending(comparison))
     levels, ratios = _levels(comparison), _ratios(comparison)
     for content in ("", heading(comparison), "", levels, "", ratios, "", *lines):
-        console.print(content, highlight=False)
+        console.print(content)
 
 
 def heading(comparison: Comparison) -> str:
@@ -90,10 +91,8 @@ def heading(comparison: Comparison) -> str:
 def _levels(comparison: Comparison) -> Table:
     baseline = comparison.plan.baseline
     units = {
-        metric: display_unit(
-            METRICS[metric], [comparison.levels(baseline, metric).value]
-        )
-        for metric in TITLES
+        metric: display_unit(unit, [comparison.levels(baseline, metric).value])
+        for metric, unit in METRICS.items()
     }
     heads = [f"{TITLES[metric]}\n{unit}" for metric, (_, unit) in units.items()]
     rows = table("", *heads)
@@ -138,12 +137,10 @@ def _ratios(comparison: Comparison) -> Table:
     for server in comparison.plan.servers[1:]:
         if server.name not in by_metric["rate"]:  # it, or what it is held against, died
             continue
-        ratios = {
-            metric: ratios_of[server.name] for metric, ratios_of in by_metric.items()
-        }
         pair = f"{server.name} / {server.against}" if server.against else server.name
-        add_numbers(rows, pair, *(number(ratio) for ratio in ratios.values()))
-        rows.add_row("", *(words[metric][server.name] for metric in ratios))
+        ratios = (ratios_of[server.name] for ratios_of in by_metric.values())
+        add_numbers(rows, pair, *map(number, ratios))
+        rows.add_row("", *(words_of[server.name] for words_of in words.values()))
     return rows
 
 
@@ -163,8 +160,8 @@ def limits(comparison: Comparison) -> list[str]:
         else:
             kind = "neither core was full"
         server_text = "–" if math.isnan(server) else f"{server:.0%}"
-        text = f"{name} {server_text} / {client:.0%}".replace("%", " %")
-        groups.setdefault(kind, []).append(text)
+        shares = f"{server_text} / {client:.0%}".replace("%", " %")
+        groups.setdefault(kind, []).append(f"{name} {shares}")
     return [
         f"{kind}: {', '.join(names)} (CPU of server / client)"
         for kind, names in groups.items()

@@ -15,11 +15,8 @@ worker: ``PR_SET_PDEATHSIG``, by which ours die with their parent, follows the t
 that forked and not its process (prctl(2)).
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
-import hashlib
 import os
 import platform
 import resource
@@ -27,16 +24,15 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tornado.ioloop import PeriodicCallback
 
-from connlab.drive import capacity, cores, machine, procfs
+from connlab.drive import capacity, cores, machine, procfs, programs
 from connlab.drive.capacity import Room
 from connlab.drive.host import Ended, LocalHost, Reading
-from connlab.hosts.clock import Echo
+from connlab.hosts.clock import Echo, family
 
 LEASE_S = 8.0
 #: between two signs of life of a worker, a third of the scheduler's patience. Dask has
@@ -50,50 +46,53 @@ LOOK_S, LOOK_COST = 0.02, 100
 NEAR_S, RARELY_S = 0.06, 0.5
 
 
-class Agent:
-    """A `connlab.drive.host.Host` that lives where its programs do."""
+class Agent(LocalHost):
+    """A `connlab.drive.host.Host` that lives where its programs do.
+
+    From another host all is called through `do`.
+    """
 
     def __init__(
         self, address: str, lease_s: float = LEASE_S, watched: Sequence[int] = ()
     ) -> None:
-        self._host = LocalHost(watched)
+        super().__init__(watched)
         self._echo = Echo(address)
-        self._cores = tuple(watched) or cores.available()
         self._readings: dict[int, list[Reading]] = {}
         self._edges: tuple[float, ...] = ()
         self._lease_s = lease_s
         self._lock = threading.RLock()
         self._called_s = time.monotonic()
-        self._gone = threading.Event()
-        # the thread must not keep us alive
-        arguments = (self._gone, weakref.ref(self), lease_s)
-        threading.Thread(target=_watch, args=arguments, daemon=True).start()
+        _repeat(self.end_overdue)
 
     def __del__(self) -> None:
         """Kill what is running and close the clock: the driver has gone, or another
         agent is in this one's place.
         """
-        self._gone.set()
-        self._host.close()
+        self.close()
         self._echo.close()
 
-    def overdue(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            return  # a call is under way
-        try:
-            if time.monotonic() - self._called_s > self._lease_s:
-                self._host.close()
-        finally:
-            self._lock.release()
-
-    def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
+    def do(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of this agent, which renews the lease."""
         with self._lock:
             try:
-                return getattr(self._host, name)(*arguments, **options)
-            except KeyError:
-                raise ProcessLookupError("the lease ended this program") from None
+                return getattr(self, name)(*arguments, **options)
+            except KeyError as error:
+                raise ProcessLookupError("the lease ended this program") from error
             finally:
                 self._called_s = time.monotonic()
+
+    def renew(self) -> None:
+        """Do nothing but what every call does."""
+
+    def end_overdue(self) -> float:
+        """End all programs once the lease is over; return when to ask again."""
+        if self._lock.acquire(blocking=False):  # else a call is under way
+            try:
+                if time.monotonic() - self._called_s > self._lease_s:
+                    self.close()
+            finally:
+                self._lock.release()
+        return self._lease_s / 8
 
     def introduce(self) -> dict[str, Any]:
         """Return where the clock is asked, and what a reader must know of the host."""
@@ -112,10 +111,9 @@ class Agent:
 
     def digest(self, path: str) -> str | None:
         """Return the hash of a program's file, as trials keep it; None without one."""
-        try:
-            return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
-        except OSError:
-            return None
+        with contextlib.suppress(OSError):
+            return programs.digest(path)
+        return None
 
     def describe(self) -> dict[str, Any]:
         """Return what a run's manifest says of this host and its programs."""
@@ -127,32 +125,18 @@ class Agent:
 
     def vacant(self, address: str, ports: Sequence[int]) -> int:
         """Return the first of these ports that a server may bind here; 0: none."""
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
         for port in ports:
             with contextlib.suppress(OSError):
-                socket.create_server((address, port), family=family).close()
+                socket.create_server((address, port), family=family(address)).close()
                 return port
         return 0
 
-    def renew(self) -> None:
-        self._called_s = time.monotonic()
-
-    def start(
-        self,
-        argv: Sequence[str],
-        cores: Sequence[int],
-        files: Sequence[str],
-        watch: bool = False,
-        listening: bool = False,
-    ) -> int:
-        """See `connlab.drive.host.LocalHost.start`, as for all that follow."""
-        handle = self._call(
-            "start", argv, cores=cores, files=files, listening=listening
-        )
+    def start(self, argv: Sequence[str], *, watch: bool = False, **options: Any) -> int:
+        """Start a program, and read by itself what it uses if told to `watch`."""
+        handle = super().start(argv, **options)
         if watch:
             self._readings[handle], self._edges = [], ()
-            arguments = (weakref.ref(self), handle)
-            threading.Thread(target=_look_on, args=arguments, daemon=True).start()
+            _repeat(self.look, handle)
         return handle
 
     def expect(self, edges_s: Sequence[float]) -> None:
@@ -161,7 +145,6 @@ class Agent:
         Until another program is started that is watched.
         """
         self._edges = tuple(edges_s)
-        self.renew()
 
     def look(self, handle: int) -> float | None:
         """Read a watched program; return the seconds until the next time.
@@ -180,32 +163,18 @@ class Agent:
         ahead_s = [edge - NEAR_S - now for edge in self._edges if edge > now]
         return max(shortest_s, min([RARELY_S, *ahead_s]))
 
-    def tell(self, handle: int, line: str) -> None:
-        self._call("tell", handle, line)
-
-    def ready(self, handle: int, timeout_s: float) -> dict | None:
-        return self._call("ready", handle, timeout_s=timeout_s)
-
-    def sample(self, handle: int, machine: bool, memory: bool) -> Reading:
-        reading = self._call("sample", handle, machine=machine, memory=memory)
+    def sample(self, handle: int, **options: bool) -> Reading:
+        """Read what a program uses; with what was read of it since the last time."""
+        reading = super().sample(handle, **options)
         readings = self._readings.get(handle, [])
         before, readings[:] = tuple(readings), []
         # one that is under way may end after this look began
         before = tuple(r for r in before if _time_s(r) <= _time_s(reading))
         return dataclasses.replace(reading, before=before)
 
-    def ask_to_end(self, handle: int) -> None:
-        self._call("ask_to_end", handle)
-
-    def stop(self, handle: int, grace_s: float, wait_s: float) -> Ended:
+    def stop(self, handle: int, **limits: float) -> Ended:
         self._readings.pop(handle, None)
-        return self._call("stop", handle, grace_s=grace_s, wait_s=wait_s)
-
-    def pause(self, handle: int) -> None:
-        self._call("pause", handle)
-
-    def resume(self, handle: int) -> None:
-        self._call("resume", handle)
+        return super().stop(handle, **limits)
 
 
 def dask_setup(worker: Any) -> None:
@@ -223,24 +192,24 @@ def dask_setup(worker: Any) -> None:
     worker.periodic_callbacks["heartbeat"] = rare
 
 
-def _watch(gone: threading.Event, reference: Any, lease_s: float) -> None:
-    while not gone.wait(lease_s / 8):
-        agent = reference()
-        if agent is None:
-            return
-        agent.overdue()
-        del agent
+def _repeat(method: Callable[..., float | None], *arguments: Any) -> None:
+    """Call an agent's method from a thread, anew after the seconds that it returns.
+
+    Until it returns None, or the agent is gone, which the thread does not keep alive.
+    """
+    words = (weakref.WeakMethod(method), arguments)
+    threading.Thread(target=_repeated, args=words, daemon=True).start()
 
 
-def _look_on(reference: Any, handle: int) -> None:
+def _repeated(reference: weakref.WeakMethod, arguments: tuple) -> None:
     pause_s: float | None = 0.0
     while pause_s is not None:
         time.sleep(pause_s)
-        agent = reference()
-        if agent is None:
+        method = reference()
+        if method is None:
             return
-        pause_s = agent.look(handle)
-        del agent
+        pause_s = method(*arguments)
+        del method
 
 
 def _time_s(reading: Reading) -> float:

@@ -6,6 +6,7 @@ system monitor, stealing) is switched off, as it would use cores that are measur
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import random
@@ -102,15 +103,14 @@ def _with_port(address: str, port: int = 0) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-class Engine:
-    """The connection of a driver to the agents of a roster; a context manager."""
+class Engine(contextlib.AbstractContextManager):
+    """The connection of a driver to the agents of a roster."""
 
     def __init__(self, roster: Roster, *, lease_s: float = LEASE_S) -> None:
         dask.config.update(dask.config.config, SETTINGS)
         from distributed import Client, Security
 
-        self.roster = roster
-        self.lease_s = lease_s
+        self.roster, self.lease_s = roster, lease_s
         security = None
         if roster.certificates:
             folder = roster.certificates
@@ -124,9 +124,6 @@ class Engine:
         self._client = Client(
             roster.scheduler, security=security, direct_to_workers=True, timeout=10
         )
-
-    def __enter__(self) -> Engine:
-        return self
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
@@ -158,16 +155,15 @@ class Engine:
         )
         try:
             return future.result(timeout=PATIENCE_S)
-        except (OSError, RuntimeError, TimeoutError) as error:
+        except (OSError, RuntimeError) as error:
             raise HostLost(f"host {name}: {_first_line(error)}") from error
 
     def _has_worker(self, name: str) -> bool:
         try:
             return name in self.workers()
-        except (OSError, RuntimeError, TimeoutError) as error:
-            raise HostLost(
-                f"host {name}: no scheduler: {_first_line(error)}"
-            ) from error
+        except (OSError, RuntimeError) as error:
+            reason = f"host {name}: no scheduler: {_first_line(error)}"
+            raise HostLost(reason) from error
 
     def close(self) -> None:
         """Leave; agents end what they run."""
@@ -194,8 +190,8 @@ class RemoteHost:
     Times in what it returns are of the driver's clock. A host that does not answer
     raises `HostLost` at once from then on, until a program is started on it again.
 
-    `cores` are those that its programs may use and its agent watches; those that the
-    roster names, else all, if not said.
+    `cores` are those that its programs may use and its agent watches: else those that
+    the roster names, else all.
     """
 
     #: whether the agent reads the programs' CPU time by itself
@@ -223,12 +219,13 @@ class RemoteHost:
     def place(self) -> Any:
         return self.engine.roster.hosts[self.name]
 
-    def call(self, method: Callable, *arguments: Any) -> Pending:
+    def call(self, method: Callable, *arguments: Any, **options: Any) -> Pending:
         """Begin to call a method of `Agent`; the result is asked for later."""
         if self.lost:
             raise HostLost(self.lost)
         try:
-            return Pending(self, getattr(self._agent, method.__name__)(*arguments))
+            future = self._agent.do(method.__name__, *arguments, **options)
+            return Pending(self, future)
         except (OSError, RuntimeError) as error:
             raise self.gone(error) from error
 
@@ -254,26 +251,27 @@ class RemoteHost:
     ) -> int:
         """Start a program; on a host that was lost, after it has come back."""
         self.revive()
-        cores = list(cores or self.cores)
-        call = self.call(Agent.start, list(argv), cores, list(files), self.watches)
-        return call.result()
+        options = self._options(cores, files)
+        return self.call(Agent.start, argv, watch=self.watches, **options).result()
 
     def starting(
         self, argv: Sequence[str], *, cores: Sequence[int], files: Sequence[str]
     ) -> Pending:
         """Start a program that awaits a moment (`connlab.hosts.remote_programs`)."""
-        cores = list(cores or self.cores)
-        return self.call(Agent.start, list(argv), cores, list(files), False, True)
+        options = self._options(cores, files)
+        return self.call(Agent.start, argv, listening=True, **options)
+
+    def _options(self, cores: Sequence[int], files: Sequence[str]) -> dict[str, Any]:
+        return {"cores": tuple(cores or self.cores), "files": tuple(files)}
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
-        return self.call(Agent.ready, handle, min(timeout_s, SLICE_S)).result()
+        timeout_s = min(timeout_s, SLICE_S)
+        return self.call(Agent.ready, handle, timeout_s=timeout_s).result()
 
-    def sample(
-        self, handle: int, *, machine: bool = True, memory: bool = False
-    ) -> Reading:
+    def sample(self, handle: int, **options: bool) -> Reading:
         """Look at the program; what it costs is the whole call, so looks are rare."""
         began = time.monotonic()
-        reading = self.call(Agent.sample, handle, machine, memory).result()
+        reading = self.call(Agent.sample, handle, **options).result()
         before = tuple(map(self._on_our_clock, reading.before))
         cost_s = max(self.cost_least_s, min(time.monotonic() - began, COST_MOST_S))
         reading = self._on_our_clock(reading)
@@ -294,7 +292,7 @@ class RemoteHost:
         return self.stopping(handle, grace_s=grace_s, wait_s=wait_s).result()
 
     def stopping(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Pending:
-        pending = self.call(Agent.stop, handle, grace_s, wait_s)
+        pending = self.call(Agent.stop, handle, grace_s=grace_s, wait_s=wait_s)
         pending.patience_s += grace_s + wait_s
         return pending
 
@@ -320,9 +318,9 @@ class Server(RemoteHost):
         self._ports = itertools.count(random.randrange(PORTS))
 
     def _port(self) -> int:
-        """Return the next port that is free, 0: the kernel chooses.
+        """Return the next port that is free.
 
-        Also where clients may have all ports above those of root.
+        0, and the kernel chooses, also where clients may have all above those of root.
         """
         lowest = self.facts["ephemeral"] - PORTS
         if lowest < ROOTS_PORTS:
@@ -330,17 +328,11 @@ class Server(RemoteHost):
         ports = [lowest + next(self._ports) % PORTS for _ in range(TRIED)]
         return self.call(Agent.vacant, self.place.address, ports).result()
 
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        cores: Sequence[int] = (),
-        files: Sequence[str] = (),
-    ) -> int:
+    def start(self, argv: Sequence[str], **options: Sequence) -> int:
         if not argv[0].endswith("/server"):
             raise ProgramError(f"{argv[0]}: only our own servers bind an address")
         words = [*argv, "--listen", _with_port(self.place.address, self._port())]
-        handle = super().start(words, cores=cores, files=files)
+        handle = super().start(words, **options)
         self.cost_least_s = 0.0
         if self.watches:  # its readings are cut to a window of the driver's clock
             self.offset = self.measured_offset()
@@ -373,7 +365,7 @@ class Pending:
             raise
         except ProcessLookupError as error:
             raise HostLost(f"host {self.host.name}: {error}") from error
-        except (OSError, RuntimeError, TimeoutError) as error:
+        except (OSError, RuntimeError) as error:
             raise self.host.gone(error) from error
 
     def done(self) -> bool:

@@ -5,20 +5,24 @@ run code on every host of the run. Keys are readable by their owner alone, and
 certificates end after `DAYS`.
 """
 
-from __future__ import annotations
-
 import datetime
 import os
+from functools import partial
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
 
 ROLES = ("scheduler", "worker", "client")
 AUTHORITY = "ca.pem"
 DAYS = 7
+_AUTHORITY_NAME = "connlab run"
 
 
 def make(folder: Path) -> None:
@@ -27,16 +31,16 @@ def make(folder: Path) -> None:
     The authority's key is not kept: nobody can add a certificate later.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = _name("connlab run")
+    authority = ec.generate_private_key(ec.SECP256R1())
     usage = x509.BasicConstraints(ca=True, path_length=0)
-    _write(folder / AUTHORITY, _signed(name, name, key, usage, by=key))
+    content = _signed(_AUTHORITY_NAME, authority, usage, by=authority)
+    _write(folder / AUTHORITY, content)
     for role in ROLES:
-        role_key = ec.generate_private_key(ec.SECP256R1())
+        key = ec.generate_private_key(ec.SECP256R1())
         usage = x509.BasicConstraints(ca=False, path_length=None)
-        certificate = _signed(_name(role), name, role_key, usage, by=key)
-        _write(folder / f"{role}.pem", certificate)
-        _write(folder / f"{role}.key", _private(role_key))
+        _write(folder / f"{role}.pem", _signed(role, key, usage, by=authority))
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        _write(folder / f"{role}.key", private)
 
 
 def flags(folder: Path | None, role: str) -> list[str]:
@@ -50,13 +54,8 @@ def flags(folder: Path | None, role: str) -> list[str]:
     ]
 
 
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-
-
 def _signed(
-    subject: x509.Name,
-    issuer: x509.Name,
+    name: str,
     key: ec.EllipticCurvePrivateKey,
     usage: x509.BasicConstraints,
     *,
@@ -65,8 +64,8 @@ def _signed(
     now = datetime.datetime.now(datetime.UTC)
     certificate = (
         x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
+        .subject_name(x509.Name.from_rfc4514_string(f"CN={name}"))
+        .issuer_name(x509.Name.from_rfc4514_string(f"CN={_AUTHORITY_NAME}"))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
@@ -74,20 +73,11 @@ def _signed(
         .add_extension(usage, critical=True)
         .sign(by, hashes.SHA256())
     )
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
+    return certificate.public_bytes(Encoding.PEM)
 
 
 def _write(path: Path, content: bytes) -> None:
     """Write a file that never was readable by others, not even for a moment."""
     path.unlink(missing_ok=True)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(fd, "wb") as file:
+    with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
         file.write(content)

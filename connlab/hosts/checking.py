@@ -1,7 +1,5 @@
 """What ``connlab hosts check`` prints of each host before anything is measured."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Iterator
@@ -25,7 +23,7 @@ class Checked:
     call_ms: float
     offset_us: float
     bound_us: float
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...]
 
     def __str__(self) -> str:
         facts = self.facts

@@ -7,8 +7,6 @@ written somewhere between (NTP's clock filter, RFC 5905). Only who knows the tok
 the agent gets a reply.
 """
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import socket
@@ -17,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 TOKEN_BYTES = 16
 ROUND_TRIPS = 30
@@ -35,7 +33,7 @@ class Offset:
     ns: int
     bound_ns: int
 
-    def differs(self, other: Offset, limit_ns: int) -> bool:
+    def differs(self, other: Self, limit_ns: int) -> bool:
         """Whether two offsets differ by more than `limit_ns` and their bounds."""
         return abs(self.ns - other.ns) > limit_ns + self.bound_ns + other.bound_ns
 
@@ -43,13 +41,10 @@ class Offset:
 class Echo:
     """Tells the time of this host to who knows the token, from a thread of its own."""
 
-    def __init__(
-        self, address: str, now: Callable[[], int] = time.monotonic_ns
-    ) -> None:
+    def __init__(self, address: str, now: Callable = time.monotonic_ns) -> None:
         self.token = secrets.token_bytes(TOKEN_BYTES)
         self._now = now
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_DGRAM)
+        self._socket = socket.socket(family(address), socket.SOCK_DGRAM)
         self._socket.bind((address, 0))
         self.port = self._socket.getsockname()[1]
         self._closed = threading.Event()
@@ -79,14 +74,14 @@ class Echo:
                 self._socket.sendto(_REPLY.pack(number, now), peer)
 
 
-def offset(address: str, port: int, token: bytes) -> Offset:
-    """Return how far the clock behind an `Echo` is ahead.
+def family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
-    Raises OSError when no reply came.
-    """
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+
+def offset(address: str, port: int, token: bytes) -> Offset:
+    """Return how far the clock behind an `Echo` is ahead; OSError without a reply."""
     offsets: list[Offset] = []
-    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+    with socket.socket(family(address), socket.SOCK_DGRAM) as sock:
         sock.settimeout(PATIENCE_S)
         sock.connect((address, port))
         for number in range(ROUND_TRIPS):

@@ -11,8 +11,7 @@ uncertain by, and no clock may have drifted since the start by more: else the tr
 fails.
 """
 
-from __future__ import annotations
-
+import bisect
 import contextlib
 import csv
 import io
@@ -20,12 +19,14 @@ import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from connlab.drive import turns
 from connlab.drive.host import Ended, HostLost, ProgramError, Reading
 from connlab.hosts.agent import Agent
-from connlab.hosts.carrier import RemoteHost, Server
+from connlab.hosts.carrier import Pending, RemoteHost, Server
 from connlab.hosts.clock import Offset
 from connlab.hosts.remote_programs import (
     TOLERANCE_NS,
@@ -41,13 +42,9 @@ from connlab.hosts.remote_programs import (
 RENEW_S, SIGN_S = 0.5, 1.0
 _HANDLE = 1
 _SUMMED = ("connections", "limits", "requests", "bytes", "errors")
-#: a merged flag is divided by the number of hosts, as whole numbers or not
-_DIVIDED = {
-    "--connections": int,
-    "--active": int,
-    "--rate": float,
-    "--connect-rate": float,
-}
+#: flags of which each host gets its share, as whole numbers or not
+_DIVIDED = dict.fromkeys(("--connections", "--active"), int)
+_DIVIDED |= dict.fromkeys(("--rate", "--connect-rate"), float)
 
 
 class HostGroup:
@@ -61,9 +58,8 @@ class HostGroup:
         self._offsets: dict[str, Offset] = {}
         self._started_ns = 0
         self._warmup_s = self._lasts_s = 0.0
+        #: when the load begins, on the driver's clock; None until all have connected
         self.begins_s: float | None = None
-        """When the load begins, on the driver's clock; None until all have connected.
-        """
 
     def start(
         self,
@@ -109,7 +105,7 @@ class HostGroup:
             now_s = time.monotonic()
             if now_s < program.asked_s + every_s:
                 return
-            program.pending = program.host.call(*question)
+            program.pending = question()
             program.asked_s = now_s
         call = program.pending
         if call.done():
@@ -118,7 +114,7 @@ class HostGroup:
         elif time.monotonic() > program.asked_s + call.patience_s:
             raise program.host.gone(TimeoutError("does not answer"))
 
-    def _question(self, program: RemoteProgram) -> tuple[tuple, float]:
+    def _question(self, program: RemoteProgram) -> tuple[Callable[[], Pending], float]:
         """Return what an agent is asked now, and how often at most, in seconds.
 
         Where a client rests only the lease is renewed: others may be seconds later,
@@ -127,14 +123,12 @@ class HostGroup:
         begins_s = self.begins_s
         resting = program.connected and begins_s is None
         if program.report is not None or resting:
-            return (Agent.renew,), RENEW_S
+            return partial(program.host.call, Agent.renew), RENEW_S
         if begins_s is not None and time.monotonic() < begins_s + self._lasts_s:
-            return (Agent.ready, program.handle, 0.0), SIGN_S
-        return (Agent.ready, program.handle, 0.5), 0.0
+            return partial(program.ask, 0.0), SIGN_S
+        return partial(program.ask, 0.5), 0.0
 
-    def sample(
-        self, handle: int, *, machine: bool = True, memory: bool = False
-    ) -> Reading:
+    def sample(self, handle: int, **_options: bool) -> Reading:
         """Return nothing: clients report their CPU time, and are left alone."""
         return Reading(None)
 
@@ -147,11 +141,11 @@ class HostGroup:
         """End all at the same time; a lost host's agent does so when its lease ends."""
         end_all(self._programs, grace_s=grace_s, wait_s=wait_s)
         files = [program.ended.files for program in self._programs if program.ended]
-        merged_files = {
-            "timeline": added_timelines(files),
-            "histogram": added_histograms(files),
-        }
-        return ended_as_one(self._programs, merged_files)
+        return ended_as_one(
+            self._programs,
+            timeline=added_timelines(files),
+            histogram=added_histograms(files),
+        )
 
     def pause(self, handle: int) -> None:
         for program in self._programs:
@@ -164,8 +158,8 @@ class HostGroup:
 
     def _merged(self) -> dict:
         end_all(self._programs, grace_s=1.0, wait_s=5.0)
-        histograms = [p.files().get("histogram", b"") for p in self._programs]
-        reports = {program.name: program.report or {} for program in self._programs}
+        histograms = [program.files()["histogram"] for program in self._programs]
+        reports = {program.name: program.report for program in self._programs}
         report = merged(list(reports.values()), histograms)
         edges = {n: _edges(r, self._offsets[n]) for n, r in reports.items()}
         clocks = check_clocks(self._programs, self._offsets)
@@ -176,7 +170,7 @@ class HostGroup:
         known = {name: window for name, window in edges.items() if window}
         self._check_windows(known)
         if len(known) == len(edges):
-            self._set_window(report, known)
+            self._set_window(report, list(known.values()))
         return report
 
     def _check_windows(self, windows: Mapping[str, tuple[int, int]]) -> None:
@@ -186,13 +180,12 @@ class HostGroup:
             distance_ns = max(edges, default=0) - min(edges, default=0)
             if distance_ns > TOLERANCE_NS + sum(bounds):
                 last = max(windows, key=lambda name: (windows[name][side], name))
-                raise ProgramError(
-                    f"windows are {distance_ns / 1e6:.3g} ms apart; {last} is last"
-                )
+                apart = f"{distance_ns / 1e6:.3g} ms apart"
+                raise ProgramError(f"windows are {apart}; {last} is last")
 
-    def _set_window(self, report: dict, windows: Mapping[str, tuple[int, int]]) -> None:
-        begin = min(begin for begin, _ in windows.values())
-        end = max(end for _, end in windows.values())
+    def _set_window(self, report: dict, windows: Sequence[tuple[int, int]]) -> None:
+        begin = min(begin for begin, _ in windows)
+        end = max(end for _, end in windows)
         report["window"] |= {"begin_ns": begin, "end_ns": end}
         since_s = (begin - self._started_ns) / 1e9
         report["self"]["dialing_s"] = since_s - report["window"]["warmup_s"]
@@ -216,18 +209,14 @@ def _share_of(argv: Sequence[str], number: int, count: int) -> list[str]:
         elif flag in _DIVIDED:
             total = int(float(value))
             if total < count:
-                raise ProgramError(
-                    f"{total} connections are fewer than {count} client hosts"
-                )
+                reason = f"{total} connections are fewer than {count} client hosts"
+                raise ProgramError(reason)
             words[at] = str(total * (number + 1) // count - total * number // count)
     return words
 
 
 def _lasts_s(argv: Sequence[str]) -> tuple[float, float]:
-    """Return how long the warm-up lasts, and both it and the window.
-
-    0 where requests are counted.
-    """
+    """Return seconds of the warm-up, and of all; 0 where requests are counted."""
     flags = dict(itertools.pairwise(argv))
     if "--duration" not in flags:
         return 0.0, 0.0
@@ -262,11 +251,9 @@ def merged(reports: Sequence[dict], histograms: Sequence[bytes]) -> dict:
     report["window"] = _window([r["window"] for r in reports])
     slots = _slots(histograms)
     for name in ("response", "service", "connect"):
-        clocks = [r[name] for r in reports]
+        moments = _moments([r[name] for r in reports])
         unanswered = report["window"]["unanswered"] if name == "response" else 0
-        report[name] = _moments(clocks) | _quantiles(
-            slots[name], unanswered or 0, clocks
-        )
+        report[name] = moments | _quantiles(slots[name], unanswered or 0, moments)
     report["fairness"] = _fairness(reports)
     report["self"] = _self([r["self"] for r in reports])
     stops = [r.get("stop") for r in reports]
@@ -314,21 +301,20 @@ def _slots(histograms: Sequence[bytes]) -> dict[str, Counter]:
     """Return, per clock, how many values lie in each slot (its lower, upper ns)."""
     slots = {name: Counter() for name in ("response", "service", "connect")}
     for content in histograms:
-        for row in csv.DictReader(io.StringIO(content.decode())):
-            slot = int(row["lower_ns"]), int(row["upper_ns"])
-            slots[row["clock"]][slot] += int(row["count"])
+        for row in turns.table(content):
+            slots[row["clock"]][row["lower_ns"], row["upper_ns"]] += row["count"]
     return slots
 
 
 def _quantiles(
-    slots: Mapping[tuple[int, int], int], unanswered: int, clocks: Sequence[Mapping]
+    slots: Mapping[tuple[int, int], int], unanswered: int, moments: Mapping[str, Any]
 ) -> dict[str, int | None]:
     """Return quantiles as ``hist_quantile_missing_ns`` of src_c/client/hist.h does."""
-    least = min((clock["min_ns"] for clock in clocks if clock["n"]), default=0)
-    most = max((clock["max_ns"] for clock in clocks if clock["n"]), default=0)
+    least, most = moments["min_ns"], moments["max_ns"]
     quantiles = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
-    ordered = sorted(slots.items())
-    n = sum(slots.values())
+    ordered = sorted(slots)
+    ranks = list(itertools.accumulate(slots[slot] for slot in ordered))
+    n = ranks[-1] if ranks else 0
     values: dict[str, int | None] = {}
     for name, q in quantiles.items():
         rank = max(1, math.ceil(q * (n + unanswered)))
@@ -337,17 +323,9 @@ def _quantiles(
         elif rank in (1, n):  # the ends are known exactly
             values[name] = least if rank == 1 else most
         else:
-            values[name] = _at_rank(ordered, rank, least, most)
+            lower, upper = ordered[bisect.bisect_left(ranks, rank)]
+            values[name] = min(max((lower + upper) // 2, least), most)
     return values
-
-
-def _at_rank(ordered: Sequence, rank: int, least: int, most: int) -> int:
-    below = 0
-    for (lower, upper), count in ordered:
-        below += count
-        if below >= rank:
-            return min(max((lower + upper) // 2, least), most)
-    return 0
 
 
 def _fairness(reports: Sequence[Mapping]) -> dict[str, Any]:
@@ -384,12 +362,10 @@ def added_timelines(files: Iterable[Mapping[str, bytes]]) -> bytes:
     """Return a timeline of all clients: counts add, the longest response stands."""
     timeline: dict[int, Counter] = {}
     for client in files:
-        text = client.get("timeline", b"").decode()
-        for row in csv.DictReader(io.StringIO(text)):
-            counts = {name: int(value) for name, value in row.items()}
-            total = timeline.setdefault(counts.pop("start_ms"), Counter())
-            longest = max(total["max_response_ns"], counts["max_response_ns"])
-            total.update(counts)
+        for row in turns.table(client.get("timeline", b"")):
+            total = timeline.setdefault(row.pop("start_ms"), Counter())
+            longest = max(total["max_response_ns"], row["max_response_ns"])
+            total.update(row)
             total["max_response_ns"] = longest
     return table([{"start_ms": ms} | timeline[ms] for ms in sorted(timeline)])
 

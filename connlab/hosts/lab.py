@@ -10,8 +10,6 @@ the cores, so a lab shows whether the harness works and what the network stack c
 not what several machines can do.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -19,18 +17,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from connlab.hosts import carrier, certificates, roster
+from connlab.hosts import carrier, certificates, roster, starting
 from connlab.hosts.lab_guard import Keeper, python_environment
 
 #: the network 10.N.0.0/24
 NUMBER = 77
 HOSTS_MOST = 64
 PORT = 8786
-_READY_S = 60.0
 
 
 def missing() -> str | None:
@@ -38,12 +34,12 @@ def missing() -> str | None:
     for tool in ("ip", "nsenter"):
         if not shutil.which(tool):
             return f"{tool} is not installed"
-    name = f"clprobe{os.getpid()}"
+    name = f"clprobe{os.getpid()}"  # a link's may have 15 characters
     done = _ip("netns", "add", name, check=False)
     if done.returncode:
         return f"network namespaces cannot be made: {done.stderr.strip()}"
-    bridge = _ip("link", "add", name[:15], "type", "bridge", check=False)
-    _ip("link", "del", name[:15], check=False)
+    bridge = _ip("link", "add", name, "type", "bridge", check=False)
+    _ip("link", "del", name, check=False)
     _ip("netns", "del", name, check=False)
     return bridge.stderr.strip() if bridge.returncode else None
 
@@ -55,8 +51,6 @@ class Lab:
         self.folder, self.number = folder, number
         self.keeper: Keeper | None = None
         self.roster = folder / "hosts.toml"
-
-    # ---- names ---------------------------------------------------------------
 
     @property
     def bridge(self) -> str:
@@ -75,8 +69,6 @@ class Lab:
     @property
     def scheduler(self) -> str:
         return f"tls://{self.address(254)}:{PORT}"
-
-    # ---- up and down ---------------------------------------------------------
 
     def up(self, hosts: int, *, owned: bool = False) -> None:
         """Make networks, certificates, scheduler and workers; wait for all workers.
@@ -99,10 +91,11 @@ class Lab:
         try:
             self._make_networks(hosts)
             self._write_roster(hosts)
-            self._start_scheduler()
+            words = carrier.scheduler_words(self.scheduler)
+            self._start("scheduler", [], words, "scheduler")
             for host in range(1, hosts + 1):
                 self.start_worker(host)
-            self._await_workers(hosts)
+            starting.await_workers(roster.load(self.roster))
         except BaseException:
             self.down()
             raise
@@ -166,12 +159,6 @@ class Lab:
             lines += ["", f"[hosts.{name}]", f'address = "{self.address(host)}"']
         self.roster.write_text("\n".join(lines) + "\n")
 
-    # ---- its programs --------------------------------------------------------
-
-    def _start_scheduler(self) -> None:
-        words = carrier.scheduler_words(self.scheduler)
-        self._start("scheduler", [], words, "scheduler")
-
     def start_worker(self, host: int) -> None:
         """Start a host's worker, also anew."""
         name = f"h{host}"
@@ -185,7 +172,6 @@ class Lab:
     def _start(self, name: str, prefix: list[str], words: list[str], role: str) -> None:
         flags = certificates.flags(self.folder / "certificates", role)
         command = [*prefix, sys.executable, *words, *flags]
-        environment = python_environment() | {"DASK_CONFIG": str(self.folder)}
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 command,
@@ -193,7 +179,7 @@ class Lab:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env=environment,
+                env=python_environment() | {"DASK_CONFIG": str(self.folder)},
             )
         pids = self._pids() | {name: process.pid}
         (self.folder / "pids.json").write_text(json.dumps(pids))
@@ -203,22 +189,6 @@ class Lab:
             return json.loads((self.folder / "pids.json").read_text())
         except FileNotFoundError:
             return {}
-
-    def _await_workers(self, hosts: int) -> None:
-        until = time.monotonic() + _READY_S
-        while True:
-            try:
-                with carrier.Engine(roster.load(self.roster)) as engine:
-                    while len(engine.workers()) < hosts and time.monotonic() < until:
-                        time.sleep(0.1)
-                    workers = engine.workers()
-                break
-            except OSError:
-                if time.monotonic() > until:
-                    raise RuntimeError("the scheduler does not answer") from None
-                time.sleep(0.1)
-        if len(workers) < hosts:
-            raise RuntimeError(f"{len(workers)} of {hosts} workers came up: {workers}")
 
 
 def _ip(*words: str, check: bool = True) -> subprocess.CompletedProcess:

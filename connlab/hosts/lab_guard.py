@@ -10,8 +10,6 @@ Owner and keeper hold a lock on the number of the lab, the keeper until it is do
 wants to make one with the same number waits for that.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import subprocess
@@ -25,15 +23,11 @@ from connlab import schema
 #: a command of the owner may have been under way, and make something yet
 _AGAIN_S = 0.5
 #: how long another lab of the same number may be in use
-WAIT_S = 600.0
+_WAIT_S = 600.0
 
 
 class Keeper:
-    """The owner's side of it.
-
-    Raises RuntimeError when another lab of the number is in use for longer than
-    `WAIT_S`.
-    """
+    """The owner's side of it; RuntimeError when the number is in use for `_WAIT_S`."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self._lock = _locked(number)
@@ -66,17 +60,16 @@ def _locked(number: int) -> int:
     """Return a descriptor that holds the lock, as soon as nobody else has it."""
     path = Path(tempfile.gettempdir()) / f"connlab-lab-{number}"
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    until = time.monotonic() + WAIT_S
+    until = time.monotonic() + _WAIT_S
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
         except BlockingIOError:
             if time.monotonic() > until:
                 os.close(lock)
                 raise RuntimeError(f"lab {number}: in use by another process") from None
             time.sleep(_AGAIN_S)
-        else:
-            return lock
 
 
 def main(folder: Path, number: int) -> None:

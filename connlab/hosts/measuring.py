@@ -1,7 +1,5 @@
 """One trial over the hosts of a roster: what ``connlab hosts trial`` runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +9,7 @@ from connlab.hosts.carrier import Engine, Server
 from connlab.hosts.group import HostGroup
 from connlab.hosts.roster import Roster
 
-WARMUP_S = 0.2
+_WARMUP_S = 0.2
 
 
 def trial(
@@ -22,7 +20,7 @@ def trial(
     Raises HostLost when a host cannot be reached before the trial begins.
     """
     setting = trials.Setting(
-        factors={"warmup": WARMUP_S} | dict(factors),
+        factors={"warmup": _WARMUP_S} | dict(factors),
         seed=seed,
         cores=Cores((), (), shared=False),
         programs=programs.built(),

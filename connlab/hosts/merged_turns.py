@@ -13,18 +13,17 @@ client sent late (``--late``) is set aside as well. A server that ended has no m
 slices, and the rounds of the others stay whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from connlab.drive.host import ProgramError
 from connlab.hosts import group
+from connlab.hosts.remote_programs import RemoteProgram
 
 Row = dict[str, Any]
 #: the number of a round, and a position in it
 _Slot = tuple[int, int]
+_Table = Mapping[_Slot, Row]
 
 _ADDED = (
     *("lead_in_requests", "requests", "bytes", "response_ns"),
@@ -35,16 +34,6 @@ _LONGEST_IF_ANY = ("lag_p99_ns", "response_p99_ns")
 _READ = ("server_cpu_ns", "rest_cpu_ns", "steal_ns")
 #: of a pause, in which answers may still come in
 IN_TIME = 0.5
-
-
-@dataclass(frozen=True)
-class Result:
-    """What one host handed over: its report, its rows, its histograms as CSV."""
-
-    name: str
-    report: Mapping[str, Any]
-    rows: Sequence[Row]
-    histogram: bytes = b""
 
 
 # ---- rows ------------------------------------------------------------------------
@@ -58,25 +47,12 @@ def merged_rows(
     pause_s: float,
     shared: bool = False,
 ) -> list[Row]:
-    """Return one row for each slice that all had.
+    """Return one row for each slice that all had, in the order of time.
 
-    Parameters
-    ----------
-    clients : sequence of rows
-        Of each client, as from `connlab.drive.turns.table`.
-    watched : rows
-        Of who read CPU clocks on the host of the servers.
-    slice_s, pause_s : float
-        Lengths in seconds.
-    shared : bool
-        Whether clients used cores of the servers, so that their CPU time is in what
-        these cores did.
-
-    Returns
-    -------
-    list of rows
-        In the order of time. Those of rounds that are set aside have `late` 1 and
-        `counted` 0, and `overran` says whether a longer pause might have saved them.
+    From the rows of each client, as from `connlab.drive.turns.table`, and of who
+    `watched` the CPU clocks of the servers. Where clients `shared` the servers' cores,
+    their CPU time is in what these did. Rows of rounds that are set aside have `late` 1
+    and `counted` 0; `overran`: a longer pause might have saved them.
 
     Raises ProgramError when hosts did not have the same target at the same time.
     """
@@ -84,7 +60,7 @@ def merged_rows(
     readings = {_slot(row): row for row in watched}
     longest_s = slice_s + IN_TIME * pause_s
     overran = _overran(tables, readings, longest_s)
-    aside = overran | _sent_late(tables)
+    aside = overran | {row["round"] for rows in clients for row in rows if row["late"]}
     merged = []
     for slot in sorted(set(readings).intersection(*tables)):
         rows = [table[slot] for table in tables]
@@ -102,16 +78,8 @@ def _slot(row: Row) -> _Slot:
     return row["round"], row["position"]
 
 
-def _sent_late(tables: Sequence[Mapping[_Slot, Row]]) -> set[int]:
-    rows = (item for table in tables for item in table.items())
-    return {number for (number, _), row in rows if row["late"]}
-
-
-def _overran(
-    tables: Sequence[Mapping[_Slot, Row]],
-    readings: Mapping[_Slot, Row],
-    longest_s: float,
-) -> set[int]:
+def _overran(tables: Sequence[_Table], readings: _Table, longest_s: float) -> set[int]:
+    """Return the rounds in which a slice is missing, or lasted longer than allowed."""
     sources = [*tables, readings]
     ends = _last_rounds(tables)
     targets = {slot: row["target"] for rows in sources for slot, row in rows.items()}
@@ -132,15 +100,11 @@ def _overran(
     return overran
 
 
-def _last_rounds(tables: Sequence[Mapping[_Slot, Row]]) -> dict[int, int]:
+def _last_rounds(tables: Sequence[_Table]) -> dict[int, int]:
     """Return the last round of each server that ended, as the first client saw it."""
-    last: dict[int, int] = {}
-    for table in tables:
-        for (number, _), row in table.items():
-            if row["ended"]:
-                target = row["target"]
-                last[target] = min(number, last.get(target, number))
-    return last
+    ended = [row for table in tables for row in table.values() if row["ended"]]
+    ended.sort(key=lambda row: row["round"], reverse=True)
+    return {row["target"]: row["round"] for row in ended}
 
 
 def _added(rows: Sequence[Row], reading: Row, *, shared: bool, share: float) -> Row:
@@ -155,9 +119,8 @@ def _added(rows: Sequence[Row], reading: Row, *, shared: bool, share: float) -> 
     total |= {name: reading[name] for name in _READ}
     client_ns = shared * sum(row["client_cpu_ns"] for row in rows)
     total["client_cpu_ns"] = reading["client_cpu_ns"] + client_ns
-    ours_ns = sum(
-        total[name] or 0 for name in ("client_cpu_ns", "server_cpu_ns", "rest_cpu_ns")
-    )
+    ours = ("client_cpu_ns", "server_cpu_ns", "rest_cpu_ns")
+    ours_ns = sum(total[name] or 0 for name in ours)
     # what others take in the pause is not of the slice
     total["busy_ns"] = ours_ns + round(share * (reading["busy_ns"] - ours_ns))
     total["steal_ns"] = round(share * reading["steal_ns"])
@@ -168,23 +131,23 @@ def _added(rows: Sequence[Row], reading: Row, *, shared: bool, share: float) -> 
 
 
 def report(
-    clients: Sequence[Result],
-    reader: Result,
+    programs: Sequence[RemoteProgram],
     merged: Sequence[Row],
     clocks: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Any]:
     """Return one client's report of several, with an object per server.
 
-    `merged` are the rows of `merged_rows`, `reader` read the CPU clocks; `clocks` holds
-    what is known of each host's clock, by its name.
+    The last of the `programs` read the CPU clocks. `merged` are the rows of
+    `merged_rows`; `clocks` holds what is known of each host's clock, by its name.
     """
+    *clients, reader = programs
     first = clients[0].report
     targets = []
     for target in range(len(first["targets"])):
         # rounds that are not whole are in it
         merged_target = group.merged(
             [client.report["targets"][target] for client in clients],
-            [_of_target(client.histogram, target) for client in clients],
+            [_of_target(client.files()["histogram"], target) for client in clients],
         )
         merged_target["hosts"] = {
             client.name: {

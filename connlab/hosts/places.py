@@ -8,8 +8,6 @@ The places take turns block by block, so that drift of the machines meets all al
 Where no hosts are asked for, a lab of namespaces on this machine stands in for them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence

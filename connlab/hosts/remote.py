@@ -4,8 +4,6 @@ The class of environment holds the facts of every host, so that trials over othe
 do not mix with these.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Mapping, Sequence
@@ -44,18 +42,11 @@ _ONE_CLIENT = {
 class RemoteHosts:
     """A server's host, and those of its clients; the server's among them is loopback.
 
-    Parameters
-    ----------
-    server_cores : sequence of int
-        Those that servers may use; what the roster names, else all, if not said.
-    client_cores : sequence of int
-        Those of the clients, where these are on the machine of the server.
-    manifest : mapping, optional
-        What the run's manifest says of the machine; what the server's host says of
-        itself, if not said.
+    Servers use `server_cores`, else those that the roster names, else all; clients have
+    `client_cores` where they are on the machine of the server. What the run's manifest
+    says of the machine is `manifest`, else what the server's host says of itself.
 
-    Raises HostLost when a host does not answer, ValueError when one has not built the
-    programs.
+    HostLost when one does not answer, ValueError when one has not built the programs.
     """
 
     remote = True
@@ -195,9 +186,8 @@ class RemoteHosts:
 def _described(host: RemoteHost) -> dict[str, Any]:
     manifest = host.call(Agent.describe).result()
     if not manifest["programs"]:
-        raise ValueError(
-            f"host {host.name}: programs are missing; run `make build` there"
-        )
+        reason = "programs are missing; run `make build` there"
+        raise ValueError(f"host {host.name}: {reason}")
     return manifest
 
 

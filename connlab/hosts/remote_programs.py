@@ -6,8 +6,6 @@
 Clocks are asked last, as they may drift while thousands connect.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time
@@ -39,6 +37,10 @@ class RemoteProgram:
         self.pending: Pending | None = None
         self.asked_s = -math.inf
 
+    def ask(self, timeout_s: float) -> Pending:
+        """Ask for the next line; within `timeout_s` no other call gets in there."""
+        return self.host.call(Agent.ready, self.handle, timeout_s=timeout_s)
+
     def read(self, call: Pending) -> None:
         """Take the line that was asked for: it has connected, or its report."""
         try:
@@ -66,8 +68,7 @@ def start_all(
 ) -> list[RemoteProgram]:
     """Start a program on each host at once, that awaits its moment.
 
-    Raises HostLost, ProgramError when one cannot be started; the others then have
-    ended.
+    HostLost or ProgramError when one cannot be started; the others then have ended.
     """
     calls: list[tuple[RemoteHost, Pending]] = []
     programs: list[RemoteProgram] = []
@@ -75,10 +76,9 @@ def start_all(
     for host, words in zip(hosts, commands, strict=True):
         try:
             call = host.starting([*words, FLAG], cores=cores, files=files)
+            calls.append((host, call))
         except HostLost as error:
             failure = failure or error
-        else:
-            calls.append((host, call))
     for host, call in calls:
         try:
             programs.append(RemoteProgram(host, call.result()))
@@ -101,12 +101,10 @@ def schedule(programs: Sequence[RemoteProgram]) -> tuple[float, dict[str, Offset
     offsets = _offsets(programs)
     ahead_s = AHEAD_S + AHEAD_PER_HOST_S * len(offsets)
     begin_ns = time.monotonic_ns() + int(1e9 * ahead_s)
-    calls = [
-        program.host.call(
-            Agent.tell, program.handle, str(begin_ns + offsets[program.name].ns)
-        )
-        for program in programs
-    ]
+    calls = []
+    for program in programs:
+        line = str(begin_ns + offsets[program.name].ns)
+        calls.append(program.host.call(Agent.tell, program.handle, line))
     for call in calls:
         call.result()
     return begin_ns / 1e9, offsets
@@ -143,13 +141,11 @@ def end_all(
 
     A lost host's agent ends its program when the lease ends.
     """
-    calls = []
+    calls, limits = [], {"grace_s": grace_s, "wait_s": wait_s}
     for program in programs:
         if program.ended is None:
             with contextlib.suppress(HostLost):
-                call = program.host.stopping(
-                    program.handle, grace_s=grace_s, wait_s=wait_s
-                )
+                call = program.host.stopping(program.handle, **limits)
                 calls.append((program, call))
     for program, call in calls:
         try:
@@ -158,9 +154,7 @@ def end_all(
             program.failure = str(error)
 
 
-def ended_as_one(
-    programs: Sequence[RemoteProgram], files: Mapping[str, bytes]
-) -> Ended:
+def ended_as_one(programs: Sequence[RemoteProgram], **files: bytes) -> Ended:
     """Return how all of them ended, with `files` of all."""
     ends = [program.ended for program in programs if program.ended]
     return Ended(
@@ -168,5 +162,5 @@ def ended_as_one(
         early=any(end.early for end in ends),
         lines=(),
         diagnostics="\n".join(end.diagnostics for end in ends if end.diagnostics),
-        files=dict(files),
+        files=files,
     )

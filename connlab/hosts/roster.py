@@ -14,12 +14,11 @@ ssh = "me@a"                         # for `hosts up`; the address, if not given
 address = "10.0.0.2"
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import tomllib
 from pathlib import Path
+from typing import Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -55,14 +54,13 @@ class Roster(BaseModel):
     hosts: dict[str, Place]
 
     @model_validator(mode="after")
-    def _names_are_hosts(self) -> Roster:
+    def _names_are_hosts(self) -> Self:
         for name in (self.server, *self.clients):
             if name not in self.hosts:
                 raise ValueError(unknown("host", name, self.hosts))
-        if not self.clients or len(set(self.clients)) < len(self.clients):
-            raise ValueError(
-                f"clients {list(self.clients)}: want one or more, each once"
-            )
+        clients = list(self.clients)
+        if not clients or len(set(clients)) < len(clients):
+            raise ValueError(f"clients {clients}: want one or more, each once")
         _check_scheduler(self.scheduler, has_certificates=bool(self.certificates))
         return self
 
@@ -80,8 +78,7 @@ def asked(path: Path) -> Roster:
 def load(path: Path, *, scheduler: str | None = None) -> Roster:
     """Read a ``hosts.toml``; `scheduler` replaces the one that the file names.
 
-    Raises ValueError when it is not one; the text names the place, the value and what
-    is allowed.
+    ValueError when it is not one, naming the place, the value and what is allowed.
     """
     try:
         content = tomllib.loads(path.read_text())
@@ -99,10 +96,9 @@ def load(path: Path, *, scheduler: str | None = None) -> Roster:
 
 
 def _check_scheduler(url: str, *, has_certificates: bool) -> None:
-    """Refuse a scheduler that anybody could reach, and so run code on all hosts.
+    """Refuse (ValueError) a scheduler through which anybody may run code on all hosts.
 
-    Raises ValueError when it listens beyond loopback and speaks no TLS, or there are no
-    certificates.
+    That is one beyond loopback without TLS, or without certificates.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("tls", "tcp") or not parts.hostname or not parts.port:

@@ -8,9 +8,6 @@ as long as the input of its ssh: whoever started it may be killed, and it ends. 
 project and its Python have the same path on all hosts.
 """
 
-from __future__ import annotations
-
-import hashlib
 import io
 import os
 import platform
@@ -21,6 +18,7 @@ import tarfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Self
 
 from connlab import schema
 from connlab.drive import programs
@@ -45,7 +43,7 @@ class Started:
         self.folder = schema.project_root() / FOLDER
         self.processes: dict[str, subprocess.Popen] = {}
 
-    def __enter__(self) -> Started:
+    def __enter__(self) -> Self:
         try:
             self._start()
         except BaseException:
@@ -67,7 +65,7 @@ class Started:
         for name in self.roster.names:
             self._send(name)
             self._start_worker(name)
-        self._await_workers()
+        await_workers(self.roster, self.ended)
 
     def _start_scheduler(self) -> None:
         flags = certificates.flags(self.roster.certificates, "scheduler")
@@ -98,7 +96,11 @@ class Started:
         theirs = dict(zip(words[1::2], words[::2], strict=True))
         built = programs.built()
         ours = {"build/server": built.server[-1], "build/client": built.client[-1]}
-        differing = {p: Path(f) for p, f in ours.items() if theirs.get(p) != _digest(f)}
+        differing = {
+            path: Path(file)
+            for path, file in ours.items()
+            if not theirs.get(path, "").startswith(programs.digest(file))
+        }
         if architecture == platform.machine():
             if differing:
                 self.say(f"{name}: {', '.join(differing)} copied")
@@ -150,21 +152,6 @@ class Started:
             raise RuntimeError(f"host {name}: ssh: {(errors or ['failed'])[-1]}")
         return done.stdout.decode()
 
-    def _await_workers(self) -> None:
-        until = time.monotonic() + _READY_S
-        while missing := self._missing():
-            if ended := self.ended():
-                raise RuntimeError(f"{ended[0]} ended; see {FOLDER}/{ended[0]}.log")
-            if time.monotonic() > until:
-                raise RuntimeError(f"no worker came up on {', '.join(sorted(missing))}")
-            time.sleep(0.5)
-
-    def _missing(self) -> list[str]:
-        try:
-            return without_worker(self.roster)
-        except OSError:
-            return list(self.roster.names)  # the scheduler is not up yet
-
     def ended(self) -> list[str]:
         """Return what has ended of the scheduler and the hosts' connections."""
         return [name for name, p in self.processes.items() if p.poll() is not None]
@@ -184,6 +171,27 @@ class Started:
                 process.wait()
 
 
+def await_workers(roster: Roster, ended: Callable[[], list[str]] = list) -> None:
+    """Return when each host of a roster has a worker.
+
+    Raises RuntimeError when one has none after a minute, or a program has `ended`.
+    """
+    until = time.monotonic() + _READY_S
+    while missing := _missing(roster):
+        if names := ended():
+            raise RuntimeError(f"{names[0]} ended; see {FOLDER}/{names[0]}.log")
+        if time.monotonic() > until:
+            raise RuntimeError(f"no worker came up on {', '.join(sorted(missing))}")
+        time.sleep(0.2)
+
+
+def _missing(roster: Roster) -> list[str]:
+    try:
+        return without_worker(roster)
+    except OSError:
+        return list(roster.names)  # the scheduler is not up yet
+
+
 def without_worker(roster: Roster) -> list[str]:
     """Return the hosts of a roster that have no worker at its scheduler.
 
@@ -192,10 +200,6 @@ def without_worker(roster: Roster) -> list[str]:
     with carrier.Engine(roster) as engine:
         workers = engine.workers()
     return [name for name in roster.names if name not in workers]
-
-
-def _digest(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def _packed(files: Mapping[str, Path]) -> bytes:

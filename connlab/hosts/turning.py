@@ -9,8 +9,6 @@ the order of targets, and the first slice's beginning on its own clock. Nobody c
 host while a slice is under way: signs that renew leases are asked for in pauses.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import time
@@ -111,11 +109,9 @@ class Turning:
             self._programs += start_all(
                 hosts, commands, cores=cores, files=("slices", "histogram")
             )
+            reader = [_only_watching(words, watched)]
             self._programs += start_all(
-                (self.server,),
-                [_only_watching(words, watched)],
-                cores=beside,
-                files=("slices",),
+                [self.server], reader, cores=beside, files=("slices",)
             )
             if self._connect(words):
                 begins_s, self._offsets = schedule(self._programs)
@@ -136,9 +132,8 @@ class Turning:
             if not late:
                 return True
             if time.monotonic() > until_s:
-                raise ProgramError(
-                    f"{', '.join(late)} not connected after {allowed_s:.0f} s"
-                )
+                names = ", ".join(late)
+                raise ProgramError(f"{names} not connected after {allowed_s:.0f} s")
             time.sleep(_SOON_S)
         return False
 
@@ -149,7 +144,7 @@ class Turning:
             if program.report is not None or (connecting and program.connected):
                 calls.append(program.host.call(Agent.renew))
             else:
-                calls.append(program.host.call(Agent.ready, program.handle, 0.0))
+                calls.append(program.ask(0.0))
         for program, call in zip(self._programs, calls, strict=True):
             program.read(call)
 
@@ -177,31 +172,17 @@ class Turning:
 
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
         end_all(self._programs, grace_s=grace_s, wait_s=wait_s)
-        return ended_as_one(self._programs, {"slices": table(self._rows)})
+        return ended_as_one(self._programs, slices=table(self._rows))
 
     def _merged(self) -> dict:
         end_all(self._programs, grace_s=_GRACE_S, wait_s=_WAIT_S)
-        results = []
-        for program in self._programs:
-            files = program.files()
-            results.append(
-                merged_turns.Result(
-                    name=program.name,
-                    report=program.report or {},
-                    rows=turns.table(files["slices"]),
-                    histogram=files.get("histogram", b""),
-                )
-            )
+        *clients, watched = (turns.table(p.files()["slices"]) for p in self._programs)
         clocks = check_clocks(self._programs, self._offsets)
-        *clients, reader = results
+        lengths = {"slice_s": self.grid.slice_s, "pause_s": self.grid.pause_s}
         self._rows = merged_turns.merged_rows(
-            [client.rows for client in clients],
-            reader.rows,
-            slice_s=self.grid.slice_s,
-            pause_s=self.grid.pause_s,
-            shared=self._shared,
+            clients, watched, **lengths, shared=self._shared
         )
-        return merged_turns.report(clients, reader, self._rows, clocks)
+        return merged_turns.report(self._programs, self._rows, clocks)
 
 
 # ---- words -----------------------------------------------------------------------

@@ -1,11 +1,4 @@
-"""connlab.judge: is this a correct echo server, what limits it, how does it stand?
+"""Is this a correct echo server, what limits it, how does it stand?
 
-    command line -> conversations, crowds, turns with models -> verdict -> one page
-
-For coursework, and for anybody's server: a command line with ``{port}`` is all that is
-known of it.
+command line -> conversations, crowds, turns with models -> verdict -> one page
 """
-
-from connlab.judge.judging import Judgement, Verdict, judge
-
-__all__ = ["Judgement", "Verdict", "judge"]

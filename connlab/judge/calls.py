@@ -1,15 +1,13 @@
 """The system calls that a server makes for a request, counted by strace."""
 
-from __future__ import annotations
-
+import contextlib
 import shutil
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 from connlab.drive import footprint
 from connlab.drive.host import ProgramError
-from connlab.drive.running import NotServing, Running, running, visit
+from connlab.drive.running import NotServing, running, visit
 
 #: requests of two runs, so that what starting and ending take cancels
 REQUESTS = (100, 2100)
@@ -45,11 +43,17 @@ def count(server: str) -> Calls:
 
 
 def _under_strace(server: str, strace: str, requests: int) -> tuple[str, int]:
+    """Return the table of strace, and how many requests were answered."""
+    answered = 0
     with tempfile.NamedTemporaryFile("r", prefix="connlab-strace-") as table:
-        # -I 2: SIGTERM ends strace too, which then writes its table.
-        with running(f"{strace} -f -c -I 2 -o {table.name} {server}") as serving:
-            done = _answered(serving, requests)
-        return Path(table.name).read_text(), done
+        # -I 2: SIGTERM ends strace too, which then writes its table
+        with (
+            running(f"{strace} -f -c -I 2 -o {table.name} {server}") as serving,
+            contextlib.suppress(ProgramError),
+        ):
+            report, _ = visit(serving, {"requests": requests}, timeout_s=_WAIT_S)
+            answered = report["requests"]["completed"]
+        return table.read(), answered
 
 
 def between(few: tuple[str, int], many: tuple[str, int]) -> Calls:
@@ -62,11 +66,3 @@ def between(few: tuple[str, int], many: tuple[str, int]) -> Calls:
         return Calls({}, f"under strace it answered {many[1]} requests at most")
     rates = footprint.per_request(less, more, requests=requests, rare=_RARE)
     return Calls({name: round(rate, 2) for name, rate in rates.items()})
-
-
-def _answered(serving: Running, requests: int) -> int:
-    try:
-        report, _ = visit(serving, {"requests": requests}, timeout_s=_WAIT_S)
-    except ProgramError:
-        return 0
-    return report["requests"]["completed"]

@@ -4,8 +4,6 @@ Tran and Rees asked them of three servers and of a client. What rests on the ser
 own statistics cannot be asked here, as nobody knows where it keeps them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import itertools
@@ -37,9 +35,8 @@ _LINE_BYTES = 10
 def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], bool]:
     """Ask the six questions of a server; with valgrind's path, of leaks as well.
 
-    Also returns whether it printed something for each request.
-
-    Raises NotServing when the server does not come up.
+    Also returns whether it printed something for each request. NotServing when it does
+    not come up.
     """
     with running(server) as serving:
         before = serving.descriptors()
@@ -116,7 +113,8 @@ def _answers_of(report: dict, rows: list[dict]) -> dict[str, tuple[bool | None, 
     }
 
 
-def _growth(serving: Running) -> tuple[int, int] | None:
+def _growth(serving: Running) -> int | None:
+    """Return by how many bytes its memory grows at least in a round of clients."""
     sizes = []
     for _ in range(_ROUNDS):
         for _ in range(_CLIENTS):
@@ -125,24 +123,20 @@ def _growth(serving: Running) -> tuple[int, int] | None:
         sizes.append(serving.anonymous_bytes())
     if None in sizes:
         return None
-    growths = (after - before for before, after in itertools.pairwise(sizes))
-    return min(growths), _CLIENTS
+    return min(after - before for before, after in itertools.pairwise(sizes))
 
 
 def _leaks(
-    server: str, valgrind: str | None, growth: tuple[int, int] | None, program: str
+    server: str, valgrind: str | None, growth: int | None, program: str
 ) -> tuple[bool | None, str]:
     if valgrind:
-        text = _under_valgrind(server, valgrind)
-        lost, reports = cases.lost(text, kinds=_SURELY)
+        lost, reports = cases.lost(_under_valgrind(server, valgrind), kinds=_SURELY)
         if reports:
-            evidence = f"valgrind: {lost} bytes lost ({reports} reports)"
-            return lost == 0, evidence
+            return lost == 0, f"valgrind: {lost} bytes lost ({reports} reports)"
     if growth is None:
         return None, "its memory could not be read"
-    least, clients = growth
-    evidence = f"{max(0, least)} bytes more at least with each {clients} clients"
-    if least < clients * _KEPT_BYTES:
+    evidence = f"{max(0, growth)} bytes more at least with each {_CLIENTS} clients"
+    if growth < _CLIENTS * _KEPT_BYTES:
         return True, evidence
     if program.startswith(_COLLECT):
         return None, f"{evidence}, which {program} may free when it collects garbage"

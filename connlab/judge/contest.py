@@ -4,8 +4,6 @@ at 1 connection:   epoll, iterative,          the judged
 at 50 connections: epoll, thread, poll, uring, the judged that serve so many
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
@@ -21,7 +19,6 @@ MODELS = {
     1: (BASELINE, "iterative"),
     CONNECTIONS: (BASELINE, "thread", "poll", "uring"),
 }
-METRICS = ("rate", "cpu", "p50", "p99")
 #: seconds for a contest, and more for each judged server beyond the first
 BUDGET_S = {1: 14.0, CONNECTIONS: 36.0}
 _MORE_S = 5.0
@@ -63,10 +60,8 @@ def hold(judged: Sequence[str], *, connections: int) -> Contest:
             budget_s=max(budget_s, _least_s(len(models) + len(remaining))),
         )
         try:
-            with (
-                interrupt.noted(),
-                contextlib.closing(measure.sets(contest_plan)) as sets,
-            ):
+            sets = measure.sets(contest_plan)
+            with interrupt.noted(), contextlib.closing(sets):
                 result = comparison.compare(contest_plan, sets, show=lambda _: None)
                 if interrupt.asked():
                     raise KeyboardInterrupt
@@ -75,10 +70,10 @@ def hold(judged: Sequence[str], *, connections: int) -> Contest:
             lost = [error.name] if error.name in remaining else list(remaining)
             failed |= dict.fromkeys(lost, str(error))
             remaining = [name for name in remaining if name not in lost]
-            if remaining:
-                continue
-            return Contest(connections, 0, failed=failed)
-        return _contest(connections, comparison.document(result), result, failed)
+            if not remaining:
+                return Contest(connections, 0, failed=failed)
+        else:
+            return _contest(connections, comparison.document(result), result, failed)
 
 
 def _least_s(servers: int) -> float:
@@ -86,15 +81,13 @@ def _least_s(servers: int) -> float:
 
 
 def _contest(connections: int, document: dict, result: Any, failed: dict) -> Contest:
-    by_metric = document["ratios"]
+    ratios, servers = document["ratios"], document["ratios"]["rate"]
     return Contest(
         connections=connections,
         sets=document["sets"],
         levels=document["levels"],
-        ratios={n: {m: by_metric[m][n] for m in METRICS} for n in by_metric["rate"]},
-        busy={
-            name: tuple(map(_rounded, shares)) for name, shares in result.busy().items()
-        },
+        ratios={n: {m: of_all[n] for m, of_all in ratios.items()} for n in servers},
+        busy={name: tuple(map(_rounded, pair)) for name, pair in result.busy().items()},
         failed=failed | document["failed"],
         others_share=document["others_share"],
     )

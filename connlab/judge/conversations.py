@@ -7,8 +7,6 @@ one client at a time, and `ISOLATING` for one in which a client that is slow hol
 nobody: a server without these is correct, and its reader is told what it lacks.
 """
 
-from __future__ import annotations
-
 import random
 import socket
 import time
@@ -123,7 +121,7 @@ def _answered(sock: socket.socket, message: bytes) -> None:
 
 def _received(sock: socket.socket, length: int, sent: bytes) -> bytes:
     """Return what comes, also where it stops coming before all is there."""
-    received = b""
+    received = bytearray()
     try:
         while len(received) < length:
             data = sock.recv(length - len(received))
@@ -135,7 +133,7 @@ def _received(sock: socket.socket, length: int, sent: bytes) -> bytes:
             f"sent {len(sent)} bytes ({shown(sent)}), {len(received)} came back, then "
             f"nothing for {sock.gettimeout():g} s"
         ) from None
-    return received
+    return bytes(received)
 
 
 # ---- required ------------------------------------------------------------------

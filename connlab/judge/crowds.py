@@ -4,8 +4,6 @@ levels -> so many connections, one byte each -> who is answered?
        -> what the server holds meanwhile    -> memory, threads, descriptors
 """
 
-from __future__ import annotations
-
 import contextlib
 import resource
 import select
@@ -13,7 +11,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from connlab.drive import machine
@@ -38,10 +36,10 @@ class Level:
     """What a crowd of a size met with."""
 
     clients: int
-    connected: int
-    answered: int
-    errors: dict[str, int]
-    seconds: float
+    connected: int = 0
+    answered: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
     pss_bytes: int | None = None
     threads: int | None = None
     processes: int | None = None
@@ -69,7 +67,7 @@ class Crowds:
     threads_each: float | None
     processes_each: float | None
     idle_pss_bytes: int | None
-    descriptors_limit: int | None = None
+    descriptors_limit: int | None
 
 
 def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
@@ -82,9 +80,9 @@ def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
                 baseline, limit = _baseline(serving), _descriptors_limit(serving)
                 level = _meet(serving, clients)
         except NotServing as error:
-            level = Level(clients, 0, 0, {}, 0.0, died=str(error))
+            level = Level(clients, died=str(error))
         else:
-            level = replace(level, died=serving.died() or level.died)
+            level = replace(level, died=serving.died())
         tried.append(level)
         if not level.carried or _too_many_processes(level, baseline):
             break
@@ -101,7 +99,7 @@ def _baseline(serving: Running) -> Level:
     """Return what it holds once a few clients have come and gone."""
     _meet(serving, 5)
     time.sleep(0.1)
-    return _with_usage(serving, Level(0, 0, 0, {}, 0.0))
+    return _with_usage(serving, Level(0))
 
 
 def _meet(serving: Running, clients: int) -> Level:
@@ -112,9 +110,8 @@ def _meet(serving: Running, clients: int) -> Level:
         for sock in socks:
             stack.callback(sock.close)
         answered = _answered(socks, errors)
-        level = Level(
-            clients, len(socks), answered, dict(errors), time.monotonic() - began
-        )
+        seconds = time.monotonic() - began
+        level = Level(clients, len(socks), answered, dict(errors), seconds)
         return _with_usage(serving, level)
 
 
@@ -171,8 +168,8 @@ def _with_usage(serving: Running, level: Level) -> Level:
     return replace(level, **asdict(serving.held()))
 
 
-def _too_many_processes(level: Level, baseline: Level | None) -> bool:
-    more = (level.processes or 0) - (baseline.processes or 0 if baseline else 0)
+def _too_many_processes(level: Level, baseline: Level) -> bool:
+    more = (level.processes or 0) - (baseline.processes or 0)
     return more >= level.clients / 2 and level.clients * 3 > PROCESSES_MOST
 
 

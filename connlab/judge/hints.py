@@ -1,7 +1,5 @@
 """What a failed conversation usually means, and what to look at first."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import yaml
@@ -19,13 +17,11 @@ def first(verdict: Verdict, judgement: Judgement) -> list[str]:
     advice = _faults(verdict) + _limits(verdict) + _costs(verdict, judgement)
     if advice:
         return advice[:3]
-    measured = any(verdict.server in contest.ratios for contest in judgement.contests)
-    cost = (
-        f", and is not shown to take more than {_DEAR:g} times the CPU time of epoll"
-        if measured
-        else ""
-    )
-    return [f"Nothing: it does what it should{cost}."]
+    text = "Nothing: it does what it should"
+    if any(verdict.server in contest.ratios for contest in judgement.contests):
+        cost = f"more than {_DEAR:g} times the CPU time of epoll"
+        text += f", and is not shown to take {cost}"
+    return [f"{text}."]
 
 
 def _faults(verdict: Verdict) -> list[str]:
@@ -39,15 +35,12 @@ def _faults(verdict: Verdict) -> list[str]:
             "It listens and answers nobody: does accept() lead to recv() and send()?"
         ]
     advice = [f"It ends when it should not: {w}" for w in verdict.wrong if "died" in w]
-    # Where the server does not close, all that waits for its end fails as well.
+    # where the server does not close, all that waits for its end fails as well
     names = [heard.name for heard in verdict.failed()]
     names.sort(key=lambda name: name != "silent end")
     advice += [MEANS["conversations"][name] for name in names]
-    return advice + [
-        MEANS["cases"][a.question]
-        for a in verdict.answers
-        if a.holds is False and a.question in MEANS["cases"]
-    ]
+    questions = [answer.question for answer in verdict.answers if answer.holds is False]
+    return advice + [MEANS["cases"][q] for q in questions if q in MEANS["cases"]]
 
 
 def _limits(verdict: Verdict) -> list[str]:
@@ -63,10 +56,10 @@ def _costs(verdict: Verdict, judgement: Judgement) -> list[str]:
     for contest in reversed(judgement.contests):
         ratio = contest.ratios.get(verdict.server, {}).get("cpu")
         if ratio and ratio["lo"] and ratio["lo"] > _DEAR:
+            text = f"A request costs {ratio['value']:.1f} times the CPU time of epoll"
             calls = verdict.calls.per_request if verdict.calls else {}
             frequent = ", ".join(f"{n:g} {name}" for name, n in list(calls.items())[:4])
-            return [
-                f"A request costs {ratio['value']:.1f} times the CPU time of epoll"
-                + (f"; its system calls per request: {frequent}." if frequent else ".")
-            ]
+            if frequent:
+                text += f"; its system calls per request: {frequent}"
+            return [f"{text}."]
     return []

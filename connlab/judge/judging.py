@@ -27,7 +27,11 @@ QUICK_LEVELS = (1, 10, 100)
 _SHOWN = 300
 #: what a server lacks that serves one client after the other
 _SECOND = "serving a second client at the same time"
-_INTERPRETERS = ("python", "node", "java", "ruby", "perl", "sh", "bash", "env")
+#: names of interpreters, without their versions
+_INTERPRETERS = (
+    *("python", "pypy", "node", "nodejs", "java", "ruby", "perl"),
+    *("sh", "dash", "bash", "env"),
+)
 
 
 @dataclass
@@ -101,14 +105,9 @@ def judge(
 ) -> Judgement:
     """Judge servers, each by itself and then all in turns.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Command lines with ``{port}``, entries of ``servers.toml`` or models.
-    quick : bool
-        Only whether they are correct, and up to a hundred clients: no turns.
-    say : callable
-        Told what is being tried.
+    Their `names` are command lines with ``{port}``, entries of ``servers.toml`` or
+    models. `quick`: only whether they are correct, and up to a hundred clients. What is
+    being tried is told to `say`.
 
     Raises ValueError for a name that nobody has, or a command line without ``{port}``.
     """
@@ -153,14 +152,10 @@ def _judged(
         say(f"{verdict.label}: the cases of Tran and Rees")
         verdict.answers, prints = cases.ask_all(line, valgrind=_valgrind(line))
         if prints:
-            verdict.lacks.append(
-                "silence (it prints for each request, which costs time)"
-            )
-        verdict.wrong += [
-            f"{answer.question}: {answer.evidence}"
-            for answer in verdict.answers
-            if answer.holds is False
-        ]
+            text = "silence (it prints for each request, which costs time)"
+            verdict.lacks.append(text)
+        failed = (answer for answer in verdict.answers if answer.holds is False)
+        verdict.wrong += [f"{answer.question}: {answer.evidence}" for answer in failed]
         say(f"{verdict.label}: crowds")
         verdict.crowds = crowds.try_all(line, levels=levels)
         if _measurable(verdict, 1):
@@ -192,7 +187,7 @@ def _number_equal_labels(verdicts: Sequence[Verdict]) -> None:
 
 
 def _interprets(program: Path) -> bool:
-    return program.name.startswith(_INTERPRETERS)
+    return program.name.rstrip("0123456789.") in _INTERPRETERS
 
 
 def _valgrind(line: str) -> str | None:
@@ -230,17 +225,15 @@ def _converse_until_end(verdict: Verdict, line: str, todo: Sequence) -> str | No
 
 
 def _conclude(verdict: Verdict) -> None:
-    required = {heard.name for heard in conversations.REQUIRED}
-    concurrent = {heard.name for heard in conversations.CONCURRENT}
-    for heard in verdict.failed():
-        if heard.name in required:
+    failed = {heard.name: heard for heard in verdict.failed()}
+    for name in (required.name for required in conversations.REQUIRED):
+        if heard := failed.get(name):
             verdict.wrong.append(f"{heard.about}: {heard.failure}")
-    failed = {heard.name for heard in verdict.failed()}
     if "idle neighbour" in failed:
         verdict.lacks.append(_SECOND)
-    elif failed & concurrent:
+    elif any(each.name in failed for each in conversations.CONCURRENT):
         verdict.lacks.append("serving a hundred clients at the same time")
-    elif failed - required - concurrent:
+    elif any(each.name in failed for each in conversations.ISOLATING):
         verdict.lacks.append("keeping a slow client from holding up the others")
     if verdict.deaf:
         verdict.lacks.append("ending on SIGTERM")

@@ -6,8 +6,6 @@ Judgement -> templates/page.md -> pandoc -> templates/page.html -> index.html
 The templates say what is printed; here are the tables, and how numbers are written.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -77,7 +75,7 @@ def _class_table(judgement: Judgement) -> str:
             correct(verdict),
             f"{sum(heard.ok for heard in verdict.heard)} of {len(verdict.heard)}",
             str(verdict.crowds.carried) if verdict.crowds else "—",
-            _cpu_ratio(verdict.server, judgement) or "—",
+            _cpu_ratio(verdict.server, judgement),
             _plain(hints.first(verdict, judgement)[0]),
         )
         for verdict in judgement.verdicts
@@ -95,26 +93,20 @@ def _cpu_ratio(name: str, judgement: Judgement) -> str:
     for result in reversed(judgement.contests):
         if ratio := result.ratios.get(name, {}).get("cpu"):
             return _interval(ratio)
-    return ""
+    return "—"
 
 
 def _tried(verdict: Verdict) -> dict[str, Any]:
     outcomes = [(item.about, item.ok, _plain(item.failure)) for item in verdict.heard]
-    outcomes += [
-        (
-            f"{item.question} (a case of Tran and Rees)",
-            item.holds,
-            _plain(item.evidence),
-        )
-        for item in verdict.answers
-    ]
+    for item in verdict.answers:
+        about = f"{item.question} (a case of Tran and Rees)"
+        outcomes.append((about, item.holds, _plain(item.evidence)))
     failures = [(about, text) for about, holds, text in outcomes if holds is False]
+    unknown = [(about, text) for about, holds, text in outcomes if holds is None]
     return {
         "count": len(outcomes),
         "good": [about for about, holds, _ in outcomes if holds],
-        "unknown": [
-            f"{about}: {text}" for about, holds, text in outcomes if holds is None
-        ],
+        "unknown": [f"{about}: {text}" for about, text in unknown],
         "bad": failures,
         "table": _table(("what went wrong", "how"), failures, widths=(20, 60)),
     }
@@ -122,15 +114,15 @@ def _tried(verdict: Verdict) -> dict[str, Any]:
 
 def _contest_table(result: contest.Contest, judgement: Judgement) -> str:
     labels = {verdict.server: f"`{verdict.label}`" for verdict in judgement.verdicts}
-    units = {
-        metric: display_unit(_HEADS[metric][1], [_middle(result, metric)])
-        for metric in contest.METRICS
-    }
+    units = {}
+    for metric, (_, unit) in _HEADS.items():
+        values = [levels[metric]["value"] or 0 for levels in result.levels.values()]
+        units[metric] = display_unit(unit, values)
     rows = []
     for name, levels in result.levels.items():
         if name.endswith(" again"):
             continue
-        cells = [_number(levels[m]["value"], units[m][0]) for m in contest.METRICS]
+        cells = [_number(levels[m]["value"], units[m][0]) for m in units]
         ratio = result.ratios.get(name)
         cost = f"{_interval(ratio['cpu'])} {ratio['cpu']['word']}" if ratio else "1"
         rows.append((labels.get(name, name), *cells, cost, _limited(result, name)))
@@ -138,14 +130,9 @@ def _contest_table(result: contest.Contest, judgement: Judgement) -> str:
         (labels.get(name, name), "left out", "", "", "", _plain(reason), "")
         for name, reason in result.failed.items()
     ]
-    measured = [f"{_HEADS[m][0]}, {units[m][1]}" for m in contest.METRICS]
+    measured = [f"{_HEADS[m][0]}, {unit}" for m, (_, unit) in units.items()]
     heads = ("server", *measured, "CPU / epoll's", "limited by")
     return _table(heads, rows, widths=(_width_of(rows), *_WIDTHS))
-
-
-def _middle(result: contest.Contest, metric: str) -> float:
-    values = [levels[metric]["value"] or 0 for levels in result.levels.values()]
-    return sorted(values)[len(values) // 2] if values else 1.0
 
 
 def _limited(result: contest.Contest, name: str) -> str:

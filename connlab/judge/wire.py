@@ -3,8 +3,6 @@
 What came is compared with what was sent, and a `Mismatch` says both.
 """
 
-from __future__ import annotations
-
 import random
 import socket
 import struct
@@ -35,10 +33,8 @@ def receive(sock: socket.socket, length: int) -> bytes:
 
 def receive_all(sock: socket.socket) -> bytes:
     """Return everything up to the end of the stream."""
-    chunks = []
-    while chunk := sock.recv(1 << 16):
-        chunks.append(chunk)
-    return b"".join(chunks)
+    with sock.makefile("rb") as stream:
+        return stream.read()
 
 
 def echoes(sock: socket.socket, message: bytes = b"hello") -> bool:
@@ -105,17 +101,15 @@ def filling(sent: int) -> bytes:
 
 def same(sent: bytes, received: bytes) -> None:
     """Raise `Mismatch` unless the answer is what was sent."""
-    if received == sent:
-        return
-    raise Mismatch(difference(sent, received))
+    if received != sent:
+        raise Mismatch(difference(sent, received))
 
 
 def difference(sent: bytes, received: bytes) -> str:
     """Say where an answer leaves what was sent, with the bytes around that place."""
     pairs = zip(sent, received, strict=False)
-    at = next(
-        (i for i, (a, b) in enumerate(pairs) if a != b), min(map(len, (sent, received)))
-    )
+    shortest = min(len(sent), len(received))
+    at = next((i for i, (a, b) in enumerate(pairs) if a != b), shortest)
     if at == len(received) < len(sent):
         end = f"then nothing more; sent next: {shown(sent[at:])}"
         return f"sent {len(sent)} bytes, {at} came back, {end}"
