@@ -253,7 +253,8 @@ static void check_timeout(struct client_thread *t, struct user *u,
 }
 
 /* Looks at a few users per round of the loop, at all of them eight times per
- * timeout: a sweep over everybody at once would make others wait. */
+ * timeout: a sweep over everybody at once would make others wait. A slice that
+ * has just begun counts from its beginning, which `now_ns` may be before. */
 static void scan_timeouts(struct client_thread *t, uint64_t now_ns)
 {
     const struct plan *plan = t->plan;
@@ -263,6 +264,8 @@ static void scan_timeouts(struct client_thread *t, uint64_t now_ns)
     double shortest = plan->timeout_s < plan->connect_timeout_s
                           ? plan->timeout_s
                           : plan->connect_timeout_s;
+    if (now_ns <= t->scanned_ns)
+        return;
     double elapsed = (double)(now_ns - t->scanned_ns) / NS_PER_S;
     double share = 8 * elapsed / shortest * count;
     uint32_t some = share < count ? (uint32_t)share : count;
@@ -352,6 +355,7 @@ static void loop_once(struct client_thread *t)
     uint64_t now = clock_now_ns();
     count_spin(t, now);
     thread_change_phase(t, now);
+    now = clock_now_ns(); /* between slices it waits for servers to sleep */
     connect_some(t, now);
     start_some(t, now);
     take_arrivals(t);

@@ -129,6 +129,19 @@ def test_slices_add_up_to_the_totals(take_turns, engine, more):
             assert float(row["slice_seconds"]) >= SLICE_S
 
 
+def test_a_slice_begins_when_its_users_do(take_turns):
+    """Between slices the client waits for servers to sleep, which this one never does.
+
+    With one answer a slice, each of them would hold that wait if its user began before.
+    """
+    flags = ["--workload", "work", "--delay", "fixed:5ms", "--slice", "4ms"]
+    server = ["epoll", "--workload", "work", "--busy-wait"]
+    result, _ = take_turns(2, *flags, "--duration", 1, server=server, watch=True)
+    for target in result["targets"]:
+        assert target["response"]["n"] > 20
+        assert target["response"]["min_ns"] < 5.5e6  # 0.6 ms of looks at least
+
+
 def test_every_round_has_each_target_once(take_turns):
     """Orders are shuffled by the seed: equal for one seed, different for two."""
     orders = []
