@@ -314,11 +314,17 @@ def test_a_target_that_hangs_is_given_up(take_turns, engine, more):
     assert alive["slices"]["counted"] > 10
 
 
-def test_a_target_that_refuses_is_reported(client_program, server_program, engine):
+@pytest.mark.parametrize("settle", [[], ["--settle", 2]])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_target_that_refuses_is_reported(
+    client_program, server_program, engine, settle, first
+):
+    """It is given up alone, in a run that lets its users settle as well."""
+    order = slice(None, None, 1 if first else -1)
     with servers(server_program, 1) as (_, ports):
-        flags = ["--connections", 3, "--duration", 0.3]
-        result = turns(client_program, [closed_port(), ports[0]], *flags, *engine)
-    refused, served = result["targets"]
+        flags = ["--connections", 3, "--duration", 0.3, *settle, *engine]
+        result = turns(client_program, [closed_port(), ports[0]][order], *flags)
+    refused, served = result["targets"][order]
     assert refused["slices"]["ended_early"] == {"round": 0, "reason": "refused"}
     assert errors(refused) == {"connect_refused": 3}
     assert refused["window"]["requests"] == 0
