@@ -535,9 +535,11 @@ static enum stop_reason find_slice(struct rounds *r, uint64_t now_ns)
     return STOP_NONE;
 }
 
+/* A signal ends the pause before a slice: it has not begun, and is left out. */
 void rounds_go_on(struct rounds *r)
 {
-    if (atomic_load(&r->shared->slice.number) > 0)
+    const struct slice *slice = &r->shared->slice;
+    if (atomic_load(&slice->number) > 0 && clock_now_ns() >= slice->begin_ns)
         end_slice(r);
     uint64_t now = clock_now_ns();
     see_who_is_left(r);
@@ -587,5 +589,6 @@ void rounds_only_watch(const struct plan *plan, struct shared *shared)
         spent_ns = now_ns;
         rounds_go_on(r);
     }
+    shared->records[0].end = (int)slice->stop;
     rounds_close(r);
 }
