@@ -495,8 +495,15 @@ static void check_sources(const struct plan *plan)
         err(1, "bind");
 }
 
+/* The longest that workloads/work.c takes; an exponential draw may be longer. */
+static const double DELAY_MOST_NS = 60e9;
+
 static void check_ranges(const struct plan *plan)
 {
+    const struct delay *delay = &plan->asks.delay;
+    if (delay->mean_ns + delay->spread_ns > DELAY_MOST_NS)
+        flags_refuse("--delay", value_of("--delay"),
+                     "no server takes longer than 60 s");
     if (plan->active > plan->connections)
         flags_refuse("--active", value_of("--active"),
                      "allowed is 1 to --connections, %llu",
