@@ -202,7 +202,7 @@ enum want redis_request_converse(struct redis_pool *pool,
     while (next != REDIS_DONE) {
         bool out = next == REDIS_NEEDS_WRITE;
         if (!wait(request, request->redis->fd, out, deadline_ns)) {
-            redis_request_fail(pool, request, ETIMEDOUT);
+            redis_request_fail(pool, request, errno);
             break;
         }
         next = redis_request_advance(pool, request);
