@@ -97,9 +97,10 @@ def test_one_core_has_no_neighbour():
     assert measured(*flags)["neighbour"]["slowdown"] == [None]
 
 
-def test_the_client_half_drives_a_server_and_reads_its_cpu_time():
-    with serving([SERVER, "epoll"]) as (_, _, ready):
-        at = f"{ready['host']}:{ready['port']}"
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_the_client_half_drives_a_server_and_reads_its_cpu_time(host):
+    with serving([SERVER, "epoll", "--listen", f"{host}:0"]) as (_, _, ready):
+        at = f"{host}:{ready['port']}"
         flags = ["--what=echo", "--duration=0.1", "--repeats=1", f"--server={at}"]
         facts = measured(*flags, f"--server-pid={ready['pid']}")
     assert facts["against_server"] is True
@@ -115,6 +116,8 @@ def test_the_client_half_drives_a_server_and_reads_its_cpu_time():
         (["--duration", "nan"], "--duration nan"),
         (["--cores", "0"], "--cores 0: .*two"),
         (["--server", "nowhere"], "--server nowhere: want HOST:PORT"),
+        (["--server", "127.0.0.1:http"], "--server 127.0.0.1:http: want a port"),
+        (["--server", "example:80"], "--server example:80: .*numeric"),
         (["--repeat", "3"], "--repeat: .*--repeats"),
         (["more"], "more: unexpected"),
     ],

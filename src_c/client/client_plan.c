@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "client_watch.h"
+#include "common/address.h"
 #include "common/clock.h"
 #include "common/flags.h"
 
@@ -138,7 +139,8 @@ static void read_target(void *into, const char *word)
         flags_refuse(word, NULL, "one too many; allowed are %d targets",
                      MAX_TARGETS);
     struct plan_target *target = &plan->targets[plan->target_count];
-    const char *wrong = connect_parse_target(word, &target->endpoints);
+    const char *wrong = address_find(word, 0, &target->endpoints.target,
+                     &target->endpoints.target_bytes);
     if (wrong)
         flags_refuse(word, NULL, "%s", wrong);
     target->text = word;
