@@ -140,7 +140,7 @@ static void read_target(void *into, const char *word)
                      MAX_TARGETS);
     struct plan_target *target = &plan->targets[plan->target_count];
     const char *wrong = address_find(word, 0, &target->endpoints.target,
-                     &target->endpoints.target_bytes);
+                                     &target->endpoints.target_bytes);
     if (wrong)
         flags_refuse(word, NULL, "%s", wrong);
     target->text = word;

@@ -84,8 +84,8 @@ static bool read_cores(void *into, const struct flag *flag, const char *text)
 static bool read_server(void *into, const struct flag *flag, const char *text)
 {
     struct floor_plan *plan = into;
-    const char *wrong = address_find(text, AI_NUMERICHOST, &plan->server,
-                                     &plan->server_bytes);
+    const char *wrong =
+        address_find(text, AI_NUMERICHOST, &plan->server, &plan->server_bytes);
     if (wrong)
         flags_refuse(flag->name, text, "%s (a numeric address)", wrong);
     return true;

@@ -50,7 +50,7 @@ static bool is_free(const struct redis_conn *redis)
     return !redis->request && !(redis->state == REDIS_CLOSED && redis->watched);
 }
 
-/* The first idle one, so that few stay in use and the others may time out in
+/* The last idle one, so that few stay in use and the others may time out in
  * Redis; else a closed one. */
 static struct redis_conn *find_free(const struct redis_pool *pool)
 {
