@@ -497,7 +497,7 @@ static void check_sources(const struct plan *plan)
         err(1, "bind");
 }
 
-/* The longest that workloads/work.c takes; an exponential draw may be longer. */
+/* The longest that workloads/work.c takes; exponential draws may be longer. */
 static const double DELAY_MOST_NS = 60e9;
 
 static void check_ranges(const struct plan *plan)
