@@ -8,9 +8,9 @@ import statistics
 import subprocess
 
 import pytest
+from conformance.harness import serving
 
 from connlab.drive import programs
-from connlab.drive.running import running
 
 SERVER = programs.built().server[-1]
 PROGRAM = SERVER.removesuffix("server") + "floor"
@@ -97,9 +97,10 @@ def test_one_core_has_no_neighbour():
     assert measured(*flags)["neighbour"]["slowdown"] == [None]
 
 
-def test_the_client_half_drives_a_server_and_reads_its_cpu_time():
-    with running("epoll") as server:
-        at = "{}:{}".format(*server.address)
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_the_client_half_drives_a_server_and_reads_its_cpu_time(host):
+    with serving("epoll", "--listen", f"{host}:0") as server:
+        at = f"{host}:{server.ready['port']}"
         flags = ["--what=echo", "--duration=0.1", "--repeats=1", f"--server={at}"]
         facts = measured(*flags, f"--server-pid={server.ready['pid']}")
     assert facts["against_server"] is True
@@ -115,6 +116,8 @@ def test_the_client_half_drives_a_server_and_reads_its_cpu_time():
         (["--duration", "nan"], "--duration nan"),
         (["--cores", "0"], "--cores 0: .*two"),
         (["--server", "nowhere"], "--server nowhere: want HOST:PORT"),
+        (["--server", "127.0.0.1:http"], "--server 127.0.0.1:http: want a port"),
+        (["--server", "example:80"], "--server example:80: .*numeric"),
         (["--repeat", "3"], "--repeat: .*--repeats"),
         (["more"], "more: unexpected"),
     ],

@@ -67,7 +67,9 @@ static bool wait_in_poll(struct redis_request *request, int fd, bool out,
                          uint64_t deadline_ns)
 {
     (void)request;
-    return stop_poll_until(fd, out ? POLLOUT : POLLIN, deadline_ns);
+    bool ready = stop_poll_until(fd, out ? POLLOUT : POLLIN, deadline_ns);
+    errno = ETIMEDOUT; /* if it is not */
+    return ready;
 }
 
 /* Only the pool needs the lock: an assigned connection is this thread's. Once

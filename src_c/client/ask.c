@@ -185,6 +185,18 @@ static enum ask_verdict http_body_begins(struct ask *ask)
     return ASK_MORE;
 }
 
+/* A list of options (RFC 9110, 7.6.1), which is cut up; "close" wins, wherever
+ * it stands. */
+static void http_connection(struct ask *ask, char *options)
+{
+    bool closes = false, stays = false;
+    for (char *word; (word = strsep(&options, ", \t"));) {
+        closes |= strcasecmp(word, "close") == 0;
+        stays |= strcasecmp(word, "keep-alive") == 0; /* HTTP/1.0 */
+    }
+    ask->closes = closes || (ask->closes && !stays);
+}
+
 static enum ask_verdict http_header(struct ask *ask)
 {
     const char *value;
@@ -195,10 +207,7 @@ static enum ask_verdict http_header(struct ask *ask)
             return ASK_MISMATCH;
         ask->left = strtoull(value, NULL, 10);
     } else if ((value = header_value(ask->line, "Connection"))) {
-        if (strcasecmp(value, "close") == 0)
-            ask->closes = true;
-        else if (strcasecmp(value, "keep-alive") == 0 && ask->closes)
-            ask->closes = false; /* HTTP/1.0 that stays open */
+        http_connection(ask, (char *)value);
     } else if (header_value(ask->line, "Transfer-Encoding")) {
         return ASK_MISMATCH; /* chunks are not spoken here */
     }

@@ -2,9 +2,9 @@
  *
  *     plan_parse ─▶ shared_make ─▶ threads: thread_run ─▶ report_write
  *
- * Each of --processes × --threads has a share of the users, an
- * engine that waits for their sockets, a record of what was seen. Nothing is
- * shared while the load runs but the memory of (client_shared.h).
+ * Each of --processes × --threads has a share of the users, an engine that
+ * waits for their sockets, a record of what was seen. Nothing is shared while
+ * the load runs but the memory of client_shared.h.
  *
  * Try:  build/client 127.0.0.1:7000 --connections 100 --duration 2
  */

@@ -219,6 +219,8 @@ static void end_load(struct client_thread *t, uint64_t now_ns)
         settle(t, now_ns);
     if (thread_awaits_end(t, now_ns))
         await_end(t);
+    if (plan_is_sliced(t->plan))
+        return; /* it settles: who has no users by then gets no turn */
     if (now_ns >= r->from_ns && now_ns < r->to_ns)
         thread_measure(t, true);
     if (target->active_count && target->live_count == 0)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "client_watch.h"
+#include "common/address.h"
 #include "common/clock.h"
 #include "common/flags.h"
 
@@ -138,7 +139,8 @@ static void read_target(void *into, const char *word)
         flags_refuse(word, NULL, "one too many; allowed are %d targets",
                      MAX_TARGETS);
     struct plan_target *target = &plan->targets[plan->target_count];
-    const char *wrong = connect_parse_target(word, &target->endpoints);
+    const char *wrong = address_find(word, 0, &target->endpoints.target,
+                                     &target->endpoints.target_bytes);
     if (wrong)
         flags_refuse(word, NULL, "%s", wrong);
     target->text = word;
@@ -495,8 +497,15 @@ static void check_sources(const struct plan *plan)
         err(1, "bind");
 }
 
+/* The longest that workloads/work.c takes; exponential draws may be longer. */
+static const double DELAY_MOST_NS = 60e9;
+
 static void check_ranges(const struct plan *plan)
 {
+    const struct delay *delay = &plan->asks.delay;
+    if (delay->mean_ns + delay->spread_ns > DELAY_MOST_NS)
+        flags_refuse("--delay", value_of("--delay"),
+                     "no server takes longer than 60 s");
     if (plan->active > plan->connections)
         flags_refuse("--active", value_of("--active"),
                      "allowed is 1 to --connections, %llu",

@@ -472,11 +472,11 @@ static void csv_timeline(FILE *file, const struct shared *shared,
                          uint64_t end_ns)
 {
     uint64_t start = shared->records[0].start_ns;
-    uint64_t slices = start && end_ns > start
-                          ? (end_ns - start) / (TIMELINE_MS * NS_PER_MS) + 1
-                          : 0;
+    uint64_t rows = start && end_ns > start
+                        ? (end_ns - start) / (TIMELINE_MS * NS_PER_MS) + 1
+                        : 0;
     fputs("start_ms,requests,bytes,errors,max_response_ns,active\n", file);
-    for (unsigned i = 0; i < slices && i < TIMELINE_ROWS; i++) {
+    for (unsigned i = 0; i < rows && i < TIMELINE_ROWS; i++) {
         struct timeline_row s = merge_timeline(shared, i);
         fprintf(file,
                 "%u,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64

@@ -382,12 +382,6 @@ static void announce_end(struct rounds *r, enum stop_reason why)
 
 /* --- what a slice was --------------------------------------------------- */
 
-static void raise_to(uint64_t *max, uint64_t value)
-{
-    if (value > *max)
-        *max = value;
-}
-
 static void add_parts(const struct shared *shared, struct slice_part *sum)
 {
     for (unsigned i = 0; i < shared->threads; i++) {
@@ -434,16 +428,6 @@ static int64_t read_asleep_cpu_ns(struct watch *watch)
     return cpu_ns;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* A slice ends with its last answer, but not before its edge, unless all users
  * were gone by then. */
 static struct slice_sum sum_up(struct rounds *r, uint64_t now_ns)
@@ -455,8 +439,9 @@ static struct slice_sum sum_up(struct rounds *r, uint64_t now_ns)
                             .rest_cpu_ns = r->rest_cpu_ns};
     uint64_t edge_ns = slice->begin_ns + r->plan->slice_ns;
     add_parts(r->shared, &sum.parts);
-    sum.end_ns = later(earlier(edge_ns, now_ns), sum.parts.last_answer_ns);
-    sum.from_ns = earlier(sum.begin_ns + r->plan->lead_in_ns, sum.end_ns);
+    sum.end_ns =
+        clock_later(clock_earlier(edge_ns, now_ns), sum.parts.last_answer_ns);
+    sum.from_ns = clock_earlier(sum.begin_ns + r->plan->lead_in_ns, sum.end_ns);
     r->cpu_ns[slice->target] = read_asleep_cpu_ns(&r->watches[slice->target]);
     sum.server_cpu_ns = r->cpu_ns[slice->target] - r->begin_cpu_ns;
     sum.cores = cores_read(r->cores);
@@ -535,9 +520,11 @@ static enum stop_reason find_slice(struct rounds *r, uint64_t now_ns)
     return STOP_NONE;
 }
 
+/* A signal ends the pause before a slice: it has not begun, and is left out. */
 void rounds_go_on(struct rounds *r)
 {
-    if (atomic_load(&r->shared->slice.number) > 0)
+    const struct slice *slice = &r->shared->slice;
+    if (atomic_load(&slice->number) > 0 && clock_now_ns() >= slice->begin_ns)
         end_slice(r);
     uint64_t now = clock_now_ns();
     see_who_is_left(r);
@@ -587,5 +574,6 @@ void rounds_only_watch(const struct plan *plan, struct shared *shared)
         spent_ns = now_ns;
         rounds_go_on(r);
     }
+    shared->records[0].end = (int)slice->stop;
     rounds_close(r);
 }

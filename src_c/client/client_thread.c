@@ -253,7 +253,8 @@ static void check_timeout(struct client_thread *t, struct user *u,
 }
 
 /* Looks at a few users per round of the loop, at all of them eight times per
- * timeout: a sweep over everybody at once would make others wait. */
+ * timeout: a sweep over everybody at once would make others wait. A slice that
+ * has just begun counts from its beginning, which `now_ns` may be before. */
 static void scan_timeouts(struct client_thread *t, uint64_t now_ns)
 {
     const struct plan *plan = t->plan;
@@ -263,6 +264,8 @@ static void scan_timeouts(struct client_thread *t, uint64_t now_ns)
     double shortest = plan->timeout_s < plan->connect_timeout_s
                           ? plan->timeout_s
                           : plan->connect_timeout_s;
+    if (now_ns <= t->scanned_ns)
+        return;
     double elapsed = (double)(now_ns - t->scanned_ns) / NS_PER_S;
     double share = 8 * elapsed / shortest * count;
     uint32_t some = share < count ? (uint32_t)share : count;
@@ -277,11 +280,6 @@ static void scan_timeouts(struct client_thread *t, uint64_t now_ns)
 
 /* --- waiting ------------------------------------------------------------ */
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* When the next thing is due that should not be late. A dial without room waits
  * for an event, not for the clock. */
 static uint64_t due_ns(const struct client_thread *t, uint64_t now_ns)
@@ -290,10 +288,10 @@ static uint64_t due_ns(const struct client_thread *t, uint64_t now_ns)
     if (thread_may_ask(t->current, now_ns))
         due = wakeup_due_ns(t->current);
     if (thread_has_arrivals(t))
-        due = earlier(due, pace_due_ns(&t->current->arrivals));
+        due = clock_earlier(due, pace_due_ns(&t->current->arrivals));
     if (t->phase == PHASE_CONNECTING && t->connects.gap_ns > 0 &&
         t->next_connect < t->count && has_room(t, now_ns))
-        due = earlier(due, pace_due_ns(&t->connects));
+        due = clock_earlier(due, pace_due_ns(&t->connects));
     return due;
 }
 
@@ -302,9 +300,10 @@ static uint64_t next_edge_ns(const struct thread_target *target,
                              uint64_t now_ns)
 {
     const struct record *r = target->record;
-    uint64_t end = now_ns < target->edge_ns ? earlier(r->to_ns, target->edge_ns)
-                                            : r->to_ns;
-    return now_ns < r->from_ns ? earlier(end, r->from_ns) : end;
+    uint64_t end = now_ns < target->edge_ns
+                       ? clock_earlier(r->to_ns, target->edge_ns)
+                       : r->to_ns;
+    return now_ns < r->from_ns ? clock_earlier(end, r->from_ns) : end;
 }
 
 /* Between slices. Before the first of them nobody is in a hurry, and processes
@@ -324,14 +323,14 @@ static uint64_t patience_ns(const struct client_thread *t, uint64_t now_ns)
         (may_start(t) && thread_may_ask(t->current, now_ns)) || due <= now_ns ||
         due - now_ns <= spin)
         return 0;
-    uint64_t until = earlier(due - spin, now_ns + NAP_NS);
+    uint64_t until = clock_earlier(due - spin, now_ns + NAP_NS);
     if (t->phase == PHASE_WAITING || thread_is_settling(t) ||
         thread_awaits_end(t, now_ns))
         until = now_ns + NS_PER_MS;
     else if (t->phase == PHASE_LOADING)
-        until = earlier(until, next_edge_ns(t->current, now_ns));
+        until = clock_earlier(until, next_edge_ns(t->current, now_ns));
     if (awaits_turn(t))
-        until = earlier(until, now_ns + REST_NS);
+        until = clock_earlier(until, now_ns + REST_NS);
     return until > now_ns ? until - now_ns : 0;
 }
 
@@ -352,6 +351,7 @@ static void loop_once(struct client_thread *t)
     uint64_t now = clock_now_ns();
     count_spin(t, now);
     thread_change_phase(t, now);
+    now = clock_now_ns(); /* between slices it waits for servers to sleep */
     connect_some(t, now);
     start_some(t, now);
     take_arrivals(t);

@@ -168,13 +168,12 @@ static uint64_t uring_tag(const struct engine *e, const struct user *u,
            thread_index(e->thread, u);
 }
 
+/* The kernel may have no memory to take what is queued just now: once more. */
 static struct io_uring_sqe *uring_entry(struct engine *e)
 {
-    struct io_uring_sqe *sqe = io_uring_get_sqe(&e->ring);
-    if (!sqe) {
+    struct io_uring_sqe *sqe;
+    while (!(sqe = io_uring_get_sqe(&e->ring)))
         uring_submit(e);
-        sqe = io_uring_get_sqe(&e->ring);
-    }
     return sqe;
 }
 

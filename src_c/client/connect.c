@@ -9,11 +9,9 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -21,54 +19,6 @@
 #ifndef IP_LOCAL_PORT_RANGE
 #define IP_LOCAL_PORT_RANGE 51 /* linux/in.h */
 #endif
-
-/* Splits at the last colon and takes brackets off. False when malformed. */
-static bool split_target(const char *text, char *host, size_t room,
-                         const char **port)
-{
-    const char *colon = strrchr(text, ':');
-    if (!colon || colon == text || colon[1] == '\0')
-        return false;
-    size_t length = (size_t)(colon - text);
-    if (text[0] == '[' && colon[-1] == ']') {
-        text++;
-        length -= 2;
-    }
-    if (length == 0 || length >= room)
-        return false;
-    memcpy(host, text, length);
-    host[length] = '\0';
-    *port = colon + 1;
-    return true;
-}
-
-/* getaddrinfo takes any number, and of one above 65535 the rest. */
-static bool is_port(const char *text)
-{
-    size_t digits = strspn(text, "0123456789");
-    unsigned long port = strtoul(text, NULL, 10);
-    return digits > 0 && text[digits] == '\0' && port >= 1 && port <= 65535;
-}
-
-const char *connect_parse_target(const char *text, struct endpoints *endpoints)
-{
-    char host[256];
-    const char *port;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_NUMERICSERV},
-                    *found;
-    if (!split_target(text, host, sizeof host, &port))
-        return "not of the form HOST:PORT";
-    if (!is_port(port))
-        return "allowed is a port of 1 to 65535";
-    int error = getaddrinfo(host, port, &hints, &found);
-    if (error)
-        return gai_strerror(error);
-    memcpy(&endpoints->target, found->ai_addr, found->ai_addrlen);
-    endpoints->target_bytes = found->ai_addrlen;
-    freeaddrinfo(found);
-    return NULL;
-}
 
 bool connect_parse_sources(const char *text, struct endpoints *endpoints)
 {

@@ -31,10 +31,6 @@ struct endpoints {
 /* Lets each connection name its port from now on. */
 void connect_name_ports(struct endpoints *endpoints);
 
-/* Resolves "HOST:PORT" or "[V6]:PORT", PORT 1 to 65535. NULL, or what is wrong
- * with it. */
-const char *connect_parse_target(const char *text, struct endpoints *endpoints);
-
 /* Parses "FIRST-LAST" or one address, IPv4, at most 2^32 - 1 of them. False
  * when it is neither. */
 bool connect_parse_sources(const char *text, struct endpoints *endpoints);

@@ -54,19 +54,13 @@ struct timeline_row *record_timeline(struct record *r, uint64_t now_ns)
     return &r->timeline[i < r->timeline_rows ? i : r->timeline_rows - 1];
 }
 
-static void raise_to(uint64_t *max, uint64_t value)
-{
-    if (value > *max)
-        *max = value;
-}
-
 void record_answer(struct record *r, struct row *row, uint64_t intended_ns,
                    uint64_t sent_ns, uint64_t now_ns)
 {
     uint64_t response_ns = now_ns - intended_ns;
-    struct timeline_row *slice = record_timeline(r, now_ns);
-    slice->requests++;
-    raise_to(&slice->max_response_ns, response_ns);
+    struct timeline_row *at = record_timeline(r, now_ns);
+    at->requests++;
+    raise_to(&at->max_response_ns, response_ns);
     r->completed++;
     r->completed_ns += response_ns;
     r->last_answer_ns = now_ns;

@@ -96,11 +96,17 @@ struct record {
     unsigned timeline_rows;
 };
 
+static inline void raise_to(uint64_t *most, uint64_t value)
+{
+    if (value > *most)
+        *most = value;
+}
+
 /* When the load begins and which part of it is measured. */
 void record_begin(struct record *r, uint64_t start_ns, uint64_t from_ns,
                   uint64_t to_ns);
 
-/* The slice that a moment belongs to. */
+/* The row that a moment belongs to. */
 struct timeline_row *record_timeline(struct record *r, uint64_t now_ns);
 
 /* An answer was complete; its request was due at `intended`, left at `sent`. */

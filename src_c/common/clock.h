@@ -42,4 +42,14 @@ static inline struct timespec clock_timespec(uint64_t ns)
                              .tv_nsec = (long)(ns % NS_PER_S)};
 }
 
+static inline uint64_t clock_earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t clock_later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 #endif

@@ -152,13 +152,13 @@ static int64_t scheduler_timeout_ns(const struct scheduler *scheduler)
     return left;
 }
 
-void scheduler_wait(struct scheduler *scheduler)
+void scheduler_wait(struct scheduler *scheduler, struct server *server)
 {
     struct epoll_event events[EVENTS];
     int n = epoll_wait_ns(scheduler->epoll_fd, events, EVENTS,
                           scheduler_timeout_ns(scheduler));
-    if (n < 0 && errno != EINTR)
-        err(1, "epoll_wait");
+    if (n < 0)
+        net_wait_failed(server, "epoll_wait");
     for (int i = 0; i < n; i++)
         scheduler_handle_event(&events[i]);
 }

@@ -25,6 +25,8 @@
 #include "common/list.h"
 #include "reactor/timers.h"
 
+struct server;
+
 /* What a task can wait for. */
 enum task_event {
     TASK_IN = 1,
@@ -93,8 +95,9 @@ static inline bool task_ready(const struct task *task)
 /* Ends the wait. Returns whether the events came, false: the time did. */
 bool task_waited(struct task *task);
 
-/* The three parts of a round. */
-void scheduler_wait(struct scheduler *scheduler);
+/* The three parts of a round. Where there is no memory to wait just now, the
+ * server counts it. */
+void scheduler_wait(struct scheduler *scheduler, struct server *server);
 void scheduler_expire(struct scheduler *scheduler);
 void scheduler_resume(struct scheduler *scheduler);
 

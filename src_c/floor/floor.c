@@ -15,7 +15,6 @@
 #include <err.h>
 #include <math.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -24,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/address.h"
 #include "common/flags.h"
 #include "common/parent.h"
 
@@ -84,20 +84,10 @@ static bool read_cores(void *into, const struct flag *flag, const char *text)
 static bool read_server(void *into, const struct flag *flag, const char *text)
 {
     struct floor_plan *plan = into;
-    const char *colon = strrchr(text, ':');
-    struct addrinfo *at,
-        hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
-    char host[NI_MAXHOST];
-    (void)flag;
-    if (!colon || (size_t)(colon - text) >= sizeof host)
-        return false;
-    memcpy(host, text, (size_t)(colon - text));
-    host[colon - text] = '\0';
-    if (getaddrinfo(host, colon + 1, &hints, &at) != 0)
-        return false;
-    memcpy(&plan->server, at->ai_addr, at->ai_addrlen);
-    plan->server_bytes = at->ai_addrlen;
-    freeaddrinfo(at);
+    const char *wrong =
+        address_find(text, AI_NUMERICHOST, &plan->server, &plan->server_bytes);
+    if (wrong)
+        flags_refuse(flag->name, text, "%s (a numeric address)", wrong);
     return true;
 }
 

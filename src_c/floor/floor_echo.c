@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -99,18 +98,6 @@ static unsigned ask(struct end *ends, unsigned count, size_t size)
             try_send(end);
     }
     return answered;
-}
-
-/* CPU time of a process, by the clock that every process has: clock_gettime
- * of clock_getcpuclockid(pid). */
-double floor_cpu_s(pid_t pid)
-{
-    clockid_t clock;
-    struct timespec t;
-    if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 ||
-        clock_gettime(clock, &t) < 0)
-        return -1;
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 struct reading {

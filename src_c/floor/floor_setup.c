@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 void floor_pin(int core)
@@ -41,4 +42,15 @@ void floor_tcp_pair(int pair[2])
         if (setsockopt(pair[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0)
             err(1, "setsockopt TCP_NODELAY");
     close(listener);
+}
+
+/* By the clock that every process has. */
+double floor_cpu_s(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec t;
+    if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 ||
+        clock_gettime(clock, &t) < 0)
+        return -1;
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }

@@ -8,12 +8,12 @@
  * stack that we may leave and come back to; swapcontext(3) saves the registers
  * on the one and loads them from the other, and the signal mask, by a system
  * call at each switch. src_c/coroutine/ does without, and has guard pages.
- * No lock is needed: each goes on until it waits, however long that takes.
- * Try: strace -c build/lessons/coroutine. See models/coroutine.c, and
- * models/stackless.c, which keeps a line number instead of a stack.
+ * No lock is needed: each goes on until it waits. See models/coroutine.c, and
+ * models/stackless.c, without a stack. Try: strace -c build/lessons/coroutine.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -38,6 +38,7 @@ static int start_listening(const char *port)
     socklen_t length = sizeof at;
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&at, length) || listen(fd, SOMAXCONN))
         exit((perror("listen"), 1));
     getsockname(fd, (struct sockaddr *)&at, &length);

@@ -5,14 +5,14 @@
  * epoll says "now you may read"; io_uring (Linux 5.1) says "it is read". Calls
  * and results are entries of two rings shared with the kernel; one system call
  * hands over all new calls and waits for results. A buffer is the kernel's
- * until its call completes, so a client is freed only when no call of its is
- * out: here it has exactly one. The accept is multishot (5.19): one entry, a
- * completion for each client. Try: strace -c build/lessons/uring. See
- * models/uring.c for multishot receives and buffers that clients share.
+ * until its call completes, so a client is freed when its only call is done.
+ * The accept is multishot (5.19): one entry, a completion for each client. In
+ * models/uring.c receives are, too. Try: strace -c build/lessons/uring.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <liburing.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -34,6 +34,7 @@ static int start_listening(const char *port)
     socklen_t length = sizeof at;
     int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&at, length) || listen(fd, SOMAXCONN))
         exit((perror("listen"), 1));
     getsockname(fd, (struct sockaddr *)&at, &length);
@@ -112,7 +113,7 @@ int main(int argc, char **argv)
             else
                 on_accept(cqe->res);
             if (!cqe->user_data && !(cqe->flags & IORING_CQE_F_MORE))
-                start_accept(listen_fd); /* it ended: -EMFILE, for instance */
+                start_accept(listen_fd); /* it ended; -EMFILE: over and over */
         }
         io_uring_cq_advance(&ring, n);
     }

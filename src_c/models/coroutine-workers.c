@@ -37,6 +37,7 @@ static void work(struct server *server, unsigned worker, void *shared)
         stop_watch_listener(own->listen_fd);
     workers_take_turns(server);
     coroutine_serve(own, model_slot(server, worker));
+    stop_unwatch_listener(own->listen_fd);
     close(own->listen_fd);
 }
 

@@ -149,9 +149,11 @@ static bool co_await_redis(struct redis_request *request, int fd, bool out,
 {
     struct co_client *client = co_client_of(request->conn);
     (void)fd; /* that of request->redis */
-    bool came = co_redis_watch(client, out) &&
-                co_await(&client->task, TASK_REDIS, deadline_ns);
+    bool watched = co_redis_watch(client, out);
+    int error = watched ? ETIMEDOUT : errno;
+    bool came = watched && co_await(&client->task, TASK_REDIS, deadline_ns);
     co_redis_unwatch(client);
+    errno = error; /* not before: it is the thread's, and others ran */
     return came;
 }
 
@@ -252,6 +254,7 @@ static void co_resume_acceptor(struct task *task)
 static int co_serve(struct co_loop *loop)
 {
     struct scheduler *scheduler = &loop->scheduler;
+    struct server *server = loop->worker.server;
     struct stackful_acceptor acceptor = {
         .coroutine = coroutine_new(co_accept_clients),
     };
@@ -261,11 +264,11 @@ static int co_serve(struct co_loop *loop)
     }
     if (!co_accept_start(loop, &acceptor.task, co_resume_acceptor))
         return -1;
-    stats_add(&loop->worker.server->stats->workers_started, 1);
+    stats_add(&server->stats->workers_started, 1);
     while (!co_loop_done(loop)) {
-        scheduler_wait(scheduler);   /* epoll_wait: who can go on? */
-        scheduler_expire(scheduler); /* who has waited long enough? */
-        scheduler_resume(scheduler); /* each until it waits again */
+        scheduler_wait(scheduler, server); /* epoll_wait: who can go on? */
+        scheduler_expire(scheduler);       /* who has waited long enough? */
+        scheduler_resume(scheduler);       /* each until it waits again */
         co_loop_end_round(loop);
     }
     return 0;

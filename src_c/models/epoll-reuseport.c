@@ -42,6 +42,7 @@ static bool reuseport_make(struct server *server, struct reuseport_worker *own,
 /* A socket that nobody accepts from would go on to be given clients. */
 static void reuseport_release(struct reuseport_worker *own)
 {
+    stop_unwatch_listener(own->server.listen_fd);
     close(own->server.listen_fd);
     epoll_et_free(own->loop);
 }

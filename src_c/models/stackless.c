@@ -144,21 +144,24 @@ static void stackless_serve_client(struct task *task)
             client->redis_end_ns = clock_now_ns() + REDIS_TIMEOUT_NS;
             co_redis_queue(co);
             STACKLESS_AWAIT(line, task, TASK_TURN, client->redis_end_ns, came);
+            errno = ETIMEDOUT; /* if it did not come */
             if (came)
                 client->redis_next = redis_request_start(redis, &co->redis);
             while (came && client->redis_next != REDIS_DONE) {
                 came =
                     co_redis_watch(co, client->redis_next == REDIS_NEEDS_WRITE);
-                if (came)
+                if (came) {
                     STACKLESS_AWAIT(line, task, TASK_REDIS,
                                     client->redis_end_ns, came);
+                    errno = ETIMEDOUT;
+                }
                 co_redis_unwatch(co);
                 if (came)
                     client->redis_next =
                         redis_request_advance(redis, &co->redis);
             }
             if (!came)
-                redis_request_fail(redis, &co->redis, ETIMEDOUT);
+                redis_request_fail(redis, &co->redis, errno);
             co_redis_release(co);
         }
     }
@@ -197,7 +200,7 @@ static int stackless_run(struct server *server)
     if (ready)
         stats_add(&server->stats->workers_started, 1);
     while (ready && !co_loop_done(loop)) {
-        scheduler_wait(&loop->scheduler);   /* epoll_wait: who can go on? */
+        scheduler_wait(&loop->scheduler, server); /* who can go on? */
         scheduler_expire(&loop->scheduler); /* who has waited long enough? */
         scheduler_resume(&loop->scheduler); /* each until it waits again */
         co_loop_end_round(loop);

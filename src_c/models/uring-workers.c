@@ -45,6 +45,7 @@ static void uring_work(struct server *server, unsigned worker, void *shared)
     workers_take_turns(server);
     own->served =
         uring_run(&own->server, model_slot(server, worker), uring_serve) == 0;
+    stop_unwatch_listener(own->server.listen_fd);
     close(own->server.listen_fd);
 }
 

@@ -12,13 +12,14 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "common/address.h"
 
 /* Redis's address, resolved once: looking up a name would block a loop. */
 static struct sockaddr_storage redis_address;
@@ -26,35 +27,13 @@ static socklen_t redis_address_bytes; /* 0: there is none */
 
 enum { REPLY_FIRST = 4096 };
 
-static const char *resolve(const char *host, const char *port)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_NUMERICSERV};
-    struct addrinfo *found;
-    int error = getaddrinfo(host, port, &hints, &found);
-    if (error)
-        return gai_strerror(error);
-    memcpy(&redis_address, found->ai_addr, found->ai_addrlen);
-    redis_address_bytes = found->ai_addrlen;
-    freeaddrinfo(found);
-    return NULL;
-}
-
 const char *redis_setup(const char *address)
 {
     static char wrong[320];
-    char host[256];
     if (!address)
         return NULL;
-    const char *colon = strrchr(address, ':');
-    size_t length = colon ? (size_t)(colon - address) : 0;
-    const char *reason = "want HOST:PORT, such as 127.0.0.1:6379";
-    if (length > 0 && length < sizeof host && colon[1]) {
-        bool v6 = address[0] == '[' && address[length - 1] == ']';
-        memcpy(host, address + v6, length - v6);
-        host[length - 2 * v6] = '\0';
-        reason = resolve(host, colon + 1);
-    }
+    const char *reason =
+        address_find(address, 0, &redis_address, &redis_address_bytes);
     snprintf(wrong, sizeof wrong, "--redis %.200s: %s", address,
              reason ? reason : "");
     return reason ? wrong : NULL;

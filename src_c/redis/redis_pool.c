@@ -50,7 +50,7 @@ static bool is_free(const struct redis_conn *redis)
     return !redis->request && !(redis->state == REDIS_CLOSED && redis->watched);
 }
 
-/* The first idle one, so that few stay in use and the others may time out in
+/* The last idle one, so that few stay in use and the others may time out in
  * Redis; else a closed one. */
 static struct redis_conn *find_free(const struct redis_pool *pool)
 {
@@ -202,7 +202,7 @@ enum want redis_request_converse(struct redis_pool *pool,
     while (next != REDIS_DONE) {
         bool out = next == REDIS_NEEDS_WRITE;
         if (!wait(request, request->redis->fd, out, deadline_ns)) {
-            redis_request_fail(pool, request, ETIMEDOUT);
+            redis_request_fail(pool, request, errno);
             break;
         }
         next = redis_request_advance(pool, request);

@@ -85,7 +85,8 @@ enum redis_next redis_request_advance(struct redis_pool *pool,
 void redis_request_fail(struct redis_pool *pool, struct redis_request *request,
                         int error);
 
-/* Waits until fd is readable, or writable with `out`; false: not in time. */
+/* Waits until fd is readable, or writable with `out`. False with errno: it did
+ * not get so in time (ETIMEDOUT), or cannot be waited for. */
 typedef bool redis_wait(struct redis_request *request, int fd, bool out,
                         uint64_t deadline_ns);
 

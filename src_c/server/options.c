@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/address.h"
 #include "common/clock.h"
 #include "common/flags.h"
 
@@ -23,24 +24,17 @@ static bool read_workload(void *into, const struct flag *flag, const char *name)
     return true;
 }
 
-/* "HOST:PORT" or "[V6]:PORT". The host is cut off in place: it is a word of
- * argv, which may be written to. */
 static bool read_listen(void *into, const struct flag *flag, const char *text)
 {
+    static char host[HOST_BYTES];
     struct options *options = &((struct server *)into)->options;
-    char *host = (char *)text, *colon = strrchr(host, ':');
-    double port;
-    if (!colon)
+    int port;
+    if (!address_split(text, host, &port))
         return false;
-    if (!flag_number(flag, colon + 1, &port))
+    if (port < 0)
         flags_refuse(flag->name, text, "want a port from 0 to 65535");
-    options->port = (uint16_t)port;
-    *colon = '\0';
-    if (host[0] == '[' && colon > host && colon[-1] == ']') {
-        colon[-1] = '\0';
-        host++;
-    }
     options->host = host;
+    options->port = (uint16_t)port;
     return true;
 }
 
@@ -103,7 +97,7 @@ static const struct flag rows[] = {
      "one of --list (echo)", read_workload, 0, 0, 0},
     {"--listen", "HOST:PORT", "HOST:PORT, such as 127.0.0.1:0",
      "a numeric address; port 0: the kernel chooses\n"
-     "(127.0.0.1:0)", read_listen, 0, 0, 65535},
+     "(127.0.0.1:0)", read_listen, 0, 0, 0},
     {"--backlog", "N", NULL,
      "of listen(2); the kernel cuts it to somaxconn\n"
      "(4096)",

@@ -39,7 +39,11 @@ struct stats_worker {
 };
 
 struct stats {
-    counter accepted, open_now, open_max;
+    counter accepted;
+    /* A process that is killed closes nothing here: its connections stay open
+     * for good, so that open_max is too large by those it had, and requests and
+     * bytes are too small. */
+    counter open_now, open_max;
     counter requests, bytes_in, bytes_out;
     counter refused[REFUSALS];
     counter errors[STATS_ERRNOS];

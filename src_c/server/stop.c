@@ -78,11 +78,14 @@ static void fd_bits_clear(struct fd_bits *set)
     set->words = 0;
 }
 
+/* Each bit is read again before its call: another thread may have closed that
+ * descriptor since, and have been given its number for a stranger. */
 static void fd_bits_shut(const struct fd_bits *set, int how)
 {
     for (size_t word = 0; word < set->words; word++)
         for (uint64_t bits = set->bits[word]; bits; bits &= bits - 1)
-            shutdown((int)(word * 64) + __builtin_ctzll(bits), how);
+            if (set->bits[word] & (bits & -bits))
+                shutdown((int)(word * 64) + __builtin_ctzll(bits), how);
 }
 
 static void signal_children(int signal)
@@ -206,6 +209,11 @@ void stop_watch_listener(int fd)
     fd_bits_add(&listeners, fd);
     if (requested) /* the handler may have passed just before */
         shutdown(fd, SHUT_RDWR);
+}
+
+void stop_unwatch_listener(int fd)
+{
+    fd_bits_remove(&listeners, fd);
 }
 
 void stop_watch(int fd)

@@ -3,7 +3,7 @@
  * SIGTERM and SIGINT are not a case that each model must handle in its loop.
  * The handler shuts the listening socket and the reading side of every open
  * connection: whoever waits, in whatever way, sees an end of input, answers
- * what it already has, and closes. What is not done a second later is cut.
+ * what it already has, and closes. What is not done 0.8 s later is cut.
  * (shutdown(2) is async-signal-safe; a thread blocked in accept(2) on the
  * listening socket returns with EINVAL.)
  */
@@ -27,14 +27,17 @@ enum { STOP_POLL_NS = 5000000 };
 /* No descriptor of ours may be as large: a handler could not shut it. */
 enum { STOP_FDS = 1 << 20 }; /* the kernel's default fs.nr_open */
 
-/* True from a second after the request: drop everything. */
+/* True from 0.8 s after the request: drop everything. */
 bool stop_overdue(void);
 
 /* A descriptor that is readable from the moment a stop is asked for. */
 int stop_fd(void);
 
-/* A further listening socket, to be shut like the first; any thread may. */
+/* A further listening socket, to be shut like the first; any thread may. One
+ * that is closed before the process ends is unwatched first: a client may get
+ * its number, and would be cut off from its answer. */
 void stop_watch_listener(int fd);
+void stop_unwatch_listener(int fd);
 
 /* Marks a connection as open, so that a stop ends it; unwatch before close. */
 void stop_watch(int fd);

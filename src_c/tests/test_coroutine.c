@@ -189,7 +189,7 @@ static void a_stackless_task_goes_on_where_it_waited(void)
         if (round > 0 && round < 4)
             for (int i = 0; i < 2; i++)
                 assert(write(pipes[i][1], "x", 1) == 1);
-        scheduler_wait(&scheduler);
+        scheduler_wait(&scheduler, NULL);
         scheduler_expire(&scheduler);
         scheduler_resume(&scheduler);
     }

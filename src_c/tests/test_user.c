@@ -127,6 +127,12 @@ static void http_answers_end_where_they_say(void)
     check_http("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n"
                "Content-Length: 1\r\n\r\nx",
                ASK_DONE, false);
+    check_http("HTTP/1.1 200 OK\r\nConnection: Upgrade, Close ,foo\r\n"
+               "Content-Length: 0\r\n\r\n",
+               ASK_DONE, true);
+    check_http("HTTP/1.1 200 OK\r\nConnection: closed, foo\r\n"
+               "Content-Length: 0\r\n\r\n",
+               ASK_DONE, false);
     check_http("HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno",
                ASK_STATUS, false);
     check_http("HTTP/1.1 304 Not Modified\r\n\r\n", ASK_DONE, false);

@@ -2,7 +2,7 @@
  *
  *     head -> a small file         one answer, copied from memory
  *             a large file         the head, then chunk by chunk: WANT_WRITE
- *             /guestbook           ask_redis Redis: WANT_ASK, then the page
+ *             /guestbook           ask Redis: WANT_ASK, then the page
  *             anything else        an error, as text
  *
  * Requests may be pipelined: those that are there are answered in one go, as

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -30,6 +33,27 @@ def load_until_killed(client_program, server_program, engine):
             return client(client_program, port, *flags, *engine)
 
     return against
+
+
+def test_requests_that_the_kernel_has_no_memory_for_leave_later(
+    client_program, server_program, engine, preloaded
+):
+    """Of io_uring: submissions fail while more requests are due than its ring holds.
+
+    As many users think at once; while they do, the client is stopped for longer.
+    """
+    faults = {"preexec_fn": preloaded("uring_faults.c", EAGAIN_SUBMITS=5000)}
+    with started(server_program, "epoll") as (_, port):
+        flags = ["--connections", "600", "--requests", "6", "--think", "200", *engine]
+        words = [client_program, f"127.0.0.1:{port}", *flags]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, **faults) as process:
+            time.sleep(0.4)
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(0.4)
+            process.send_signal(signal.SIGCONT)
+            result = json.loads(process.communicate(timeout=30)[0])
+    assert not errors(result)
+    assert result["requests"]["completed"] == 3600
 
 
 def test_nobody_listens(client_program, engine):

@@ -12,6 +12,8 @@ from tests.client.harness import refused
 
 #: a second target, and how long each is asked
 TURNS = ["127.0.0.1:2", "--slice", "20ms"]
+#: a workload that takes a delay
+WORK = ["--workload", "work"]
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,9 @@ TURNS = ["127.0.0.1:2", "--slice", "20ms"]
         (["--lead-in", "1"], ["--lead-in 1", "together with --slice"]),
         (["--late", "1ms", "--rate", "7"], ["--late 1ms", "together with --slice"]),
         ([f"127.0.0.1:{i}" for i in range(1, 65)], ["127.0.0.1:64", "64 targets"]),
+        # no server takes as long
+        ([*WORK, "--delay", "61s"], ["--delay 61s", "60 s"]),
+        ([*WORK, "--delay", "uniform:40s:21s"], ["--delay uniform:", "60 s"]),
         # slices
         (["--slice", "0"], ["--slice 0", "0.1ms to 60s"]),
         (["--slice", "20m"], ["--slice 20m", "0.1ms to 60s"]),

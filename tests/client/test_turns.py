@@ -129,6 +129,19 @@ def test_slices_add_up_to_the_totals(take_turns, engine, more):
             assert float(row["slice_seconds"]) >= SLICE_S
 
 
+def test_a_slice_begins_when_its_users_do(take_turns):
+    """Between slices the client waits for servers to sleep, which this one never does.
+
+    With one answer a slice, each of them would hold that wait if its user began before.
+    """
+    flags = ["--workload", "work", "--delay", "fixed:5ms", "--slice", "4ms"]
+    server = ["epoll", "--workload", "work", "--busy-wait"]
+    result, _ = take_turns(2, *flags, "--duration", 1, server=server, watch=True)
+    for target in result["targets"]:
+        assert target["response"]["n"] > 20
+        assert target["response"]["min_ns"] < 5.5e6  # 0.6 ms of looks at least
+
+
 def test_every_round_has_each_target_once(take_turns):
     """Orders are shuffled by the seed: equal for one seed, different for two."""
     orders = []
@@ -301,11 +314,17 @@ def test_a_target_that_hangs_is_given_up(take_turns, engine, more):
     assert alive["slices"]["counted"] > 10
 
 
-def test_a_target_that_refuses_is_reported(client_program, server_program, engine):
+@pytest.mark.parametrize("settle", [[], ["--settle", 2]])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_target_that_refuses_is_reported(
+    client_program, server_program, engine, settle, first
+):
+    """It is given up alone, in a run that lets its users settle as well."""
+    order = slice(None, None, 1 if first else -1)
     with servers(server_program, 1) as (_, ports):
-        flags = ["--connections", 3, "--duration", 0.3]
-        result = turns(client_program, [closed_port(), ports[0]], *flags, *engine)
-    refused, served = result["targets"]
+        flags = ["--connections", 3, "--duration", 0.3, *settle, *engine]
+        result = turns(client_program, [closed_port(), ports[0]][order], *flags)
+    refused, served = result["targets"][order]
     assert refused["slices"]["ended_early"] == {"round": 0, "reason": "refused"}
     assert errors(refused) == {"connect_refused": 3}
     assert refused["window"]["requests"] == 0
@@ -576,6 +595,23 @@ def test_clients_take_the_same_turns_at_fixed_moments(
     seen_s = total(watch, "server_cpu_ns") + total(watch, "rest_cpu_ns")
     # psutil counts in ticks of 10 ms, user and system time of both servers
     assert seen_s / 1e9 == pytest.approx(spent_s, rel=0.1, abs=0.05)
+
+
+def test_a_watch_that_is_interrupted_has_no_slice_that_has_not_begun(take_turns):
+    """A signal in the pause before it: nothing of that slice is there to be told."""
+    begin_ns = time.monotonic_ns() + 300_000_000
+    flags = ["--begin-at", begin_ns, "--slice", "30ms", "--pause", "400ms"]
+
+    def interrupt(client: subprocess.Popen, *_: object) -> None:
+        third_ns = begin_ns + 2 * 430_000_000  # announced 100 ms before
+        time.sleep((third_ns - 50_000_000 - time.monotonic_ns()) / 1e9)
+        client.terminate()
+
+    flags += ["--only-watch", "--warmup", 0, "--duration", 10]
+    result, slices = take_turns(2, *flags, watch=True, during=interrupt)
+    assert result["stop"] == "interrupted"
+    assert 1 <= len(slices) <= 2
+    assert all(float(row["slice_seconds"]) == pytest.approx(0.03) for row in slices)
 
 
 def test_a_client_that_comes_late_leaves_slices_out(take_turns):

@@ -5,6 +5,8 @@
  *     SHORTAGE_MS=N   for N ms from its start, calls that wait for many
  *                     descriptors or accept one fail with ENOMEM
  *     SEND_MS=N       each send() takes N ms, whatever signals come
+ *     FULL=1          epoll_ctl() of what is to be told once fails with ENOSPC,
+ *                     as beyond /proc/sys/fs/epoll/max_user_watches
  *     DENIED=1        epoll_pwait2() fails with EPERM, as under a seccomp filter
  *                     that is older than the call
  */
@@ -69,8 +71,19 @@ int epoll_pwait2(int epoll_fd, struct epoll_event *events, int most,
 {
     int (*real)(int, struct epoll_event *, int, const struct timespec *,
                 const sigset_t *) = dlsym(RTLD_NEXT, "epoll_pwait2");
+    if (is_short())
+        return -1;
     errno = EPERM;
     return getenv("DENIED") ? -1 : real(epoll_fd, events, most, timeout, mask);
+}
+
+int epoll_ctl(int epoll_fd, int how, int fd, struct epoll_event *event)
+{
+    int (*real)(int, int, int, struct epoll_event *) =
+        dlsym(RTLD_NEXT, "epoll_ctl");
+    bool once = event && event->events & EPOLLONESHOT;
+    errno = ENOSPC;
+    return once && getenv("FULL") ? -1 : real(epoll_fd, how, fd, event);
 }
 
 ssize_t send(int fd, const void *bytes, size_t count, int flags)

@@ -74,6 +74,23 @@ def test_without_epoll_pwait2_it_waits_in_milliseconds(model, preloaded):
         assert 0.0505 <= time.monotonic() - began < 0.3 * SLOWER
 
 
+# --- a limit of the machine -------------------------------------------------------
+
+
+@unsanitized
+@pytest.mark.parametrize("model", ["coroutine", "coroutine-workers", "stackless"])
+def test_why_redis_cannot_be_watched_is_counted(model, preloaded):
+    with upstreams.stub(upstreams.silent) as address:
+        flags = ["--workload", "http", "--redis", "{}:{}".format(*address)]
+        preexec = preloaded("faults.c", FULL=1)
+        with serving(model, *flags, preexec=preexec) as server:
+            with server.connect() as sock:
+                sock.sendall(b"GET /guestbook HTTP/1.1\r\nHost: test\r\n\r\n")
+                assert receive(sock, 12) == b"HTTP/1.1 503"
+            stats = server.stop()
+    assert stats["errors"].keys() - {"ECONNRESET"} == {"ENOSPC"}  # we left early
+
+
 # --- those who do not leave ------------------------------------------------------
 
 
