@@ -129,6 +129,7 @@ def test_slices_add_up_to_the_totals(take_turns, engine, more):
             assert float(row["slice_seconds"]) >= SLICE_S
 
 
+@pytest.mark.serial  # the server never sleeps
 def test_a_slice_begins_when_its_users_do(take_turns):
     """Between slices the client waits for servers to sleep, which this one never does.
 

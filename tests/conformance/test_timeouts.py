@@ -224,6 +224,7 @@ def test_a_limit_that_is_no_number_of_seconds_is_refused(value):
     assert "86400" in message
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("model", names())
 def test_a_reset_while_a_delay_passes_is_noticed_where_the_row_says_so(model):
     """A thread that sleeps looks at nothing else; a poller may go on looking."""
