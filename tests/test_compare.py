@@ -27,7 +27,7 @@ from connlab.compare import command as compare_command
 from connlab.compare import comparison, measure, screen
 from connlab.compare import plan as plans
 from connlab.compare.plan import Plan, make_plan
-from connlab.drive import servers
+from connlab.drive import location, servers
 from connlab.drive import turns as sets
 from connlab.drive.host import Ended
 from connlab.study.interval import Interval
@@ -92,6 +92,13 @@ def test_a_lesson_serves_echo_as_it_is(name, workload, message):
 def test_a_delay_is_of_work_only():
     with pytest.raises(ValueError, match="^delay: 5; allowed: for work"):
         make_plan(["epoll", "poll"], delay="5")
+
+
+@pytest.mark.parametrize(("hard", "allowed"), [(64, "none"), (100, "1 to 12")])
+def test_connections_that_a_client_cannot_have_are_refused(monkeypatch, hard, allowed):
+    monkeypatch.setattr(location.ThisMachine, "descriptors", lambda _: hard)
+    with pytest.raises(ValueError, match=f"^connections: 50; allowed here: {allowed} "):
+        make_plan(["epoll", "poll"], connections=50)
 
 
 # ---- what is made of the slices --------------------------------------------------

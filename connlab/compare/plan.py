@@ -226,8 +226,9 @@ def _check_room(plan: Plan, connections: int) -> None:
     hard = plan.location.descriptors()
     most = turns.most_connections(count, descriptors=hard)
     if most is not None and connections > most:
+        allowed = f"1 to {most}" if most > 0 else "none"
         raise ValueError(
-            f"connections: {connections}; allowed here: 1 to {most} to each of "
+            f"connections: {connections}; allowed here: {allowed} to each of "
             f"{count} servers (one client process may have {hard} descriptors)"
         )
     if plan.budget_s < SETS_LEAST * plan.set_s:
