@@ -14,6 +14,9 @@
 #include "common/clock.h"
 
 static const uint64_t LOST_NS = 2 * NS_PER_S; /* beyond --drain */
+/* A closed loop asks until each user has had so many answers, on average, but
+ * for so many times --slice at most. */
+enum { ANSWERS_EACH = 2, LONGEST_SLICES = 25 };
 
 static uint64_t count_failures(const struct record *r)
 {
@@ -71,6 +74,13 @@ static void forget_late(struct client_thread *t, unsigned number)
     target->round = 0;
 }
 
+/* Whether the edge waits for answers: all users ask all the time, and no clients
+ * on other hosts go on by the clock. */
+static bool is_for_answers(const struct plan *plan)
+{
+    return plan->rate == 0 && plan->think.mean_ns == 0 && !plan_is_fixed(plan);
+}
+
 /* The slice begins. Times of arrivals and wakeups are shifted by the rest that
  * the target just had, and in its slice k it meets those between k and k + 1
  * slices: so every target meets the same schedule. The window opens after the
@@ -97,7 +107,9 @@ static void join(struct client_thread *t)
     target->shift_ns = slice->begin_ns - target->slices * plan->slice_ns;
     target->arrivals.start_ns = target->shift_ns;
     target->slices++;
-    target->edge_ns = slice->begin_ns + plan->slice_ns;
+    target->edge_ns =
+        slice->begin_ns +
+        plan->slice_ns * (is_for_answers(plan) ? LONGEST_SLICES : 1);
     if (plan->think.mean_ns == 0)
         target->next_start = 0;
     r->from_ns = slice->begin_ns + plan->lead_in_ns;
@@ -151,11 +163,25 @@ static void leave(struct client_thread *t)
     atomic_fetch_add(&t->shared->slice.drained, 1);
 }
 
+/* The edge is known once users have had their answers. */
+static void set_edge(struct client_thread *t, uint64_t now_ns)
+{
+    struct thread_target *target = t->current;
+    uint64_t before = t->before.lead_in_requests + t->before.requests;
+    uint64_t answers = target->record->completed - before;
+    uint64_t least_ns = t->shared->slice.begin_ns + t->plan->slice_ns;
+    if (answers >= (uint64_t)ANSWERS_EACH * target->live_count)
+        target->edge_ns =
+            clock_earlier(target->edge_ns, clock_later(least_ns, now_ns));
+}
+
 /* Nothing is to be done while users ask; from the edge on, what is under way is
  * waited for, but not for ever. */
 static void ask_or_drain(struct client_thread *t, uint64_t now_ns)
 {
     struct thread_target *target = t->current;
+    if (now_ns < target->edge_ns)
+        set_edge(t, now_ns);
     uint64_t edge = target->edge_ns;
     if (now_ns >= target->record->from_ns)
         thread_measure(t, true);
@@ -170,8 +196,8 @@ static void ask_or_drain(struct client_thread *t, uint64_t now_ns)
 /* A thread that died never comes to rest. */
 static void check_lost(struct client_thread *t, uint64_t now_ns)
 {
-    uint64_t most =
-        t->plan->slice_ns + LOST_NS + clock_seconds_ns(t->plan->drain_s);
+    uint64_t most = LONGEST_SLICES * t->plan->slice_ns + LOST_NS +
+                    clock_seconds_ns(t->plan->drain_s);
     if (now_ns > t->shared->slice.begin_ns + most)
         atomic_store(&t->shared->interrupted, INTERRUPT_NOW);
 }

@@ -7,10 +7,18 @@
  *
  * From its beginning to its edge the users of one target ask, all others rest;
  * then nobody begins a request, and the slice ends with the last answer. All
- * targets are at rest at both ends. With several threads the first one says
- * whose turn it is, once all have come to rest; they begin and stop by the same
- * clock. A target that leaves requests unanswered for --drain seconds after the
- * edge is given up (hung); one whose users are all gone has no more turns.
+ * targets are at rest at both ends.
+ *
+ * A closed loop without think times is steady while all of its users wait for
+ * an answer. So all of them begin before the first answer is read, and the edge
+ * waits until each has had two answers, on average (25 times --slice at most):
+ * with 50 users that is over long before 20 ms are, 10 000 may need 300 ms.
+ * Clients at fixed moments (--pause) do not wait.
+ *
+ * With several threads the first one says whose turn it is, once all have come
+ * to rest; they begin and stop by the same clock. A target that leaves requests
+ * unanswered for --drain seconds after the edge is given up (hung); one whose
+ * users are all gone has no more turns.
  *
  * What is counted where:
  *     requests, bytes, seconds, response times: after the lead-in, up to the

@@ -129,6 +129,32 @@ def test_slices_add_up_to_the_totals(take_turns, engine, more):
             assert float(row["slice_seconds"]) >= SLICE_S
 
 
+@pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
+@pytest.mark.parametrize("users", [50, 1000, 3000])
+def test_a_slice_is_steady_for_many_users(take_turns, engine, users, more):
+    """All wait for an answer most of the time, and all are asked more than once."""
+    flags = ["--connections", users, "--duration", 0.5, "--warmup", 0, *more]
+    result, slices = take_turns(2, *flags, *engine, watch=True)
+    for target, counted in by_target(result, slices):
+        for row in counted:
+            answers = int(row["lead_in_requests"]) + int(row["requests"])
+            assert answers >= 2 * users
+        waiting = target["response"]["mean_ns"] * total(counted, "requests")
+        assert waiting / 1e9 / total(counted, "seconds") >= 0.5 * users
+        assert target["connections"]["surviving"] == users
+
+
+def test_a_slice_waits_for_answers_twenty_five_times_its_length_at_most(take_turns):
+    slow = ("thread", "--workload", "work")
+    work = ["--workload", "work", "--delay", "fixed:400ms"]
+    flags = ["--connections", 1, *work, "--duration", 0.5]
+    _, slices = take_turns(1, *flags, server=slow)
+    assert slices
+    for row in slices:
+        assert int(row["lead_in_requests"]) + int(row["requests"]) == 2
+        assert 0.8 <= float(row["slice_seconds"]) < 25 * SLICE_S + 0.4
+
+
 @pytest.mark.serial  # the server never sleeps
 def test_a_slice_begins_when_its_users_do(take_turns):
     """Between slices the client waits for servers to sleep, which this one never does.
