@@ -9,8 +9,9 @@ shorter one counts, so that 0.9 is not printed as 1 below a 5.8. Without an inte
 two digits are printed, because nobody knows more, and the text says that there is none.
 
 More than four digits help no reader. Bounds that then read like the number itself are
-left out: 5101 threads and not 5101 [5101, 5101]. A bound beside 1 is not rounded onto
-it, since the verdict on a ratio is whether its interval holds 1, nor one above 0 to 0.
+left out: 5101 threads and not 5101 [5101, 5101]. A bound above 0 is not rounded to 0,
+nor one beside 1 onto it, since the verdict on a ratio is whether its interval holds 1;
+that bound alone gets the digits that it needs: 0.92 [0.85, 0.99997].
 
 What is printed with bounds is remembered (`printed_in`): the paper shows n and method
 of each number, which a sentence does not carry.
@@ -100,10 +101,9 @@ def number_text(interval: Interval, unit: str = "") -> str:
     >>> number_text(Interval(9.234, math.nan, math.nan, 1, 0.95, "t"), "ms")
     '9.2 ms (one trial, no interval)'
     """
-    places = _places(interval, unit)
-    value, lo, hi = (
-        rounded(x, places) for x in (interval.value, interval.lo, interval.hi)
-    )
+    places = _places(interval)
+    value = rounded(interval.value, places)
+    lo, hi = (_bound(x, places, unit) for x in (interval.lo, interval.hi))
     text = value + (f" {unit}" if unit and unit != "%" else unit and "\u202f%")
     if not interval.determined:
         return f"{text} ({'one trial, ' if interval.n == 1 else ''}no interval)"
@@ -112,21 +112,28 @@ def number_text(interval: Interval, unit: str = "") -> str:
     return _remembered(f"{text} [{lo}, {hi}]", interval)
 
 
-def _places(interval: Interval, unit: str) -> int:
+def _places(interval: Interval) -> int:
     carried, whole = decimals(interval), interval.value == round(interval.value)
     if not interval.determined or (interval.half_width == 0 and whole):
         return carried
     size = abs(interval.value) or interval.half_width
     most = _MOST_DIGITS - 1 - math.floor(math.log10(size)) if size else carried
     places = min(carried, most)
-    bounds = () if unit else (interval.lo, interval.hi)
-    near_one = [bound for bound in bounds if 1e-9 < abs(bound - 1) < 0.1]
-    while places < _FINEST and (
-        any(round(bound, places) == 1 for bound in near_one)
-        or (interval.lo > 1e-3 * size and round(interval.lo, places) == 0)
+    while (
+        places < _FINEST
+        and interval.lo > 1e-3 * size
+        and round(interval.lo, places) == 0
     ):
         places += 1
     return places
+
+
+def _bound(bound: float, places: int, unit: str) -> str:
+    """Return a bound as text; a ratio's is not 1 where it only lies beside it."""
+    beside_1 = not unit and 1e-9 < abs(bound - 1) < 0.1
+    while beside_1 and places < _FINEST and round(bound, places) == 1:
+        places += 1
+    return rounded(bound, places)
 
 
 def _remembered(text: str, interval: Interval) -> str:
