@@ -168,6 +168,40 @@ def test_a_server_slow_to_drain_its_slices_was_asked_what_was_due():
     assert gates.arrivals(fewer).ok is False
 
 
+@pytest.mark.parametrize(
+    ("waiting", "ok"), [(7, False), (24, False), (26, True), (82, True), (100, True)]
+)
+def test_of_the_users_of_a_slice_a_quarter_waits_at_a_time(waiting, ok):
+    """Also in lines of before this gate, which do not have it."""
+    ns = round(waiting * 0.1e9)
+    trial = in_slices(closed(), drain_s=0)
+    trial["turns"] |= {"response_ns": [ns, ns], "seconds": [0.1, 0.1]}
+    trial["turns"] |= {"requests": [10, 10], "lead_in_requests": [0, 0]}
+    gate = gates.judge(trial)["load"]
+    assert gate.ok is ok
+    assert gate.value == pytest.approx(waiting / 100)
+    assert f"{waiting} of 100 users" in gate.why
+    trial["gates"] = {"census": {"ok": True}}
+    row = schema.flatten(trial)
+    assert row["waiting_users"] == pytest.approx(waiting)
+    assert row["ok"] is ok
+    assert row["excluded_by"] == (None if ok else "load")
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [closed(client__think_s=1.0), closed(factors__byte_rate=10), opened(), closed()],
+    ids=["thinks", "byte rate", "open", "no turns"],
+)
+def test_users_that_rest_for_another_reason_are_not_counted(trial):
+    if trial != closed():
+        trial = in_slices(trial, drain_s=0)
+        trial["turns"] |= {"response_ns": [1], "seconds": [0.1]}
+        trial["turns"] |= {"requests": [1], "lead_in_requests": [0]}
+    assert gates.judge(trial)["load"].ok is None
+    assert schema.flatten(trial)["waiting_users"] is None
+
+
 def test_each_client_of_several_hosts_was_asked_for_the_slices_that_it_had():
     """Also in rounds that the merge set aside, so that the rows of turns lack them."""
     held = in_slices(opened(), drain_s=0)

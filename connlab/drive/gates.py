@@ -16,6 +16,8 @@ trial, and the trial counts.
     verified  an answer was wrong                              no
     arrivals  open loop: the requests due differ from the      no
               schedule by 5 sigma (paced: by 1 %)
+    load      closed loop, in turns: fewer than a quarter of    no
+              the users waited for an answer at a time
     lag       open loop: the client's p99 lateness is over     only to let pass what
               0.2 ms and over 10 % of the p99 response; in     cannot matter
               turns such slices are repeated before
@@ -58,7 +60,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from connlab.drive import timelines
-from connlab.schema import CLIENT_QUEUE, EXCLUDING, UNANSWERED, Gate, flatten, pick
+from connlab.schema import (
+    CLIENT_QUEUE,
+    EXCLUDING,
+    UNANSWERED,
+    Gate,
+    flatten,
+    load_gate,
+    pick,
+)
 
 RATE = 0.05
 LITTLE = 0.05
@@ -234,6 +244,14 @@ def little(trial: Mapping) -> Gate:
     return Gate(ok=abs(ratio - 1) <= LITTLE, value=ratio, threshold=LITTLE, why=why)
 
 
+def load(trial: Mapping) -> Gate:
+    """Closed loop, in turns: so many users waited for an answer as the trial says.
+
+    A tenth of them in a slice are another load, with other costs.
+    """
+    return Gate(**load_gate(trial))
+
+
 def verified(trial: Mapping) -> Gate:
     """Every answer was right, as far as the client can tell.
 
@@ -324,8 +342,8 @@ def disturbed(
 CHECKS: dict[str, Callable[[Mapping], Gate]] = {
     check.__name__: check
     for check in (
-        *(census, verified, rate, arrivals, answered, lag, little, stationary),
-        *(client, quiet, response_times),
+        *(census, verified, rate, arrivals, answered, load, lag, little),
+        *(stationary, client, quiet, response_times),
     )
 }
 FINDINGS = tuple(name for name in CHECKS if name not in EXCLUDING)

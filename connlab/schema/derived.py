@@ -37,20 +37,60 @@ def product(a: float | None, b: float | None) -> float | None:
 
 # ---- verdicts ------------------------------------------------------------------
 
-EXCLUDING = ("census", "verified", "arrivals", "lag", "quiet")
-"""Gates, which exclude a trial: they check the machine, the client in an open loop,
-connections and answers. All other checks depend on how well the server did; they are
+EXCLUDING = ("census", "verified", "arrivals", "load", "lag", "quiet")
+"""Gates, which exclude a trial: they check the machine, the load, the client in an open
+loop, connections and answers. All other checks depend on how well the server did; they are
 findings, and exclude nothing."""
 
 
 def verdicts(trial: Mapping) -> tuple[dict[str, Mapping], dict[str, Mapping]]:
     """Return the verdicts of a trial's gates, and its findings, each by name.
 
-    Old lines have findings among their gates.
+    Old lines have findings among their gates, and no gate ``load``.
     """
     checks = {**(trial.get("gates") or {}), **(trial.get("findings") or {})}
+    if checks and "load" not in checks:
+        checks["load"] = load_gate(trial)
     gates = {name: gate for name, gate in checks.items() if name in EXCLUDING}
     return gates, {name: gate for name, gate in checks.items() if name not in gates}
+
+
+LOAD = 0.25
+
+
+def load_gate(trial: Mapping) -> dict[str, Any]:
+    """Return the verdict of gate ``load``: at least a quarter of the users wait.
+
+    A steady closed loop without think time has all of them waiting. In turns some rest
+    when a turn begins and ends, so that three quarters or more wait on average. Until
+    26 November 2026 the client began 32 users at a time, and of 10 000 some 700
+    waited: a request then costs what it costs with 700.
+    """
+    waiting, users = waiting_users(trial), _users(trial)
+    if waiting is None or not users:
+        why = "needs a closed loop without think time, in turns"
+        return {"ok": None, "value": None, "threshold": None, "why": why}
+    share, why = waiting / users, f"{waiting:.0f} of {users:.0f} users waited at a time"
+    return {"ok": share >= LOAD, "value": share, "threshold": LOAD, "why": why}
+
+
+def _users(trial: Mapping) -> float | None:
+    established = pick(trial, "client.connections.established")
+    return pick(trial, "client.active") or established
+
+
+def waiting_users(trial: Mapping) -> float | None:
+    """Return how many users waited for an answer, on average over counted slices.
+
+    Little's law: X · R. None where users think or wait for a byte rate, or where
+    servers took no turns.
+    """
+    client, turns = trial.get("client") or {}, trial.get("turns") or {}
+    rests = client.get("think_s") or pick(trial, "factors.byte_rate") is not None
+    if client.get("loop") != "closed" or rests:
+        return None
+    waited_ns, seconds = (sum(turns.get(k) or ()) for k in ("response_ns", "seconds"))
+    return ratio(waited_ns * 1e-9, seconds)
 
 
 def _false(verdicts: Mapping[str, Mapping]) -> list[str]:
@@ -204,6 +244,7 @@ DERIVED: dict[str, Callable[[Mapping], Any]] = {
         for stat in ("mean", "sd", "min", "max", "p50", "p90", "p99", "p999")
     },
     "slice_p99_s": _slice_p99,
+    "waiting_users": waiting_users,
     "busy_workers": lambda t: product(
         pick(t, "client.window.throughput_rps"), pick(t, "client.delay.mean_s")
     ),

@@ -41,6 +41,7 @@ LIMITS = {
 GATES = {
     "verified": "answers differ",
     "arrivals": "arrivals not as asked",
+    "load": "too few users ask at once",
     "lag": "client sent late",
     "quiet": "machine busy",
     "census": "connections lost",
