@@ -16,7 +16,7 @@
 static const uint64_t LOST_NS = 2 * NS_PER_S; /* beyond --drain */
 /* A closed loop asks until each user has had so many answers, on average, but
  * for so many times --slice at most. */
-enum { ANSWERS_EACH = 2, LONGEST_SLICES = 25 };
+enum { ANSWERS_EACH = 8, LONGEST_SLICES = 25 };
 
 static uint64_t count_failures(const struct record *r)
 {

@@ -130,7 +130,7 @@ def test_slices_add_up_to_the_totals(take_turns, engine, more):
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
-@pytest.mark.parametrize("users", [50, 1000, 3000])
+@pytest.mark.parametrize("users", [50, 1000, 2000])
 def test_a_slice_is_steady_for_many_users(take_turns, engine, users, more):
     """All wait for an answer most of the time, and all are asked more than once."""
     flags = ["--connections", users, "--duration", 0.5, "--warmup", 0, *more]
@@ -138,6 +138,8 @@ def test_a_slice_is_steady_for_many_users(take_turns, engine, users, more):
     for target, counted in by_target(result, slices):
         for row in counted:
             answers = int(row["lead_in_requests"]) + int(row["requests"])
+            enough = answers >= 8 * users
+            assert enough or float(row["slice_seconds"]) >= 25 * SLICE_S
             assert answers >= 2 * users
         waiting = target["response"]["mean_ns"] * total(counted, "requests")
         assert waiting / 1e9 / total(counted, "seconds") >= 0.5 * users
