@@ -63,6 +63,22 @@ def test_a_place_needs_as_many_hosts_as_there_are():
         places._places(SimpleNamespace(roster=roster), [0, 2])
 
 
+def test_on_loopback_the_servers_host_says_which_cores_are_threads_of_one(monkeypatch):
+    """And not the machine that asks, whose core 1 may have no second thread."""
+    physical = {0: 0, 3: 0, 1: 1, 4: 1, 2: 2, 5: 2}
+    facts = {"cores": list(physical), "physical": physical}
+    made = SimpleNamespace(cores=(), facts=facts)
+    monkeypatch.setattr(places, "RemoteHost", lambda engine, name: made)
+    monkeypatch.setattr(places, "RemoteHosts", lambda *_, **options: options)
+    monkeypatch.setattr(places, "Places", lambda locations, **_: locations)
+    roster = SimpleNamespace(clients=("b",), server="a")
+    found = places._places(SimpleNamespace(roster=roster), [0, 1])
+    sets = [found["loopback"][f"{side}_cores"] for side in ("server", "client")]
+    assert sorted(core for cores in sets for core in cores) == list(range(6))
+    used = [{physical[core] for core in cores} for cores in sets]
+    assert used[0].isdisjoint(used[1])
+
+
 def test_a_link_is_full_of_frames():
     assert hosts.messages_per_s(8 * 1000, 10) == pytest.approx(10)
     bits = hosts.messages_per_s(10e9, 64) * (64 + hosts.AROUND) * 8

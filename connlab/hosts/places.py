@@ -135,7 +135,11 @@ def _places(
             " hosts.toml has clients"
         )
     server = RemoteHost(engine, roster.server)
-    sets = shared or cores.split(server.cores or tuple(server.facts["cores"]))
+    physical = server.facts["physical"]
+    sets = shared or cores.split(
+        server.cores or tuple(server.facts["cores"]),
+        place=lambda core: physical.get(core, core),
+    )
     manifest = machine.manifest(programs.built()) if shared else None
     locations = {
         name(count): RemoteHosts(

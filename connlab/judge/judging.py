@@ -192,9 +192,12 @@ def _interprets(program: Path) -> bool:
 
 def _valgrind(line: str) -> str | None:
     program = shutil.which(shlex.split(line)[0])
-    if program is None or Path(program).read_bytes()[:4] != b"\x7fELF":
+    if program is None:
         return None
-    return None if _interprets(Path(program)) else shutil.which("valgrind")
+    with open(program, "rb") as file:
+        is_native = file.read(4) == b"\x7fELF"
+    known = is_native and not _interprets(Path(program))
+    return shutil.which("valgrind") if known else None
 
 
 # ---- conversations -------------------------------------------------------------------
