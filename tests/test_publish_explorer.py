@@ -334,6 +334,11 @@ def test_every_quantity_shows_numbers_at_first_sight(browser, measured, referenc
     assert [one for one in found if one[-1] == 0] == []
 
 
+def test_the_page_opens_on_the_study_that_compares_most_models(browser, measured):
+    opened(browser, measured)
+    assert value(browser, "study") == "response-time"
+
+
 @pytest.mark.parametrize(
     ("study", "quantity"),
     [

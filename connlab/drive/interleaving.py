@@ -107,8 +107,12 @@ def sets(
         has = (n for n in members if all(cells[n].get(k) == v for k, v in levels))
         return next(has, members[0])
 
+    # in turns with nobody a server would only rest between its slices
+    alone += [Set(tuple(m)) for m in together.values() if len(m) == 1]
     return *alone, *(
-        Set(tuple(members), first(members)) for members in together.values()
+        Set(tuple(members), first(members))
+        for members in together.values()
+        if len(members) > 1
     )
 
 
@@ -175,13 +179,12 @@ def takes_turns(model: schema.Model, cell: Mapping[str, Any], tasks: int) -> boo
     if any(cell.get(name) is not None for name in _MEASURED_ALONE):
         return False
     connections = cell.get("connections") or 1
-    tasks_each = tasks // 8
     holds = {
         "one": 1,
-        "workers": min(capacity.workers(cell), tasks_each),
+        "workers": min(capacity.workers(cell), tasks // 8),
         "fd_setsize": FDSETSIZE_HOLDS,
-        "processes": tasks_each,
-        "threads": tasks_each,
+        "processes": tasks // 8,
+        "threads": tasks // 4,
     }
     return connections <= holds.get(model.holds or "", connections)
 
@@ -342,6 +345,7 @@ def _rounds(outcome: turns.Outcome, place: int, others: _Others) -> schema.Turns
         late=outcome.client.get("late_rounds"),
         repeated=outcome.client.get("repeated"),
         server_cpu_ns=[row["server_cpu_ns"] for row in rows],
+        rest_cpu_ns=[row["rest_cpu_ns"] for row in rows],
         response_p99_ns=p99s_ns if any(p99s_ns) else [],
         **{name: [row[name] or 0 for row in rows] for name in _ROUND_COLUMNS},
     )
@@ -359,8 +363,9 @@ def _samples(
     spent_s = sum(ns or 0 for ns in rounds.server_cpu_ns) / 1e9
     user, system = (stats.get(f"cpu_{kind}_s") or 0.0 for kind in ("user", "system"))
     window_s = rounds.slices_s
-    # companions do the same for a request of any server: requests divide their time
-    total = sum(row["lead_in_requests"] + row["requests"] for row in outcome.slices)
+    # companions do the same for a request of any server, at any time: requests divide
+    # their time, those before the first slice as well
+    total = sum(schema.pick(r, "requests.completed") or 0 for r in outcome.reports)
     requests = sum(rounds.lead_in_requests) + sum(rounds.requests)
     return schema.Samples(
         window_s=window_s,

@@ -265,6 +265,8 @@ class Turns(Facts):
     """Of the requests of each slice; empty in a closed loop."""
     seconds: list[float] = []
     server_cpu_ns: list[int | None] = []
+    rest_cpu_ns: list[int | None] = []
+    """CPU time of the server since its slice before, while others had theirs."""
     others: list[float] = []
     """Cores that other programs and other guests (steal) took in each round; the same
     for all servers of the set."""

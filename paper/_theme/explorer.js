@@ -72,7 +72,8 @@
     // What could not be chosen otherwise was no choice, and is not kept.
     const kept = (select) => (select?.length > 1 ? select.value : null);
     const keep = (name) => (changed ? kept(field(name)) : wanted.get(name));
-    const first = data.studies.find((s) => s.factors.includes("model")) ?? data.studies[0];
+    const models = (s) => new Set(s.rows.map((row) => levelOf(s, row, "model"))).size;
+    const first = data.studies.reduce((a, b) => (models(b) > models(a) ? b : a));
     fill(field("study"), data.studies.map((s) => [s.name, s.title]), keep("study") ?? first.name);
     const one = study();
     fill(field("quantity"), one.quantities.map((q) => [q.id, q.label]), keep("quantity"));
