@@ -28,10 +28,20 @@ from connlab.study.frames import cells as count_cells
 from connlab.study.interval import LEVEL, Interval
 from connlab.study.metrics import is_bounded_by_client, is_share
 from connlab.study.metrics import metric as metric_of
-from connlab.study.turns import MARGIN, carried, of_trials, verdict
+from connlab.study.turns import (
+    MARGIN,
+    carried,
+    of_trials,
+    shares_rounds,
+    took_turns,
+    verdict,
+)
 from connlab.variances import TRIALS_MIN, Fit, moderated, moderated_by_cell
 
 CLIENT_BOUND = "client-bound"
+_ROUNDS = "t over log ratios of rounds, a trial each"
+_BLOCKS = "t over log ratios of blocks"
+_ONE_ALONE = "; one side took turns, the other did not"
 _WELCH = "Welch's t on logs of trials"
 _MODERATED = "variance moderated by those of its family"
 
@@ -150,6 +160,7 @@ def ratios(
     within: Sequence[str] = (),
     level: float = LEVEL,
     margin: float = MARGIN,
+    mixed: bool = True,
 ) -> pd.DataFrame:
     """Return the ratio of each level of `by` to the baseline, in each cell of `within`.
 
@@ -168,6 +179,9 @@ def ratios(
     margin : float
         Two sides are alike when the interval lies between 1 / (1 + margin) and
         1 + margin.
+    mixed : bool
+        Compare a side that took turns with one that was measured alone, whose caches
+        stay warm; `method` says so. False: such pairs are absent.
 
     Returns
     -------
@@ -181,11 +195,13 @@ def ratios(
     """
     within = list(within)
     pairs = list(_pairs(trials, metric, baseline, by, within))
+    pairs = [pair for pair in pairs if mixed or not pair[-1]]
     fits = _moderated(pairs)
     family = 1 - (1 - level) / max(1, len(pairs))
     rows = []
     for pair, (fit, method) in zip(pairs, fits, strict=True):
-        cell, side, single, _, limited = pair
+        cell, side, single, _, limited, alone = pair
+        method += _ONE_ALONE if alone else ""
         i = replace(fit.interval(family, method=method, log=True), level=level)
         shown = _verdict(i, metric, margin, limited)
         rows.append((*cell, side, baseline, metric, *_numbers(i), single.p, shown))
@@ -195,8 +211,11 @@ def ratios(
 
 def _pairs(
     trials: pd.DataFrame, metric: str, baseline: Hashable, by: str, within: list[str]
-) -> Iterator[tuple[tuple, Any, Fit, str, tuple[bool, bool]]]:
-    """Give cell, level of `by`, fit, method and which sides the client limited."""
+) -> Iterator[tuple[tuple, Any, Fit, str, tuple[bool, bool], bool]]:
+    """Give cell, level of `by`, fit, method, which sides the client limited.
+
+    And whether one side took turns and the other did not.
+    """
     columns = [*within, by, metric, "block", "repeat", "label"]
     good = _usable(trials, metric, [*columns, "set", "carried", "rounds"])
     good.attrs = {}  # each group would copy them
@@ -210,7 +229,8 @@ def _pairs(
         for side, arm in sides.items():
             fit, method = log_ratio(arm, base, metric)
             limited = (bounded and client_bound(arm), bounded and client_bound(base))
-            yield _cell(cell), side, fit, method, limited
+            alone = took_turns(arm) != took_turns(base)
+            yield _cell(cell), side, fit, method, limited, alone
 
 
 def _moderated(pairs: Sequence[tuple]) -> list[tuple[Fit, str]]:
@@ -218,7 +238,7 @@ def _moderated(pairs: Sequence[tuple]) -> list[tuple[Fit, str]]:
 
     Welch's error is made of two variances, so its fits stay as they are.
     """
-    results = [(fit, method) for _, _, fit, method, _ in pairs]
+    results = [(fit, method) for _, _, fit, method, *_ in pairs]
     for method in {method for _, method in results} - {_WELCH}:
         same = [i for i, result in enumerate(results) if result[1] == method]
         fits = [results[i][0] for i in same]
@@ -275,13 +295,13 @@ def log_ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[Fit, 
     """Fit log(arm / base) over trials: by rounds, else by blocks, else by Welch."""
     logs = of_trials(arm, base, metric)
     if logs is not None and len(logs):
-        return Fit.of(logs), "t over log ratios of rounds, a trial each"
+        return Fit.of(logs), _ROUNDS if shares_rounds(arm, base, metric) else _BLOCKS
     y, x = _logs(arm, metric), _logs(base, metric)
     arm_log, base_log = dict(y), dict(x)
     blocks = [log - base_log[key] for key, log in arm_log.items() if key in base_log]
     unique = len(arm_log) == len(y) and len(base_log) == len(x)
     if unique and len(blocks) >= TRIALS_MIN:
-        return Fit.of(blocks), "t over log ratios of blocks"
+        return Fit.of(blocks), _BLOCKS
     return _welch([log for _, log in y], [log for _, log in x]), _WELCH
 
 

@@ -27,12 +27,13 @@ METRICS = (
 class Rounds:
     """What a server did in each counted round of a trial, as logarithms.
 
-    From the trial's `turns` (`connlab.schema.Turns`). `number` are the rounds; `logs`
+    From a trial as `connlab.schema.Trial` dumps it. `number` are the rounds; `logs`
     has an array of their shape for each of `METRICS`; not a number where a round has
     none, or does not count because others disturbed its set.
     """
 
-    def __init__(self, turns: Mapping[str, Any]) -> None:
+    def __init__(self, trial: Mapping[str, Any]) -> None:
+        turns = trial["turns"]
         self.number = np.asarray(turns["round"], dtype=int)
         counts = ~np.isin(self.number, turns.get("disturbed") or [])
 
@@ -40,12 +41,15 @@ class Rounds:
             values = np.asarray(turns.get(name) or [np.nan] * len(counts), dtype=float)
             return np.where(counts & (values > 0), values, np.nan)
 
-        requests = column("requests")
+        requests, seconds = column("requests"), column("seconds")
         all_requests = np.asarray(turns["lead_in_requests"], dtype=float) + requests
+        rate = requests / seconds
+        if schema.counts_whole_slices(trial):
+            rate = all_requests / (seconds + turns["lead_in_ms"] / 1e3)
         p99_ns = np.where(requests > 0, column("response_p99_ns"), np.nan)
         cpu_s = column("server_cpu_ns") / 1e9
         self.logs = {
-            "throughput_rps": np.log(requests / column("seconds")),
+            "throughput_rps": np.log(rate),
             "server_cpu_per_request_s": np.log(cpu_s / all_requests),
             "response_mean_s": np.log(column("response_ns") / 1e9 / requests),
             "slice_p99_s": np.log(p99_ns / 1e9),
@@ -80,7 +84,7 @@ def to_baseline(
     that are positive; one that is none of `METRICS` (a quantile of the whole run) is
     compared by trial.
     """
-    arm, base = (Rounds(side["turns"]) for side in (trial, baseline))
+    arm, base = (Rounds(side) for side in (trial, baseline))
     logs = {}
     for metric in metrics:
         if metric in METRICS:

@@ -64,6 +64,21 @@ def test_without_beside_every_cell_is_measured_alone():
     assert sets([cell("epoll"), cell("poll")], ()) == [["epoll"], ["poll"]]
 
 
+def test_a_server_without_others_is_measured_alone():
+    """In turns with nobody it would only rest."""
+    (group,) = grouped([cell("epoll"), cell("iterative")])[:1]
+    assert group.baseline is None
+    whole = interleaving.sets([cell("epoll"), cell("iterative")], MODELS, beside="model")
+    assert [s.baseline for s in whole] == [None, None]
+
+
+def test_threads_take_turns_up_to_a_quarter_of_what_the_system_allows():
+    thread = model("thread", holds="threads")
+    tasks = {"tasks": 20_000}
+    assert interleaving.takes_turns(thread, cell("thread", 5000), **tasks)
+    assert not interleaving.takes_turns(thread, cell("thread", 5001), **tasks)
+
+
 def test_settings_of_the_server_may_differ_too():
     cells = [cell("epoll", workers=n) for n in (1, 2)]
     assert sets(cells) == [["epoll"], ["epoll"]]
@@ -260,11 +275,18 @@ def test_columns_agree_with_the_rounds_they_come_from(measured):
     assert pairs
     for trial in pairs:
         row, kept = schema.flatten(trial), trial["turns"]
-        requests = sum(kept["requests"])
-        rate = requests / sum(kept["seconds"])
+        whole = [i for i, n in enumerate(kept["round"]) if n not in kept["disturbed"]]
+        whole = whole or range(len(kept["round"]))
+
+        def total(name, whole=whole, kept=kept):
+            return sum(kept[name][i] for i in whole)
+
+        rate = total("requests") / total("seconds")
         assert row["throughput_rps"] == pytest.approx(rate, rel=1e-3)
-        with_lead_in = requests + sum(kept["lead_in_requests"])
-        cost = sum(kept["server_cpu_ns"]) / 1e9 / with_lead_in
+        with_lead_in = total("requests") + total("lead_in_requests")
+        cost = total("server_cpu_ns") / 1e9 / with_lead_in
+        assert len(kept["rest_cpu_ns"]) == len(kept["round"])
+        assert 0 <= row["rest_cpu_share"] < 0.1
         assert row["server_cpu_per_request_s"] == pytest.approx(cost)
         assert row["pss_net_bytes"] >= 0
 

@@ -62,7 +62,7 @@ def test_lines_go_through_results(tmp_path):
 def test_slices_of_turns_are_rates_and_disturbed_ones_are_left_out():
     columns = {"round": [0, 1, 2], "disturbed": [1], "requests": [10, 20, 30]}
     columns |= {k: [0.1] * 3 for k in ("seconds", "server_cpu_ns", "response_ns")}
-    rounds = Rounds(columns | {"lead_in_requests": [0] * 3})
+    rounds = Rounds({"turns": columns | {"lead_in_requests": [0] * 3}})
     trials = pd.DataFrame({"key": ["a", "b"], "rounds": [rounds, None]})
     slices = calibration.slices_of(trials)
     assert slices["key"].tolist() == ["a", "a"]

@@ -80,7 +80,7 @@ def test_the_course_of_a_ratio_is_that_of_rounds_which_both_have():
         columns = {"round": [first + i for i in range(3)], "requests": requests}
         columns |= {"seconds": [0.1] * 3, "lead_in_requests": [0] * 3}
         columns |= {"server_cpu_ns": [100] * 3, "response_ns": [100] * 3}
-        return pd.DataFrame({"set": [name], "rounds": [Rounds(columns)]})
+        return pd.DataFrame({"set": [name], "rounds": [Rounds({"turns": columns})]})
 
     base, rate = trials("a", [10, 10, 10], 4), "throughput_rps"
     course = turns.course(trials("a", [5, 20, 0], 4), base, rate)

@@ -176,6 +176,79 @@ def _counted_response_times(trial: Mapping) -> float | None:
     return None if counted is None else counted * 1e9
 
 
+# ---- turns -----------------------------------------------------------------------
+
+
+def counts_whole_slices(trial: Mapping) -> bool:
+    """Whether a rate in turns is of whole slices, and not of what follows the lead-in.
+
+    Where answers take longer than the lead-in, the server works on them in time that
+    would not count: with one user and answers of 5 ms the rate would be 5 % too high.
+    In a closed loop a slice begins and ends at rest, so that all of it can be counted.
+    Quick echoes of few users are steady by the end of the lead-in.
+    """
+    factors, turns = trial.get("factors") or {}, trial.get("turns") or {}
+    if not turns or turns.get("pause_ms") is not None or factors.get("think"):
+        return False
+    if pick(trial, "client.loop") != "closed":
+        return False
+    quick = factors.get("workload") == "echo" and (factors.get("size") or 0) <= _SMALL
+    return not quick or (_users(trial) or 0) > _FEW
+
+
+_SMALL, _FEW = 1024, 100
+
+
+def _of_counted_rounds(trial: Mapping, name: str) -> float | None:
+    """Return the sum of a list of `turns` over the rounds that others left alone."""
+    turns = trial.get("turns") or {}
+    disturbed = set(turns.get("disturbed") or ())
+    pairs = zip(turns.get("round") or (), turns.get(name) or (), strict=False)
+    values = [value for number, value in pairs if number not in disturbed]
+    return total(*values) if values else None
+
+
+def _throughput(trial: Mapping) -> float | None:
+    """Return requests per second, in turns of the rounds that others left alone."""
+    requests, seconds = (
+        _of_counted_rounds(trial, name) for name in ("requests", "seconds")
+    )
+    if requests is None or seconds is None:
+        return pick(trial, "client.window.throughput_rps")
+    if counts_whole_slices(trial):
+        turns = trial["turns"]
+        rounds = set(turns["round"]) - set(turns.get("disturbed") or ())
+        requests += _of_counted_rounds(trial, "lead_in_requests") or 0
+        seconds += len(rounds) * turns["lead_in_ms"] / 1e3
+    return ratio(requests, seconds)
+
+
+def _bytes_rate(trial: Mapping) -> float | None:
+    """Return bytes per second: of a request, times requests per second in turns."""
+    window = pick(trial, "client.window") or {}
+    if not trial.get("turns"):
+        return ratio(window.get("bytes"), window.get("seconds"))
+    each = ratio(window.get("bytes"), window.get("requests"))
+    return product(each, _throughput(trial))
+
+
+def _cpu_per_request(trial: Mapping) -> float | None:
+    """Return seconds of the server's CPU time, in turns of whole slices."""
+    names = ("server_cpu_ns", "requests", "lead_in_requests")
+    spent_ns, *requests = (_of_counted_rounds(trial, name) for name in names)
+    if spent_ns and total(*requests):
+        return spent_ns * 1e-9 / total(*requests)
+    return ratio(_server_cpu(trial), _served_requests(trial))
+
+
+def _rest_cpu_share(trial: Mapping) -> float | None:
+    """Return the share of the server's CPU time that it spends between its turns."""
+    rest_ns, spent_ns = (
+        _of_counted_rounds(trial, name) for name in ("rest_cpu_ns", "server_cpu_ns")
+    )
+    return ratio(rest_ns, total(rest_ns, spent_ns))
+
+
 # ---- the server ----------------------------------------------------------------
 
 
@@ -233,9 +306,8 @@ DERIVED: dict[str, Callable[[Mapping], Any]] = {
     "excluded_by": lambda t: ", ".join(excluding(t)) or None,
     "findings": lambda t: ", ".join(_findings(t)) or None,
     "gates_failed": lambda t: ", ".join(excluding(t) + _findings(t)) or None,
-    "bytes_per_s": lambda t: ratio(
-        pick(t, "client.window.bytes"), pick(t, "client.window.seconds")
-    ),
+    "throughput_rps": _throughput,
+    "bytes_per_s": _bytes_rate,
     "counted_response_times": _counted_response_times,
     "errors_total": _errors,
     **{
@@ -246,14 +318,15 @@ DERIVED: dict[str, Callable[[Mapping], Any]] = {
     "slice_p99_s": _slice_p99,
     "waiting_users": waiting_users,
     "busy_workers": lambda t: product(
-        pick(t, "client.window.throughput_rps"), pick(t, "client.delay.mean_s")
+        _throughput(t), pick(t, "client.delay.mean_s")
     ),
     "client_cpu_s": client_cpu_s,
     "server_cpu_s": _server_cpu,
     "server_cpu_share": lambda t: ratio(
         _server_cpu(t), (pick(t, "server.samples.window_s") or 0) * _server_width(t)
     ),
-    "server_cpu_per_request_s": lambda t: ratio(_server_cpu(t), _served_requests(t)),
+    "server_cpu_per_request_s": _cpu_per_request,
+    "rest_cpu_share": _rest_cpu_share,
     "pss_net_bytes": lambda t: _net(t, "pss"),
     "pss_per_connection_bytes": lambda t: ratio(
         _net(t, "pss"), pick(t, "client.connections.established")

@@ -359,7 +359,7 @@ def _row(trial: dict) -> dict:
     row = {**schema.flatten(trial), "reason": _reason(trial)}
     turns = trial.get("turns") or {}
     if turns:
-        row |= {"set": turns["set"], "rounds": Rounds(turns)}
+        row |= {"set": turns["set"], "rounds": Rounds(trial)}
     return {**row, "carried": bool(turns.get("carried"))}
 
 

@@ -72,7 +72,7 @@ def of_trials(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray 
     without a partner in its set is compared with that of its block. A carried one is
     not, and no partner serves twice, as each log counts as a trial.
     """
-    if not (_took_turns(arm) and _took_turns(base)):
+    if not (took_turns(arm) and took_turns(base)):
         return None
     arm, base = (side.assign(carried=carried(side)) for side in (arm, base))
     columns = ["block", "repeat", "set", "carried", "rounds", metric]
@@ -94,6 +94,11 @@ def of_trials(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray 
     return np.array([log for log in logs if math.isfinite(log)])
 
 
+def shares_rounds(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> bool:
+    """Whether any trials of both are of one set, with a value in each round."""
+    return metric in METRICS and not set(arm["set"]).isdisjoint(base["set"])
+
+
 def carried(trials: pd.DataFrame) -> pd.Series:
     """Mark the baseline that was measured once more, in a set that was split.
 
@@ -102,7 +107,8 @@ def carried(trials: pd.DataFrame) -> pd.Series:
     return trials.get("carried", pd.Series(False, index=trials.index)).eq(True)
 
 
-def _took_turns(side: pd.DataFrame) -> bool:
+def took_turns(side: pd.DataFrame) -> bool:
+    """Whether all of these trials shared a client with others."""
     return "set" in side and bool(side["set"].notna().all())
 
 
@@ -127,7 +133,7 @@ def _shared(
     arm: pd.DataFrame, base: pd.DataFrame, metric: str
 ) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
     """Give each set that both are in, with its rounds as from `Rounds.shared`."""
-    if not (_took_turns(arm) and _took_turns(base)):
+    if not (took_turns(arm) and took_turns(base)):
         return
     others = dict(zip(base["set"], base["rounds"], strict=True))
     for name, rounds in zip(arm["set"], arm["rounds"], strict=True):
