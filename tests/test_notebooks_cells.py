@@ -185,6 +185,25 @@ def test_what_several_processes_carried(cells, many, levels, said):
     assert all(words in finding for words in said)
 
 
+@pytest.mark.parametrize(
+    ("symptom", "agrees", "holds"),
+    [
+        ("no descriptors left", True, True),
+        ("no descriptors left", False, False),
+        ("no descriptors left", None, None),
+        ("no more threads", True, False),
+        ("", None, None),
+    ],
+)
+def test_epoll_ends_at_its_descriptors_where_that_was_predicted(
+    cells, symptom, agrees, holds
+):
+    rows = {"model": ["epoll", "select"], "server": [symptom, ""]}
+    found = pd.DataFrame(rows).assign(agrees=[agrees, None])
+    _, results = cells("02-breaking-points", "cell-16", "cell-17", found=found)
+    assert results["claims"]["epoll-at-descriptors"]["holds"] is holds
+
+
 def pair(verdict: str, value: float = 2.0, **levels) -> dict:
     """Return a row of ratios."""
     about = {"against": "epoll", "metric": SPENT, "value": value, "lo": 1, "hi": 3}
