@@ -62,6 +62,7 @@ def best_pool(trials: pd.DataFrame, *, arm: Mapping[str, Any]) -> Finding:
     best one, and half of it is not; larger pools than that have to be measured,
     unless it serves less than another even so. The effect is the throughput of that
     size over that of the best; that of the half, where the half refutes the claim.
+    Where the nearest size is the best itself, sizes beside it have to be measured, too.
     Where the client was the bottleneck of either size, the ratio shows the client.
     """
     knee = pools.knee(measured(trials, arm))
@@ -89,4 +90,7 @@ def best_pool(trials: pd.DataFrame, *, arm: Mapping[str, Any]) -> Finding:
     if knee.halved is not None and knee.halved.lo >= pools.NEARLY:
         why = f"{predicted}; {knee.half} workers serve as much as the best pool"
         return Finding("does not hold", why, knee.halved)
+    if not knee.compared:
+        lonely = "pools of half and of twice its size were not measured"
+        raise Untestable(f"{why}: {lonely}", ratio)
     return Finding("holds", why, ratio)
