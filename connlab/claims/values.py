@@ -1,4 +1,4 @@
-"""One cell: the value that it has, and the pool that serves it best."""
+"""One cell: the value that it has, what it counts, and the pool that serves it best."""
 
 import math
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from connlab.claims.finding import (
 from connlab.claims.ratios import LIMITED
 from connlab.intervals import interval
 from connlab.studies import pools
-from connlab.study.formatting import number_text
+from connlab.study.formatting import number_text, plain, span
 from connlab.study.metrics import metric as metric_of
 
 
@@ -52,6 +52,26 @@ def value(
     if outside(mean, at_least, at_most):
         return Finding("does not hold", "the interval lies outside", effect, unit)
     raise Untestable("the interval crosses a bound", effect, unit)
+
+
+def counts(
+    trials: pd.DataFrame,
+    *,
+    metric: str,
+    arm: Mapping[str, Any],
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+) -> Finding:
+    """Judge whether every trial of a cell counted a number between two bounds.
+
+    For what a server has by design, such as threads: that is counted and not estimated,
+    so that each trial tells, and one that counts otherwise refutes the claim.
+    """
+    found = usable(trials, arm, metric)[metric]
+    why = f"{span(plain(found.min()), plain(found.max()))} counted"
+    if found.between(at_least, at_most).all():
+        return Finding("holds", why)
+    return Finding("does not hold", why)
 
 
 def best_pool(trials: pd.DataFrame, *, arm: Mapping[str, Any]) -> Finding:
