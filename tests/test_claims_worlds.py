@@ -181,6 +181,19 @@ def test_a_value_holds_between_its_bounds(rule):
     assert verdict(cell_of(rule, edge, 0.1), rule) == OPEN
 
 
+@of_ledger("counts")
+def test_what_is_counted_is_told_by_each_of_few_trials(rule):
+    low, high = rule["at_least"], rule["at_most"]
+    cell = cell_of(rule, 1, 0).head(2)
+    for counts_, expected in (
+        ([low, high], HOLDS),
+        ([low, high + 1], NOT),
+        ([low - 1, low - 1], NOT),
+        ([None, None], OPEN),
+    ):
+        assert verdict(cell.assign(**{rule["metric"]: counts_}), rule) == expected
+
+
 ALL, MOST, FEW = (1000,) * 4, (790, 800, 795, 810), (700, 720, 710, 700)
 
 

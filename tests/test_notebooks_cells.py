@@ -1,6 +1,7 @@
 """Cells of notebooks on frames that are made up: families, counts and sentences."""
 
 import json
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import notebook_rules as rules
@@ -13,6 +14,7 @@ from connlab.report import Report, number
 from connlab.studies import bounds, load
 from connlab.studies import hosts as needs
 from connlab.study.formatting import listing
+from connlab.study.interval import Interval
 
 SPENT = "server_cpu_per_request_s"
 
@@ -185,6 +187,25 @@ def test_what_several_processes_carried(cells, many, levels, said):
     assert all(words in finding for words in said)
 
 
+@pytest.mark.parametrize(
+    ("symptom", "agrees", "holds"),
+    [
+        ("no descriptors left", True, True),
+        ("no descriptors left", False, False),
+        ("no descriptors left", None, None),
+        ("no more threads", True, False),
+        ("", None, None),
+    ],
+)
+def test_epoll_ends_at_its_descriptors_where_that_was_predicted(
+    cells, symptom, agrees, holds
+):
+    rows = {"model": ["epoll", "select"], "server": [symptom, ""]}
+    found = pd.DataFrame(rows).assign(agrees=[agrees, None])
+    _, results = cells("02-breaking-points", "cell-16", "cell-17", found=found)
+    assert results["claims"]["epoll-at-descriptors"]["holds"] is holds
+
+
 def pair(verdict: str, value: float = 2.0, **levels) -> dict:
     """Return a row of ratios."""
     about = {"against": "epoll", "metric": SPENT, "value": value, "lo": 1, "hi": 3}
@@ -251,6 +272,53 @@ def test_what_counts_explain(cells, judged, near, said):
         most=pd.DataFrame(columns=["value"]),
     )
     assert said in results["answer"]
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "verdict", "holds"),
+    [
+        (0.18, 0.20, "lower", True),
+        (0.15, 0.20, "lower", None),  # 2 s over 10.5 s is 0.19
+        (0.40, 0.50, "lower", False),
+        (0.18, 0.20, "undetermined", None),  # the client was the limit
+        (np.nan, np.nan, "undetermined", None),
+    ],
+)
+def test_a_longer_delay_divides_the_rate_of_a_pool(cells, lo, hi, verdict, holds):
+    row = {"span": "large", "lo": lo, "hi": hi, "verdict": verdict}
+    spans = {"small": (2, 1), "large": (10.5, 9.5)}
+    names = {"sixteen": pd.DataFrame([row]), "spans": spans}
+    _, results = cells("03-pools", "cell-40", **names)
+    assert results["claims"]["mean-counts"]["holds"] is holds
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "holds"),
+    [(0.97, 0.99, True), (0.99, 1.01, None), (1.013, 1.018, False)],
+)
+def test_computing_keeps_no_more_workers_busy_than_there_are_cores(
+    cells, lo, hi, holds
+):
+    _, results = cells(
+        "03-pools",
+        "cell-49",
+        held=pd.DataFrame([{"part": "spin", "lo": lo, "hi": hi}]),
+        measured=pd.DataFrame({"server_cores": [1, 2]}),
+        is_spin=pd.Series([True, False]),
+    )
+    assert results["claims"]["computing-fills-cores"]["holds"] is holds
+
+
+@pytest.mark.parametrize(
+    ("compared", "lo", "holds"),
+    [(True, 0.9, True), (True, 0.7, None), (False, 1.0, None), (None, None, None)],
+)
+def test_a_pool_is_not_compared_with_itself(cells, compared, lo, holds):
+    reached = Interval(1.0, lo, 1.0, 5, 0.95, "t")
+    found = SimpleNamespace(reached=reached, compared=compared)
+    best = None if compared is None else found
+    _, results = cells("03-pools", "cell-45", best=best, asdict=asdict)
+    assert results["claims"]["best-pool-near"]["holds"] is holds
 
 
 @pytest.mark.parametrize("pools", [0, 1, 2])

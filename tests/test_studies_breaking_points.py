@@ -81,6 +81,44 @@ def test_those_who_are_never_served_break_a_level(tmp_path):
     assert not bp.carried(few.assign(workers=8)).any()
 
 
+def test_who_was_not_accepted_is_not_carried(tmp_path):
+    """The kernel completes a connection before the server accepts it."""
+    frame = run(tmp_path, models=("epoll",), connections=(100, 200))
+    short = (frame["connections"] == 200) & (frame["block"] == 1)
+    waiting = frame.assign(accepted=frame["accepted"].mask(short, 180))
+    assert list(bp.carried(waiting)) == list(~short)
+    row = bp.atlas(waiting).iloc[0]
+    assert (row["carried"], row["broke"]) == (100, 200)
+    assert "accepted" in row["server"]
+    assert bp.carried(frame.assign(accepted=pd.NA).astype(frame.dtypes)).all()
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_who_was_never_answered_breaks_a_level_below_the_highest(tmp_path, beyond):
+    """Few answers each, so that the window alone tells nothing."""
+    frame = run(tmp_path, models=("epoll",), connections=(100, 200))
+    low = frame["connections"] == 100
+    few = frame.assign(requests_completed=frame["connections"] * 10)
+    few.loc[low, "fairness_requests_min"] = 0
+    longest = few["window_s"] + few["warmup"] + bp.SETTLE_S + bp.DRAIN_S
+    few["longest_wait_s"] = longest + (0.1 if beyond else -0.1)
+    assert list(bp.carried(few)) == list(~low | (not beyond))
+    broke = bp.atlas(few).iloc[0]["broke"]
+    assert broke == 100 if beyond else pd.isna(broke)
+
+
+@pytest.mark.parametrize(
+    ("answers", "byte_rate", "carried"),
+    [(99, math.nan, False), (100, math.nan, True), (99, 1e5, True)],
+)
+def test_fewer_answers_than_users_leave_somebody_out(
+    tmp_path, answers, byte_rate, carried
+):
+    frame = run(tmp_path, models=("epoll",), connections=(100,))
+    frame = frame.assign(requests_completed=answers, fairness_requests_min=0)
+    assert bp.carried(frame.assign(byte_rate=byte_rate)).all() == carried
+
+
 def test_the_atlas_compares_prediction_and_observation(tmp_path):
     atlas = bp.atlas(run(tmp_path), LIMITS).set_index("model")
     select, epoll = atlas.loc["select"], atlas.loc["epoll"]

@@ -74,6 +74,10 @@ def test_too_few_sizes_or_blocks_predict_nothing():
         (steady((1, 4, 16)), OPEN, None),  # still growing
         (steady(cost=0.1), OPEN, None),  # 1001: none of about that
         (steady((1, 64, 128), slowed={128: 1.1}), OPEN, 1.0),
+        # the best pool equals itself: none of half, or of twice, its size beside it
+        (steady((1, 16, 128, 256), slowed={128: 1.1}), OPEN, 1.0),
+        (steady((1, 64, 128, 512), slowed={128: 1.1}), OPEN, 1.0),
+        (steady((1, 64, 128, 256), slowed={128: 1.1}), HOLDS, 1.0),
         (steady().assign(model="thread"), OPEN, None),  # no pool at all
     ],
 )

@@ -16,7 +16,7 @@ from connlab.claims.finding import Finding, RuleError, Untestable, Verdict
 from connlab.claims.published import published_rates
 from connlab.claims.ratios import compare, printed_ratio
 from connlab.claims.scatter import outweighs, steadier
-from connlab.claims.values import best_pool, value
+from connlab.claims.values import best_pool, counts, value
 from connlab.study.turns import carried
 
 
@@ -73,7 +73,9 @@ def _counted(findings: Sequence[Finding]) -> str:
 
 _OF_PAIRS = (compare, printed_ratio, every)
 """Rules about pairs of cells, of which sections print ratios."""
-_OF_CELLS = (survives, outlasts, serves_more, value, steadier, outweighs, best_pool)
+_OF_CELLS = (
+    *(survives, outlasts, serves_more, value, counts, steadier, outweighs, best_pool),
+)
 _OF_TABLES = (published_rates, all_true)
 
 RULES: dict[str, Callable[..., Finding]] = {

@@ -1,4 +1,4 @@
-"""One cell: the value that it has, and the pool that serves it best."""
+"""One cell: the value that it has, what it counts, and the pool that serves it best."""
 
 import math
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from connlab.claims.finding import (
 from connlab.claims.ratios import LIMITED
 from connlab.intervals import interval
 from connlab.studies import pools
-from connlab.study.formatting import number_text
+from connlab.study.formatting import number_text, plain, span
 from connlab.study.metrics import metric as metric_of
 
 
@@ -54,6 +54,26 @@ def value(
     raise Untestable("the interval crosses a bound", effect, unit)
 
 
+def counts(
+    trials: pd.DataFrame,
+    *,
+    metric: str,
+    arm: Mapping[str, Any],
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+) -> Finding:
+    """Judge whether every trial of a cell counted a number between two bounds.
+
+    For what a server has by design, such as threads: that is counted and not estimated,
+    so that each trial tells, and one that counts otherwise refutes the claim.
+    """
+    found = usable(trials, arm, metric)[metric]
+    why = f"{span(plain(found.min()), plain(found.max()))} counted"
+    if found.between(at_least, at_most).all():
+        return Finding("holds", why)
+    return Finding("does not hold", why)
+
+
 def best_pool(trials: pd.DataFrame, *, arm: Mapping[str, Any]) -> Finding:
     """Judge whether cores · (1 + wait / compute) workers serve as much as any pool.
 
@@ -62,6 +82,7 @@ def best_pool(trials: pd.DataFrame, *, arm: Mapping[str, Any]) -> Finding:
     best one, and half of it is not; larger pools than that have to be measured,
     unless it serves less than another even so. The effect is the throughput of that
     size over that of the best; that of the half, where the half refutes the claim.
+    Where the nearest size is the best itself, sizes beside it have to be measured, too.
     Where the client was the bottleneck of either size, the ratio shows the client.
     """
     knee = pools.knee(measured(trials, arm))
@@ -89,4 +110,7 @@ def best_pool(trials: pd.DataFrame, *, arm: Mapping[str, Any]) -> Finding:
     if knee.halved is not None and knee.halved.lo >= pools.NEARLY:
         why = f"{predicted}; {knee.half} workers serve as much as the best pool"
         return Finding("does not hold", why, knee.halved)
+    if not knee.compared:
+        lonely = "pools of half and of twice its size were not measured"
+        raise Untestable(f"{why}: {lonely}", ratio)
     return Finding("holds", why, ratio)

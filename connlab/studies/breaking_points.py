@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from connlab.drive.flags import SETTLE_S
 from connlab.study.formatting import counted, listing, plain, span
 from connlab.study.frames import FAILURES, LIMITS, kept_all
 
@@ -88,14 +89,24 @@ _ERRORS = {
 }
 
 
+DRAIN_S = 0.2
+"""How long the client waits for last answers after a window."""
+
+
 def carried(frame: pd.DataFrame) -> pd.Series:
     """Mark the trials, usable or not, in which every connection was carried.
 
     1. The trial has figures, and all requested connections survived.
-    2. No limit was met.
-    3. No connection went without an answer while there were plenty: five for each
-       with a fixed number of workers, who serve some and let others wait, and fifty
-       elsewhere.
+    2. The server accepted as many, where it reports that: the kernel completes
+       connections before a server accepts them, and the client counts those.
+    3. No limit was met.
+    4. Each user was answered at least once from beginning to end.
+    5. No connection went without an answer in the window while there were plenty: five
+       for each with a fixed number of workers, who serve some and let others wait, and
+       fifty elsewhere.
+
+    A server of one client at a time is told by its label, and a fixed number of workers
+    by 5: once others have left, both accept and answer those who had to wait.
     """
     per_connection = frame["workers"].notna().map({True: 5, False: 50})
     plenty = frame["requests_completed"] >= per_connection * frame["connections"]
@@ -105,7 +116,28 @@ def carried(frame: pd.DataFrame) -> pd.Series:
 
 def _sound(frame: pd.DataFrame) -> pd.Series:
     limited = frame["label"].fillna("").str.startswith("limit-bound")
-    return (kept_all(frame) & ~limited).astype(bool)
+    left_out = _not_accepted(frame) | _never_answered(frame)
+    return (kept_all(frame) & ~limited & ~left_out).astype(bool)
+
+
+def _not_accepted(frame: pd.DataFrame) -> pd.Series:
+    return (frame["accepted"] < frame["connections"]).fillna(False).astype(bool)
+
+
+def _never_answered(frame: pd.DataFrame) -> pd.Series:
+    """Mark the trials in which some user had no answer from beginning to end.
+
+    There were fewer answers than users; or one without an answer in the window waited
+    for longer than anybody can who was answered before. Each user asks once, rests
+    until all have been answered or the time to settle is over, and then has as long
+    again to begin anew before warm-up and window. (Those of a limited rate may not
+    have asked.)
+    """
+    fewer = frame["requests_completed"] < frame["active"].fillna(frame["connections"])
+    since_s = frame["settle"].fillna(SETTLE_S) + frame["warmup"] + frame["window_s"]
+    longer = frame["longest_wait_s"] > since_s + DRAIN_S
+    none = (frame["fairness_requests_min"] == 0) & frame["byte_rate"].isna()
+    return (none & (fewer | longer)).fillna(False).astype(bool)
 
 
 def atlas(
@@ -164,7 +196,10 @@ def _agrees(limit: int | None, most: int | None, broke: int | None) -> bool | No
 
 
 def _server_symptom(broken: pd.DataFrame) -> str:
-    """Return the commonest reason to refuse, else limit, else kind of failure."""
+    """Return the commonest reason to refuse, else limit, else kind of failure.
+
+    Else whether some of its users were not accepted, or not served.
+    """
     limits = broken["label"].fillna("")
     limits = limits[limits.str.startswith("limit-bound:")]
     for values, names in (
@@ -175,6 +210,8 @@ def _server_symptom(broken: pd.DataFrame) -> str:
         if len(values):
             commonest = values.mode()[0]
             return names.get(commonest, commonest)
+    if _not_accepted(broken).any():
+        return "some are never accepted"
     starved = (broken["fairness_requests_min"] == 0).any()
     return "some are never served" if starved else ""
 

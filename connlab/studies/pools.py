@@ -28,6 +28,9 @@ BUSY = 0.85
 ABOUT = 2.0
 """A size is about as predicted up to this ratio, either way."""
 
+BESIDE = 2.1
+"""A size lies beside another up to this ratio."""
+
 RATE = "throughput_rps"
 _CPU = "server_cpu_per_request_s"
 _NEEDS = (RATE, _CPU, "delay_mean_s", "busy_workers", "server_cores", "workers")
@@ -51,8 +54,13 @@ class Knee:
     """Throughput of `half` over that of `best`."""
     enough: int
     """Smallest size measured whose mean nearly reaches the highest throughput."""
-    largest: int
-    """Largest size measured."""
+    sizes: tuple[int, ...]
+    """Sizes measured."""
+
+    @property
+    def largest(self) -> int:
+        """Largest size measured."""
+        return max(self.sizes)
 
     @property
     def ends(self) -> bool:
@@ -63,6 +71,18 @@ class Knee:
     def near(self) -> bool:
         """Whether a pool of about the predicted size was measured."""
         return 1 / ABOUT <= self.nearest / self.predicted.value <= ABOUT
+
+    @property
+    def compared(self) -> bool:
+        """Whether `reached` tells anything of the size `nearest`.
+
+        The best pool has its own throughput, whatever its size, unless pools of about
+        half and of twice as many workers were measured as well.
+        """
+        ratios = [size / self.nearest for size in self.sizes]
+        smaller = any(1 / BESIDE <= ratio < 1 for ratio in ratios)
+        larger = any(1 < ratio <= BESIDE for ratio in ratios)
+        return self.nearest != self.best or (smaller and larger)
 
 
 def knee(trials: pd.DataFrame) -> Knee | None:
@@ -108,7 +128,7 @@ def knee(trials: pd.DataFrame) -> Knee | None:
         half,
         None if half is None else _against(good, half, best),
         int(rates.index[rates >= NEARLY * rates.max()][0]),
-        max(sizes),
+        tuple(sizes),
     )
 
 
