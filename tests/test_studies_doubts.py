@@ -75,6 +75,15 @@ def test_verdicts_that_the_bottleneck_alone_holds_back_are_counted(tmp_path):
     assert found["hi"].tolist() == [0.96, 1.02]
 
 
+def test_studies_with_trials_are_named_whatever_they_compare(tmp_path):
+    for name in ("pools", "the-machine", "claims"):
+        (tmp_path / "r" / name).mkdir(parents=True)
+    for name, file in (("pools", "trials.jsonl.gz"), ("the-machine", "trials.jsonl")):
+        (tmp_path / "r" / name / file).touch()
+    assert doubts.names("r", root=tmp_path) == ["pools"]
+    assert doubts.names("s", root=tmp_path) == []
+
+
 def test_a_run_without_ratios_has_no_verdict_held_back(tmp_path):
     (tmp_path / "r").mkdir()
     assert doubts.kept_open("r", root=tmp_path).empty

@@ -69,6 +69,12 @@ def studies(
     return compared
 
 
+def names(run: str, *, root: str | Path = "runs") -> list[str]:
+    """Return the studies of a run that have trials and are no controls."""
+    found = schema.run_folder(run, root=root).glob(f"*/{schema.TRIALS}*")
+    return sorted({path.parent.name for path in found} - set(_CONTROLS))
+
+
 # ---- other analyses --------------------------------------------------------------
 
 
