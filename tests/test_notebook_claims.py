@@ -63,6 +63,25 @@ def test_a_cost_is_found_again_only_where_that_is_known(lo, hi, holds):
 
 
 @pytest.mark.parametrize(
+    ("lo", "hi", "holds"),
+    [
+        (0.9, 1.1, True),
+        (0.5, 1.2, None),  # wide
+        (0.8, 0.86, False),  # half of them rested
+        (NAN, NAN, None),
+    ],
+)
+@pytest.mark.parametrize("rows", [0, 1])
+def test_many_wait_as_long_in_turns_only_where_that_is_known(rows, lo, hi, holds):
+    waits = pd.DataFrame({"lo": [lo], "hi": [hi]}).head(rows)
+    report, cells = Mock(spec=Report), ("cell-33", "cell-35-3")
+    names = {"MARGIN": MARGIN, "ratio_apart": waits.iloc[:0], "wait_apart": waits}
+    rules.execute("00-the-machine", *cells, report=report, **names)
+    claims = {c.args[0]: c.args[1] for c in report.claim.mock_calls}
+    assert claims == {"many-agree": None, "many-wait": holds if rows else None}
+
+
+@pytest.mark.parametrize(
     ("values", "holds"), [([0.9], True), ([0.1], False), ([NAN], None), ([], None)]
 )
 def test_a_client_is_pushed_only_where_that_was_measured(values, holds):

@@ -8,12 +8,15 @@ import notebook_rules as rules
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from connlab.intervals import intervals, ratios
-from connlab.report import Report, number
-from connlab.studies import bounds, load
+from connlab.report import Report, number, text_table
+from connlab.studies import bounds, doubts, load
 from connlab.studies import hosts as needs
 from connlab.study.formatting import listing
+from connlab.study.frames import GATES, counted
 from connlab.study.interval import Interval
 
 SPENT = "server_cpu_per_request_s"
@@ -334,3 +337,68 @@ def test_a_pool_that_was_not_compared_is_not_called_slower(cells, pools):
         many=1024,
     )
     assert ("No pool" in results["answer"]) is (pools == 0)
+
+
+@pytest.mark.parametrize(
+    ("shares", "said"),
+    [
+        ({"poll": 0.1, "thread": 0.4, "epoll": 0.9}, "(thread)"),
+        ({}, None),  # of a run that did not keep it
+        (None, None),  # nor knows the column
+    ],
+)
+def test_who_spends_most_between_turns_where_that_was_measured(cells, shares, said):
+    closed = trials([{"connections": 50, "cores": 1}, {"connections": 9, "cores": 1}])
+    if shares is not None:
+        closed["rest_cpu_share"] = closed["model"].map(shares).astype(float)
+    made, results = cells(
+        "13-runtimes",
+        "cell-34",
+        closed=closed,
+        cell=["model", "connections", "cores"],
+        at=50,
+        one=1,
+        theirs=["poll", "thread"],
+        names={name: name for name in closed["model"]},
+    )
+    assert len(made["between"]) == len(shares or ())
+    assert [said in finding for finding in results["findings"]] == [True] * bool(said)
+
+
+def test_trials_that_lost_connections_are_counted_for_each_web_server(cells):
+    pages = trials([{"connections": 50, "workload": "http", "part": "page"}])
+    lost = (pages["model"] == "thread") & (pages["block"] < 2)
+    pages.loc[lost, "ok"] = False
+    pages["reason"] = pd.Series("connections lost", pages.index).where(lost)
+    pages = pages.assign(throughput_rps=9.0, response_p99_s=0.1, carried=False)
+    made, _ = cells(
+        "13-runtimes",
+        "cell-32",
+        measured=pages.astype({"reason": "string"}),
+        spent=SPENT,
+        GATES=GATES,
+        counted=counted,
+        text_table=text_table,
+    )
+    found = made["kinds"].pivot(index="model", columns="metric", values="value")
+    kinds = ["trials_tried", "trials_usable", "trials_lost"]
+    assert found.loc["thread", kinds].tolist() == [5, 3, 2]
+    assert found.loc["epoll", kinds].tolist() == [5, 5, 0]
+
+
+@pytest.mark.parametrize("given", [None, 5.0])
+def test_a_study_whose_rate_the_client_sets_is_named_and_not_tested(cells, given):
+    frame = trials([{}]).assign(throughput_rps=50.0, byte_rate=given)
+    frame["throughput_rps"] += frame["block"] % 3
+    frame["started_at"] = frame["key"].str.zfill(3)
+    _, results = cells(
+        "09-doubts",
+        "cell-13",
+        others=[SimpleNamespace(name="bulk", trials=frame)],
+        doubts=doubts,
+        stats=stats,
+        multipletests=multipletests,
+    )
+    (table,) = results["tables"]
+    assert [row[0] for row in table["rows"]] == ([] if given else ["bulk"])
+    assert ["bulk" in note for note in results["notes"]] == ([True] if given else [])

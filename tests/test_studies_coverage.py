@@ -1,9 +1,11 @@
 """Simulated sweeps of study 10, against plain loops."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
+from connlab.intervals import ratios
 from connlab.studies import coverage
 
 
@@ -30,3 +32,20 @@ def test_a_sweep_stops_at_the_first_narrow_interval():
 def test_stopping_early_costs_coverage(first, low, high):
     x = 0.1 * np.random.default_rng(3).standard_normal((4000, 40))
     assert low < coverage.holds_when_stopped(x, first, 0.06).mean() < high
+
+
+def test_a_simulated_verdict_is_the_one_that_a_study_prints():
+    """An interval within the margin that leaves out 1 is no likeness."""
+    rng = np.random.default_rng(4)
+    spread = np.array([0.002, 0.02, 0.1])[:, None]
+    logs = np.concatenate(
+        [truth + spread * rng.standard_normal((3, 6)) for truth in (-0.03, 0.0, 0.03)]
+    )
+    words = coverage.verdicts(logs)
+    for sweep, word in zip(logs, words, strict=True):
+        trials = pd.concat(
+            pd.DataFrame({"model": model, "block": range(6), "x": x})
+            for model, x in (("a", np.ones(6)), ("b", np.exp(sweep)))
+        ).assign(repeat=0, ok=True, label=None, reason=None)
+        assert ratios(trials, "x", baseline="a")["verdict"].item() == word
+    assert set(words) == {"lower", "alike", "higher", "undetermined"}

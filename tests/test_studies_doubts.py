@@ -42,6 +42,53 @@ def test_a_course_goes_through_one_sweep_after_the_other(trials):
     assert doubts.course(both)["block"].tolist() == [*range(4), *range(4)]
 
 
+@pytest.mark.parametrize("given", ["rate", "byte_rate", "think"])
+def test_a_trial_whose_rate_the_client_sets_can_show_no_drift(trials, given):
+    held = trials.assign(**{given: "5"}, throughput_rps=50.0, set="h" + trials["set"])
+    course = doubts.course(doubts.free(pd.concat([trials, held], ignore_index=True)))
+    assert course["off"].tolist() == doubts.course(trials)["off"].tolist()
+    assert doubts.course(doubts.free(held)).empty
+
+
+def write_ratios(root, study, rows):
+    """Write a table of ratios of `study`; each row is metric, lo, hi and verdict."""
+    table = pd.DataFrame(rows, columns=["metric", "lo", "hi", "verdict"])
+    table = table.assign(study=study, value=1.0, n=5, level=0.95, method="t", workers=2)
+    (root / "r" / study).mkdir(parents=True)
+    table.to_csv(root / "r" / study / "ratios.csv", index=False)
+
+
+def test_verdicts_that_the_bottleneck_alone_holds_back_are_counted(tmp_path):
+    rate, cost = "throughput_rps", "server_cpu_per_request_s"
+    cores = [
+        (rate, 0.92, 0.96, "undetermined"),
+        (rate, 0.98, 1.02, "undetermined"),
+        (rate, 0.8, 1.2, "undetermined"),  # wide
+        (rate, 0.92, 0.96, "lower"),
+        (rate, None, None, "undetermined"),
+        (cost, 0.92, 0.96, "undetermined"),  # whoever was the bottleneck
+    ]
+    write_ratios(tmp_path, "cores", cores)
+    write_ratios(tmp_path, "the-machine", cores)
+    found = doubts.kept_open("r", root=tmp_path)
+    assert found["study"].tolist() == ["cores"] * 2
+    assert found["hi"].tolist() == [0.96, 1.02]
+
+
+def test_studies_with_trials_are_named_whatever_they_compare(tmp_path):
+    for name in ("pools", "the-machine", "claims"):
+        (tmp_path / "r" / name).mkdir(parents=True)
+    for name, file in (("pools", "trials.jsonl.gz"), ("the-machine", "trials.jsonl")):
+        (tmp_path / "r" / name / file).touch()
+    assert doubts.names("r", root=tmp_path) == ["pools"]
+    assert doubts.names("s", root=tmp_path) == []
+
+
+def test_a_run_without_ratios_has_no_verdict_held_back(tmp_path):
+    (tmp_path / "r").mkdir()
+    assert doubts.kept_open("r", root=tmp_path).empty
+
+
 def test_nothing_that_counts_has_no_slowest_block(trials):
     none = trials.assign(ok=False)
     assert doubts.course(none).empty

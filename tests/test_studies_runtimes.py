@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from connlab.intervals import ratios
-from connlab.studies.runtimes import ratios_to
+from connlab.studies.runtimes import ratios_to, told_apart
 
 MEANS = {"epoll": 1.0, "thread": 2.0, "go": 3.0, "tokio": 1.5}
 
@@ -64,3 +64,13 @@ def test_a_pair_is_as_wide_as_its_whole_family_makes_it(trials):
 
 def test_no_pairs_have_no_ratios(trials):
     assert ratios_to(trials, "cost", pairs=[], **PER_CELL).empty
+
+
+def test_starts_that_clocks_cannot_tell_apart_have_no_ratio():
+    starts = {"epoll": 0.0014, "go": 0.0023, "java-nio": 0.06, "tokio": np.nan}
+    cells = pd.DataFrame({"model": starts.keys(), "value": starts.values()})
+    models = ["go", "java-nio", "tokio"]
+    pairs = pd.DataFrame({"model": models, "against": "epoll", "verdict": "higher"})
+    assert told_apart(pairs, cells)["model"].tolist() == ["java-nio"]
+    assert told_apart(pairs, cells, apart=0.0005)["model"].tolist() == models[:2]
+    assert told_apart(pairs.iloc[:0], cells).empty

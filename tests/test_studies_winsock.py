@@ -67,6 +67,23 @@ def test_a_connection_that_waits_in_the_kernels_queue_is_not_held():
     assert accepted["accepted"].isna().tolist() == [False, False, True]
 
 
+def test_a_window_that_may_hold_the_start_of_threads_is_marked():
+    rows = [
+        ("winsock-blocking", 1000, 2000, 1, True),  # half a second of threads or more
+        ("winsock-blocking", 927, 1854, 1, True),
+        ("winsock-iocp", 990, 2, 1, True),  # still accepting
+        ("winsock-iocp", 1000, 2, 1, False),
+        ("thread-pair", 1000, 2000, 1, False),
+        ("winsock-blocking", 1000, 2000, None, False),  # counted when all is warm
+        ("windows-iocp", None, None, 1, False),
+    ]
+    columns = ["model", "accepted", "threads", "byte_rate", "marked"]
+    frame = pd.DataFrame(rows, columns=columns).assign(connections=1000)
+    frame = frame.astype({"accepted": "Int64", "threads": "Int64"})
+    assert winsock.starting(frame).tolist() == frame["marked"].tolist()
+    assert winsock.starting(frame.iloc[:0]).empty
+
+
 ENTRY = """
 [windows-iocp]
 label = "completion ports (Windows)"

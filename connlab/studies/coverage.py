@@ -3,6 +3,9 @@
 import numpy as np
 from scipy import stats
 
+from connlab.intervals import interval
+from connlab.study.turns import MARGIN, verdict
+
 ROUNDS = 20
 """Rounds of a trial."""
 
@@ -62,3 +65,24 @@ def holds_when_stopped(x: np.ndarray, first: int, target: float) -> np.ndarray:
     enough = ((half <= target) & (n >= first)) | (n == x.shape[1])
     sweep, at = np.arange(len(x)), enough.argmax(axis=1)
     return np.abs(mean[sweep, at]) <= half[sweep, at]
+
+
+def verdicts(logs: np.ndarray, *, margin: float = MARGIN) -> np.ndarray:
+    """Return the verdict that each sweep prints, by the rule of printed intervals.
+
+    Parameters
+    ----------
+    logs : ndarray, shape (sweeps, trials)
+        Log ratios of two servers.
+    margin : float
+        As in `connlab.intervals.ratios`.
+
+    Returns
+    -------
+    ndarray of str, shape (sweeps,)
+        ``higher``, ``lower``, ``alike`` or ``undetermined``: alike takes an interval
+        that holds 1 and lies within the margin.
+    """
+    words = [verdict(interval(x), margin=margin) for x in np.exp(logs)]
+    sides = {"more": "higher", "less": "lower"}
+    return np.array([sides.get(word.split(", ")[0], word) for word in words])

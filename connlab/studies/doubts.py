@@ -10,10 +10,13 @@ import pandas as pd
 
 from connlab import schema
 from connlab.figures import labels
-from connlab.intervals import ratios
+from connlab.intervals import NUMBERS, ratios
 from connlab.report import RATIOS, level, levels, word
 from connlab.study.frames import RunError, RunWarning, load
+from connlab.study.interval import Interval
+from connlab.study.metrics import is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
+from connlab.study.turns import verdict
 
 KINDS = ("same", "weaker", "stronger", "other", "reversed")
 """Relations of a verdict to the printed one; see `kind`."""
@@ -64,6 +67,12 @@ def studies(
         if models.any():
             compared.append(Study(path.parent.name, trials, table[models]))
     return compared
+
+
+def names(run: str, *, root: str | Path = "runs") -> list[str]:
+    """Return the studies of a run that have trials and are no controls."""
+    found = schema.run_folder(run, root=root).glob(f"*/{schema.TRIALS}*")
+    return sorted({path.parent.name for path in found} - set(_CONTROLS))
 
 
 # ---- other analyses --------------------------------------------------------------
@@ -173,6 +182,30 @@ def _cell_text(cell: Mapping[str, object]) -> str:
     return ", ".join(texts)
 
 
+def kept_open(run: str, *, root: str | Path = "runs") -> pd.DataFrame:
+    """Return printed ratios without a verdict whose intervals alone give one.
+
+    Of rates and response times, where the client was the bottleneck: a report that
+    never asks would have them. Of all studies that are no controls, and of ratios of a
+    model to itself too; columns are those of `connlab.intervals.ratios` that are not
+    factors, and study.
+    """
+    columns = ["study", "metric", *NUMBERS, "verdict"]
+    paths = sorted(schema.run_folder(run, root=root).glob(f"*/{RATIOS}"))
+    kept = [path for path in paths if path.parent.name not in _CONTROLS]
+    tables = [pd.read_csv(path, usecols=columns) for path in kept]
+    if not tables:
+        return pd.DataFrame(columns=columns)
+    every = pd.concat(tables, ignore_index=True).dropna(subset=["lo", "hi"])
+    told = [
+        row["verdict"] == _OPEN
+        and is_bounded_by_client(row["metric"])
+        and verdict(Interval.of_row(row)) != _OPEN
+        for row in every.to_dict("records")
+    ]
+    return every[np.array(told, dtype=bool)]
+
+
 def kind(was: str, then: str) -> str:
     """Return how a verdict differs from the printed one.
 
@@ -189,6 +222,19 @@ def kind(was: str, then: str) -> str:
 
 
 # ---- drift -------------------------------------------------------------------------
+
+SET_BY_CLIENT = ("rate", "byte_rate", "think")
+"""Factors by which the client sets how many requests a trial has."""
+
+
+def free(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials whose rate is the server's, so that it can show a drift.
+
+    An open loop, clients with an allowance and users who think ask for what they ask
+    for, whatever the machine does.
+    """
+    given = trials[[name for name in SET_BY_CLIENT if name in trials]].notna()
+    return trials[~given.any(axis=1)]
 
 
 def course(trials: pd.DataFrame) -> pd.DataFrame:

@@ -123,6 +123,26 @@ def as_accepted(trials: pd.DataFrame) -> pd.DataFrame:
     return trials.assign(**counts)
 
 
+def starting(trials: pd.DataFrame) -> pd.Series:
+    """Mark trials whose window may lie in the start of the server's threads.
+
+    Clients of a limited rate are counted from a second after the last has connected,
+    and the kernel connects before a server accepts. A server that by the end had not
+    accepted all was starting for certain. Under Wine a thread takes half a millisecond
+    to a whole one, so one with a thread or two for each of 1000 may have been.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        With byte_rate, accepted, threads, connections and model.
+    """
+    behind = trials["accepted"] < trials["connections"]
+    many = trials["threads"] >= trials["connections"]
+    there = trials["model"].map(system).ne("Linux")
+    marked = behind.fillna(False) | (many.fillna(False) & there)
+    return trials["byte_rate"].notna() & marked.astype(bool)
+
+
 def ends(atlas: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     """Return where each model broke, with its threads there and the bound of its API.
 
