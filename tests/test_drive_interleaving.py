@@ -68,7 +68,9 @@ def test_a_server_without_others_is_measured_alone():
     """In turns with nobody it would only rest."""
     (group,) = grouped([cell("epoll"), cell("iterative")])[:1]
     assert group.baseline is None
-    whole = interleaving.sets([cell("epoll"), cell("iterative")], MODELS, beside="model")
+    whole = interleaving.sets(
+        [cell("epoll"), cell("iterative")], MODELS, beside="model"
+    )
     assert [s.baseline for s in whole] == [None, None]
 
 

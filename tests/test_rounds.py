@@ -37,8 +37,7 @@ def printed(arm: dict, base: dict, metric: str) -> float:
     """Return the log ratio that a study makes of two trials of one set."""
     shared = {"block": 0, "repeat": 0, "set": "s", metric: 1.0}
     rows = [
-        pd.DataFrame([shared | {"rounds": rounds.Rounds(side)}])
-        for side in (arm, base)
+        pd.DataFrame([shared | {"rounds": rounds.Rounds(side)}]) for side in (arm, base)
     ]
     (log,) = turns.of_trials(*rows, metric)
     return log

@@ -38,9 +38,9 @@ def product(a: float | None, b: float | None) -> float | None:
 # ---- verdicts ------------------------------------------------------------------
 
 EXCLUDING = ("census", "verified", "arrivals", "load", "lag", "quiet")
-"""Gates, which exclude a trial: they check the machine, the load, the client in an open
-loop, connections and answers. All other checks depend on how well the server did; they are
-findings, and exclude nothing."""
+"""Gates, which exclude a trial: they check the machine, the load, connections and
+answers, and the client in an open loop. All other checks depend on how well the server
+did; they are findings, and exclude nothing."""
 
 
 def verdicts(trial: Mapping) -> tuple[dict[str, Mapping], dict[str, Mapping]]:
@@ -317,9 +317,7 @@ DERIVED: dict[str, Callable[[Mapping], Any]] = {
     },
     "slice_p99_s": _slice_p99,
     "waiting_users": waiting_users,
-    "busy_workers": lambda t: product(
-        _throughput(t), pick(t, "client.delay.mean_s")
-    ),
+    "busy_workers": lambda t: product(_throughput(t), pick(t, "client.delay.mean_s")),
     "client_cpu_s": client_cpu_s,
     "server_cpu_s": _server_cpu,
     "server_cpu_share": lambda t: ratio(

@@ -1,15 +1,12 @@
 """Study 04: who had Redis to itself, and who answered pages with errors.
 
-    trials -> measured_alone     servers that took no turns with others; ways: by cell
-           -> redis_per_page_s   what a page costs Redis, where it served one server
-           -> error_pages        trials left out for such answers, in sentences
+trials -> measured_alone     servers that took no turns with others; ways: by cell
+       -> redis_per_page_s   what a page costs Redis, where it served one server
+       -> error_pages        trials left out for such answers
 """
-
-from collections.abc import Mapping
 
 import pandas as pd
 
-from connlab.study.formatting import counted, listing
 from connlab.study.turns import carried
 
 
@@ -35,32 +32,17 @@ def redis_per_page_s(trials: pd.DataFrame) -> pd.Series:
     return (trials["companion_cpu_s"] / pages).where(measured_alone(trials))
 
 
-def error_pages(trials: pd.DataFrame, names: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each model that answered pages with errors.
+def error_pages(trials: pd.DataFrame) -> pd.DataFrame:
+    """Count the trials with error pages, which the gate ``verified`` leaves out.
 
-    It says in how many trials, which the gate ``verified`` leaves out; a last one says
-    that no other model did, if one did.
-
-    Parameters
-    ----------
-    trials : DataFrame
-        As from `connlab.study.load`.
-    names : mapping of str to str
-        How models are printed, in the order of the sentences.
+    Returns
+    -------
+    DataFrame
+        A row per model and number of connections with any: model, connections, wrong
+        (trials with errors), trials (all).
     """
     once = trials[~carried(trials)]
-    wrong = once.assign(wrong=once["errors_status"].fillna(0).gt(0).astype(bool))
-    cells = wrong.groupby(["model", "connections"])["wrong"].agg(["sum", "size"])
-    cells = cells[cells["sum"] > 0].reset_index()
-    sentences = []
-    for model in names:
-        rows = cells.loc[cells["model"] == model, ["connections", "sum", "size"]]
-        parts = [
-            f"{some} of {counted(every, 'trial')} with {counted(clients, 'client')}"
-            for clients, some, every in rows.to_numpy().tolist()
-        ]
-        if parts:
-            said = f"In {listing(parts)}, {names[model]} answered pages with errors."
-            sentences.append(said)
-    innocent = set(once["model"]) - set(cells["model"])
-    return [*sentences, "No other model did."] if sentences and innocent else sentences
+    wrong = once["errors_status"].fillna(0).gt(0).astype(bool)
+    cells = once.assign(wrong=wrong).groupby(["model", "connections"])["wrong"]
+    counts = cells.agg(wrong="sum", trials="size").reset_index()
+    return counts[counts["wrong"] > 0]
