@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connlab.intervals import intervals, ratios
-from connlab.report import Report, number
-from connlab.studies import bounds, load
+from connlab.intervals import centre, intervals, ratios
+from connlab.report import Report, number, text_table
+from connlab.studies import bounds, load, why
 from connlab.studies import hosts as needs
 from connlab.study.formatting import listing
 
@@ -232,25 +232,57 @@ def test_what_clients_on_other_hosts_change(cells, words, said):
 
 
 @pytest.mark.parametrize(
-    ("judged", "near", "said"),
+    ("told", "alone", "said", "unsaid"),
     [
-        (False, [], "Nothing"),
-        (True, [], "2 cells"),
-        (True, [True], "1 cells"),
-        (False, [True], "by measured"),
+        ([], [], "Nothing", "mean"),
+        ([True, False], [], "in 1 of 2 cells", "one by one"),
+        ([True, True], [False], "in 0 of 1 cells by costs measured", "None"),
+        ([], [True], "in 1 of 1 cells by costs measured", "mean"),
     ],
 )
-def test_what_counts_explain(cells, judged, near, said):
+def test_what_counts_explain(cells, told, alone, said, unsaid):
+    ways = ["from_models", "from_kinds", "from_loads", "of_kind"]
+    hits = dict.fromkeys(ways, told)
     _, results = cells(
         "12-why",
         "cell-24",
         "0f005532",
-        judged=judged,
-        told=pd.DataFrame({"within": [True, False]}),
-        near=pd.Series(near, dtype=bool),
+        hits={way: pd.Series(x, dtype=bool) for way, x in hits.items()}
+        | {"foretold": pd.Series(alone, dtype=bool)},
         most=pd.DataFrame(columns=["value"]),
     )
     assert said in results["answer"]
+    assert unsaid not in results["answer"]
+
+
+@pytest.mark.parametrize(
+    ("from_models", "of_kind", "holds"),
+    [([1.0, 2.0], [1.0, 1.0], True), ([1.0, 1.0], [1.0, 2.0], False), ([], [], None)],
+)
+def test_counts_add_where_they_come_near_more_often_than_a_mean(
+    cells, from_models, of_kind, holds
+):
+    told = pd.DataFrame({"from_models": from_models, "of_kind": of_kind}, dtype=float)
+    told = told.assign(value=1.0, from_kinds=1.0, from_loads=1.0)
+    _, results = cells("12-why", "6b1f9c42", told=told, why=why)
+    assert results["claims"]["counts-add-nothing"]["holds"] is holds
+
+
+def test_a_cell_that_foretells_itself_does_not_count(cells):
+    """With one connection a server is the echo server whose cost was measured."""
+    told = pd.DataFrame({"connections": [1, 50], "value": 1.0, "lo": 0.99, "hi": 1.01})
+    made, results = cells(
+        "12-why",
+        "7f384dd9",
+        told=told.assign(told=[1.0, 0.5]),
+        alone=pd.DataFrame({"connections": [50], "cost": "a", "cost_s": 1.0}),
+        centre=centre,
+        hits={},
+        over_measured=lambda rows, way: rows[["lo", "hi"]].rdiv(rows[way], axis=0),
+        why=SimpleNamespace(foretold=lambda rows, _: rows[["told"]], near=why.near),
+    )
+    assert made["hits"]["foretold"].tolist() == [False]
+    assert results["claims"]["foretold"]["holds"] is False
 
 
 @pytest.mark.parametrize("pools", [0, 1, 2])
