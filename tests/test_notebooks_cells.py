@@ -135,6 +135,116 @@ def test_a_queue_without_end_is_compared_with_no_formula(cells, overrun, trials_
     assert (row["value"] > 0) is (trials_ is not None)
 
 
+def test_what_is_added_to_a_queue_is_added_for_each_number_of_connections(cells):
+    rows = [
+        {"load": x, "rate": 1e4 * x, "block": block, "connections": n}
+        for n in (50, 1000)
+        for x in (0.1, 0.7)
+        for block in range(5)
+    ]
+    frame = pd.DataFrame(rows).assign(model="epoll", work="spin")
+    frame[SPENT] = 5e-5 * (1 + frame["block"] / 100)
+    wait = [load.waiting(*x) for x in zip(frame["rate"], frame[SPENT], strict=True)]
+    added = frame["connections"] * 1e-6
+    frame["response_mean_s"] = frame[SPENT] + wait + added
+    made, _ = cells(
+        "11-load",
+        "cell-23",
+        under=frame.assign(ok=True, label=None, reason=None),
+        where=["work", "connections"],
+        load=load,
+        low=0.1,
+    )
+    assert made["recovered"]["value"].tolist() == pytest.approx([1, 1])
+
+
+@pytest.mark.parametrize(("spin", "holds"), [("always", True), (None, None)])
+def test_a_client_that_slept_does_not_tell_what_a_light_load_costs(cells, spin, holds):
+    rows = [
+        {"load": x, "block": block, SPENT: (2e-6 if x < 0.5 else 1e-6) + block * 1e-9}
+        for x in (0.1, 0.9)
+        for block in range(5)
+    ]
+    frame = pd.DataFrame(rows).assign(model="epoll", work="spin", connections=50)
+    frame["spin"] = pd.array([spin] * len(frame), dtype="string")
+    frame = frame.assign(repeat=0, ok=True, label=None, reason=None)
+    _, results = cells(
+        "11-load", "cell-21", measured=frame, under=frame, where=["work", "connections"]
+    )
+    assert results["claims"]["wakeups-cost"]["holds"] is holds
+    assert len(results["notes"]) == (holds is None)
+
+
+def test_where_a_server_is_overloaded_its_knee_lies_before(cells):
+    """epoll doubles between two loads; thread is overloaded; poll does neither."""
+    p99s = {"epoll": [1.0, 1.5, 3.0], "thread": [1.0, 1.5], "poll": [1.0, 1.1, 1.2]}
+    rows = [
+        {"model": model, "load": x, "block": block, "p99_s": y + block / 100}
+        for model, ys in p99s.items()
+        for x, y in zip((0.1, 0.5, 0.7), [*ys, np.nan], strict=False)
+        for block in range(5)
+    ]
+    frame = pd.DataFrame(rows).assign(work="echo", connections=50)
+    frame = frame.assign(ok=True, label=None, reason=None)
+    _, results = cells(
+        "11-load",
+        "cell-29",
+        "c94e7a20",
+        under=frame.assign(overloaded=frame["p99_s"].isna()),
+        tail="p99_s",
+        cell=["model", "work", "connections"],
+        load=load,
+        names={"epoll": "b", "thread": "c", "poll": "a"},
+    )
+    (table,) = results["tables"]
+    knees = dict(table["rows"])
+    assert knees["b"].startswith("0.58")
+    assert knees["c"] == "before 0.7"
+    assert knees["a"] == "not in every trial"
+
+
+def overload(kept: dict[str, tuple[float, bool]]) -> dict:
+    """Return what study 11 measured beyond capacity, by model: kept, overloaded."""
+    rows = [
+        {"model": model, "block": block, "throughput_rps": 1e4 * (share + block / 1e4)}
+        for model, (share, _) in kept.items()
+        for block in range(5)
+    ]
+    frame = pd.DataFrame(rows).assign(work="echo", connections=50, load=1.2)
+    frame = frame.assign(repeat=0, ok=True, label=None, reason=None)
+    frame["overloaded"] = frame["model"].map({m: full for m, (_, full) in kept.items()})
+    frame["fairness_jain"] = 1 / (1 + 1 / 4) + (frame["block"] - 2) / 1e4
+    frame["window_requests"] = 4 * 50
+    cell = ["model", "work", "connections"]
+    about = {"opened": frame, "alone": frame.assign(throughput_rps=1e4), "load": load}
+    about |= {"cell": cell, "at": [*cell, "load"], "within": [*cell[1:], "load"]}
+    about |= {"names": {m: m.upper() for m in kept}, "centre": centre}
+    return about | {"text_table": text_table}
+
+
+def test_a_server_that_keeps_up_is_not_overloaded(cells):
+    """Nor is a capacity known that is surpassed."""
+    kept = {"epoll": (0.95, True), "poll": (1.2, False), "thread": (1.5, True)}
+    names = overload(kept)
+    _, results = cells("11-load", "cell-31", "5d7f0ab8", "cell-33", **names)
+    carried, fair = results["tables"]
+    assert [row[0] for row in carried["rows"]] == ["EPOLL"]
+    assert [row[0] for row in fair["rows"]] == ["EPOLL", "THREAD"]
+    assert all(row[1].startswith("1.00") for row in fair["rows"])
+    keeps_up, surpassed = results["notes"]
+    assert "POLL (echo, 50 connections, 120 %)" in keeps_up
+    assert "THREAD" in surpassed
+    assert "EPOLL" not in keeps_up + surpassed
+
+
+def test_where_nobody_is_overloaded_nothing_is_said_of_overload(cells):
+    names = overload({"epoll": (1.0, False)})
+    names["opened"] = names["opened"].iloc[:0]
+    _, results = cells("11-load", "cell-31", "5d7f0ab8", "cell-33", **names)
+    assert [table["rows"] for table in results["tables"]] == [[], []]
+    assert results["notes"] == []
+
+
 @pytest.mark.parametrize(
     ("threads", "holds"), [([4, 6], True), ([4, 5], False), ([None, None], None)]
 )
