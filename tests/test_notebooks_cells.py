@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from connlab.intervals import intervals, ratios
+from connlab.intervals import centre, intervals, ratios
 from connlab.report import Report, number, text_table
-from connlab.studies import bounds, doubts, load
+from connlab.studies import bounds, doubts, load, why
 from connlab.studies import hosts as needs
 from connlab.study.formatting import listing
 from connlab.study.frames import GATES, counted
@@ -140,6 +140,114 @@ def test_a_queue_without_end_is_compared_with_no_formula(cells, overrun, trials_
     assert (row["value"] > 0) is (trials_ is not None)
 
 
+def test_what_is_added_to_a_queue_is_added_for_each_number_of_connections(cells):
+    rows = [
+        {"load": x, "rate": 1e4 * x, "block": block, "connections": n}
+        for n in (50, 1000)
+        for x in (0.1, 0.7)
+        for block in range(5)
+    ]
+    frame = pd.DataFrame(rows).assign(model="epoll", work="spin")
+    frame[SPENT] = 5e-5 * (1 + frame["block"] / 100)
+    wait = [load.waiting(*x) for x in zip(frame["rate"], frame[SPENT], strict=True)]
+    added = frame["connections"] * 1e-6
+    frame["response_mean_s"] = frame[SPENT] + wait + added
+    made, _ = cells(
+        "11-load",
+        "cell-23",
+        under=frame.assign(ok=True, label=None, reason=None),
+        where=["work", "connections"],
+        load=load,
+        low=0.1,
+    )
+    assert made["recovered"]["value"].tolist() == pytest.approx([1, 1])
+
+
+@pytest.mark.parametrize(("light", "holds"), [(2e-6, True), (0.5e-6, False)])
+def test_what_a_light_load_costs_is_a_ratio_to_the_highest(cells, light, holds):
+    rows = [
+        {"load": x, "block": block, SPENT: (light if x < 0.5 else 1e-6) + block * 1e-9}
+        for x in (0.1, 0.9)
+        for block in range(5)
+    ]
+    frame = pd.DataFrame(rows).assign(model="epoll", work="spin", connections=50)
+    frame = frame.assign(repeat=0, ok=True, label=None, reason=None)
+    _, results = cells(
+        "11-load", "cell-21", measured=frame, under=frame, where=["work", "connections"]
+    )
+    assert results["claims"]["wakeups-cost"]["holds"] is holds
+
+
+def test_where_a_server_is_overloaded_its_knee_lies_before(cells):
+    """epoll doubles between two loads; thread is overloaded; poll does neither."""
+    p99s = {"epoll": [1.0, 1.5, 3.0], "thread": [1.0, 1.5], "poll": [1.0, 1.1, 1.2]}
+    rows = [
+        {"model": model, "load": x, "block": block, "p99_s": y + block / 100}
+        for model, ys in p99s.items()
+        for x, y in zip((0.1, 0.5, 0.7), [*ys, np.nan], strict=False)
+        for block in range(5)
+    ]
+    frame = pd.DataFrame(rows).assign(work="echo", connections=50)
+    frame = frame.assign(ok=True, label=None, reason=None)
+    _, results = cells(
+        "11-load",
+        "cell-29",
+        "c94e7a20",
+        under=frame.assign(overloaded=frame["p99_s"].isna()),
+        tail="p99_s",
+        cell=["model", "work", "connections"],
+        load=load,
+        names={"epoll": "b", "thread": "c", "poll": "a"},
+    )
+    (table,) = results["tables"]
+    knees = dict(table["rows"])
+    assert knees["b"].startswith("0.58")
+    assert knees["c"] == "before 0.7"
+    assert knees["a"] == "not in every trial"
+
+
+def overload(kept: dict[str, tuple[float, bool]]) -> dict:
+    """Return what study 11 measured beyond capacity, by model: kept, overloaded."""
+    rows = [
+        {"model": model, "block": block, "throughput_rps": 1e4 * (share + block / 1e4)}
+        for model, (share, _) in kept.items()
+        for block in range(5)
+    ]
+    frame = pd.DataFrame(rows).assign(work="echo", connections=50, load=1.2)
+    frame = frame.assign(repeat=0, ok=True, label=None, reason=None)
+    frame["overloaded"] = frame["model"].map({m: full for m, (_, full) in kept.items()})
+    frame["fairness_jain"] = 1 / (1 + 1 / 4) + (frame["block"] - 2) / 1e4
+    frame["window_requests"] = 4 * 50
+    cell = ["model", "work", "connections"]
+    about = {"opened": frame, "alone": frame.assign(throughput_rps=1e4), "load": load}
+    about |= {"cell": cell, "at": [*cell, "load"], "within": [*cell[1:], "load"]}
+    about |= {"names": {m: m.upper() for m in kept}, "centre": centre}
+    return about | {"text_table": text_table}
+
+
+def test_a_server_that_keeps_up_is_not_overloaded(cells):
+    """Nor is a capacity known that is surpassed."""
+    kept = {"epoll": (0.95, True), "poll": (1.2, False), "thread": (1.5, True)}
+    names = overload(kept)
+    _, results = cells("11-load", "cell-31", "5d7f0ab8", "cell-33", **names)
+    carried, fair = results["tables"]
+    assert [row[0] for row in carried["rows"]] == ["EPOLL"]
+    assert [row[0] for row in fair["rows"]] == ["EPOLL", "THREAD"]
+    assert all(row[1].startswith("1.00") for row in fair["rows"])
+    keeps_up, surpassed = results["notes"]
+    assert "POLL (echo, 50 connections, 120 %)" in keeps_up
+    assert "THREAD" in surpassed
+    assert "EPOLL" not in keeps_up + surpassed
+
+
+def test_where_nobody_is_overloaded_nothing_is_said_of_overload(cells):
+    names = overload({"epoll": (1.0, False)})
+    names["opened"] = names["opened"].iloc[:0]
+    _, results = cells("11-load", "cell-31", "5d7f0ab8", "cell-33", **names)
+    assert [table["rows"] for table in results["tables"]] == [[], []]
+    assert results["notes"] == []
+
+
 @pytest.mark.parametrize(
     ("threads", "holds"), [([4, 6], True), ([4, 5], False), ([None, None], None)]
 )
@@ -256,25 +364,57 @@ def test_what_clients_on_other_hosts_change(cells, words, said):
 
 
 @pytest.mark.parametrize(
-    ("judged", "near", "said"),
+    ("told", "alone", "said", "unsaid"),
     [
-        (False, [], "Nothing"),
-        (True, [], "2 cells"),
-        (True, [True], "1 cells"),
-        (False, [True], "by measured"),
+        ([], [], "Nothing", "mean"),
+        ([True, False], [], "in 1 of 2 cells", "one by one"),
+        ([True, True], [False], "in 0 of 1 cells by costs measured", "None"),
+        ([], [True], "in 1 of 1 cells by costs measured", "mean"),
     ],
 )
-def test_what_counts_explain(cells, judged, near, said):
+def test_what_counts_explain(cells, told, alone, said, unsaid):
+    ways = ["from_models", "from_kinds", "from_loads", "of_kind"]
+    hits = dict.fromkeys(ways, told)
     _, results = cells(
         "12-why",
         "cell-24",
         "0f005532",
-        judged=judged,
-        told=pd.DataFrame({"within": [True, False]}),
-        near=pd.Series(near, dtype=bool),
+        hits={way: pd.Series(x, dtype=bool) for way, x in hits.items()}
+        | {"foretold": pd.Series(alone, dtype=bool)},
         most=pd.DataFrame(columns=["value"]),
     )
     assert said in results["answer"]
+    assert unsaid not in results["answer"]
+
+
+@pytest.mark.parametrize(
+    ("from_models", "of_kind", "holds"),
+    [([1.0, 2.0], [1.0, 1.0], True), ([1.0, 1.0], [1.0, 2.0], False), ([], [], None)],
+)
+def test_counts_add_where_they_come_near_more_often_than_a_mean(
+    cells, from_models, of_kind, holds
+):
+    told = pd.DataFrame({"from_models": from_models, "of_kind": of_kind}, dtype=float)
+    told = told.assign(value=1.0, from_kinds=1.0, from_loads=1.0)
+    _, results = cells("12-why", "6b1f9c42", told=told, why=why)
+    assert results["claims"]["counts-add-nothing"]["holds"] is holds
+
+
+def test_a_cell_that_foretells_itself_does_not_count(cells):
+    """With one connection a server is the echo server whose cost was measured."""
+    told = pd.DataFrame({"connections": [1, 50], "value": 1.0, "lo": 0.99, "hi": 1.01})
+    made, results = cells(
+        "12-why",
+        "7f384dd9",
+        told=told.assign(told=[1.0, 0.5]),
+        alone=pd.DataFrame({"connections": [50], "cost": "a", "cost_s": 1.0}),
+        centre=centre,
+        hits={},
+        over_measured=lambda rows, way: rows[["lo", "hi"]].rdiv(rows[way], axis=0),
+        why=SimpleNamespace(foretold=lambda rows, _: rows[["told"]], near=why.near),
+    )
+    assert made["hits"]["foretold"].tolist() == [False]
+    assert results["claims"]["foretold"]["holds"] is False
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,15 @@ def test_what_trials_do_not_give_as_printed_is_not_examined(tmp_path, changes):
     assert doubts.examine([study], SAME).empty
 
 
+def test_a_pair_that_a_notebook_left_out_takes_no_other_along(tmp_path):
+    models = ("poll", "thread", "epoll")
+    trials = made.load(tmp_path, made.sweep(models, blocks=6))
+    most = trials["connections"] == trials["connections"].max()
+    table = to_epoll(trials[~(most & (trials["model"] == "thread"))])
+    again = doubts.examine([doubts.Study("load", trials, table)], SAME)
+    assert len(again) == len(table)
+
+
 @pytest.mark.parametrize(("accept", "examined"), [(["quiet"], 4), ([], 0)])
 def test_gates_that_a_study_overlooks_are_overlooked_again(tmp_path, accept, examined):
     lines = made.sweep(("poll", "epoll"), blocks=5)

@@ -8,6 +8,7 @@ import notebook_rules as rules
 import numpy as np
 import pandas as pd
 import pytest
+import study_made as made
 
 from connlab import drive, schema
 from connlab.intervals import intervals
@@ -91,6 +92,70 @@ def test_a_block_without_its_lowest_load_has_no_knee_to_ask_for():
     frame.loc[(frame["block"] == 2) & (frame["load"] == 0.1), "ok"] = False
     assert set(load.knees(frame, "p99_s", ["model"])["block"]) == {0, 1, 3, 4, 5}
     assert load.knees(frame.iloc[:0], "p99_s", ["model"]).empty
+
+
+def turned(key: str, seconds: list[float], **facts) -> dict:
+    """Return a trial in turns of 50 ms, which begin with a lead-in of 10."""
+    turns = {"round": list(range(len(seconds))), "seconds": seconds}
+    return {"key": key, "turns": turns | {"slice_ms": 50, "lead_in_ms": 10} | facts}
+
+
+def test_turns_of_an_overloaded_server_last_longer(tmp_path):
+    rows = [
+        turned("keeps up", [0.0402, 0.0404, 0.2]),  # a pause of the machine
+        turned("half as much again", [0.065] * 3),
+        turned("disturbed", [0.09, 0.04, 0.09], disturbed=[0, 2]),
+        turned("nothing", [0.09], disturbed=[0]),
+        {"key": "alone", "turns": None},
+    ]
+    made.write(tmp_path, rows, study="load", file=schema.TRIALS)
+    lasted = load.lasting("made", root=tmp_path)
+    expected = {"keeps up": 1.008, "half as much again": 1.5, "disturbed": 1.0}
+    assert lasted == pytest.approx(expected)
+    assert load.lasting("none", root=tmp_path) == {}
+
+
+def test_strain_is_what_fell_due_over_what_was_answered():
+    frame = pd.DataFrame(
+        {
+            "key": pd.array(["turns", "alone", "closed"], dtype="string"),
+            "rate": [150.0, 120.0, math.nan],
+            "throughput_rps": [150.0, 100.0, 100.0],
+        }
+    )
+    strain = load.strain(frame, {"turns": 1.5, "closed": 3.0})
+    assert strain.tolist() == pytest.approx([1.5, 1.2, math.nan], nan_ok=True)
+    assert load.strain(frame, {}).tolist()[:2] == pytest.approx([1.0, 1.2])
+
+
+def test_a_cell_is_overloaded_by_its_median_trial():
+    strains = [("thread", 1.5), ("thread", 1.5), ("thread", 1.0)]
+    strains += [("epoll", 1.0), ("epoll", 1.0), ("epoll", 9.0)]
+    strains += [("poll", 1.0), ("poll", 9.0), ("poll", 9.0), ("closed", math.nan)]
+    frame = pd.DataFrame(strains, columns=["model", "strain"])
+    frame["load"] = np.where(frame["model"] == "closed", math.nan, 0.5)
+    frame["ok"] = ~((frame["model"] == "poll") & (frame["strain"] > 1))
+    marked = frame[load.overloaded(frame, ["model", "load"])]
+    assert marked["model"].tolist() == ["thread"] * 3
+    assert load.overloaded(frame.iloc[:0], ["model", "load"]).empty
+
+
+@pytest.mark.parametrize(("served", "evenness"), [(1.0, 1.0), (0.5, 0.5625)])
+def test_users_who_are_treated_alike_share_as_evenly_as_arrivals(served, evenness):
+    """Where one of two gets nothing: 0.5 / (1 + 1 / 7) over 1 / (1 + 1 / 3.5)."""
+    dice = np.random.default_rng(1)
+    answers = dice.poisson(7, 20_000)[: int(served * 20_000)]
+    jain = answers.sum() ** 2 / (20_000 * (answers**2).sum())
+    facts = {"fairness_jain": jain, "connections": 20_000}
+    frame = pd.DataFrame([facts | {"window_requests": answers.sum()}])
+    assert load.evenness(frame).item() == pytest.approx(evenness, rel=0.01)
+
+
+def test_cells_are_named_once_with_their_loads():
+    rows = [("thread", "echo", 50, x) for x in (0.9, 0.7, 0.9)]
+    columns = ["model", "work", "connections", "load"]
+    text = load.cells_text(pd.DataFrame(rows, columns=columns), {"thread": "a thread"})
+    assert text == "a thread (echo, 50 connections, 70 and 90 %)"
 
 
 @pytest.mark.long

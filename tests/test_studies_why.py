@@ -33,12 +33,43 @@ def test_costs_are_recovered_and_none_is_negative():
     assert (why.fit(table.assign(cpu=table["cpu"].to_numpy()[::-1]), "cpu") >= 0).all()
 
 
-def test_each_half_is_predicted_by_the_other():
-    assert why.predicted(cells(), "cpu")["error"].abs().max() < 1e-6
-    odd = cells()
-    odd.loc[3, "cpu"] *= 2
-    error = why.predicted(odd, "cpu").loc[3, "error"]
-    assert error == pytest.approx(-0.5, abs=0.01)
+@pytest.mark.parametrize("apart", [["model"], ["connections", "active"]])
+def test_each_group_is_predicted_by_the_others(apart):
+    table = cells().assign(connections=np.arange(24) % 4, active=1)
+    error = why.predicted(table, "cpu", apart=apart) / table["cpu"] - 1
+    assert error.abs().max() < 1e-6
+    table.loc[3, "cpu"] *= 2
+    told = why.predicted(table, "cpu", apart=apart)
+    assert told[3] / table.loc[3, "cpu"] == pytest.approx(0.5, abs=0.005)
+
+
+def test_a_near_copy_does_not_teach_what_its_own_model_costs():
+    """Only model a spends on `walked`: no other says what that costs."""
+    table = cells().assign(walked=0.0)
+    table.loc[table["model"] == "a", "walked"] = 100.0
+    table["cpu"] = table[COSTS.index] @ COSTS
+    told = why.predicted(table, "cpu", apart=["model"])
+    short = (table["cpu"] - told).where(table["model"] == "a", 0)
+    assert short.to_numpy() == pytest.approx([100 * COSTS["walked"]] * 4 + [0] * 20)
+
+
+def test_what_others_of_a_kind_cost_needs_no_count():
+    columns = ["model", "connections", "active", "scans", "waits", "cpu"]
+    rows = [("thread", 50, 50, 0, 0, 5.0), ("pool", 50, 50, 0, 0, 6.0)]
+    rows += [("poll", 50, 50, 0.1, 0.1, 3.0), ("epoll", 50, 50, 0, 0.1, 2.0)]
+    rows += [("uring", 50, 50, 0, 0.2, 4.0), ("coroutine", 50, 50, 0, 0.2, 6.0)]
+    rows += [("thread", 9, 9, 0, 0, 7.0)]
+    table = pd.DataFrame(rows, columns=columns)
+    told = why.mean_of_kind(table, "cpu")
+    expected = [6, 5, np.nan, 5, 4, 3, np.nan]
+    assert told.tolist() == pytest.approx(expected, nan_ok=True)
+    assert why.mean_of_kind(table.iloc[:0], "cpu").empty
+
+
+def test_near_is_asked_of_what_was_told():
+    table = pd.DataFrame({"value": [1.0, 1.0, 1.0], "told": [1.05, 1.2, np.nan]})
+    assert why.near(table, "told").tolist() == [True, False]
+    assert why.near(table.iloc[:0], "told").empty
 
 
 def test_a_switch_is_a_sleep_or_a_hand_over():
@@ -51,7 +82,8 @@ def test_a_switch_is_a_sleep_or_a_hand_over():
 
 
 def test_too_few_cells_predict_nothing():
-    assert why.predicted(cells(1), "cpu")["predicted"].isna().all()
+    assert why.predicted(cells(1), "cpu", apart=["model"]).isna().all()
+    assert why.predicted(cells(0), "cpu", apart=["model"]).empty
     with pytest.raises(ValueError, match="cpu"):
         why.fit(cells(0), "cpu")
 
@@ -107,6 +139,14 @@ def test_costs_are_those_of_the_nearest_number_of_connections():
     costs = why.foretold(pd.DataFrame(rows), price)
     assert costs["receive and send"].tolist() == [5, 5]
     assert costs["sockets looked at"].tolist() == [0.5, 1]
+
+
+def test_a_socket_that_is_used_for_the_first_time_tells_nothing_of_later_uses():
+    """1000 of them are used a few times only while their cost is measured."""
+    first = PRICE | {"exchange_s": 9.0}
+    price = pd.DataFrame([PRICE, first], index=[50, 1000])
+    row = NO_CALLS | {"connections": 1000, "active": 1000}
+    assert why.foretold(pd.DataFrame([row]), price)["receive and send"].item() == 5
 
 
 def test_a_run_without_facts_has_no_terms_and_nothing_is_foretold(tmp_path):

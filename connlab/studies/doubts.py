@@ -150,10 +150,10 @@ def _made_again(
     cells = [_cell_text(levels(row)) for row in trials[varied].to_dict("records")]
     trials = trials.assign(cell=cells)
     near = _alike(printed, _in_cells(trials, metric, against), "value", "n")
-    trials = trials[
-        trials["cell"].isin(near["cell"])
-        & trials["model"].isin([against, *near["model"]])
-    ]
+    pairs = set(near[["model", "cell"]].itertuples(index=False, name=None))
+    pairs |= {(against, cell) for _, cell in pairs}
+    made = zip(trials["model"], trials["cell"], strict=True)
+    trials = trials.loc[[pair in pairs for pair in made]]
     again = _in_cells(trials, metric, against)
     return trials, _alike(printed, again, "value", "lo", "hi", "n")
 

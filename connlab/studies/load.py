@@ -1,12 +1,33 @@
-"""Study 11: waiting times by queueing theory, and the knee of a latency curve."""
+"""Study 11: waiting times by queueing theory, overload, and the knee of a curve.
+
+turns of a trial, or its rate and answers -> strain -> cells that are overloaded
+"""
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from connlab.study.frames import as_trials, usable
+from connlab import schema
+from connlab.study.formatting import listing
+from connlab.study.frames import as_trials, passed, usable
+
+TIMES = [f"response_{name}_s" for name in ("mean", "p50", "p99", "p999")]
+TIMES += ["slice_p99_s"]
+
+OVERLOAD = 1.05
+"""From this strain on a server is overloaded.
+
+At 126 loads below the capacity of epoll, on two machines, turns lasted 2 % longer than
+planned at most, or 9 % and more.
+"""
+
+KEPT = 1.05
+"""What a server may answer at most of its capacity, or that is not its capacity."""
 
 
 def waiting(
@@ -111,3 +132,91 @@ def knees(trials: pd.DataFrame, latency: str, by: Sequence[str]) -> pd.DataFrame
         if (block["load"] == trials["load"].min()).any()
     ]
     return as_trials(pd.DataFrame(rows, columns=[*by, "block", "knee"]))
+
+
+def lasting(run: str, *, root: str | Path = "runs") -> dict[str, float]:
+    """Return by key how long a trial's turns lasted, over how long was planned.
+
+    The median over those that others did not disturb; trials without turns are absent.
+    In an open loop nothing falls due after the planned end, and a turn ends with its
+    last answer. So a server answers all that falls due, however much that is, and takes
+    longer where it is more than it can.
+    """
+    path = schema.study_folder(run, "load", root=root) / schema.TRIALS
+    lasted = {t["key"]: _lasted(t.get("turns")) for t in schema.read_log(path).trials}
+    return {key: value for key, value in lasted.items() if value}
+
+
+def _lasted(turns: Mapping[str, Any] | None) -> float | None:
+    if not turns:
+        return None
+    disturbed = set(turns.get("disturbed") or ())
+    pairs = zip(turns["round"], turns["seconds"], strict=True)
+    counted_s = [s for number, s in pairs if number not in disturbed]
+    if not counted_s:
+        return None
+    lead_in_s, planned_s = turns["lead_in_ms"] / 1e3, turns["slice_ms"] / 1e3
+    return (lead_in_s + statistics.median(counted_s)) / planned_s
+
+
+def strain(trials: pd.DataFrame, lasted: Mapping[str, float]) -> pd.Series:
+    """Return how much fell due in each trial, over what its server answered meanwhile.
+
+    In turns that is how long these lasted, over how long was planned. Not a number in a
+    closed loop, where nothing falls due.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`.
+    lasted : mapping of str to float
+        By key, as from `lasting`.
+    """
+    alone = (trials["rate"] / trials["throughput_rps"]).astype(float)
+    in_turns = trials["key"].map(lasted).astype(float)
+    return in_turns.fillna(alone).where(trials["rate"].notna())
+
+
+def overloaded(trials: pd.DataFrame, by: Sequence[str]) -> pd.Series:
+    """Mark the trials of cells whose servers answer less than falls due.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        With a column strain, as from `strain`; the median of a cell decides.
+    by : sequence of str
+        Columns that define a cell.
+    """
+    strained = trials["strain"].where(passed(trials))
+    medians = strained.groupby([trials[c] for c in by]).transform("median")
+    return medians >= OVERLOAD
+
+
+def evenness(trials: pd.DataFrame) -> pd.Series:
+    """Return Jain's index of the answers per user, over that of Poisson arrivals.
+
+    A server that treats all users alike gives each as many answers as requests fell due
+    for him. With m on average these have variance m, so that Jain's index is
+    1 / (1 + 1 / m) (Jain, Chiu and Hawe, DEC-TR-301, 1984, with Poisson's moments).
+    """
+    answers = trials["window_requests"].astype(float)
+    users = trials["connections"].astype(float)
+    return trials["fairness_jain"].astype(float) * (1 + users / answers)
+
+
+def cells_text(cells: pd.DataFrame, names: Mapping[str, str]) -> str:
+    """Return which cells these are, for a sentence.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        With model, work, connections and load; a cell may stand there more than once.
+    names : mapping of str to str
+        What each model is called.
+    """
+    columns = ["model", "work", "connections"]
+    texts = []
+    for (model, work, clients), rows in cells.groupby(columns):
+        loads = listing(f"{100 * x:.0f}" for x in sorted(rows["load"].unique()))
+        texts.append(f"{names[model]} ({work}, {clients} connections, {loads} %)")
+    return "; ".join(texts)
