@@ -80,6 +80,9 @@ def test_designs_without_an_interval_and_old_numbers_are_told():
     assert "`fork` | `poll`" in " ".join(text.split())
     assert guide._HEADS[guide.FEW] in text
     assert guide._HEADS[guide.APART] in text
+    assert "as its baseline was" in text
+    alike = guide.table([(ENTRY, {"fork": few})], {})
+    assert "as its baseline was" not in alike
     assert guide._HEADS[guide.OPEN] not in text
     assert "Stale" in text
     entry = {**ENTRY, "stale": True, "reference": "B"}

@@ -140,6 +140,7 @@ def table(situations: Sequence[Situation], families: Mapping[str, str]) -> str:
     heads = ["Situation", *_HEADS.values()]
     filled = [i for i in range(1, len(heads)) if any(row[i] != "—" for row in rows)]
     shown = [0, *filled]
+    unlike = " Not compared is what was not measured as its baseline was."
     return md.table(
         [heads[i] for i in shown],
         [[row[i] for i in shown] for row in rows],
@@ -147,7 +148,8 @@ def table(situations: Sequence[Situation], families: Mapping[str, str]) -> str:
         "that the row names, with ratios where a difference is shown (of several "
         "designs that share a line, the range that holds all their intervals; a "
         "bound where the client was the limit of one side). "
-        "Ratios of CPU time are below 1 where a design is better, of rates above.",
+        "Ratios of CPU time are below 1 where a design is better, of rates above."
+        + unlike * (_HEADS[APART] in (heads[i] for i in shown)),
         label=TABLE,
         widths=[_SHARES[i] for i in shown],
         align="l" * len(shown),
