@@ -117,8 +117,17 @@ class Report:
         self._cells.append(_with_text(frame))
         return frame
 
-    def ratios(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Keep ratios of pairs (`connlab.intervals.ratios`); return them."""
+    def ratios(
+        self, frame: pd.DataFrame, cells: pd.DataFrame | None = None
+    ) -> pd.DataFrame:
+        """Keep ratios of pairs (`connlab.intervals.ratios`); return them.
+
+        With the `cells` of both sides (`connlab.intervals.intervals` of the same
+        metric) a column bound says which ratios are bounds: those of which the client
+        was the bottleneck of one side.
+        """
+        if cells is not None:
+            frame = frame.assign(bound=_bounds(frame, cells))
         self._ratios.append(_with_text(frame))
         return frame
 
@@ -278,9 +287,9 @@ def _judge(verdicts: pd.Series, expected: set[str]) -> bool | None:
 
 def _ratios_text(pairs: pd.DataFrame) -> str:
     """Return the first ratios that a claim rests on."""
-    texts = _with_text(pairs)["text"].head(4)
-    more = f" and {len(pairs) - 4} more" if len(pairs) > 4 else ""
-    return f"ratio {', '.join(texts)}{more}" if len(pairs) else "not measured here"
+    texts = [text for text in _said(_with_text(pairs)) if text]
+    more = f" and {len(texts) - 4} more" if len(texts) > 4 else ""
+    return f"ratio {', '.join(texts[:4])}{more}" if texts else "not measured here"
 
 
 def word(row: Mapping[str, Any]) -> str:
@@ -330,10 +339,12 @@ def text_table(
     -------
     DataFrame
         The columns `rows`, then a column of text per level; empty where a cell has no
-        number. Each is in the unit that reads best.
+        number. Each is in the unit that reads best, and a bound says that it is one.
     """
     rows = [rows] if isinstance(rows, str) else list(rows)
-    wide = _with_text(cells).pivot(index=rows, columns=columns, values="text")
+    texts = _with_text(cells)
+    texts = texts.assign(text=_said(texts))
+    wide = texts.pivot(index=rows, columns=columns, values="text")
     wide = wide[list(dict.fromkeys(cells[columns]))]
     wide.columns = [level(c) for c in wide.columns]
     return wide.reset_index()
@@ -398,15 +409,16 @@ def numbers(folder: Path) -> dict[str, dict[str, Any]]:
     """Return every number of a study's folder by its address.
 
     With metric, value, lo, hi, n, level, method, unit, text, the levels of its factors,
-    and of ratios the verdict. The text of what the client limited says that it is a
-    bound.
+    bound (as from `bound`), and of ratios the verdict. The text of what the client
+    limited says that it is a bound.
     """
     by_address = {}
     for row in rows(folder):
         facts = {k: row[k] for k in (*_NUMBER, "verdict") if k in row}
         facts = {k: None if pd.isna(v) else v for k, v in facts.items()}
+        facts["bound"] = bound(row)
         if facts["text"]:
-            facts["text"] = f"{bound(row)} {facts['text']}".strip()
+            facts["text"] = said(row, facts["text"])
         facts["levels"] = levels(row)
         by_address[address(folder.name, row["metric"], facts["levels"])] = facts
     return by_address
@@ -415,11 +427,46 @@ def numbers(folder: Path) -> dict[str, dict[str, Any]]:
 def bound(row: Mapping[str, Any]) -> str:
     """Return what stands before a number that the client limited, else nothing.
 
-    The server could only be better: its rate higher, its times shorter.
+    The server could only be better: its rate higher, its times shorter. Of a ratio the
+    row has the words (`Report.ratios`).
     """
-    if row.get("bound") is not True:
+    limited = row.get("bound")
+    if isinstance(limited, str):
+        return limited
+    if limited is not True:
         return ""
     return "at least" if metric_of(row["metric"]).better == "higher" else "at most"
+
+
+def said(row: Mapping[str, Any], text: str) -> str:
+    """Return a row's number as text, and that it is a bound, if it is one."""
+    return f"{bound(row)} {text}".strip() if text else ""
+
+
+def _said(table: pd.DataFrame) -> list[str]:
+    return [said(row, row["text"]) for row in table.to_dict("records")]
+
+
+_OPPOSITE = {"at least": "at most", "at most": "at least", "": ""}
+
+
+def _bounds(pairs: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
+    """Return what stands before each ratio, as from `bound`.
+
+    A better client would find a limited side better than it was. Where both sides are
+    limited, their ratio may lie either way: then nothing is said, and the verdict is
+    undetermined.
+    """
+    names = [*pairs][: [*pairs].index("against")]  # what the sides share, then the side
+    limited = cells.loc[cells["bound"].eq(True), names]
+    known = set(limited.itertuples(index=False, name=None))
+    words = []
+    for row in pairs.to_dict("records"):
+        arm = tuple(row[name] for name in names)
+        sides = arm in known, (*arm[:-1], row["against"]) in known
+        word = bound({**row, "bound": sides[0] != sides[1]})
+        words.append(word if sides[0] else _OPPOSITE[word])
+    return words
 
 
 def _cell_text(value: Any) -> str:

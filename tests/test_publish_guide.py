@@ -46,9 +46,10 @@ def written(folder, *rows):
     ],
 )
 def test_a_design_stands_where_its_metric_is_better(metric, verdict, stands):
-    row = {"metric": metric, "verdict": verdict, "lo": 1.0}
+    row = {"metric": metric, "verdict": verdict, "value": 2.0, "lo": 1.0}
     assert guide.standing(row) == stands
     assert guide.standing(row | {"lo": None}) == guide.FEW
+    assert guide.standing(row | {"value": None, "lo": None}) == guide.APART
 
 
 def test_only_the_levels_of_the_situation_count(tmp_path):
@@ -76,8 +77,12 @@ def test_designs_without_an_interval_and_old_numbers_are_told():
     none = few | {"value": None, "text": None}
     designs = {"fork": few, "poll": none}
     text = guide.table([({**ENTRY, "stale": True}, designs)], {})
-    assert "`poll`, `fork`" in text
+    assert "`fork` | `poll`" in " ".join(text.split())
     assert guide._HEADS[guide.FEW] in text
+    assert guide._HEADS[guide.APART] in text
+    assert "as its baseline was" in text
+    alike = guide.table([(ENTRY, {"fork": few})], {})
+    assert "as its baseline was" not in alike
     assert guide._HEADS[guide.OPEN] not in text
     assert "Stale" in text
     entry = {**ENTRY, "stale": True, "reference": "B"}
@@ -93,6 +98,27 @@ def test_many_designs_of_a_family_share_a_line():
     assert "2.2 [" not in text
     assert "`thread-pair`: [9 " in text
     assert "`prethread`: [2.2 " in table(*designs[:3], families=families)
+
+
+def test_a_ratio_that_the_client_bounds_says_so(tmp_path):
+    limited = ratio("uring", 1.2, "higher", metric="throughput_rps")
+    folder = written(tmp_path, limited | {"bound": "at least"})
+    (row,) = guide.report.numbers(folder).values()
+    text = guide.table([(ENTRY, {"uring": row})], {}).replace("\\", "")
+    assert "`uring`: [at least 1.2 " in text
+
+
+def test_designs_that_share_a_line_share_the_side_of_their_bound():
+    names = ["poll", "pool", "prethread", "thread", "fork"]
+    metric = {"metric": "throughput_rps"}
+    designs = [ratio(n, 2 + i / 10, "higher", **metric) for i, n in enumerate(names)]
+    designs = [d | {"bound": "at least"} for d in designs]
+    free = ratio("thread-pair", 2.2, "higher", **metric) | {"bound": ""}
+    families = dict.fromkeys([*names, "thread-pair"], "threads")
+    text = table(*designs, free, families=families)
+    shown = "`poll`, `pool`, `prethread`, `thread`, `fork`: at least"
+    assert f"{shown} {2 / 1.1:.2f}" in text
+    assert "`thread-pair`: [2.2 " in text
 
 
 def test_a_situation_that_was_not_measured_is_in_the_table():

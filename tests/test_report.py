@@ -149,6 +149,42 @@ def test_what_the_client_limited_is_read_back_as_a_bound(report, metric, said):
 
 
 @pytest.mark.parametrize(
+    ("metric", "limited", "said"),
+    [
+        ("throughput_rps", ["poll"], "at least "),
+        ("throughput_rps", ["epoll"], "at most "),
+        ("throughput_rps", ["poll", "epoll"], ""),
+        ("throughput_rps", [], ""),
+        ("response_mean_s", ["poll"], "at most "),
+        ("response_mean_s", ["epoll"], "at least "),
+    ],
+)
+def test_a_ratio_is_a_bound_where_the_client_limited_one_side(
+    report, metric, limited, said
+):
+    sides = {"connections": [10] * 3, "model": ["poll", "epoll", "thread"]}
+    cells = PAIRS.assign(metric=metric, **sides)
+    cells["bound"] = cells["model"].isin(limited)
+    pairs = pd.DataFrame(
+        {"connections": 10, "model": ["poll"], "against": "epoll"}
+    ).join(PAIRS.assign(metric=metric, verdict="higher"))
+    kept = report.ratios(pairs, cells)
+    assert kept["bound"].tolist() == [said.strip()]
+    report.write()
+    (number,) = reports.numbers(report.folder).values()
+    assert number["text"] == f"{said}1.00 [0.90, 1.10]"
+    assert number["bound"] == said.strip()
+
+
+def test_a_table_says_what_is_a_bound():
+    models = {"model": ["poll", "epoll", "thread"], "bound": [True, False, None]}
+    table = reports.text_table(PAIRS.assign(**models), rows="model", columns="metric")
+    texts = table.set_index("model")["throughput_rps"]
+    assert texts["poll"] == f"at least {texts['epoll']}"
+    assert texts["thread"] == texts["epoll"]
+
+
+@pytest.mark.parametrize(
     ("metric", "verdict", "word"),
     [
         ("throughput_rps", "higher", "faster"),

@@ -28,13 +28,14 @@ FINDINGS = Path("sections") / "_findings.qmd"
 TABLE, FIGURE = "tbl-guide", "fig-guide"
 
 BETTER, ALIKE, OPEN, WORSE = "better", "alike", "undetermined", "worse"
-FEW = "few"
+FEW, APART = "few", "apart"
 _HEADS = {
     BETTER: "better",
     ALIKE: "alike within ±5 %",
     OPEN: "no difference shown",
     WORSE: "worse",
     FEW: "too few trials",
+    APART: "not compared",
 }
 _KINDS = {
     "fork": "a process each",
@@ -111,7 +112,12 @@ def with_ratios(
 
 
 def standing(row: Row) -> str:
-    """Return where a design stands; without an interval nobody knows."""
+    """Return where a design stands; without an interval nobody knows.
+
+    A ratio without a value is one whose sides were not measured alike.
+    """
+    if row["value"] is None:
+        return APART
     if row["lo"] is None:
         return FEW
     verdict = row.get("verdict")
@@ -134,20 +140,24 @@ def table(situations: Sequence[Situation], families: Mapping[str, str]) -> str:
     heads = ["Situation", *_HEADS.values()]
     filled = [i for i in range(1, len(heads)) if any(row[i] != "—" for row in rows)]
     shown = [0, *filled]
+    unlike = " Not compared is what was not measured as its baseline was."
     return md.table(
         [heads[i] for i in shown],
         [[row[i] for i in shown] for row in rows],
         caption="What to use when: designs against `epoll`, or against the baseline "
         "that the row names, with ratios where a difference is shown (of several "
-        "designs that share a line, the range that holds all their intervals). "
-        "Ratios of CPU time are below 1 where a design is better, of rates above.",
+        "designs that share a line, the range that holds all their intervals; a "
+        "bound where the client was the limit of one side). "
+        "Ratios of CPU time are below 1 where a design is better, of rates above."
+        + unlike
+        * (_HEADS[APART] in (heads[i] for i in shown)),
         label=TABLE,
         widths=[_SHARES[i] for i in shown],
         align="l" * len(shown),
     )
 
 
-_SHARES = (30, 26, 16, 24, 34, 14)
+_SHARES = (30, 26, 16, 24, 34, 14, 14)
 
 
 def _situation(entry: Mapping[str, Any]) -> str:
@@ -161,7 +171,7 @@ def _situation(entry: Mapping[str, Any]) -> str:
 
 def _cells(designs: Mapping[str, Row], families: Mapping[str, str]) -> list[str]:
     if not designs:
-        return ["—", "—", "not measured here", "—", "—"]
+        return ["—", "—", "not measured here", *["—"] * (len(_HEADS) - 3)]
     cells = []
     for stands in _HEADS:
         rows = {n: row for n, row in designs.items() if standing(row) == stands}
@@ -184,7 +194,10 @@ _NEAR = 1.25
 def _groups(
     rows: Mapping[str, Row], names: Sequence[str], families: Mapping[str, str]
 ) -> list[list[str]]:
-    """Put designs of one family that differ little together where there are many."""
+    """Put designs of one family that differ little together where there are many.
+
+    A bound stands with others in the same direction only.
+    """
     if len(names) <= _FEW:
         return [[name] for name in names]
     groups: list[list[str]] = []
@@ -194,6 +207,7 @@ def _groups(
             group
             for group in groups
             if families.get(group[0]) == family
+            and rows[name].get("bound") == rows[group[0]].get("bound")
             and rows[name]["value"] <= _NEAR * rows[group[0]]["value"]
         ]
         near[0].append(name) if near else groups.append([name])
@@ -206,7 +220,8 @@ def _with_ratio(names: Sequence[str], rows: Mapping[str, Row]) -> str:
         bounds = [_BOUNDS.search(rows[name]["text"]) for name in names]
         low = min((b[1] for b in bounds if b), key=float)
         high = max((b[2] for b in bounds if b), key=float)
-        ratio = f"{low} to {high}"
+        ends = {"at least": f"at least {low}", "at most": f"at most {high}"}
+        ratio = ends.get(rows[names[0]].get("bound"), f"{low} to {high}")
     return f"{', '.join(map(_as_code, names))}: {ratio}"
 
 

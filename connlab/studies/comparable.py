@@ -1,0 +1,86 @@
+"""Which trials compare: servers that serve all their clients, measured alike.
+
+trials -> serves_all    not one client after another, nor fewer workers than clients
+       -> apart         measured alone where others at the same levels took turns
+       -> comparable    those that may be a side of a ratio, or a rank
+       -> left_out      a sentence for each model that is not, for the notes
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import pandas as pd
+
+from connlab.study.formatting import listing, plain
+from connlab.study.frames import counted, passed
+
+WORKERS = 8
+"""Workers of a server that was told no number and reported none."""
+
+
+def comparable(trials: pd.DataFrame, within: Sequence[str]) -> pd.Series:
+    """Mark the trials that compare with others at the same levels of `within`.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`, with its ``attrs``.
+    within : sequence of str
+        Columns that both sides of a comparison share.
+    """
+    return serves_all(trials) & ~apart(trials, within)
+
+
+def serves_all(trials: pd.DataFrame) -> pd.Series:
+    """Mark the trials whose server serves all of its connections at once.
+
+    One that serves a client, or a client for each of its workers, to the end leaves the
+    others waiting, and nobody knows how long: its answers are those of fewer users. A
+    model that the run's registry does not have counts as one that serves all.
+    """
+    holds = {m["name"]: m.get("holds") for m in trials.attrs.get("registry") or ()}
+    kinds = [holds.get(name) for name in trials["model"]]
+    kinds = pd.Series(kinds, index=trials.index, dtype=object)
+    served = pd.Series(math.inf, index=trials.index)
+    served = served.mask(kinds.eq("one"), 1.0)
+    served = served.mask(kinds.eq("workers"), _workers(trials))
+    return served >= trials["connections"].astype(float)
+
+
+def _workers(trials: pd.DataFrame) -> pd.Series:
+    """Return the workers that were asked for, else those that ran, else the default."""
+    workers = pd.Series(math.nan, index=trials.index)
+    for name in ("workers", "workers_started"):
+        if name in trials:
+            workers = workers.fillna(trials[name].astype(float))
+    return workers.fillna(float(WORKERS))
+
+
+def apart(trials: pd.DataFrame, within: Sequence[str]) -> pd.Series:
+    """Mark the trials that were measured alone where others took turns.
+
+    A server alone keeps its caches warm; in turns those of others come in between.
+    Where nobody took turns at the same levels of `within`, none is marked.
+    """
+    if "set" not in trials:
+        return pd.Series(False, index=trials.index)
+    turns = trials["set"].notna()
+    levels = [trials[column] for column in within]
+    some = (turns & passed(trials)).groupby(levels, dropna=False).transform("any")
+    return ~turns & some.astype(bool)
+
+
+def left_out(
+    trials: pd.DataFrame, within: Sequence[str], names: Mapping[str, str]
+) -> Iterator[str]:
+    """Give a sentence for each model of which usable trials do not compare."""
+    used, whole = counted(trials), serves_all(trials)
+    reasons = {
+        "fewer clients are served than ask": ~whole,
+        "measured alone where others took turns": whole & apart(trials, within),
+    }
+    for why, marked in reasons.items():
+        for model, part in trials[used & marked].groupby("model", sort=False):
+            levels = listing(map(plain, sorted(set(part["connections"]))))
+            which = f"{names.get(model, model)} with {levels} connections"
+            yield f"Left out of comparisons, as {why}: {which}."

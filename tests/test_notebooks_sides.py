@@ -1,0 +1,123 @@
+"""What notebooks compare: users who wait, bytes that were paid for, whole crowds."""
+
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import notebook_rules as rules
+import numpy as np
+import pandas as pd
+import pytest
+
+from connlab.report import Report
+from connlab.studies.comparable import comparable
+from connlab.study.frames import counted
+
+SPENT = "server_cpu_per_request_s"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "holds"),
+    [
+        ({"epoll": 0.9, "thread": 0.8, "poll": 0.9}, True),
+        ({"epoll": 0.9, "thread": 0.5, "poll": 0.9}, False),
+        ({"epoll": 0.9, "iterative": None}, True),
+        ({"epoll": None}, None),
+    ],
+)
+def test_users_have_to_wait_with_every_model(waiting, holds):
+    used = pd.DataFrame({"model": list(waiting), "connections": 1000})
+    used["connections"] = used["connections"].astype("Int64")
+    used["waiting_users"] = [1000 * x if x else np.nan for x in waiting.values()]
+    report = Mock(spec=Report)
+    names = {"measured": used, "intervals": Mock(), "report": report}
+    rules.execute("01-response-time", "cell-19", "cell-20", used=used, **names)
+    assert report.claim.mock_calls[0].args == ("little", holds)
+
+
+def test_poll_is_asked_about_the_whole_crowd_of_a_thousand():
+    rows = [(n, active, "poll") for n in (1000, 10000) for active in (1, n)]
+    share = ["connections", "active", "model"]
+    every = pd.DataFrame(rows, columns=share).assign(idle=0, verdict="lower")
+    report = Mock(spec=Report)
+    report.ratios.side_effect = lambda frame: frame
+    rules.execute(
+        *("06-idle", "cell-63", "cell-64"),
+        report=report,
+        every=every,
+        shares=every[share],
+        share=share,
+        talking=[1, 10, 100, 1000, 10000],
+    )
+    few, whole = (call.args[1] for call in report.claim.mock_calls)
+    assert few.index.tolist() == [1]
+    assert whole.index.tolist() == [1000]
+
+
+def bulk(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials of the bulk study with what its notebook derives."""
+    names = rules.execute(
+        "05-bulk",
+        "cell-07",
+        **{"pd": pd, "np": np, "comparable": comparable, "counted": counted},
+        **{"run": "r", "root": "runs", "accept": []},
+        study=SimpleNamespace(load=lambda *_, **__: trials),
+    )
+    return names["measured"]
+
+
+def test_a_mib_costs_what_its_requests_cost():
+    """CPU time of a whole slice belongs to its lead-in as well."""
+    cells = {"model": ["epoll", "prethread"], "connections": 100, "size": 16384}
+    frame = pd.DataFrame(cells).assign(
+        **{"byte_rate": np.nan, "block_size": np.nan, "ok": True, "set": ["s", None]},
+        **{"window_requests": 1000, "server_cpu_s": 1.05, SPENT: 1e-3},
+        bytes_per_s=1e9,
+    )
+    frame.attrs["registry"] = [{"name": "prethread", "holds": "workers"}]
+    all_served, some_served = bulk(frame).to_dict("records")
+    assert all_served["cpu_per_mib_s"] == pytest.approx(1e-3 * 2**20 / 16384)
+    for column in (SPENT, "cpu_per_mib_s", "bytes_per_s", "gib_per_s"):
+        assert all_served[column] > 0
+        assert np.isnan(some_served[column])
+
+
+def test_costs_of_bulk_are_compared_round_by_round():
+    report = Mock(spec=Report)
+    report.ratios.side_effect = lambda frame: frame
+    pairs = pd.DataFrame({"model": ["thread"], "metric": SPENT, "value": 2.0})
+    compare = Mock(return_value=pairs)
+    names = rules.execute(
+        *("05-bulk", "cell-19"),
+        report=report,
+        ratios=compare,
+        figures=Mock(),
+        **{"unlimited": None, "spent": SPENT, "baseline": "epoll", "forest": {}},
+    )
+    assert compare.call_args.args[1] == SPENT
+    assert names["costs"]["metric"].tolist() == ["cpu_per_mib_s"]
+
+
+def test_a_study_of_idle_connections_leaves_out_who_was_measured_alone():
+    """Its trials stay: what they held is known."""
+    rows = [("epoll", 5100, "s"), ("thread", 5100, None), ("thread", 100, "t")]
+    frame = pd.DataFrame(rows, columns=["model", "connections", "set"]).assign(
+        **{"active": 100, "ok": True, "block": 0, "window_requests": 1},
+        **{"server_cpu_s": 1.0, "label": None, "throughput_rps": 1e5, SPENT: 1e-5},
+    )
+    said: list[str] = []
+    names = rules.execute(
+        *("06-idle", "cell-60"),
+        **{"pd": pd, "np": np, "comparable": comparable, "counted": counted},
+        **{"run": "r", "root": "runs", "accept": [], "seed": 1, "active": 100},
+        **{"idle": [0, 5000], "crowds": [1000], "talking": [1]},
+        study=SimpleNamespace(load=lambda *_, **__: frame),
+        Report=lambda *_, **__: SimpleNamespace(note=said.append),
+        left_out=lambda *_: iter(["alone"]),
+        figures=SimpleNamespace(labels=lambda _: {}),
+    )
+    measured = names["measured"].set_index(["model", "idle"])
+    assert np.isnan(measured.loc[("thread", 5000), SPENT])
+    assert np.isnan(measured.loc[("thread", 5000), "krps"])
+    assert measured.loc[("thread", 0), SPENT] > 0
+    assert len(measured) == 3
+    assert said == ["alone"]
