@@ -193,3 +193,10 @@ def test_a_server_that_is_a_known_queue_is_found_to_be_one(tmp_path):
     if len(quiet) < 2:
         pytest.skip("other programs or a late client left too few trials to judge")
     assert min(quiet) < expected
+
+
+def test_loads_are_called_as_they_were_asked_for_where_they_lie_near():
+    loads = pd.Series([0.102, 0.71, 0.92, 0.6, 1.21, None])
+    named = load.as_asked(loads, [0.1, 0.5, 0.7, 0.9, 1.2])
+    assert named.tolist()[:5] == [0.1, 0.7, 0.9, 0.6, 1.2]
+    assert pd.isna(named[5])

@@ -76,6 +76,28 @@ def _erlang_c(offered: float, servers: int) -> float:
     return servers * blocked / (servers - offered * (1 - blocked))
 
 
+AS_ASKED = 0.05
+"""Loads are called as they were asked for when they are as near as this."""
+
+
+def as_asked(loads: pd.Series, asked: Sequence[float]) -> pd.Series:
+    """Return loads as they were asked for where they lie near, else with two digits.
+
+    The rates of a run were set by the capacity that was known then; computed again, it
+    may have moved by a few percent.
+
+    Examples
+    --------
+    >>> as_asked(pd.Series([0.71, 0.6, None]), [0.5, 0.7]).tolist()
+    [0.7, 0.6, nan]
+    """
+    found = loads.astype(float)
+    named = found.round(2)
+    for share in asked:
+        named = named.mask((found / share - 1).abs() <= AS_ASKED, share)
+    return named
+
+
 def knee(
     loads: Sequence[float], latencies: Sequence[float], *, factor: float = 2.0
 ) -> float:
