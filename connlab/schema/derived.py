@@ -208,19 +208,30 @@ def _of_counted_rounds(trial: Mapping, name: str) -> float | None:
     return total(*values) if values else None
 
 
-def _throughput(trial: Mapping) -> float | None:
-    """Return requests per second, in turns of the rounds that others left alone."""
+def _window(trial: Mapping) -> tuple[float | None, float | None]:
+    """Return the requests and the seconds that a rate is made of.
+
+    In turns, of the rounds that others left alone.
+    """
     requests, seconds = (
         _of_counted_rounds(trial, name) for name in ("requests", "seconds")
     )
     if requests is None or seconds is None:
-        return pick(trial, "client.window.throughput_rps")
+        window = pick(trial, "client.window") or {}
+        return window.get("requests"), window.get("seconds")
     if counts_whole_slices(trial):
         turns = trial["turns"]
         rounds = set(turns["round"]) - set(turns.get("disturbed") or ())
         requests += _of_counted_rounds(trial, "lead_in_requests") or 0
         seconds += len(rounds) * turns["lead_in_ms"] / 1e3
-    return ratio(requests, seconds)
+    return requests, seconds
+
+
+def _throughput(trial: Mapping) -> float | None:
+    """Return requests per second; alone as the client reports it."""
+    if _of_counted_rounds(trial, "seconds") is None:
+        return pick(trial, "client.window.throughput_rps")
+    return ratio(*_window(trial))
 
 
 def _bytes_rate(trial: Mapping) -> float | None:
@@ -306,6 +317,8 @@ DERIVED: dict[str, Callable[[Mapping], Any]] = {
     "excluded_by": lambda t: ", ".join(excluding(t)) or None,
     "findings": lambda t: ", ".join(_findings(t)) or None,
     "gates_failed": lambda t: ", ".join(excluding(t) + _findings(t)) or None,
+    "window_requests": lambda t: _window(t)[0],
+    "window_s": lambda t: _window(t)[1],
     "throughput_rps": _throughput,
     "bytes_per_s": _bytes_rate,
     "counted_response_times": _counted_response_times,
