@@ -109,6 +109,7 @@ def cells(*, scale: float = 1.0) -> list[dict]:
             for metric, number in (
                 ("response_mean_s", value(mean)),
                 ("throughput_rps", value(clients / mean, unit="thousand requests/s")),
+                ("waiting_users", value(0.9 * clients, unit="")),
             ):
                 cell = {"study": STUDY, "model": model, "connections": clients}
                 rows.append({**cell, "metric": metric, **number})
