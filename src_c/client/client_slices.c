@@ -74,8 +74,8 @@ static void forget_late(struct client_thread *t, unsigned number)
     target->round = 0;
 }
 
-/* Whether the edge waits for answers: all users ask all the time, and no clients
- * on other hosts go on by the clock. */
+/* Whether the edge waits for answers: all users ask all the time, and clients
+ * on other hosts do not go on by the clock. */
 static bool is_for_answers(const struct plan *plan)
 {
     return plan->rate == 0 && plan->think.mean_ns == 0 && !plan_is_fixed(plan);
