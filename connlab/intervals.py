@@ -160,7 +160,6 @@ def ratios(
     within: Sequence[str] = (),
     level: float = LEVEL,
     margin: float = MARGIN,
-    mixed: bool = True,
 ) -> pd.DataFrame:
     """Return the ratio of each level of `by` to the baseline, in each cell of `within`.
 
@@ -179,9 +178,6 @@ def ratios(
     margin : float
         Two sides are alike when the interval lies between 1 / (1 + margin) and
         1 + margin.
-    mixed : bool
-        Compare a side that took turns with one that was measured alone, whose caches
-        stay warm; `method` says so. False: such pairs are absent.
 
     Returns
     -------
@@ -195,13 +191,12 @@ def ratios(
     """
     within = list(within)
     pairs = list(_pairs(trials, metric, baseline, by, within))
-    pairs = [pair for pair in pairs if mixed or not pair[-1]]
     fits = _moderated(pairs)
     family = 1 - (1 - level) / max(1, len(pairs))
     rows = []
     for pair, (fit, method) in zip(pairs, fits, strict=True):
-        cell, side, single, _, limited, alone = pair
-        method += _ONE_ALONE if alone else ""
+        cell, side, single, _, limited, apart = pair
+        method += _ONE_ALONE if apart else ""
         i = replace(fit.interval(family, method=method, log=True), level=level)
         shown = _verdict(i, metric, margin, limited)
         rows.append((*cell, side, baseline, metric, *_numbers(i), single.p, shown))
@@ -229,8 +224,8 @@ def _pairs(
         for side, arm in sides.items():
             fit, method = log_ratio(arm, base, metric)
             limited = (bounded and client_bound(arm), bounded and client_bound(base))
-            alone = took_turns(arm) != took_turns(base)
-            yield _cell(cell), side, fit, method, limited, alone
+            apart = took_turns(arm) != took_turns(base)
+            yield _cell(cell), side, fit, method, limited, apart
 
 
 def _moderated(pairs: Sequence[tuple]) -> list[tuple[Fit, str]]:

@@ -115,6 +115,19 @@ def test_a_sweep_too_short_for_an_interval_is_no_miss(cells, twins, counted):
     assert sizes == counted * 2
 
 
+def held_against_a_queue(cells, frame: pd.DataFrame) -> dict:
+    """Run the cell of study 11 that compares responses with M/D/1."""
+    made, _ = cells(
+        "11-load",
+        "cell-23",
+        under=frame.assign(ok=True, label=None, reason=None),
+        where=["work", "connections"],
+        load=load,
+        low=0.1,
+    )
+    return made
+
+
 @pytest.mark.parametrize(("overrun", "trials_"), [(None, 5), (3, None)])
 def test_a_queue_without_end_is_compared_with_no_formula(cells, overrun, trials_):
     """Where a trial is asked for more than its CPU time allows, no wait is foretold."""
@@ -127,14 +140,7 @@ def test_a_queue_without_end_is_compared_with_no_formula(cells, overrun, trials_
     frame["response_mean_s"] = 2e-4 + frame["block"] / 1e6
     over = (frame["block"] == overrun) & (frame["load"] == 0.7)
     frame.loc[over, SPENT] = 2e-4
-    made, _ = cells(
-        "11-load",
-        "cell-23",
-        under=frame.assign(ok=True, label=None, reason=None),
-        where=["work", "connections"],
-        load=load,
-        low=0.1,
-    )
+    made = held_against_a_queue(cells, frame)
     (row,) = made["recovered"].to_dict("records")
     assert row["n"] == (trials_ or 4)
     assert (row["value"] > 0) is (trials_ is not None)
@@ -152,14 +158,7 @@ def test_what_is_added_to_a_queue_is_added_for_each_number_of_connections(cells)
     wait = [load.waiting(*x) for x in zip(frame["rate"], frame[SPENT], strict=True)]
     added = frame["connections"] * 1e-6
     frame["response_mean_s"] = frame[SPENT] + wait + added
-    made, _ = cells(
-        "11-load",
-        "cell-23",
-        under=frame.assign(ok=True, label=None, reason=None),
-        where=["work", "connections"],
-        load=load,
-        low=0.1,
-    )
+    made = held_against_a_queue(cells, frame)
     assert made["recovered"]["value"].tolist() == pytest.approx([1, 1])
 
 

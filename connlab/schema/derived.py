@@ -159,12 +159,7 @@ def _latency(clock: str, stat: str) -> Callable[[Mapping], float | None]:
 
 def _slice_p99(trial: Mapping) -> float | None:
     """Return the median over the counted rounds of each slice's own p99."""
-    turns = trial.get("turns") or {}
-    p99_ns = turns.get("response_p99_ns") or ()
-    rounds = turns["round"] if p99_ns else ()
-    disturbed = set(turns.get("disturbed") or ())
-    pairs = zip(rounds, p99_ns, strict=True)
-    counted = [ns for number, ns in pairs if ns and number not in disturbed]
+    counted = [ns for ns in counted_rounds(trial, "response_p99_ns") if ns]
     return statistics.median(counted) * 1e-9 if counted else None
 
 
@@ -199,12 +194,19 @@ def counts_whole_slices(trial: Mapping) -> bool:
 _SMALL, _FEW = 1024, 100
 
 
-def _of_counted_rounds(trial: Mapping, name: str) -> float | None:
-    """Return the sum of a list of `turns` over the rounds that others left alone."""
+def counted_rounds(trial: Mapping, name: str) -> list[Any]:
+    """Return a list of `turns` without the rounds that others disturbed.
+
+    Empty where servers took no turns, or where the trial lacks the list.
+    """
     turns = trial.get("turns") or {}
     disturbed = set(turns.get("disturbed") or ())
     pairs = zip(turns.get("round") or (), turns.get(name) or (), strict=False)
-    values = [value for number, value in pairs if number not in disturbed]
+    return [value for number, value in pairs if number not in disturbed]
+
+
+def _of_counted_rounds(trial: Mapping, name: str) -> float | None:
+    values = counted_rounds(trial, name)
     return total(*values) if values else None
 
 
@@ -220,10 +222,9 @@ def _window(trial: Mapping) -> tuple[float | None, float | None]:
         window = pick(trial, "client.window") or {}
         return window.get("requests"), window.get("seconds")
     if counts_whole_slices(trial):
-        turns = trial["turns"]
-        rounds = set(turns["round"]) - set(turns.get("disturbed") or ())
         requests += _of_counted_rounds(trial, "lead_in_requests") or 0
-        seconds += len(rounds) * turns["lead_in_ms"] / 1e3
+        lead_in_s = trial["turns"]["lead_in_ms"] / 1e3
+        seconds += len(counted_rounds(trial, "seconds")) * lead_in_s
     return requests, seconds
 
 

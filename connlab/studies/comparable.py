@@ -13,6 +13,7 @@ import pandas as pd
 
 from connlab.study.formatting import listing, plain
 from connlab.study.frames import counted, passed
+from connlab.study.turns import in_turns
 
 WORKERS = 8
 """Workers of a server that was told no number and reported none."""
@@ -62,9 +63,7 @@ def apart(trials: pd.DataFrame, within: Sequence[str]) -> pd.Series:
     A server alone keeps its caches warm; in turns those of others come in between.
     Where nobody took turns at the same levels of `within`, none is marked.
     """
-    if "set" not in trials:
-        return pd.Series(False, index=trials.index)
-    turns = trials["set"].notna()
+    turns = in_turns(trials)
     levels = [trials[column] for column in within]
     some = (turns & passed(trials)).groupby(levels, dropna=False).transform("any")
     return ~turns & some.astype(bool)

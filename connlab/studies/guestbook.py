@@ -1,25 +1,19 @@
 """Study 04: who had Redis to itself, and who answered pages with errors.
 
-trials -> measured_alone     servers that took no turns with others; ways: by cell
+trials -> ways               alone or in turns, by cell
        -> redis_per_page_s   what a page costs Redis, where it served one server
        -> error_pages        trials left out for such answers
 """
 
 import pandas as pd
 
-from connlab.study.turns import carried
-
-
-def measured_alone(trials: pd.DataFrame) -> pd.Series:
-    """Mark the trials whose server took no turns with others."""
-    none = pd.Series(None, index=trials.index, dtype=object)
-    return trials.get("set", none).isna()
+from connlab.study.turns import carried, in_turns
 
 
 def ways(trials: pd.DataFrame) -> dict[tuple[str, int], str]:
     """Return how cells were measured, by model and clients: alone or in turns."""
     cell = [trials["model"], trials["connections"]]
-    alone = measured_alone(trials).groupby(cell).all()
+    alone = (~in_turns(trials)).groupby(cell).all()
     return alone.map({True: "alone", False: "in turns"}).to_dict()
 
 
@@ -29,7 +23,7 @@ def redis_per_page_s(trials: pd.DataFrame) -> pd.Series:
     There Redis serves all servers of a set, and only its mean over them is known.
     """
     pages = trials["window_s"] * trials["throughput_rps"]
-    return (trials["companion_cpu_s"] / pages).where(measured_alone(trials))
+    return (trials["companion_cpu_s"] / pages).where(~in_turns(trials))
 
 
 def error_pages(trials: pd.DataFrame) -> pd.DataFrame:

@@ -165,18 +165,15 @@ def lasting(run: str, *, root: str | Path = "runs") -> dict[str, float]:
     longer where it is more than it can.
     """
     path = schema.study_folder(run, "load", root=root) / schema.TRIALS
-    lasted = {t["key"]: _lasted(t.get("turns")) for t in schema.read_log(path).trials}
+    lasted = {t["key"]: _lasted(t) for t in schema.read_log(path).trials}
     return {key: value for key, value in lasted.items() if value}
 
 
-def _lasted(turns: Mapping[str, Any] | None) -> float | None:
-    if not turns:
-        return None
-    disturbed = set(turns.get("disturbed") or ())
-    pairs = zip(turns["round"], turns["seconds"], strict=True)
-    counted_s = [s for number, s in pairs if number not in disturbed]
+def _lasted(trial: Mapping[str, Any]) -> float | None:
+    counted_s = schema.counted_rounds(trial, "seconds")
     if not counted_s:
         return None
+    turns = trial["turns"]
     lead_in_s, planned_s = turns["lead_in_ms"] / 1e3, turns["slice_ms"] / 1e3
     return (lead_in_s + statistics.median(counted_s)) / planned_s
 

@@ -107,9 +107,15 @@ def carried(trials: pd.DataFrame) -> pd.Series:
     return trials.get("carried", pd.Series(False, index=trials.index)).eq(True)
 
 
+def in_turns(trials: pd.DataFrame) -> pd.Series:
+    """Mark the trials whose servers shared a client with others."""
+    none = pd.Series(None, index=trials.index, dtype=object)
+    return trials.get("set", none).notna()
+
+
 def took_turns(side: pd.DataFrame) -> bool:
-    """Whether all of these trials shared a client with others."""
-    return "set" in side and bool(side["set"].notna().all())
+    """Whether all of these trials are `in_turns`."""
+    return "set" in side and bool(in_turns(side).all())
 
 
 def _log_ratio(arm: Any, base: Any, metric: str) -> float:
