@@ -157,7 +157,7 @@ def table(situations: Sequence[Situation], families: Mapping[str, str]) -> str:
     )
 
 
-_SHARES = (30, 26, 16, 24, 34, 14, 14)
+_SHARES = (30, 26, 20, 24, 34, 14, 14)
 
 
 def _situation(entry: Mapping[str, Any]) -> str:
