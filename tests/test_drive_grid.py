@@ -114,6 +114,8 @@ def test_what_was_measured_before_keeps_its_key(path):
         identity = {n: trial[n] for n in ("repeat", "binaries", "environment")}
         model = trial["server"]["model"]
         identity["unavailable"] = None if model["available"] else model["reason"]
+        turns = trial["turns"] or {}
+        identity["carried_by"] = turns["set"] if turns.get("carried") else None
         assert grid.key(trial["factors"], **identity) == trial["key"]
 
 

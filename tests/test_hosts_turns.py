@@ -203,7 +203,7 @@ def test_room_is_asked_of_the_hosts_and_not_of_the_driver(tmp_path):
             assert room.connections == 2 * per_host < here.connections
             # a thread each: too many for turns there, though not here
             options = {"factors": {"arm": ["a", "b", "c"]}, "trials": 1}
-            threads = {"model": "thread", "connections": 260}
+            threads = {"model": "thread", "connections": 2_000 // 4 + 20}
             swept(engine, tmp_path / "threads", 2, fixed=threads, **options)
             assert not any(row["turns"] for row in rows(tmp_path / "threads"))
             # 3 times 800 connections are more than the clients may hold
