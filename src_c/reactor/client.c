@@ -1,8 +1,9 @@
 /* client.c -- one client of a loop, from its first byte to its close.
  *
- *     serve_client -> client_advance -> receive -> conn_received (the workload)
- *                                 -> send    -> conn_sent
- *                                 -> nothing is ready: wait for an event
+ *     serve_client -> client_receive -> conn_received (the workload)
+ *                  -> client_queue: a short answer waits for the next clients'
+ *     send_answers -> client_advance -> client_send -> conn_sent
+ *                                    -> nothing is ready: wait for an event
  *
  * Partial reads and writes are the rule on a non-blocking socket. What a client
  * wants next is kept in its conn; each event goes on from there.
@@ -20,6 +21,8 @@ enum {
     READS_A_ROUND = 4,
     SENDS_IN_A_ROW = 8, /* without a read between: a long answer */
 };
+
+enum { CACHE_LINE = 64 };
 
 static const size_t client_extra = offsetof(struct client, conn);
 
@@ -146,27 +149,29 @@ void client_return(struct loop *loop, struct client *client)
 
 /* --- one system call -------------------------------------------------- */
 
-static enum want client_receive(struct loop *loop, struct client *client)
+static inline __attribute__((always_inline)) enum want
+client_receive(struct loop *loop, struct client *client)
 {
     struct source *source = &client->source;
-    ssize_t n = recv(source->fd, loop->in, sizeof loop->in, 0);
+    char *in = loop->in + loop->answer_bytes;
+    ssize_t n = recv(source->fd, in, CONN_CHUNK, 0);
     if (n < 0 && errno == EINTR)
         return WANT_READ;
     /* A full buffer: there may be more, and asking again costs less than
      * another round of the loop. */
-    bool empty = n <= 0 || (n < (ssize_t)sizeof loop->in &&
-                            !(source->ready & READY_DRAIN));
+    bool empty = n <= 0 || (n < CONN_CHUNK && !(source->ready & READY_DRAIN));
     if (empty)
         source->ready &= (uint8_t)~READY_IN;
     if (n >= 0 && loop->offload)
-        return client_offload(loop, client, loop->in, (size_t)n);
+        return client_offload(loop, client, in, (size_t)n);
     if (n >= 0)
-        return conn_received(&client->conn, loop->in, (size_t)n);
+        return conn_received(&client->conn, in, (size_t)n);
     source->ready &= (uint8_t)~READY_DRAIN; /* no end yet, or it would be 0 */
     return errno == EAGAIN ? WANT_READ : conn_failed(&client->conn, errno);
 }
 
-static enum want client_send(struct loop *loop, struct client *client)
+static inline __attribute__((always_inline)) enum want
+client_send(struct loop *loop, struct client *client)
 {
     struct span out = conn_unsent(&client->conn);
     ssize_t n = send(client->source.fd, out.bytes, out.length, MSG_NOSIGNAL);
@@ -297,6 +302,45 @@ void client_advance(struct loop *loop, struct client *client, enum want want)
     client_leave(loop, client, want);
 }
 
+/* --- answers that are sent together ----------------------------------- */
+
+/* A short answer waits for those of the next clients, whose bytes come behind
+ * it: in a cache line of their own. */
+static bool client_queue(struct loop *loop, struct client *client)
+{
+    size_t length = client->conn.out.length;
+    if (length > ANSWER_BYTES)
+        return false;
+    client->source.deferred = true;
+    loop->answers[loop->answer_count++] = client;
+    loop->answer_bytes += (length + CACHE_LINE - 1) & ~(CACHE_LINE - 1ul);
+    if (loop->answer_count == ANSWERS_MOST)
+        send_answers(loop);
+    return true;
+}
+
+void send_answers(struct loop *loop)
+{
+    for (unsigned i = 0; i < loop->answer_count; i++) {
+        struct client *client = loop->answers[i];
+        enum want want = WANT_WRITE;
+        client->source.deferred = false;
+        if (client->source.ready & READY_OUT)
+            want = client_send(loop, client);
+        client_advance(loop, client, want);
+    }
+    loop->answer_count = 0;
+    loop->answer_bytes = 0;
+}
+
+/* Something came: the first call of an event. */
+static void client_begin(struct loop *loop, struct client *client)
+{
+    enum want want = client_receive(loop, client);
+    if (want != WANT_WRITE || !client_queue(loop, client))
+        client_advance(loop, client, want);
+}
+
 void client_timer(struct loop *loop, struct client *client, uint64_t now_ns)
 {
     struct conn *conn = &client->conn;
@@ -338,6 +382,8 @@ void serve_client(struct loop *loop, struct source *source, unsigned ready)
     enum want want = (enum want)client->conn.want;
     if (want == WANT_SLEEP || want == WANT_ASK)
         client_interrupts(loop, client, ready);
+    else if (want == WANT_READ && (source->ready & READY_IN))
+        client_begin(loop, client);
     else
         client_advance(loop, client, want);
 }

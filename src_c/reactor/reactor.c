@@ -134,6 +134,7 @@ static void free_closed(struct loop *loop)
 void end_round(struct loop *loop)
 {
     run_deferred(loop);
+    send_answers(loop);
     bool asks = redis_async_round(&loop->redis);
     free_closed(loop);
     loop->busy = asks || loop->deferred;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import signal
 import socket
 import subprocess
 import time
@@ -113,6 +115,28 @@ def test_a_hundred_clients_at_once(model):
                 assert receive(sock, 5) == b"%05d" % n
         stats = server.stop()
     assert counted(stats, open_max=100, accepted=100, requests=100)
+
+
+@pytest.mark.parametrize("model", MANY)
+def test_clients_that_are_all_ready_at_once_get_their_own_bytes(model):
+    """Short answers may be sent together, and long ones lie between them."""
+    sizes = [1, 64, 65, 511, 512, 513, 4096, 20_000] * 12
+    sent = [random.Random(n).randbytes(size) for n, size in enumerate(sizes)]
+    with serving(model) as server:
+        with server.clients(len(sizes)) as socks:
+            assert all(echoes(sock) for sock in socks)
+            server.process.send_signal(signal.SIGSTOP)
+            for sock, data in zip(socks, sent, strict=True):
+                sock.sendall(data)
+            socks[5].shutdown(socket.SHUT_WR)
+            server.process.send_signal(signal.SIGCONT)
+            for sock, data in zip(socks, sent, strict=True):
+                assert receive(sock, len(data)) == data
+            assert socks[5].recv(1) == b""
+            assert echoes(socks[6])
+        stats = server.stop()
+    if not model.startswith("lessons/"):
+        assert stats["bytes_in"] == stats["bytes_out"] > sum(sizes)
 
 
 EVEN = 0.8 if SLOWER == 1 else 0.6
