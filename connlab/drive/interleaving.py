@@ -284,7 +284,8 @@ def in_turns(
     for name in ("duration", "warmup", "duration_max"):
         if client.get(name) is not None:
             client[name] *= len(servers)
-    slice_s, lead_in_s = client["slice"] / 1e3, turns.LEAD_IN_S
+    slice_s = client["slice"] / 1e3
+    lead_in_s = min(turns.LEAD_IN_S, slice_s / 10)
     if client.get("rate") is not None:
         lead_in_s = turns.LEAD_IN_OPEN * slice_s
     if pause is not None:

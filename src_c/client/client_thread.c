@@ -196,14 +196,19 @@ static void start_few(struct client_thread *t)
 /* A run begins a few at a time, so that answers are not left lying meanwhile.
  * A slice is too short for that: of 1000 users 400 to 600 would wait for an
  * answer at a time, and fewer the faster the server. There all begin before
- * the first answer is read, but for connects, of which a backlog holds so many.
+ * the first answer is read, but for connects, of which a backlog holds so many;
+ * and the lead-in may be over before they have.
  */
 static void start_some(struct client_thread *t)
 {
     uint32_t before;
+    if (!may_start(t))
+        return;
     do {
         before = t->current->next_start;
         start_few(t);
+        if (t->in_slice && clock_now_ns() >= t->current->record->from_ns)
+            thread_measure(t, true);
     } while (t->in_slice && t->current->next_start > before &&
              t->connecting < CONNECTS_IN_FLIGHT);
 }
