@@ -10,6 +10,8 @@ import http.client
 import itertools
 import os
 import random
+import select
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -60,6 +62,22 @@ def test_work_answers_pipelined_lines_in_order(model, kind):
     assert server.stats["requests"] == 4
     if kind == "spin":
         assert server.stats["cpu_user_s"] + server.stats["cpu_system_s"] >= 0.05
+
+
+@pytest.mark.parametrize("model", names(family="readiness", workers="none"))
+def test_an_answer_does_not_wait_until_the_next_one_is_computed(model):
+    flags = ["--workload", "work", "--delay-kind", "spin"]
+    with serving(model, *flags) as server, server.clients(6) as socks:
+        for sock in socks:
+            sock.sendall(b"0 0\n")
+            assert receive(sock, 2) == b"0\n"
+        server.process.send_signal(signal.SIGSTOP)
+        for sock in socks:
+            sock.sendall(b"20000 0\n")
+        server.process.send_signal(signal.SIGCONT)
+        assert select.select(socks, [], [], PATIENCE_S)[0]
+        time.sleep(0.01)
+        assert len(select.select(socks, [], [], 0)[0]) < len(socks)
 
 
 @pytest.mark.parametrize("model", MODELS)

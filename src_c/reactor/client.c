@@ -1,7 +1,7 @@
 /* client.c -- one client of a loop, from its first byte to its close.
  *
  *     serve_client -> client_receive -> conn_received (the workload)
- *                  -> client_queue: a short answer waits for the next clients'
+ *                  -> client_queue: a short echo waits for the next clients'
  *     send_answers -> client_advance -> client_send -> conn_sent
  *                                    -> nothing is ready: wait for an event
  *
@@ -304,12 +304,13 @@ void client_advance(struct loop *loop, struct client *client, enum want want)
 
 /* --- answers that are sent together ----------------------------------- */
 
-/* A short answer waits for those of the next clients, whose bytes come behind
- * it: in a cache line of their own. */
+/* A short echo waits for those of the next clients, whose bytes come behind it:
+ * in a cache line of their own. An answer that was built does not: what the
+ * next one takes to compute or to find would be added to its response time. */
 static bool client_queue(struct loop *loop, struct client *client)
 {
     size_t length = client->conn.out.length;
-    if (length > ANSWER_BYTES)
+    if (length > ANSWER_BYTES || !conn_borrows(&client->conn))
         return false;
     client->source.deferred = true;
     loop->answers[loop->answer_count++] = client;

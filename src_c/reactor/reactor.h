@@ -102,9 +102,10 @@ void client_list_destroy(struct client_list *list);
  * for too long. That is an event, and the loop which takes it cuts them. */
 void client_list_cut(struct client_list *list, uint64_t now_ns);
 
-/* A loop receives from some clients before it answers them: while one system
- * call is made again and again, its code stays in the instruction cache. So few
- * that no answer waits long, and so short that all stay in the data cache. */
+/* A loop receives from some clients of echo before it answers them: while one
+ * system call is made again and again, its code stays in the instruction cache.
+ * So few that no answer waits long, and so short that all stay in the data
+ * cache. */
 enum { ANSWERS_MOST = 32, ANSWER_BYTES = 512 };
 
 struct loop {
@@ -166,7 +167,7 @@ int64_t reactor_timeout_ns(const struct loop *loop);
 void accept_clients(struct loop *loop, struct source *listener);
 
 /* A SOURCE_CLIENT is ready: receives, has the workload answer, sends, for as
- * long as that needs no waiting and others are not held up. A short answer is
+ * long as that needs no waiting and others are not held up. A short echo is
  * sent together with those of the next clients, or by end_round(). */
 void serve_client(struct loop *loop, struct source *source, unsigned ready);
 
