@@ -72,7 +72,8 @@ static inline uint64_t grid_look_ns(const struct plan *plan, uint64_t begin_ns)
 static inline uint64_t grid_first_look_ns(const struct plan *plan,
                                           uint64_t begin_at_ns)
 {
-    return begin_at_ns - plan->pause_ns / 4;
+    uint64_t sooner_ns = plan->pause_ns / 4;
+    return begin_at_ns > sooner_ns ? begin_at_ns - sooner_ns : 0;
 }
 
 #endif

@@ -650,6 +650,13 @@ def test_a_client_that_comes_late_leaves_slices_out(take_turns):
     assert result["stop"] == "duration"
 
 
+def test_a_watch_that_comes_much_too_late_ends_at_once(take_turns):
+    """A moment just after boot: the look before it would have been before boot."""
+    flags = ["--begin-at", 1, "--slice", "30ms", "--pause", "10ms", "--only-watch"]
+    result, slices = take_turns(2, *flags, "--duration", 0.6, watch=True)
+    assert (result["stop"], result["rounds"], slices) == ("duration", 0, [])
+
+
 def test_at_fixed_moments_rounds_of_a_late_client_are_left_out(take_turns):
     """Nothing is repeated, as others take the same turns; none may be left."""
     flags = ["--rate", 2000, "--late", "0.001ms"]
