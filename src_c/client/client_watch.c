@@ -173,7 +173,9 @@ static void watch_update(struct watch *watch, struct watched *process,
 {
     if (!read_clock(process->clock, &process->cpu_ns)) {
         process->ended = true;
-        *(process->root ? &watch->ended_ns : ended) += process->cpu_ns;
+        *(process->root ? &watch->ended_ns : ended) +=
+            process->cpu_ns + process->children_ns;
+        process->cpu_ns = process->children_ns = 0;
         return;
     }
     char state = 'S';
@@ -198,10 +200,8 @@ int64_t watch_cpu_ns(struct watch *watch)
             watch_update(watch, &watch->processes[i], &ended, &waited);
     if (ended > waited + ticks_ns(2))
         watch->ended_ns += ended - (waited > 0 ? waited : 0);
-    for (unsigned i = 0; i < watch->count; i++) {
-        const struct watched *process = &watch->processes[i];
-        sum += process->children_ns + (process->ended ? 0 : process->cpu_ns);
-    }
+    for (unsigned i = 0; i < watch->count; i++)
+        sum += watch->processes[i].cpu_ns + watch->processes[i].children_ns;
     return sum + watch->ended_ns;
 }
 

@@ -35,7 +35,7 @@ struct watched {
     bool root;   /* was named */
     bool parent; /* may have children */
     bool ended;
-    int64_t cpu_ns;      /* the last reading */
+    int64_t cpu_ns;      /* the last reading; 0 once it ended */
     int64_t children_ns; /* of those waited for */
 };
 

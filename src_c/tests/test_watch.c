@@ -97,6 +97,35 @@ static void time_of_children_stays(bool waited)
     signal(SIGCHLD, SIG_DFL);
 }
 
+/* A child that had waited for one of its own ends: our cutime holds both, and
+ * neither counts twice. */
+static void time_of_grandchildren_counts_once(void)
+{
+    struct watch watch;
+    int said, go, ends[2];
+    pid_t self = getpid(), middle;
+    char c;
+    assert(pipe(ends) == 0);
+    if ((middle = fork()) == 0) {
+        pid_t pid = start(&said, &go);
+        await(said);
+        assert(write(ends[1], "x", 1) == 1);
+        usleep(200000); /* until it was found */
+        close(go);
+        _exit(waitpid(pid, NULL, 0) != pid || write(ends[1], "x", 1) != 1 ||
+              usleep(200000));
+    }
+    assert(read(ends[0], &c, 1) == 1);
+    assert(watch_make(&watch, &self, 1) && watch.count == 3);
+    int64_t before = watch_cpu_ns(&watch);
+    assert(read(ends[0], &c, 1) == 1);
+    is_about(watch_cpu_ns(&watch) - before, 0);
+    waitpid(middle, NULL, 0);
+    is_about(watch_cpu_ns(&watch) - before, 0);
+    watch_free(&watch);
+    close(ends[0]), close(ends[1]);
+}
+
 static void a_pid_of_nobody_is_known(void)
 {
     assert(watch_exists(getpid()));
@@ -119,6 +148,7 @@ int main(void)
     clocks_of_the_living_are_read();
     time_of_children_stays(true);
     time_of_children_stays(false);
+    time_of_grandchildren_counts_once();
     a_pid_of_nobody_is_known();
     cores_never_go_backwards();
     puts("test_watch: passed");
