@@ -96,6 +96,18 @@ def test_killed_without_a_word_it_leaves_nobody(external, kind):
     process.wait()
 
 
+def test_killed_as_it_starts_it_leaves_nobody(external):
+    """Its guard may not have looked yet who its parent is."""
+    for _ in range(100):
+        process = external("good")
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        until = time.monotonic() + 10
+        while not children.read_bytes() and time.monotonic() < until:
+            continue
+        process.kill()
+        process.wait()
+
+
 @pytest.mark.parametrize(
     ("kind", "status", "said"),
     [

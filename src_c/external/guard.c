@@ -35,7 +35,7 @@ enum { OUTPUT_MOST = 64 << 20, OUTPUT_KEPT = 1 << 20 };
 struct guard {
     const struct guard_plan *plan;
     pid_t parent, server;
-    in_port_t port;   /* 0: the command names none */
+    in_port_t port;   /* 0: none was free */
     int status;       /* of the server, once it ended */
     bool ended, told; /* told: to end */
     uint64_t started_ns;
@@ -317,7 +317,7 @@ static void print_usage(const struct guard *guard, bool killed)
 static void prepare(struct guard *guard, const struct guard_plan *plan)
 {
     sigset_t set;
-    *guard = (struct guard){.plan = plan, .parent = getppid()};
+    *guard = (struct guard){.plan = plan, .parent = plan->group};
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);

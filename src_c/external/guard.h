@@ -17,7 +17,7 @@
 struct guard_plan {
     const char *name, *workload; /* said in the ready line */
     char **command;              /* ends with NULL */
-    pid_t group;                 /* process group of the command */
+    pid_t group; /* of the command; its leader is the guard's parent */
     unsigned patience_s, grace_s;
     unsigned processes_most;
 };
