@@ -66,7 +66,9 @@
  *     seconds           of the counted part
  *     requests          answered in it
  *     bytes             received in it
- *     response_ns       from the intended send to the answer, in all of them
+ *     response_ns       from the intended send to the answer, in all of them;
+ *                       open loop: in all that were due in it, so that those of
+ *                       the lead-in that were answered later are not in it
  *     slice_seconds     of the whole slice, rest to rest
  *     server_cpu_ns     of the processes of --watch, whole slice; empty without
  *     rest_cpu_ns       the same, from the end of the target's slice before to
