@@ -520,11 +520,15 @@ static enum stop_reason find_slice(struct rounds *r, uint64_t now_ns)
     return STOP_NONE;
 }
 
-/* A signal ends the pause before a slice: it has not begun, and is left out. */
+/* A signal ends the pause before a slice; where nobody asks, also the slice, and
+ * the pause behind it: what was not seen to its end is left out. */
 void rounds_go_on(struct rounds *r)
 {
     const struct slice *slice = &r->shared->slice;
-    if (atomic_load(&slice->number) > 0 && clock_now_ns() >= slice->begin_ns)
+    uint64_t least_ns = r->plan->only_watch
+                            ? grid_look_ns(r->plan, slice->begin_ns)
+                            : slice->begin_ns;
+    if (atomic_load(&slice->number) > 0 && clock_now_ns() >= least_ns)
         end_slice(r);
     uint64_t now = clock_now_ns();
     see_who_is_left(r);

@@ -626,21 +626,22 @@ def test_clients_take_the_same_turns_at_fixed_moments(
     assert seen_s / 1e9 == pytest.approx(spent_s, rel=0.1, abs=0.05)
 
 
-def test_a_watch_that_is_interrupted_has_no_slice_that_has_not_begun(take_turns):
-    """A signal in the pause before it: nothing of that slice is there to be told."""
+@pytest.mark.parametrize("moment_s", [-0.05, 0.1])
+def test_a_watch_that_is_interrupted_tells_whole_slices_only(take_turns, moment_s):
+    """A signal in the pause before the third, and in the midst of it."""
     begin_ns = time.monotonic_ns() + 300_000_000
-    flags = ["--begin-at", begin_ns, "--slice", "30ms", "--pause", "400ms"]
+    flags = ["--begin-at", begin_ns, "--slice", "200ms", "--pause", "400ms"]
 
     def interrupt(client: subprocess.Popen, *_: object) -> None:
-        third_ns = begin_ns + 2 * 430_000_000  # announced 100 ms before
-        time.sleep((third_ns - 50_000_000 - time.monotonic_ns()) / 1e9)
+        third_s = begin_ns / 1e9 + 2 * 0.6  # announced 100 ms before
+        time.sleep(third_s + moment_s - time.monotonic())
         client.terminate()
 
     flags += ["--only-watch", "--warmup", 0, "--duration", 10]
     result, slices = take_turns(2, *flags, watch=True, during=interrupt)
     assert result["stop"] == "interrupted"
     assert 1 <= len(slices) <= 2
-    assert all(float(row["slice_seconds"]) == pytest.approx(0.03) for row in slices)
+    assert all(float(row["slice_seconds"]) == pytest.approx(0.2) for row in slices)
 
 
 def test_a_client_that_comes_late_leaves_slices_out(take_turns):
