@@ -32,6 +32,7 @@ from conformance.harness import (
     refused,
     serving,
     settled,
+    unsanitized,
 )
 
 MODELS = names()
@@ -154,6 +155,7 @@ def root(tmp_path_factory) -> Path:
     (www / "index.html").write_text("<h1>here</h1>\n")
     (www / "a file.txt").write_text("with a blank\n")
     (www / "out").symlink_to("../secret")
+    (www / "page.html").write_bytes(bytes(16_000))
     (www / "large.bin").write_bytes(random.Random(1).randbytes(12_000_000))
     return www
 
@@ -236,6 +238,22 @@ def test_a_large_file_arrives_whole_and_costs_little_memory(model, root):
             assert hashlib.sha256(body).digest() == want
         if not SANITIZED and entry(model)["workers"] != "per-connection":
             assert grown < 2_000_000
+
+
+@unsanitized
+@pytest.mark.parametrize("model", CONCURRENT)
+def test_an_answer_takes_no_fresh_memory_each_time(model, root):
+    with web(model, root) as server:
+        answer = len(ask(server, GET % b"/page.html"))
+        with server.clients(4) as socks:
+            for _ in range(2):
+                before = server.page_faults()
+                for _ in range(400):
+                    for sock in socks:
+                        sock.sendall(GET % b"/page.html")
+                    for sock in socks:
+                        receive(sock, answer)
+            assert server.page_faults() - before < 400
 
 
 @pytest.mark.parametrize("model", names(concurrent=True, isolates_slow=True))

@@ -43,6 +43,7 @@ struct job {
     struct client *client;
     bool received; /* bytes[0 .. count); else `count` were sent */
     size_t count;
+    char *buffer; /* to answer in, that the loop has left over; or NULL */
     char bytes[];
 };
 
@@ -127,6 +128,9 @@ static void offload_work(struct server *server, unsigned worker, void *shared)
                           .index = model_slot(server, worker)};
     stats_add(&server->stats->workers_started, 1);
     for (struct job *job; (job = offload_take(offload));) {
+        if (job->buffer)
+            send_buffer_give(&self.buffers, job->buffer);
+        job->buffer = NULL;
         conn_move(&job->client->conn, &self);
         offload_step(job);
         conn_move(&job->client->conn, &offload->loop->worker);
@@ -137,7 +141,9 @@ static void offload_work(struct server *server, unsigned worker, void *shared)
 
 /* --- the loop --------------------------------------------------------- */
 
-/* The client is a thread's from here on: see loop->offload. */
+/* The client is a thread's from here on: see loop->offload. Answers are built in
+ * a thread's buffers and sent by the loop, so that these gather here: each job
+ * takes one back. */
 static bool offload_queue(struct loop *loop, struct client *client,
                           const char *bytes, size_t count)
 {
@@ -147,6 +153,8 @@ static bool offload_queue(struct loop *loop, struct client *client,
         return false;
     *job = (struct job){
         .client = client, .received = bytes != NULL, .count = count};
+    if (loop->worker.buffers.count > 0)
+        job->buffer = send_buffers_pop(&loop->worker.buffers);
     if (bytes)
         memcpy(job->bytes, bytes, count);
     pthread_mutex_lock(&offload->lock);
@@ -212,8 +220,10 @@ static void offload_end(struct offload *offload)
 
 static void jobs_free(struct jobs *jobs)
 {
-    for (struct job *job; (job = jobs_take(jobs));)
+    for (struct job *job; (job = jobs_take(jobs));) {
+        free(job->buffer);
         free(job);
+    }
 }
 
 /* No thread works any more, and jobs are left only if a stop was overdue. */

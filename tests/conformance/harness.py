@@ -193,6 +193,12 @@ class Server:
         pages = self._total(lambda proc: int((proc / "statm").read_text().split()[1]))
         return pages * resource.getpagesize()
 
+    def page_faults(self) -> int:
+        """Pages that it has got from the kernel since it started."""
+        return self._total(
+            lambda proc: int((proc / "stat").read_text().rpartition(")")[2].split()[7])
+        )
+
     def _total(self, measure: Callable[[Path], int]) -> int:
         total = 0
         for pid in self.tree():
