@@ -520,7 +520,7 @@ static enum stop_reason find_slice(struct rounds *r, uint64_t now_ns)
     return STOP_NONE;
 }
 
-/* A signal ends the pause before a slice; where nobody asks, also the slice, and
+/* A signal ends the pause before a slice; where nobody asks, also the slice and
  * the pause behind it: what was not seen to its end is left out. */
 void rounds_go_on(struct rounds *r)
 {

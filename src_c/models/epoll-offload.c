@@ -141,9 +141,9 @@ static void offload_work(struct server *server, unsigned worker, void *shared)
 
 /* --- the loop --------------------------------------------------------- */
 
-/* The client is a thread's from here on: see loop->offload. Answers are built in
- * a thread's buffers and sent by the loop, so that these gather here: each job
- * takes one back. */
+/* The client is a thread's from here on: see loop->offload. Answers are built
+ * in a thread's buffers and sent by the loop, where they gather: each job takes
+ * one back. */
 static bool offload_queue(struct loop *loop, struct client *client,
                           const char *bytes, size_t count)
 {
