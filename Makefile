@@ -76,7 +76,7 @@ programs := $(if $(server_srcs),$(BUILD)/server)\
 help:  ## print this list
 	@echo 'connlab: measure connection handling models, print the paper.'
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' Makefile | \
-		awk -F'|' '{ printf "  make %-10s%s\n", $$1, $$2 }'
+		awk -F'|' '{ printf "  make %-11s%s\n", $$1, $$2 }'
 	@echo 'PROFILE=smoke|quick|full RUN=name NB=01 P="-p trials 10" RENDERER=quarto HOSTS=hosts.toml'
 
 # ---- the two commands ------------------------------------------------------
@@ -126,7 +126,7 @@ doctor: setup  ## what this machine can measure, what limits it
 
 judge: setup  ## your own server: SERVER="./mine --port {port}"
 	@$(SELF) build
-	@$(PY) -m connlab judge '$(SERVER)'
+	@$(PY) -m connlab judge $(if $(SERVER),'$(SERVER)')
 
 runtimes: setup  ## servers in other languages, where their tools are here
 	@$(SELF) build

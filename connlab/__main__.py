@@ -233,10 +233,11 @@ def bench(models: tuple[str, ...], out: Path | None, **settings: Any) -> None:
 def compare(servers: tuple[str, ...], as_json: bool, **settings: Any) -> None:
     """Let servers take turns under one client, until their ratios are known.
 
-    The first is the baseline, and takes part twice as a control. NAME:workers=4 gives
-    one server a setting of its own; lessons/NAME is the lesson of that name;
-    at:HOST:PORT is a server that runs there already, of which only the client's side
-    is measured.
+    The first is the baseline, and takes part twice as a control. SERVER is a name of
+    `connlab list`, or a command line with {port}, such as "./mine --port {port}".
+    NAME:workers=4 gives one server a setting of its own; lessons/NAME is the lesson of
+    that name; at:HOST:PORT is a server that runs there already, of which only the
+    client's side is measured. Exit status 1: no other server lasted to be compared.
     """
     from connlab import compare as comparing
     from connlab.drive import location
@@ -631,9 +632,8 @@ def main(args: list[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        text = "stopped; what was measured is kept, the same command goes on"
-        return _fail(text, status=130)
+    except (KeyboardInterrupt, click.Abort) as error:  # click aborts on the former
+        return _fail(str(error.__cause__ or error) or "stopped", status=130)
     except subprocess.CalledProcessError as error:
         return _fail(f"{error.cmd[0]} failed, see above", status=1)
     except ValueError as error:

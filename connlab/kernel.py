@@ -4,8 +4,12 @@ Imports take a second or two. `connlab.notebook.Kernels` has the kernel of the n
 notebook do them while the present one draws its figures and nothing is measured.
 """
 
+# ruff: noqa: E402
 import os
+import signal
 
+# one that is stopped while it imports has nothing to say; ipykernel sets its own
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 # as ipykernel would set it, too late for what is imported here
 os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
 

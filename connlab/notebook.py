@@ -53,6 +53,9 @@ class NoSuchNotebook(ValueError):
 class Interrupted(KeyboardInterrupt):
     """Somebody asked the run to stop; what was measured is kept."""
 
+    def __str__(self) -> str:
+        return "stopped; what was measured is kept, the same command goes on"
+
 
 def home() -> Path:
     """Return the directory of the project's notebooks."""

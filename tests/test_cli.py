@@ -137,6 +137,18 @@ def test_failure_is_one_line_and_a_status(error, status, monkeypatch, capsys):
     assert output.startswith("connlab: ")
 
 
+def test_only_what_keeps_its_trials_says_that_it_goes_on(monkeypatch, capsys):
+    for error, goes_on in [
+        (KeyboardInterrupt(), False),
+        (notebook.Interrupted(), True),
+    ]:
+        monkeypatch.setattr(paper, "build", Mock(side_effect=error))
+        assert cli("build") == 130
+        text = capsys.readouterr().err
+        assert text.strip().startswith("connlab: stopped")
+        assert ("goes on" in text) is goes_on
+
+
 # ---- profiles ---------------------------------------------------------------
 
 

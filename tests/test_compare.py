@@ -116,6 +116,8 @@ def outcome(
     places: int,
     died: str = "",
     hung: str = "",
+    wrong: str = "",
+    gone: str = "",
     takes_s: float = 0.0,
     noise: float = 0.0,
     seed: int = 0,
@@ -127,7 +129,8 @@ def outcome(
     rows, served, reports = [], [], []
     here = plan.servers[:places]
     if places < len(plan.servers):  # who died or hung does not take part again
-        here = [server for server in plan.servers if server.name not in (died, hung)]
+        ends = (died, hung, wrong, gone)
+        here = [server for server in plan.servers if server.name not in ends]
     of_all = {"lead_in_requests": 0, "seconds": 0.02, "slice_seconds": 0.02}
     of_all |= {"rest_cpu_ns": 0, "steal_ns": 0}
     for number in range(20):
@@ -138,15 +141,19 @@ def outcome(
             cpu = {"client_cpu_ns": requests * client_ns, "busy_ns": requests * 1900}
             cpu |= {"server_cpu_ns": None if far(server) else requests * 1000}
             at = {"round": number, "counted": int(number >= 5), "target": place}
-            rows.append({**of_all, **at, **cpu, "requests": requests})
+            if server.name not in (wrong, gone):
+                rows.append({**of_all, **at, **cpu, "requests": requests})
     report = {"active": 50, "requests": {"unanswered": 42}}
     report |= {"self": {"waiting_share": waiting}}
     report |= {"response": {"p50_ns": 300_000, "p99_ns": 900_000}}
     for server in here:
         ended = Ended(-9, server.name == died, (), "", {})
         served.append(sets.Served(server.factors, 0, {}, ended=ended))
-        early = {"reason": "hung"} if server.name == hung else None
-        reports.append(report | {"slices": {"ended_early": early}})
+        ending = {hung: "hung", wrong: "gone", gone: "gone"}.get(server.name)
+        early = {"reason": ending} if ending else None
+        errors = {"mismatch": 50 * (server.name == wrong), "status": 0}
+        slices = {"ended_early": early}
+        reports.append(report | {"slices": slices, "errors": errors})
     return sets.Outcome(None, served, reports, rows, {}, takes_s)
 
 
@@ -191,7 +198,13 @@ def test_it_stops_when_the_budget_is_spent(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("ends", "reason"), [("died", "killed by SIGKILL"), ("hung", "42 of 50 clients")]
+    ("ends", "reason"),
+    [
+        ("died", "killed by SIGKILL"),
+        ("hung", "42 of 50 clients"),
+        ("wrong", "wrong answers: 50"),
+        ("gone", "closed all"),
+    ],
 )
 def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, ends, reason):
     rates = RATES | {"poll": 9e4}
@@ -224,9 +237,36 @@ def test_who_is_held_against_a_server_that_ends_has_no_ratio(monkeypatch):
     assert "thread" in printed(result)
 
 
+def test_one_wrong_answer_is_enough_to_leave(monkeypatch):
+    plan = make_plan(["epoll", "poll"])
+    rates = dict.fromkeys(["epoll", "poll", "epoll again"], 1e5)
+    one = outcome(plan, rates, places=3)
+    one.reports[1]["errors"]["mismatch"] = 1
+    names = tuple(rates)
+    assert list(measure._died(plan, names, one)) == ["poll"]
+
+
+def test_a_slice_that_its_server_ended_says_nothing_of_others():
+    """Its row has the CPU time of a wait that its seconds leave out."""
+    row = dict.fromkeys(["steal_ns", "server_cpu_ns", "rest_cpu_ns"], 0)
+    row |= {"client_cpu_ns": 0, "slice_seconds": 0.02, "busy_ns": 2e6, "ended": None}
+    hung = row | {"busy_ns": 1e10, "ended": "hung"}
+    assert sets.others_share([row, hung])[0] == pytest.approx(0.1)
+
+
+def test_workers_that_no_server_takes_are_refused():
+    with pytest.raises(ValueError, match="^workers: 4; none of epoll, poll"):
+        make_plan(["epoll", "poll"], workers=4)
+
+
 def test_when_nobody_is_left_it_ends(monkeypatch):
     result = compared(monkeypatch, RATES, died="uring")
     assert result.stopped == "alone"
+    monkeypatch.setattr(comparison, "compare", lambda *_, **__: result)
+    monkeypatch.setattr(measure, "sets", lambda plan: (n for n in range(1)))
+    with pytest.raises(SystemExit) as ended:
+        compare_command.run(result.plan)
+    assert ended.value.code == 1
     document = document_of(result)
     assert document["widest"] is None
     assert list(document["failed"]) == ["uring"]

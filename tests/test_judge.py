@@ -65,7 +65,7 @@ def test_a_right_server_is_right(kind):
         ("crash", "killed by SIGSEGV", "It ends when"),
         slow("leak", "did not close", MEANS["silent end"]),
         slow("mute", "nothing listens on", "never listened"),
-        ("ends", "no such database", "never listened"),
+        ("ends", "no such database", "it ended first"),
     ],
 )
 def test_what_misbehaves_is_wrong_and_told_why(kind, symptom, hint):

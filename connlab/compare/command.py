@@ -45,3 +45,5 @@ def run(plan: Plan, *, as_json: bool = False) -> None:
         screen.print_all(result, console)
     if result.stopped == "interrupted":
         raise SystemExit(INTERRUPTED)
+    if result.stopped == "alone":
+        raise SystemExit(1)

@@ -14,6 +14,13 @@ from connlab.compare.plan import Plan, Server
 from connlab.drive import interleaving, turns, web_page
 from connlab.drive.host import LocalHost
 
+#: why a client gives a server up (``client --help``, ended_early), but for "hung"
+_LEFT = {
+    "gone": "it closed all connections",
+    "refused": "it refused connections",
+    "unconnected": "not all connections could be made",
+}
+
 
 @dataclass(frozen=True)
 class Set:
@@ -83,7 +90,7 @@ def _died(plan: Plan, names: tuple, outcome: turns.Outcome) -> dict[str, str]:
     died = {
         name: failure
         for name, server, report in results
-        if (failure := server.failure or _hung(report))
+        if (failure := server.failure or _wrong(report) or _left(report))
     }
     for name in (plan.baseline, plan.control):
         if name in died:
@@ -92,14 +99,24 @@ def _died(plan: Plan, names: tuple, outcome: turns.Outcome) -> dict[str, str]:
     return died
 
 
-def _hung(report: dict) -> str | None:
-    ended = report.get("slices", {}).get("ended_early") or {}
-    if ended.get("reason") != "hung":
-        return None
-    requests = report["requests"]
+def _wrong(report: dict) -> str | None:
+    errors = report.get("errors") or {}
+    wrong = (errors.get("mismatch") or 0) + (errors.get("status") or 0)
     return (
-        f"hung, {requests['unanswered']} of {report['active']} clients without an"
-        " answer; does it serve so many at once?"
+        f"wrong answers: {wrong}, on {report['active']} connections" if wrong else None
+    )
+
+
+def _left(report: dict) -> str | None:
+    """Return why the client gave a server up before the end of the set."""
+    reason = (report.get("slices", {}).get("ended_early") or {}).get("reason")
+    if reason != "hung":
+        return _LEFT.get(reason)
+    unanswered, active = report["requests"]["unanswered"], report["active"]
+    asked = "so many at once" if unanswered < active else "at all"
+    return (
+        f"hung, {unanswered} of {active} clients without an answer; does it serve"
+        f" {asked}?"
     )
 
 

@@ -127,6 +127,9 @@ def make_plan(
     ]
     if len(chosen) < 2:
         raise ValueError(f"servers: {len(chosen)}; two are needed, the baseline first")
+    if settings.get("workers") and not any("workers" in s.factors for s in chosen):
+        text = f"workers: {settings['workers']}; none of {', '.join(names)} takes them"
+        raise ValueError(text)
     counts = Counter(server.name for server in chosen)
     if repeated := sorted(name for name, count in counts.items() if count > 1):
         raise ValueError(f"servers: {', '.join(repeated)} twice; once is enough")

@@ -82,7 +82,7 @@ def heading(comparison: Comparison) -> str:
         workload = f"echo of {client['size']} bytes"
     elif comparison.plan.page_bytes:
         workload = f"http, a page of {comparison.plan.page_bytes} bytes"
-    sets = f"{comparison.n} fresh sets"
+    sets = counted(comparison.n, "fresh set")
     if len(comparison.remaining) > 3:
         sets += "; intervals of ratios hold all at once (95 %)"
     return f"{workload}, {load}; {sets}"

@@ -360,10 +360,11 @@ def others_share(
     """Return the cores that other programs, and other guests, kept busy in a set.
 
     The same for all servers of it, so that a gate lets in all of them or none. The CPU
-    time of companions is not counted.
+    time of companions is not counted. A slice that its server ended says less: while
+    the client waited for answers in vain, others went on.
     """
     totals = {
-        name: sum(row[name] or 0 for row in slices)
+        name: sum(row[name] or 0 for row in slices if not row.get("ended"))
         for name in ("busy_ns", "steal_ns", "slice_seconds", *_OWN_CPU)
     }
     total_ns = totals["slice_seconds"] * 1e9 or 1.0

@@ -26,11 +26,14 @@ def first(verdict: Verdict, judgement: Judgement) -> list[str]:
 
 def _faults(verdict: Verdict) -> list[str]:
     if not verdict.heard:
+        never = "It never listened on 127.0.0.1 and the port it was given"
+        if not any("nothing listens" in wrong for wrong in verdict.wrong):
+            return [f"{never}: it ended first, as said above."]
         return [
-            "It never listened on 127.0.0.1 and the port it was given: does the "
-            "command line hand {port} on, and is it the port that bind() gets?"
+            f"{never}: does the command line hand {{port}} on, and is it the port that "
+            "bind() gets?"
         ]
-    if not any(heard.ok for heard in verdict.heard):
+    if not any(heard.ok or "from byte" in heard.failure for heard in verdict.heard):
         return [
             "It listens and answers nobody: does accept() lead to recv() and send()?"
         ]

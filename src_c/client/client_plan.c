@@ -178,8 +178,8 @@ static const struct flag rows[] = {
     {.help = "What they ask"},
     {"--workload", "NAME", "echo, work or http", "(echo)",
      read_workload, 0, 0, 0},
-    {"--size", "BYTES|MIN-MAX", "1 to 67108864", "echo: bytes per request (64)",
-     read_size, 0, 1, 67108864},
+    {"--size", "BYTES|MIN-MAX", "1 to 67108864, or MIN-MAX of these",
+     "echo: bytes per request (64)", read_size, 0, 1, 67108864},
     {"--delay", "KIND:MEAN[:SPREAD]", DELAYS,
      "work: how long the server shall take: fixed:5,\n"
      "uniform:5:2, bimodal:5:4, exponential:5, in ms\n"

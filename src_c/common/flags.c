@@ -18,7 +18,7 @@ void flags_refuse(const char *what, const char *value, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     fprintf(stderr, "%s: %s%s%s: ", program_invocation_short_name, what,
-            value ? " " : "", value ? value : "");
+            value && *value ? " " : "", value ? value : "");
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);

@@ -83,7 +83,7 @@ int net_listen(const struct options *options, bool shared)
     if (shared)
         net_set_option(fd, SOL_SOCKET, SO_REUSEPORT, "setsockopt SO_REUSEPORT");
     if (bind(fd, at->ai_addr, at->ai_addrlen) < 0)
-        err(1, "bind");
+        err(1, "bind %s:%u", options->host, options->port);
     if (listen(fd, (int)options->backlog) < 0)
         err(1, "listen");
     freeaddrinfo(at);

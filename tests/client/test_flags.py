@@ -21,7 +21,7 @@ WORK = ["--workload", "work"]
     [
         (["--connections", "0"], ["--connections", "0", "1 to 10000000"]),
         (["--connections", "2.5"], ["--connections", "2.5"]),
-        (["--size", "9-3"], ["--size", "9-3", "1 to"]),
+        (["--size", "9-3"], ["--size", "9-3", "1 to", "MIN-MAX"]),
         (["--rate", "-5"], ["--rate", "-5"]),
         (["--arrivals", "uniform"], ["--arrivals", "uniform", "poisson or paced"]),
         (["--workload", "ftp"], ["--workload", "ftp", "echo, work or http"]),
@@ -56,6 +56,7 @@ WORK = ["--workload", "work"]
         (["127.0.0.1:2"], ["127.0.0.1:2", "--slice"]),
         (["--slices", "x.csv"], ["--slices x.csv", "together with --slice"]),
         (["--watch", "1"], ["--watch 1", "together with --slice"]),
+        (["--only-watch"], ["--only-watch: ", "together with --slice"]),
         (["--lead-in", "1"], ["--lead-in 1", "together with --slice"]),
         (["--late", "1ms", "--rate", "7"], ["--late 1ms", "together with --slice"]),
         ([f"127.0.0.1:{i}" for i in range(1, 65)], ["127.0.0.1:64", "64 targets"]),

@@ -142,7 +142,8 @@ def test_failed_set_up_names_the_call_and_exits_1():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         message = refused("epoll", "--listen", f"127.0.0.1:{port}", status=1)
-    assert message.startswith(f"server: bind: {os.strerror(errno.EADDRINUSE)}")
+    reason = os.strerror(errno.EADDRINUSE)
+    assert message.startswith(f"server: bind 127.0.0.1:{port}: {reason}")
 
 
 def test_unwritable_log_is_a_failed_set_up():
