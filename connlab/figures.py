@@ -398,6 +398,8 @@ def forest(
     ax.axvspan(1 / (1 + MARGIN), 1 + MARGIN, color=FAINT, alpha=0.5, zorder=0)
     ax.axvline(1, color=QUIET, linewidth=0.8)
     _ratio_axis(ax, table)
+    if not order:
+        ax.text(0.5, 0.5, "no pair", transform=ax.transAxes, ha="center", va="center")
     ax.set_yticks(range(len(order)), order[::-1])
     ax.set_ylim(-0.6, len(order) - 0.4)
     ax.set_xlabel(xlabel)
