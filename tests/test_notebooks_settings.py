@@ -168,3 +168,22 @@ def test_an_allowance_that_no_trial_used_draws_no_figure(report):
         "05-bulk", "cell-27", measured=measured, limited=limited, report=report, **names
     )
     assert not json.loads(report.write().read_text())["figures"]
+
+
+def test_a_study_of_workers_without_a_usable_trial_of_a_part_draws_no_figure(report):
+    columns = ["model", "workers", "throughput_rps", "busiest_worker", "fairness_jain"]
+    columns += ["longest_wait_s", "requests_per_connection", "block", "repeat"]
+    nobody = pd.DataFrame(columns=[*columns, "ok", "label", "reason"])
+    nobody = nobody.astype({"ok": bool, "workers": int, "requests_per_connection": int})
+    names = {"pd": pd, "sns": sns, "intervals": intervals, "names": {}, "style": {}}
+    for frame in ("named", "turns", "stays"):
+        names[frame] = nobody
+    cells = ("cell-09", "cell-21", "cell-24")
+    rules.execute("08-cores", *cells, report=report, figures=Mock(), **names)
+    assert not json.loads(report.write().read_text())["figures"]
+
+
+def test_nobody_says_who_was_the_bottleneck_of_no_trial(report):
+    used = pd.DataFrame({"label": pd.Series([], dtype="string")})
+    rules.execute("05-bulk", "cell-32", used=used, size=1, report=report)
+    assert not json.loads(report.write().read_text())["findings"]
