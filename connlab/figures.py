@@ -149,11 +149,14 @@ def _legible(ticks: Sequence[float], *, inches: float) -> list[float]:
 def log_y(grid: sns.FacetGrid | Axes) -> None:
     """Set a logarithmic y axis with plain numbers at 1, 2 and 5.
 
-    Where their labels would overlap, at 1 only. An axis without a value shows 0.1 to 1.
+    Where their labels would overlap, at 1 only. An axis without a value shows 0.1 to 1,
+    unless it shares that of others.
     """
     for ax in axes_of(grid):
         ax.set_yscale("log")
-        if not np.isfinite(ax.dataLim.intervaly).all() or ax.dataLim.y1 <= 0:
+        together = ax.get_shared_y_axes().get_siblings(ax)
+        tops = [each.dataLim.y1 for each in together]
+        if not any(np.isfinite(top) and top > 0 for top in tops):
             ax.set_ylim(0.1, 1)
         height = ax.get_position().height * ax.figure.get_size_inches()[1]
         decades = np.log10(np.divide(*ax.get_ylim()[::-1]))
@@ -398,6 +401,8 @@ def forest(
     ax.axvspan(1 / (1 + MARGIN), 1 + MARGIN, color=FAINT, alpha=0.5, zorder=0)
     ax.axvline(1, color=QUIET, linewidth=0.8)
     _ratio_axis(ax, table)
+    if not order:
+        ax.text(0.5, 0.5, "no pair", transform=ax.transAxes, ha="center", va="center")
     ax.set_yticks(range(len(order)), order[::-1])
     ax.set_ylim(-0.6, len(order) - 0.4)
     ax.set_xlabel(xlabel)

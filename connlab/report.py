@@ -29,8 +29,8 @@ from matplotlib.figure import Figure
 from connlab import figures
 from connlab.schema import study_folder
 from connlab.study import results
-from connlab.study.formatting import in_best_unit, number_text, plain
-from connlab.study.frames import RunError
+from connlab.study.formatting import counted, in_best_unit, number_text, plain
+from connlab.study.frames import GATES, RunError
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
 
@@ -273,9 +273,14 @@ def _refuse_twice(entries: Sequence[results.Figure | results.Table], id_: str) -
 
 
 def _none_usable(trials: pd.DataFrame) -> str:
+    text = f"none of {counted(len(trials), 'trial')} may be used"
     reasons = trials["reason"].value_counts()
-    why = f", {reasons.iloc[0]} of them: {reasons.index[0]}" if len(reasons) else ""
-    return f"none of {len(trials)} trials may be used{why}"
+    if reasons.empty:
+        return text
+    why, many = reasons.index[0], reasons.iloc[0]
+    gate = next((gate for gate, failed in GATES.items() if failed == why), None)
+    hint = f"; -p accept '[{gate}]' uses those all the same" if gate else ""
+    return f"{text}, {many} of them: {why}{hint}"
 
 
 def _judge(verdicts: pd.Series, expected: set[str]) -> bool | None:

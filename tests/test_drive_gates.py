@@ -222,6 +222,7 @@ def test_a_line_of_before_findings_reads_as_one_of_today():
     old, new = closed(), closed()
     old["gates"] = every
     new["gates"] = {k: v for k, v in every.items() if k in gates.EXCLUDING}
+    assert gates.CHECKS.keys() == {*schema.EXCLUDING, *schema.FINDINGS}
     new["findings"] = {k: v for k, v in every.items() if k in gates.FINDINGS}
     assert schema.verdicts(old) == schema.verdicts(new)
     rows = [schema.flatten(trial) for trial in (old, new)]

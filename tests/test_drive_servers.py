@@ -137,6 +137,12 @@ def test_a_server_that_nobody_knows(build_dir, name, message, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_tables_are_given_by_name_and_a_wrong_name_is_told_with_the_nearest():
+    assert [*servers.tables(["go", "node"])] == ["go", "node"]
+    with pytest.raises(ValueError, match="'nod'; did you mean 'node'"):
+        servers.tables(["go", "nod"])
+
+
 def test_server_is_another_word_for_model_in_a_grid():
     cells = grid.cells({"server": ["epoll", "go"]}, {}, {"duration": 1, "warmup": 0})
     assert [cell["model"] for cell in cells] == ["epoll", "go"]

@@ -134,6 +134,7 @@ def test_a_failed_trial_is_a_row_with_its_reason(tmp_path):
     ("changes", "words"),
     [
         ({"factors": {"model": ["god"]}}, "'god'.*'good'"),
+        ({"baseline": {"model": "god"}}, "'god'.*'good'"),
         ({"fixed": {"workload": "eco"}}, "'eco'.*'echo'"),
         ({"trials": 0}, "trials: 0"),
         ({"duration": -1}, "duration: -1"),
@@ -147,6 +148,12 @@ def test_wrong_arguments_are_refused_before_anything_is_written(
     with pytest.raises(ValueError, match=words):
         sweep(tmp_path, **changes)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("baseline", "remarks"), [("good", 0), ("busy", 1)])
+def test_a_baseline_that_takes_no_part_is_said(tmp_path, baseline, remarks):
+    report = sweep(tmp_path, trials=1, baseline={"model": baseline})
+    assert sum(baseline in remark for remark in report.remarks) == remarks
 
 
 def test_programs_that_are_not_built_are_said(tmp_path):

@@ -92,6 +92,22 @@ def test_a_logarithmic_axis_without_a_value_can_be_drawn(tmp_path):
     assert all((tmp_path / f"nothing.{ending}").stat().st_size for ending in endings)
 
 
+def test_a_facet_without_a_value_does_not_hide_those_of_others():
+    rows = pd.DataFrame({"x": [1, 2, 1, 2], "of": ["a", "a", "b", "b"]})
+    rows["y"] = [5.0, 7.0, float("nan"), float("nan")]
+    grid = sns.relplot(rows, x="x", y="y", col="of", kind="line")
+    figures.log_y(grid)
+    low, high = grid.axes.flat[0].get_ylim()
+    assert low < 5 < 7 < high
+
+
+def test_a_forest_without_a_pair_says_so():
+    nothing = pd.DataFrame(columns=["model", "against", "value", "lo", "hi"])
+    one = pd.DataFrame([["poll", "epoll", 2.0, 1.9, 2.1]], columns=nothing.columns)
+    texts = [len(figures.forest(rows).axes[0].texts) for rows in (nothing, one)]
+    assert texts == [1, 0]
+
+
 @pytest.mark.parametrize("top", [3, 30_000], ids=["one decade", "four"])
 def test_facets_share_their_axes_and_nothing_overlaps(top):
     rows = pd.DataFrame(

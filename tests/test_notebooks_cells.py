@@ -15,6 +15,7 @@ from connlab.intervals import centre, intervals, ratios
 from connlab.report import Report, number, text_table
 from connlab.studies import bounds, doubts, load, why
 from connlab.studies import hosts as needs
+from connlab.study import formatting
 from connlab.study.formatting import listing
 from connlab.study.frames import GATES, counted
 from connlab.study.interval import Interval
@@ -33,6 +34,7 @@ def cells(tmp_path):
         usual = {"pd": pd, "np": np, "number": number, "bounds": bounds}
         usual |= {"ratios": ratios, "intervals": intervals, "listing": listing}
         usual |= {"baseline": "epoll", "spent": SPENT, "run": "r", "root": "runs"}
+        usual |= {"formatting": formatting}
         made = rules.execute(name, *ids, report=report, **usual | names)
         report.write()
         return made, json.loads((tmp_path / "r/made/results.json").read_text())

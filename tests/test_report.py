@@ -64,8 +64,11 @@ def test_a_number_has_one_home(trials, report):
 
 def test_a_study_without_a_usable_trial_names_the_reason(trials, tmp_path):
     none = trials.assign(ok=False, reason="machine busy")
-    with pytest.raises(RunError, match="20 trials.*machine busy"):
+    with pytest.raises(RunError, match="20 trials.*machine busy.*quiet"):
         Report(none, number=1, question="Q?", factors=FACTORS, root=tmp_path)
+    one = none.head(1).assign(reason="server died")
+    with pytest.raises(RunError, match="1 trial may.*server died$"):
+        Report(one, number=1, question="Q?", factors=FACTORS, root=tmp_path)
 
 
 def test_a_name_is_given_to_one_figure_and_one_table(report):

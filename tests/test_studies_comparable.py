@@ -77,6 +77,11 @@ def test_what_does_not_compare_is_told_once_for_each_model_and_reason():
     some, alone = sides.left_out(frame, ["connections"], NAMES)
     assert "one at a time with 50 and 1000 connections" in some
     assert "thread with 1000 connections" in alone
+    once = frame[frame["connections"] > 1].assign(connections=1, workers=0)
+    once.attrs = frame.attrs
+    assert "with 1 connection." in " ".join(
+        sides.left_out(once, ["connections"], NAMES)
+    )
     assert sides.comparable(frame, ["connections"]).tolist() == [
         *(True, False, False),
         *(True, False, False),

@@ -85,7 +85,8 @@ def test_a_gate_may_be_overlooked_on_request_with_a_warning(tmp_path):
     ]
     made.write(tmp_path, trials)
     with pytest.warns(frames.RunWarning, match="2 trials.*request"):
-        frame = read(tmp_path, accept=["quiet"])
+        frame = read(tmp_path, accept=["quiet", "lag"])
+    assert not any("late" in note for note in frame.attrs["notes"])  # none was
     assert frame.ok.tolist() == [True, False, False, True, True]
     assert frame.reason.isna().tolist() == [True, False, False, True, True]
 
@@ -96,6 +97,12 @@ def test_a_finding_leaves_no_trial_out_that_could_be_let_in(tmp_path):
     frame = read(tmp_path, accept=["little", "client"])
     assert frame.ok.all()
     assert frame.attrs["notes"] == []
+
+
+def test_a_misspelt_gate_is_refused_with_those_that_there_are(tmp_path):
+    made.write(tmp_path, [made.trial()])
+    with pytest.raises(ValueError, match="'quite'; did you mean 'quiet'"):
+        read(tmp_path, accept=["quite"])
 
 
 def test_each_gate_that_leaves_a_trial_out_can_be_printed_and_no_other():

@@ -63,6 +63,7 @@ from connlab.drive import timelines
 from connlab.schema import (
     CLIENT_QUEUE,
     EXCLUDING,
+    FINDINGS,
     UNANSWERED,
     Gate,
     flatten,
@@ -346,7 +347,6 @@ CHECKS: dict[str, Callable[[Mapping], Gate]] = {
         *(stationary, client, quiet, response_times),
     )
 }
-FINDINGS = tuple(name for name in CHECKS if name not in EXCLUDING)
 
 
 def client_share(trial: Mapping) -> float | None:

@@ -147,12 +147,13 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
         in_turns=bool(beside),
     )
     programs = args.programs or built()
-    models = _checked_models(cells, programs, location)
+    baseline = None if args.baseline is None else grid.with_models(args.baseline)
+    models = _checked_models(cells, programs, location, baseline=baseline)
     sets = interleaving.sets(
         cells,
         models,
         beside=beside,
-        baseline=None if args.baseline is None else grid.with_models(args.baseline),
+        baseline=baseline,
         unavailable=[
             n for n, c in enumerate(cells) if location.lacks(c, models[c["model"]])
         ],
@@ -163,10 +164,7 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
     if not location.remote:
         _check_descriptors(cells)
     binaries = programs.digests()
-    targets, baseline = (
-        dict(given) if isinstance(given, Mapping) else given
-        for given in (args.targets, args.baseline)
-    )
+    targets = dict(args.targets) if isinstance(args.targets, Mapping) else args.targets
     grids = [{name: list(v) for name, v in g.items()} for g in grid.grids(args.factors)]
     parameters = {
         "factors": grids[0] if isinstance(args.factors, Mapping) else grids,
@@ -229,11 +227,17 @@ def _check_descriptors(cells: Sequence[Mapping]) -> None:
 
 
 def _checked_models(
-    cells: Sequence[Mapping], programs: Programs, location: Location
+    cells: Sequence[Mapping],
+    programs: Programs,
+    location: Location,
+    *,
+    baseline: Mapping[str, Any] | None,
 ) -> dict[str, schema.Model]:
     registered = location.registry() or registry(programs)
     names = dict.fromkeys(cell["model"] for cell in cells)
     models = {name: servers.check(name, programs, registered) for name in names}
+    if baseline and "model" in baseline:
+        servers.check(baseline["model"], programs, registered)
     workloads = [workload.name for workload in registered.workloads]
     for cell in cells:
         name, workload = cell["model"], cell["workload"]
@@ -272,6 +276,15 @@ def resumable(plan: SweepPlan, rows: Sequence[Mapping]) -> dict[str, dict]:
                 carried = plan.key(baseline, repeat, carried_by=rounds["set"])
                 kept |= {carried: on_disk[carried]} if carried in on_disk else {}
     return kept
+
+
+def baseline_absent(plan: SweepPlan) -> list[str]:
+    """Return a remark where no cell has the levels of the baseline that was named."""
+    levels = (plan.parameters["baseline"] or {}).items()
+    if any(levels <= cell.items() for cell in plan.cells):
+        return []
+    named = ", ".join(f"{name} {level}" for name, level in levels)
+    return [f"the baseline ({named}) takes no part: nothing is compared with it"]
 
 
 def foreign_trials(

@@ -28,7 +28,7 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -171,6 +171,15 @@ def entries() -> dict[str, Entry]:
     except FileNotFoundError:
         return {}
     return _entries(path, stamp)
+
+
+def tables(names: Sequence[str]) -> dict[str, Entry]:
+    """Return entries of ``servers.toml`` by name; ValueError where one is not there."""
+    known = entries()
+    for name in names:
+        if name not in known:
+            raise ValueError(programs.unknown("table of servers.toml", name, known))
+    return {name: known[name] for name in names}
 
 
 def parse(text: str) -> dict[str, Entry]:

@@ -42,6 +42,7 @@ from connlab.drive.host import Host, HostLost, LocalHost
 from connlab.drive.location import Location
 from connlab.drive.plan import (
     SweepPlan,
+    baseline_absent,
     cost,
     foreign_trials,
     guess_s,
@@ -187,7 +188,8 @@ def sweep(
     with interrupt.noted(), contextlib.closing(local):
         with store.journal(plan.folder / store.TRIALS) as (log, append):
             manifest = schema.read_json(plan.folder.parent / store.MANIFEST) or {}
-            remarks = [*log.remarks, *foreign_trials(plan, log.trials, manifest)]
+            remarks = [*log.remarks, *baseline_absent(plan)]
+            remarks += foreign_trials(plan, log.trials, manifest)
             kept = resumable(plan, log.trials)
             under_way = _Sweep(plan, (server, client), kept, append, remarks, began)
             report = under_way.run(progress)

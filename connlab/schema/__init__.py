@@ -17,6 +17,7 @@ Flat columns are in SI units without prefix (seconds, bytes, 1/s).
 from connlab.schema.columns import COLUMNS, FACTORS, flatten, value_of
 from connlab.schema.derived import (
     EXCLUDING,
+    FINDINGS,
     UNANSWERED,
     client_cpu_s,
     counted_rounds,
@@ -77,6 +78,7 @@ __all__ = [
     "CORES_APART",
     "EXCLUDING",
     "FACTORS",
+    "FINDINGS",
     "PACKED",
     "SCHEMA",
     "TRIALS",

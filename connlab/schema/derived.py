@@ -42,6 +42,8 @@ EXCLUDING = ("census", "verified", "arrivals", "load", "lag", "quiet")
 answers, and the client in an open loop. All other checks depend on how well the server
 did; they are findings, and exclude nothing."""
 
+FINDINGS = ("rate", "answered", "little", "stationary", "client", "response_times")
+
 
 def verdicts(trial: Mapping) -> tuple[dict[str, Mapping], dict[str, Mapping]]:
     """Return the verdicts of a trial's gates, and its findings, each by name.

@@ -81,5 +81,6 @@ def left_out(
     for why, marked in reasons.items():
         for model, part in trials[used & marked].groupby("model", sort=False):
             levels = listing(map(plain, sorted(set(part["connections"]))))
-            which = f"{names.get(model, model)} with {levels} connections"
+            noun = "connection" if levels == "1" else "connections"
+            which = f"{names.get(model, model)} with {levels} {noun}"
             yield f"Left out of comparisons, as {why}: {which}."

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from connlab import schema
-from connlab.study.formatting import listing
+from connlab.study.formatting import counted, listing
 from connlab.study.frames import as_trials, passed, usable
 
 TIMES = [f"response_{name}_s" for name in ("mean", "p50", "p99", "p999")]
@@ -223,6 +223,11 @@ def evenness(trials: pd.DataFrame) -> pd.Series:
     return trials["fairness_jain"].astype(float) * (1 + users / answers)
 
 
+def among(connections: pd.Series) -> pd.Series:
+    """Return numbers of connections as text: ``1 connection``."""
+    return connections.map(lambda n: counted(n, "connection")).astype(object)
+
+
 def cells_text(cells: pd.DataFrame, names: Mapping[str, str]) -> str:
     """Return which cells these are, for a sentence.
 
@@ -237,5 +242,6 @@ def cells_text(cells: pd.DataFrame, names: Mapping[str, str]) -> str:
     texts = []
     for (model, work, clients), rows in cells.groupby(columns):
         loads = listing(f"{100 * x:.0f}" for x in sorted(rows["load"].unique()))
-        texts.append(f"{names[model]} ({work}, {clients} connections, {loads} %)")
+        connections = counted(clients, "connection")
+        texts.append(f"{names[model]} ({work}, {connections}, {loads} %)")
     return "; ".join(texts)

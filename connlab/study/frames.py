@@ -345,9 +345,14 @@ def _note_half_run(folder: Path, trials: int, notes: list[str]) -> None:
 def _accepting(frame: pd.DataFrame, accept: Sequence[str], notes) -> pd.DataFrame:
     if not accept:
         return frame
+    for name in accept:
+        if name not in (*GATES, *schema.FINDINGS):
+            hint = suggestion(name, GATES)
+            raise ValueError(f"accept: {name!r}; {hint}allowed: {', '.join(GATES)}")
     let_in = failed_only(frame, accept) & ~passed(frame)
     if let_in.any():
-        which = listing(GATES[gate] for gate in accept if gate in GATES)
+        failed = {*", ".join(frame.loc[let_in, "gates_failed"]).split(", ")}
+        which = listing(GATES[gate] for gate in accept if gate in failed & {*GATES})
         many = "1 trial was" if let_in.sum() == 1 else f"{let_in.sum()} trials were"
         notes.append(f"{many} used on request although flagged: {which}")
     return frame.assign(
