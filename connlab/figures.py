@@ -44,6 +44,7 @@ _SMALL = 8.0
 _LINE, _GAP = 0.16, 0.3
 #: height of a line of crosses, as a share of the facet's
 _CROSS = 0.05
+_LEADER = {"arrowstyle": "-", "linewidth": 0.6, "linestyle": ":"}
 _FLAME, _ROW = 6.0, 0.12
 """Of a flame graph: letters (points; 9 px on a tablet), height of a row (inches)."""
 
@@ -228,7 +229,7 @@ def _write_ends(ax: Axes, ends: dict, names: Mapping[str, str]) -> None:
             fontsize=_SMALL,
             color=color,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": color, "lw": 0.6, "ls": ":"},
+            arrowprops={"relpos": (0, 0.5), "color": color, **_LEADER},
         )
 
 
