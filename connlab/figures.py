@@ -466,7 +466,7 @@ def _ratio_axis(ax: Axes, table: pd.DataFrame) -> None:
         locator = LogLocator(subs=(1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8, 9))
     else:
         close = (1, 2, 5) if high / low > 20 else (1, 1.5, 2, 3, 5, 7)
-        locator = LogLocator(subs=(1,) if high / low > 100 else close)
+        locator = LogLocator(subs=(1,) if high / low > 1000 else close)
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())

@@ -158,4 +158,4 @@ def test_ratios_can_be_read_off_their_axis(least, most):
     low, high = ax.get_xlim()
     shown = [tick for tick in ax.get_xticks() if low <= tick <= high]
     assert 3 <= len(shown) <= 9
-    assert max(b / a for a, b in pairwise(shown)) <= (10 if most > 100 else 2)
+    assert max(b / a for a, b in pairwise(shown)) <= 2.5
