@@ -44,6 +44,7 @@ _SMALL = 8.0
 _LINE, _GAP = 0.16, 0.3
 #: height of a line of crosses, as a share of the facet's
 _CROSS = 0.05
+_LEADER = {"arrowstyle": "-", "linewidth": 0.6, "linestyle": ":"}
 _FLAME, _ROW = 6.0, 0.12
 """Of a flame graph: letters (points; 9 px on a tablet), height of a row (inches)."""
 
@@ -171,7 +172,8 @@ def log_y(grid: sns.FacetGrid | Axes) -> None:
 def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> None:
     """Write the name of each line at its right end, and take the legend away.
 
-    Names that would overlap are moved apart as little as possible.
+    Names that would overlap are moved apart as little as possible. They stand at the
+    heights of the axes as they are: whatever else sets those is called before.
 
     Parameters
     ----------
@@ -194,7 +196,7 @@ def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> No
             level = levels.get(mpl.colors.to_hex(line.get_color()))
             drawn = line.get_linestyle() != "None" and np.isfinite(y).any()
             if level is not None and drawn:
-                last = int(np.flatnonzero(np.isfinite(y))[-1])
+                last = np.flatnonzero(np.isfinite(y))[0 if ax.xaxis_inverted() else -1]
                 ends[level] = (float(line.get_xdata()[last]), float(y[last]), line)
         _write_ends(ax, ends, names or {})
     _make_room(grid.figure, axes_of(grid))
@@ -220,6 +222,7 @@ def _write_ends(ax: Axes, ends: dict, names: Mapping[str, str]) -> None:
     wanted = [float(to_axes.transform((x, y))[1]) for x, y, _ in ends.values()]
     heights = spread(wanted, gap, 0.0, 1.0) if wanted else []
     for (level, (x, y, line)), height in zip(ends.items(), heights, strict=True):
+        color = tuple(0.75 * c for c in mpl.colors.to_rgb(line.get_color()))
         ax.annotate(
             names.get(level, level),
             (x, y),
@@ -227,23 +230,23 @@ def _write_ends(ax: Axes, ends: dict, names: Mapping[str, str]) -> None:
             textcoords="axes fraction",
             va="center",
             fontsize=_SMALL,
-            color=tuple(0.75 * c for c in mpl.colors.to_rgb(line.get_color())),
+            color=color,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.5},
+            arrowprops={"relpos": (0, 0.5), "color": color, **_LEADER},
         )
 
 
 def _make_room(figure: Figure, axes: Sequence[Axes]) -> None:
-    renderer = figure.canvas.get_renderer()
     # an annotation's own extent holds its arrow, which begins in the facet
-    widths = [
-        Text.get_window_extent(text, renderer).width for ax in axes for text in ax.texts
-    ]
+    widths = [Text.get_window_extent(text).width for ax in axes for text in ax.texts]
     columns = axes[0].get_gridspec().ncols
     margins = figure.subplotpars
-    width = (margins.right - margins.left) * figure.bbox.width
-    gap = min(max(widths, default=0) + _GAP * figure.dpi, 0.6 * width / columns)
-    facet = (width - (columns - 1) * gap) / columns
+    share = margins.right - margins.left
+    gap = max(widths, default=0) / figure.dpi + _GAP
+    lacking = gap - 0.6 * share * figure.get_figwidth() / columns
+    if columns > 1 and lacking > 0:  # facets would shrink to slits
+        figure.set_figwidth(figure.get_figwidth() + (columns - 1) * lacking / share)
+    facet = (share * figure.get_figwidth() - (columns - 1) * gap) / columns
     figure.subplots_adjust(wspace=gap / facet)
 
 
@@ -358,6 +361,7 @@ def forest(
     xlabel: str = "ratio to the baseline",
     colors: Mapping[str, object] | None = None,
     ranked: bool = False,
+    width: float = WIDTH,
 ) -> Figure:
     """Draw ratios with their intervals on a logarithmic axis, one row each.
 
@@ -379,6 +383,8 @@ def forest(
         By level of `hue`, or of the first column of `row`.
     ranked : bool
         Whether rows are sorted by their largest ratio; else they come as they are.
+    width : float
+        Inches.
     """
     columns = [row] if isinstance(row, str) else list(row)
     table = ratios.reset_index(drop=True)
@@ -390,7 +396,7 @@ def forest(
     levels = list(dict.fromkeys(table[hue])) if hue else [None]
     margin = 0.75 if hue else 0.5  # axis, its label, and the legend
     rows = 0.19 * max(2, len(order)) * max(1.0, 0.4 * len(levels))
-    figure = Figure(figsize=(WIDTH, margin + rows), layout="constrained")
+    figure = Figure(figsize=(width, margin + rows), layout="constrained")
     ax = figure.add_subplot()
     colors = colors or dict(zip(levels, sns.color_palette("colorblind"), strict=False))
     for label, ratio in zip(labels, table.itertuples(), strict=True):
@@ -464,7 +470,8 @@ def _ratio_axis(ax: Axes, table: pd.DataFrame) -> None:
     elif high / low <= 4:
         locator = LogLocator(subs=(1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8, 9))
     else:
-        locator = LogLocator(subs=(1,) if high / low > 100 else (1, 2, 5))
+        close = (1, 2, 5) if high / low > 20 else (1, 1.5, 2, 3, 5, 7)
+        locator = LogLocator(subs=(1,) if high / low > 1000 else close)
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())

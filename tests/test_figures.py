@@ -1,6 +1,6 @@
 """Marks on seaborn's figures: each stands in the facet of its cell."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -137,3 +137,41 @@ def test_facets_share_their_axes_and_nothing_overlaps(top):
     assert overlapping == []
     named = [ax.get_ylabel() != "" for ax in grid.axes.flat]
     assert named == [True, False, True, False]
+
+
+def test_long_names_are_written_beside_their_facet_and_not_below_the_next():
+    name = "a name of some length"
+    rows = [(panel, name, x, x) for panel in "abc" for x in (1, 9)]
+    trials = pd.DataFrame(rows, columns=["panel", "model", "x", "y"])
+    grid = sns.relplot(
+        trials, x="x", y="y", hue="model", col="panel", kind="line", height=1.6
+    )
+    figures.line_ends(grid)
+    grid.figure.draw_without_rendering()
+    names = [Text.get_window_extent(ax.texts[0]) for ax in grid.axes.flat]
+    facets = [ax.get_window_extent() for ax in grid.axes.flat]
+    pairs = zip(names, facets[1:], strict=False)
+    assert all(name.x1 < facet.x0 for name, facet in pairs)
+    assert min(facet.width for facet in facets) > 40
+
+
+def test_a_name_stands_where_its_line_ends_on_an_inverted_axis():
+    rows = [("epoll", 1, 5.0), ("epoll", 9, 1.0), ("poll", 1, 8.0), ("poll", 9, 1.0)]
+    trials = pd.DataFrame(rows, columns=["model", "x", "y"])
+    grid = sns.relplot(trials, x="x", y="y", hue="model", kind="line", legend="full")
+    grid.ax.invert_xaxis()
+    figures.line_ends(grid)
+    ends = {text.get_text(): text.xy for text in grid.ax.texts}
+    assert ends == {"epoll": (1, 5.0), "poll": (1, 8.0)}
+
+
+@pytest.mark.parametrize(
+    ("least", "most"), [(0.9, 1.2), (0.7, 2.9), (0.8, 8), (1, 300)]
+)
+def test_ratios_can_be_read_off_their_axis(least, most):
+    rows = [{"model": v, "value": v, "lo": v, "hi": v} for v in (least, most)]
+    ax = figures.forest(pd.DataFrame(rows)).axes[0]
+    low, high = ax.get_xlim()
+    shown = [tick for tick in ax.get_xticks() if low <= tick <= high]
+    assert 3 <= len(shown) <= 9
+    assert max(b / a for a, b in pairwise(shown)) <= 2.5

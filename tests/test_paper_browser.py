@@ -154,15 +154,31 @@ def test_letters_of_figures_can_be_read(open_at, width):
         unit = float(re.search(r'<svg[^>]* width="([\d.]+)pt"', text)[1])
         letters = re.findall(r"font(?:-size)?: ([\d.]+)px", text)
         sizes.add(min(map(float, letters)) / unit)
-    script = """return [...document.querySelectorAll("figure[id] img")].map(i =>
+    script = """return [...document.querySelectorAll(
+        "figure[id]:not(#fig-guide) img")].map(i =>
         i.clientWidth - parseFloat(getComputedStyle(i).paddingLeft) * 2)"""
     widths = open_at(width).execute_script(script)
     assert widths
     assert min(widths) * min(sizes) >= 9
 
 
+@WIDTHS
+def test_the_first_figure_fits_and_its_letters_can_be_read(open_at, width):
+    script = """const f = document.querySelector("#fig-guide");
+        const i = f.querySelector("img"), s = getComputedStyle(i);
+        const svg = atob(i.src.split(",")[1]);
+        const unit = svg.match(/<svg[^>]* width="([\\d.]+)pt"/)[1];
+        const letters = [...svg.matchAll(/font(?:-size)?: ([\\d.]+)px/g)];
+        return [f.scrollWidth - f.clientWidth, Math.min(...letters.map(m => m[1]))
+            * (i.clientWidth - 2 * parseFloat(s.paddingLeft)) / unit]"""
+    hidden, letters = open_at(width).execute_script(script)
+    assert hidden <= 0
+    assert 9 <= letters <= 15
+
+
 def test_a_figure_scrolls_in_its_box_and_its_caption_stays(phone):
-    script = """const f = document.querySelector("figure:has(figcaption)");
+    script = """const f = document.querySelector(
+            "figure:not(#fig-guide):has(figcaption)");
         f.scrollLeft = 200;
         return [f.scrollLeft, f.querySelector("figcaption").getBoundingClientRect()]"""
     scrolled, caption = phone.execute_script(script)

@@ -190,6 +190,22 @@ def test_no_row_of_a_table_stands_alone_on_a_page(rows, kind, tmp_path):
     assert (parted > 3) == (rows > 8)
 
 
+@pytest.mark.parametrize("words", [1, 60])
+def test_a_table_of_few_but_high_rows_is_parted(words, tmp_path):
+    cell = "[value]", f"[{'many ' * words}]"
+    body = f"#v(120mm)\n\n{table(8).replace(*cell)}"
+    (pages,) = print_each([body], tmp_path)
+    assert len(pages) == 1 + (words > 1)
+    assert all(page.count("row ") >= 3 for page in pages)
+
+
+def test_an_interval_in_a_table_stays_on_its_line(tmp_path):
+    cells = [f"[{'x' * n} {n} \\[10.4, 13.0\\]]," for n in range(30)]
+    code = f"#table(columns: (28mm, 1fr), {'[], '.join(cells)} [])"
+    (page,) = print_pages(code, tmp_path)
+    assert page.count("[10.4, 13.0]") == 30
+
+
 def test_a_table_that_is_held_together_stays_one_table_for_a_reader(tmp_path):
     print_pages(table(30), tmp_path)
     tags = made.poppler("pdfinfo", "-struct", tmp_path / "test.pdf")

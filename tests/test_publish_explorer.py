@@ -339,6 +339,37 @@ def test_the_page_opens_on_the_study_that_compares_most_models(browser, measured
     assert value(browser, "study") == "response-time"
 
 
+def test_of_many_models_a_few_are_drawn_until_more_are_wanted(browser, measured):
+    opened(browser, measured)
+    count = """return [":checked", ":not(:checked)"]
+        .map(s => document.querySelectorAll(`input[name=line]${s}`).length)"""
+    shown, hidden = browser.execute_script(count)
+    assert 4 <= shown <= 8 < hidden
+    button = browser.find_element(By.CSS_SELECTOR, "button[name=all]")
+    before = len(rows(browser))
+    for left in (0, shown + hidden):
+        button.click()
+        assert browser.execute_script(count)[1] == left
+    assert rows(browser) == []
+    button.click()
+    drawn(browser)
+    assert len(rows(browser)) > before
+    link = browser.find_element(By.CSS_SELECTOR, "a.here").get_attribute("href")
+    browser.get("about:blank")
+    browser.get(link)
+    drawn(browser)
+    assert browser.execute_script(count) == [shown + hidden, 0]
+
+
+def test_the_legend_stays_inside_its_figure_on_a_phone(browser, measured):
+    opened(browser, measured, width=390, study="response-time")
+    script = """const right = (e) => e.getBoundingClientRect().right;
+        const names = [...document.querySelectorAll("#figure .role-legend text")];
+        const edge = right(document.querySelector("#figure"));
+        return Math.max(...names.map(right)) - edge"""
+    assert browser.execute_script(script) <= 0
+
+
 @pytest.mark.parametrize(
     ("study", "quantity"),
     [

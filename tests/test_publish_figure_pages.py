@@ -1,5 +1,7 @@
 """The page of a figure: its values in words and as a table."""
 
+import re
+
 import pytest
 
 from connlab.publish import checking, figure_pages
@@ -32,6 +34,15 @@ def test_the_page_has_the_values_in_words_and_as_a_table(page):
     assert row in text
     assert '<th scope="col">max ms</th>' in text
     assert 'href="time.csv"' in text
+
+
+def test_what_is_alike_in_every_row_is_no_column(tmp_path):
+    data = tmp_path / "time.csv"
+    data.write_text("model,unit,value,why\nepoll,ms,1,\npoll,ms,2,\n", "utf-8")
+    page = figure_pages.write_values(data, tmp_path, title="A", alt="")
+    text = page.read_text("utf-8")
+    assert re.findall(r'<th scope="col">(\w+)</th>', text) == ["model", "value"]
+    assert "unit ms" in text
 
 
 def test_the_page_asks_no_other_host_and_has_a_title(page):

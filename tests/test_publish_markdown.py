@@ -62,6 +62,14 @@ def test_a_table_has_caption_label_and_sides():
     assert html.count("text-align: left") == 3
 
 
+def test_sentences_that_begin_with_a_number_are_no_numbers():
+    title = "n = 10 trials, 95 % interval, t over trials, and more to tell"
+    said = "1000 clients took 1.8 s, and ten times as many 22 s"
+    text = md.table(["said", "found"], [[said, md.span("9 [8, 10]", title)]])
+    html = plain(text, to="html")
+    assert html.count("text-align: left") == html.count("text-align: right") == 2
+
+
 def test_titles_of_numbers_make_no_table_wide():
     title = "n = 10 trials, 95 % interval, t over trials"
     number = md.escape("9.2 ± 0.3 [1]")

@@ -28,6 +28,8 @@ PAGE = "explorer.html"
 THEME = "_theme"
 _DIGITS = 6
 """Significant digits of a value in the page; its interval is wider than that."""
+_FIRST = ["iterative", "fork", "thread", "poll", "epoll", "uring", "coroutine"]
+"""Models that are drawn at first where there are many: one or two of a family."""
 
 
 def write(runs: Sequence[Run], paper: Path, output: Path) -> Path:
@@ -65,6 +67,8 @@ def vega() -> str:
 def content(runs: Sequence[Run]) -> dict[str, Any]:
     """Return what the page shows: runs, models, and each study with its numbers.
 
+    Of many models only the first are drawn until a reader chooses others.
+
     A row is an object with q and run (indices), at (levels in the order of the factors,
     null where a factor plays no part), value, lo, hi, n, text, and verdict or bound
     ("at least", "at most") where it has one.
@@ -81,6 +85,7 @@ def content(runs: Sequence[Run]) -> dict[str, Any]:
             studies.append(_study(name, _title(runs, name), rows))
     studies.sort(key=lambda study: study["title"])
     return {
+        "first": _FIRST,
         "runs": [run.name for run in runs],
         "models": _colours(studies, runs),
         "studies": studies,

@@ -25,21 +25,31 @@ _SCRIPT = re.compile(r"<script\b.*?</script\s*>", re.DOTALL | re.IGNORECASE)
 def write_values(data: Path, target: Path, *, title: str, alt: str) -> Path | None:
     """Write the page of a figure's data; None where there is no CSV that can be read.
 
-    ``title`` is the figure's caption, ``alt`` its values in words.
+    ``title`` is the figure's caption, ``alt`` its values in words. What is the same in
+    every row is said once, above the table.
     """
     try:
         heads, *rows = list(csv.reader(data.read_text("utf-8").splitlines()))
     except (OSError, ValueError):
         return None
+    columns = dict(zip(heads, zip(*rows, strict=True), strict=True)) if rows else {}
+    alike = {k: cells[0] for k, cells in columns.items() if len({*cells}) == 1}
+    alike = alike if len(rows) > 1 else {}
+    shown = [i for i, head in enumerate(heads) if head not in alike]
     text = fragments.fill(
         "values.html",
         title=title,
         csv=data.name,
         sentences=[s for s in _SENTENCE.split(alt) if _ELSEWHERE not in s],
-        heads=[head.replace("_", " ") for head in heads],
-        rows=[[_cell(cell) for cell in row] for row in rows],
+        alike=[(_head(k), _cell(text)[0]) for k, text in alike.items() if text],
+        heads=[_head(heads[i]) for i in shown],
+        rows=[[_cell(row[i]) for i in shown] for row in rows],
     )
     return fragments.write(target / f"{data.stem}.html", text)
+
+
+def _head(column: str) -> str:
+    return column.replace("_", " ")
 
 
 def _cell(text: str) -> tuple[str, bool]:

@@ -44,6 +44,8 @@ _KINDS = {
     "uring": "io_uring",
 }
 """Designs that are drawn, one of each kind, and what readers call them."""
+_PHONE, _PRINT = 3.9, "56%"
+"""Inches at which letters of 8 points can be read on a phone; the same in print."""
 
 Row = Mapping[str, Any]
 """A number as `connlab.report.numbers` reads it."""
@@ -260,6 +262,7 @@ def draw(
             m["name"]: style.FAMILIES.get(m["family"], style.INK) for m in registry
         },
         xlabel="cost of a request, divided by that of epoll",
+        width=_PHONE,
     )
     for text in figure.legends[0].get_texts():
         text.set_text(_KINDS[text.get_text().removeprefix("design ")])
@@ -275,7 +278,7 @@ def draw(
         f"[95 %]{{.constant}}{few}; the grey band is [±5 %]{{.constant}}."
     )
     image = FOLDER / "guide.svg"
-    return f'![{caption}]({image}){{#{FIGURE} fig-alt="{alt}"}}\n'
+    return f'![{caption}]({image}){{#{FIGURE} print-width={_PRINT} fig-alt="{alt}"}}\n'
 
 
 def _costs(situations: Sequence[Situation]) -> Iterator[dict[str, Any]]:

@@ -91,7 +91,7 @@ def table(
     """
     bare = [[_NUMBER.sub(r"\1", cell) for cell in row] for row in rows]
     if align is None:
-        columns = zip(*rows, strict=True) if rows else [()] * len(heads)
+        columns = zip(*bare, strict=True) if rows else [()] * len(heads)
         align = "".join("r" if _numeric(column) else "l" for column in columns)
     scale = max(1, 80 // sum(widths)) if widths else 1
     dashes = ["-" * n * scale for n in widths or _widths(heads, bare)]
@@ -145,6 +145,9 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _numeric(cells: Sequence[str]) -> bool:
+    """Say whether most cells begin with a digit and none is longer than a number."""
+    if any(len(cell) > _LINE for cell in cells):
+        return False
     plain = [re.sub(r"[\\\[]", "", cell).strip() for cell in cells]
     begins = [text[0] for text in plain if text and text[0] not in "—–"]
     digits = [c for c in begins if c.isdigit() or c in "-−+<>±"]

@@ -111,8 +111,9 @@ end
 local function typst_image(image, alt)
   local path = in_quarto and image.src or "/" .. image.src
   local code = "#image(" .. quoted(path) .. ", alt: " .. quoted(alt)
-  if image.attributes.width then
-    code = code .. ", width: " .. image.attributes.width
+  local width = image.attributes["print-width"] or image.attributes.width
+  if width then
+    code = code .. ", width: " .. width
   end
   return pandoc.RawInline("typst", code .. ")")
 end
@@ -121,12 +122,14 @@ local function set_image(image)
   local alt = image.attributes["fig-alt"] or image.attributes.alt
   if typst then
     return typst_image(image, alt or pandoc.utils.stringify(image.caption))
-  elseif html and alt and not in_quarto then
+  end
+  image.attributes["print-width"] = nil
+  if html and alt and not in_quarto then
     image.attributes["fig-alt"] = nil
     image.attributes.alt = alt
     image.caption = { pandoc.Str(alt) }
-    return image
   end
+  return image
 end
 
 -- ---- tables --------------------------------------------------------------------------

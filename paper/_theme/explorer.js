@@ -52,18 +52,26 @@
     for (const name of ["logx", "logy"]) said.set(name, Number(field(name).checked));
     return `#${said}`;
   };
+  // Two dozen lines are a tangle: at first a few, of which each stands for its kind.
+  const few = (name, options) => {
+    const some = options.filter(([value]) => data.first.includes(value));
+    const tangled = name === "line" && !location.hash && options.length > 8;
+    return tangled && some.length > 1 ? some : options;
+  };
   const boxes = (name) => [...form.querySelectorAll(`input[name="${name}"]`)];
   const check = (place, name, options) => {
     const off = new Set(wanted.getAll(`not-${name}`));
+    const on = new Set(few(name, options).map(([value]) => value));
     const labels = options.map(([value, sample]) => {
       const label = document.createElement("label");
       const box = Object.assign(document.createElement("input"), {
-        type: "checkbox", name, value, checked: !off.has(value) });
+        type: "checkbox", name, value, checked: on.has(value) && !off.has(value) });
       label.append(box, value);
       box.insertAdjacentHTML("afterend", sample);
       return label;
     });
-    place.replaceChildren(place.querySelector("legend"), ...labels);
+    place.replaceChildren(place.querySelector("legend"), ...labels,
+      ...place.querySelectorAll("button"));
     place.hidden = options.length < 2;
   };
 
@@ -173,6 +181,12 @@
   const ARROWS = { "at least": "↑", "at most": "↓" };
   const boundOf = (rows) => rows.find((row) => row.bound)?.bound;
 
+  // So many names of a legend stand beside each other.
+  const beneath = (names) => {
+    const each = 30 + 7 * Math.max(...names.map((name) => name.length));
+    return Math.max(1, Math.min(5, Math.floor((part("#figure").clientWidth - 80) / each)));
+  };
+
   // ---- figure -------------------------------------------------------------------------
   const spec = (rows, { label, ratio }, [unit, size]) => {
     const numeric = field("x").value !== "" && rows.every((row) => isNumber(row.x));
@@ -194,7 +208,8 @@
     }
     const color = { field: "line", type: "nominal", title: words(by),
       scale: { domain: names, range: names.map((n) => colour(by, n, place(n))) },
-      legend: names.length > 1 ? { orient: "bottom", columns: 5, symbolOpacity: 1 } : null };
+      legend: names.length > 1 ? { orient: "bottom", columns: beneath(names),
+        symbolOpacity: 1 } : null };
     const shapes = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"];
     const shape = { field: "line", type: "nominal", title: words(by), legend: color.legend,
       scale: { domain: names, range: names.map((n) => shapes[place(n) % shapes.length]) } };
@@ -267,6 +282,8 @@
   };
 
   // ---- together ------------------------------------------------------------------------
+  const blank = (name) => boxes(name).length > 0 && boxes(name).every((box) => !box.checked);
+  const missing = () => boxes("line").some((box) => !box.checked);
   const counted = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
   let current = [], view;
   const show = async (note = "") => {
@@ -282,7 +299,8 @@
       ? `${counted(rows.length, "value")} of ${shown.label}; bars are 95 % intervals`
         + `, over ${counted(least, "trial")} or more`
         + `${bound ? `; ${ARROWS[bound]}: ${bound}, as the client was the bottleneck` : ""}.`
-      : "Nothing was measured for this choice.");
+      : ["line", "run"].some(blank) ? "Nothing is chosen." : "Nothing was measured for this choice.");
+    part("button[name=all]").textContent = missing() ? "all" : "none";
     part("#figure").setAttribute("aria-label",
       `${shown.label} against ${axis()}; the values stand in the table below`);
     view?.finalize();
@@ -313,6 +331,11 @@
       }
       offer(name);
     }
+    show();
+  });
+  part("button[name=all]").addEventListener("click", () => {
+    const checked = missing();
+    for (const box of boxes("line")) box.checked = checked;
     show();
   });
   part("button[name=csv]").addEventListener("click", () => {
