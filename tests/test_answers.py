@@ -70,16 +70,3 @@ def test_a_guestbook_that_nobody_served_anew_has_an_answer(evaluated):
         return trial if stays else trial | {"failure": failure}
 
     assert evaluated("04", failed)["answer"]
-
-
-@pytest.mark.parametrize(
-    ("label", "decided"), [("server-bound", True), ("client-bound", False)]
-)
-def test_what_loops_gain_is_open_where_the_client_was_the_limit(
-    evaluated, label, decided
-):
-    def labelled(trial: dict) -> dict:
-        return trial | {"label": label if trial["factors"]["workers"] == 4 else "none"}
-
-    holds = evaluated("08", labelled)["claims"]["loops-gain-little"]["holds"]
-    assert (holds is not None) == decided

@@ -446,11 +446,63 @@ def test_computing_keeps_no_more_workers_busy_than_there_are_cores(
     _, results = cells(
         "03-pools",
         "cell-49",
-        held=pd.DataFrame([{"part": "spin", "lo": lo, "hi": hi}]),
+        held=pd.DataFrame(
+            [
+                {"part": "spin", "workers": 16, "lo": lo, "hi": hi},
+                {"part": "spin", "workers": 64, "lo": 1.02, "hi": 1.03},
+            ]
+        ),
         measured=pd.DataFrame({"server_cores": [1, 2]}),
         is_spin=pd.Series([True, False]),
     )
     assert results["claims"]["computing-fills-cores"]["holds"] is holds
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "client_bound", "holds"),
+    [
+        (0.8, 1.05, False, True),
+        (0.8, 1.15, False, None),  # wide
+        (1.2, 1.3, False, False),
+        (0.8, 1.05, True, None),
+    ],
+)
+def test_what_loops_gain_by_workers_is_told_only_where_it_is_known(
+    cells, lo, hi, client_bound, holds
+):
+    loop = {"model": "epoll-pool", "workers": 4}
+    _, results = cells(
+        "08-cores",
+        "cell-13",
+        growth=pd.DataFrame([loop | {"lo": lo, "hi": hi}]),
+        throughput=pd.DataFrame([loop | {"bound": client_bound}]),
+        kept=["pool"],
+    )
+    assert results["claims"]["loops-gain-little"]["holds"] is holds
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "gains", "lacks"),
+    [
+        ({2: "higher", 4: "undetermined"}, "", "epoll"),
+        ({2: "lower", 4: "higher"}, "epoll serves", ""),
+        ({2: "higher"}, "epoll serves", ""),  # no level of 4
+    ],
+)
+def test_more_workers_gain_where_that_is_shown(cells, verdicts, gains, lacks):
+    rows = [pair(word, model="epoll", workers=n) for n, word in verdicts.items()]
+    _, results = cells(
+        "08-cores",
+        "cell-29",
+        growth=pd.DataFrame(rows),
+        measured=pd.DataFrame({"server_cores": [1]}),
+        most=max(verdicts),
+        fewest=1,
+        names={"epoll": "epoll"},
+        said=lambda row, text: text,
+    )
+    assert (" serves " in results["answer"]) is bool(gains)
+    assert ("no gain" in results["answer"]) is bool(lacks)
 
 
 @pytest.mark.parametrize(

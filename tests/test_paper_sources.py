@@ -42,6 +42,19 @@ def test_an_entry_has_what_a_reader_needs():
         assert "doi.org" not in entry.get("doi", ""), key
 
 
+SENTENCE = re.compile(
+    r"\[(?:[^\[\]]|\[[^\[\]]*\](?:\{[^{}]*\})?)*\]\{[^{}]*(?:\.claim|otherwise=)[^{}]*\}"
+)
+
+
+def test_every_number_stands_in_a_sentence_that_can_do_without_it():
+    bare = {
+        path.name: SENTENCE.sub("", path.read_text("utf-8")).count("[]{.number")
+        for path in sources.hand_written(PAPER)
+    }
+    assert {name: count for name, count in bare.items() if count} == {}
+
+
 def test_the_citation_file_names_an_entity_and_this_version():
     cff = yaml.safe_load((made.ROOT / "CITATION.cff").read_text("utf-8"))
     (author,) = cff["authors"]

@@ -354,6 +354,34 @@ def test_a_sentence_with_the_state_of_its_claim(
     assert sentence(text, tmp_path, **facts) == shown
 
 
+@pytest.mark.parametrize(
+    ("text", "state", "remarks"),
+    [
+        (f"{CLAIMED} {CLAIMED}", "open", 1),
+        (f"{CLAIMED}\n{CLAIMED} {CLAIMED}", "no", 1),
+        (f"{CLAIMED} Other. {CLAIMED}", "open", 2),  # not in a row
+        (f"{CLAIMED}\n\n{CLAIMED}", "open", 2),
+        (f"{CLAIMED} {CLAIMED}", "yes", 0),
+    ],
+)
+def test_sentences_in_a_row_share_the_remark_that_each_would_have(
+    text, state, remarks, tmp_path
+):
+    shown = sentence(text, tmp_path, numbers=KNOWN, claims={"s/c": state})
+    assert shown.count(PAYS) == text.count(CLAIMED)
+    assert shown.count("(") == remarks
+    assert remarks == 0 or shown.endswith(".)")
+    shared = shown.count("(Both: ") + shown.count("(These three: ")
+    assert shared == (remarks == 1)
+
+
+def test_sentences_with_unlike_remarks_keep_them(tmp_path):
+    text = f"{CLAIMED} {CLAIMED.replace('s/c', 's/d')}"
+    claims = {"s/c": "open", "s/d": "no"}
+    shown = sentence(text, tmp_path, numbers=KNOWN, claims=claims)
+    assert shown == f"{PAYS} (This run {OPEN}.) {PAYS} (This run {OTHERWISE}.)"
+
+
 def test_a_reference_that_contradicts_the_one_that_is_printed_is_named(tmp_path):
     references = [reference("A", "no"), reference("B", "yes"), reference("C", "no")]
     shown = sentence(CLAIMED, tmp_path, claims={"s/c": "open"}, references=references)

@@ -16,7 +16,8 @@
 -- that lacks a number is left out, as no sentence can be read without: where the run has
 -- the study, a remark says so, else the box at the head of the section does.
 -- One with here="yes" is about this run alone, and no reference speaks in its place;
--- one with sure="yes" is set with intervals or not at all.
+-- one with sure="yes" is set with intervals or not at all. Of sentences in a row that
+-- end in the same remark, the last has it for all.
 --
 -- What they stand for lies in _generated/facts.json, which `connlab render` makes. Runs
 -- before embedded.lua, and before Quarto looks at the document.
@@ -117,7 +118,7 @@ local function with_numbers(span, numbers)
 end
 
 local function remark(content, text, class)
-  local attr = pandoc.Attr("", { class })
+  local attr = pandoc.Attr("", { "remark", class })
   content:insert(pandoc.Space())
   content:insert(pandoc.Span({ pandoc.Emph({ pandoc.Str(text) }) }, attr))
   return content
@@ -207,9 +208,55 @@ end
 local function set_span(span)
   if span.classes:includes("number") then
     return set_number(span, known.numbers)
-  elseif is_sentence(span) then
-    return set_sentence(span), false
   end
+end
+
+local function remark_of(content)
+  local last = content[#content]
+  if last and last.t == "Span" and last.classes:includes("remark") then
+    return pandoc.utils.stringify(last)
+  end
+end
+
+local counts = { nil, "Both", "These three", "These four", "These five", "These six" }
+
+local function of_several(text, count)
+  local first, rest = text:match("^%((%u)(.*%.%))$")
+  if text == said.missing or not first then
+    return text
+  end
+  return "(" .. (counts[count] or "All these") .. ": " .. first:lower() .. rest
+end
+
+local function is_blank(inline)
+  return inline.t == "Space" or inline.t == "SoftBreak"
+end
+
+-- Sentences, and one remark for those in a row that would have the same.
+local function set_inlines(inlines)
+  local out, shared, count = pandoc.Inlines({}), nil, 0
+  local at -- where the remark of the sentence before stands
+  for _, inline in ipairs(inlines) do
+    if inline.t == "Span" and is_sentence(inline) then
+      local content = pandoc.Inlines(set_sentence(inline))
+      local text = remark_of(content)
+      if text and text == shared then
+        out:remove(at)
+        out:remove(at - 1) -- the space before it
+        count = count + 1
+        local words = pandoc.Str(of_several(text, count))
+        content[#content].content = { pandoc.Emph({ words }) }
+      elseif #content > 0 then
+        shared, count = text, 1
+      end
+      out:extend(content)
+      at = #content > 0 and #out or at
+    else
+      shared = is_blank(inline) and shared or nil
+      out:insert(inline)
+    end
+  end
+  return out
 end
 
 -- A picture that was made from other trials than the run now holds says so.
@@ -257,7 +304,7 @@ local function set_blocks(blocks)
 end
 
 return {
-  { traverse = "topdown", Span = set_span },
+  { traverse = "topdown", Inlines = set_inlines, Span = set_span },
   { Image = set_image, Figure = set_figure },
   { Blocks = set_blocks },
 }
