@@ -51,7 +51,9 @@ class Rounds:
         self.logs = {
             "throughput_rps": np.log(rate),
             "server_cpu_per_request_s": np.log(cpu_s / all_requests),
-            "response_mean_s": np.log(column("response_ns") / 1e9 / requests),
+            "response_mean_s": np.log(
+                column("response_ns") / 1e9 / (requests * _share_timed(trial))
+            ),
             "slice_p99_s": np.log(p99_ns / 1e9),
         }
 
@@ -73,6 +75,20 @@ class Rounds:
         """Return the median over rounds of log(self / base); nan without a round."""
         _, y, x = self.shared(base, metric)
         return float(np.median(y - x)) if len(y) else math.nan
+
+
+def _share_timed(trial: Mapping[str, Any]) -> float:
+    """Return for how many of the requests of a trial's rounds response times count.
+
+    In an open loop those that fell due in the lead-in are answered later and do not.
+    Rounds say nothing of it, the trial does. Over hosts its response times are also of
+    rounds that were set aside, so nothing is known.
+    """
+    turns, requests = trial["turns"], sum(trial["turns"]["requests"])
+    timed = schema.pick(trial, "client.response.n")
+    if not requests or not timed or turns.get("pause_ms") is not None:
+        return 1.0
+    return timed / requests
 
 
 def to_baseline(

@@ -3,6 +3,7 @@
 import math
 import random
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -66,6 +67,25 @@ def test_the_p99_of_slices_is_known_in_an_open_loop_only():
     arm, base = trial(1), trial(2)
     arm["turns"]["response_p99_ns"] = base["turns"]["response_p99_ns"] = []
     assert rounds.to_baseline(arm, base, ["slice_p99_s"]) == {"slice_p99_s": None}
+
+
+def test_a_mean_response_is_of_the_requests_that_fell_due_after_the_lead_in():
+    """Those of the lead-in are answered in the slice as well, in an open loop."""
+    arm, base = trial(1), trial(2)
+    for side, share in ((arm, 0.8), (base, 1.0)):
+        side["client"]["response"]["n"] = share * sum(side["turns"]["requests"])
+    metrics = ["response_mean_s", "throughput_rps"]
+    logs = rounds.to_baseline(arm, base, metrics)
+    a, b = (
+        np.divide(side["turns"]["response_ns"], side["turns"]["requests"])
+        for side in (arm, base)
+    )
+    median = np.median(np.log(a / b))
+    assert logs["response_mean_s"] == pytest.approx(median - math.log(0.8))
+    arm["turns"]["pause_ms"] = 10.0  # over hosts the count is of other rounds, too
+    afar = rounds.to_baseline(arm, base, metrics)
+    assert afar["response_mean_s"] == pytest.approx(median)
+    assert afar["throughput_rps"] == logs["throughput_rps"]
 
 
 def test_a_quantile_of_a_run_is_compared_by_trial():
