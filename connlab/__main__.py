@@ -517,6 +517,7 @@ def words(run: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(counting.document(studies), indent=1))
         return
+    click.echo(f"run {run}")
     for name, counts in [*studies.items(), ("in all", counting.total(studies))]:
         by_word = ", ".join(f"{n} {word}" for word, n in counts.most_common())
         share = f"{counting.share(counts):.0%}".replace("%", " %")

@@ -89,6 +89,11 @@ def test_a_lesson_serves_echo_as_it_is(name, workload, message):
         make_plan(["epoll", name], workload=workload)
 
 
+def test_a_command_line_that_no_shell_reads_is_named():
+    with pytest.raises(ValueError, match=r"^server \"\./mine '\{port\}\": no closing"):
+        make_plan(["epoll", "./mine '{port}"])
+
+
 def test_a_delay_is_of_work_only():
     with pytest.raises(ValueError, match="^delay: 5; allowed: for work"):
         make_plan(["epoll", "poll"], delay="5")

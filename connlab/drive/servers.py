@@ -246,7 +246,10 @@ def model(name: str) -> schema.Model | None:
     of the key of its trials. Of a server that runs already only its address is known.
     """
     if is_command(name):
-        words = shlex.split(name)
+        try:
+            words = shlex.split(name)
+        except ValueError as error:
+            raise ValueError(f"server {name!r}: {str(error).lower()}") from None
         return _model(name, label=Path(words[0]).name, digest=_digest(name, *words))
     if is_address(name):
         shown = str(at(name))
