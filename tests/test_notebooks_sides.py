@@ -38,6 +38,7 @@ def test_poll_is_asked_about_the_whole_crowd_of_a_thousand():
     rows = [(n, active, "poll") for n in (1000, 10000) for active in (1, n)]
     share = ["connections", "active", "model"]
     every = pd.DataFrame(rows, columns=share).assign(idle=0, verdict="lower")
+    every["against"] = "epoll"
     report = Mock(spec=Report)
     report.ratios.side_effect = lambda frame: frame
     rules.execute(
