@@ -464,7 +464,9 @@ def _ratio_axis(ax: Axes, table: pd.DataFrame) -> None:
     low, high = np.nanmin(values, initial=1.0), np.nanmax(values, initial=1.0)
     low, high = max(ends.min(initial=1), low / 3), min(ends.max(initial=1), high * 3)
     ax.set_xscale("log")
-    ax.set_xlim(min(low, 0.93) / 1.03, max(high, 1.08) * 1.03)
+    low, high = min(low, 0.93), max(high, 1.08)
+    room = max(1.03, (high / low) ** 0.03)  # a dot at the end is not cut
+    ax.set_xlim(low / room, high * room)
     if high / low < 1.6:
         locator = MultipleLocator(0.1)
     elif high / low <= 4:

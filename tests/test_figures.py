@@ -175,3 +175,14 @@ def test_ratios_can_be_read_off_their_axis(least, most):
     shown = [tick for tick in ax.get_xticks() if low <= tick <= high]
     assert 3 <= len(shown) <= 9
     assert max(b / a for a, b in pairwise(shown)) <= 2.5
+
+
+@pytest.mark.parametrize("most", [1.1, 8.0, 40.0])
+def test_the_dot_of_the_largest_ratio_is_whole(most):
+    rows = [{"model": v, "value": v, "lo": v, "hi": v} for v in (0.7, most)]
+    figure = figures.forest(pd.DataFrame(rows), width=3.9)
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    radius = 2.25 / 72 * figure.dpi
+    x, _ = ax.transData.transform((most, 0))
+    assert x + radius < ax.get_window_extent().x1
