@@ -102,8 +102,10 @@ def number_text(interval: Interval, unit: str = "") -> str:
     '9.2 ms (one trial, no interval)'
     """
     places = _places(interval)
+    lo, hi = (_beside_1(x, places, unit) for x in (interval.lo, interval.hi))
     value = rounded(interval.value, places)
-    lo, hi = (_bound(x, places, unit) for x in (interval.lo, interval.hi))
+    if interval.lo > 1 or interval.hi < 1:
+        value = _beside_1(interval.value, places, unit)
     text = value + (f" {unit}" if unit and unit != "%" else unit and "\u202f%")
     if not interval.determined:
         return f"{text} ({'one trial, ' if interval.n == 1 else ''}no interval)"
@@ -128,12 +130,12 @@ def _places(interval: Interval) -> int:
     return places
 
 
-def _bound(bound: float, places: int, unit: str) -> str:
-    """Return a bound as text; a ratio's is not 1 where it only lies beside it."""
-    beside_1 = not unit and 1e-9 < abs(bound - 1) < 0.1
-    while beside_1 and places < _FINEST and round(bound, places) == 1:
+def _beside_1(value: float, places: int, unit: str) -> str:
+    """Return a ratio or its bound as text, not 1 where it only lies beside it."""
+    beside_1 = not unit and 1e-9 < abs(value - 1) < 0.1
+    while beside_1 and places < _FINEST and round(value, places) == 1:
         places += 1
-    return rounded(bound, places)
+    return rounded(value, places)
 
 
 def _remembered(text: str, interval: Interval) -> str:
