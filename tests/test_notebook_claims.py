@@ -11,6 +11,7 @@ import pytest
 
 from connlab.report import Report, number
 from connlab.schema import CLIENT_QUEUE
+from connlab.studies import bounds
 from connlab.study import formatting
 from connlab.study.interval import Interval
 from connlab.study.turns import MARGIN
@@ -200,8 +201,9 @@ def test_what_four_workers_bring_is_told_against_one(fewest, known):
     names = dict.fromkeys(["turns", "spent"]) | {"ratios": Mock(), "figures": Mock()}
     throughput = growth.assign(bound=False)
     names |= {"growth": growth, "throughput": throughput, "kept": ["pool"]}
-    names |= {"fewest": fewest, "names": {}}
-    rules.execute("08-cores", "cell-12", "cell-13", report=report, **names)
+    names |= {"fewest": fewest, "names": {}, "bounds": bounds}
+    told = ["cell-12", "cell-13", "cell-13-1"]
+    rules.execute("08-cores", *told, report=report, **names)
     claims = {c.args[0]: c.args[1] for c in report.claim.mock_calls}
     assert [len(claims[n]) > 0 for n in ("kept-workers-gain", "workers-dearer")] == [
         known,

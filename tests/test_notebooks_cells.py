@@ -474,7 +474,7 @@ def test_what_loops_gain_by_workers_is_told_only_where_it_is_known(
     _, results = cells(
         "08-cores",
         "cell-13",
-        growth=pd.DataFrame([loop | {"lo": lo, "hi": hi}]),
+        growth=pd.DataFrame([loop | {"against": 1, "lo": lo, "hi": hi}]),
         throughput=pd.DataFrame([loop | {"bound": client_bound}]),
         kept=["pool"],
     )
