@@ -78,11 +78,11 @@ class Rounds:
 
 
 def _share_timed(trial: Mapping[str, Any]) -> float:
-    """Return for how many of the requests of a trial's rounds response times count.
+    """Return the share of the requests of a trial's rounds whose times were summed.
 
-    In an open loop those that fell due in the lead-in are answered later and do not.
+    In an open loop those that fell due in the lead-in are answered later, untimed.
     Rounds say nothing of it, the trial does. Over hosts its response times are also of
-    rounds that were set aside, so nothing is known.
+    rounds that were set aside, so nothing is known: 1.
     """
     turns, requests = trial["turns"], sum(trial["turns"]["requests"])
     timed = schema.pick(trial, "client.response.n")
