@@ -170,8 +170,7 @@ client_receive(struct loop *loop, struct client *client)
     return errno == EAGAIN ? WANT_READ : conn_failed(&client->conn, errno);
 }
 
-static inline __attribute__((always_inline)) enum want
-client_send(struct loop *loop, struct client *client)
+static enum want client_send(struct loop *loop, struct client *client)
 {
     struct span out = conn_unsent(&client->conn);
     ssize_t n = send(client->source.fd, out.bytes, out.length, MSG_NOSIGNAL);
@@ -323,12 +322,8 @@ static bool client_queue(struct loop *loop, struct client *client)
 void send_answers(struct loop *loop)
 {
     for (unsigned i = 0; i < loop->answer_count; i++) {
-        struct client *client = loop->answers[i];
-        enum want want = WANT_WRITE;
-        client->source.deferred = false;
-        if (client->source.ready & READY_OUT)
-            want = client_send(loop, client);
-        client_advance(loop, client, want);
+        loop->answers[i]->source.deferred = false;
+        client_advance(loop, loop->answers[i], WANT_WRITE);
     }
     loop->answer_count = 0;
     loop->answer_bytes = 0;
