@@ -72,7 +72,7 @@ def test_a_mib_costs_what_its_requests_cost():
     frame = pd.DataFrame(cells).assign(
         **{"byte_rate": np.nan, "block_size": np.nan, "ok": True, "set": ["s", None]},
         **{"window_requests": 1000, "server_cpu_s": 1.05, SPENT: 1e-3},
-        bytes_per_s=1e9,
+        **{"bytes_per_s": 1e9, "throughput_rps": 1e5},
     )
     frame.attrs["registry"] = [{"name": "prethread", "holds": "workers"}]
     all_served, some_served = bulk(frame).to_dict("records")
