@@ -17,6 +17,8 @@ from connlab.drive import (
     sweeps,
     turns,
 )
+from connlab.intervals import ratios
+from connlab.schema import project_root
 from connlab.study import load
 
 
@@ -67,7 +69,7 @@ def test_without_beside_every_cell_is_measured_alone():
 def test_a_server_without_others_is_measured_alone():
     """In turns with nobody it would only rest."""
     (group,) = grouped([cell("epoll"), cell("iterative")])[:1]
-    assert group.baseline is None
+    assert not group.baselines
     whole = interleaving.sets(
         [cell("epoll"), cell("iterative")], MODELS, beside="model"
     )
@@ -117,9 +119,47 @@ def test_a_set_that_has_no_room_is_divided_and_each_part_carries_the_baseline():
     groups = grouped(cells, ("workers",))
     assert [len(group.all) for group in groups] == [2] * 4
     assert all(0 in [slot.cell for slot in group.all] for group in groups)
-    assert sum(group.carried is not None for group in groups) == 3
+    assert sum(bool(group.carried) for group in groups) == 3
     arms = sorted(slot.cell for group in groups for slot in group.slots)
     assert arms == [0, 1, 2, 3, 4]
+
+
+def test_sets_share_a_trial_with_numbers_of_connections_beside():
+    """Each server is compared with the baseline that has as many connections."""
+    cells = [cell(name, n) for name in ("poll", "epoll") for n in (10, 20)]
+    (group,) = grouped(cells, ("model", "connections"))
+    assert len(group.slots) == 4
+    assert not group.carried
+    assert group.baselines == {0: 2, 2: 2, 1: 3, 3: 3}
+    whole = interleaving.sets(cells, MODELS, beside=("model", "connections"))
+    assert sorted(s.members for s in whole) == [(0, 2), (1, 3)]
+    assert interleaving.sharing(whole) == ((0, 2, 1, 3),)
+
+
+def test_numbers_of_connections_of_one_server_stay_together():
+    """Only then rounds tell what more connections cost it."""
+    names = ("epoll", "poll", "thread", "coroutine")
+    models = MODELS | {n: model(n) for n in names}
+    cells = [cell(name, n) for name in names for n in (10, 9_000)]
+    both = ("model", "connections")
+    room = capacity.Room(20_000, 1e9, 1e12)
+    groups = grouped(cells, both, models=models, room=lambda: room)
+    assert len(groups) == 3
+    for group in groups:
+        of_group = [cells[slot.cell] for slot in group.all]
+        assert sorted(c["connections"] for c in of_group) == [10, 10, 9_000, 9_000]
+        assert len({c["model"] for c in of_group}) == 2
+        assert "epoll" in {c["model"] for c in of_group}
+    assert sorted(len(group.carried) for group in groups) == [0, 2, 2]
+
+
+def test_a_client_has_so_many_targets_and_no_more():
+    cells = [cell("epoll", n) for n in range(1, 101)]
+    cells += [cell("poll", n) for n in range(1, 101)]
+    groups = grouped(cells, ("model", "workers", "connections"))
+    header = project_root() / "src_c/client/client_plan.h"
+    assert f"MAX_TARGETS = {interleaving.TARGETS_MOST}," in header.read_text()
+    assert max(len(group.all) for group in groups) <= interleaving.TARGETS_MOST
 
 
 LITTLE = {
@@ -188,7 +228,7 @@ def test_a_server_that_is_added_later_brings_the_baseline_along():
     slots = grid.round_of([1], number=3, counts=[4, 0, 4], seed=1)
     (group,) = grouped(cells, slots=slots)
     assert [slot.cell for slot in group.all] == [1, 0]
-    assert group.carried.repeat == 0
+    assert [slot.repeat for slot in group.carried] == [0]
     whole = grouped(cells)[0]
     missing = whole.without([slot for slot in whole.slots if slot.cell != 1])
     assert sorted(slot.cell for slot in missing.all) == [0, 1]
@@ -205,8 +245,8 @@ def test_the_baseline_is_the_one_that_is_asked_for():
     assert whole.baseline == 0
 
 
-@pytest.mark.parametrize("name", ["connections", "size", "duration", "cores"])
-def test_only_settings_of_the_server_stand_beside_each_other(name):
+@pytest.mark.parametrize("name", ["active", "size", "duration", "cores"])
+def test_only_settings_of_a_server_and_its_users_stand_beside_each_other(name):
     with pytest.raises(ValueError, match=f"beside: '{name}'; allowed: arm, model"):
         sweeps.planned("s", run="r", factors={"model": ["epoll"]}, beside=name)
 
@@ -257,6 +297,27 @@ def test_servers_take_turns_and_leave_a_line_each(measured):
         assert 0 < sum(kept["seconds"]) < 3
     assert turns_of[0]["set"] == turns_of[1]["set"]
     assert turns_of[0]["round"] == turns_of[1]["round"]
+
+
+@pytest.mark.serial
+def test_servers_with_other_numbers_of_users_take_turns(client_program, tmp_path):
+    """A ratio between numbers of connections is one of rounds, too."""
+    counts = [4, 40]
+    both = {"model": ["epoll", "poll"], "connections": counts}
+    options = OPTIONS | {"beside": ["model", "connections"]}
+    measure(tmp_path, factors=both, **options)
+    frame = load("r", "s", root=tmp_path)
+    assert set(frame["beside"]) == {4}
+    assert frame.groupby("block")["set"].nunique().eq(1).all()
+    assert (frame["established"] == frame["connections"]).all()
+    for trial in rows(tmp_path):
+        words = trial["commands"]["client"].split()
+        shown = words[words.index("--connections") + 1].split(",")
+        assert sorted(map(int, shown)) == [4, 4, 40, 40]
+    few = {"by": "connections", "baseline": 4, "within": ["model"]}
+    growth = ratios(frame, "throughput_rps", **few)
+    assert len(growth) == 2
+    assert growth["method"].str.contains("rounds").all()
 
 
 @pytest.mark.serial

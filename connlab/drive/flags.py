@@ -67,16 +67,19 @@ def client_flags(factors: Mapping[str, Any], *, seed: int) -> list[str]:
 
 
 def with_enough_processes(
-    factors: Mapping[str, Any], *, descriptors: int | None, servers: int = 1
+    factors: Mapping[str, Any],
+    *,
+    descriptors: int | None,
+    connections: int | None = None,
 ) -> dict[str, Any]:
     """Return the factors with as many client processes as the connections need.
 
     One process may have only so many `descriptors`; a client that cannot hold its
-    connections to each of `servers` would measure itself. A number that the caller
-    gave stays.
+    connections, to several servers `connections` in all, would measure itself. A number
+    that the caller gave stays.
     """
     factors = dict(factors)
-    connections = (factors.get("connections") or 1) * servers
+    connections = connections or factors.get("connections") or 1
     if descriptors and factors.get("client_processes") is None:
         needed = math.ceil(connections / max(1, descriptors - OWN_DESCRIPTORS))
         if needed > 1:

@@ -7,14 +7,18 @@ Each server of a set has a line of its own, with the facts of any trial and in `
 the rounds that it shares with the others: trials of one block and the same factors but
 those of `beside` were measured under the same client within milliseconds.
 
+Sets whose cells differ in their number of connections as well can share a trial, each
+server with users of its own: then what more of them cost is told by rounds too.
+
 What cannot take turns is measured alone: a model that is not available, one that would
 leave some of its users unserved, a trial that counts requests or stops a server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from connlab import schema
@@ -31,6 +35,10 @@ BASELINE = {"model": "epoll"}
 #: over hosts, the factor by which pauses grow, and their length at most, in slices
 PAUSE_LONGER, PAUSE_MOST = 4, 3
 _ROUND_COLUMNS = ("round", "lead_in_requests", "requests", "response_ns", "seconds")
+#: targets of one client at most: MAX_TARGETS of ``src_c/client/client_plan.h``
+TARGETS_MOST = 64
+#: factors of the client that a target has of its own
+OWN_OF_TARGETS = ("connections",)
 _MEASURED_ALONE = ("requests", "stall", "byte_rate", "connect_rate", "descriptors")
 
 
@@ -39,40 +47,45 @@ class Set:
     """Cells that are to share trials, by number.
 
     `baseline` is what the others are compared with; None where a cell is measured
-    alone.
+    alone. Sets with the same `trial` share it with each other.
     """
 
     members: tuple[int, ...]
     baseline: int | None = None
+    trial: str | None = None
 
 
 @dataclass(frozen=True)
 class Group:
-    """The slots that are measured together, and the cell of their baseline.
+    """The slots that are measured together, and the baseline of each one's cell.
 
-    `carried` is a slot of the baseline where it is not among them: it is measured once
-    more, as a ratio needs both sides in one set.
+    `carried` are slots of baselines that are not among them: they are measured once
+    more, as a ratio needs both sides in one trial. Without `baselines` the only slot is
+    measured alone.
     """
 
     slots: tuple[grid.Slot, ...]
-    baseline: int | None = None
+    baselines: Mapping[int, int] = field(default_factory=dict)
 
     @property
-    def carried(self) -> grid.Slot | None:
-        baseline = self.baseline
-        if baseline is None or any(slot.cell == baseline for slot in self.slots):
-            return None
-        return replace(self.slots[0], cell=baseline) if self.slots else None
+    def carried(self) -> tuple[grid.Slot, ...]:
+        cells = {slot.cell for slot in self.slots}
+        missing = {
+            self.baselines[cell]: None
+            for cell in sorted(cells & self.baselines.keys())
+            if self.baselines[cell] not in cells
+        }
+        return tuple(replace(self.slots[0], cell=cell) for cell in missing)
 
     @property
     def all(self) -> tuple[grid.Slot, ...]:
-        """The slots, and the carried one after them."""
-        return self.slots if self.carried is None else (*self.slots, self.carried)
+        """The slots, and the carried ones after them."""
+        return (*self.slots, *self.carried)
 
     def without(self, kept: Collection[grid.Slot]) -> Group:
         """Return the group of the slots that are not kept already."""
         slots = tuple(slot for slot in self.slots if slot not in kept)
-        return Group(slots, self.baseline)
+        return Group(slots, self.baselines)
 
 
 def sets(
@@ -86,19 +99,23 @@ def sets(
 ) -> tuple[Set, ...]:
     """Return the sets that the cells of a sweep form, which differ in `beside` only.
 
-    The baseline of a set is the first cell that has the levels of `baseline`
+    Levels of `OWN_OF_TARGETS` in `beside` make sets of their own, which share trials:
+    a server is compared with the baseline that has as many connections. The baseline of
+    a set is the first cell that has the levels of `baseline`
     (`BASELINE` by default), else the first of all. Cells that are `unavailable` cannot
     be measured at all. `tasks` is how many the system of the servers allows, by default
     this machine.
     """
-    together: dict[str, list[int]] = {}
+    together: dict[tuple[str, str], list[int]] = {}
     alone = []
     tasks = capacity.tasks() if tasks is None else tasks
     for number, cell in enumerate(cells):
         available = number not in unavailable
         if beside and available and takes_turns(models[cell["model"]], cell, tasks):
             shared = {k: v for k, v in cell.items() if k not in beside}
-            together.setdefault(grid.cell_key(shared), []).append(number)
+            own = {k: cell.get(k) for k in beside if k in OWN_OF_TARGETS}
+            names = grid.cell_key(shared), grid.cell_key({**shared, **own})
+            together.setdefault(names, []).append(number)
         else:
             alone.append(Set((number,)))
     levels = (BASELINE if baseline is None else baseline).items()
@@ -110,10 +127,19 @@ def sets(
     # in turns with nobody a server would only rest between its slices
     alone += [Set(tuple(m)) for m in together.values() if len(m) == 1]
     return *alone, *(
-        Set(tuple(members), first(members))
-        for members in together.values()
+        Set(tuple(members), first(members), trial)
+        for (trial, _), members in together.items()
         if len(members) > 1
     )
+
+
+def sharing(sets: Sequence[Set]) -> tuple[tuple[int, ...], ...]:
+    """Return the cells of the sets that share trials, together."""
+    members: dict[Hashable, tuple[int, ...]] = {}
+    for cell_set in sets:
+        trial = cell_set.trial or cell_set
+        members[trial] = members.get(trial, ()) + cell_set.members
+    return tuple(members.values())
 
 
 def groups(
@@ -125,47 +151,74 @@ def groups(
 ) -> list[Group]:
     """Return the slots of a round in the order of measuring, sets together.
 
-    A set stands where the first of its slots stood. One that there is no room for is
-    divided, and each part carries the baseline; so does a set whose baseline is kept
-    already. `room` returns the room, by default that of this machine.
+    What shares a trial stands where the first of its slots stood. Where there is no
+    room for all of it, it is divided, and each part carries the baseline; so does a set
+    whose baseline is kept already. What differs in its number of connections only stays
+    together if it can. `room` returns the room, by default that of this machine.
     """
     set_of = {cell: cell_set for cell_set in sets for cell in cell_set.members}
-    slots_of: dict[Set, list[grid.Slot]] = {}
+    slots_of: dict[Hashable, list[grid.Slot]] = {}
     for slot in slots:
-        slots_of.setdefault(set_of[slot.cell], []).append(slot)
+        slots_of.setdefault(set_of[slot.cell].trial or slot, []).append(slot)
     any_shared = any(cell_set.baseline is not None for cell_set in sets)
     free = (room or capacity.here)() if any_shared else capacity.Room()
     result = []
-    for cell_set, members in slots_of.items():
-        if cell_set.baseline is None:
-            result += [Group((slot,)) for slot in members]
+    for members in slots_of.values():
+        baselines = {
+            slot.cell: baseline
+            for slot in members
+            if (baseline := set_of[slot.cell].baseline) is not None
+        }
+        if baselines:
+            result += _divided(members, baselines, cells, models, free)
         else:
-            need = {
-                n: capacity.needed(models[cells[n]["model"]], cells[n])
-                for n in cell_set.members
-            }
-            result += _divided(members, cell_set.baseline, need, free)
+            result += [Group((slot,)) for slot in members]
     return result
 
 
 def _divided(
     slots: Sequence[grid.Slot],
-    baseline: int,
-    need: Mapping[int, capacity.Room],
+    baselines: Mapping[int, int],
+    cells: Sequence[Mapping[str, Any]],
+    models: Mapping[str, schema.Model],
     room: capacity.Room,
 ) -> list[Group]:
-    """Divide a set until there is room for each part beside the baseline."""
+    """Divide a trial until there is room for each part beside its baselines."""
+    need = {
+        n: capacity.needed(models[cells[n]["model"]], cells[n])
+        for n in {*baselines, *baselines.values()}
+    }
+
+    def fits(part: Sequence[grid.Slot]) -> bool:
+        beside = Group(tuple(part), baselines).all
+        if len(beside) > TARGETS_MOST:
+            return False
+        return room.holds(sum((need[slot.cell] for slot in beside), capacity.Room()))
+
     parts: list[list[grid.Slot]] = [[]]
-    used = need[baseline]
-    for slot in sorted(slots, key=lambda slot: slot.cell != baseline):
-        has_others = any(member.cell != baseline for member in parts[-1])
-        if has_others and not room.holds(used + need[slot.cell]):
+    units = _units(slots, baselines, cells)
+    pieces = [[unit] if fits(unit) else [[slot] for slot in unit] for unit in units]
+    for unit in itertools.chain(*pieces):
+        its_own = {baselines[slot.cell] for slot in unit}
+        has_others = any(slot.cell not in its_own for slot in parts[-1])
+        if has_others and not fits([*parts[-1], *unit]):
             parts.append([])
-            used = need[baseline]
-        parts[-1].append(slot)
-        if slot.cell != baseline:
-            used += need[slot.cell]
-    return [Group(tuple(part), baseline) for part in parts]
+        parts[-1] += unit
+    return [Group(tuple(part), baselines) for part in parts]
+
+
+def _units(
+    slots: Sequence[grid.Slot],
+    baselines: Mapping[int, int],
+    cells: Sequence[Mapping[str, Any]],
+) -> list[list[grid.Slot]]:
+    """Return the slots whose cells differ in `OWN_OF_TARGETS` only, baselines first."""
+    units: dict[str, list[grid.Slot]] = {}
+    for slot in sorted(slots, key=lambda slot: slot.cell not in baselines.values()):
+        factors = cells[slot.cell].items()
+        own = {k: v for k, v in factors if k not in OWN_OF_TARGETS}
+        units.setdefault(grid.cell_key(own), []).append(slot)
+    return list(units.values())
 
 
 def takes_turns(model: schema.Model, cell: Mapping[str, Any], tasks: int) -> bool:

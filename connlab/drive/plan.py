@@ -43,6 +43,7 @@ _SERVER_FACTORS = (
     *("arm", "model"),
     *(name for name in flags.SERVER if name not in flags.CLIENT),
 )
+_BESIDE = (*_SERVER_FACTORS, *interleaving.OWN_OF_TARGETS)
 
 
 @dataclass(frozen=True)
@@ -122,11 +123,13 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
     beside = tuple(grid.with_models(dict.fromkeys(names)))
     flags.check_names(beside)
     for name in beside:
-        if name not in _SERVER_FACTORS:
-            allowed = ", ".join(_SERVER_FACTORS)
+        if name not in _BESIDE:
+            allowed = ", ".join(_BESIDE)
             raise ValueError(f"beside: {name!r}; allowed: {allowed}")
     location = args.location or configured()
     if location.remote:
+        # the clients of hosts divide one number of users, that of all targets
+        beside = tuple(n for n in beside if n not in interleaving.OWN_OF_TARGETS)
         # clients that prolong a window each by its own answers do not end it together
         args.response_times = 0
     fixed = dict(args.fixed or {})
@@ -191,7 +194,11 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
         programs=programs,
         binaries=binaries,
         environment=machine.environment_class(location.environment(binaries)),
-        rule=replace(rule, sets=tuple(cell_set.members for cell_set in sets)),
+        rule=replace(
+            rule,
+            sets=tuple(cell_set.members for cell_set in sets),
+            shared=interleaving.sharing(sets),
+        ),
         seed=args.seed,
         timeout=args.timeout,
         histograms=args.histograms,

@@ -49,7 +49,8 @@ _UNITS = {"h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0, "": 1.0}
 class Rule:
     """When to stop: at least `n_min` trials per cell, at most `n_max`.
 
-    `sets` holds the cells that are measured together; a cell in none is alone.
+    `sets` holds the cells that are compared with one baseline; a cell in none is alone.
+    `shared` holds those that share trials, which may be several sets.
     """
 
     n_min: int
@@ -57,6 +58,7 @@ class Rule:
     targets: Mapping[str, float]
     budget_s: float | None = None
     sets: tuple[tuple[int, ...], ...] = ()
+    shared: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -303,11 +305,12 @@ def next_round(
 def _units(rule: Rule, reached: Sequence[Width], cells: int) -> list[int]:
     """Return for each cell the number of the unit that it is measured with.
 
-    A unit is a set; without a budget all cells alone are one, which is a block.
+    A unit is what shares trials; without a budget all cells alone are one, which is a
+    block.
     """
     in_sets = {width.cell for width in reached if width.ratio}
     units = list(range(cells)) if rule.budget_s is not None else [0] * cells
-    for members in rule.sets:
+    for members in rule.shared or rule.sets:
         if in_sets & set(members):
             for cell in members:
                 units[cell] = -1 - members[0]

@@ -137,7 +137,9 @@ def sweep(
         Factors whose levels are measured side by side: the servers of all cells of a
         block that differ only in these take turns under one client, every 20 ms, so
         that their ratios do not feel what else the machine does. Settings of the
-        server only (`connlab.drive.interleaving` says which cells are measured alone).
+        server, and ``connections``: each server then has as many users as its cell
+        says, and is compared with the baseline that has as many
+        (`connlab.drive.interleaving` says which cells are measured alone).
         The factor ``slice`` is the length of a turn in ms; with None among its levels
         the same cells are measured one by one as well.
     baseline : mapping of str to level, optional
@@ -347,7 +349,7 @@ class _Sweep:
                     return
                 rows |= measured
             flat = {slot: schema.flatten(rows[slot]) for slot in group.slots}
-            if group.baseline is not None:
+            if group.baselines:
                 self._add_log_ratios(group, rows, flat)
             for slot in group.slots:
                 self.rows[slot.cell].append(flat[slot])
@@ -415,23 +417,24 @@ class _Sweep:
         rows: Mapping[grid.Slot, dict],
         flat: Mapping[grid.Slot, dict],
     ) -> None:
-        """Add to the flat rows of a set their log ratios to its baseline."""
+        """Add to the flat rows of a group their log ratios to their baselines."""
         from connlab import rounds  # late: a first server starts before numpy is loaded
 
         baselines = {
-            row["turns"]["set"]: row
+            (slot.cell, row["turns"]["set"]): row
             for slot, row in rows.items()
-            if slot.cell == group.baseline and row.get("turns")
+            if slot.cell in group.baselines.values() and row.get("turns")
         }
         metrics = tuple(self.plan.rule.targets) or tuple(stopping.RATIO_TARGETS)
         for slot in group.slots:
-            if slot.cell == group.baseline:
+            cell = group.baselines[slot.cell]
+            if slot.cell == cell:
                 flat[slot][stopping.RATIOS] = {}
                 continue
             row = rows[slot]
             name = (row.get("turns") or {}).get("set")
-            key = self.plan.key(group.baseline, slot.repeat, carried_by=name)
-            baseline = baselines.get(name) or self.kept.get(key)
+            key = self.plan.key(cell, slot.repeat, carried_by=name)
+            baseline = baselines.get((cell, name)) or self.kept.get(key)
             logs = dict.fromkeys(metrics)
             if name and baseline and stopping.is_used(schema.flatten(baseline)):
                 logs = rounds.to_baseline(row, baseline, metrics)
@@ -599,6 +602,7 @@ class _Sweep:
                         name: level
                         for name, level in baseline.items()
                         if name not in plan.beside
+                        or name in interleaving.OWN_OF_TARGETS
                     },
                     "baseline": baseline,
                     "metric": metric,
@@ -676,6 +680,8 @@ def _trials(
     }
     set_name = plan.key(slots[0].cell, slots[0].repeat)
     kept = []
+    pairs = zip(cells, outcomes, strict=True)
+    in_turns = [cell for cell, outcome in pairs if outcome.turns]
     for slot, factors, outcome in zip(slots, cells, outcomes, strict=True):
         carried = slot not in group.slots
         name = set_name if carried else None
@@ -688,7 +694,7 @@ def _trials(
             factors=factors,
             seconds=outcome.seconds,
             binaries=plan.binaries_of(plan.models[factors["model"]]),
-            commands=_commands(factors, setting, outcome),
+            commands=_commands(factors, in_turns or cells, setting, outcome),
             server=outcome.server,
             client=outcome.client,
             timeline=_timeline(outcome),
@@ -709,10 +715,17 @@ def _trials(
 def _client_factors(
     plan: SweepPlan, cells: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the first cell's factors with what connecting to all of them needs."""
+    """Return the first cell's factors with what connecting to all of them needs.
+
+    Its `connections` are the most that one has.
+    """
     models = [plan.models[cell["model"]] for cell in cells]
+    users = [cell.get("connections") or 1 for cell in cells]
+    most = {"connections": max(users)} if len(set(users)) > 1 else {}
     factors = flags.with_enough_processes(
-        cells[0], descriptors=plan.location.descriptors(), servers=len(cells)
+        {**cells[0], **most},
+        descriptors=plan.location.descriptors(),
+        connections=sum(users),
     )
     external = any((model.model_extra or {}).get("external") for model in models)
     factors = flags.with_time_to_accept(factors, external=external)
@@ -733,7 +746,7 @@ def _outcomes(
     if reason is not None:
         reason = reason or "not available here"
         return [trials.not_measured(setting.model, "unavailable", reason)]
-    if group.baseline is not None:
+    if group.baselines:
         clients = plan.location.turning(cells[0])
         return interleaving.run(
             cells, setting, models=plan.models, host=server_host, clients=clients
@@ -758,14 +771,17 @@ def _timeline(outcome: trials.Outcome) -> schema.Timeline | None:
 
 
 def _commands(
-    factors: Mapping[str, Any], setting: trials.Setting, outcome: trials.Outcome
+    factors: Mapping[str, Any],
+    beside: Sequence[Mapping[str, Any]],
+    setting: trials.Setting,
+    outcome: trials.Outcome,
 ) -> dict[str, str]:
+    """Return the command lines of a server and of the client of all `beside` it."""
     count, rounds = 1, outcome.turns
     words = flags.client_flags(setting.factors, seed=setting.seed)
     if rounds:
-        count = rounds.beside
+        count = len(beside)
         pause = rounds.pause_ms and rounds.pause_ms / rounds.slice_ms
-        in_turns = interleaving.in_turns([factors] * count, setting, pause=pause)
-        words = turns.client_flags(in_turns)
+        words = turns.client_flags(interleaving.in_turns(beside, setting, pause=pause))
     client = ["client", *["HOST:PORT"] * count, *words]
     return {"server": servers.shown_command(factors), "client": " ".join(client)}

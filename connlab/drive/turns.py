@@ -72,6 +72,7 @@ class Setting:
 
     `servers` and `client` are factors by the names of `flags.FLAGS`; `duration` and
     `warmup` of the client are the seconds of the whole set, for all servers together.
+    Each server has as many users as its own `connections` say.
     """
 
     servers: tuple[Mapping[str, Any], ...]
@@ -83,6 +84,12 @@ class Setting:
     lead_in_s: float = LEAD_IN_S
     pause_s: float | None = None
     """Between slices at fixed moments; None: each slice follows the one before."""
+
+    @property
+    def connections(self) -> list[int]:
+        """The users of each server."""
+        usual = self.client.get("connections") or 1
+        return [factors.get("connections") or usual for factors in self.servers]
 
 
 @dataclass
@@ -233,7 +240,8 @@ class _Course:
         setting = self.setting
         ready = [self.served[place].ready for place in self.order()]
         targets = [f"{line['host']}:{line['port']}" for line in ready]
-        argv = [*setting.programs.client, *targets, *client_flags(setting)]
+        words = client_flags(setting, order=self.order())
+        argv = [*setting.programs.client, *targets, *words]
         for server in self.watchable():
             # on another host only the processes of this set run: the first suffices
             pids = _watched_pids(server) if self.clients is None else str(server.pid)
@@ -252,8 +260,7 @@ class _Course:
         longer = 1 + (setting.pause_s or 0) / setting.slice_s
         allowed_s = trials.timeout_s(setting.client) * longer + len(self.served)
         if self.clients is None:
-            connections = setting.client.get("connections") or 1
-            connecting_s = 0.1 + 60e-6 * len(self.served) * connections  # roughly
+            connecting_s = 0.1 + 60e-6 * sum(setting.connections)  # roughly
             begins = began + connecting_s
         else:
             begins = self.clients.begins_s
@@ -326,14 +333,21 @@ def _watched_pids(served: Served) -> str:
     return ",".join(map(str, alive or pids))
 
 
-def client_flags(setting: Setting) -> list[str]:
-    """Return the client's arguments, without those that depend on running servers."""
+def client_flags(setting: Setting, *, order: Sequence[int] | None = None) -> list[str]:
+    """Return the client's arguments, without those that depend on running servers.
+
+    `order` is that of its targets, by place in the set; by default that of the set.
+    """
+    client, connections = dict(setting.client), setting.connections
+    if len(set(connections)) > 1:
+        places = range(len(connections)) if order is None else order
+        client["connections"] = ",".join(str(connections[place]) for place in places)
     lengths = {"--slice": setting.slice_s, "--lead-in": setting.lead_in_s}
     if setting.pause_s is not None:
         lengths["--pause"] = setting.pause_s
     if setting.client.get("rate") is not None:
         lengths["--late"] = gates.LAG_NS / 1e9
-    words = flags.client_flags(setting.client, seed=setting.seed)
+    words = flags.client_flags(client, seed=setting.seed)
     for flag, seconds in lengths.items():
         words += [flag, f"{seconds * 1e3:g}ms"]
     return words

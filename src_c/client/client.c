@@ -128,15 +128,18 @@ static void say_remedy(uint64_t connections, uint64_t room)
 static void check_descriptors(const struct plan *plan)
 {
     uint64_t left = connect_descriptors_left();
-    uint64_t all = plan->connections * plan->target_count;
+    uint64_t all = plan_users(plan);
     uint64_t here = (all + plan->processes - 1) / plan->processes;
     uint64_t own = plan->threads * DESCRIPTORS_PER_THREAD;
     uint64_t room = left > own ? left - own : 0;
     if (here <= room)
         return;
     fprintf(stderr, "client: --connections %llu",
-            (unsigned long long)plan->connections);
-    if (plan->target_count > 1)
+            (unsigned long long)plan->connections[0]);
+    if (plan->connections_count > 1)
+        fprintf(stderr, ",... to %u targets, %llu in all", plan->target_count,
+                (unsigned long long)all);
+    else if (plan->target_count > 1)
         fprintf(stderr, " to each of %u targets", plan->target_count);
     fprintf(stderr, ": this system lets a process open %llu more descriptors; ",
             (unsigned long long)left);

@@ -24,16 +24,18 @@ static void begin_warmup(struct client_thread *t, uint64_t at_ns)
 }
 
 /* Arrivals in proportion to the thread's share of active users. */
-static void make_arrivals(struct client_thread *t, struct thread_target *target)
+static void make_arrivals(struct client_thread *t, unsigned i)
 {
     const struct plan *plan = t->plan;
+    struct thread_target *target = &t->targets[i];
     if (plan->rate == 0 || target->active_count == 0)
         return;
-    target->arrivals = pace_make(
-        plan->arrivals,
-        plan->rate * (double)target->active_count / (double)plan->active,
-        (double)t->number / (double)plan_threads(plan),
-        target->record->start_ns, rng_make(plan->seed, 2 * t->number + 1));
+    target->arrivals = pace_make(plan->arrivals,
+                                 plan->rate * (double)target->active_count /
+                                     (double)plan->targets[i].active,
+                                 (double)t->number / (double)plan_threads(plan),
+                                 target->record->start_ns,
+                                 rng_make(plan->seed, 2 * t->number + 1));
 }
 
 static void begin_load(struct client_thread *t, uint64_t start_ns)
@@ -43,7 +45,7 @@ static void begin_load(struct client_thread *t, uint64_t start_ns)
     for (unsigned i = 0; i < t->plan->target_count; i++) {
         struct thread_target *target = &t->targets[i];
         record_begin(target->record, start_ns, UINT64_MAX, UINT64_MAX);
-        make_arrivals(t, target);
+        make_arrivals(t, i);
         target->shift_ns = sliced ? start_ns : 0;
         target->edge_ns = sliced && !t->asking_once ? 0 : UINT64_MAX;
     }

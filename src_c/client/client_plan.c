@@ -73,6 +73,25 @@ static bool read_watch(void *into, const struct flag *flag, const char *text)
     }
 }
 
+/* N for all targets, or N,N,… for each, in order. */
+static bool read_connections(void *into, const struct flag *flag,
+                             const char *text)
+{
+    struct plan *plan = into;
+    char *end;
+    for (unsigned i = 0; i < MAX_TARGETS; i++, text = end + 1) {
+        double number = strtod(text, &end);
+        if (end == text || number != floor(number) || number < flag->min ||
+            number > flag->max || (*end != ',' && *end != '\0'))
+            return false;
+        plan->connections[i] = (uint64_t)number;
+        plan->connections_count = i + 1;
+        if (*end == '\0')
+            return true;
+    }
+    return false;
+}
+
 static bool read_sources(void *into, const struct flag *flag, const char *text)
 {
     struct plan *plan = into;
@@ -157,8 +176,10 @@ static void read_target(void *into, const char *word)
 /* clang-format off */
 static const struct flag rows[] = {
     {.help = "Who asks"},
-    {"--connections", "N", NULL,
-     "users, each with a connection (1)", flag_uint64, AT(connections), 1, 1e7},
+    {"--connections", "N[,N...]", "1 to 10000000, or one such number for each target",
+     "users, each with a connection (1); of several\n"
+     "targets the same, or of each its own",
+     read_connections, 0, 1, 1e7},
     {"--active", "M", "1 to --connections",
      "how many of them ask; the others are idle (all)",
      flag_uint64, AT(active), 1, 1e7},
@@ -500,16 +521,31 @@ static void check_sources(const struct plan *plan)
 /* The longest that workloads/work.c takes; exponential draws may be longer. */
 static const double DELAY_MOST_NS = 60e9;
 
+/* A number of users for all targets, or for each. */
+static void check_connections(const struct plan *plan)
+{
+    uint64_t fewest = plan->connections[0];
+    for (unsigned i = 1; i < plan->connections_count; i++)
+        if (plan->connections[i] < fewest)
+            fewest = plan->connections[i];
+    if (plan->connections_count > 1 &&
+        plan->connections_count != plan->target_count)
+        flags_refuse("--connections", value_of("--connections"),
+                     "allowed is one number, or one for each target, %u",
+                     plan->target_count);
+    if (plan->active > fewest)
+        flags_refuse("--active", value_of("--active"),
+                     "allowed is 1 to --connections, %llu",
+                     (unsigned long long)fewest);
+}
+
 static void check_ranges(const struct plan *plan)
 {
     const struct delay *delay = &plan->asks.delay;
     if (delay->mean_ns + delay->spread_ns > DELAY_MOST_NS)
         flags_refuse("--delay", value_of("--delay"),
                      "no server takes longer than 60 s");
-    if (plan->active > plan->connections)
-        flags_refuse("--active", value_of("--active"),
-                     "allowed is 1 to --connections, %llu",
-                     (unsigned long long)plan->connections);
+    check_connections(plan);
     if (plan->path[0] != '/' || strpbrk(plan->path, " \r\n"))
         flags_refuse("--path", plan->path,
                      "allowed is a path that begins with / and has no spaces");
@@ -527,10 +563,11 @@ enum { PER_SOURCE = 10000, RECONNECTING = 256 };
  * free port takes longer than all the rest, and at 28 thousand it fails. Those
  * that were closed within the last minute count (TIME_WAIT): who reconnects
  * needs room for as many of them as the system keeps, some hundred thousand. */
-static void spread_sources(struct plan *plan, struct endpoints *endpoints)
+static void spread_sources(const struct plan *plan, struct plan_target *target)
 {
+    struct endpoints *endpoints = &target->endpoints;
     uint64_t least = plan->requests_per_connection ? RECONNECTING : 1;
-    uint64_t count = (plan->connections + PER_SOURCE - 1) / PER_SOURCE;
+    uint64_t count = (target->connections + PER_SOURCE - 1) / PER_SOURCE;
     if (count < least)
         count = least;
     endpoints->first_source = plan->sources.first_source;
@@ -543,15 +580,33 @@ static void spread_sources(struct plan *plan, struct endpoints *endpoints)
 }
 
 /* Where addresses do not suffice to spread them, as on a host of a network. */
-static void name_ports(const struct plan *plan, struct endpoints *endpoints)
+static void name_ports(struct plan_target *target)
 {
-    uint64_t sources = endpoints->source_count ? endpoints->source_count : 1;
-    if (plan->connections / sources > PER_SOURCE)
-        connect_name_ports(endpoints);
+    uint64_t sources = target->endpoints.source_count;
+    if (target->connections / (sources ? sources : 1) > PER_SOURCE)
+        connect_name_ports(&target->endpoints);
+}
+
+/* Returns the most users that a target has. */
+static uint64_t share_out_users(struct plan *plan)
+{
+    uint64_t most = 0, row = 0;
+    for (unsigned i = 0; i < plan->target_count; i++) {
+        struct plan_target *target = &plan->targets[i];
+        target->connections =
+            plan->connections[plan->connections_count > 1 ? i : 0];
+        target->active = plan->active ? plan->active : target->connections;
+        target->first_row = row;
+        row += target->connections;
+        if (target->connections > most)
+            most = target->connections;
+    }
+    return most;
 }
 
 static void fill_in(struct plan *plan)
 {
+    uint64_t users = share_out_users(plan);
     if (plan->duration_s < 0)
         plan->duration_s = 1;
     if (plan->duration_max_s < 0)
@@ -562,17 +617,15 @@ static void fill_in(struct plan *plan)
         plan->drain_s = plan_is_sliced(plan) ? 5 : plan->rate > 0 ? 1 : 0.2;
     if (!value_of("--order"))
         plan->order_seed = plan->seed;
-    if (plan->active == 0)
-        plan->active = plan->connections;
     if (plan->block == 0)
-        plan->block = plan->connections;
-    if (plan->processes > plan->connections)
-        plan->processes = plan->connections;
-    if (plan_threads(plan) > plan->connections)
-        plan->threads = plan->connections / plan->processes;
+        plan->block = users;
+    if (plan->processes > users)
+        plan->processes = users;
+    if (plan_threads(plan) > users)
+        plan->threads = users / plan->processes;
     for (unsigned i = 0; i < plan->target_count; i++) {
-        spread_sources(plan, &plan->targets[i].endpoints);
-        name_ports(plan, &plan->targets[i].endpoints);
+        spread_sources(plan, &plan->targets[i]);
+        name_ports(&plan->targets[i]);
     }
 }
 
@@ -581,7 +634,8 @@ static void fill_in(struct plan *plan)
 void plan_parse(struct plan *plan, int argc, char **argv)
 {
     *plan =
-        (struct plan){.connections = 1,
+        (struct plan){.connections = {1},
+                      .connections_count = 1,
                       .path = "/",
                       .seed = 1,
                       .threads = 1,

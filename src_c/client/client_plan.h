@@ -18,6 +18,9 @@ struct plan_target {
     const char *text; /* HOST:PORT as it was written */
     struct endpoints endpoints;
     struct asks asks;           /* plan.asks, and its own host */
+    uint64_t connections;       /* its users, */
+    uint64_t active;            /* of whom so many ask */
+    uint64_t first_row;         /* of its users in shared rows */
     pid_t watched[MAX_WATCHED]; /* processes of the server */
     unsigned watched_count;
 };
@@ -36,7 +39,9 @@ struct plan {
     uint64_t order_seed;           /* of the order in rounds */
     bool only_watch;               /* asks nobody */
 
-    uint64_t connections, active;     /* of each target */
+    uint64_t connections[MAX_TARGETS]; /* of all targets, or of each */
+    unsigned connections_count;
+    uint64_t active;                  /* of each target; 0: all */
     uint64_t requests;                /* per user; 0: until duration_s */
     uint64_t requests_per_connection; /* 0: no limit */
     double duration_s, warmup_s, drain_s;
@@ -91,19 +96,30 @@ static inline bool plan_is_timed(const struct plan *plan)
     return plan->rate > 0 || plan->think.mean_ns > 0 || plan->byte_rate > 0;
 }
 
+/* The users of all targets. */
+static inline uint64_t plan_users(const struct plan *plan)
+{
+    const struct plan_target *last = &plan->targets[plan->target_count - 1];
+    return last->first_row + last->connections;
+}
+
 /* The first of a target's users that a thread plays: threads own neighbouring
  * users, in equal shares.
  * Thread number plan_threads() begins where the last one ends. */
-static inline uint32_t plan_first_user(const struct plan *plan, uint64_t thread)
+static inline uint32_t plan_first_user(const struct plan *plan, unsigned target,
+                                       uint64_t thread)
 {
-    return (uint32_t)(plan->connections * thread / plan_threads(plan));
+    return (uint32_t)(plan->targets[target].connections * thread /
+                      plan_threads(plan));
 }
 
-/* Whether user `who` makes requests: --active users, spread evenly. */
-static inline bool plan_is_active(const struct plan *plan, uint64_t who)
+/* Whether user `who` of a target makes requests: --active users, spread
+ * evenly. */
+static inline bool plan_is_active(const struct plan_target *target,
+                                  uint64_t who)
 {
-    return (who + 1) * plan->active / plan->connections !=
-           who * plan->active / plan->connections;
+    return (who + 1) * target->active / target->connections !=
+           who * target->active / target->connections;
 }
 
 #endif

@@ -35,7 +35,7 @@ static struct census count_rows(const struct plan *plan,
                                 const struct shared *shared, unsigned target)
 {
     struct census c = {.least = UINT64_MAX};
-    for (uint64_t i = 0; i < plan->connections; i++) {
+    for (uint64_t i = 0; i < plan->targets[target].connections; i++) {
         const struct row *row = shared_row(shared, plan, target, i);
         c.attempted += row->attempted;
         c.established += row->established > 0;
@@ -211,7 +211,7 @@ static void json_plan(const struct plan *plan, unsigned target)
            plan->asks.size_max);
     printf(",\"threads\":%" PRIu64 ",\"processes\":%" PRIu64
            ",\"active\":%" PRIu64,
-           plan->threads, plan->processes, plan->active);
+           plan->threads, plan->processes, asked->active);
     printf(",\"requests_per_connection\":%" PRIu64,
            plan->requests_per_connection);
     printf(",\"think_s\":%.9g", plan->think.mean_ns / NS_PER_S);
@@ -226,12 +226,12 @@ static void json_plan(const struct plan *plan, unsigned target)
 }
 
 /* Users, each counted once by its last error; "errors" counts events. */
-static void json_connections(const struct plan *plan, const struct record *sum,
+static void json_connections(uint64_t asked, const struct record *sum,
                              const struct census *c)
 {
     printf(",\"connections\":{\"asked\":%" PRIu64 ",\"attempted\":%" PRIu64
            ",\"established\":%" PRIu64,
-           plan->connections, c->attempted, c->established);
+           asked, c->attempted, c->established);
     printf(",\"refused\":%" PRIu64 ",\"failed\":%" PRIu64
            ",\"surviving\":%" PRIu64 ",\"reconnects\":%" PRIu64 "}",
            c->refused, c->attempted - c->established - c->refused, c->surviving,
@@ -384,7 +384,7 @@ static void json_target(const struct plan *plan, const struct shared *shared,
     const struct record *sum = &total->sum;
     struct census census = count_rows(plan, shared, total->target);
     json_plan(plan, total->target);
-    json_connections(plan, sum, &census);
+    json_connections(plan->targets[total->target].connections, sum, &census);
     json_counts(plan, sum);
     json_window(plan, shared, total);
     json_hist("response", &sum->window.response, total->unanswered);
@@ -439,7 +439,7 @@ static void csv_end_row(FILE *file, const struct plan *plan, unsigned target)
 static void csv_connections(FILE *file, const struct plan *plan,
                             const struct shared *shared, unsigned target)
 {
-    for (uint64_t i = 0; i < plan->connections; i++) {
+    for (uint64_t i = 0; i < plan->targets[target].connections; i++) {
         const struct row *r = shared_row(shared, plan, target, i);
         fprintf(file,
                 "%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64

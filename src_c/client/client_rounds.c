@@ -103,7 +103,7 @@ struct rounds *rounds_open(const struct plan *plan, struct shared *shared)
 static enum ended why_nobody(const struct rounds *r, unsigned target)
 {
     enum ended why = ENDED_UNCONNECTED;
-    for (uint64_t i = 0; i < r->plan->connections; i++) {
+    for (uint64_t i = 0; i < r->plan->targets[target].connections; i++) {
         const struct row *row = shared_row(r->shared, r->plan, target, i);
         if (row->established)
             return ENDED_GONE;

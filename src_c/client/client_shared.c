@@ -39,8 +39,7 @@ struct shared *shared_make(const struct plan *plan)
     shared->threads = threads;
     shared->targets = plan->target_count;
     shared->records = map_shared(records * sizeof *shared->records);
-    shared->rows = map_shared(plan->target_count * plan->connections *
-                              sizeof *shared->rows);
+    shared->rows = map_shared(plan_users(plan) * sizeof *shared->rows);
     shared->parts = map_shared(threads * sizeof *shared->parts);
     if (!shared->records || !shared->rows || !shared->parts)
         return NULL;
@@ -95,7 +94,8 @@ static double mean_response_ns(const struct shared *shared,
 {
     if (plan_is_timed(plan))
         return (double)atomic_load(&shared->warm_response_ns) / answers;
-    return (double)plan->active * plan->warmup_s * NS_PER_S / answers;
+    return (double)plan->targets[0].active * plan->warmup_s * NS_PER_S /
+           answers;
 }
 
 void shared_warmed(struct shared *shared, const struct plan *plan,

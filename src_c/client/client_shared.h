@@ -119,7 +119,7 @@ static inline struct row *shared_row(const struct shared *shared,
                                      const struct plan *plan, unsigned target,
                                      uint64_t who)
 {
-    return &shared->rows[target * plan->connections + who];
+    return &shared->rows[plan->targets[target].first_row + who];
 }
 
 /* A thread (or, for threads that died, their parent) has tried to connect all

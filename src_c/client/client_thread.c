@@ -59,7 +59,7 @@ static void make_users(struct client_thread *t, unsigned i)
 {
     const struct plan *plan = t->plan;
     struct thread_target *target = &t->targets[i];
-    uint32_t first = plan_first_user(plan, t->number);
+    uint32_t first = plan_first_user(plan, i, t->number);
     target->live = zeroed(target->count, sizeof *target->live);
     for (uint32_t j = 0; j < target->count; j++) {
         struct user *u = &t->users[target->first + j];
@@ -67,7 +67,7 @@ static void make_users(struct client_thread *t, unsigned i)
         *u = (struct user){.fd = -1,
                            .who = who,
                            .target = i,
-                           .active = plan_is_active(plan, who),
+                           .active = plan_is_active(&plan->targets[i], who),
                            .row = shared_row(t->shared, plan, i, who)};
         u->row->active = u->active;
         if (u->active) {
@@ -79,26 +79,34 @@ static void make_users(struct client_thread *t, unsigned i)
     atomic_fetch_add(&t->shared->sums[i].live, target->live_count);
 }
 
-/* Every target has the same users, who draw the same numbers. */
+/* So many users of a target the thread plays. */
+static uint32_t own_users(const struct client_thread *t, unsigned i)
+{
+    return plan_first_user(t->plan, i, t->number + 1) -
+           plan_first_user(t->plan, i, t->number);
+}
+
+/* Users of every target draw the same numbers. */
 static void make_targets(struct client_thread *t)
 {
     const struct plan *plan = t->plan;
-    uint32_t each =
-        plan_first_user(plan, t->number + 1) - plan_first_user(plan, t->number);
-    t->count = each * plan->target_count;
+    for (unsigned i = 0; i < plan->target_count; i++)
+        t->count += own_users(t, i);
     t->users = zeroed(t->count, sizeof *t->users);
     t->targets = zeroed(plan->target_count, sizeof *t->targets);
     t->current = &t->targets[0];
-    for (unsigned i = 0; i < plan->target_count; i++) {
+    for (unsigned i = 0, first = 0; i < plan->target_count; i++) {
+        uint32_t count = own_users(t, i);
         t->targets[i] = (struct thread_target){
             .record = shared_record(t->shared, t->number, i),
             .asks = &plan->targets[i].asks,
-            .first = i * each,
-            .count = each,
+            .first = first,
+            .count = count,
             .edge_ns = UINT64_MAX,
             .rng = rng_make(plan->seed, 2 * t->number)};
         make_users(t, i);
-        if (plan->late_ns && !(t->targets[i].saved = saved_window_make(each)))
+        first += count;
+        if (plan->late_ns && !(t->targets[i].saved = saved_window_make(count)))
             err(1, "calloc");
     }
 }
@@ -116,7 +124,8 @@ static void make_meters(struct client_thread *t)
     for (uint64_t i = 0; i < blocks; i++) {
         uint64_t from = (t->first_block + i) * plan->block;
         uint64_t to = from + plan->block;
-        uint64_t all = (to < plan->connections ? to : plan->connections) - from;
+        uint64_t last = plan->targets[0].connections;
+        uint64_t all = (to < last ? to : last) - from;
         uint64_t ours = (to < end ? to : end) - (from > first ? from : first);
         t->meters[i] = meter_make(plan->byte_rate * (double)ours / (double)all);
     }

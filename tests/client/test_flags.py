@@ -60,6 +60,14 @@ WORK = ["--workload", "work"]
         (["--lead-in", "1"], ["--lead-in 1", "together with --slice"]),
         (["--late", "1ms", "--rate", "7"], ["--late 1ms", "together with --slice"]),
         ([f"127.0.0.1:{i}" for i in range(1, 65)], ["127.0.0.1:64", "64 targets"]),
+        (["--connections", "4,5"], ["--connections 4,5", "one for each target, 1"]),
+        ([*TURNS, "--connections", "4,5,6"], ["4,5,6", "one for each target, 2"]),
+        ([*TURNS, "--connections", "4,"], ["--connections 4,", "number for each"]),
+        ([*TURNS, "--connections", "4,0"], ["--connections 4,0", "number for each"]),
+        (
+            [*TURNS, "--connections", "9,3", "--active", "4"],
+            ["--active 4", "--connections, 3"],
+        ),
         # no server takes as long
         ([*WORK, "--delay", "61s"], ["--delay 61s", "60 s"]),
         ([*WORK, "--delay", "uniform:40s:21s"], ["--delay uniform:", "60 s"]),

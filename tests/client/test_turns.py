@@ -230,6 +230,25 @@ def test_the_lead_in_is_counted_apart(take_turns, lead_in):
 
 
 @pytest.mark.serial
+@pytest.mark.parametrize("engine", ["epoll", "uring"])
+@pytest.mark.parametrize("more", [(), ("--processes", 3)])
+def test_targets_may_have_other_numbers_of_users(take_turns, engine, more):
+    users = [3, 200, 40]
+    flags = ["--connections", "3,200,40", "--active", 2, "--engine", engine, *more]
+    result, _ = take_turns(3, *flags)
+    for i, target in enumerate(result["targets"]):
+        assert target["connections"]["asked"] == users[i]
+        assert target["connections"]["established"] == users[i]
+        assert target["active"] == 2
+        assert target["window"]["requests"] > 0
+        assert not any(errors(target).values())
+    everybody, _ = take_turns(3, "--connections", "3,200,40", "--engine", engine, *more)
+    for i, target in enumerate(everybody["targets"]):
+        assert target["active"] == users[i]
+        assert target["fairness"]["users"] == users[i]
+
+
+@pytest.mark.serial
 def test_equal_servers_get_equal_figures(take_turns):
     flags = ["--connections", 20, "--duration", 4, "--warmup", 1]
     _, slices = take_turns(2, *flags, watch=True)
@@ -369,7 +388,7 @@ def test_a_target_that_found_no_descriptors_is_reported(client_program, server_p
         words = in_turns(client_program, ports, *flags)
         limited = ["sh", "-c", 'ulimit -n 20; exec "$@"', "sh", *words]
         done = subprocess.run(limited, capture_output=True, text=True)
-    assert "--connections 20" in done.stderr
+    assert "--connections 20 to each of 2 targets" in done.stderr
     assert "2 targets" in done.stderr
     served, left_out = json.loads(done.stdout)["targets"]
     assert served["slices"]["ended_early"] is None
