@@ -176,10 +176,10 @@ static void read_target(void *into, const char *word)
 /* clang-format off */
 static const struct flag rows[] = {
     {.help = "Who asks"},
-    {"--connections", "N[,N...]", "1 to 10000000, or one such number for each target",
+    {"--connections", "N[,N...]",
+     "1 to 10000000, or one such number for each target",
      "users, each with a connection (1); of several\n"
-     "targets the same, or of each its own",
-     read_connections, 0, 1, 1e7},
+     "targets the same, or of each its own", read_connections, 0, 1, 1e7},
     {"--active", "M", "1 to --connections",
      "how many of them ask; the others are idle (all)",
      flag_uint64, AT(active), 1, 1e7},
