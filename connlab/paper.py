@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from connlab import notebook, profiles
 from connlab.parameters import declared, validate
-from connlab.schema import existing_run, project_root
+from connlab.schema import existing_run, project_root, run_folder
 
 if TYPE_CHECKING:
     from connlab.publish import Rendered
@@ -95,7 +95,8 @@ def make(
 ) -> Result:
     """Build, measure, set and check the paper of a profile.
 
-    A renderer that is not installed is refused before measuring.
+    A renderer that is not installed is refused before measuring. A run that other
+    programs measured is kept under another name; ValueError where it is a reference.
     """
     from connlab.drive.progress import duration_text
     from connlab.publish import check, render, renderers
@@ -111,6 +112,8 @@ def make(
     failed: dict[str, str] = {}
     with _timed(seconds, "build"):
         build()
+    if aside := _set_aside(run):
+        say(f"paper: {aside}")
     with notebook.Kernels() as kernels:
         for stem, expected in cost.items():
             if reason := notebook.left_out(stem, run=run):
@@ -143,6 +146,26 @@ def judge(run: str) -> str:
 
     existing_run(run)
     return judging.judge(run)
+
+
+def _set_aside(run: str) -> str | None:
+    """Keep an outdated run under another name; return a line that says so."""
+    from connlab.drive import outdated
+    from connlab.publish import reference
+
+    folder = run_folder(run)
+    if (changes := outdated.changes(folder)) is None:
+        return None
+    if folder.resolve() in reference.folders(folder.parent):
+        raise ValueError(
+            f"run: {run!r} is a reference, which was measured with other {changes}; "
+            f"allowed: any other name, or `make render RUN={run}`, measuring nothing"
+        )
+    kept = outdated.set_aside(folder)
+    return (
+        f"run {run} was measured with other {changes}; it is kept as {kept.name}, "
+        "and all is measured anew"
+    )
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from conftest import ROOT
 
 from connlab import __main__ as command
 from connlab import drive, notebook, paper, profiles, publish
-from connlab.drive import progress, servers
+from connlab.drive import outdated, progress, servers
 
 SMALL = profiles.Profile("small", "two studies", {"01-a": {}, "02-b": {}})
 
@@ -252,6 +252,7 @@ def staged(monkeypatch) -> list[str]:
     monkeypatch.setattr(paper, "plan", lambda profile: {"01-a": 1.0, "02-b": 2.0})
     monkeypatch.setattr(paper, "build", lambda: calls.append("build"))
     monkeypatch.setattr(notebook, "run", run)
+    monkeypatch.setattr(outdated, "changes", lambda folder: None)
     monkeypatch.setattr(paper, "judge", lambda r: calls.append("judge") or r)
     monkeypatch.setattr(publish, "render", lambda r, **_: calls.append(r) or rendered)
     monkeypatch.setattr(publish, "check", lambda: calls.append("check") or [])
@@ -281,3 +282,27 @@ def test_an_unsound_paper_is_a_failure(staged, monkeypatch, capsys):
     monkeypatch.setattr(publish, "check", lambda: ["paper.pdf: it does not exist"])
     assert cli("paper", "--profile", "small") == 1
     assert "paper.pdf: it does not exist" in capsys.readouterr().err
+
+
+def test_a_run_of_other_programs_is_kept_and_all_measured_anew(
+    staged, monkeypatch, capsys
+):
+    monkeypatch.setattr(outdated, "changes", lambda folder: "binaries")
+    monkeypatch.setattr(outdated, "set_aside", lambda folder: folder / "kept-2026")
+    assert cli("paper", "--profile", "small") == 1
+    assert "measured with other binaries; it is kept as kept-2026" in (
+        capsys.readouterr().out
+    )
+    assert staged[:3] == ["build", "01-a", "02-b"]
+
+
+def test_a_reference_of_other_programs_is_left_alone(staged, monkeypatch, capsys):
+    monkeypatch.setattr(outdated, "changes", lambda folder: "binaries, kernel")
+    moved = Mock()
+    monkeypatch.setattr(outdated, "set_aside", moved)
+    assert cli("paper", "--profile", "small", "--run", "reference") == 2
+    assert "is a reference, which was measured with other binaries, kernel" in (
+        one_line(capsys.readouterr().err)
+    )
+    assert staged == ["build"]
+    assert not moved.called
