@@ -98,6 +98,16 @@ def test_one_at_a_time_is_right_and_told():
     assert verdict.crowds.limit.startswith("one client ")
 
 
+@pytest.mark.long
+def test_who_answers_slowly_is_right_and_not_asked_for_minutes():
+    verdict, judgement = judged("tardy")
+    assert verdict.right, verdict.wrong
+    told = {heard.name: heard.about for heard in verdict.heard}
+    for name in ("one connection", "in a row"):
+        assert re.search(r"\(\d\d of them, as it answers slowly\)$", told[name])
+    assert judgement.seconds < 120  # one request after the other took 220
+
+
 @pytest.mark.serial
 @pytest.mark.long
 def test_what_forks_and_forks_gets_a_verdict(monkeypatch):

@@ -1,8 +1,10 @@
 """The system calls that a server makes for a request, counted by strace."""
 
 import contextlib
+import math
 import shutil
 import tempfile
+import time
 from dataclasses import dataclass
 
 from connlab.drive import footprint
@@ -10,7 +12,9 @@ from connlab.drive.host import ProgramError
 from connlab.drive.running import NotServing, running, visit
 
 #: requests of two runs, so that what starting and ending take cancels
-REQUESTS = (100, 2100)
+REQUESTS = (20, 2020)
+#: seconds that the longer one may take: with a slow server it has fewer requests
+_MANY_S = 10
 _WAIT_S = 30
 #: calls that are rarer in a request are those of starting and ending
 _RARE = 0.02
@@ -34,7 +38,9 @@ def count(server: str) -> Calls:
     if strace is None:
         return Calls({}, "strace is not here (apt install strace)")
     try:
-        few, many = (_under_strace(server, strace, requests) for requests in REQUESTS)
+        few, each_s = _under_strace(server, strace, REQUESTS[0])
+        most = REQUESTS[0] + int(_MANY_S / each_s)
+        many, _ = _under_strace(server, strace, min(REQUESTS[1], most))
     except NotServing as error:
         return Calls({}, f"not under strace: {error}")
     if not few[1] or not many[1]:
@@ -42,18 +48,22 @@ def count(server: str) -> Calls:
     return between(few, many)
 
 
-def _under_strace(server: str, strace: str, requests: int) -> tuple[str, int]:
-    """Return the table of strace, and how many requests were answered."""
-    answered = 0
+def _under_strace(
+    server: str, strace: str, requests: int
+) -> tuple[tuple[str, int], float]:
+    """Return the table of strace with its requests, and the seconds that each took."""
+    answered, each_s = 0, math.inf
     with tempfile.NamedTemporaryFile("r", prefix="connlab-strace-") as table:
         # -I 2: SIGTERM ends strace too, which then writes its table
         with (
             running(f"{strace} -f -c -I 2 -o {table.name} {server}") as serving,
             contextlib.suppress(ProgramError),
         ):
+            began = time.monotonic()
             report, _ = visit(serving, {"requests": requests}, timeout_s=_WAIT_S)
             answered = report["requests"]["completed"]
-        return table.read(), answered
+            each_s = (time.monotonic() - began) / max(1, answered)
+        return (table.read(), answered), each_s
 
 
 def between(few: tuple[str, int], many: tuple[str, int]) -> Calls:

@@ -9,6 +9,7 @@ import csv
 import itertools
 import socket
 import tempfile
+import time
 from pathlib import Path
 
 from connlab.drive import cases
@@ -21,6 +22,8 @@ _TABLE = "per-connection"
 _WAIT_S = 30
 #: rounds of clients that come and go, and how many in each
 _ROUNDS, _CLIENTS = 4, 250
+#: seconds that a round may take
+_ROUND_S = 10
 #: bytes a connection that a server may keep in each round, beside what it caches
 _KEPT_BYTES = 100
 #: programs that free memory when they collect garbage, which so few clients may not
@@ -114,10 +117,16 @@ def _answers_of(report: dict, rows: list[dict]) -> dict[str, tuple[bool | None, 
 
 
 def _growth(serving: Running) -> int | None:
-    """Return by how many bytes its memory grows at least in a round of clients."""
+    """Return by how many bytes its memory grows at least in a round of clients.
+
+    TimeoutError when it answers too slowly for that.
+    """
     sizes = []
     for _ in range(_ROUNDS):
+        until = time.monotonic() + _ROUND_S
         for _ in range(_CLIENTS):
+            if time.monotonic() > until:
+                raise TimeoutError
             with socket.create_connection(serving.address, _WAIT_S) as sock:
                 echoes(sock)
         sizes.append(serving.anonymous_bytes())
@@ -134,7 +143,7 @@ def _leaks(
         if reports:
             return lost == 0, f"valgrind: {lost} bytes lost ({reports} reports)"
     if growth is None:
-        return None, "its memory could not be read"
+        return None, f"its memory could not be watched through {_CLIENTS} clients"
     evidence = f"{max(0, growth)} bytes more at least with each {_CLIENTS} clients"
     if growth < _CLIENTS * _KEPT_BYTES:
         return True, evidence

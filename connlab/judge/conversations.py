@@ -29,12 +29,15 @@ from connlab.judge.wire import (
 Address = tuple[str, int]
 #: opens a connection whose time-out is the patience
 Connect = Callable[[], socket.socket]
-Talk = Callable[[Connect], None]
+#: returns what its reader should know of how it went
+Talk = Callable[[Connect], str | None]
 #: seconds without a byte after which an answer is taken not to come
 PATIENCE_S = 5.0
 #: the same once several conversations have waited in vain
 HURRIED_S = 1.0
 HURRY_AFTER = 2
+#: seconds after which messages that were answered right have shown enough
+ENOUGH_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -90,16 +93,17 @@ def hold(conversations: Iterable[Conversation], address: Address) -> list[Heard]
 
 def _try(conversation: Conversation, address: Address, patience_s: float) -> Heard:
     began = time.monotonic()
-    failure, late = None, False
+    failure, late, about = None, False, conversation.about
     try:
-        conversation.talk(lambda: socket.create_connection(address, patience_s))
+        said = conversation.talk(lambda: socket.create_connection(address, patience_s))
+        about += f" ({said})" if said else ""
     except TimeoutError:
         failure, late = f"no answer within {patience_s:g} s", True
     except (Mismatch, OSError) as error:
         failure = str(error) or type(error).__name__
         late = "nothing for" in failure
     seconds = time.monotonic() - began
-    return Heard(conversation.name, conversation.about, failure, late, seconds)
+    return Heard(conversation.name, about, failure, late, seconds)
 
 
 def _listens(address: Address) -> bool:
@@ -111,6 +115,16 @@ def _listens(address: Address) -> bool:
             continue
         return True
     return False
+
+
+def _repeated(times: int, once: Callable[[int], None]) -> str | None:
+    """Call ``once(n)`` as often; less often when answers take long, and say so."""
+    until = time.monotonic() + ENOUGH_S
+    for n in range(times):
+        if time.monotonic() > until:
+            return f"{n} of them, as it answers slowly"
+        once(n)
+    return None
 
 
 def _answered(sock: socket.socket, message: bytes) -> None:
@@ -154,10 +168,9 @@ def _every_byte(connect: Connect) -> None:
 
 
 @_conversation(REQUIRED, "one connection", "200 messages in turn")
-def _one_connection(connect: Connect) -> None:
+def _one_connection(connect: Connect) -> str | None:
     with connect() as sock:
-        for n in range(200):
-            _answered(sock, MIB[n : n + 1 + n % 50])
+        return _repeated(200, lambda n: _answered(sock, MIB[n : n + 1 + n % 50]))
 
 
 @_conversation(REQUIRED, "byte by byte", "200 bytes, each sent alone")
@@ -211,10 +224,12 @@ def _reads_late(connect: Connect) -> None:
 
 
 @_conversation(REQUIRED, "in a row", "500 clients, one after the other")
-def _in_a_row(connect: Connect) -> None:
-    for n in range(500):
+def _in_a_row(connect: Connect) -> str | None:
+    def client(n: int) -> None:
         with connect() as sock:
             _answered(sock, b"client %d" % n)
+
+    return _repeated(500, client)
 
 
 @_conversation(REQUIRED, "resets", "300 clients that reset their connection")

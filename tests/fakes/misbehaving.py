@@ -55,6 +55,13 @@ def chatty(sock: socket.socket) -> None:
         sock.sendall(data)
 
 
+def tardy(sock: socket.socket) -> None:
+    """Thinks for a fifth of a second before each answer."""
+    while data := sock.recv(65536):
+        time.sleep(0.2)
+        sock.sendall(data)
+
+
 def leak(sock: socket.socket) -> None:
     """Never closes a connection."""
     leak.kept = [*getattr(leak, "kept", []), sock.dup()]
