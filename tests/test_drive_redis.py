@@ -71,9 +71,12 @@ with redis.serving(remarks=0) as place:
 
 
 @installed
-def test_it_dies_with_whoever_started_it():
+def test_it_dies_with_whoever_started_it(tmp_path):
     holder = subprocess.Popen(
-        [sys.executable, "-c", _HOLDER], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", _HOLDER],
+        env={**os.environ, "TMPDIR": str(tmp_path)},  # nobody removes its files
+        stdout=subprocess.PIPE,
+        text=True,
     )
     address = holder.stdout.readline().strip()
     port = int(address.rpartition(":")[2])

@@ -123,7 +123,8 @@ def test_trials_with_a_lowered_limit_are_other_trials(tmp_path, monkeypatch):
 
 def test_a_failed_trial_is_a_row_with_its_reason(tmp_path):
     report = sweep(tmp_path, models=["good", "exits", "gone"])
-    assert report.failed == 2
+    assert (report.failed, report.unavailable) == (2, 1)
+    assert "1 of servers that are not available here, 1 failed" in str(report)
     failures = {r["factors"]["model"]: r["failure"] for r in rows(tmp_path)}
     assert failures["good"] is None
     assert failures["exits"]["kind"] == "server-start"

@@ -69,11 +69,11 @@ class SweepReport:
     """What a sweep did; its trials are in ``runs/RUN/STUDY/trials.jsonl``.
 
     It wanted `planned` trials in the end; `done` were measured now, `resumed` found on
-    disk. Of both, `failed` have a failure, and `flagged` have none but did not pass a
-    gate. It took `seconds` of wall time; the part `window_share` lay inside measurement
-    windows, None if nothing was measured. `complete`: it ended by its own rule.
-    `reached` says how wide intervals are, per target metric; `remarks` are what a
-    reader of the data must know.
+    disk. Of both, `failed` have a failure (`unavailable`: their model cannot run here),
+    and `flagged` have none but did not pass a gate. It took `seconds` of wall time; the
+    part `window_share` lay inside measurement windows, None if nothing was measured.
+    `complete`: it ended by its own rule. `reached` says how wide intervals are, per
+    target metric; `remarks` are what a reader of the data must know.
     """
 
     run: str
@@ -89,12 +89,14 @@ class SweepReport:
     complete: bool = True
     reached: tuple[Reached, ...] = ()
     remarks: tuple[str, ...] = ()
+    unavailable: int = 0
 
     def __str__(self) -> str:
         counts = [f"{_counted(self.done, 'trial')} measured"]
         for count, text in (
             (self.resumed, "were there already"),
-            (self.failed, "failed"),
+            (self.unavailable, "of servers that are not available here"),
+            (self.failed - self.unavailable, "failed"),
             (self.flagged, "did not pass a gate"),
         ):
             if count:

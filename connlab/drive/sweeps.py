@@ -226,15 +226,14 @@ def planned(study: str, **arguments: Any) -> SweepPlan:
 def _as_recorded(folder: Path) -> SweepReport:
     """Return the report of a sweep that finds all trials of a study on disk."""
     log = store.read(folder / store.TRIALS)
-    failed, flagged = _failed_and_flagged(map(schema.flatten, log.trials))
+    counts = _unused(map(schema.flatten, log.trials))
     return SweepReport(
         run=folder.parent.name,
         study=folder.name,
         planned=len(log.trials),
         done=0,
         resumed=len(log.trials),
-        failed=failed,
-        flagged=flagged,
+        **counts,
         seconds=0.0,
         window_share=None,
         stopped_because=evaluation.REASON,
@@ -242,11 +241,15 @@ def _as_recorded(folder: Path) -> SweepReport:
     )
 
 
-def _failed_and_flagged(rows: Iterable[Mapping]) -> tuple[int, int]:
-    """Count the flat rows with a failure, and those that a gate alone leaves out."""
-    unused = [row for row in rows if not stopping.is_used(row)]
-    failed = sum(row["failure"] is not None for row in unused)
-    return failed, len(unused) - failed
+def _unused(rows: Iterable[Mapping]) -> dict[str, int]:
+    """Count flat rows with a failure, and those that a gate alone leaves out."""
+    unused = [row["failure"] for row in rows if not stopping.is_used(row)]
+    failures = [failure for failure in unused if failure is not None]
+    return {
+        "failed": len(failures),
+        "flagged": len(unused) - len(failures),
+        "unavailable": sum(text.startswith("unavailable: ") for text in failures),
+    }
 
 
 @dataclass
@@ -298,8 +301,8 @@ class _Sweep:
         return self.window_s / self.seconds if self.done and self.seconds else None
 
     @property
-    def failed_and_flagged(self) -> tuple[int, int]:
-        return _failed_and_flagged(itertools.chain(*self.rows))
+    def unused(self) -> dict[str, int]:
+        return _unused(itertools.chain(*self.rows))
 
     def _counts(self) -> dict[str, Any]:
         """Return what heartbeat and report have in common."""
@@ -309,7 +312,7 @@ class _Sweep:
             "planned": self.planned,
             "done": self.done,
             "resumed": self.resumed,
-            "failed": self.failed_and_flagged[0],
+            "failed": self.unused["failed"],
             "seconds": self.seconds,
             "window_share": self.window_share,
         }
@@ -353,12 +356,12 @@ class _Sweep:
                 self._add_log_ratios(group, rows, flat)
             for slot in group.slots:
                 self.rows[slot.cell].append(flat[slot])
-            lost = self.plan.location.lost()
+            lost, unused = self.plan.location.lost(), self.unused
             show(
                 done=self.trials,
                 planned=self.planned,
                 eta_s=self._eta_s(),
-                note=f"{self.failed_and_flagged[0]} failed"
+                note=f"{unused['failed'] - unused['unavailable']} failed"
                 + (f", lost: {', '.join(lost)}" if lost else ""),
             )
 
@@ -513,8 +516,7 @@ class _Sweep:
                 f"{late}"
             )
         return SweepReport(
-            **self._counts(),
-            flagged=self.failed_and_flagged[1],
+            **(self._counts() | self.unused),
             stopped_because=self.reason,
             complete=self.complete,
             reached=self._reached(),
