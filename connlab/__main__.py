@@ -92,11 +92,17 @@ def _number(
 
 
 def _share(_context: Context, option: Parameter, text: str) -> float:
-    return _number(option, text, {"%": 0.01}, like="1%, 0.01")
+    share = _number(option, text, {"%": 0.01}, like="1%, 0.01")
+    if not 0 < share < 1:
+        raise ValueError(f"{option.opts[0]}: {text}; allowed: above 0, below 100%")
+    return share
 
 
 def _seconds(_context: Context, option: Parameter, text: str) -> float:
-    return _number(option, text, {"min": 60, "s": 1}, like="60s, 2min")
+    seconds = _number(option, text, {"min": 60, "s": 1}, like="60s, 2min")
+    if not seconds > 0:
+        raise ValueError(f"{option.opts[0]}: {seconds:g} s; allowed: more than 0")
+    return seconds
 
 
 def _over_hosts(context: Context, option: Parameter, path: Path | None) -> None:
@@ -126,7 +132,12 @@ budget_option = functools.partial(
 run_option = functools.partial(
     click.option, "--run", metavar="NAME", help="Name of the run below runs/."
 )
-seed_option = click.option("--seed", default=1, help="Seed of orders and arrivals.")
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**53),
+    default=1,
+    help="Seed of orders and arrivals.",
+)
 profile_option = click.option(
     "--profile",
     metavar="NAME",
@@ -222,7 +233,11 @@ def bench(models: tuple[str, ...], out: Path | None, **settings: Any) -> None:
     type=int,
     help="Requests before a client connects anew; 0: it never does.",
 )
-@click.option("--engine", help="How the client waits: epoll, uring, auto.")
+@click.option(
+    "--engine",
+    type=click.Choice(["epoll", "uring", "auto"]),
+    help="How the client waits.",
+)
 @click.option("--workers", type=int, help="Workers of each server that takes them.")
 @click.option("--processes", type=int, help="Processes of each server.")
 @until_option(default="1%")

@@ -121,6 +121,9 @@ def make_plan(
     load: dict[str, Any] = {"connections": connections, "rate": rate}
     load |= {"requests_per_connection": requests_per_connection, "engine": engine}
     _check(workload, load, size=size, delay=delay, until=until, budget_s=budget_s)
+    for name, count in settings.items():
+        if count is not None and count < 1:
+            raise ValueError(f"{name}: {count}; allowed: 1 and more")
     registry = location.registry() or programs.registry(binaries)
     chosen = [
         _server(n, workload, connections, settings, binaries, registry) for n in names

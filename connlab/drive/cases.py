@@ -201,7 +201,8 @@ def _about_server(name: str, talk: _Conversation) -> list[Answer]:
         ),
         "sockets closed": (
             talk.open_sockets == talk.open_descriptors == 0,
-            f"{talk.open_sockets} sockets, {talk.open_descriptors} descriptors left",
+            f"left open: sockets {talk.open_sockets}, "
+            f"descriptors {talk.open_descriptors}",
         ),
     }
     return [_answer(question, name, *result) for question, result in results.items()]
@@ -214,13 +215,16 @@ def _about_client(talk: _Conversation) -> list[Answer]:
     sent, requests = client["bytes"]["sent"], client["requests"]["sent"]
     results = {
         "varied lengths": (len(sizes) > 1, f"sizes {SIZES}"),
-        "the same bytes": (sent > 0, f"{sent} bytes sent"),
+        "the same bytes": (sent > 0, f"bytes sent: {sent}"),
         "as many answers as requests": (requests > 1, f"{requests} requests"),
         "requests counted": (
             sum(counts) == client["requests"]["completed"],
             f"{sum(counts)} over {len(counts)} connections",
         ),
-        "sockets closed": (talk.open_sockets == 0, f"{talk.open_sockets} sockets left"),
+        "sockets closed": (
+            talk.open_sockets == 0,
+            f"left open: sockets {talk.open_sockets}",
+        ),
     }
     return [_answer(question, CLIENT, *result) for question, result in results.items()]
 
@@ -238,7 +242,7 @@ def lost(text: str, *, kinds: Sequence[str] = KINDS) -> tuple[int, int]:
 def _verdict(subject: str, text: str) -> Answer:
     amount, reports = lost(text)
     kinds = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
-    evidence = f"{amount} bytes lost {kinds} ({reports} reports)"
+    evidence = f"bytes lost {kinds}: {amount}; reports: {reports}"
     return _answer(LEAKS, subject, amount == 0 if reports else None, evidence)
 
 

@@ -56,7 +56,7 @@ def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], b
     results = _answers_of(report, rows)
     results["sockets closed"] = (
         sockets == 0 and left_open == 0,
-        f"{sockets} sockets, {left_open} descriptors left",
+        f"left open: sockets {sockets}, descriptors {left_open}",
     )
     results["no memory leaked"] = _leaks(server, valgrind, growth, program)
     answers = tuple(_answer(question, *results[question]) for question in QUESTIONS)
@@ -141,7 +141,7 @@ def _leaks(
     if valgrind:
         lost, reports = cases.lost(_under_valgrind(server, valgrind), kinds=_SURELY)
         if reports:
-            return lost == 0, f"valgrind: {lost} bytes lost ({reports} reports)"
+            return lost == 0, f"valgrind, bytes lost: {lost}; reports: {reports}"
     if growth is None:
         return None, f"its memory could not be watched through {_CLIENTS} clients"
     evidence = f"{max(0, growth)} bytes more at least with each {_CLIENTS} clients"

@@ -9,7 +9,6 @@ not counted.
 from collections import Counter
 from typing import Any
 
-from connlab import schema
 from connlab.publish import reference
 from connlab.publish.results import load_run
 
@@ -20,7 +19,7 @@ def counted(run: str) -> dict[str, Counter[str]]:
     """Return how often each word stands in each study of a run that has any."""
     return {
         study.name: Counter(word.word for word in results.words.values())
-        for study, results in load_run(run, root=schema.run_folder("")).evaluated
+        for study, results in load_run(run, root="runs").evaluated
         if study.name != reference.CLAIMS and results.words
     }
 

@@ -19,6 +19,8 @@ $(BUILD)/fuzz/%: src_c/fuzz/%.c $(fuzz_srcs) $(fuzz_headers)
 	@clang $(ALL_CPPFLAGS) $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LIBS)
 
 fuzz-%: $(BUILD)/fuzz/fuzz_%
+	@case '$(FUZZ_S)' in ''|*[!0-9]*) \
+		echo 'FUZZ_S: $(FUZZ_S); allowed: whole seconds' >&2; exit 2;; esac
 	@mkdir -p $(<D)/found-$* && echo "  FUZZ $* for $(FUZZ_S) s"
 	@$< -max_total_time=$(FUZZ_S) -max_len=2000 -dict=src_c/fuzz/$*.dict \
 		-artifact_prefix=$(<D)/ $(<D)/found-$* src_c/fuzz/corpus/$* \
