@@ -120,6 +120,51 @@ def test_trials_that_may_not_be_used_give_no_width_and_hold_up_nobody():
     assert (width.n, width.half_width, width.met) == (0, None, False)
 
 
+def _spoilt(count: int, by: str = "quiet") -> list[dict]:
+    return [row | {"excluded_by": by} for row in _rows(*range(1, count + 1))]
+
+
+FOUR = _rows(1, 2, 3, 4)
+SPOILT = {
+    "all are used": ([FOUR, FOUR], Enough(Reason.BLOCKS, (4, 4))),
+    "one is spoilt, and paired with the other": (
+        [FOUR, _rows(1, 2, 3) + _spoilt(1)],
+        (0, 1),
+    ),
+    "it is replaced": (
+        [_rows(1, 2, 3, 4, 5), _rows(1, 2, 3, 4) + _spoilt(1)],
+        Enough(Reason.BLOCKS, (5, 5)),
+    ),
+    "no more than two blocks follow": (
+        [_rows(*range(6)), _rows(1, 2, 3) + _spoilt(3)],
+        Enough(Reason.BLOCKS, (6, 6)),
+    ),
+    "its own fault is not tried again": (
+        [FOUR, _rows(1, 2, 3) + _spoilt(1, by="census")],
+        Enough(Reason.BLOCKS, (4, 4)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "decision"), SPOILT.values(), ids=SPOILT)
+def test_without_targets_spoilt_trials_are_replaced(rows, decision):
+    alone = ((0,), (1,))
+    rule = _rule(n_min=4, n_max=4, targets={}, sets=alone)
+    assert stopping.next_round(rows, rule) == decision
+    few = _rule(n_min=3, n_max=3, targets={}, sets=alone)
+    assert isinstance(stopping.next_round(rows, few), Enough)
+
+
+def test_a_spoilt_set_is_measured_again_and_no_other():
+    rows = [FOUR, FOUR, _rows(1, 2, 3) + _spoilt(1), FOUR, FOUR]
+    rule = _rule(n_min=4, n_max=4, targets={}, sets=((0, 1), (2, 3), (4,)))
+    assert stopping.next_round(rows, rule) == (2, 3)
+    rows[2].append(rows[2][0])
+    rows[3] = rows[3] + FOUR[:1]
+    enough = stopping.next_round(rows, rule)
+    assert str(enough) == "4 to 5 trials per cell are there"
+
+
 @pytest.mark.parametrize(
     ("failed", "again"),
     [("quiet", True), ("lag, quiet", True), ("census, quiet", False)],

@@ -17,7 +17,7 @@ from conftest import wait_for
 from drive_fakes import full, manifest, rows, sweep, sweep_in_process
 
 from connlab import drive, schema
-from connlab.drive import gates, machine, plan, store, sweeps
+from connlab.drive import gates, machine, plan, stopping, store, sweeps
 from connlab.drive.stopping import Enough, Reason
 
 #: of the model `gone` of ``fakes/server.py``
@@ -28,6 +28,26 @@ REASON_GONE = "the kernel lacks it"
 def whose(monkeypatch, tmp_path):
     """Mark this test's programs for `drive_fakes.fakes_alive`."""
     monkeypatch.setenv(drive_fakes.WHOSE, str(tmp_path))
+
+
+@pytest.fixture(autouse=True)
+def spare(monkeypatch):
+    """Count the blocks that were asked for, however busy other tests keep the cores."""
+    usual = stopping.SPARE
+    monkeypatch.setattr(stopping, "SPARE", 0)
+    return usual
+
+
+def test_blocks_that_a_busy_machine_spoilt_are_measured_again(
+    tmp_path, monkeypatch, spare
+):
+    monkeypatch.setattr(stopping, "SPARE", spare)
+    monkeypatch.setattr(stopping, "is_used", lambda row: row["block"] != 1)
+    monkeypatch.setattr(stopping, "_spoilt", lambda row: row["block"] == 1)
+    report = sweep(tmp_path, trials=4, factors={"model": ["good", "busy"]})
+    assert [row["block"] for row in rows(tmp_path)] == [n // 2 for n in range(10)]
+    assert report.complete
+    assert sweep(tmp_path, trials=4, factors={"model": ["good", "busy"]}).done == 0
 
 
 def test_a_sweep_measures_every_cell_in_every_block(tmp_path):

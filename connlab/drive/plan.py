@@ -273,7 +273,7 @@ def resumable(plan: SweepPlan, rows: Sequence[Mapping]) -> dict[str, dict]:
     kept = {}
     for cell in range(len(plan.cells)):
         baseline = plan.baseline(cell)
-        for repeat in range(plan.rule.n_max):
+        for repeat in range(plan.rule.most):
             key = plan.key(cell, repeat)
             if key not in on_disk:
                 continue
@@ -381,7 +381,7 @@ def cost(plan: SweepPlan, kept: Mapping[str, dict]) -> Estimate:
     rule = plan.rule
     counts, costs, resumed, spent_s = [0, 0], [0.0, 0.0], 0, 0.0
     for cell in range(len(plan.cells)):
-        rows = [kept.get(plan.key(cell, n)) for n in range(rule.n_max)]
+        rows = [kept.get(plan.key(cell, n)) for n in range(rule.most)]
         past_s = [row["seconds"] for row in rows if row]
         resumed += len(past_s)
         spent_s += sum(past_s)

@@ -18,6 +18,9 @@ trials, 0.92 to 0.95 after five. Ratios that stop together were not simulated.
 
 With a budget, time beyond n_min blocks goes where intervals are widest: a round then
 holds only the sets and cells that are furthest from their target.
+
+Without targets n_min blocks are all, but for those that other programs spoilt: where
+they leave a cell too few trials for an interval, up to `SPARE` blocks follow.
 """
 
 import enum
@@ -38,6 +41,8 @@ RATIOS = "log_ratios"
 LEVEL = 0.95
 #: n_max when only targets are given, as a multiple of n_min
 _N_MAX = 3
+#: blocks that may follow where a busy machine spoilt too many trials for an interval
+SPARE = 2
 #: with a budget, a round has the cells at least this near to the worst one
 _NEAR_WORST = 0.5
 #: gates that a trial may fail and the next one of its cell pass
@@ -59,6 +64,11 @@ class Rule:
     budget_s: float | None = None
     sets: tuple[tuple[int, ...], ...] = ()
     shared: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def most(self) -> int:
+        """The trials of a cell at most, with those in place of spoilt ones."""
+        return self.n_max + (0 if self.targets else SPARE)
 
 
 @dataclass(frozen=True)
@@ -125,7 +135,9 @@ class Enough:
         low, high = min(self.counts), max(self.counts)
         blocks = "1 block" if low == 1 else f"{low} blocks"
         return self.reason.value.format(
-            all_blocks="the one block is" if low == 1 else f"all {low} blocks are",
+            all_blocks=f"{low} to {high} trials per cell are"
+            if low < high
+            else ("the one block is" if low == 1 else f"all {low} blocks are"),
             blocks=blocks if low == high else f"{low} to {high} trials per cell",
             cells=f"{self.cells} of {len(self.counts)} cells",
             high=high,
@@ -143,10 +155,11 @@ def rule(
 ) -> Rule:
     """Return the rule that a sweep's arguments mean.
 
-    Without `max_trials`, `targets` and `budget` it is just `trials` blocks. With
-    `max_trials` alone the targets are `TARGETS`, `in_turns` `RATIO_TARGETS`; with
-    `targets` or `budget` alone there are at most three times `trials`. A number as
-    `targets` is the target of each of these metrics.
+    Without `max_trials`, `targets` and `budget` it is `trials` blocks, and up to
+    `SPARE` more in place of spoilt ones. With `max_trials` alone the targets are
+    `TARGETS`, `in_turns` `RATIO_TARGETS`; with `targets` or `budget` alone there are at
+    most three times `trials`. A number as `targets` is the target of each of these
+    metrics.
 
     ValueError for numbers that cannot be, and metrics that are not in `metrics`.
     """
@@ -281,6 +294,8 @@ def next_round(
     fewest = min(counts)
     if fewest < rule.n_min:
         return tuple(cell for cell, n in enumerate(counts) if n == fewest)
+    if not rule.targets and (again := _spoilt_cells(rows, rule)):
+        return again
     reached = widths(rows, rule) if rule.targets else ()
     if not reached:  # nor where a set is its baseline alone
         return Enough(Reason.BLOCKS, counts)
@@ -300,6 +315,27 @@ def next_round(
         limit = max(need.values()) * _NEAR_WORST  # infinite where the worst is
         need = {unit: ratio for unit, ratio in need.items() if ratio >= limit}
     return tuple(cell for cell, unit in enumerate(units) if unit in need)
+
+
+def _spoilt_cells(rows: Sequence[Sequence[Mapping]], rule: Rule) -> tuple[int, ...]:
+    """Return the cells to measure again, as spoilt trials left too few for an interval.
+
+    What shares trials with such a cell comes along, and with one that is measured alone
+    all of that kind: their trials are paired by block.
+    """
+    together = rule.shared or rule.sets
+    in_set = {n: members for members in together if len(members) > 1 for n in members}
+    alone = tuple(n for n in range(len(rows)) if n not in in_set)
+    again: set[int] = set()
+    for cell, trials in enumerate(rows):
+        used = sum(map(is_used, trials))
+        if (
+            used < TRIALS_MIN <= rule.n_min
+            and len(trials) < rule.most
+            and any(map(_spoilt, trials))
+        ):
+            again.update(in_set.get(cell, alone))
+    return tuple(sorted(again))
 
 
 def _units(rule: Rule, reached: Sequence[Width], cells: int) -> list[int]:

@@ -106,7 +106,8 @@ def sweep(
         Blocks at least; a block holds every cell once.
     max_trials : int, optional
         Blocks at most, while a target is not met. Without `max_trials`, `targets` and
-        `budget` there are just `trials` blocks.
+        `budget` there are `trials` blocks, and two more at most if a busy machine
+        spoilt so many that a cell has no interval.
     targets : mapping of str to float, or float, optional
         Relative half-width of the 95 % interval to reach, per column; 5 % for
         ``throughput_rps`` and 10 % for ``response_p99_s`` if only `max_trials` or
