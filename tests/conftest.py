@@ -172,6 +172,20 @@ def session_of_its_own(*words: str, environ: Mapping[str, str]) -> None:
     assert done.returncode == 0, done.stdout[-4000:]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def spare_blocks() -> Iterator[int]:
+    """Let sweeps measure the blocks that they are asked for, and return `SPARE`.
+
+    Else they would measure more of them where other tests keep the cores busy.
+    """
+    from connlab.drive import stopping  # late: pandas takes a second
+
+    usual = stopping.SPARE
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stopping, "SPARE", 0)
+        yield usual
+
+
 @pytest.fixture(scope="session")
 def network_namespaces() -> None:
     """Skip what needs a lab of network namespaces where none can be made."""

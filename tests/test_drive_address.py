@@ -16,7 +16,7 @@ from conftest import ROOT, connlab
 from drive_fakes import rows, trials_of
 
 from connlab import runtimes, schema, study
-from connlab.drive import address, programs, servers, stopping
+from connlab.drive import address, programs, servers
 from connlab.intervals import intervals, ratios
 from connlab.judge import judging
 from connlab.studies import winsock
@@ -162,10 +162,7 @@ def test_it_takes_turns_with_servers_that_are_started(build_dir, tmp_path):
     assert far.client.connections.surviving == 4
 
 
-def test_frames_intervals_and_ratios_live_without_what_is_not_seen(
-    build_dir, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(stopping, "SPARE", 0)  # other tests may keep the cores busy
+def test_frames_intervals_and_ratios_live_without_what_is_not_seen(build_dir, tmp_path):
     with running() as (_process, name):
         trials_of(tmp_path, ["epoll", "poll", name], beside="server", trials=4)
     measured = study.load("r", "s", root=tmp_path, accept=OF_TIME)

@@ -147,7 +147,10 @@ SPOILT = {
 
 
 @pytest.mark.parametrize(("rows", "decision"), SPOILT.values(), ids=SPOILT)
-def test_without_targets_spoilt_trials_are_replaced(rows, decision):
+def test_without_targets_spoilt_trials_are_replaced(
+    rows, decision, monkeypatch, spare_blocks
+):
+    monkeypatch.setattr(stopping, "SPARE", spare_blocks)
     alone = ((0,), (1,))
     rule = _rule(n_min=4, n_max=4, targets={}, sets=alone)
     assert stopping.next_round(rows, rule) == decision
@@ -155,7 +158,8 @@ def test_without_targets_spoilt_trials_are_replaced(rows, decision):
     assert isinstance(stopping.next_round(rows, few), Enough)
 
 
-def test_a_spoilt_set_is_measured_again_and_no_other():
+def test_a_spoilt_set_is_measured_again_and_no_other(monkeypatch, spare_blocks):
+    monkeypatch.setattr(stopping, "SPARE", spare_blocks)
     rows = [FOUR, FOUR, _rows(1, 2, 3) + _spoilt(1), FOUR, FOUR]
     rule = _rule(n_min=4, n_max=4, targets={}, sets=((0, 1), (2, 3), (4,)))
     assert stopping.next_round(rows, rule) == (2, 3)

@@ -30,18 +30,10 @@ def whose(monkeypatch, tmp_path):
     monkeypatch.setenv(drive_fakes.WHOSE, str(tmp_path))
 
 
-@pytest.fixture(autouse=True)
-def spare(monkeypatch):
-    """Count the blocks that were asked for, however busy other tests keep the cores."""
-    usual = stopping.SPARE
-    monkeypatch.setattr(stopping, "SPARE", 0)
-    return usual
-
-
 def test_blocks_that_a_busy_machine_spoilt_are_measured_again(
-    tmp_path, monkeypatch, spare
+    tmp_path, monkeypatch, spare_blocks
 ):
-    monkeypatch.setattr(stopping, "SPARE", spare)
+    monkeypatch.setattr(stopping, "SPARE", spare_blocks)
     monkeypatch.setattr(stopping, "is_used", lambda row: row["block"] != 1)
     monkeypatch.setattr(stopping, "_spoilt", lambda row: row["block"] == 1)
     report = sweep(tmp_path, trials=4, factors={"model": ["good", "busy"]})

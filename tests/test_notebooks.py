@@ -92,7 +92,7 @@ def _not_counted(name: str) -> set[str]:
 @pytest.mark.long
 @pytest.mark.serial
 @pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
-def test_web_servers_are_asked_for_a_page_and_not_for_an_echo(tmp_path):
+def test_web_servers_are_asked_for_a_page_and_not_for_an_echo(tmp_path, spare_blocks):
     here = [n for n in ("nginx", "apache-event") if servers.entries()[n].available]
     if not here:
         pytest.skip("neither nginx nor Apache is here")
@@ -105,7 +105,7 @@ def test_web_servers_are_asked_for_a_page_and_not_for_an_echo(tmp_path):
     pages = cells[cells["workload"] == "http"]
     assert set(pages["model"]) == {"epoll", *here}
     spent = pages[pages["metric"] == "server_cpu_per_request_s"]
-    assert (spent["n"] == 4).all()
+    assert spent["n"].between(4, 4 + spare_blocks).all()  # spoilt ones are replaced
     assert (spent["lo"] > 0).all()
     pairs = pd.read_csv(tmp_path / "runs/t/runtimes/ratios.csv")
     assert set(pairs.loc[pairs["workload"] == "http", "model"]) == set(here)
