@@ -92,10 +92,7 @@ def _number(
 
 
 def _share(_context: Context, option: Parameter, text: str) -> float:
-    share = _number(option, text, {"%": 0.01}, like="1%, 0.01")
-    if not 0 < share < 1:
-        raise ValueError(f"{option.opts[0]}: {text}; allowed: above 0, below 100%")
-    return share
+    return _number(option, text, {"%": 0.01}, like="1%, 0.01")
 
 
 def _seconds(_context: Context, option: Parameter, text: str) -> float:

@@ -73,7 +73,7 @@ TWO = ["compare", "epoll", "poll"]
         (["bench", "--budget", "soon"], "--budget: soon; allowed"),
         (["bench", "--budget", "0s"], "--budget: 0 s; allowed: more than 0"),
         (["bench", "--until", "never"], "--until: never; allowed"),
-        (["bench", "--until", "200%"], "--until: 200%; allowed"),
+        (["bench", "--until", "200%"], "until: 2; allowed: above 0 and below 100 %"),
         (["compare", "epoll"], "servers: 1; two are needed"),
         (["compare", "epoll", "epoll"], "servers: epoll twice"),
         (["compare", "epoll", "iterative"], "iterative .* --connections 1"),
