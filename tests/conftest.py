@@ -178,7 +178,7 @@ def spare_blocks() -> Iterator[int]:
 
     Else they would measure more of them where other tests keep the cores busy.
     """
-    from connlab.drive import stopping  # late: pandas takes a second
+    from connlab.drive import stopping
 
     usual = stopping.SPARE
     with pytest.MonkeyPatch.context() as patch:
