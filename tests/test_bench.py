@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pandas as pd
 import pytest
@@ -198,7 +199,9 @@ def test_a_small_run_prints_and_keeps(build_dir, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(footprint, "REPEATS", 1)
     words = ["epoll", "--budget", "1s", "--no-calls", "--no-clients"]
     assert command.main(["bench", *words, "--out", str(tmp_path)]) == 0
-    assert "idle connection of epoll, bytes" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert re.match(r"8 comparisons, about \d+ s a round, until .* or 1 s", printed)
+    assert "idle connection of epoll, bytes" in printed
     (path,) = tmp_path.iterdir()
     kept = json.loads(path.read_text(), parse_constant=pytest.fail)
     assert kept["comparisons"].keys() >= {"models", "http", "lessons", "open loop"}

@@ -88,7 +88,17 @@ def _lessons(names: Sequence[str]) -> dict[str, str]:
 def run(
     by_title: dict[str, Part], *, budget_s: float, say: Callable[[str], None]
 ) -> None:
-    """Measure a set of each part in turn, until all are narrow or time is up."""
+    """Measure a set of each part in turn, until all are narrow or time is up.
+
+    One round is measured whatever the budget.
+    """
+    estimate_s = sum(
+        p.plan.set_s + 2 * FLOOR_S * p.with_floor for p in by_title.values()
+    )
+    say(
+        f"{len(by_title)} comparisons, about {estimate_s:.0f} s a round, "
+        f"until all are known or {budget_s:g} s are over"
+    )
     began, rounds, round_s = time.monotonic(), 0, 0.0
     with interrupt.noted(), contextlib.ExitStack() as stack:
         sets = {

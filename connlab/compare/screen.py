@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -114,11 +114,20 @@ def table(*heads: str) -> Table:
     return output
 
 
-def add_numbers(rows: Table, name: str, *cells: str) -> None:
-    """Add a row of numbers, which are never folded or cut: names and words give way."""
+def add_numbers(
+    rows: Table, name: str, *cells: str, below: Iterable[str] | None = None
+) -> None:
+    """Add a row of numbers, which are never folded or cut: names and words give way.
+
+    `below` has a word for each, to stand under it however many lines the name takes.
+    """
     for column, cell in zip(rows.columns[1:], cells, strict=False):
         column.min_width = max(column.min_width or 0, len(cell))
-    rows.add_row(name, *(Text(cell, no_wrap=True) for cell in cells))
+    numbers = [Text(cell, no_wrap=True) for cell in cells]
+    if below is None:
+        rows.add_row(name, *numbers)
+    else:
+        rows.add_row(name, *map(Group, numbers, below))
 
 
 def number(value: Interval, factor: float = 1.0) -> str:
@@ -139,8 +148,8 @@ def _ratios(comparison: Comparison) -> Table:
             continue
         pair = f"{server.name} / {server.against}" if server.against else server.name
         ratios = (ratios_of[server.name] for ratios_of in by_metric.values())
-        add_numbers(rows, pair, *map(number, ratios))
-        rows.add_row("", *(words_of[server.name] for words_of in words.values()))
+        said = (words_of[server.name] for words_of in words.values())
+        add_numbers(rows, pair, *map(number, ratios), below=said)
     return rows
 
 
