@@ -2,9 +2,10 @@
 
 `pytest -n 6` runs six tests at once, and most of them wait more than they compute. A
 test marked ``timed`` bounds how long something takes and waits for most of it: it runs
-beside other timed tests only. One marked ``serial`` measures time or fills the machine:
-nothing runs beside it. Locks see to it, so that it stays one session of pytest with one
-closing line.
+beside other timed tests only. Those marked ``sweeps`` measure numbers that nobody looks
+at, and share the cores among themselves. One marked ``serial`` measures time or fills
+the machine: nothing runs beside it. Locks see to it, so that it stays one session of
+pytest with one closing line.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ with_reference = pytest.mark.skipif(
 )
 
 #: tests of a kind may run at once, in this order; no two of the last may
-KINDS = ("plain", "timed", "serial")
+KINDS = ("plain", "timed", "sweeps", "serial")
 
 _lane: Path | None = None
 

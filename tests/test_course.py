@@ -37,7 +37,7 @@ def clone(tmp_path, build_dir) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.serial
+@pytest.mark.sweeps
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "exercise", PARTS, ids=lambda exercise: exercise.split("\n")[0][:30]

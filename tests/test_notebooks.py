@@ -114,7 +114,7 @@ def test_web_servers_are_asked_for_a_page_and_not_for_an_echo(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.serial
+@pytest.mark.sweeps
 @pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_small_run_gives_numbers_of_plain_pandas(name, tmp_path):
