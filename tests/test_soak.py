@@ -12,18 +12,23 @@ from __future__ import annotations
 import gc
 import itertools
 import mmap
+import multiprocessing
 import os
 import shutil
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from connlab import drive
+from connlab.drive import stopping
 
 SOAK_S = float(os.environ.get("CONNLAB_SOAK_S", "15"))
 #: resident memory may grow by that much: allocators keep pages, but not ever more
@@ -45,6 +50,13 @@ def footprint(trials: int) -> Footprint:
         "children": len(me.children(recursive=True)),
         "threads": me.num_threads(),
     }
+
+
+def in_a_new_process(function: Callable, *arguments: Any) -> list[Footprint]:
+    """Call it where no test was before: what those left may open and close files."""
+    spawning = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawning) as pool:
+        return pool.submit(function, *arguments).result()
 
 
 def numbers_for(seconds: float) -> Iterator[int]:
@@ -81,10 +93,9 @@ def leaks(footprints: Sequence[Footprint]) -> list[str]:
     return [f"{name} +{grown[name]}" for name in bounds if grown[name] > bounds[name]]
 
 
-@pytest.mark.serial
-@pytest.mark.long
-@pytest.mark.timeout(2 * SOAK_S + 120)
-def test_a_driver_holds_no_more_after_many_trials(build_dir, tmp_path):
+def sweeps(root: Path) -> list[Footprint]:
+    """Measure one sweep after the other, each in a run of its own."""
+    stopping.SPARE = 0
     models = [model.name for model in drive.models() if model.available]
 
     def sweep(number: int) -> int:
@@ -95,7 +106,7 @@ def test_a_driver_holds_no_more_after_many_trials(build_dir, tmp_path):
         report = drive.sweep(
             "soak",
             run=f"run-{number}",
-            root=tmp_path,
+            root=root,
             factors={"model": chosen},
             fixed={"connections": 5},
             trials=1,
@@ -103,10 +114,17 @@ def test_a_driver_holds_no_more_after_many_trials(build_dir, tmp_path):
             warmup=0.02,
             progress=False,
         )
-        shutil.rmtree(tmp_path / f"run-{number}")
+        shutil.rmtree(root / f"run-{number}")
         return report.done
 
-    footprints = watch(sweep, numbers_for(SOAK_S))
+    return watch(sweep, numbers_for(SOAK_S))
+
+
+@pytest.mark.serial
+@pytest.mark.long
+@pytest.mark.timeout(2 * SOAK_S + 120)
+def test_a_driver_holds_no_more_after_many_trials(build_dir, tmp_path):
+    footprints = in_a_new_process(sweeps, tmp_path)
     print(*(footprints[at] for at in (0, max(1, len(footprints) // 4), -1)), sep="\n")
     assert footprints[-1]["trials"] == _MODELS_A_SWEEP * (len(footprints) - 1) > 8
     assert leaks(footprints) == []
@@ -116,13 +134,6 @@ def test_a_driver_holds_no_more_after_many_trials(build_dir, tmp_path):
 
 #: a count, not a time: one look takes a tenth of a second in a process that holds much
 _CONTROL_STEPS = range(1, 9)
-
-
-@pytest.fixture
-def held() -> Iterator[ExitStack]:
-    """What a step leaks; all of it ends with the test."""
-    with ExitStack() as stack:
-        yield stack
 
 
 def a_child(held: ExitStack) -> None:
@@ -146,8 +157,28 @@ def a_thread(held: ExitStack) -> None:
     held.callback(event.set)
 
 
+def leaking(leak: Callable[[ExitStack], None]) -> list[Footprint]:
+    """Leak the same at each step; all of it ends with the process."""
+
+    def step(number: int) -> int:
+        leak(held)
+        return 1
+
+    with ExitStack() as held:
+        return watch(step, _CONTROL_STEPS)
+
+
+def holding_nothing() -> list[Footprint]:
+    def step(number: int) -> int:
+        with ExitStack() as held:
+            new_pages(held)
+        return 1
+
+    return watch(step, _CONTROL_STEPS)
+
+
 @pytest.mark.parametrize(
-    ("leaked", "name"),
+    ("leak", "name"),
     [
         (a_child, "children"),
         (a_descriptor, "descriptors"),
@@ -155,21 +186,12 @@ def a_thread(held: ExitStack) -> None:
         (a_thread, "threads"),
     ],
 )
-def test_a_leak_is_seen(held, leaked, name):
-    def step(number: int) -> int:
-        leaked(held)
-        return 1
-
-    footprints = watch(step, _CONTROL_STEPS)
-    assert [leak.split()[0] for leak in leaks(footprints)] == [name]
+def test_a_leak_is_seen(leak, name):
+    footprints = in_a_new_process(leaking, leak)
+    assert [grown.split()[0] for grown in leaks(footprints)] == [name]
 
 
 def test_nothing_is_seen_where_nothing_leaks():
-    def step(number: int) -> int:
-        with ExitStack() as held:
-            new_pages(held)
-        return 1
-
-    footprints = watch(step, _CONTROL_STEPS)
+    footprints = in_a_new_process(holding_nothing)
     assert footprints[-1]["trials"] == len(footprints) - 1 == len(_CONTROL_STEPS)
     assert leaks(footprints) == []
