@@ -95,7 +95,7 @@ def floor(
         for n in missing:
             append(json.dumps(_round(command, settings, n), allow_nan=False))
     if progress:
-        print(f"{study}: {len(missing)} rounds of the floor measured, {rounds} there")
+        print(f"{study}: rounds of the floor: {len(missing)} measured, {rounds} there")
     return rounds
 
 
