@@ -341,8 +341,12 @@ def test_a_long_command_line_cuts_no_number_and_no_word(monkeypatch):
     result = compared(monkeypatch, rates, words=(mine, "uring"), noise=0.01)
     text = printed(result, width=100)
     assert "…" not in text
-    for ratio in result.ratios("rate").values():
-        assert screen.number(ratio) in text
+    lines = text.splitlines()
+    words = result.words("rate", result.ratios("rate"))
+    for name, ratio in result.ratios("rate").items():
+        at = next(n for n, line in enumerate(lines) if screen.number(ratio) in line)
+        column = lines[at].index(screen.number(ratio))
+        assert lines[at + 1][column:].startswith(words[name]), lines[at : at + 3]
 
 
 @pytest.mark.parametrize(
