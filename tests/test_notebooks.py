@@ -113,7 +113,7 @@ def test_web_servers_are_asked_for_a_page_and_not_for_an_echo(tmp_path):
     assert set(pairs.loc[pairs["workload"].isna(), "model"]) == {"python-selectors"}
 
 
-#: where a client that others make late leaves nothing to be drawn, or a control fails
+#: where a figure lacks trials when others make the client late or disturb the rounds
 ALONE = ("00-the-machine", "11-load", "13-runtimes", "14-hosts")
 
 

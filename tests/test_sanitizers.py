@@ -16,7 +16,7 @@ from conftest import make, session_of_its_own
 # The harness tells sanitizers, for every program to come, how to report and to exit.
 from tests.conformance.harness import ROOT
 
-#: as make test-py runs tests, but more at once: under sanitizers more of them wait
+#: as make test-py runs tests, but more at once: with six, cores rested half of the time
 SPREAD = ("-n12", "--dist=loadgroup", "--no-loadscope-reorder")
 #: the same with 400 connections a round is run; five times as many show how memory
 #: grows, which sanitizers keep
