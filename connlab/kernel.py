@@ -7,6 +7,7 @@ notebook do them while the present one draws its figures and nothing is measured
 # ruff: noqa: E402
 import os
 import signal
+import warnings
 
 # one that is stopped while it imports has nothing to say; ipykernel sets its own
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -18,6 +19,18 @@ import seaborn  # noqa: F401
 from ipykernel.kernelapp import launch_new_instance
 
 from connlab import drive, figures, intervals, report, study  # noqa: F401
+from connlab.study.frames import RunWarning
+
+_usual = warnings.formatwarning
+
+
+def _formatted(message: object, category: type, *where, **line) -> str:
+    """Return the text of a warning; one about a run has no place in the code."""
+    if issubclass(category, RunWarning):
+        return f"{message}\n"
+    return _usual(message, category, *where, **line)
+
 
 if __name__ == "__main__":
+    warnings.formatwarning = _formatted
     launch_new_instance()

@@ -225,6 +225,17 @@ def test_nor_does_one_that_failed(tmp_path, monkeypatch):
         assert str(root) not in kept
 
 
+def test_a_warning_about_a_run_is_one_line_without_code(tmp_path, monkeypatch):
+    code = (
+        "import warnings\nfrom connlab.study.frames import RunWarning\n"
+        "warnings.warn('r/s: ended early', RunWarning)"
+    )
+    project(tmp_path, monkeypatch, code)
+    cells = nbformat.read(notebook.run("1", run="r"), as_version=4).cells
+    said = [out.text for cell in cells for out in cell.get("outputs", ())]
+    assert said == ["r/s: ended early\n"]
+
+
 def test_what_lies_outside_of_the_project_keeps_its_name_only():
     original = nbformat.v4.new_notebook()
     paths = {"input_path": "/data/x.ipynb", "output_path": "o.ipynb"}
