@@ -1,6 +1,8 @@
-"""What notebooks 00 and 09 say of little: nothing that is not known is yes or no."""
+"""What notebooks claim and answer: nothing that is not known is yes or no."""
 
 import math
+from dataclasses import asdict
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -9,9 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from connlab import notebook
 from connlab.report import Report, number
 from connlab.schema import CLIENT_QUEUE
-from connlab.studies import bounds
+from connlab.studies import bounds, why
+from connlab.studies import hosts as needs
 from connlab.study import formatting
 from connlab.study.interval import Interval
 from connlab.study.turns import MARGIN
@@ -19,49 +23,149 @@ from connlab.study.turns import MARGIN
 NAN = math.nan
 
 
-def said(notebook: str, mark: str, **names: Any) -> Mock:
+def said(mark: str, *, of: str = "", **names: Any) -> Mock:
     """Run the one cell that holds a mark, with what earlier cells have named."""
-    (cell,) = [code for code in rules.code(notebook).values() if mark in code]
+    notebooks = [path.stem for path in notebook.every() if of in path.stem]
+    cells = [code for name in notebooks for code in rules.code(name).values()]
+    (cell,) = [code for code in cells if mark in code]
     report = Mock(spec=Report)
-    exec(cell, {"report": report, "np": np, "pd": pd, "number": number, **names})
+    usual = {"np": np, "pd": pd, "number": number, "bounds": bounds}
+    usual |= {"formatting": formatting, "listing": formatting.listing}
+    usual |= {"baseline": "epoll", "run": "r", "root": "runs"}
+    exec(cell, {"report": report, **usual, **names})
     return report
 
 
-def claimed(notebook: str, name: str, **names: Any) -> bool | None:
-    """Return whether a notebook's claim holds."""
-    report = said(notebook, f'"{name}"', **names)
-    (holds,) = [c.args[1] for c in report.claim.mock_calls if c.args[0] == name]
-    return None if holds is None else bool(holds)
-
-
-def answered(notebook: str, **names: Any) -> str:
+def answered(of: str, **names: Any) -> str:
     """Return a notebook's answer."""
-    return said(notebook, "report.answer(", **names).answer.call_args.args[0]
+    return said("report.answer(", of=of, **names).answer.call_args.args[0]
+
+
+def pair(verdict: str = "higher", **more: Any) -> dict[str, Any]:
+    """Return a row of ratios."""
+    about = {"against": "epoll", "metric": "server_cpu_per_request_s", "value": 2.0}
+    about |= {"lo": 1.9, "hi": 2.1, "n": 5, "level": 0.95, "method": "t"}
+    return about | {"verdict": verdict} | more
+
+
+def span(lo: float, hi: float, **more: Any) -> pd.DataFrame:
+    return pd.DataFrame([{"lo": lo, "hi": hi, **more}])
+
+
+def itself(*bounds: float) -> dict[str, Any]:
+    return {"itself": span(*bounds, metric="throughput_rps"), "MARGIN": MARGIN}
+
+
+def pushed(*shares: float) -> dict[str, Any]:
+    waiting = pd.DataFrame({"value": shares}, dtype=float)
+    return {"waiting": waiting, "CLIENT_QUEUE": CLIENT_QUEUE}
+
+
+def delayed(lo: float, hi: float, verdict: str = "lower") -> dict[str, Any]:
+    """Return the rate of a pool under 10.5 s of delay over that under 2 s: 0.19."""
+    sixteen = span(lo, hi, span="large", verdict=verdict)
+    return {"sixteen": sixteen, "spans": {"small": (2, 1), "large": (10.5, 9.5)}}
+
+
+def best_pool(compared: bool | None, lo: float | None = None) -> dict[str, Any]:
+    reached = Interval(1.0, lo, 1.0, 5, 0.95, "t")
+    best = SimpleNamespace(reached=reached, compared=compared)
+    return {"best": None if compared is None else best, "asdict": asdict}
+
+
+def computing(lo: float, hi: float) -> dict[str, Any]:
+    """Return how many of 16 workers are busy on one core, and of 64."""
+    held = [span(lo, hi, workers=16), span(1.02, 1.03, workers=64)]
+    measured = pd.DataFrame({"server_cores": [1, 2]})
+    names = {"measured": measured, "is_spin": pd.Series([True, False])}
+    return names | {"held": pd.concat(held).assign(part="spin")}
+
+
+def loops(lo: float, hi: float, bound: bool = False) -> dict[str, Any]:
+    growth = span(lo, hi, model="epoll-pool", workers=4, against=1)
+    throughput = growth.assign(bound=bound)
+    return {"growth": growth, "throughput": throughput, "kept": ["pool"]}
+
+
+def shared(value: float) -> dict[str, Any]:
+    return {"balance": pd.DataFrame({"workers": [4], "value": [value]})}
+
+
+def starved(value: float, connections: int = 16) -> dict[str, Any]:
+    fairness = pd.DataFrame({"model": ["pool"], "value": [value]})
+    names = {"fairness": fairness, "kept": ["pool"], "crowd": 4}
+    return names | {"connections": connections}
+
+
+def given_again(*kinds: str) -> dict[str, Any]:
+    return {"again": pd.DataFrame({"kind": kinds}), "others": [], "ways": {"one": 1}}
+
+
+def told(from_models: list[float], of_kind: list[float]) -> dict[str, Any]:
+    table = pd.DataFrame({"from_models": from_models, "of_kind": of_kind}, dtype=float)
+    return {"told": table.assign(value=1.0, from_kinds=1.0, from_loads=1.0), "why": why}
+
+
+def threads(*counts: int | None) -> dict[str, Any]:
+    rows = pd.DataFrame({"threads": counts, "accepted": [2, 3]}, dtype="Int64")
+    everything = SimpleNamespace(carried=lambda trials: trials["model"].notna())
+    return {"measured": rows.assign(model="winsock-blocking"), "bp": everything}
 
 
 @pytest.mark.parametrize(
-    ("lo", "hi", "holds"),
+    ("claim", "names", "holds"),
     [
-        (0.99, 1.01, True),
-        (0.93, 1.08, None),  # wide
-        (1.02, 1.08, False),
-        (1.01, 1.02, False),
-        (NAN, NAN, None),
+        ("equal-to-itself", itself(0.99, 1.01), True),
+        ("equal-to-itself", itself(0.93, 1.08), None),  # wide
+        ("equal-to-itself", itself(1.02, 1.08), False),
+        ("equal-to-itself", itself(1.01, 1.02), False),
+        ("equal-to-itself", itself(NAN, NAN), None),
+        ("known-cost", {"share": span(0.8, 1.1)}, True),
+        ("known-cost", {"share": span(0.2, 1.9)}, None),
+        ("known-cost", {"share": span(1.1, 1.3)}, False),
+        ("known-cost", {"share": span(NAN, NAN)}, None),
+        ("client-is-pushed", pushed(0.9), True),
+        ("client-is-pushed", pushed(0.1), False),
+        ("client-is-pushed", pushed(NAN), None),
+        ("client-is-pushed", pushed(), None),
+        ("mean-counts", delayed(0.18, 0.20), True),
+        ("mean-counts", delayed(0.15, 0.20), None),
+        ("mean-counts", delayed(0.40, 0.50), False),
+        ("mean-counts", delayed(0.18, 0.20, "undetermined"), None),  # client-bound
+        ("mean-counts", delayed(NAN, NAN, "undetermined"), None),
+        ("best-pool-near", best_pool(True, 0.9), True),
+        ("best-pool-near", best_pool(True, 0.7), None),
+        ("best-pool-near", best_pool(False, 1.0), None),  # with itself
+        ("best-pool-near", best_pool(None), None),
+        ("computing-fills-cores", computing(0.97, 0.99), True),
+        ("computing-fills-cores", computing(0.99, 1.01), None),
+        ("computing-fills-cores", computing(1.013, 1.018), False),
+        ("loops-gain-little", loops(0.8, 1.05), True),
+        ("loops-gain-little", loops(0.8, 1.15), None),
+        ("loops-gain-little", loops(1.2, 1.3), False),
+        ("loops-gain-little", loops(0.8, 1.05, bound=True), None),
+        ("workers-share-evenly", shared(1.05), True),
+        ("workers-share-evenly", shared(1.2), False),
+        ("workers-share-evenly", shared(NAN), None),
+        ("kept-workers-starve", starved(0.25), True),
+        ("kept-workers-starve", starved(1.0), False),
+        ("kept-workers-starve", starved(NAN), None),
+        ("kept-workers-starve", starved(1.0, connections=4), None),
+        ("none-reversed", given_again(), None),
+        ("none-reversed", given_again("same", "weaker"), True),
+        ("none-reversed", given_again("same", "reversed"), False),
+        ("counts-add-nothing", told([1.0, 2.0], [1.0, 1.0]), True),
+        ("counts-add-nothing", told([1.0, 1.0], [1.0, 2.0]), False),
+        ("counts-add-nothing", told([], []), None),
+        ("two-threads", threads(4, 6), True),
+        ("two-threads", threads(4, 5), False),
+        ("two-threads", threads(None, None), None),
     ],
 )
-def test_a_server_equals_itself_only_where_that_is_known(lo, hi, holds):
-    itself = pd.DataFrame({"metric": "throughput_rps", "lo": [lo], "hi": [hi]})
-    names = {"itself": itself, "MARGIN": MARGIN}
-    assert claimed("00-the-machine", "equal-to-itself", **names) is holds
-
-
-@pytest.mark.parametrize(
-    ("lo", "hi", "holds"),
-    [(0.8, 1.1, True), (0.2, 1.9, None), (1.1, 1.3, False), (NAN, NAN, None)],
-)
-def test_a_cost_is_found_again_only_where_that_is_known(lo, hi, holds):
-    share = pd.DataFrame({"lo": [lo], "hi": [hi]})
-    assert claimed("00-the-machine", "known-cost", share=share) is holds
+def test_a_claim_is_told_only_where_it_is_known(claim, names, holds):
+    report = said(f'report.claim("{claim}"', **names)
+    (found,) = [c.args[1] for c in report.claim.mock_calls if c.args[0] == claim]
+    assert (None if found is None else bool(found)) is holds
 
 
 @pytest.mark.parametrize(
@@ -83,14 +187,6 @@ def test_many_wait_as_long_in_turns_only_where_that_is_known(rows, lo, hi, holds
     assert claims == {"many-agree": None, "many-wait": holds if rows else None}
 
 
-@pytest.mark.parametrize(
-    ("values", "holds"), [([0.9], True), ([0.1], False), ([NAN], None), ([], None)]
-)
-def test_a_client_is_pushed_only_where_that_was_measured(values, holds):
-    names = {"waiting": pd.DataFrame({"value": values}), "CLIENT_QUEUE": CLIENT_QUEUE}
-    assert claimed("00-the-machine", "client-is-pushed", **names) is holds
-
-
 @pytest.mark.parametrize("controls", [0, 1])
 @pytest.mark.parametrize("delays", [0, 1])
 def test_a_control_that_was_not_measured_has_no_number(controls, delays):
@@ -106,12 +202,6 @@ def test_a_control_that_was_not_measured_has_no_number(controls, delays):
 
 
 KINDS = [([], None), (["same", "weaker"], True), (["same", "reversed"], False)]
-
-
-@pytest.mark.parametrize(("kinds", "holds"), KINDS)
-def test_a_verdict_that_nobody_gave_again_is_not_reversed_nor_kept(kinds, holds):
-    names = {"again": pd.DataFrame({"kind": kinds}), "others": [], "ways": {"one": 1}}
-    assert claimed("09-doubts", "none-reversed", **names) is holds
 
 
 @pytest.mark.parametrize(("kinds", "holds"), KINDS)
@@ -187,15 +277,10 @@ def test_a_claim_about_epoll_is_not_checked_against_another_baseline(name, basel
     assert all((len(rows) > 0) == (baseline == "epoll") for rows in checked)
 
 
-GROWN = {"model": "pool", "value": 2.0, "lo": 1.9, "hi": 2.1, "verdict": "higher"}
-
-
 @pytest.mark.parametrize(("fewest", "known"), [(1, True), (2, False)])
 def test_what_four_workers_bring_is_told_against_one(fewest, known):
     report = Mock(spec=Report)
-    rows = [
-        GROWN | {"model": m, "workers": 4, "against": fewest} for m in ("pool", "x")
-    ]
+    rows = [pair(model=m, workers=4, against=fewest) for m in ("pool", "x")]
     growth = pd.DataFrame(rows)
     report.ratios.return_value = growth
     names = dict.fromkeys(["turns", "spent"]) | {"ratios": Mock(), "figures": Mock()}
@@ -212,68 +297,110 @@ def test_what_four_workers_bring_is_told_against_one(fewest, known):
     assert (claims["loops-gain-little"] is not None) == known
 
 
-@pytest.mark.parametrize(("value", "holds"), [(1.05, True), (1.2, False), (NAN, None)])
-def test_workers_share_evenly_only_where_that_was_measured(value, holds):
-    balance = pd.DataFrame({"workers": [4], "value": [value]})
-    assert claimed("08-cores", "workers-share-evenly", balance=balance) is holds
+def runtimes(*verdicts: str) -> dict[str, Any]:
+    rows = [pair(v, model=str(i), connections=50) for i, v in enumerate(verdicts)]
+    return {"own": pd.DataFrame(rows), "at": 50, "names": {"0": "a", "1": "b"}}
 
 
-@pytest.mark.parametrize(
-    ("value", "connections", "holds"),
-    [(0.25, 16, True), (1.0, 16, False), (NAN, 16, None), (1.0, 4, None)],
-)
-def test_clients_starve_only_where_they_are_more_than_workers(
-    value, connections, holds
-):
-    fairness = pd.DataFrame({"model": ["pool"], "value": [value]})
-    names = {"fairness": fairness, "kept": ["pool"], "crowd": 4}
-    names["connections"] = connections
-    assert claimed("08-cores", "kept-workers-starve", **names) is holds
+def hosts(*words: list[str]) -> dict[str, Any]:
+    """Return the words of other models, of each in both places."""
+    far = [pair(arm="1 host")] if words else []
+    asked = {"turned": needs.turned, "on_one_machine": lambda *_, **__: False}
+    names = {"needs": SimpleNamespace(**asked), "words": pd.DataFrame(words)}
+    names |= {"there": ["loopback", "1 host"], "first": "loopback"}
+    return names | {"own": pd.DataFrame(far, columns=list(pair(arm="")))}
 
 
-@pytest.mark.parametrize(
-    ("fewest", "most", "text"),
-    [
-        (0, 900, "With 900 idle connections"),
-        (0, 1, "With 1 idle connection "),
-        (50, 900, "that it costs with 50."),
-        (pd.NA, None, "No model"),
-    ],
-)
-def test_idle_connections_are_compared_with_the_fewest(fewest, most, text):
-    row = GROWN | {"idle": most, "n": 5, "level": 0.95, "method": "t", "against": 0}
-    growth = pd.DataFrame([row | {"metric": "server_cpu_per_request_s"}])
-    names = {"growth": growth.dropna(), "fewest": fewest, "measured": None}
-    names |= {"figures": Mock(labels=lambda _: {"pool": "a pool"})}
-    said_ = answered("06-idle", formatting=formatting, **names)
-    assert text in said_
-    assert ("without them" in said_) == (most is not None and fewest == 0)
+def explained(told: list[bool], alone: list[bool]) -> dict[str, Any]:
+    hits = dict.fromkeys(["from_models", "from_kinds", "from_loads", "of_kind"], told)
+    hits = {
+        way: pd.Series(x, dtype=bool) for way, x in (hits | {"foretold": alone}).items()
+    }
+    most = pd.DataFrame([pair(metric="cpu_share", value=60.0)])
+    names = {"hits": hits, "most": most, "baseline": "poll"}  # epoll was sampled
+    return rules.execute("12-why", "cell-24", **names)
 
 
-def test_the_time_on_sending_is_of_the_server_that_was_sampled():
-    row = {"value": 60.0, "lo": 58.0, "hi": 62.0, "n": 4, "level": 0.95, "method": "t"}
-    none = pd.Series([], dtype=bool)
-    hits = dict.fromkeys(("from_models", "foretold", "of_kind"), none)
-    names = {"most": pd.DataFrame([row | {"metric": "cpu_share"}]), "hits": hits}
-    text = answered("12-why", baseline="poll", **names)
-    assert "epoll spends 60" in text
+def workers(verdicts: dict[int, str]) -> dict[str, Any]:
+    rows = [pair(v, model="epoll", workers=n) for n, v in verdicts.items()]
+    names = {"growth": pd.DataFrame(rows), "most": max(verdicts), "fewest": 1}
+    names |= {"names": {"epoll": "epoll"}, "said": lambda row, text: text}
+    return names | {"measured": pd.DataFrame({"server_cores": [1]})}
 
 
-@pytest.mark.parametrize(
-    ("idle", "text"), [([0, 900], "without any"), ([7, 900], "costs with 7 ")]
-)
-def test_windows_models_are_compared_at_the_most_idle_connections(idle, text):
-    row = {"lo": 1.0, "hi": 9.0, "n": 5, "level": 0.95, "method": "t", "against": 0}
-    row |= {"model": "winsock-select", "metric": "server_cpu_per_request_s"}
-    growth = pd.DataFrame(
-        [row | {"idle": n, "value": v} for n, v in ((50, 8), (900, 3))]
-    )
-    names = {"growth": growth, "idle": idle, "names": {"winsock-select": "select"}}
-    names |= {"found": pd.DataFrame({"model": ["iocp"], "broke": [NAN]}), "six": ["x"]}
+def pools(*sizes: int) -> dict[str, Any]:
+    rows = [pair("lower", server=f"pool of {n}") for n in sizes]
+    kept = pair(metric="busy_workers", server="published pool of 512")
+    del kept["against"]
+    names = {"at_many": pd.DataFrame(rows, columns=list(pair(server="")))}
+    return names | {"workers": pd.DataFrame([kept]), "many": 1024}
+
+
+def idle(fewest: Any, *most: int) -> dict[str, Any]:
+    rows = [pair(model="pool", idle=n, against=0) for n in most]
+    growth = pd.DataFrame(rows, columns=list(pair(model="", idle=0)))
+    names = {"growth": growth, "fewest": fewest, "measured": None}
+    return names | {"figures": Mock(labels=lambda _: {"pool": "a pool"})}
+
+
+def windows(*levels: int) -> dict[str, Any]:
+    """Return what is told of a model at 50 and 900 idle connections."""
+    of = {"model": "winsock-select", "against": 0}
+    growth = [pair(value=v, idle=n, **of) for n, v in ((50, 8), (900, 3))]
+    names = {"growth": pd.DataFrame(growth), "idle": levels, "six": ["x"]}
+    names |= {"found": pd.DataFrame({"model": ["iocp"], "broke": [NAN]})}
     names |= {"ends": pd.DataFrame({"connections": [63]}), "winsock": Mock()}
     names["winsock"].system.return_value = "Wine"
-    said_ = answered("15-winsock", formatting=formatting, **names)
-    assert text in said_
-    assert "With 900" in said_
-    assert "most 3" in said_
-    assert "1 of 1 model " in said_
+    return names | {"names": {"winsock-select": "select"}}
+
+
+YES, NO, OPEN = "higher", "lower", "undetermined"
+
+
+@pytest.mark.parametrize(
+    ("of", "names", "expected"),
+    [
+        ("13-runtimes", runtimes(OPEN, OPEN), {"None of": True}),
+        ("13-runtimes", runtimes(YES, OPEN), {"is shown": True}),
+        ("13-runtimes", runtimes(YES, YES), {"are shown": True}),
+        ("14-hosts", hosts(), {"not measured": True}),
+        ("14-hosts", hosts([NO, NO], [YES, NO]), {"is shown": True}),
+        ("14-hosts", hosts([NO, YES], [YES, NO]), {"are shown": True}),
+        ("14-hosts", hosts([NO, OPEN], [YES, NO]), {"1 of": True}),
+        ("14-hosts", hosts([NO, OPEN]), {"None of": True}),
+        ("12-why", explained([], []), {"Nothing": True, "mean": False}),
+        ("12-why", explained([], []), {"epoll spends 60": True}),
+        (
+            "12-why",
+            explained([True, False], []),
+            {"in 1 of 2 cells": True, "one by one": False},
+        ),
+        (
+            "12-why",
+            explained([True, True], [False]),
+            {"in 0 of 1 cells by costs measured": True, "None": False},
+        ),
+        (
+            "12-why",
+            explained([], [True]),
+            {"in 1 of 1 cells by costs measured": True, "mean": False},
+        ),
+        ("08-cores", workers({2: YES, 4: OPEN}), {" serves ": False, "no gain": True}),
+        ("08-cores", workers({2: NO, 4: YES}), {" serves ": True, "no gain": False}),
+        ("08-cores", workers({2: YES}), {" serves ": True, "no gain": False}),
+        ("03-pools", pools(), {"No pool": True}),
+        ("03-pools", pools(16), {"No pool": False}),
+        ("03-pools", pools(16, 512), {"No pool": False}),
+        ("06-idle", idle(0, 900), {"With 900 idle connections": True}),
+        ("06-idle", idle(0, 900), {"without them": True}),
+        ("06-idle", idle(0, 1), {"With 1 idle connection ": True}),
+        ("06-idle", idle(50, 900), {"costs with 50.": True, "without them": False}),
+        ("06-idle", idle(pd.NA), {"No model": True, "without them": False}),
+        ("15-winsock", windows(0, 900), {"without any": True, "With 900": True}),
+        ("15-winsock", windows(7, 900), {"costs with 7 ": True, "most 3": True}),
+        ("15-winsock", windows(7, 900), {"1 of 1 model ": True}),
+    ],
+)
+def test_an_answer_says_what_is_known_and_no_more(of, names, expected):
+    text = answered(of, **names)
+    assert {words: words in text for words in expected} == expected

@@ -1,7 +1,6 @@
 """Cells of notebooks on frames that are made up: families, counts and sentences."""
 
 import json
-from dataclasses import asdict
 from types import SimpleNamespace
 
 import notebook_rules as rules
@@ -14,11 +13,9 @@ from statsmodels.stats.multitest import multipletests
 from connlab.intervals import centre, intervals, ratios
 from connlab.report import Report, number, text_table
 from connlab.studies import bounds, doubts, load, why
-from connlab.studies import hosts as needs
 from connlab.study import formatting
 from connlab.study.formatting import listing
 from connlab.study.frames import GATES, counted
-from connlab.study.interval import Interval
 
 SPENT = "server_cpu_per_request_s"
 
@@ -250,17 +247,6 @@ def test_where_nobody_is_overloaded_nothing_is_said_of_overload(cells):
 
 
 @pytest.mark.parametrize(
-    ("threads", "holds"), [([4, 6], True), ([4, 5], False), ([None, None], None)]
-)
-def test_threads_that_were_not_counted_are_not_two_each(cells, threads, holds):
-    counts = {"threads": threads, "accepted": [2, 3]}
-    frame = pd.DataFrame(counts, dtype="Int64").assign(model="winsock-blocking")
-    everything = SimpleNamespace(carried=lambda trials_: trials_["model"].notna())
-    _, results = cells("15-winsock", "cell-19", measured=frame, bp=everything)
-    assert results["claims"]["two-threads"]["holds"] is holds
-
-
-@pytest.mark.parametrize(
     ("recovered", "said"),
     [
         ([False, False], "failed"),
@@ -318,89 +304,6 @@ def test_epoll_ends_at_its_descriptors_where_that_was_predicted(
     assert results["claims"]["epoll-at-descriptors"]["holds"] is holds
 
 
-def pair(verdict: str, value: float = 2.0, **levels) -> dict:
-    """Return a row of ratios."""
-    about = {"against": "epoll", "metric": SPENT, "value": value, "lo": 1, "hi": 3}
-    return {**about, "n": 5, "level": 0.95, "method": "t", "verdict": verdict, **levels}
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "said"),
-    [
-        (["undetermined", "undetermined"], "None of"),
-        (["higher", "undetermined"], "is shown"),
-        (["higher", "higher"], "are shown"),
-    ],
-)
-def test_how_many_runtimes_cost_more(cells, verdicts, said):
-    rows = [pair(v, model=str(i), connections=50) for i, v in enumerate(verdicts)]
-    names = {"0": "a", "1": "b"}
-    own = pd.DataFrame(rows)
-    _, results = cells("13-runtimes", "cell-27", own=own, at=50, names=names)
-    assert said in results["answer"]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "not measured"),
-        ([["lower", "lower"], ["higher", "lower"]], "is shown"),
-        ([["lower", "higher"], ["higher", "lower"]], "are shown"),
-        ([["lower", "undetermined"], ["higher", "lower"]], "1 of"),
-        ([["lower", "undetermined"]], "None of"),
-    ],
-)
-def test_what_clients_on_other_hosts_change(cells, words, said):
-    far = [pair("higher", arm="1 host")] if words else []
-    _, results = cells(
-        "14-hosts",
-        "cell-27",
-        own=pd.DataFrame(far, columns=list(pair("", arm=""))),
-        words=pd.DataFrame(words),
-        needs=SimpleNamespace(turned=needs.turned, on_one_machine=lambda *_, **__: 0),
-        there=["loopback", "1 host"],
-        first="loopback",
-    )
-    assert said in results["answer"]
-
-
-@pytest.mark.parametrize(
-    ("told", "alone", "said", "unsaid"),
-    [
-        ([], [], "Nothing", "mean"),
-        ([True, False], [], "in 1 of 2 cells", "one by one"),
-        ([True, True], [False], "in 0 of 1 cells by costs measured", "None"),
-        ([], [True], "in 1 of 1 cells by costs measured", "mean"),
-    ],
-)
-def test_what_counts_explain(cells, told, alone, said, unsaid):
-    ways = ["from_models", "from_kinds", "from_loads", "of_kind"]
-    hits = dict.fromkeys(ways, told)
-    _, results = cells(
-        "12-why",
-        "cell-24",
-        "0f005532",
-        hits={way: pd.Series(x, dtype=bool) for way, x in hits.items()}
-        | {"foretold": pd.Series(alone, dtype=bool)},
-        most=pd.DataFrame(columns=["value"]),
-    )
-    assert said in results["answer"]
-    assert unsaid not in results["answer"]
-
-
-@pytest.mark.parametrize(
-    ("from_models", "of_kind", "holds"),
-    [([1.0, 2.0], [1.0, 1.0], True), ([1.0, 1.0], [1.0, 2.0], False), ([], [], None)],
-)
-def test_counts_add_where_they_come_near_more_often_than_a_mean(
-    cells, from_models, of_kind, holds
-):
-    told = pd.DataFrame({"from_models": from_models, "of_kind": of_kind}, dtype=float)
-    told = told.assign(value=1.0, from_kinds=1.0, from_loads=1.0)
-    _, results = cells("12-why", "6b1f9c42", told=told, why=why)
-    assert results["claims"]["counts-add-nothing"]["holds"] is holds
-
-
 def test_a_cell_that_foretells_itself_does_not_count(cells):
     """With one connection a server is the echo server whose cost was measured."""
     told = pd.DataFrame({"connections": [1, 50], "value": 1.0, "lo": 0.99, "hi": 1.01})
@@ -416,120 +319,6 @@ def test_a_cell_that_foretells_itself_does_not_count(cells):
     )
     assert made["hits"]["foretold"].tolist() == [False]
     assert results["claims"]["foretold"]["holds"] is False
-
-
-@pytest.mark.parametrize(
-    ("lo", "hi", "verdict", "holds"),
-    [
-        (0.18, 0.20, "lower", True),
-        (0.15, 0.20, "lower", None),  # 2 s over 10.5 s is 0.19
-        (0.40, 0.50, "lower", False),
-        (0.18, 0.20, "undetermined", None),  # the client was the limit
-        (np.nan, np.nan, "undetermined", None),
-    ],
-)
-def test_a_longer_delay_divides_the_rate_of_a_pool(cells, lo, hi, verdict, holds):
-    row = {"span": "large", "lo": lo, "hi": hi, "verdict": verdict}
-    spans = {"small": (2, 1), "large": (10.5, 9.5)}
-    names = {"sixteen": pd.DataFrame([row]), "spans": spans}
-    _, results = cells("03-pools", "cell-40", **names)
-    assert results["claims"]["mean-counts"]["holds"] is holds
-
-
-@pytest.mark.parametrize(
-    ("lo", "hi", "holds"),
-    [(0.97, 0.99, True), (0.99, 1.01, None), (1.013, 1.018, False)],
-)
-def test_computing_keeps_no_more_workers_busy_than_there_are_cores(
-    cells, lo, hi, holds
-):
-    _, results = cells(
-        "03-pools",
-        "cell-49",
-        held=pd.DataFrame(
-            [
-                {"part": "spin", "workers": 16, "lo": lo, "hi": hi},
-                {"part": "spin", "workers": 64, "lo": 1.02, "hi": 1.03},
-            ]
-        ),
-        measured=pd.DataFrame({"server_cores": [1, 2]}),
-        is_spin=pd.Series([True, False]),
-    )
-    assert results["claims"]["computing-fills-cores"]["holds"] is holds
-
-
-@pytest.mark.parametrize(
-    ("lo", "hi", "client_bound", "holds"),
-    [
-        (0.8, 1.05, False, True),
-        (0.8, 1.15, False, None),  # wide
-        (1.2, 1.3, False, False),
-        (0.8, 1.05, True, None),
-    ],
-)
-def test_what_loops_gain_by_workers_is_told_only_where_it_is_known(
-    cells, lo, hi, client_bound, holds
-):
-    loop = {"model": "epoll-pool", "workers": 4}
-    _, results = cells(
-        "08-cores",
-        "cell-13",
-        growth=pd.DataFrame([loop | {"against": 1, "lo": lo, "hi": hi}]),
-        throughput=pd.DataFrame([loop | {"bound": client_bound}]),
-        kept=["pool"],
-    )
-    assert results["claims"]["loops-gain-little"]["holds"] is holds
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "gains", "lacks"),
-    [
-        ({2: "higher", 4: "undetermined"}, "", "epoll"),
-        ({2: "lower", 4: "higher"}, "epoll serves", ""),
-        ({2: "higher"}, "epoll serves", ""),  # no level of 4
-    ],
-)
-def test_more_workers_gain_where_that_is_shown(cells, verdicts, gains, lacks):
-    rows = [pair(word, model="epoll", workers=n) for n, word in verdicts.items()]
-    _, results = cells(
-        "08-cores",
-        "cell-29",
-        growth=pd.DataFrame(rows),
-        measured=pd.DataFrame({"server_cores": [1]}),
-        most=max(verdicts),
-        fewest=1,
-        names={"epoll": "epoll"},
-        said=lambda row, text: text,
-    )
-    assert (" serves " in results["answer"]) is bool(gains)
-    assert ("no gain" in results["answer"]) is bool(lacks)
-
-
-@pytest.mark.parametrize(
-    ("compared", "lo", "holds"),
-    [(True, 0.9, True), (True, 0.7, None), (False, 1.0, None), (None, None, None)],
-)
-def test_a_pool_is_not_compared_with_itself(cells, compared, lo, holds):
-    reached = Interval(1.0, lo, 1.0, 5, 0.95, "t")
-    found = SimpleNamespace(reached=reached, compared=compared)
-    best = None if compared is None else found
-    _, results = cells("03-pools", "cell-45", best=best, asdict=asdict)
-    assert results["claims"]["best-pool-near"]["holds"] is holds
-
-
-@pytest.mark.parametrize("pools", [0, 1, 2])
-def test_a_pool_that_was_not_compared_is_not_called_slower(cells, pools):
-    rows = [pair("lower", server=f"pool of {n}") for n in (16, 512)[:pools]]
-    kept = {**pair(""), "metric": "busy_workers", "server": "published pool of 512"}
-    del kept["against"]
-    _, results = cells(
-        "03-pools",
-        "cell-57",
-        at_many=pd.DataFrame(rows, columns=list(pair("", server=""))),
-        workers=pd.DataFrame([kept]),
-        many=1024,
-    )
-    assert ("No pool" in results["answer"]) is (pools == 0)
 
 
 @pytest.mark.parametrize(
