@@ -135,14 +135,29 @@ def make(*words: str) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 
-def wait_for(
+def eventually(
     condition: Callable[[], object], *, seconds: float = 20, every_s: float = 0.02
-) -> None:
-    """Wait until a condition holds."""
+) -> bool:
+    """Wait until a condition holds; return whether it did in time."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
+        if time.monotonic() > deadline:
+            return False
         time.sleep(every_s)
+    return True
+
+
+def wait_for(condition: Callable[[], object], **patience: float) -> None:
+    """Fail unless a condition holds in time."""
+    assert eventually(condition, **patience), f"not in time {patience or ''}"
+
+
+def refused(program: Path, *words: object, status: int = 2) -> str:
+    """Run a program with a mistake; return what it says about it."""
+    command = [program, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (status, ""), done.stderr
+    return done.stderr
 
 
 def is_running(pid: int) -> bool:

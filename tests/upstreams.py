@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from conftest import wait_for
 
 Address = tuple[str, int]
 
@@ -71,11 +72,10 @@ def redis(port: int | None = None) -> Iterator[Address]:
             stdout=subprocess.DEVNULL,
         )
         try:
-            deadline = time.monotonic() + 10
-            while not _answers(address):
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            wait_for(
+                lambda: process.poll() is not None or _answers(address), seconds=10
+            )
+            assert process.poll() is None
             yield address
         finally:
             process.kill()

@@ -121,13 +121,10 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def refused(program: Path, *words: object) -> str:
     """Run the client with a mistake; return its one line about it."""
-    command = [program, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("client: ")
-    assert done.stderr.count("\n") == 1
-    return done.stderr
+    said = conftest.refused(program, *words)
+    assert said.startswith("client: ")
+    assert said.count("\n") == 1
+    return said
 
 
 def closed_port() -> int:

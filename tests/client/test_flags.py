@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 
+import conftest
 import pytest
 
 from tests.client.harness import refused
@@ -123,10 +124,8 @@ def test_ports_that_are_none(client_program, port):
 
 def test_file_that_cannot_be_written(client_program):
     flags = ["127.0.0.1:1", "--timeline", "/nowhere/to/be.csv"]
-    done = subprocess.run([client_program, *flags], capture_output=True, text=True)
-    assert done.returncode == 1
-    reason = os.strerror(errno.ENOENT)
-    assert done.stderr == f"client: /nowhere/to/be.csv: {reason}\n"
+    said = conftest.refused(client_program, *flags, status=1)
+    assert said == f"client: /nowhere/to/be.csv: {os.strerror(errno.ENOENT)}\n"
 
 
 def test_help_fits_a_terminal(client_program):

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import conftest
 import psutil
 import pytest
 from conftest import ROOT
@@ -247,13 +248,9 @@ def answers(sock: socket.socket) -> bool:
     return False
 
 
-def eventually(condition: Callable[[], bool], *, seconds: float = PATIENCE_S) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
+eventually = functools.partial(conftest.eventually, seconds=PATIENCE_S, every_s=0.01)
+#: what the server says about a mistake
+refused = functools.partial(conftest.refused, SERVER)
 
 
 def settled(measure: Callable[[], int], *, for_s: float = 0.1) -> int:
@@ -282,15 +279,6 @@ def fixed_workers(model: str, count: int) -> list:
 def a_worker_each(model: str, clients: int) -> list:
     """Flags for a worker for each client, where a client holds one."""
     return ["--workers", clients] if entry(model)["holds"] == "workers" else []
-
-
-def refused(*words: object, status: int = 2) -> str:
-    """Start the server with a mistake; return what it says about it."""
-    command = [SERVER, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=10)
-    assert done.returncode == status
-    assert done.stdout == ""
-    return done.stderr
 
 
 def tasks_of(user: int) -> int:
