@@ -522,13 +522,6 @@ def test_every_workload_takes_turns(take_turns, engine, flags):
         assert target["slices"]["counted"] == result["rounds"] > 3
 
 
-def test_one_target_takes_turns_with_itself(take_turns):
-    result, slices = take_turns(1, "--duration", 0.3)
-    assert len(result["targets"]) == 1
-    assert result["rounds"] > 5
-    assert {row["position"] for row in slices} == {"0"}
-
-
 def test_files_say_which_target(client_program, server_program, tmp_path):
     files = [tmp_path / name for name in ("users.csv", "histogram.csv")]
     with servers(server_program, 2) as (_, ports):

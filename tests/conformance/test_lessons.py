@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
@@ -15,6 +14,7 @@ from tests.conformance.harness import (
     BUILD,
     LESSON,
     ROOT,
+    answers,
     echoes,
     entry,
     eventually,
@@ -48,16 +48,11 @@ def test_a_lesson_is_one_file_that_can_be_read_at_one_sitting(source):
 
 @pytest.mark.parametrize("name", SHARED)
 def test_out_of_descriptors_a_lesson_serves_those_it_has_and_goes_on(name):
-    def served(sock: socket.socket) -> bool:
-        with contextlib.suppress(TimeoutError):
-            return echoes(sock)
-        return False
-
     with serving(name, preexec=limit_descriptors(16)) as server:
         socks = [server.connect(timeout=0.3) for _ in range(16)]
-        inside = [sock for sock in socks if served(sock)]
+        inside = [sock for sock in socks if answers(sock)]
         assert 5 < len(inside) < 16
-        assert all(served(sock) for sock in inside)
+        assert all(map(echoes, inside))
         for sock in socks:
             sock.close()
         assert eventually(server.serves)

@@ -243,8 +243,3 @@ def test_a_reset_while_a_delay_passes_is_noticed_where_the_row_says_so(model):
         assert noticed == entry(model)["notices_reset"]
         assert eventually(lambda: server.descriptors() < open_now)
         assert server.stop()["errors"] == {"ECONNRESET": 1}
-
-
-def test_every_row_says_what_a_slow_client_holds():
-    for name in names():
-        assert entry(name)["slow_client"].startswith("holds ")

@@ -64,16 +64,14 @@ def shares(model: str, *flags: object) -> tuple[int, list[int]]:
         return cpu, server.stop()["requests_per_worker"]
 
 
-@pytest.mark.parametrize("model", STEERED)
-def test_steered_connections_go_to_the_worker_of_their_cpu(model):
-    cpu, served = shares(model, "--workers", 3)
-    assert served[cpu % 3] == sum(served) == 12
-
-
-@pytest.mark.parametrize("model", ["epoll", "thread"])
-def test_steered_connections_go_to_the_process_of_their_cpu(model):
-    cpu, served = shares(model, "--processes", 2)
-    assert served[cpu % 2] == sum(served) == 12
+@pytest.mark.parametrize(
+    ("model", "what", "count"),
+    [(model, "--workers", 3) for model in STEERED]
+    + [(model, "--processes", 2) for model in ("epoll", "thread")],
+)
+def test_steered_connections_go_to_the_worker_of_their_cpu(model, what, count):
+    cpu, served = shares(model, what, count)
+    assert served[cpu % count] == sum(served) == 12
 
 
 @pytest.mark.parametrize(
