@@ -1,6 +1,7 @@
 """Intervals and ratios as the paper prints them, against a second way to get them."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,14 @@ from study_made import t_on_logs
 
 from connlab.intervals import centre, client_bound, interval, intervals, ratios, t95
 from connlab.studies.doubts import unpaired
-from connlab.variances import DF_GAIN, FAMILY_MIN, Fit, moderated, usual_variance
+from connlab.variances import (
+    DF_GAIN,
+    FAMILY_MIN,
+    TREND_MIN,
+    Fit,
+    moderated,
+    usual_variance,
+)
 
 
 def trials(values: dict[str, list[float]], **columns) -> pd.DataFrame:
@@ -182,26 +190,40 @@ def test_the_usual_variance_is_the_one_that_variances_were_drawn_from():
     assert df == pytest.approx(8, rel=0.2)
 
 
-def test_variances_that_differ_by_chance_only_are_worth_no_end_of_them():
-    variance, df = usual_variance([2.0] * 6, [4] * 6)
-    assert df == math.inf
-    assert variance == pytest.approx(2 * math.exp(np.log(2) - digamma(2)))
+def test_a_trend_takes_a_degree_of_freedom():
+    x = np.array([-1.0, 0.5, 2.0, -1.5])
+    wide = usual_variance(np.exp(x * math.sqrt(3 / 2)), [9] * 4)
+    assert usual_variance(np.exp(x), [9] * 4, fitted=2) == pytest.approx(wide)
+
+
+def test_variances_that_grow_with_the_effect_differ_no_more_than_by_chance():
+    """On a line, all are widened alike: by what is unknown after five trials."""
+    grown = [Fit(mean, math.exp(mean**0.5), 4, 5) for mean in np.arange(TREND_MIN)]
+    wider = [fit.error / math.exp(fit.mean**0.5) for fit in moderated(grown)]
+    assert wider == pytest.approx([math.sqrt(2 / math.exp(digamma(2)))] * len(grown))
+    assert {fit.df for fit in moderated(grown)} == {DF_GAIN * 4}
+    falling = [Fit(-fit.mean, 1 / fit.error, 4, 5) for fit in grown]
+    for family in (grown[:-1], falling):  # too few to tell, or no growth
+        level = [replace(fit, mean=0.0) for fit in family]
+        errors, same = ([f.error for f in moderated(x)] for x in (family, level))
+        assert errors == same
 
 
 def test_no_variance_becomes_smaller():
     family = fits([0.03] * 9 + [0.3])
-    result = moderated(family)
-    for before, after in zip(family, result, strict=True):
-        assert after.mean == before.mean
-        assert after.error >= before.error
-        assert before.df < after.df <= DF_GAIN * before.df
-    assert result[-1].error == family[-1].error
+    usual, df = usual_variance([5 * fit.error**2 for fit in family], [4] * 10)
+    for before, after in zip(family, moderated(family), strict=True):
+        mixed = (df * usual / 5 + 4 * before.error**2) / (df + 4)
+        assert after.error == pytest.approx(max(before.error, math.sqrt(mixed)))
+        assert (after.mean, after.df) == (before.mean, 4 + df)
+    assert after.error == before.error
 
 
 @pytest.mark.parametrize("spreads", [[0.03] * (FAMILY_MIN - 1), [0.0] * 9])
 def test_too_few_that_scatter_stay_as_they_are(spreads):
     family = fits(spreads)
     assert moderated(family) == family
+    assert moderated(fits([0.03] * FAMILY_MIN)) != fits([0.03] * FAMILY_MIN)
 
 
 def test_a_comparison_that_happens_not_to_scatter_gets_the_usual_width():
@@ -323,6 +345,14 @@ def test_a_pair_without_four_trials_is_undetermined():
     pairs = rate_ratios(trials({"a": [20.0] * 3, "b": [10.0] * 3}))
     assert pairs["verdict"].tolist() == ["undetermined"]
     assert pairs["value"].tolist() == pytest.approx([2.0])
+
+
+@pytest.mark.parametrize(
+    ("arm", "n", "p"), [(20.0, 2, 0.0), (10.0, 2, 1.0), (20.0, 1, math.nan)]
+)
+def test_what_does_not_scatter_differs_for_sure_or_not_at_all(arm, n, p):
+    pairs = rate_ratios(trials({"a": [arm] * n, "b": [10.0] * n}))
+    assert pairs["p"].item() == pytest.approx(p, nan_ok=True)
 
 
 def test_the_baseline_of_a_part_of_a_set_is_no_trial_of_its_own():
