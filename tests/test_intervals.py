@@ -36,6 +36,9 @@ def trials(values: dict[str, list[float]], **columns) -> pd.DataFrame:
     return frame.assign(**{"connections": 10} | columns)
 
 
+UNKNOWN = pd.array([None] * 10, dtype="Int64")
+
+
 def drawn(rng, models, spread, n, **columns) -> pd.DataFrame:
     """Return trials of models that all have one log-normal distribution."""
     return trials({m: list(rng.lognormal(3, spread, n)) for m in models}, **columns)
@@ -95,14 +98,19 @@ def test_three_trials_have_a_value_and_no_bounds_and_none_has_neither():
 
 
 def test_a_cell_counts_what_may_be_used_and_says_why_the_rest_may_not():
-    frame = trials({"epoll": [10.0] * 5, "poll": [20.0] * 5})
+    """And a level that was not set, as of workers, makes a cell as any other does."""
+    rates = [10.0, 11.0, 9.0, 12.0, 10.0]
+    frame = trials({"poll": [20.0] * 5, "epoll": rates}, workers=UNKNOWN, label=UNKNOWN)
     frame.loc[frame["model"].eq("poll"), ["ok", "reason"]] = [False, "machine busy"]
-    frame.loc[0, ["ok", "reason"]] = [False, "machine busy"]
-    table = intervals(frame, "throughput_rps", "model").set_index("model")
-    assert table.loc["epoll", ["n", "trials"]].tolist() == [4, 5]
-    assert table.loc["poll", "n"] == 0
-    assert math.isnan(table.loc["poll", "value"])
+    frame.loc[5, ["ok", "reason"]] = [False, "machine busy"]
+    table = intervals(frame, "throughput_rps", ["model", "workers"], level=0.9)
+    assert table["model"].tolist() == ["epoll", "poll"]
     assert table["reason"].tolist() == ["machine busy"] * 2
+    assert not table["bound"].any()
+    epoll, poll = table.to_dict("records")
+    assert (epoll["n"], epoll["trials"], poll["n"]) == (4, 5, 0)
+    assert epoll["hi"] == interval(rates[1:], level=0.9).hi
+    assert math.isnan(poll["value"])
 
 
 def test_a_cell_without_a_usable_trial_is_not_bound_and_an_empty_frame_has_no_cell():
@@ -112,8 +120,16 @@ def test_a_cell_without_a_usable_trial_is_not_bound_and_an_empty_frame_has_no_ce
     assert intervals(frame.iloc[:0], "throughput_rps", "model").empty
 
 
-@pytest.mark.parametrize("metric", ["throughput_rps", "response_p99_s", "slice_p99_s"])
-@pytest.mark.parametrize(("limited", "bound"), [(2, False), (3, True)])
+@pytest.mark.parametrize(
+    ("metric", "limited", "bound"),
+    [
+        ("throughput_rps", 2, False),
+        ("throughput_rps", 3, True),
+        ("response_p99_s", 3, True),
+        ("slice_p99_s", 3, True),
+        ("server_cpu_per_request_s", 3, False),
+    ],
+)
 def test_it_is_a_bound_when_the_client_was_the_limit_of_most(metric, limited, bound):
     frame = trials({"epoll": [10.0, 11.0, 10.5, 10.2, 10.1]})
     frame = frame.rename(columns={"throughput_rps": metric})
@@ -167,8 +183,10 @@ def test_arms_that_share_no_block_are_compared_by_welch():
 
 def test_all_intervals_of_a_call_hold_at_once():
     frame = drawn(np.random.default_rng(1), "bacdef", 0.1, 8)
+    frame["workers"] = pd.array([None] * len(frame), dtype="Int64")  # were not set
     alone = rate_ratios(frame[frame["model"].isin(["a", "b"])]).iloc[0]
-    among = rate_ratios(frame).set_index("model").loc["a"]
+    among = rate_ratios(frame, within=["workers"]).set_index("model").loc["a"]
+    assert alone["level"] == among["level"] == 0.95
     t = stats.t.ppf([1 - 0.025, 1 - 0.025 / 5], 7)
     narrow, wide = (math.log(row["hi"] / row["lo"]) for row in (alone, among))
     assert wide / narrow == pytest.approx(t[1] / t[0])
@@ -339,10 +357,17 @@ def test_where_the_client_was_the_limit_a_verdict_is_a_bound(limited, scale, ver
     frame = trials({"a": [scale * v for v in x], "b": x})
     frame.loc[frame["model"].isin(list(limited)), "label"] = "client-bound"
     assert rate_ratios(frame)["verdict"].item() == verdict
+    costs = frame.rename(
+        columns={"throughput_rps": (cost := "server_cpu_per_request_s")}
+    )
+    dearer = "higher" if scale > 1 else "lower"  # whoever was the limit
+    assert ratios(costs, cost, baseline="b")["verdict"].item() == dearer
 
 
-def test_a_pair_without_four_trials_is_undetermined():
-    pairs = rate_ratios(trials({"a": [20.0] * 3, "b": [10.0] * 3}))
+def test_a_pair_without_four_trials_is_undetermined_and_without_a_side_absent():
+    alone = trials({"a": [20.0] * 4}, connections=1)
+    frame = pd.concat([alone, trials({"a": [20.0] * 3, "b": [10.0] * 3})])
+    pairs = rate_ratios(frame, within=["connections"])
     assert pairs["verdict"].tolist() == ["undetermined"]
     assert pairs["value"].tolist() == pytest.approx([2.0])
 
