@@ -127,32 +127,22 @@ def test_values_mean_what_they_look_like():
 
 
 @pytest.mark.parametrize(
-    ("error", "status"),
+    ("error", "status", "goes_on"),
     [
-        (notebook.Interrupted(), 130),
-        (notebook.NotebookError("01-a: cell 3 (x): ValueError: y"), 1),
-        (OSError(28, "No space left on device"), 1),
-        (subprocess.CalledProcessError(2, ["make", "build"]), 1),
+        (KeyboardInterrupt(), 130, False),
+        (notebook.Interrupted(), 130, True),  # its trials are kept
+        (notebook.NotebookError("01-a: cell 3 (x): ValueError: y"), 1, False),
+        (OSError(28, "No space left on device"), 1, False),
+        (subprocess.CalledProcessError(2, ["make", "build"]), 1, False),
     ],
 )
-def test_failure_is_one_line_and_a_status(error, status, monkeypatch, capsys):
+def test_failure_is_one_line_and_a_status(error, status, goes_on, monkeypatch, capsys):
     monkeypatch.setattr(paper, "build", Mock(side_effect=error))
     assert cli("build") == status
-    output = capsys.readouterr().err.strip()
-    assert len(output.splitlines()) == 1
-    assert output.startswith("connlab: ")
-
-
-def test_only_what_keeps_its_trials_says_that_it_goes_on(monkeypatch, capsys):
-    for error, goes_on in [
-        (KeyboardInterrupt(), False),
-        (notebook.Interrupted(), True),
-    ]:
-        monkeypatch.setattr(paper, "build", Mock(side_effect=error))
-        assert cli("build") == 130
-        text = capsys.readouterr().err
-        assert text.strip().startswith("connlab: stopped")
-        assert ("goes on" in text) is goes_on
+    text = one_line(said := capsys.readouterr().err)
+    assert text == said.strip()
+    assert text.startswith("connlab: stopped" if status == 130 else "connlab: ")
+    assert ("goes on" in text) is goes_on
 
 
 # ---- profiles ---------------------------------------------------------------

@@ -117,16 +117,8 @@ def test_a_claim_that_nothing_was_measured_for_is_open(report):
     assert report.claim("third", False).holds is False
     with pytest.raises(ValueError, match="third"):
         report.claim("third", True)
-
-
-def test_claims_are_written(report):
-    report.claim("yes", True)
-    report.claim("open", None)
     claims = json.loads(report.write().read_text())["claims"]
-    assert {name: claim["holds"] for name, claim in claims.items()} == {
-        "yes": True,
-        "open": None,
-    }
+    assert [claim["holds"] for claim in claims.values()] == [None, None, False]
 
 
 def test_a_figure_is_the_same_file_each_time(trials, report):
