@@ -13,13 +13,14 @@ import socket
 import struct
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from conftest import wait_for
+
+from tests.client.harness import serving
 
 Address = tuple[str, int]
 
@@ -96,22 +97,8 @@ def kill_used(address: Address) -> None:
 @contextlib.contextmanager
 def stub(talk: Callable[[socket.socket], None]) -> Iterator[Address]:
     """Listen, and have a thread talk to each connection, for a block's duration."""
-    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
-
-        def serve() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    sock, _ = listener.accept()
-                    threading.Thread(target=guarded, args=(sock,), daemon=True).start()
-
-        def guarded(sock: socket.socket) -> None:
-            with contextlib.suppress(OSError), sock:
-                talk(sock)
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield listener.getsockname()
-        with contextlib.suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
+    with serving(lambda sock, _: talk(sock)) as server:
+        yield "127.0.0.1", server.port
 
 
 def silent(sock: socket.socket) -> None:
