@@ -1,5 +1,6 @@
 """Every rule on made-up trials: each verdict that it can give, it gives."""
 
+import math
 import re
 import warnings
 
@@ -159,8 +160,18 @@ def test_the_bound_of_a_time_lies_on_the_other_side(bound, verdict):
     assert compare(times, "more", metric="response_mean_s").verdict == verdict
 
 
-def test_the_effect_is_the_ratio():
-    judged = compare(two(100, 1700), "less")
+@pytest.mark.parametrize(
+    ("claim", "claimed"),
+    [
+        ({"expect": "less"}, (0, 1)),
+        ({"expect": "more"}, (1, math.inf)),
+        ({"expect": "less", "size": [0.05, 0.07]}, (0.05, 0.07)),
+        ({"expect": "alike", "margin": 0.04}, (1 / 1.04, 1.04)),
+    ],
+)
+def test_the_effect_is_the_ratio_beside_what_was_claimed(claim, claimed):
+    judged = compare(two(100, 1700), **claim)
+    assert judged.claimed == claimed
     assert judged.effect.contains(100 / 1700)
     assert judged.effect_text.startswith("×")
 
@@ -389,26 +400,6 @@ def test_a_cell_may_want_that_a_factor_was_not_set():
     assert set(finding.select(frame, {"cores": 1})["model"]) == {"pool"}
     wanted = {"delay": ["a", "b"], "cores": None}
     assert apply(frame, {"rule": "value", **RATE, "arm": wanted}).verdict == OPEN
-
-
-RATES = {1: 1, 4: 4, 16: 16, 64: 64, 128: 100, 256: 101}
-POOLS = trials({("pool", workers): rate for workers, rate in RATES.items()})
-POOLS = POOLS.rename(columns={"connections": "workers"}).assign(
-    window_s=0.5,
-    delay_mean_s=2e-3,
-    server_cores=1,
-    server_cpu_per_request_s=20e-6,
-    busy_workers=POOLS["throughput_rps"],
-)
-
-
-@pytest.mark.parametrize(
-    ("bound", "verdict"), [(0, HOLDS), (16, HOLDS), (128, OPEN), (256, OPEN)]
-)
-def test_a_pool_that_the_client_bounds_is_no_best_one(bound, verdict):
-    labels = POOLS["workers"].eq(bound).map({True: "client-bound", False: ""})
-    rule = {"rule": "best_pool", "arm": {"model": "pool"}}
-    assert apply(POOLS.assign(label=labels), rule).verdict == verdict
 
 
 # ---- scatter -------------------------------------------------------------------------

@@ -38,6 +38,13 @@ def steady(sizes=(1, 4, 16, 64, 128, 256), *, slowed=None, cost=1.0, blocks=5):
     )
 
 
+def bound_at(workers: int) -> pd.DataFrame:
+    """Return trials of pools, of which the client bounds one size."""
+    labels = {True: "client-bound", False: "unsaturated"}
+    frame = steady(slowed={256: 1.01})
+    return frame.assign(label=frame["workers"].eq(workers).map(labels))
+
+
 # ---- how large a pool should be ------------------------------------------------
 
 
@@ -79,6 +86,9 @@ def test_too_few_sizes_or_blocks_predict_nothing():
         (steady((1, 64, 128, 512), slowed={128: 1.1}), OPEN, 1.0),
         (steady((1, 64, 128, 256), slowed={128: 1.1}), HOLDS, 1.0),
         (steady().assign(model="thread"), OPEN, None),  # no pool at all
+        (bound_at(16), HOLDS, 1.0),
+        (bound_at(128), OPEN, None),
+        (bound_at(256), OPEN, None),
     ],
 )
 def test_the_rule_of_the_best_pool(trials, verdict, effect):
