@@ -4,6 +4,8 @@
  *
  *     SHORTAGE_MS=N   for N ms from its start, calls that wait for many
  *                     descriptors or accept one fail with ENOMEM
+ *     FILES=N         from the first accept() on, no more than N descriptors can
+ *                     be had: beyond, ENFILE, as where the machine's table is full
  *     SEND_MS=N       each send() takes N ms, whatever signals come
  *     FULL=1          epoll_ctl() of what is to be told once fails with ENOSPC,
  *                     as beyond /proc/sys/fs/epoll/max_user_watches
@@ -12,14 +14,19 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 static int64_t now_ms(void)
 {
@@ -43,11 +50,41 @@ static bool is_short(void)
     return now_ms() < shortage_until_ms;
 }
 
+static atomic_int first_beyond;
+
+/* The lowest that is free tells how many there are. */
+static int free_descriptor(int any)
+{
+    int fd = fcntl(any, F_DUPFD, 0);
+    close(fd);
+    return fd;
+}
+
+static bool is_full(int any)
+{
+    errno = ENFILE;
+    return first_beyond > 0 && free_descriptor(any) >= first_beyond;
+}
+
 int accept4(int fd, struct sockaddr *peer, socklen_t *length, int flags)
 {
     int (*real)(int, struct sockaddr *, socklen_t *, int) =
         dlsym(RTLD_NEXT, "accept4");
-    return is_short() ? -1 : real(fd, peer, length, flags);
+    const char *files = getenv("FILES");
+    if (files && first_beyond == 0)
+        first_beyond = free_descriptor(fd) + atoi(files);
+    return is_short() || is_full(fd) ? -1 : real(fd, peer, length, flags);
+}
+
+int open(const char *path, int flags, ...)
+{
+    int (*real)(const char *, int, ...) = dlsym(RTLD_NEXT, "open");
+    va_list more;
+    va_start(more, flags);
+    int mode = flags & O_CREAT ? va_arg(more, int) : 0;
+    va_end(more);
+    bool reserve = strcmp(path, "/dev/null") == 0;
+    return reserve && is_full(STDIN_FILENO) ? -1 : real(path, flags, mode);
 }
 
 int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
