@@ -44,6 +44,33 @@ def printed(arm: dict, base: dict, metric: str) -> float:
     return log
 
 
+def in_round(kept: dict, i: int, *, timed: float, whole: bool) -> dict[str, float]:
+    """Return what a server did in a round; a share of its requests was timed."""
+    requests, seconds = kept["requests"][i], kept["seconds"][i]
+    both = requests + kept["lead_in_requests"][i]
+    return {
+        "throughput_rps": both / (seconds + 0.002) if whole else requests / seconds,
+        "server_cpu_per_request_s": kept["server_cpu_ns"][i] / 1e9 / both,
+        "response_mean_s": kept["response_ns"][i] / 1e9 / (requests * timed),
+        "slice_p99_s": kept["response_p99_ns"][i] / 1e9,
+    }
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("disturbed", [(), (3, 5, 6)])
+def test_a_round_has_its_numbers_unless_others_disturbed_it(whole, disturbed):
+    made = trial(1, disturbed=disturbed)
+    kept, size = made["turns"], 65536 if whole else 64
+    kept["lead_in_ms"], made["client"]["loop"] = 2.0, "closed"
+    made["factors"] = {"workload": "echo", "connections": 9, "size": size}
+    timed = made["client"]["response"]["n"] / sum(kept["requests"])
+    logs = rounds.Rounds(made).logs
+    for i, number in enumerate(kept["round"]):
+        for metric, value in in_round(kept, i, timed=timed, whole=whole).items():
+            expected = math.nan if number in disturbed else math.log(value)
+            assert logs[metric][i] == pytest.approx(expected, nan_ok=True)
+
+
 @pytest.mark.parametrize("metric", COLUMNS)
 @pytest.mark.parametrize("disturbed", [(), (3, 5, 6)])
 def test_a_ratio_is_the_one_that_the_study_prints(metric, disturbed):
@@ -56,6 +83,7 @@ def test_a_ratio_is_the_one_that_the_study_prints(metric, disturbed):
 def test_rounds_without_a_value_are_left_out():
     arm, base = trial(1), trial(2)
     arm["turns"]["requests"][0] = base["turns"]["server_cpu_ns"][1] = 0
+    assert all(math.isnan(logs[0]) for logs in rounds.Rounds(arm).logs.values())
     logs = rounds.to_baseline(arm, base, COLUMNS)
     for metric in COLUMNS:
         assert logs[metric] == pytest.approx(printed(arm, base, metric))
