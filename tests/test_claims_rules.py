@@ -229,6 +229,7 @@ SURVIVES = {"rule": "survives", "arm": {"model": "select"}}
         ({1000: (1, 1), 2000: (0, 1)}, IN_PART),
         ({1000: (1, 1)}, IN_PART),
         ({1000: (0, 0), 2000: (1, 1)}, NOT),
+        ({1000: (0, 1), 2000: (1, 0)}, IN_PART),
         ({5: (1, 1)}, OPEN),
     ],
 )
@@ -241,6 +242,8 @@ def test_survives(levels, verdict):
     ("accepted", "passes", "verdict"),
     [
         (1000, [2000], OPEN),
+        (1000, [2000, 5000], OPEN),  # nor was the other level tried
+        ([1000, 1000, 2000, 1000], [2000], OPEN),
         (1000, [1000, 2000], IN_PART),
         (np.nan, [1000, 2000], HOLDS),
     ],
@@ -357,7 +360,12 @@ def test_published_rates(times, at_least, between, verdict):
 def test_all_true(answers, verdict):
     frame = pd.DataFrame({"subject": "thread", "holds": answers})
     rule = {"rule": "all_true", "column": "holds", "arm": {"subject": "thread"}}
-    assert apply(frame, rule).verdict == verdict
+    judged = apply(frame, rule)
+    assert judged.verdict == verdict
+    known = [answer for answer in answers if answer is not None]
+    unasked = [len(answers) - len(known)] if None in answers else []
+    counts = [sum(known), len(known), *unasked] if known else []
+    assert [int(n) for n in re.findall(r"\d+", judged.why)] == counts
 
 
 PLAIN = two(100, 300, n=20)

@@ -4,6 +4,8 @@ Each pair that the ledger compares is made up with a scatter like that of publis
 repetitions; and what a report printed five times is put to the rule of its own claim.
 """
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -205,6 +207,7 @@ ALL, MOST, FEW = (1000,) * 4, (790, 800, 795, 810), (700, 720, 710, 700)
         (FEW, ALL, NOT),
         (ALL, ALL, OPEN),
         ((1000, 780, 900, 850), MOST, OPEN),
+        ((795, 805) * 2, MOST, OPEN),
         (ALL[:3], MOST, OPEN),
         ((), MOST, OPEN),
     ],
@@ -213,7 +216,10 @@ ALL, MOST, FEW = (1000,) * 4, (790, 800, 795, 810), (700, 720, 710, 700)
 def test_a_share_rises_where_it_does_in_all_trials(rule, limited, free, expected):
     sides = (rule["arm"], limited), (rule["baseline"], free)
     rows = [cell | {"established": n} for cell, counts in sides for n in counts]
-    assert verdict(pd.DataFrame(rows), rule) == expected
+    judged = claims.apply(pd.DataFrame(rows), rule)
+    assert judged.verdict == expected
+    if expected == HOLDS:  # in percent
+        assert re.findall(r"[\d.]+", judged.why) == ["100", "100", "79", "81"]
 
 
 # ---- the published data ----------------------------------------------------------
