@@ -78,6 +78,9 @@ def test_too_few_sizes_or_blocks_predict_nothing():
         (steady(cost=4.0), NOT, 16 / 101),  # 26 predicted, 16 measured
         (steady(cost=0.2), NOT, 1.0),  # 501 predicted, 128 serve as much
         (steady(slowed={128: 0.84}), NOT, 0.84),
+        (steady(slowed={128: 0.95}), OPEN, 0.95),  # about as much, or less
+        (steady(blocks=3), OPEN, 1.0),
+        (steady((1, 4)), OPEN, None),
         (steady((1, 4, 16)), OPEN, None),  # still growing
         (steady(cost=0.1), OPEN, None),  # 1001: none of about that
         (steady((1, 64, 128), slowed={128: 1.1}), OPEN, 1.0),
