@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats as st
 
 from connlab.claims import RuleError, apply, finding
 from connlab.intervals import ratios
@@ -426,19 +427,32 @@ def scattered(n: int, pool_cv: float, thread_cv: float):
 
 
 @pytest.mark.parametrize(
-    ("pool_cv", "thread_cv", "verdict"),
-    [(0.005, 0.1, HOLDS), (0.1, 0.005, NOT), (0.05, 0.05, OPEN)],
+    ("frame", "verdict"),
+    [
+        (scattered(12, 0.005, 0.1), HOLDS),
+        (scattered(12, 0.1, 0.005), NOT),
+        (scattered(12, 0.05, 0.05), OPEN),
+        (scattered(3, 0.001, 0.1), OPEN),
+        (scattered(12, 0.0, 0.1), OPEN),  # all alike
+        (saturated(scattered(12, 0.005, 0.1), "pool"), OPEN),
+        (saturated(scattered(12, 0.005, 0.1), "thread"), OPEN),
+    ],
 )
-def test_steadier(pool_cv, thread_cv, verdict):
-    assert apply(scattered(12, pool_cv, thread_cv), STEADIER).verdict == verdict
+def test_steadier(frame, verdict):
+    assert apply(frame, STEADIER).verdict == verdict
 
 
-def test_a_scatter_of_few_trials_warns_of_nothing():
+def test_bounds_of_a_scatter_are_those_that_an_f_test_just_refutes():
+    frame = scattered(6, 0.001, 0.1)
+    frame = frame[(frame.model != "pool") | (frame.block < 4)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        judged = apply(scattered(4, 0.001, 0.1), STEADIER)
-    assert judged.verdict == HOLDS
-    assert 0 < judged.effect.lo < judged.effect.hi < 1
+        effect = apply(frame, STEADIER).effect
+    logs = np.log(frame["throughput_rps"]).groupby(frame["model"]).std()
+    assert effect.value == pytest.approx(logs["pool"] / logs["thread"])
+    assert effect.n == 4
+    assert st.f.sf((effect.value / effect.lo) ** 2, 3, 5) == pytest.approx(0.025)
+    assert st.f.cdf((effect.value / effect.hi) ** 2, 3, 5) == pytest.approx(0.025)
 
 
 OUTWEIGHS = {"rule": "outweighs", **RATE, "factor": "connections", "other": "model"}
