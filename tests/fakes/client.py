@@ -19,24 +19,19 @@ import socket
 import sys
 import time
 
+USUAL = {"workload": "echo", "connections": 1, "size": "64", "seed": 1, "think": ""}
+USUAL |= {"duration": 1.0, "warmup": 0.1, "settle": 0.0, "response-times": 0.0}
+OTHERS = {"requests": int, "rate": float, "duration-max": float}
+OTHERS |= {"timeline": str, "histogram": str}
+
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("target")
-    parser.add_argument("--workload", default="echo")
-    parser.add_argument("--connections", type=int, default=1)
-    parser.add_argument("--duration", type=float, default=1)
-    parser.add_argument("--response-times", type=float, default=0)
-    parser.add_argument("--duration-max", type=float)
-    parser.add_argument("--warmup", type=float, default=0.1)
-    parser.add_argument("--settle", type=float, default=0)
-    parser.add_argument("--requests", type=int)
-    parser.add_argument("--size", default="64")
-    parser.add_argument("--rate", type=float)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--think", default="")
-    parser.add_argument("--timeline")
-    parser.add_argument("--histogram")
+    for name, value in USUAL.items():
+        parser.add_argument(f"--{name}", type=type(value), default=value)
+    for name, kind in OTHERS.items():
+        parser.add_argument(f"--{name}", type=kind)
     return parser.parse_args()
 
 
