@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -177,6 +178,14 @@ def connlab(
     kept = {"capture_output": True, "text": True, "timeout": timeout}
     env = os.environ | environ
     return subprocess.run(command, cwd=ROOT, env=env, check=False, **kept)
+
+
+def shown(language: str, holding: str) -> str:
+    """Return the block of CONTRIBUTING.md that holds some text."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    (block,) = (block for block in blocks if holding in block)
+    return block
 
 
 def session_of_its_own(*words: str, environ: Mapping[str, str]) -> None:

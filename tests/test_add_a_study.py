@@ -11,20 +11,12 @@ import numpy as np
 import pandas as pd
 import publish_made as made
 import pytest
-from conftest import connlab
+from conftest import connlab, shown
 
 from connlab import publish
 from connlab.publish import checking, prepare
 
 NAME = "20-tails"
-
-
-def shown(language: str, holding: str) -> str:
-    """Return the block of CONTRIBUTING.md that holds some text."""
-    text = (rules.ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    blocks = re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    (block,) = (block for block in blocks if holding in block)
-    return block
 
 
 def cells(script: str) -> list[nbformat.NotebookNode]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, shown
 
 from connlab import __main__
 
@@ -312,22 +312,19 @@ def test_commands_that_are_named_exist(name: str) -> None:
     assert set(commands) <= set(__main__.cli.commands)
 
 
-def shown_model() -> tuple[str, str]:
-    """Return the source and the row that CONTRIBUTING.md shows."""
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    source, row = re.findall(r"^```c\n(.*?)^```", text, flags=re.M | re.S)
-    return source, row
+#: the source and the row of a model
+SHOWN = shown("c", "prethread_run"), shown("c", "MODEL(prethread")
 
 
 def test_contributing_shows_a_model_as_it_is() -> None:
-    source, row = shown_model()
+    source, row = SHOWN
     assert (ROOT / "src_c/models/prethread.c").read_text().endswith(source)
     assert row in (ROOT / "src_c/models.def").read_text()
 
 
 def test_a_file_and_a_row_make_a_model(build_dir: Path, tmp_path: Path) -> None:
     """What does not depend on the row is taken as it was compiled."""
-    source, row = (text.replace("prethread", "another") for text in shown_model())
+    source, row = (text.replace("prethread", "another") for text in SHOWN)
     shutil.copy(ROOT / "Makefile", tmp_path)
     for folder in ("src_c", "build/obj"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
