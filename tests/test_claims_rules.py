@@ -515,8 +515,12 @@ def test_resamples_that_lose_a_cell_do_not_count():
     """A cell of two trials is absent from one resample in nine."""
     frame = crossed(0.5, 3.0)
     rare = (frame.model == "thread") & (frame.connections == 1000) & (frame.block > 1)
-    judged = apply(frame[~rare], OUTWEIGHS)
+    judged = apply(left := frame[~rare], OUTWEIGHS)
     assert judged.verdict == HOLDS
+    logs = np.log(left.set_index(["connections", "model"])["throughput_rps"])
+    table = logs.groupby(level=[0, 1]).mean().unstack()
+    squares = table.mean(axis=1).var() / table.mean().var()
+    assert judged.effect.value == pytest.approx(squares)
     whole = apply(frame, OUTWEIGHS).effect
     assert whole.value / 2 < judged.effect.lo < judged.effect.hi < whole.value * 2
 
