@@ -176,6 +176,19 @@ def test_a_model_that_runs_has_io_uring_whatever_the_kernel_denies_others():
     assert _grades(some, _registry(uring))["io_uring"] == "ok"
 
 
+def test_io_uring_that_no_model_can_use_is_missing_whatever_forbids_it():
+    """A seccomp filter, such as Docker's, shows in no sysctl."""
+    reason = "io_uring is not allowed here"
+    gone = _model("descriptors", family="completion", available=False, reason=reason)
+    finding = _judged(_facts(), _registry(gone))["io_uring"]
+    assert (finding.grade, finding.means) == ("missing", reason)
+
+
+def test_a_limit_that_others_have_used_up_leaves_none():
+    few = _facts(**{"machine/cgroup": {"pids": "200"}})
+    assert _judged(few)["threads"].value == "0"
+
+
 def test_without_programs_it_says_to_build_them():
     report = checkup.judge(_facts() | {"server": "server is not built"}, None)
     assert "make build" in str(report)

@@ -387,7 +387,8 @@ def _missing(facts: Mapping, registry: schema.Registry | None) -> list[Finding]:
 
 
 def _io_uring(facts: Mapping, registry: schema.Registry) -> Finding:
-    if any(row.available for row in registry.models if row.family == "completion"):
+    rows = [row for row in registry.models if row.family == "completion"]
+    if any(row.available for row in rows):
         return Finding("io_uring", "available")
     disabled = facts["machine"]["sysctls"].get("kernel.io_uring_disabled")
     if disabled in ("1", "2"):
@@ -399,6 +400,8 @@ def _io_uring(facts: Mapping, registry: schema.Registry) -> Finding:
         means = "built without it; completion models are left out"
         change = "install liburing-dev, then make build"
         return Finding("io_uring", "not built", "missing", means, change)
+    if reasons := [row.reason for row in rows]:  # a seccomp filter, an old kernel
+        return Finding("io_uring", "not available", "missing", reasons[0] or "")
     return Finding("io_uring", "available")
 
 
@@ -409,7 +412,9 @@ def port_count(text: str | None) -> int:
 
 
 def _less(limits: Mapping[str, int | None], reserve: int) -> dict[str, int]:
-    return {name: most - reserve for name, most in limits.items() if most is not None}
+    """Return the limits that there are, each without what others need of it."""
+    known = {name: most for name, most in limits.items() if most is not None}
+    return {name: max(0, most - reserve) for name, most in known.items()}
 
 
 def _number(text: str | None) -> int | None:
