@@ -241,6 +241,19 @@ def test_limits_of_all_cgroups_around_us_are_seen(
     assert capacity.free_bytes() == free
 
 
+@pytest.mark.parametrize(("running", "free"), [(900, 70), (9950, 50), (12_000, 0)])
+def test_tasks_outside_of_a_container_are_none_of_those_it_may_have(
+    cgroups, monkeypatch, running, free
+):
+    cgroups({"a/pids.max": "90", "a/pids.current": "20"})
+    monkeypatch.setattr(machine, "sysctl", lambda name: "10000")
+    monkeypatch.setattr(machine, "limits", lambda: {"processes": {"soft": None}})
+    read = procfs.read_text
+    load = {"/proc/loadavg": f"0.20 0.18 0.12 1/{running} 11206"}
+    monkeypatch.setattr(procfs, "read_text", lambda path: load.get(path) or read(path))
+    assert (capacity.tasks(), capacity.free_tasks()) == (90, free)
+
+
 def test_a_machine_that_tells_no_limit_of_tasks_has_the_least(monkeypatch):
     monkeypatch.setattr(procfs, "read_text", lambda path: "")
     monkeypatch.setattr(machine, "limits", lambda: {"processes": {"soft": None}})

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -32,11 +32,14 @@ PROCESSES_MOST = 1_500
 _WORKERS_DEFAULT = 8
 #: tasks of a machine that tells no limit: the least that the kernel allows by default
 PID_MAX = 32_768
-#: limit and use of a cgroup's memory, in the second version and in the first
-_MEMORY_FILES = (
-    ("memory.max", "memory.current"),
-    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-)
+#: files of a cgroup's limit and of its use, in the second version and in the first
+_CGROUP_FILES = {
+    "memory": (
+        ("memory.max", "memory.current"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ),
+    "pids": (("pids.max", "pids.current"),),
+}
 #: both ends of a connection in the kernel, without data; a thread's stacks; a process's
 #: page tables and own pages (rough, on x86-64 and Linux 6)
 CONNECTION_BYTES, THREAD_BYTES, PROCESS_BYTES = 16 << 10, 48 << 10, 512 << 10
@@ -73,11 +76,7 @@ def here() -> Room:
     used, _, most = (procfs.read_text("/proc/sys/fs/file-nr").split() + [""] * 3)[:3]
     if used.isdigit() and most.isdigit():
         connections = min(connections, PART * (int(most) - int(used)) / 2)
-    # "0.20 0.18 0.12 1/80 11206": the fourth says how many tasks there are
-    load = procfs.read_text("/proc/loadavg").split()
-    running = int(load[3].partition("/")[2]) if len(load) > 3 else 0
-    free_tasks = max(0, tasks() - running)
-    return Room(connections, PART * free_tasks, PART * free_bytes())
+    return Room(connections, PART * free_tasks(), PART * free_bytes())
 
 
 def needed(model: schema.Model, cell: Mapping[str, Any]) -> Room:
@@ -99,30 +98,52 @@ def workers(cell: Mapping[str, Any]) -> int:
 
 
 def tasks() -> int:
-    """Return how many threads and processes the system allows in all."""
-    texts = [machine.sysctl(name) for name in ("kernel.pid_max", "kernel.threads-max")]
-    texts.append(machine.cgroup()["pids"])
-    limits = [int(text) for text in texts if text and text.isdigit()]
-    limits.append(machine.limits()["processes"]["soft"] or PID_MAX)
-    return min(limits)
+    """Return how many threads and processes the system allows in all, and our cgroups.
+
+    See `free_tasks` for how many of them there are already.
+    """
+    return min([_system_tasks(), *(limit for _, limit, _ in _limited("pids"))])
+
+
+def free_tasks() -> int:
+    """Return how many more threads and processes the system and our cgroups allow.
+
+    What runs outside of a container takes none of those that it is allowed.
+    """
+    # "0.20 0.18 0.12 1/80 11206": the fourth says how many tasks there are
+    load = procfs.read_text("/proc/loadavg").split()
+    running = int(load[3].partition("/")[2]) if len(load) > 3 else 0
+    within = [limit - used for _, limit, used in _limited("pids")]
+    return max(0, min([_system_tasks() - running, *within]))
 
 
 def free_bytes() -> int:
     """Return the memory that is free or can be freed, also within our cgroups."""
     free = procfs.field_bytes("/proc/meminfo", "MemAvailable")
     free = free or os.sysconf("SC_AVPHYS_PAGES") * procfs.PAGE_BYTES
-    for folder in procfs.cgroups("memory"):
-        for names in _MEMORY_FILES:
+    for folder, limit, used in _limited("memory"):
+        cache = re.search(
+            r"^(?:total_)?inactive_file (\d+)",
+            procfs.read_text(f"{folder}/memory.stat"),
+            re.MULTILINE,
+        )
+        free = min(free, limit - used + (int(cache[1]) if cache else 0))
+    return max(0, free)
+
+
+def _system_tasks() -> int:
+    texts = [machine.sysctl(name) for name in ("kernel.pid_max", "kernel.threads-max")]
+    limits = [int(text) for text in texts if text and text.isdigit()]
+    return min([*limits, machine.limits()["processes"]["soft"] or PID_MAX])
+
+
+def _limited(controller: str) -> Iterator[tuple[str, int, int]]:
+    """Give the folder, limit and use of our cgroups that have a limit."""
+    for folder in procfs.cgroups(controller):
+        for names in _CGROUP_FILES[controller]:
             limit, used = (procfs.read_text(f"{folder}/{n}").strip() for n in names)
             if limit.isdigit() and used.isdigit():
-                cache = re.search(
-                    r"^(?:total_)?inactive_file (\d+)",
-                    procfs.read_text(f"{folder}/memory.stat"),
-                    re.MULTILINE,
-                )
-                reclaimable = int(cache[1]) if cache else 0
-                free = min(free, int(limit) - int(used) + reclaimable)
-    return max(0, free)
+                yield folder, int(limit), int(used)
 
 
 def _largest_bytes(size: Any) -> int:
