@@ -34,6 +34,22 @@ def test_what_was_seen_of_a_model_is_kept_and_not_asked_again(
         assert {row.model: row.connections} == other
 
 
+def test_what_was_seen_of_an_older_program_is_asked_again(
+    build_dir, tmp_path, monkeypatch
+):
+    seen, program = [], tmp_path / "mine"
+
+    def run(model: str, *, connections: int) -> recovery.Recovery:
+        seen.append(program.read_text())
+        return recovery.Recovery(model, connections)
+
+    monkeypatch.setattr(recovery, "run", run)
+    for content in ("one", "another", "another"):
+        program.write_text(content)
+        recovery.try_all({f"{program} {{port}}": 9}, tmp_path)
+    assert seen == ["one", "another"]
+
+
 def test_select_is_sound_again_after_more_than_it_can_watch(build_dir):
     result = recovery.run("select", connections=1300, duration=0.2)
     assert result.held < 1024

@@ -32,20 +32,23 @@ def measure(
     """Append a line, or several, for each of the settings that the file has not yet.
 
     The settings define a line, its ``model`` among them; with the class of environment
-    and the server's binary they make its ``key``. `measure_one` returns the rest of
-    each line, with ``failure``: None, or what went wrong. A failure is tried again by
-    the next call.
+    and the server's binary (of one that connlab did not write, its ``digest``) they
+    make its ``key``. `measure_one` returns the rest of each line, with ``failure``:
+    None, or what went wrong. A failure is tried again by the next call.
     """
     both = programs.built()
     binaries = {"server": programs.digest(both.server[-1])}
     environment = machine.environment_class(machine.environment(binaries))
     with store.journal(path) as (log, append):
         kept = {row.get("key") for row in log.trials if not row.get("failure")}
-        for setting in ({**row, "environment": environment} for row in settings):
+        for row in settings:
+            model = servers.check(row["model"], both)
+            setting = {**row, "environment": environment}
+            if digest := (model.model_extra or {}).get("digest"):
+                setting["digest"] = digest
             text = json.dumps(setting, sort_keys=True, default=str)
             key = hashlib.sha256(text.encode()).hexdigest()[:16]
             if key not in kept:
-                model = servers.check(setting["model"], both)
                 results = measure_one(model, setting)
                 rows = [results] if isinstance(results, Mapping) else results
                 common = {"schema": schema.SCHEMA, "key": key, **setting}
