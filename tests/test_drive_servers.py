@@ -1,6 +1,7 @@
 """connlab.drive.servers: entries, command lines, and how they are driven."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,19 @@ def test_another_file_is_another_server(tmp_path):
     for content in ("one", "two"):
         program.write_text(content)
         digests.add(servers.model(line).digest)
+    assert len(digests) == 2
+
+
+def test_a_lesson_that_is_built_anew_is_another_server(build_dir, tmp_path):
+    """Its trials are not those of before, though ``build/server`` is as it was."""
+    server = shutil.copy(build_dir / "server", tmp_path)
+    both = programs.Programs((str(server),), programs.built().client)
+    lesson = tmp_path / "lessons" / "epoll"
+    lesson.parent.mkdir()
+    digests = set()
+    for content in ("one", "another"):
+        lesson.write_text(content)
+        digests.add(servers.check("lessons/epoll", both).digest)
     assert len(digests) == 2
 
 

@@ -280,13 +280,18 @@ def is_lesson(name: str) -> bool:
 
 
 def lessons(both: programs.Programs) -> dict[str, schema.Model]:
-    """Return the lessons that are built, each as its model without settings."""
+    """Return the lessons that are built, each as its model without settings.
+
+    With a `digest` as other servers have that are not ``build/server``.
+    """
     plain = {"workers": "none", "workloads": ("echo",)}
-    return {
-        name: model.model_copy(update={"name": name, **plain})
-        for model in programs.registry(both).models
-        if _lesson(both, name := f"{LESSON}{model.name}").is_file()
-    }
+    found = {}
+    for model in programs.registry(both).models:
+        name = f"{LESSON}{model.name}"
+        if (file := _lesson(both, name)).is_file():
+            own = {"name": name, "digest": programs.digest(str(file)), **plain}
+            found[name] = model.model_copy(update=own)
+    return found
 
 
 def check(
