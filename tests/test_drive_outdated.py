@@ -43,6 +43,14 @@ def test_hosts_of_one_study_do_not_make_a_run_outdated(run):
     assert outdated.changes(folder) is None
 
 
+@pytest.mark.parametrize("name", ["chosen_cores", "cpu_quota", "clients"])
+def test_what_only_the_older_run_had_is_a_change(run, name):
+    """Its trials are of another class: measured in one run, every study would fail."""
+    folder, keep = run
+    keep(NOW | {name: [1, 0]})
+    assert outdated.changes(folder) == name
+
+
 def test_one_study_of_today_is_enough(run):
     folder, keep = run
     keep(NOW | {"kernel": "5.9"}, NOW)
