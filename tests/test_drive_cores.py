@@ -50,6 +50,7 @@ def test_a_server_has_no_more_cores_than_there_are():
         (THREADS, 5, ((0, 1, 2, 4, 5), (3, 7))),
         (THREADS, 6, ((0, 1, 2, 4, 5, 6), (3, 7))),
         (THREADS[:6], None, ((0, 4), (1, 5, 2, 6))),
+        ((0, 1, 4, 5), None, ((0, 4), (1, 5))),
     ],
 )
 def test_server_and_client_meet_on_no_physical_core(there, server, sets):

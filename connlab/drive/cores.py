@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 from connlab.drive import procfs
@@ -85,8 +85,11 @@ def _order(core: int) -> tuple[int, int, int]:
 
 
 def physical(cores: Iterable[int], *, place: Place = place) -> list[tuple[int, ...]]:
-    """Return the cores by physical core; threads of one stand beside each other."""
-    return [tuple(threads) for _, threads in groupby(cores, key=place)]
+    """Return the cores by physical core, in the order of the first thread of each."""
+    groups: dict[Hashable, list[int]] = {}
+    for core in cores:
+        groups.setdefault(place(core), []).append(core)
+    return list(map(tuple, groups.values()))
 
 
 def within(cores: Sequence[int], quota: float, *, place: Place = place) -> list[int]:
