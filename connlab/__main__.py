@@ -428,13 +428,14 @@ def notebook(
     """
     from connlab import notebook as notebooks
     from connlab import profiles
+    from connlab.parameters import plain
 
     if nb is None:
         for path in notebooks.every():
             click.echo(f"  {path.stem:24}{notebooks.title_of(path)}")
         return
     path = notebooks.find(nb)
-    given = {name: _value(text) for name, text in parameters}
+    given = {name: plain(text) for name, text in parameters}
     values = profiles.load(profile).parameters(path, given)
     executed = notebooks.run(path, run=run or profile, parameters=values)
     click.echo(f"results: {_from_here(executed.parent)}")
@@ -596,16 +597,6 @@ def _check_renderer(rendered: Rendered) -> None:
     """End with a status of its own when another renderer stepped in."""
     if rendered.instead:
         raise click.exceptions.Exit(NOT_AS_ASKED)
-
-
-def _value(text: str) -> Any:
-    """Return a parameter's text as a number, a list or a truth, else itself."""
-    import yaml
-
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
 
 
 def _lack(row: Model | Workload | Entry) -> str:

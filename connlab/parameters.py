@@ -11,6 +11,7 @@ inside it, for whoever runs it with plain papermill or by hand.
 """
 
 import ast
+import contextlib
 import difflib
 import io
 import json
@@ -108,6 +109,17 @@ def validate(notebook: str | Path, given: Mapping[str, Any]) -> dict[str, Any]:
     return _checked(declared(notebook), given)
 
 
+def plain(text: str) -> Any:
+    """Return a text as a number, a list or a truth, else itself.
+
+    As JSON, which knows ``1e5``, or as YAML, which wants no quotes in ``[epoll]``.
+    """
+    for read in (json.loads, yaml.safe_load):
+        with contextlib.suppress(ValueError, yaml.YAMLError):
+            return read(text)
+    return text
+
+
 def suggestion(word: str, names: Iterable[str]) -> str:
     """Return ``did you mean 'NAME'? `` for the nearest name; empty if none is near."""
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
@@ -196,7 +208,7 @@ def _checked(parameters: Mapping[str, Parameter], given: Mapping[str, Any]) -> d
 def _typed(parameter: Parameter, value: Any) -> Any:
     """Return the value as its declared type, in its range.
 
-    Text for another type is read as YAML first, because papermill's ``-p`` hands on
+    Text for another type is read first (`plain`), because papermill's ``-p`` hands on
     lists as text: ``-p connections '[1,10]'``.
     """
     adapter = TypeAdapter(eval(parameter.type, _TYPES))
@@ -206,8 +218,8 @@ def _typed(parameter: Parameter, value: Any) -> Any:
         if not isinstance(value, str):
             raise _refusal(parameter, value) from error
         try:
-            typed = adapter.validate_python(yaml.safe_load(value), strict=True)
-        except (ValidationError, yaml.YAMLError):
+            typed = adapter.validate_python(plain(value), strict=True)
+        except ValidationError:
             raise _refusal(parameter, value) from None
     for item in typed if isinstance(typed, list) else [typed]:
         if not _in_range(parameter, item):

@@ -120,12 +120,6 @@ def test_list_names_each_model(server_program, capsys):
     assert wanted | servers.entries().keys() <= set(listed)
 
 
-def test_values_mean_what_they_look_like():
-    texts = ["3", "0.5", "[1, 10]", "[thread, epoll]", "true", "epoll", "[1"]
-    values = [3, 0.5, [1, 10], ["thread", "epoll"], True, "epoll", "[1"]
-    assert [command._value(text) for text in texts] == values
-
-
 @pytest.mark.parametrize(
     ("error", "status", "goes_on"),
     [

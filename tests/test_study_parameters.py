@@ -86,6 +86,12 @@ def test_lists_and_numbers_may_come_as_text_the_way_papermill_hands_them_on(note
     assert parameters.validate(notebook, {"run": "7"}) == {"run": "7"}
 
 
+def test_values_mean_what_they_look_like():
+    texts = ["3", "0.5", "1e5", "[1, 1e3]", "[thread, epoll]", "true", "epoll", "[1"]
+    values = [3, 0.5, 1e5, [1, 1e3], ["thread", "epoll"], True, "epoll", "[1"]
+    assert list(map(parameters.plain, texts)) == values
+
+
 def test_every_mistake_is_told_at_once(notebook):
     with pytest.raises(ParameterError) as error:
         parameters.validate(notebook, {"trials": 0, "model": ["x"]})
