@@ -14,6 +14,8 @@ import yaml
 from connlab import notebook
 from connlab.parameters import suggestion
 
+_KEYS = ["about", "notebooks", "seconds"]
+
 
 class ProfileError(ValueError):
     """There is no such profile, or it does not fit the notebooks."""
@@ -67,24 +69,36 @@ def load(name: str, *, directory: Path | None = None) -> Profile:
     if not path.is_file():
         raise ProfileError(_unknown("profile", name, names(directory)))
     try:
-        data = yaml.safe_load(path.read_text()) or {}
+        data = _table(yaml.safe_load(path.read_text("utf-8")), path.name)
     except yaml.YAMLError as error:
         raise ProfileError(f"{path.name}: {' '.join(str(error).split())}") from None
+    for key in data:
+        if key not in _KEYS:
+            raise ProfileError(f"{path.name}: {_unknown('key', key, _KEYS)}")
     stems = [p.stem for p in notebook.every(directory.parent)]
-    notebooks = data.get("notebooks") or {}
-    for stem, values in notebooks.items():
+    notebooks, seconds = (
+        _table(data.get(key), f"{path.name}: {key}") for key in ("notebooks", "seconds")
+    )
+    for stem in notebooks:
         if stem not in stems:
             raise ProfileError(f"{path.name}: {_unknown('notebook', stem, stems)}")
-        if values is not None and not isinstance(values, dict):
-            raise ProfileError(f"{path.name}: {stem}: names and values are wanted")
     return Profile(
         name=name,
         about=str(data.get("about", "")),
-        notebooks={stem: notebooks[stem] or {} for stem in sorted(notebooks)},
-        seconds={s: float(t) for s, t in (data.get("seconds") or {}).items()},
+        notebooks={
+            s: _table(notebooks[s], f"{path.name}: {s}") for s in sorted(notebooks)
+        },
+        seconds={s: float(t) for s, t in seconds.items()},
     )
 
 
-def _unknown(kind: str, word: str, known: list[str]) -> str:
+def _table(value: Any, where: str) -> dict[str, Any]:
+    """Return names and values, none for nothing; ProfileError for anything else."""
+    if not isinstance(value or {}, dict):
+        raise ProfileError(f"{where}: names and values are wanted")
+    return value or {}
+
+
+def _unknown(kind: str, word: object, known: list[str]) -> str:
     names = ", ".join(known) or "none"
-    return f"no {kind} {word!r}; {suggestion(word, known)}there are: {names}"
+    return f"no {kind} {word!r}; {suggestion(str(word), known)}there are: {names}"

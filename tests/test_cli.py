@@ -163,6 +163,10 @@ def test_profiles_cost_what_they_promise():
     [
         ("notebooks: {01-respons-time: {}}", "did you mean '01-response-time'"),
         ("notebooks: {01-response-time: [1]}", "names and values"),
+        ("notebooks: [01-response-time]", "notebooks: names and values"),
+        ("[01-response-time]", "bad.yaml: names and values"),
+        ("notebooks: {1: {}}", "no notebook 1; "),
+        ("notebook: {01-response-time: {}}", "did you mean 'notebooks'"),
         ("notebooks: {", "bad.yaml"),
     ],
 )
