@@ -1,5 +1,6 @@
 """LocalHost: start, ready, sample, stop, whatever the program does."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -85,6 +86,23 @@ def test_junk_is_an_error_that_shows_it(host):
 def test_a_missing_program_is_an_error(host):
     with pytest.raises(ProgramError, match="no-such-server: cannot start"):
         host.start(["./no-such-server"])
+
+
+@pytest.mark.parametrize("call", ["memfd_create", "pidfd_open"])
+def test_a_program_for_which_no_descriptors_are_left_does_not_run(
+    host, monkeypatch, call
+):
+    before, pids = os.listdir("/proc/self/fd"), []
+
+    def none_left(pid: int | str, *_: int) -> int:
+        pids.append(pid)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, call, none_left)
+    with pytest.raises(ProgramError, match=os.strerror(errno.EMFILE)):
+        host.start(_server("good"), files=["timeline"])
+    assert not any(map(is_running, pids))
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_a_stubborn_program_is_killed(host):

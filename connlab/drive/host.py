@@ -229,13 +229,13 @@ class LocalHost:
         One that is `listening` gets a standard input, for `tell`; one that is `bound`
         is killed when this thread ends, as ours see to by themselves.
         """
-        fds = {name: os.memfd_create(name, os.MFD_CLOEXEC) for name in files}
-        errors_fd = os.memfd_create("stderr", os.MFD_CLOEXEC)
         argv = list(argv)
-        for name, fd in fds.items():
-            argv += [f"--{name}", f"/proc/{os.getpid()}/fd/{fd}"]
         try:
-            with on_cores(cores), all_descriptors():
+            with contextlib.ExitStack() as undo, on_cores(cores), all_descriptors():
+                errors_fd = _memory_file("stderr", undo)
+                fds = {name: _memory_file(name, undo) for name in files}
+                for name, fd in fds.items():
+                    argv += [f"--{name}", f"/proc/{os.getpid()}/fd/{fd}"]
                 process = subprocess.Popen(
                     argv,
                     stdin=subprocess.PIPE if listening else subprocess.DEVNULL,
@@ -245,13 +245,14 @@ class LocalHost:
                     preexec_fn=die_with_parent if bound else None,
                     bufsize=0,
                 )
+                undo.enter_context(process)
+                undo.callback(process.kill)
+                pidfd = os.pidfd_open(process.pid)
+                undo.pop_all()  # it runs: `stop` closes and ends all of it
         except OSError as error:
-            for fd in (errors_fd, *fds.values()):
-                os.close(fd)
             name = os.path.basename(argv[0])
             raise ProgramError(f"{name}: cannot start: {error.strerror}") from error
         os.set_blocking(process.stdout.fileno(), False)
-        pidfd = os.pidfd_open(process.pid)
         self._programs[process.pid] = _Program(process, pidfd, errors_fd, fds)
         return process.pid
 
@@ -369,6 +370,12 @@ def _polled(fds: Sequence[int], timeout_s: float) -> list[int]:
     for fd in fds:
         poller.register(fd, select.POLLIN)
     return [fd for fd, _events in poller.poll(max(0, timeout_s * 1000))]
+
+
+def _memory_file(name: str, undo: contextlib.ExitStack) -> int:
+    fd = os.memfd_create(name, os.MFD_CLOEXEC)
+    undo.callback(os.close, fd)
+    return fd
 
 
 def _content(fd: int) -> bytes:
