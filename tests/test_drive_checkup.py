@@ -61,6 +61,7 @@ def _registry(*models: schema.Model) -> schema.Registry:
 
 DESCRIPTORS = "descriptors per process"
 KERNEL_PIDS = "machine/sysctls/kernel.pid_max"
+PORTS = "machine/sysctls/net.ipv4.ip_local_port_range"
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,7 @@ def test_nothing_is_in_the_way_of_a_good_machine():
         ("descriptors", "limit", {"machine/limits/descriptors/hard": 4096}),
         ("backlog", "limit", {"machine/sysctls/net.core.somaxconn": "128"}),
         ("threads", "limit", {"machine/sysctls/vm.max_map_count": "9000"}),
+        ("ports", "limit", {PORTS: "44620 48715"}),
         ("io_uring", "missing", {"machine/sysctls/kernel.io_uring_disabled": "2"}),
         ("io_uring", "missing", {"compiler": {"uring": False}}),
         ("redis", "missing", {"tools": {"cc": True}}),

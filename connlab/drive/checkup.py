@@ -41,6 +41,8 @@ _MEMORY = {"descriptors": 5_000, "threads": 45_000, "processes": 250_000}
 #: threads and processes of other programs
 _OTHER_TASKS = 300
 _ENOUGH = 20_000
+#: connections of a client from one address: PER_SOURCE of ``src_c/client/client_plan.c``
+_PER_SOURCE = 10_000
 _BUSY = 0.05
 _LATE_US = 200
 #: a connection takes one of these, however many threads or processes serve it
@@ -334,7 +336,11 @@ def _limits(facts: Mapping) -> list[Finding]:
         Finding(
             "ports",
             f"{ports} per source address and server port",
-            means="more connections take sources across 127/8 (done by itself)",
+            "limit" if ports < _PER_SOURCE else "ok",
+            "more connections to a server fail"
+            if ports < _PER_SOURCE
+            else "more connections take sources across 127/8 (done by itself)",
+            "sysctl -w net.ipv4.ip_local_port_range='32768 60999'",
         ),
         Finding(
             "backlog",
