@@ -8,6 +8,8 @@ already is not measured again.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -86,6 +88,22 @@ def plan(profile: profiles.Profile) -> dict[str, float]:
     return cost
 
 
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Let nobody else make a paper of this project: each would spoil the other."""
+    lock = os.open(project_root(), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = "another paper is being made here; wait for it"
+            raise RuntimeError(text) from None
+        yield
+    finally:
+        os.close(lock)
+
+
+@_alone()
 def make(
     profile: profiles.Profile,
     *,
@@ -97,6 +115,7 @@ def make(
 
     A renderer that is not installed is refused before measuring. A run that other
     programs measured is kept under another name; ValueError where it is a reference.
+    RuntimeError while another paper of this project is being made.
     """
     from connlab.drive.progress import duration_text
     from connlab.publish import check, render, renderers

@@ -230,7 +230,7 @@ def test_durations_read_well(seconds, text):
 
 
 @pytest.fixture
-def staged(monkeypatch) -> list[str]:
+def staged(monkeypatch, tmp_path) -> list[str]:
     """Replace the phases of a paper by notes of what was called, in order."""
     calls: list[str] = []
     pages = {"html": ROOT / "index.html", "pdf": ROOT / "paper.pdf", "supplement": None}
@@ -242,6 +242,7 @@ def staged(monkeypatch) -> list[str]:
         if nb == "01-a":
             raise notebook.NotebookError("01-a: cell 1 (1/0): ZeroDivisionError")
 
+    monkeypatch.setattr(paper, "project_root", lambda: tmp_path)
     monkeypatch.setattr(profiles, "load", lambda name: SMALL)
     monkeypatch.setattr(paper, "plan", lambda profile: {"01-a": 1.0, "02-b": 2.0})
     monkeypatch.setattr(paper, "build", lambda: calls.append("build"))
@@ -269,6 +270,16 @@ def test_a_paper_that_is_interrupted_begins_nothing_more(staged, monkeypatch, ca
     assert staged == ["build"]
     assert [call.args for call in interrupted.mock_calls] == [("01-a",)]
     assert "stopped; " in one_line(capsys.readouterr().err)
+
+
+def test_two_papers_of_a_project_are_not_measured_at_once(staged, capsys):
+    """Each would find the other's trials there, spoilt by its own."""
+    with paper._alone():
+        assert cli("paper", "--profile", "small") == 1
+    assert staged == []
+    assert "another paper" in one_line(capsys.readouterr().err)
+    cli("paper", "--profile", "small")
+    assert staged
 
 
 def test_an_unsound_paper_is_a_failure(staged, monkeypatch, capsys):
