@@ -41,7 +41,7 @@ _MEMORY = {"descriptors": 5_000, "threads": 45_000, "processes": 250_000}
 #: threads and processes of other programs
 _OTHER_TASKS = 300
 _ENOUGH = 20_000
-#: connections of a client from one address: PER_SOURCE of ``src_c/client/client_plan.c``
+#: connections from one address: PER_SOURCE of ``src_c/client/client_plan.c``
 _PER_SOURCE = 10_000
 _BUSY = 0.05
 _LATE_US = 200
