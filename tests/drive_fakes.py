@@ -53,7 +53,7 @@ def sweep(root: Path, models=("good",), **changes) -> drive.SweepReport:
 def under_way(*, began: float = 0.0, **changes) -> sweeps._Sweep:
     """Return a sweep that has measured nothing yet, of a grid without cells."""
     plan = SimpleNamespace(cells=())
-    return sweeps._Sweep(plan, (None, None), {}, print, [], began, **changes)
+    return sweeps._Sweep(plan, None, {}, print, [], began, **changes)
 
 
 def rows(root: Path, study: str = "s") -> list[dict]:

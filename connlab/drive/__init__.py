@@ -9,8 +9,8 @@ The few names that notebooks and commands need:
 - `floor` measures what the machine's own calls cost;
 - `registry` and `models` say what the server can do, `all_served` makes a grid in which
   each client has a worker, `page` a page that web servers are asked for;
-- `manifest` describes this machine, `doctor` says what limits it; `core_count` and
-  `lower_descriptors` are what studies of limits ask for besides.
+- `doctor` says what limits this machine; `core_count` and `lower_descriptors` are what
+  studies of limits ask for besides.
 
 A sweep measures on this machine, or over the hosts that `CONNLAB_HOSTS` names
 (`connlab.drive.location`). How a trial goes is in `connlab.drive.trials`, how a sweep
@@ -18,22 +18,20 @@ goes in `connlab.drive.sweeps`; what they leave behind is described in
 ``runs/README.md``.
 """
 
-from connlab.drive.checkup import Checkup, doctor
+from connlab.drive.checkup import doctor
 from connlab.drive.counting import count
 from connlab.drive.floor import floor
 from connlab.drive.idle_memory import hold
 from connlab.drive.location import core_count
-from connlab.drive.machine import lower_descriptors, manifest
+from connlab.drive.machine import lower_descriptors
 from connlab.drive.profiling import profile
 from connlab.drive.programs import Programs, models, registry
-from connlab.drive.reports import Estimate, SweepReport
+from connlab.drive.reports import SweepReport
 from connlab.drive.sweeps import estimate, sweep
 from connlab.drive.web_page import page
 from connlab.drive.workers import all_served
 
 __all__ = [
-    "Checkup",
-    "Estimate",
     "Programs",
     "SweepReport",
     "all_served",
@@ -44,7 +42,6 @@ __all__ = [
     "floor",
     "hold",
     "lower_descriptors",
-    "manifest",
     "models",
     "page",
     "profile",

@@ -39,7 +39,6 @@ from connlab.drive import (
     turns,
 )
 from connlab.drive.host import Host, HostLost, LocalHost
-from connlab.drive.location import Location
 from connlab.drive.plan import (
     SweepPlan,
     baseline_absent,
@@ -82,15 +81,14 @@ def sweep(
     response_times: float = gates.RESPONSE_TIMES,
     duration_max: float | None = None,
     programs: Programs | None = None,
-    location: Location | None = None,
-    server_host: Host | None = None,
-    client_host: Host | None = None,
 ) -> SweepReport:
     """Measure every cell of a grid, in shuffled blocks, and keep each trial.
 
     A trial that is on disk already is not repeated, so the same call goes on where an
     earlier one was interrupted. Nothing is measured while a run is evaluated again
-    (`connlab.drive.evaluation`).
+    (`connlab.drive.evaluation`). Servers and clients run on this machine, or on the
+    hosts that ``CONNLAB_HOSTS`` names; a trial in which one is lost is a line with that
+    reason.
 
     Parameters
     ----------
@@ -154,12 +152,6 @@ def sweep(
         But not beyond so many seconds; five times `duration` by default.
     programs : Programs, optional
         The two programs, if not ``build/server`` and ``build/client``.
-    location : Location, optional
-        Where to measure: over the hosts that ``CONNLAB_HOSTS`` names, else this
-        machine, by default. A trial in which a host is lost is a line with that
-        reason.
-    server_host, client_host : Host, optional
-        Where they run, if not at that location.
 
     Returns
     -------
@@ -186,15 +178,14 @@ def sweep(
     plan = prepare(arguments)
     began = time.monotonic()
     local = LocalHost()
-    server = server_host or plan.location.server or local
-    client = client_host or server
+    host = plan.location.server or local
     with interrupt.noted(), contextlib.closing(local):
         with store.journal(plan.folder / store.TRIALS) as (log, append):
             manifest = schema.read_json(plan.folder.parent / store.MANIFEST) or {}
             remarks = [*log.remarks, *baseline_absent(plan)]
             remarks += foreign_trials(plan, log.trials, manifest)
             kept = resumable(plan, log.trials)
-            under_way = _Sweep(plan, (server, client), kept, append, remarks, began)
+            under_way = _Sweep(plan, host, kept, append, remarks, began)
             report = under_way.run(progress)
         stop_signal = interrupt.caught()
     if progress:
@@ -257,12 +248,12 @@ def _unused(rows: Iterable[Mapping]) -> dict[str, int]:
 class _Sweep:
     """A sweep under way: what it has measured so far, and why it ends.
 
-    `hosts` are those of server and client, `kept` the trials on disk by key; `append`
-    writes lines to their file. `rows` are the flat rows of each cell.
+    `host` is that of the server, `kept` are the trials on disk by key; `append` writes
+    lines to their file. `rows` are the flat rows of each cell.
     """
 
     plan: SweepPlan
-    hosts: tuple[Host, Host]
+    host: Host
     kept: Mapping[str, dict]
     append: Callable[[str], None]
     remarks: list[str]
@@ -389,7 +380,7 @@ class _Sweep:
         self._beat(current=self.plan.cells[group.slots[0].cell])
         try:
             self.plan.location.await_hosts()
-            measured = _trials(self.plan, group, self.hosts)
+            measured = _trials(self.plan, group, self.host)
             if measured is None:
                 number = interrupt.caught() or signal.SIGINT
                 ctrl_c = number == signal.SIGINT
@@ -654,7 +645,7 @@ class _Sweep:
 
 
 def _trials(
-    plan: SweepPlan, group: interleaving.Group, hosts: tuple[Host, Host]
+    plan: SweepPlan, group: interleaving.Group, host: Host
 ) -> list[tuple[trials.Outcome, schema.Trial]] | None:
     """Run one cell, or several side by side; None when a signal came meanwhile."""
     slots = group.all
@@ -669,7 +660,7 @@ def _trials(
         timeout_s=plan.timeout,
         files=("timeline", "histogram") if plan.histograms else ("timeline",),
     )
-    outcomes = _outcomes(plan, group, cells, setting, hosts)
+    outcomes = _outcomes(plan, group, cells, setting, host)
     if outcomes is None:
         return None
     shared = {
@@ -742,9 +733,8 @@ def _outcomes(
     group: interleaving.Group,
     cells: Sequence[Mapping[str, Any]],
     setting: trials.Setting,
-    hosts: tuple[Host, Host],
+    host: Host,
 ) -> list[trials.Outcome] | None:
-    server_host, client_host = hosts
     reason = plan.unavailable(group.all[0].cell)
     if reason is not None:
         reason = reason or "not available here"
@@ -752,10 +742,10 @@ def _outcomes(
     if group.baselines:
         clients = plan.location.turning(cells[0])
         return interleaving.run(
-            cells, setting, models=plan.models, host=server_host, clients=clients
+            cells, setting, models=plan.models, host=host, clients=clients
         )
-    client_host = plan.location.client_of(cells[0]) or client_host
-    outcome = trials.run(setting, server_host=server_host, client_host=client_host)
+    client_host = plan.location.client_of(cells[0]) or host
+    outcome = trials.run(setting, server_host=host, client_host=client_host)
     return outcome and [outcome]
 
 
