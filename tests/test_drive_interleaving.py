@@ -395,6 +395,7 @@ def test_parts_of_a_set_carry_the_baseline_and_are_resumed(
     assert len({trial["key"] for trial in trials}) == len(trials) == 4 * 4
     for part in parts.values():
         assert sum(t["factors"]["model"] == "epoll" for t in part) == 1
+        assert part[0]["factors"]["model"] == "epoll"  # left by a crash with any other
     carried = [t for t in trials if t["turns"]["carried"]]
     assert [t["factors"]["model"] for t in carried] == ["epoll"] * 4
     names = ["epoll", "poll", "select"]

@@ -375,7 +375,8 @@ class _Sweep:
     def _measured(self, group: interleaving.Group) -> dict[grid.Slot, dict] | None:
         """Measure a group and keep its trials; None where that ends the sweep.
 
-        The lines of a set are written at once: all of them are kept, or none.
+        The lines of a set are written at once, that of a baseline first: where a crash
+        cuts them, what is left can be compared.
         """
         self._beat(current=self.plan.cells[group.slots[0].cell])
         try:
@@ -392,7 +393,11 @@ class _Sweep:
                 if self.plan.histograms and outcome.files.get("histogram"):
                     self._keep_histogram(trial.key, outcome.files["histogram"])
             kept = [trial for _, trial in measured]
-            lines = [trial.model_dump_json(by_alias=True) for trial in kept]
+            pairs = sorted(
+                zip(group.all, kept, strict=True),
+                key=lambda pair: pair[0].cell not in group.baselines.values(),
+            )
+            lines = [trial.model_dump_json(by_alias=True) for _, trial in pairs]
             self.append("\n".join(lines))
         except store.StoreError as error:
             self.reason = f"{error}; free some space, then the same call goes on"
