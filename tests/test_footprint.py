@@ -27,6 +27,8 @@ STRACE = """\
 def test_strace_tables_are_read_with_and_without_errors():
     calls = {"sendto": 8000, "recvfrom": 4100, "access": 1}
     assert footprint.parse_strace(STRACE) == calls
+    in_german = STRACE.replace(".", ",")
+    assert footprint.parse_strace(in_german) == calls
 
 
 def test_calls_per_request_are_what_more_requests_add():

@@ -31,8 +31,9 @@ CALLS_CONNECTIONS = 20
 CALLS_REQUESTS = (40, 240)
 #: calls rarer than this per request are left out
 CALLS_RARE = 0.005
+#: whose numbers have the decimal comma of some locales
 _STRACE_ROW = re.compile(
-    r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?([a-z]\w*)\s*$"
+    r"^\s*[\d.,]+\s+[\d.,]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?([a-z]\w*)\s*$"
 )
 
 
