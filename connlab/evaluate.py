@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import notebook, paper
-from connlab.parameters import declared
+from connlab.parameters import ParameterError, declared
 from connlab.schema import TRIALS, existing_run, facts_file, run_folder, study_folder
 
 _NAMES = ("notebook.ipynb", "notebook.failed.ipynb")
@@ -86,6 +86,8 @@ def _execute(run: str, path: Path) -> tuple[Path, str | None]:
         notebook.run(path, run=run, parameters=parameters(run, path))
     except notebook.NotebookError as error:
         return path, str(error)
+    except ParameterError as error:  # of a notebook that allowed more when it was run
+        return path, f"{path.stem}: {error}"
     return path, None
 
 

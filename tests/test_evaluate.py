@@ -64,6 +64,16 @@ def test_what_a_study_was_measured_with_is_taken_from_its_notebook(project):
     assert evaluate.parameters("reference", path) == values
 
 
+def test_what_its_notebook_allows_no_more_fails_alone(project, monkeypatch):
+    executed = project / "runs/reference" / STUDY / "notebook.ipynb"
+    content = json.loads(executed.read_text())
+    content["metadata"]["papermill"]["parameters"] |= {"trials": -1}
+    executed.write_text(json.dumps(content))
+    monkeypatch.setattr(evaluate.paper, "judge", lambda run: "judged")
+    failed = evaluate.make("reference", nb="07")
+    assert "trials: -1; allowed" in failed["07-uring"]
+
+
 def test_trials_without_a_notebook_are_left_out_aloud(project, monkeypatch):
     """As of a run that plain papermill or Jupyter made, or that was stopped."""
     run, said = project / "runs" / "reference", []
