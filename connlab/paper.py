@@ -8,8 +8,6 @@ already is not measured again.
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from connlab import notebook, profiles
 from connlab.parameters import declared, validate
-from connlab.schema import existing_run, project_root, run_folder
+from connlab.schema import alone, existing_run, project_root, run_folder
 
 if TYPE_CHECKING:
     from connlab.publish import Rendered
@@ -91,16 +89,13 @@ def plan(profile: profiles.Profile) -> dict[str, float]:
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
     """Let nobody else make a paper of this project: each would spoil the other."""
-    lock = os.open(project_root(), os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with contextlib.ExitStack() as stack:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stack.enter_context(alone(project_root(), wait=False))
         except BlockingIOError:
             text = "another paper is being made here; wait for it"
             raise RuntimeError(text) from None
         yield
-    finally:
-        os.close(lock)
 
 
 @_alone()

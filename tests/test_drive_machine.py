@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import drive_fakes
 import pytest
@@ -33,6 +34,20 @@ def test_a_fact_that_is_written_does_not_change_the_sources(sources, changed, di
     assert machine._git()["dirty"] is False
     (sources / changed).write_text("new\n")
     assert machine._git()["dirty"] is dirty
+
+
+def test_studies_that_are_swept_at_once_all_stand_in_the_manifest(tmp_path):
+    facts = {"made_at": "now", "environments": {}}
+
+    def keep(study: str) -> None:
+        entry = {"sweep": study}
+        machine.keep_manifest(tmp_path, run="r", study=study, entry=entry, facts=facts)
+
+    names = [f"study-{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(keep, names))
+    manifest = schema.read_json(tmp_path / "manifest.json")
+    assert sorted(manifest["studies"]) == sorted(names)
 
 
 def test_the_compiler_is_that_of_the_programs_that_are_measured(build_dir):

@@ -1,12 +1,8 @@
 """One call from a run to the two files that people read."""
 
-import contextlib
-import fcntl
 import hashlib
 import json
-import os
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -54,7 +50,7 @@ def render(
     start = time.monotonic()
     folder = schema.project_root() / paper
     chosen = renderers.choose(renderer)
-    with _alone(folder):
+    with schema.alone(folder):  # inputs have one place
         (folder / renderers.OUTPUT / STAMP).unlink(missing_ok=True)
         loaded = results.load_run(run, root=root)
         others = reference.beside(loaded)
@@ -75,17 +71,6 @@ def render(
         )
         _stamp(rendered, loaded)
     return rendered
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Wait until nobody else sets the paper of this folder: inputs have one place."""
-    lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
 
 
 def _set(

@@ -5,10 +5,12 @@ bytes -> put -> a file, replaced atomically
 """
 
 import contextlib
+import fcntl
 import gzip
 import json
 import os
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,6 +89,20 @@ def put(path: Path, data: bytes, *, flush: bool = False) -> None:
         with contextlib.suppress(OSError):
             partial.unlink()
         raise
+
+
+@contextlib.contextmanager
+def alone(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of a folder for a block.
+
+    BlockingIOError where somebody else holds it, and we do not `wait` for it.
+    """
+    lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(lock)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
