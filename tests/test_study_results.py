@@ -122,7 +122,9 @@ def test_why_a_sweep_stopped_and_how_wide_it_is():
     entry = {"stopping": {"reason": "all 9 blocks", "widths": widths}}
     text = results.stopping_of(entry)["text"]
     assert text.startswith("all 9 blocks; ")
-    assert "throughput_rps ±8.0%" in text
+    assert "throughput_rps ±8.0% (target ±5%)" in text
+    widths[0]["target"] = 0.005
+    assert "(target ±0.5%)" in results.stopping_of(entry)["text"]
     assert results.stopping_of({}) == {}
 
 

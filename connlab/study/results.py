@@ -265,7 +265,7 @@ def _widest(widths: Sequence[Mapping[str, Any]]) -> str:
     worst = max(bounded, key=lambda w: w["half_width"] / w["target"])
     return (
         f"; widest against its target: {worst['metric']} ±{worst['half_width']:.1%}"
-        f" (target ±{worst['target']:.0%})"
+        f" (target ±{100 * worst['target']:.3g}%)"
     )
 
 
