@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from connlab import schema
@@ -34,6 +35,8 @@ def test_the_grid_holds_every_combination_once():
         ({"connections": [1]}, {}, "model: not given"),
         ([{"model": ["a"]}, {"worker": [1]}], {}, "'worker'.*'workers'"),
         ([], {}, "no grid"),
+        ({"model": ["a"], "connections": list(np.arange(2))}, {}, "connections: .*int"),
+        ({"model": ["a"]}, {"size": np.int64(64)}, "size: .*int"),
     ],
 )
 def test_a_wrong_grid_is_refused_by_name(factors, fixed, words):

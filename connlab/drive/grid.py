@@ -87,13 +87,23 @@ def _check_grid(grid: Mapping[str, Sequence], fixed: Mapping[str, Any]) -> None:
             raise ValueError(f"{name}: {levels!r}; a list of levels is wanted")
         if not levels:
             raise ValueError(f"{name}: no levels; name one at least")
-        texts = [json.dumps(level) for level in levels]
+        texts = [_text(name, level) for level in levels]
         if repeated := [text for text in texts if texts.count(text) > 1]:
             raise ValueError(f"{name}: level {repeated[0]} stands there twice")
+    for name, value in fixed.items():
+        _text(name, value)
     if both := set(grid) & set(fixed):
         raise ValueError(f"{sorted(both)[0]}: both a factor and fixed; choose one")
     if "model" not in grid and "model" not in fixed:
         raise ValueError("model: not given; name one model at least")
+
+
+def _text(name: str, level: Any) -> str:
+    try:
+        return json.dumps(level)
+    except TypeError:
+        allowed = "numbers and texts of Python itself, as int(...) makes them"
+        raise ValueError(f"{name}: {level!r}; allowed: {allowed}") from None
 
 
 def round_of(
