@@ -4,7 +4,7 @@ import pytest
 from drive_fakes import asked
 
 from connlab import drive, schema
-from connlab.drive import flags, plan, sweeps
+from connlab.drive import flags, plan, sweeps, trials
 
 WINDOW = {"duration": 1.0, "warmup": 0.2}
 
@@ -44,6 +44,17 @@ def test_a_burst_takes_as_long_as_its_delays_keep_the_workers_busy(workers, seco
     model = schema.Model(name="m", family="f", label="m", workers=kind)
     guess_s = plan._window_s(burst | {"workers": workers}, model)
     assert guess_s == pytest.approx(seconds + 0.08, rel=0.4)
+
+
+@pytest.mark.parametrize(("delay_ms", "patient"), [(80, False), (200_000, True)])
+def test_of_a_burst_that_takes_long_the_last_answer_is_waited_for(delay_ms, patient):
+    burst = {"requests": 1, "delay": delay_ms}
+    long = work(fixed=burst)
+    factors = sweeps._client_factors(long, long.cells)
+    assert (factors.get("timeout", 0) > 200) is patient
+    assert (trials.timeout_s(factors) > 400) is patient
+    asked = work(fixed=burst | {"timeout": 5})
+    assert sweeps._client_factors(asked, asked.cells)["timeout"] == 5
 
 
 def test_a_server_has_the_workers_of_all_its_processes():

@@ -17,6 +17,9 @@ OWN_DESCRIPTORS = 64
 #: how long a client waits at most for everybody's first answer
 SETTLE_S = 3.0
 
+#: how long a client waits for an answer by default (``client --timeout``)
+TIMEOUT_S = 10.0
+
 #: connects per second at most to servers that others wrote
 CONNECT_RATE = 10_000
 
@@ -103,6 +106,18 @@ def with_time_to_settle(
     closed = factors.get("rate") is None and factors.get("requests") is None
     if serves_all and closed and factors.get("settle") is None:
         return {**factors, "settle": SETTLE_S}
+    return dict(factors)
+
+
+def with_time_to_answer(
+    factors: Mapping[str, Any], *, burst_s: float
+) -> dict[str, Any]:
+    """Return the factors with more patience for an answer, where a burst takes long.
+
+    The last user is answered at its end. A time that the caller gave stays.
+    """
+    if 2 * burst_s > TIMEOUT_S and factors.get("timeout") is None:
+        return {**factors, "timeout": 2 * burst_s}
     return dict(factors)
 
 

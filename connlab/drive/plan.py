@@ -351,17 +351,23 @@ def _answer_s(factors: Mapping[str, Any]) -> float:
     return _ANSWER_S.get(factors["workload"], _ANSWER_USUAL_S)
 
 
+def burst_s(factors: Mapping[str, Any], model: schema.Model) -> float:
+    """Guess how long a burst takes; 0 where a window is measured."""
+    users, delay_s = _users(factors), flags.mean_s(factors.get("delay"))
+    at_once = capacity.workers(factors) if model.workers == "fixed" else users
+    each_s = max(_answer_s(factors), delay_s / at_once)
+    requests = factors.get("requests")
+    return 0.0 if requests is None else users * requests * each_s + delay_s
+
+
 def _window_s(factors: Mapping[str, Any], model: schema.Model) -> float:
     """Guess how long a window is, or a burst."""
-    users, answer_s = _users(factors), _answer_s(factors)
-    requests = factors.get("requests")
-    if requests is not None:
-        delay_s = flags.mean_s(factors.get("delay"))
-        at_once = capacity.workers(factors) if model.workers == "fixed" else users
-        return users * requests * max(answer_s, delay_s / at_once) + delay_s
+    if factors.get("requests") is not None:
+        return burst_s(factors, model)
     if factors.get("rate") is not None:
         return factors["duration"]
-    wanted_s = (factors.get("response_times") or 0) * users * answer_s
+    wanted = factors.get("response_times") or 0
+    wanted_s = wanted * _users(factors) * _answer_s(factors)
     return min(max(factors["duration"], wanted_s), trials.longest_s(factors))
 
 

@@ -42,6 +42,7 @@ from connlab.drive.host import Host, HostLost, LocalHost
 from connlab.drive.plan import (
     SweepPlan,
     baseline_absent,
+    burst_s,
     cost,
     foreign_trials,
     guess_s,
@@ -726,6 +727,7 @@ def _client_factors(
         descriptors=plan.location.descriptors(),
         connections=sum(users),
     )
+    factors = flags.with_time_to_answer(factors, burst_s=burst_s(cells[0], models[0]))
     external = any((model.model_extra or {}).get("external") for model in models)
     factors = flags.with_time_to_accept(factors, external=external)
     if plan.location.remote:

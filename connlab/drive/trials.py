@@ -134,7 +134,9 @@ def not_measured(model: schema.Model, kind: str, reason: str) -> Outcome:
 
 def timeout_s(factors: Mapping[str, Any]) -> float:
     """Return how long a client may take, with ample time to connect."""
-    lasting = 120.0 if factors.get("requests") is not None else longest_s(factors)
+    lasting = longest_s(factors)
+    if factors.get("requests") is not None:
+        lasting = max(120.0, factors.get("timeout") or 0.0)
     if factors.get("rate") is not None:  # client --late repeats slices
         lasting += factors["duration"]
     connections = factors.get("connections") or 1
