@@ -65,7 +65,6 @@ class SweepPlan:
     histograms: bool
     parameters: Mapping[str, Any]
     mixed: bool
-    beside: tuple[str, ...]
     sets: tuple[interleaving.Set, ...]
     location: Location
 
@@ -204,7 +203,6 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
         histograms=args.histograms,
         parameters=parameters,
         mixed=args.mixed,
-        beside=beside,
         sets=sets,
         location=location,
     )
