@@ -3,18 +3,21 @@
 import json
 import math
 import re
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
 from drive_fakes import models
 
 from connlab import __main__ as command
+from connlab.bench import command as benches
 from connlab.bench import parts, targets
 from connlab.bench.parts import BASE, DEARER, SLOWED, Part
 from connlab.bench.targets import Target
-from connlab.compare import make_plan, plan
+from connlab.compare import make_plan, plan, screen
 from connlab.compare.comparison import Comparison
 from connlab.drive import footprint
+from connlab.drive.host import ProgramError
 from connlab.study.interval import Interval
 
 pytestmark = pytest.mark.usefixtures("client_program")
@@ -187,6 +190,16 @@ def test_nothing_measured_decides_nothing():
 
 
 # ---- the command ---------------------------------------------------------------
+
+
+def test_what_fails_beside_the_sets_is_said_and_loses_nothing(monkeypatch, capsys):
+    """A kernel that lets nobody trace a program, as hardened ones do."""
+    refused = Mock(side_effect=ProgramError("no [x]"))
+    monkeypatch.setattr(footprint.untimed, "traced", refused)
+    monkeypatch.setattr(footprint.shutil, "which", lambda name: name)
+    console = screen.console()
+    assert benches._apart(footprint.system_calls, models("epoll"), console) == {}
+    assert "left out: no [x]" in capsys.readouterr().out
 
 
 @pytest.mark.serial

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,10 @@ def run(
     models = [known[name] for name in names or known]
     by_title = parts.parts(models, lessons=wanted["lessons"], until=until, seed=seed)
     parts.run(by_title, budget_s=budget_s, say=console.print)
-    memory = footprint.idle_memory(models) if wanted["memory"] else {}
-    calls = footprint.system_calls(models) if wanted["calls"] else {}
-    beside = clients.beside(by_title["http"].plan) if wanted["clients"] else []
+    memory = _apart(footprint.idle_memory, models, console) if wanted["memory"] else {}
+    calls = _apart(footprint.system_calls, models, console) if wanted["calls"] else {}
+    http = by_title["http"].plan
+    beside = _apart(clients.beside, http, console) if wanted["clients"] else {}
     judged = targets.judge(by_title, memory, {m.name: m.family for m in models})
     compared = {n: comparison.document(p.comparison) for n, p in by_title.items()}
     results = {
@@ -49,7 +50,7 @@ def run(
         "floor_cpu_s": {n: p.floor_cpu_s for n, p in by_title.items() if p.with_floor},
         "idle_memory": memory,
         "system_calls": calls,
-        "load_generators": beside,
+        "load_generators": [*beside],
         "targets": [asdict(target) | {"verdict": target.verdict} for target in judged],
     }
     kept = _keep(results, folder=out)
@@ -62,6 +63,15 @@ def run(
     rows = [(t.what, t.need, _text(t.found), t.verdict) for t in judged]
     _print(console, ("target", "needed", "found", ""), rows)
     console.print(f"\nkept: {kept}")
+
+
+def _apart(measure: Callable[[Any], Any], of: Any, console: Console) -> Any:
+    """Measure what takes no turns; that it fails loses nothing of what did."""
+    try:
+        return measure(of)
+    except (RuntimeError, OSError) as error:
+        console.print(f"left out: {error}", markup=False)
+        return {}
 
 
 def _keep(results: dict[str, Any], *, folder: Path) -> Path:
