@@ -87,6 +87,18 @@ def test_what_few_machines_have_is_in_the_class_only_where_it_is(
     assert {name: facts[name] for name in names} == more
 
 
+ARM = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: {}\n\nprocessor\t: 1\n"
+
+
+def test_processors_without_a_name_are_told_apart(monkeypatch):
+    seen = set()
+    for part in ("0xd0c", "0xd40"):
+        files = {"/proc/cpuinfo": ARM.format(part)}
+        monkeypatch.setattr(procfs, "read_text", lambda path, f=files: f.get(path, ""))
+        seen.add(machine.environment({})["cpu"])
+    assert len(seen) == 2
+
+
 def test_trials_on_other_cores_are_of_another_class(monkeypatch):
     seen = [machine.environment({})]
     for text in ("0", "1", "1,0", "0,1"):

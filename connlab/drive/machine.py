@@ -133,7 +133,7 @@ def environment(binaries: Mapping[str, str]) -> dict[str, Any]:
         "kernel_build": platform.version(),
         "architecture": platform.machine(),
         "libc": " ".join(platform.libc_ver()),
-        "cpu": _cpuinfo().get("model name") or platform.processor(),
+        "cpu": _cpu(),
         "cores": len(available),
         "governor": _line("cpu/cpu0/cpufreq/scaling_governor"),
         "congestion_control": sysctl("net.ipv4.tcp_congestion_control"),
@@ -248,6 +248,13 @@ def without_paths(text: str) -> str:
         if len(path) > 1:
             text = text.replace(path, short)
     return text
+
+
+def _cpu() -> str:
+    """Return the name of the processor; on Arm the numbers that stand for it."""
+    facts = _cpuinfo()
+    numbers = [f"{n} {facts[n]}" for n in ("CPU implementer", "CPU part") if n in facts]
+    return facts.get("model name") or ", ".join(numbers) or platform.processor()
 
 
 def _cpuinfo() -> dict[str, str]:
