@@ -241,17 +241,27 @@ def test_limits_of_all_cgroups_around_us_are_seen(
     assert capacity.free_bytes() == free
 
 
-@pytest.mark.parametrize(("running", "free"), [(900, 70), (9950, 50), (12_000, 0)])
-def test_tasks_outside_of_a_container_are_none_of_those_it_may_have(
-    cgroups, monkeypatch, running, free
+@pytest.mark.parametrize(
+    ("running", "of_user", "free"),
+    [(900, None, 70), (9950, None, 50), (12_000, None, 0), (900, 85, 55)],
+)
+def test_a_limit_counts_only_the_tasks_that_are_under_it(
+    cgroups, monkeypatch, running, of_user, free
 ):
+    """What runs outside of a container, or for other users, takes none of theirs."""
     cgroups({"a/pids.max": "90", "a/pids.current": "20"})
     monkeypatch.setattr(machine, "sysctl", lambda name: "10000")
-    monkeypatch.setattr(machine, "limits", lambda: {"processes": {"soft": None}})
+    monkeypatch.setattr(machine, "limits", lambda: {"processes": {"soft": of_user}})
+    monkeypatch.setattr(procfs, "tasks", lambda pids: 30)
     read = procfs.read_text
     load = {"/proc/loadavg": f"0.20 0.18 0.12 1/{running} 11206"}
     monkeypatch.setattr(procfs, "read_text", lambda path: load.get(path) or read(path))
-    assert (capacity.tasks(), capacity.free_tasks()) == (90, free)
+    assert (capacity.tasks(), capacity.free_tasks()) == (of_user or 90, free)
+
+
+def test_a_process_belongs_to_its_user():
+    assert os.getpid() in procfs.owned(os.getuid())
+    assert os.getpid() not in procfs.owned(os.getuid() + 1)
 
 
 def test_a_machine_that_tells_no_limit_of_tasks_has_the_least(monkeypatch):

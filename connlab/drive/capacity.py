@@ -98,23 +98,13 @@ def workers(cell: Mapping[str, Any]) -> int:
 
 
 def tasks() -> int:
-    """Return how many threads and processes the system allows in all, and our cgroups.
-
-    See `free_tasks` for how many of them there are already.
-    """
-    return min([_system_tasks(), *(limit for _, limit, _ in _limited("pids"))])
+    """Return how many threads and processes the kernel, our user and cgroups allow."""
+    return min(limit for limit, _ in _task_limits())
 
 
 def free_tasks() -> int:
-    """Return how many more threads and processes the system and our cgroups allow.
-
-    What runs outside of a container takes none of those that it is allowed.
-    """
-    # "0.20 0.18 0.12 1/80 11206": the fourth says how many tasks there are
-    load = procfs.read_text("/proc/loadavg").split()
-    running = int(load[3].partition("/")[2]) if len(load) > 3 else 0
-    within = [limit - used for _, limit, used in _limited("pids")]
-    return max(0, min([_system_tasks() - running, *within]))
+    """Return how many more threads and processes there may be."""
+    return max(0, min(limit - used for limit, used in _task_limits()))
 
 
 def free_bytes() -> int:
@@ -131,10 +121,18 @@ def free_bytes() -> int:
     return max(0, free)
 
 
-def _system_tasks() -> int:
+def _task_limits() -> Iterator[tuple[int, int]]:
+    """Give limits on tasks, each with how many of those that it counts there are."""
     texts = [machine.sysctl(name) for name in ("kernel.pid_max", "kernel.threads-max")]
     limits = [int(text) for text in texts if text and text.isdigit()]
-    return min([*limits, machine.limits()["processes"]["soft"] or PID_MAX])
+    # "0.20 0.18 0.12 1/80 11206": the fourth says how many tasks there are
+    load = procfs.read_text("/proc/loadavg").split()
+    running = int(load[3].partition("/")[2]) if len(load) > 3 else 0
+    yield min(limits, default=PID_MAX), running
+    if of_user := machine.limits()["processes"]["soft"]:
+        yield of_user, procfs.tasks(procfs.owned(os.getuid()))
+    for _, limit, used in _limited("pids"):
+        yield limit, used
 
 
 def _limited(controller: str) -> Iterator[tuple[str, int, int]]:

@@ -122,6 +122,16 @@ def tasks(pids: Iterable[int]) -> int:
     return sum(len(_listed(f"/proc/{pid}/task")) for pid in pids)
 
 
+def owned(uid: int) -> list[int]:
+    """Return the processes of a user."""
+    pids = []
+    for name in filter(str.isdigit, _listed("/proc")):
+        with contextlib.suppress(OSError):  # ended meanwhile
+            if os.stat(f"/proc/{name}").st_uid == uid:
+                pids.append(int(name))
+    return pids
+
+
 def sockets(pids: Iterable[int]) -> int:
     """Return how many sockets some processes have open, except Unix sockets.
 
