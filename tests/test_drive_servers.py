@@ -85,6 +85,14 @@ def test_the_entries_of_the_project_are_right_and_no_model_has_their_names(build
         assert entry.folder.is_dir() or "{project}" in entry.command
 
 
+def test_a_version_may_be_of_any_encoding(tmp_path):
+    tool = tmp_path / "tool"
+    tool.write_bytes(b"#!/bin/sh\necho 'Gr\xfc\xdfe 7'\n")
+    tool.chmod(0o755)
+    entry = servers.parse(ENTRY + f'version = "{tool} --version"')["mine"]
+    assert servers.version_of(entry).endswith("e 7")
+
+
 def test_a_folder_may_have_a_space_in_its_name(monkeypatch):
     monkeypatch.setattr(schema, "project_root", lambda: Path("/my things"))
     entry = servers.parse(ENTRY)["mine"]
