@@ -55,6 +55,14 @@ def test_every_number_stands_in_a_sentence_that_can_do_without_it():
     assert {name: count for name, count in bare.items() if count} == {}
 
 
+COUNT_AS_SUBJECT = re.compile(r"\[\]\{\.number \.short[^{}]*\}\s+(?:are|were|have)\b")
+
+
+def test_no_verb_takes_a_count_for_more_than_one():
+    for path in sources.hand_written(PAPER):
+        assert not COUNT_AS_SUBJECT.search(path.read_text("utf-8")), path.name
+
+
 def test_the_citation_file_names_an_entity_and_this_version():
     cff = yaml.safe_load((made.ROOT / "CITATION.cff").read_text("utf-8"))
     (author,) = cff["authors"]
