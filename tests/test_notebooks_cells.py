@@ -286,6 +286,19 @@ def test_what_several_processes_carried(cells, many, levels, said):
 
 
 @pytest.mark.parametrize(
+    ("models", "said"),
+    [(["a"], "1 of 1 model that broke"), (["a", "b"], "2 of 2 models that broke")],
+)
+def test_models_that_broke_are_counted(cells, models, said):
+    found = pd.DataFrame({"name": models, "broke": 9, "predicted": 8, "carried": 7})
+    names = {"counted": formatting.counted, "plain": formatting.plain}
+    _, results = cells(
+        "02-breaking-points", "cell-14", found=found.assign(agrees=True), **names
+    )
+    assert said in results["findings"][0]
+
+
+@pytest.mark.parametrize(
     ("symptom", "agrees", "holds"),
     [
         ("no descriptors left", True, True),
