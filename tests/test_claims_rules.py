@@ -232,6 +232,8 @@ SURVIVES = {"rule": "survives", "arm": {"model": "select"}}
         ({1000: (0, 0), 2000: (1, 1)}, NOT),
         ({1000: (0, 1), 2000: (1, 0)}, IN_PART),
         ({5: (1, 1)}, OPEN),
+        ({1500: (1, 1), 2000: (0, 0)}, HOLDS),
+        ({1500: (0, 1), 2000: (0, 0)}, IN_PART),
     ],
 )
 def test_survives(levels, verdict):

@@ -56,9 +56,8 @@ def itself(*bounds: float) -> dict[str, Any]:
     return {"itself": span(*bounds, metric="throughput_rps"), "MARGIN": MARGIN}
 
 
-def pushed(*shares: float) -> dict[str, Any]:
-    waiting = pd.DataFrame({"value": shares}, dtype=float)
-    return {"waiting": waiting, "CLIENT_QUEUE": CLIENT_QUEUE}
+def pushed(lo: float, hi: float, rows: int = 1) -> dict[str, Any]:
+    return {"waiting": span(lo, hi)[:rows], "CLIENT_QUEUE": CLIENT_QUEUE}
 
 
 def delayed(lo: float, hi: float, verdict: str = "lower") -> dict[str, Any]:
@@ -87,8 +86,8 @@ def loops(lo: float, hi: float, bound: bool = False) -> dict[str, Any]:
     return {"growth": growth, "throughput": throughput, "kept": ["pool"]}
 
 
-def shared(value: float) -> dict[str, Any]:
-    return {"balance": pd.DataFrame({"workers": [4], "value": [value]})}
+def shared(lo: float, hi: float) -> dict[str, Any]:
+    return {"balance": span(lo, hi, workers=4).assign(value=1.1)}
 
 
 def starved(value: float, connections: int = 16) -> dict[str, Any]:
@@ -124,10 +123,11 @@ def threads(*counts: int | None) -> dict[str, Any]:
         ("known-cost", {"share": span(0.2, 1.9)}, None),
         ("known-cost", {"share": span(1.1, 1.3)}, False),
         ("known-cost", {"share": span(NAN, NAN)}, None),
-        ("client-is-pushed", pushed(0.9), True),
-        ("client-is-pushed", pushed(0.1), False),
-        ("client-is-pushed", pushed(NAN), None),
-        ("client-is-pushed", pushed(), None),
+        ("client-is-pushed", pushed(0.8, 0.9), True),
+        ("client-is-pushed", pushed(0.4, 0.8), None),
+        ("client-is-pushed", pushed(0.1, 0.2), False),
+        ("client-is-pushed", pushed(NAN, NAN), None),
+        ("client-is-pushed", pushed(0.8, 0.9, rows=0), None),
         ("mean-counts", delayed(0.18, 0.20), True),
         ("mean-counts", delayed(0.15, 0.20), None),
         ("mean-counts", delayed(0.40, 0.50), False),
@@ -144,9 +144,10 @@ def threads(*counts: int | None) -> dict[str, Any]:
         ("loops-gain-little", loops(0.8, 1.15), None),
         ("loops-gain-little", loops(1.2, 1.3), False),
         ("loops-gain-little", loops(0.8, 1.05, bound=True), None),
-        ("workers-share-evenly", shared(1.05), True),
-        ("workers-share-evenly", shared(1.2), False),
-        ("workers-share-evenly", shared(NAN), None),
+        ("workers-share-evenly", shared(1.04, 1.06), True),
+        ("workers-share-evenly", shared(1.04, 1.12), None),
+        ("workers-share-evenly", shared(1.2, 1.3), False),
+        ("workers-share-evenly", shared(NAN, NAN), None),
         ("kept-workers-starve", starved(0.25), True),
         ("kept-workers-starve", starved(1.0), False),
         ("kept-workers-starve", starved(NAN), None),

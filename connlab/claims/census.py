@@ -31,11 +31,17 @@ def survives(
     A cell passes when every trial of it kept all its connections and met no failure;
     it fails when none did. Levels that were not measured are named and left out, and
     so are those at which a trial ended with connections that the kernel kept and the
-    server had yet to accept: it neither carried nor lost them.
+    server had yet to accept: it neither carried nor lost them. A server that carried
+    more than a level that was not measured carried that, too.
     """
+    cells = dict(list(select(trials, arm).groupby("connections")))
+    none = trials.iloc[:0]
+    most = max((n for n, c in cells.items() if _outcome(c, True) == "right"), default=0)
     levels: dict[str, list[str]] = {}
     for level, passing in [(n, True) for n in passes] + [(n, False) for n in fails]:
-        outcome = _outcome(select(trials, {**arm, "connections": level}), passing)
+        outcome = _outcome(cells.get(level, none), passing)
+        if passing and outcome == "missing" and level < most:
+            outcome = "right"
         levels.setdefault(outcome, []).append(str(level))
     clauses = [f"{_LEVELS[k]} {listing(levels[k])}" for k in _LEVELS if k in levels]
     why = f"connections: {'; '.join(clauses)}"

@@ -35,9 +35,10 @@ def crossings(
     Returns
     -------
     DataFrame
-        One row per block and repeat that has both sides at two levels: block, repeat,
-        the two as `sides`, crossing (level of `along`; NaN where the sides do not
-        change places, or do so more than once); ok, label and reason as of trials.
+        One row per block and repeat that has both sides at the lowest and the highest
+        level: block, repeat, the two as `sides`, crossing (level of `along`; NaN where
+        the sides do not change places, or do so more than once); ok, label and reason
+        as of trials.
     """
     side, other = sides
     good = trials[counted(trials) & (trials[metric] > 0)]
@@ -47,7 +48,11 @@ def crossings(
     if not {side, other} <= set(wide.columns.get_level_values(0)):
         return empty
     logs = np.log(wide[side] / wide[other]).sort_index(axis=1)
-    logs = logs[logs.notna().sum(axis=1) >= 2]
+    logs = logs.dropna(axis=1, how="all")
+    if len(logs.columns) < 2:
+        return empty
+    # beyond the last level of a trial the sides may have changed places unseen
+    logs = logs.dropna(subset=[logs.columns[0], logs.columns[-1]])
     if logs.empty:
         return empty
     levels = [_zero(row.dropna()) for _, row in logs.iterrows()]
