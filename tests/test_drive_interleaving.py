@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import drive_fakes
 import pytest
-from drive_fakes import measure, rows
+from drive_fakes import manifest, measure, rows
 
 from connlab import drive, schema
 from connlab.drive import (
@@ -403,6 +403,8 @@ def test_parts_of_a_set_carry_the_baseline_and_are_resumed(
     assert (left.trials, left.resumed) == (0, 12)
     again = swept(tmp_path, names)
     assert (again.done, again.resumed) == (0, 12)
+    stopped = manifest(tmp_path)["studies"]["s"]["stopping"]["sets"]
+    assert {row["pairs"] for row in stopped} == {2}
 
 
 def test_the_length_of_a_slice_may_vary_and_be_none(client_program, tmp_path):

@@ -65,6 +65,7 @@ class SweepPlan:
     histograms: bool
     parameters: Mapping[str, Any]
     mixed: bool
+    beside: tuple[str, ...]
     sets: tuple[interleaving.Set, ...]
     location: Location
 
@@ -203,6 +204,7 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
         histograms=args.histograms,
         parameters=parameters,
         mixed=args.mixed,
+        beside=beside,
         sets=sets,
         location=location,
     )
