@@ -78,19 +78,26 @@ static bool stack_guard(char *low, size_t bytes)
            mprotect(low, bytes, PROT_NONE) == 0;
 }
 
+/* A page below the stack: 4 KiB, or as many as the whole stack has (64 KiB, as
+ * kernels for AArch64 may be built). */
+static size_t guard_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
 static struct coroutine *stack_map(void)
 {
-    size_t guard = (size_t)sysconf(_SC_PAGESIZE);
+    size_t guard = guard_bytes(), bytes = guard + STACK_BYTES;
     char *low =
-        mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
     if (low == MAP_FAILED)
         return NULL;
     if (!stack_guard(low, guard)) {
-        munmap(low, STACK_BYTES);
+        munmap(low, bytes);
         return NULL;
     }
-    char *high = low + STACK_BYTES - sizeof(struct coroutine);
+    char *high = low + bytes - sizeof(struct coroutine);
     struct coroutine *coroutine = (struct coroutine *)high;
     coroutine->low = low + guard;
     coroutine->valgrind_id = VALGRIND_STACK_REGISTER(low + guard, high);
@@ -102,8 +109,8 @@ static struct coroutine *stack_map(void)
 static bool stack_unmap(struct coroutine *coroutine)
 {
     unsigned id = coroutine->valgrind_id;
-    char *low = (char *)coroutine + sizeof *coroutine - STACK_BYTES;
-    if (munmap(low, STACK_BYTES) < 0)
+    size_t guard = guard_bytes();
+    if (munmap(coroutine->low - guard, guard + STACK_BYTES) < 0)
         return false;
     VALGRIND_STACK_DEREGISTER(id);
     return true;
