@@ -32,8 +32,10 @@
 #include "server/net.h"
 #include "server/stop.h"
 
-/* The two ends of the queue. */
-enum { TAKE, PUT };
+/* The two ends of the queue, and a client that waits for a place in it, or -1.
+ * A child that is started meanwhile has that descriptor as well, and has to
+ * close it: the client's connection would else end with the child. */
+enum { TAKE, PUT, WAITING, QUEUE_FDS };
 
 /* A message: who the client is, and beside the data its descriptor. */
 union control {
@@ -92,6 +94,8 @@ static void prefork_pass_serve(struct server *server, unsigned worker,
     const int *queue = shared;
     close(server->listen_fd);
     close(queue[PUT]);
+    if (queue[WAITING] >= 0)
+        close(queue[WAITING]);
     for (int fd;;) {
         struct sockaddr_in6 peer;
         fd = pass_take(server, queue[TAKE], &peer);
@@ -102,20 +106,22 @@ static void prefork_pass_serve(struct server *server, unsigned worker,
     }
 }
 
-static void pass_on(struct preforked *children, int put_fd,
+static void pass_on(struct preforked *children, int *queue,
                     struct arrival *arrival)
 {
     bool passed;
-    while (!(passed = pass_put(put_fd, arrival)) && errno == EAGAIN &&
+    queue[WAITING] = arrival->fd;
+    while (!(passed = pass_put(queue[PUT], arrival)) && errno == EAGAIN &&
            !stop_requested())
-        preforked_await(children, put_fd, POLLOUT);
+        preforked_await(children, queue[PUT], POLLOUT);
+    queue[WAITING] = -1;
     if (passed)
         close(arrival->fd);
     else /* ETOOMANYREFS: too many are in flight; or a stop */
         net_refuse(children->server, arrival->fd, REFUSED_DESCRIPTORS);
 }
 
-static void pass_accept_all(struct preforked *children, int put_fd)
+static void pass_accept_all(struct preforked *children, int *queue)
 {
     struct server *server = children->server;
     while (!stop_requested()) {
@@ -124,13 +130,14 @@ static void pass_accept_all(struct preforked *children, int put_fd)
             continue;
         arrival.fd = net_accept(server, &arrival.peer, 0);
         if (arrival.fd >= 0)
-            pass_on(children, put_fd, &arrival);
+            pass_on(children, queue, &arrival);
     }
 }
 
 static int prefork_pass_run(struct server *server)
 {
-    int queue[2], least = 0; /* the kernel makes it a few messages */
+    int queue[QUEUE_FDS] = {[WAITING] = -1};
+    int least = 0; /* the kernel makes it a few messages */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, queue) < 0 ||
         setsockopt(queue[PUT], SOL_SOCKET, SO_SNDBUF, &least, sizeof least) ||
         fcntl(server->listen_fd, F_SETFL, O_NONBLOCK) < 0) {
@@ -141,7 +148,7 @@ static int prefork_pass_run(struct server *server)
         .server = server, .serve = prefork_pass_serve, .shared = queue};
     bool started = preforked_start(&children);
     if (started)
-        pass_accept_all(&children, queue[PUT]);
+        pass_accept_all(&children, queue);
     close(queue[PUT]);
     preforked_end(&children);
     close(queue[TAKE]);

@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import signal
+import socket
 import threading
 import time
 
@@ -81,6 +82,19 @@ def test_a_child_that_is_killed_takes_one_client_with_it(model):
         stats = server.stop()
     assert stats["workers_lost"] == 1
     assert stats["workers_started"] == 5
+
+
+@pytest.mark.parametrize("model", names(family="processes", workers="fixed"))
+def test_a_child_that_is_started_late_keeps_no_connection_open(model):
+    """The one who waits for a child when it is started has its socket inherited."""
+    with serving(model, *fixed_workers(model, 1)) as server, server.clients(8) as socks:
+        assert echoes(socks[0])
+        settled(server.descriptors)
+        os.kill(children(server)[0], signal.SIGKILL)
+        for sock in socks[1:]:
+            assert echoes(sock)
+            sock.shutdown(socket.SHUT_WR)
+            assert sock.recv(1) == b""
 
 
 def living(server: Server) -> list[int]:
