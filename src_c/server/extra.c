@@ -62,6 +62,8 @@ static double compute_timed(uint64_t ns, double rate)
     compute(ns, rate);
     uint64_t took_ns = clock_now_ns() - began_ns;
     uint64_t reading_ns = began_ns - before_ns;
+    if (reading_ns > took_ns) /* it was interrupted, and tells nothing */
+        return rate;
     double late = ((double)took_ns - (double)reading_ns) / (double)ns - 1;
     return rate * (1 - STEP * (late < LATE_MOST ? late : LATE_MOST));
 }
