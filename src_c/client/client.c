@@ -41,6 +41,7 @@ static void on_signal(int signal)
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would leave no child to wait for */
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     signal(SIGPIPE, SIG_IGN);

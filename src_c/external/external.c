@@ -95,6 +95,7 @@ int main(int argc, char **argv)
 {
     struct guard_plan plan = read_plan(argc, argv);
     parent_die_with(getppid());
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would leave no child to wait for */
     setpgid(0, 0); /* what stops and kills the group shall hit nobody else */
     plan.group = getpgrp();
     guard_pid = fork();

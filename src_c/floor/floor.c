@@ -16,6 +16,7 @@
 #include <math.h>
 #include <netdb.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -346,6 +347,7 @@ int main(int argc, char **argv)
                               .duration_s = 0.5,
                               .repeats = 5};
     parent_die_with(getppid());
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would leave no child to wait for */
     default_cores(plan.cores);
     flags_read(&flags, &plan, argc, argv);
     raise_limits();

@@ -184,6 +184,7 @@ void stop_install(int listen_fd)
     if (listen_fd >= 0)
         stop_watch_listener(listen_fd);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would leave no child to wait for */
     catch(SIGALRM, on_overdue);
     catch(SIGTERM, on_stop);
     catch(SIGINT, on_stop);

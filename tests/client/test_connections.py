@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.harness import client, echo, errors, rows, serving, started
-from tests.conformance.harness import limit_descriptors
+from tests.conformance.harness import ignore_children, limit_descriptors
 
 
 def test_active_among_idle(load, tmp_path):
@@ -46,6 +46,14 @@ def test_threads_and_processes_share_the_work(load, kind):
     assert result["requests"]["completed"] == result["response"]["n"] == 300
     assert server.bytes_in == 300 * 64
     assert result["fairness"]["users"] == 10
+
+
+def test_processes_are_waited_for_wherever_they_were_ignored(client_program):
+    with serving(echo) as server:
+        words = [client_program, f"127.0.0.1:{server.port}", "--connections", "4"]
+        flags = ["--requests", "5", "--processes", "2"]
+        out = subprocess.check_output([*words, *flags], preexec_fn=ignore_children)
+    assert json.loads(out)["requests"]["completed"] == 20
 
 
 def test_sources(load, engine):

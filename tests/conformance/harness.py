@@ -268,6 +268,11 @@ def limit_descriptors(count: int) -> Callable[[], None]:
     return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
 
 
+def ignore_children() -> None:
+    """For ``preexec``: as some who start programs do for themselves."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
 NOBODY = 65534
 
 

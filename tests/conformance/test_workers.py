@@ -19,6 +19,7 @@ from tests.conformance.harness import (
     echoes,
     eventually,
     fixed_workers,
+    ignore_children,
     is_quiet,
     names,
     receive,
@@ -165,3 +166,13 @@ def test_a_known_cost_is_spent_on_each_request():
         stats = server.stop()
     # Wall time is spun away, and who else wants the core takes from it.
     assert 0.02 <= stats["cpu_user_s"] + stats["cpu_system_s"] < 0.5
+
+
+def test_children_are_waited_for_wherever_they_were_ignored():
+    """SIG_IGN of SIGCHLD outlives an exec, and leaves no CPU time of a child."""
+    flags = ["--processes", 2, "--extra-ns", 500_000]
+    with serving("epoll", *flags, preexec=ignore_children) as server:
+        with server.connect() as sock:
+            assert all(echoes(sock) for _ in range(100))
+        stats = server.stop()
+    assert stats["cpu_user_s"] + stats["cpu_system_s"] > 0.03
