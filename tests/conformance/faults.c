@@ -16,13 +16,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -76,15 +75,10 @@ int accept4(int fd, struct sockaddr *peer, socklen_t *length, int flags)
     return is_short() || is_full(fd) ? -1 : real(fd, peer, length, flags);
 }
 
-int open(const char *path, int flags, ...)
+int eventfd(unsigned count, int flags)
 {
-    int (*real)(const char *, int, ...) = dlsym(RTLD_NEXT, "open");
-    va_list more;
-    va_start(more, flags);
-    int mode = flags & O_CREAT ? va_arg(more, int) : 0;
-    va_end(more);
-    bool reserve = strcmp(path, "/dev/null") == 0;
-    return reserve && is_full(STDIN_FILENO) ? -1 : real(path, flags, mode);
+    int (*real)(unsigned, int) = dlsym(RTLD_NEXT, "eventfd");
+    return is_full(STDIN_FILENO) ? -1 : real(count, flags);
 }
 
 int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
