@@ -39,7 +39,8 @@ const char *address_find(const char *text, int flags,
 {
     char host[HOST_BYTES], service[8];
     int port;
-    struct addrinfo *found, hints = {.ai_socktype = SOCK_STREAM,
+    struct addrinfo *found, hints = {.ai_family = AF_INET,
+                                     .ai_socktype = SOCK_STREAM,
                                      .ai_flags = flags | AI_NUMERICSERV};
     if (!address_split(text, host, &port))
         return "want HOST:PORT, such as 127.0.0.1:7000";
@@ -47,6 +48,10 @@ const char *address_find(const char *text, int flags,
         return "want a port from 1 to 65535";
     snprintf(service, sizeof service, "%u", (uint16_t)port);
     int error = getaddrinfo(host, service, &hints, &found);
+    if (error) {
+        hints.ai_family = AF_UNSPEC;
+        error = getaddrinfo(host, service, &hints, &found);
+    }
     if (error)
         return gai_strerror(error);
     memcpy(address, found->ai_addr, found->ai_addrlen);

@@ -12,7 +12,8 @@ enum { HOST_BYTES = 256 };
 bool address_split(const char *text, char host[HOST_BYTES], int *port);
 
 /* The first address that getaddrinfo(3) finds with these flags, for a port from
- * 1 to 65535. NULL, or what is wrong with the text. */
+ * 1 to 65535; of IPv4 if there is one, since "localhost" may be ::1 as well and
+ * servers listen at 127.0.0.1. NULL, or what is wrong with the text. */
 const char *address_find(const char *text, int flags,
                          struct sockaddr_storage *address, socklen_t *bytes);
 
