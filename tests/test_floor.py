@@ -109,6 +109,7 @@ def test_the_client_half_drives_a_server_and_reads_its_cpu_time(host):
         (["--size", "0"], "--size 0: .* 1 to 1048576"),
         (["--duration", "nan"], "--duration nan"),
         (["--cores", "0"], "--cores 0: .*two"),
+        (["--cores", "0,99999"], "--cores 0,99999: core 99999 "),
         (["--server", "nowhere"], "--server nowhere: want HOST:PORT"),
         (["--server", "127.0.0.1:http"], "--server 127.0.0.1:http: want a port"),
         (["--server", "example:80"], "--server example:80: .*numeric"),

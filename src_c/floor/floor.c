@@ -78,8 +78,17 @@ static bool read_cores(void *into, const struct flag *flag, const char *text)
 {
     int *cores = flag_member(into, flag);
     char end;
-    return sscanf(text, "%d,%d%c", &cores[0], &cores[1], &end) == 2 &&
-           cores[0] >= 0 && cores[1] >= 0;
+    cpu_set_t ours;
+    if (sscanf(text, "%d,%d%c", &cores[0], &cores[1], &end) != 2 ||
+        cores[0] < 0 || cores[1] < 0)
+        return false;
+    if (sched_getaffinity(0, sizeof ours, &ours) < 0)
+        err(1, "sched_getaffinity");
+    for (int i = 0; i < 2; i++)
+        if (!CPU_ISSET((size_t)cores[i], &ours))
+            flags_refuse(flag->name, text, "core %d is none that we may use",
+                         cores[i]);
+    return true;
 }
 
 static bool read_server(void *into, const struct flag *flag, const char *text)
