@@ -50,100 +50,101 @@ static int parse(const char *text, struct http_request *request)
 #define GET "GET / HTTP/1.1\r\n"
 #define HOST "Host: x\r\n"
 
+static const struct {
+    const char *text;
+    int error;
+} judged[] = {
+    {GET HOST "\r\n", 0},
+    {"GET / HTTP/1.0\r\n\r\n", 0},
+    {"\r\n\r\n" GET HOST "\r\n", 0},
+    {"GET / HTTP/1.9\r\n" HOST "\r\n", 0},
+    {"GET http://x/a?b HTTP/1.1\r\n" HOST "\r\n", 0},
+    {"GET HTTP://x HTTP/1.1\r\n" HOST "\r\n", 0},
+    {"GET http://x?b=/c HTTP/1.1\r\n" HOST "\r\n", 0},
+    {"GET http://[::1]:80/ HTTP/1.1\r\n" HOST "\r\n", 0},
+    {"OPTIONS http://x HTTP/1.1\r\n" HOST "\r\n", 0},
+    {"OPTIONS * HTTP/1.1\r\n" HOST "\r\n", 0},
+    {GET "host:\r\n\r\n", 0},
+    {GET "Host: [::1]:80 \t\r\nX: a\tb\xc3\xa4\r\n\r\n", 0},
+    {GET HOST "Content-Length: 16384\r\n\r\n", 0},
+    {"", -1}, {"\r", -1}, {"\r\n", -1}, {"G", -1}, {GET, -1},
+    {GET HOST, -1}, {GET HOST "\r", -1},
+    {GET "\r\n", 400},                             /* no Host */
+    {GET HOST HOST "\r\n", 400},
+    {GET "Host: a b\r\n\r\n", 400},
+    {GET "Host: a,b\r\n\r\n", 400},
+    {"GET /\r\n\r\n", 400},                        /* HTTP/0.9 */
+    {"GET  / HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET / HTTP/1.1 \r\n" HOST "\r\n", 400},
+    {"GET / x HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET x HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET * HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET  HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET /\x01 HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET http:// HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET http:///a HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET http://?a HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET http://u@x/ HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET http://x#/ HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET http://\x01\x02/page HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET http://x\x7f HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET https://x/ HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET ?a HTTP/1.1\r\n" HOST "\r\n", 400},
+    /* no LF without a CR */
+    {"GET / HTTP/1.1\nHost: x\n\n", 400},
+    {"GET / HTTP/1.1\n", 400}, {"\n", 400}, {"\r\n\n", 400},
+    {"\n" GET HOST "\r\n", 400},
+    {GET HOST "X: a\n\r\n", 400},
+    {GET HOST "\n", 400},
+    {"GET / http/1.1\r\n" HOST "\r\n", 400},
+    {"GET / HTTP/1.x\r\n" HOST "\r\n", 400},
+    {"GET / HTTP/11\r\n" HOST "\r\n", 400},
+    {"G(T / HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"GET / HTTP/2.0\r\n" HOST "\r\n", 505},
+    {"GET / HTTP/0.9\r\n" HOST "\r\n", 505},
+    {"\x16\x03\x01", 400},                         /* TLS */
+    {" GET", 400},
+    {GET HOST "X: a\rb\r\n\r\n", 400},
+    {GET HOST "X: a\r\r\n\r\n", 400},
+    {GET HOST "X: a\r\n folded\r\n\r\n", 400},
+    {GET HOST "\tX: a\r\n\r\n", 400},
+    {GET HOST "X : a\r\n\r\n", 400},
+    {GET HOST ": a\r\n\r\n", 400},
+    {GET HOST "nocolon\r\n\r\n", 400},
+    {GET HOST "X\x80: a\r\n\r\n", 400},
+    {GET HOST "Content-Length: 1\r\nContent-Length: 1\r\n\r\n", 400},
+    {GET HOST "Content-Length: 1, 1\r\n\r\n", 400},
+    {GET HOST "Content-Length: +1\r\n\r\n", 400},
+    {GET HOST "Content-Length: -1\r\n\r\n", 400},
+    {GET HOST "Content-Length: 0x1\r\n\r\n", 400},
+    {GET HOST "Content-Length:\r\n\r\n", 400},
+    {GET HOST "Content-Length: 1 1\r\n\r\n", 400},
+    {GET HOST "Content-Length: 16385\r\n\r\n", 413},
+    {GET HOST "Content-Length: 18446744073709551616\r\n\r\n", 413},
+    {GET HOST "Content-Length: 99999999999999999999999\r\n\r\n", 413},
+    {GET HOST "Transfer-Encoding: chunked\r\n\r\n", 411},
+    {GET HOST "Transfer-Encoding: Chunked\r\n\r\n", 411},
+    {GET HOST "Transfer-Encoding: gzip, chunked\r\n\r\n", 501},
+    {GET HOST "Transfer-Encoding: xchunked\r\n\r\n", 501},
+    {GET HOST "Transfer-Encoding: chunked\r\n"
+     "Transfer-Encoding: chunked\r\n\r\n", 501},
+    {GET HOST "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n",
+     400},
+    {"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+    {GET HOST "Expect: 100-continue\r\n\r\n", 0},
+    {GET HOST "Expect: magic\r\n\r\n", 417},
+    {"GET / HTTP/1.0\r\nExpect: magic\r\n\r\n", 0},
+};
+
 static void requests_are_judged(void)
 {
-    static const struct {
-        const char *text;
-        int error;
-    } cases[] = {
-        {GET HOST "\r\n", 0},
-        {"GET / HTTP/1.0\r\n\r\n", 0},
-        {"\r\n\r\n" GET HOST "\r\n", 0},
-        {"GET / HTTP/1.9\r\n" HOST "\r\n", 0},
-        {"GET http://x/a?b HTTP/1.1\r\n" HOST "\r\n", 0},
-        {"GET HTTP://x HTTP/1.1\r\n" HOST "\r\n", 0},
-        {"GET http://x?b=/c HTTP/1.1\r\n" HOST "\r\n", 0},
-        {"GET http://[::1]:80/ HTTP/1.1\r\n" HOST "\r\n", 0},
-        {"OPTIONS http://x HTTP/1.1\r\n" HOST "\r\n", 0},
-        {"OPTIONS * HTTP/1.1\r\n" HOST "\r\n", 0},
-        {GET "host:\r\n\r\n", 0},
-        {GET "Host: [::1]:80 \t\r\nX: a\tb\xc3\xa4\r\n\r\n", 0},
-        {GET HOST "Content-Length: 16384\r\n\r\n", 0},
-        {"", -1}, {"\r", -1}, {"\r\n", -1}, {"G", -1}, {GET, -1},
-        {GET HOST, -1}, {GET HOST "\r", -1},
-        {GET "\r\n", 400},                             /* no Host */
-        {GET HOST HOST "\r\n", 400},
-        {GET "Host: a b\r\n\r\n", 400},
-        {GET "Host: a,b\r\n\r\n", 400},
-        {"GET /\r\n\r\n", 400},                        /* HTTP/0.9 */
-        {"GET  / HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET / HTTP/1.1 \r\n" HOST "\r\n", 400},
-        {"GET / x HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET x HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET * HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET  HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET /\x01 HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET http:// HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET http:///a HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET http://?a HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET http://u@x/ HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET http://x#/ HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET http://\x01\x02/page HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET http://x\x7f HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET https://x/ HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET ?a HTTP/1.1\r\n" HOST "\r\n", 400},
-        /* no LF without a CR */
-        {"GET / HTTP/1.1\nHost: x\n\n", 400},
-        {"GET / HTTP/1.1\n", 400}, {"\n", 400}, {"\r\n\n", 400},
-        {"\n" GET HOST "\r\n", 400},
-        {GET HOST "X: a\n\r\n", 400},
-        {GET HOST "\n", 400},
-        {"GET / http/1.1\r\n" HOST "\r\n", 400},
-        {"GET / HTTP/1.x\r\n" HOST "\r\n", 400},
-        {"GET / HTTP/11\r\n" HOST "\r\n", 400},
-        {"G(T / HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET / HTTP/2.0\r\n" HOST "\r\n", 505},
-        {"GET / HTTP/0.9\r\n" HOST "\r\n", 505},
-        {"\x16\x03\x01", 400},                         /* TLS */
-        {" GET", 400},
-        {GET HOST "X: a\rb\r\n\r\n", 400},
-        {GET HOST "X: a\r\r\n\r\n", 400},
-        {GET HOST "X: a\r\n folded\r\n\r\n", 400},
-        {GET HOST "\tX: a\r\n\r\n", 400},
-        {GET HOST "X : a\r\n\r\n", 400},
-        {GET HOST ": a\r\n\r\n", 400},
-        {GET HOST "nocolon\r\n\r\n", 400},
-        {GET HOST "X\x80: a\r\n\r\n", 400},
-        {GET HOST "Content-Length: 1\r\nContent-Length: 1\r\n\r\n", 400},
-        {GET HOST "Content-Length: 1, 1\r\n\r\n", 400},
-        {GET HOST "Content-Length: +1\r\n\r\n", 400},
-        {GET HOST "Content-Length: -1\r\n\r\n", 400},
-        {GET HOST "Content-Length: 0x1\r\n\r\n", 400},
-        {GET HOST "Content-Length:\r\n\r\n", 400},
-        {GET HOST "Content-Length: 1 1\r\n\r\n", 400},
-        {GET HOST "Content-Length: 16385\r\n\r\n", 413},
-        {GET HOST "Content-Length: 18446744073709551616\r\n\r\n", 413},
-        {GET HOST "Content-Length: 99999999999999999999999\r\n\r\n", 413},
-        {GET HOST "Transfer-Encoding: chunked\r\n\r\n", 411},
-        {GET HOST "Transfer-Encoding: Chunked\r\n\r\n", 411},
-        {GET HOST "Transfer-Encoding: gzip, chunked\r\n\r\n", 501},
-        {GET HOST "Transfer-Encoding: xchunked\r\n\r\n", 501},
-        {GET HOST "Transfer-Encoding: chunked\r\n"
-         "Transfer-Encoding: chunked\r\n\r\n", 501},
-        {GET HOST "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n",
-         400},
-        {"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
-        {GET HOST "Expect: 100-continue\r\n\r\n", 0},
-        {GET HOST "Expect: magic\r\n\r\n", 417},
-        {"GET / HTTP/1.0\r\nExpect: magic\r\n\r\n", 0},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof judged / sizeof judged[0]; i++) {
         struct http_request request;
-        int error = parse(cases[i].text, &request);
-        if (error != cases[i].error)
-            fprintf(stderr, "%d instead of %d: %s\n", error, cases[i].error,
-                   cases[i].text);
-        assert(error == cases[i].error);
+        int error = parse(judged[i].text, &request);
+        if (error != judged[i].error)
+            fprintf(stderr, "%d instead of %d: %s\n", error, judged[i].error,
+                   judged[i].text);
+        assert(error == judged[i].error);
     }
 }
 
