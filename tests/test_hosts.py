@@ -23,7 +23,16 @@ from cryptography.exceptions import InvalidSignature
 from connlab import drive, notebook
 from connlab.drive import capacity, hosts_asked, location
 from connlab.drive.host import Ended, HostLost, ProgramError
-from connlab.hosts import agent, certificates, clock, group, remote, roster
+from connlab.hosts import (
+    agent,
+    carrier,
+    certificates,
+    checking,
+    clock,
+    group,
+    remote,
+    roster,
+)
 from connlab.schema import Model
 from tests.client.harness import echo, serving
 
@@ -100,6 +109,26 @@ def test_certificates_are_of_one_authority_and_keys_are_private(tmp_path):
         ssl.create_default_context().load_cert_chain(path, key)
     with pytest.raises((InvalidSignature, ValueError)):
         stranger.verify_directly_issued_by(authority)
+
+
+def test_certificates_are_made_anew_before_they_end(tmp_path, monkeypatch):
+    assert not certificates.last(tmp_path)
+    certificates.make(tmp_path)
+    assert certificates.last(tmp_path)
+    monkeypatch.setattr(certificates, "DAYS", 1)
+    certificates.make(tmp_path)
+    assert not certificates.last(tmp_path)
+
+
+def test_a_scheduler_that_is_not_there_is_named(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"tls://127.0.0.1:{free.getsockname()[1]}"
+    entries = loaded(tmp_path, ROSTER.replace("tls://10.0.0.9:8786", url))
+    with pytest.raises(FileNotFoundError, match=r"certificates/ca\.pem"):
+        carrier.Engine(entries)
+    certificates.make(entries.certificates)
+    with pytest.raises(OSError, match=f"^scheduler {url}: .*refused"):
+        carrier.Engine(entries)
 
 
 def test_a_clock_is_found_ahead_by_what_it_is():

@@ -114,6 +114,7 @@ class Engine(contextlib.AbstractContextManager):
         security = None
         if roster.certificates:
             folder = roster.certificates
+            (folder / certificates.AUTHORITY).stat()  # ssl would not name the file
             security = Security(
                 tls_ca_file=str(folder / certificates.AUTHORITY),
                 tls_client_cert=str(folder / "client.pem"),
@@ -178,10 +179,13 @@ def _reach(scheduler: str, security: Any) -> None:
     """
     url = urlsplit(scheduler)
     address = (url.hostname or "", url.port or 0)
-    with socket.create_connection(address, timeout=REACH_S) as sock:
-        if security is not None:
-            context = security.get_connection_args("client")["ssl_context"]
-            context.wrap_socket(sock, server_hostname=address[0]).close()
+    try:
+        with socket.create_connection(address, timeout=REACH_S) as sock:
+            if security is not None:
+                context = security.get_connection_args("client")["ssl_context"]
+                context.wrap_socket(sock, server_hostname=address[0]).close()
+    except OSError as error:
+        raise OSError(f"scheduler {scheduler}: {error}") from error
 
 
 class RemoteHost:

@@ -43,6 +43,15 @@ def make(folder: Path) -> None:
         _write(folder / f"{role}.key", private)
 
 
+def last(folder: Path) -> bool:
+    """Whether there are certificates that last until tomorrow."""
+    path = folder / AUTHORITY
+    if not path.exists():
+        return False
+    ends = x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
+    return ends > datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+
+
 def flags(folder: Path | None, role: str) -> list[str]:
     """Return the flags that give a scheduler or a worker of Dask its certificate."""
     if folder is None:

@@ -58,7 +58,7 @@ class Started:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         carrier.write_settings(self.folder)
         folder = self.roster.certificates
-        if folder and not (folder / certificates.AUTHORITY).exists():
+        if folder and not certificates.last(folder):
             certificates.make(folder)
             self.say(f"certificates: made, end after {certificates.DAYS} days")
         self._start_scheduler()
