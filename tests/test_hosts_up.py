@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,8 +22,11 @@ exec sh -c "$4"
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Yield a hosts.toml of two hosts on loopback, with the stand-in on the PATH."""
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a hosts.toml of two hosts on loopback, with the stand-in on the PATH.
+
+    The name of one is a number.
+    """
     ssh = tmp_path / "bin" / "ssh"
     ssh.parent.mkdir()
     ssh.write_text(FAKE_SSH)
@@ -39,10 +41,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 scheduler = "tls://127.0.0.1:{port}"
 certificates = "certificates"
 server = "a"
-clients = ["b"]
+clients = ["2"]
 [hosts.a]
 address = "127.0.0.2"
-[hosts.b]
+[hosts.2]
 address = "127.0.0.3"
 ssh = "me@b"
 """
@@ -59,7 +61,7 @@ def test_workers_come_up_over_ssh_and_end_with_it(place):
     try:
         lines = [started.stdout.readline(), started.stdout.readline()]
         assert lines[0].startswith("certificates: made")
-        assert lines[1].startswith("up: a, b;")
+        assert lines[1].startswith("up: a, 2;")
         checked = connlab("hosts", "check", place)
         assert checked.returncode == 0, checked.stdout + checked.stderr
         done = connlab("hosts", "trial", place, "--connections", 4)

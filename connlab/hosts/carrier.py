@@ -132,9 +132,10 @@ class Engine(contextlib.AbstractContextManager):
     def host(self, name: str) -> RemoteHost:
         return RemoteHost(self, name)
 
-    def workers(self) -> list[str]:
+    def workers(self) -> dict[str, str]:
+        """Return the addresses of workers by name; to Dask a name may be a number."""
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
-        return sorted(str(worker["name"]) for worker in workers.values())
+        return {str(worker["name"]): address for address, worker in workers.items()}
 
     def make_agent(self, name: str, watched: Sequence[int], *, wait_s: float) -> Any:
         """Return a new agent on a host; HostLost when it has no worker in time.
@@ -142,14 +143,14 @@ class Engine(contextlib.AbstractContextManager):
         It reads the CPU time of the cores `watched`, of all if there are none.
         """
         until = time.monotonic() + wait_s
-        while not self._has_worker(name):
+        while not (worker := self._worker(name)):
             if time.monotonic() > until or interrupt.asked():
                 raise HostLost(f"host {name}: no worker")
             time.sleep(0.05)
         future = self._client.submit(
             *(Agent, self.roster.hosts[name].address, self.lease_s, tuple(watched)),
             actor=True,
-            workers=[name],
+            workers=[worker],
             allow_other_workers=False,
             retries=0,
             pure=False,
@@ -159,9 +160,9 @@ class Engine(contextlib.AbstractContextManager):
         except (OSError, RuntimeError) as error:
             raise HostLost(f"host {name}: {_first_line(error)}") from error
 
-    def _has_worker(self, name: str) -> bool:
+    def _worker(self, name: str) -> str | None:
         try:
-            return name in self.workers()
+            return self.workers().get(name)
         except (OSError, RuntimeError) as error:
             reason = f"host {name}: no scheduler: {_first_line(error)}"
             raise HostLost(reason) from error
