@@ -1,11 +1,12 @@
 """Scheduler and workers over SSH, with a stand-in for ssh that stays here."""
 
+import contextlib
 import hashlib
 import os
-import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,14 @@ from conftest import connlab, wait_for
 from connlab.hosts import certificates, roster, starting
 from tests.drive_fakes import processes
 
-FAKE_SSH = """#!/bin/sh
-# ssh -o BatchMode=yes TARGET SCRIPT: note both, run the script here
-echo "$3" >> "$SSH_LOG"
-exec sh -c "$4"
+FAKE_SSH = f"""#!{sys.executable}
+# ssh -o BatchMode=yes TARGET COMMAND: note the target, run the command here, as any
+# shell would
+import os, shlex, sys
+with open(os.environ["SSH_LOG"], "a") as log:
+    print(sys.argv[3], file=log)
+words = shlex.split(sys.argv[4])
+os.execvp(words[0], words)
 """
 
 
@@ -52,29 +57,47 @@ ssh = "me@b"
     return path
 
 
+@contextlib.contextmanager
+def coming_up(place: Path) -> Iterator[subprocess.Popen]:
+    """Yield `hosts up` when all is up; see that nothing of it stays."""
+    command = [sys.executable, "-u", "-m", "connlab", "hosts", "up", str(place)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
+        try:
+            assert started.stdout.readline().startswith("certificates: made")
+            assert started.stdout.readline().startswith("up: a, 2;")
+            yield started
+        finally:
+            started.kill()
+    wait_for(lambda: not workers(place), every_s=0.1)
+
+
 @pytest.mark.long
 @pytest.mark.serial
 @pytest.mark.usefixtures("server_program")
 def test_workers_come_up_over_ssh_and_end_with_it(place):
-    command = [sys.executable, "-u", "-m", "connlab", "hosts", "up", str(place)]
-    started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        lines = [started.stdout.readline(), started.stdout.readline()]
-        assert lines[0].startswith("certificates: made")
-        assert lines[1].startswith("up: a, 2;")
+    with coming_up(place) as started:
         checked = connlab("hosts", "check", place)
         assert checked.returncode == 0, checked.stdout + checked.stderr
         done = connlab("hosts", "trial", place, "--connections", 4)
         assert done.returncode == 0, done.stderr
-    finally:
-        started.send_signal(signal.SIGTERM)
+        started.terminate()
         assert started.wait(20) == 0
-    wait_for(lambda: not workers(place), every_s=0.1)
     targets = sorted((place.parent / "ssh.log").read_text().split())
     assert targets == ["127.0.0.2"] * 3 + ["me@b"] * 3
 
 
+@pytest.mark.long
+@pytest.mark.serial
+@pytest.mark.usefixtures("server_program")
+def test_nothing_is_left_by_a_command_that_was_killed(place):
+    """Nor the scheduler, which has the port of the next one."""
+    with coming_up(place) as started:
+        assert workers(place)
+        started.kill()
+
+
 def workers(place: Path) -> list[str]:
+    """Return the workers and the scheduler of a hosts.toml."""
     port = roster.load(place).scheduler.encode()
     return [
         line.decode().replace("\0", " ")

@@ -22,6 +22,7 @@ from typing import Self
 
 from connlab import schema
 from connlab.drive import programs
+from connlab.drive.host import die_with_parent
 from connlab.hosts import carrier, certificates
 from connlab.hosts.roster import Roster
 
@@ -76,6 +77,7 @@ class Started:
             stderr=(self.folder / "scheduler.log").open("wb"),
             env=os.environ | {"DASK_CONFIG": str(self.folder)},
             start_new_session=True,
+            preexec_fn=die_with_parent,  # workers do when their input ends
         )
 
     def _send(self, name: str) -> None:
@@ -133,8 +135,9 @@ class Started:
         )
 
     def _ssh(self, name: str, script: str) -> list[str]:
+        """Return a command that runs a script there, whatever the login shell is."""
         place = self.roster.hosts[name]
-        return [*SSH, place.ssh or place.address, script]
+        return [*SSH, place.ssh or place.address, shlex.join(["sh", "-c", script])]
 
     def _ask(self, name: str, script: str, content: bytes = b"") -> str:
         try:
