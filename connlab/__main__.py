@@ -364,9 +364,9 @@ def up(roster: Roster) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt), starting.Started(roster) as started:
         click.echo(f"up: {', '.join(roster.names)}; Ctrl-C ends them")
-        while not started.ended():
+        while True:
+            starting.check(started.processes, started.folder)
             time.sleep(0.2)
-        raise click.ClickException(f"{started.ended()[0]} ended")
 
 
 @hosts.command()

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -616,6 +617,15 @@ def test_a_lab_goes_down_with_an_owner_that_is_killed(tmp_path, late):
         again.down()
     assert not state()
     assert not folder.exists()
+
+
+def test_a_lab_whose_scheduler_cannot_listen_says_why(tmp_path, monkeypatch):
+    """As where another scheduler of Dask has the port on all addresses."""
+    with socket.create_server(("", 0)) as taken:
+        monkeypatch.setattr(lab, "PORT", taken.getsockname()[1])
+        with pytest.raises(RuntimeError, match="^scheduler ended: .*already in use"):
+            lab.Lab(tmp_path / "lab", MANY).up(2)
+    assert not state()
 
 
 def test_a_lab_leaves_nothing(tmp_path):

@@ -50,6 +50,7 @@ class Lab:
     def __init__(self, folder: Path, number: int = NUMBER) -> None:
         self.folder, self.number = folder, number
         self.keeper: Keeper | None = None
+        self._processes: dict[str, subprocess.Popen] = {}
         self.roster = folder / "hosts.toml"
 
     @property
@@ -95,7 +96,8 @@ class Lab:
             self._start("scheduler", [], words, "scheduler")
             for host in range(1, hosts + 1):
                 self.start_worker(host)
-            starting.await_workers(roster.load(self.roster))
+            entries = roster.load(self.roster)
+            starting.await_workers(entries, self._processes, self.folder)
         except BaseException:
             self.down()
             raise
@@ -121,6 +123,7 @@ class Lab:
                 _ip("netns", "del", space["name"], check=False)
         _ip("link", "del", self.bridge, check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
+        self._processes = {}
 
     def _unrecorded(self) -> Iterator[int]:
         """Yield processes of Dask that have our certificates on their command line.
@@ -173,7 +176,7 @@ class Lab:
         flags = certificates.flags(self.folder / "certificates", role)
         command = [*prefix, sys.executable, *words, *flags]
         with (self.folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
+            process = self._processes[name] = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

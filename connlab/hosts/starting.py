@@ -11,6 +11,7 @@ project and its Python have the same path on all hosts.
 import io
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -66,7 +67,7 @@ class Started:
         for name in self.roster.names:
             self._send(name)
             self._start_worker(name)
-        await_workers(self.roster, self.ended)
+        await_workers(self.roster, self.processes, self.folder)
 
     def _start_scheduler(self) -> None:
         flags = certificates.flags(self.roster.certificates, "scheduler")
@@ -155,10 +156,6 @@ class Started:
             raise RuntimeError(f"host {name}: ssh: {(errors or ['failed'])[-1]}")
         return done.stdout.decode()
 
-    def ended(self) -> list[str]:
-        """Return what has ended of the scheduler and the hosts' connections."""
-        return [name for name, p in self.processes.items() if p.poll() is not None]
-
     def close(self) -> None:
         """End the workers by the end of their input, then the scheduler."""
         for name, process in self.processes.items():
@@ -174,15 +171,25 @@ class Started:
                 process.wait()
 
 
-def await_workers(roster: Roster, ended: Callable[[], list[str]] = list) -> None:
+def check(processes: Mapping[str, subprocess.Popen], folder: Path) -> None:
+    """Raise RuntimeError when a process has ended, with the first error in its log."""
+    for name, process in processes.items():
+        if process.poll() is not None:
+            log = (folder / f"{name}.log").read_text(errors="replace").strip()
+            error = re.search(r"^\w*Error: .*|[^\n]*\Z", log, re.MULTILINE)
+            raise RuntimeError(f"{name} ended: {error[0]}")
+
+
+def await_workers(
+    roster: Roster, processes: Mapping[str, subprocess.Popen], folder: Path
+) -> None:
     """Return when each host of a roster has a worker.
 
-    Raises RuntimeError when one has none after a minute, or a program has `ended`.
+    Raises RuntimeError when one has none after a minute, or a process has ended.
     """
     until = time.monotonic() + _READY_S
     while missing := _missing(roster):
-        if names := ended():
-            raise RuntimeError(f"{names[0]} ended; see {FOLDER}/{names[0]}.log")
+        check(processes, folder)
         if time.monotonic() > until:
             raise RuntimeError(f"no worker came up on {', '.join(sorted(missing))}")
         time.sleep(0.2)
