@@ -230,6 +230,17 @@ def test_a_worker_that_is_killed_is_a_reason_and_a_later_trial_works(three, host
     assert run(hosts).failure is None
 
 
+def test_a_server_is_started_on_a_host_that_has_come_back(three, hosts):
+    """Also by whoever does not ask all hosts for a sign before each trial."""
+    server, _ = hosts
+    os.kill(three._pids()["h1"], signal.SIGKILL)
+    assert run(hosts).failure.kind == "host-lost"
+    until(lambda: "h1" not in server.engine.workers())
+    three.start_worker(1)
+    until(lambda: "h1" in server.engine.workers())
+    assert run(hosts).failure is None
+
+
 def test_a_link_that_is_down_for_two_seconds_delays(three, hosts):
     def flap() -> None:
         set_link(three, 2, "down")

@@ -21,6 +21,7 @@ import dask
 import yaml
 
 from connlab.drive import interrupt
+from connlab.drive.address import Address
 from connlab.drive.host import Ended, HostLost, ProgramError, Reading
 from connlab.hosts import certificates, clock
 from connlab.hosts.agent import LEASE_S, Agent
@@ -92,15 +93,11 @@ def worker_words(scheduler: str, *, name: str, address: str, folder: Path) -> li
     scheme = urlsplit(scheduler).scheme
     return [
         *("-m", "distributed.cli.dask_worker", scheduler, "--name", name),
-        *("--host", f"{scheme}://{_with_port(address)}"),
+        *("--host", f"{scheme}://{Address(address, 0)}"),
         *("--nthreads", "1", "--no-nanny"),
         *("--memory-limit", "0", "--no-dashboard", "--death-timeout", "20"),
         *("--local-directory", str(folder)),
     ]
-
-
-def _with_port(address: str, port: int = 0) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 class Engine(contextlib.AbstractContextManager):
@@ -336,7 +333,8 @@ class Server(RemoteHost):
     def start(self, argv: Sequence[str], **options: Sequence) -> int:
         if not argv[0].endswith("/server"):
             raise ProgramError(f"{argv[0]}: only our own servers bind an address")
-        words = [*argv, "--listen", _with_port(self.place.address, self._port())]
+        self.revive()
+        words = [*argv, "--listen", str(Address(self.place.address, self._port()))]
         handle = super().start(words, **options)
         self.cost_least_s = 0.0
         if self.watches:  # its readings are cut to a window of the driver's clock
