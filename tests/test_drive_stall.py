@@ -6,7 +6,7 @@ import drive_fakes
 import pytest
 
 from connlab.drive import cores, stall, trials
-from connlab.drive.host import LocalHost
+from connlab.drive.host import HostLost, LocalHost
 
 FACTORS = {"model": "good", "workload": "echo", "connections": 3}
 FACTORS |= {"duration": 0.6, "warmup": 0.1}
@@ -62,6 +62,23 @@ def test_leaving_early_lets_the_server_go_on():
         time.sleep(0.1)
     assert [name for name, _ in host.calls] == ["pause", "resume"]
     assert time.monotonic() - began < 2
+
+
+class _LostHost(_Host):
+    def pause(self, handle: int) -> None:
+        raise HostLost("host a: gone")
+
+    resume = pause
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_host_that_is_lost_is_no_traceback():
+    """Whoever attends to the trial meets it as well, and makes it a reason."""
+    factors = FACTORS | {"stall": 10, "duration": 0.02, "warmup": 0}
+    began = time.monotonic()
+    with stall.during(factors, _LostHost(), 1, started_at_s=began) as watched:
+        time.sleep(0.1)
+    assert watched.seen is None
 
 
 def test_a_trial_keeps_what_happened():

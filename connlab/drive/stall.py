@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from connlab import schema
-from connlab.drive.host import Host
+from connlab.drive.host import Host, HostLost
 
 #: between two questions whether it is known when the load begins
 _SOON_S = 0.01
@@ -62,13 +62,14 @@ def during(
         if leaving.wait(max(0.0, load_at_s + wait_s - time.monotonic())):
             return
         start = time.monotonic()
-        try:
-            host.pause(server)
-            leaving.wait(start + length_s - time.monotonic())
-        finally:
-            host.resume(server)
-        seconds = time.monotonic() - start
-        watched.seen = schema.Stall(from_s=start - started_at_s, seconds=seconds)
+        with contextlib.suppress(HostLost):  # whoever attends to the trial sees it too
+            try:
+                host.pause(server)
+                leaving.wait(start + length_s - time.monotonic())
+            finally:
+                host.resume(server)
+            seconds = time.monotonic() - start
+            watched.seen = schema.Stall(from_s=start - started_at_s, seconds=seconds)
 
     thread = threading.Thread(target=stall, name="stall", daemon=True)
     thread.start()
