@@ -74,6 +74,9 @@ CERTIFICATES = 'certificates = "certificates"\n'
         ("cores =", "core =", ["core", "'cores'"]),
         ('["b", "c"]', '["b", "b"]', ["['b', 'b']", "each once"]),
         ("\nscheduler", "server =\nscheduler", ["line 1"]),
+        # what agents and servers cannot bind, and a server beside its client
+        ('"10.0.0.2"', '"lab2"', ["hosts.b.address", "'lab2'"]),
+        ('["b", "c"]', '["a", "c"]', ["['a', 'c']", "not 'a'", "server"]),
         # schedulers that anybody reaches
         ("tls://10.0.0.9:8786", "tcp://10.0.0.9:8786", ["tls://"]),
         ("tls://10.0.0.9:8786", "tcp://0.0.0.0:1", ["tls://"]),

@@ -14,14 +14,20 @@ ssh = "me@a"                         # for `hosts up`; the address, if not given
 address = "10.0.0.2"
 """
 
-import ipaddress
 import os
 import tomllib
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    model_validator,
+)
 
 from connlab.drive.programs import unknown
 
@@ -37,7 +43,7 @@ class Place(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    address: str
+    address: Annotated[str, AfterValidator(lambda text: str(ip_address(text)))]
     cores: tuple[int, ...] = ()
     ssh: str = ""
 
@@ -59,15 +65,16 @@ class Roster(BaseModel):
             if name not in self.hosts:
                 raise ValueError(unknown("host", name, self.hosts))
         clients = list(self.clients)
-        if not clients or len(set(clients)) < len(clients):
-            raise ValueError(f"clients {clients}: want one or more, each once")
+        if not clients or len({self.server, *clients}) <= len(clients):
+            others = f"want one or more, each once, and not {self.server!r}"
+            raise ValueError(f"clients {clients}: {others}, which runs the server")
         _check_scheduler(self.scheduler, has_certificates=bool(self.certificates))
         return self
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The server's host, then those of the clients, each once."""
-        return tuple(dict.fromkeys((self.server, *self.clients)))
+        """The server's host, then those of the clients."""
+        return (self.server, *self.clients)
 
 
 def asked(path: Path) -> Roster:
@@ -114,7 +121,7 @@ def _check_scheduler(url: str, *, has_certificates: bool) -> None:
 
 def _is_loopback(address: str) -> bool:
     try:
-        return ipaddress.ip_address(address).is_loopback
+        return ip_address(address).is_loopback
     except ValueError:
         return False
 
