@@ -188,6 +188,11 @@ def test_a_clock_tells_strangers_nothing_and_goes_on():
     assert clock.offset("127.0.0.1", echoing.port, echoing.token).bound_ns > 0
 
 
+def test_cores_that_a_host_lacks_are_named():
+    with pytest.raises(RuntimeError, match=r"cores \[0, 4321\]; allowed there: \["):
+        agent.Agent("127.0.0.1", watched=[0, 4321]).introduce()
+
+
 def gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 

@@ -95,7 +95,14 @@ class Agent(LocalHost):
         return self._lease_s / 8
 
     def introduce(self) -> dict[str, Any]:
-        """Return where the clock is asked, and what a reader must know of the host."""
+        """Return where the clock is asked, and what a reader must know of the host.
+
+        RuntimeError when it lacks a core that is to be watched.
+        """
+        allowed = os.sched_getaffinity(0)
+        if not allowed.issuperset(self._cores):
+            reason = f"allowed there: {sorted(allowed)}"
+            raise RuntimeError(f"cores {list(self._cores)}; {reason}")
         return {
             "port": self._echo.port,
             "token": self._echo.token,
