@@ -297,13 +297,15 @@ def hosts() -> None:
 @hosts.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 def certificates(folder: Path) -> None:
-    """Write the certificates of a run into FOLDER.
+    """Write the certificates of a run, and settings of Dask, into FOLDER.
 
     Whoever holds one of them can run code on every host of the run.
     """
+    from connlab.hosts import carrier
     from connlab.hosts import certificates as making
 
     making.make(folder)
+    carrier.write_settings(folder)
     click.echo(f"{_from_here(folder)}: end after {making.DAYS} days")
 
 

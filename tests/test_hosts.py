@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import platform
 import re
 import socket
 import ssl
@@ -345,6 +346,35 @@ def test_cells_that_hosts_cannot_measure_have_a_reason(monkeypatch):
     assert alone.lacks({"connections": 50, "requests": 1}, model) is None
     other = Model(name="go", family="f", label="Go", digest="1")
     assert "loopback only" in hosts.lacks({"connections": 50}, other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "commit", "problems"),
+    [
+        ({}, "1", []),
+        ({}, "2" * 40, ["commit is 222222222222"]),
+        ({"quiet": False}, "1", ["DASK_CONFIG"]),
+        ({"architecture": "other"}, "1", []),  # which builds programs of its own
+        ({"architecture": platform.machine()}, "1", ["build/server", "build/client"]),
+    ],
+)
+def test_a_check_tells_what_is_wrong_with_a_host(
+    monkeypatch, changes, commit, problems
+):
+    git = {"commit": "1", "dirty": False}
+    monkeypatch.setattr(checking.machine, "manifest", lambda: {"git": git})
+    digests = dict.fromkeys(("server", "client"), "ours")
+    monkeypatch.setattr(checking.programs.Programs, "digests", lambda _: digests)
+    theirs = "theirs" if "architecture" in changes else "ours"
+    answers = {"digest": theirs, "describe": {"git": git | {"commit": commit}}}
+
+    def call(method: Callable, *_arguments: object) -> SimpleNamespace:
+        return SimpleNamespace(result=lambda: answers[method.__name__])
+
+    facts = {"quiet": True, "architecture": platform.machine()} | changes
+    found = checking.problems(SimpleNamespace(facts=facts, call=call))
+    for problem, text in zip(found, problems, strict=True):
+        assert text in problem
 
 
 # ---- merging ---------------------------------------------------------------------

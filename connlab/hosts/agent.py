@@ -27,6 +27,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import dask
 from tornado.ioloop import PeriodicCallback
 
 from connlab.drive import capacity, cores, machine, procfs, programs
@@ -110,6 +111,7 @@ class Agent(LocalHost):
             "kernel": platform.release(),
             "architecture": platform.machine(),
             "python": platform.python_version(),
+            "quiet": not dask.config.get("distributed.worker.profile.enabled", True),
             "cores": list(cores.available()),
             "physical": {core: cores.place(core) for core in cores.available()},
             "descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[1],

@@ -1,12 +1,13 @@
 """What ``connlab hosts check`` prints of each host before anything is measured."""
 
+import platform
 import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from connlab.drive import programs
+from connlab.drive import machine, programs
 from connlab.drive.host import HostLost
 from connlab.hosts.agent import Agent
 from connlab.hosts.carrier import Engine, RemoteHost
@@ -47,7 +48,7 @@ def check(engine: Engine, name: str) -> Checked:
         call_ms=1e3 * statistics.median_high(_call_s(host) for _ in range(_CALLS)),
         offset_us=host.offset.ns / 1e3,
         bound_us=host.offset.bound_ns / 1e3,
-        problems=tuple(_program_problems(host)),
+        problems=tuple(problems(host)),
     )
 
 
@@ -68,12 +69,18 @@ def _call_s(host: RemoteHost) -> float:
     return time.monotonic() - began
 
 
-def _program_problems(host: RemoteHost) -> Iterator[str]:
+def problems(host: RemoteHost) -> Iterator[str]:
+    """Tell in what a host differs from this one, as far as its trials are concerned."""
     built = programs.built()
     paths = {"server": built.server[-1], "client": built.client[-1]}
     for name, digest in built.digests().items():
         theirs = host.call(Agent.digest, paths[name]).result()
         if theirs is None:
             yield f"build/{name} is missing; run `make build` there"
-        elif theirs != digest:
+        elif theirs != digest and host.facts["architecture"] == platform.machine():
             yield f"build/{name} is {theirs}, here it is {digest}"
+    theirs, ours = host.call(Agent.describe).result()["git"], machine.manifest()["git"]
+    if theirs and ours and theirs["commit"] != ours["commit"]:
+        yield f"its commit is {theirs['commit']:.12}, here it is {ours['commit']:.12}"
+    if not host.facts["quiet"]:
+        yield "Dask's own housekeeping is on; give its worker DASK_CONFIG"
