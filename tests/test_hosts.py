@@ -282,6 +282,7 @@ def over_hosts(
 ) -> remote.RemoteHosts:
     def described(host: FakeHost) -> dict:
         facts = {"kernel": f"6.{len(host.name)}", "cores": 1, "cpu": "fast"}
+        facts["binaries"] = {"server": f"that of {host.name}"}
         return {"environment": "e", "environments": {"e": facts}, "machine": facts}
 
     def rooms(hosts) -> list[tuple[capacity.Room, int]]:
@@ -305,6 +306,7 @@ def test_a_class_of_environment_knows_every_host(monkeypatch):
     assert facts != over_hosts(monkeypatch, clients=("b",)).environment({"server": "1"})
     assert re.findall(r"\b(?:a|b|cc)\b", hosts.summary()) == ["a", "b", "cc"]
     assert hosts.descriptors() == 100
+    assert facts["binaries"] == {"server": "that of a"}, "which another may not have"
     hosts.server.cores = (2, 3, 0, 1)
     assert hosts.environment({"server": "1"})["chosen_cores"] == [2, 3, 0, 1]
 

@@ -166,7 +166,7 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
         location.cores({"cores": count, "together": shared})
     if not location.remote:
         _check_descriptors(cells)
-    binaries = programs.digests()
+    environment = location.environment(programs.digests())
     targets = dict(args.targets) if isinstance(args.targets, Mapping) else args.targets
     grids = [{name: list(v) for name, v in g.items()} for g in grid.grids(args.factors)]
     parameters = {
@@ -192,8 +192,8 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
         varied=grid.varied(args.factors),
         models=models,
         programs=programs,
-        binaries=binaries,
-        environment=machine.environment_class(location.environment(binaries)),
+        binaries=environment["binaries"],  # of other hosts: those that they have
+        environment=machine.environment_class(environment),
         rule=replace(
             rule,
             sets=tuple(cell_set.members for cell_set in sets),

@@ -84,7 +84,7 @@ class RemoteHosts:
     def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
         """Return the server's facts, and beside them those of each client's host."""
         server, *clients = map(self._environment, self.hosts)
-        return server | {"binaries": dict(binaries), "clients": clients}
+        return server | {"clients": clients}
 
     def _environment(self, host: RemoteHost) -> dict[str, Any]:
         manifest = self._manifests[host.name]
