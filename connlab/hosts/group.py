@@ -1,4 +1,6 @@
-"""Several client hosts as one `connlab.drive.host.Host`, with one report.
+"""Several client hosts as one, with one report.
+
+What a trial asks of its client's `connlab.drive.host.Host` is here:
 
     start   connections, rate and seed divided
     ready   when all have connected, one moment for all to begin; then nobody talks but
@@ -12,7 +14,6 @@ fails.
 """
 
 import bisect
-import contextlib
 import csv
 import io
 import itertools
@@ -24,7 +25,7 @@ from functools import partial
 from typing import Any
 
 from connlab.drive import turns
-from connlab.drive.host import Ended, HostLost, ProgramError, Reading
+from connlab.drive.host import Ended, ProgramError, Reading
 from connlab.hosts.agent import Agent
 from connlab.hosts.carrier import Pending, RemoteHost, Server
 from connlab.hosts.clock import Offset
@@ -132,11 +133,6 @@ class HostGroup:
         """Return nothing: clients report their CPU time, and are left alone."""
         return Reading(None)
 
-    def ask_to_end(self, handle: int) -> None:
-        for program in self._programs:
-            with contextlib.suppress(HostLost):
-                program.host.ask_to_end(program.handle)
-
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
         """End all at the same time; a lost host's agent does so when its lease ends."""
         end_all(self._programs, grace_s=grace_s, wait_s=wait_s)
@@ -146,15 +142,6 @@ class HostGroup:
             timeline=added_timelines(files),
             histogram=added_histograms(files),
         )
-
-    def pause(self, handle: int) -> None:
-        for program in self._programs:
-            program.host.pause(program.handle)
-
-    def resume(self, handle: int) -> None:
-        for program in self._programs:
-            with contextlib.suppress(HostLost):
-                program.host.resume(program.handle)
 
     def _merged(self) -> dict:
         end_all(self._programs, grace_s=1.0, wait_s=5.0)
