@@ -578,6 +578,51 @@ def test_a_full_disk_of_the_hosts_costs_no_trial(small_disk):
         small.down()
 
 
+#: by how many seconds clocks of hosts are ahead of ours
+AHEAD_S = {"h1": 300, "h2": 1000, "h3": 50_000}
+
+
+@pytest.fixture
+def far_apart(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Iterator[carrier.Engine]:
+    """Yield hosts in time namespaces: each seems to have booted at another time."""
+    if subprocess.run(["unshare", "--time", "true"], check=False).returncode:
+        pytest.skip("no time namespaces")
+    start = lab.Lab._start
+
+    def start_ahead(self, name: str, prefix: list[str], *words) -> None:
+        if prefix:  # not the scheduler
+            ahead = ["--time", "--monotonic", str(AHEAD_S[name])]
+            prefix = [*prefix, "unshare", "--fork", "--kill-child", *ahead]
+        start(self, name, prefix, *words)
+
+    monkeypatch.setattr(lab.Lab, "_start", start_ahead)
+    network = lab.Lab(tmp_path / "lab", MANY)
+    network.up(3, owned=True)
+    with contextlib.closing(carrier.Engine(roster.load(network.roster))) as engine:
+        yield engine
+    network.down()
+
+
+def test_hosts_whose_clocks_are_far_apart_measure_as_one(far_apart, tmp_path):
+    """All times that are told to a host, or come from one, are converted."""
+    server, clients = sides(far_apart)
+    clients.server = server  # which is told when the window is
+    outcome = run((server, clients), duration=1.0)
+    assert outcome.failure is None
+    for name, host in outcome.client.model_dump(by_alias=True)["hosts"].items():
+        assert abs(host["offset_ns"] - 1e9 * AHEAD_S[name]) <= host["bound_ns"]
+        assert 0 < time.monotonic() - host["window_ns"][1] / 1e9 < PATIENCE_S
+    sampled, counted = outcome.server.samples, outcome.server.stats
+    assert sampled.window_s == pytest.approx(1.0, abs=0.01)
+    per_request_s = (counted.cpu_user_s + counted.cpu_system_s) / counted.requests
+    seen_s = sampled.cpu_user_s + sampled.cpu_system_s
+    requests = outcome.client.window["requests"]
+    assert seen_s / requests == pytest.approx(per_request_s, rel=0.25)
+    places = remote.RemoteHosts(far_apart, far_apart.roster.clients)
+    assert swept(tmp_path, beside="model", location=places).failed == 0
+    assert all(row["turns"]["round"] for row in rows(tmp_path))
+
+
 def state() -> set[str]:
     words = (["ip", "-br", "link"], ["ip", "netns", "list"])
     done = [subprocess.run(w, capture_output=True, text=True).stdout for w in words]
