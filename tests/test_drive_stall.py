@@ -4,6 +4,7 @@ import time
 
 import drive_fakes
 import pytest
+from conftest import wait_for
 
 from connlab.drive import cores, stall, trials
 from connlab.drive.host import HostLost, LocalHost
@@ -62,6 +63,21 @@ def test_leaving_early_lets_the_server_go_on():
         time.sleep(0.1)
     assert [name for name, _ in host.calls] == ["pause", "resume"]
     assert time.monotonic() - began < 2
+
+
+class _FarHost(_Host):
+    def pause(self, handle: int) -> None:
+        time.sleep(0.1)
+        super().pause(handle)
+
+
+def test_it_is_no_shorter_where_the_host_takes_time_to_be_told():
+    host, factors = _FarHost(), FACTORS | {"stall": 200, "duration": 0.2, "warmup": 0}
+    with stall.during(factors, host, 1, started_at_s=time.monotonic()) as watched:
+        wait_for(lambda: watched.seen)
+    (_, paused), (_, resumed) = host.calls
+    assert watched.seen.seconds == pytest.approx(resumed - paused, abs=0.02)
+    assert resumed - paused >= 0.199
 
 
 class _LostHost(_Host):

@@ -61,11 +61,11 @@ def during(
                 return
         if leaving.wait(max(0.0, load_at_s + wait_s - time.monotonic())):
             return
-        start = time.monotonic()
         with contextlib.suppress(HostLost):  # whoever attends to the trial sees it too
             try:
                 host.pause(server)
-                leaving.wait(start + length_s - time.monotonic())
+                start = time.monotonic()  # another host takes time to be told
+                leaving.wait(length_s)
             finally:
                 host.resume(server)
             seconds = time.monotonic() - start
