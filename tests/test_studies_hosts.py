@@ -83,6 +83,9 @@ def test_a_link_is_full_of_frames():
     assert hosts.messages_per_s(8 * 1000, 10) == pytest.approx(10)
     bits = hosts.messages_per_s(10e9, 64) * (64 + hosts.AROUND) * 8
     assert bits == pytest.approx(10e9)
+    # 65536 bytes are 45 whole segments and a part of one
+    many = hosts.messages_per_s(8e9, 65536)
+    assert many == pytest.approx(1e9 / (65536 + 46 * hosts.AROUND))
 
 
 @pytest.mark.parametrize(

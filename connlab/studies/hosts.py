@@ -15,15 +15,18 @@ from connlab.drive import checkup
 from connlab.study.frames import load_manifest
 
 AROUND = 90
-"""Bytes around a message on the wire: Ethernet with its gap 38, IP 20, TCP 32."""
+"""Bytes around a segment on the wire: Ethernet with its gap 38, IP 20, TCP 32."""
+
+SEGMENT = 1500 - 20 - 32
+"""Bytes that a segment holds at most."""
 
 
 def messages_per_s(bits_per_s: float, size: int) -> float:
     """Return the messages of `size` bytes per second that fill a link one way.
 
-    Each message is a segment of its own; acknowledgements travel with the answers.
+    No two of them share a segment; acknowledgements travel with the answers.
     """
-    return bits_per_s / 8 / (size + AROUND)
+    return bits_per_s / 8 / (size + AROUND * math.ceil(size / SEGMENT))
 
 
 def limits(run: str, *, root: str | Path = "runs") -> dict[str, int | None]:
