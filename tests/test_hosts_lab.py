@@ -211,7 +211,7 @@ def test_a_worker_that_is_killed_is_a_reason_and_a_later_trial_works(three, host
     took_s = []
 
     def kill() -> None:
-        os.kill(three._pids()["h3"], signal.SIGKILL)
+        three.processes["h3"].kill()
         killed_s = time.monotonic()
         until(lambda: not all_running(three))
         took_s.append(time.monotonic() - killed_s)
@@ -233,7 +233,7 @@ def test_a_worker_that_is_killed_is_a_reason_and_a_later_trial_works(three, host
 def test_a_server_is_started_on_a_host_that_has_come_back(three, hosts):
     """Also by whoever does not ask all hosts for a sign before each trial."""
     server, _ = hosts
-    os.kill(three._pids()["h1"], signal.SIGKILL)
+    three.processes["h1"].kill()
     assert run(hosts).failure.kind == "host-lost"
     until(lambda: "h1" not in server.engine.workers())
     three.start_worker(1)
@@ -400,7 +400,7 @@ def test_a_host_that_is_lost_is_a_row_and_the_same_call_goes_on(
     swept(tmp_path, factors={"model": ["epoll"]})  # agents are there
 
     def kill() -> None:
-        os.kill(sweep_lab._pids()["h3"], signal.SIGKILL)
+        sweep_lab.processes["h3"].kill()
 
     later(lambda: running(sweep_lab.space(3)), kill)
     models = {"model": ["epoll", "poll", "select"]}
@@ -684,11 +684,23 @@ def test_a_lab_whose_scheduler_cannot_listen_says_why(tmp_path, monkeypatch):
     assert not state()
 
 
+def test_a_lab_takes_the_place_of_one_that_another_folder_has(tmp_path):
+    """As `make lab` does in a second clone of the project: it has the same number."""
+    lab.Lab(tmp_path / "one", MANY).up(2)
+    other = lab.Lab(tmp_path / "other", MANY)
+    try:
+        other.up(2)
+        assert not with_word(tmp_path / "one")
+    finally:
+        other.down()
+    assert not state()
+
+
 def test_a_lab_leaves_nothing(tmp_path):
     small = lab.Lab(tmp_path / "lab", MANY)
     assert not state()
     small.up(2, owned=True)
-    pids = [*small._pids().values(), small.keeper.pid]
+    pids = [*(p.pid for p in small.processes.values()), small.keeper.pid]
     assert len(state()) == 5  # a bridge, two links, two namespaces
     small.down()
     assert not state()

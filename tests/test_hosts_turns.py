@@ -2,9 +2,7 @@
 
 import functools
 import json
-import os
 import resource
-import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -190,7 +188,7 @@ def test_room_is_asked_of_the_hosts_and_not_of_the_driver(tmp_path):
     few = lab.Lab(tmp_path / "lab", FEW)
     few.up(3, owned=True)
     try:
-        pids = few._pids()
+        pids = {name: process.pid for name, process in few.processes.items()}
         resource.prlimit(pids["h1"], resource.RLIMIT_NPROC, (2_000, 2_000))
         resource.prlimit(pids["h3"], resource.RLIMIT_NOFILE, (300, 300))
         with Engine(roster.load(few.roster)) as engine:
@@ -279,7 +277,7 @@ def test_a_host_that_is_lost_in_turns_is_a_reason(
 
     def kill() -> None:
         until(lambda: len(running(hosts_lab)) == 5)
-        os.kill(hosts_lab._pids()["h3"], signal.SIGKILL)
+        hosts_lab.processes["h3"].kill()
 
     threading.Thread(target=kill, daemon=True).start()
     report = drive.sweep("s", duration=20.0, trials=1, **options)

@@ -50,7 +50,8 @@ class Lab:
     def __init__(self, folder: Path, number: int = NUMBER) -> None:
         self.folder, self.number = folder, number
         self.keeper: Keeper | None = None
-        self._processes: dict[str, subprocess.Popen] = {}
+        #: the scheduler and the workers that this process has started
+        self.processes: dict[str, subprocess.Popen] = {}
         self.roster = folder / "hosts.toml"
 
     @property
@@ -97,7 +98,7 @@ class Lab:
             for host in range(1, hosts + 1):
                 self.start_worker(host)
             entries = roster.load(self.roster)
-            starting.await_workers(entries, self._processes, self.folder)
+            starting.await_workers(entries, self.processes, self.folder)
         except BaseException:
             self.down()
             raise
@@ -110,8 +111,11 @@ class Lab:
             self.keeper = None
 
     def _clear(self) -> None:
-        for pid in {*self._pids().values(), *self._unrecorded()}:
-            _end(pid)
+        for pid in self._running():
+            _kill(pid)
+        for process in self.processes.values():
+            process.wait()
+        self.processes = {}
         for link in json.loads(_ip("-json", "link", check=False).stdout or "[]"):
             # with its namespace it would go too, but only some time later
             if link["ifname"].startswith(self.link("")):
@@ -123,17 +127,14 @@ class Lab:
                 _ip("netns", "del", space["name"], check=False)
         _ip("link", "del", self.bridge, check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
-        self._processes = {}
 
-    def _unrecorded(self) -> Iterator[int]:
-        """Yield processes of Dask that have our certificates on their command line.
-
-        A driver that is killed may not have noted the last one that it started.
-        """
-        certificates_path = os.fsencode(self.folder / "certificates")
+    def _running(self) -> Iterator[int]:
+        """Yield scheduler and workers of a lab of this number, whoever started them."""
+        url = self.scheduler.encode()
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
-                if certificates_path in path.read_bytes():
+                line = path.read_bytes()
+                if b"distributed.cli" in line and url in line:
                     yield int(path.parent.name)
 
     def _make_networks(self, hosts: int) -> None:
@@ -176,7 +177,7 @@ class Lab:
         flags = certificates.flags(self.folder / "certificates", role)
         command = [*prefix, sys.executable, *words, *flags]
         with (self.folder / f"{name}.log").open("ab") as log:
-            process = self._processes[name] = subprocess.Popen(
+            self.processes[name] = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -184,14 +185,6 @@ class Lab:
                 start_new_session=True,
                 env=python_environment() | {"DASK_CONFIG": str(self.folder)},
             )
-        pids = self._pids() | {name: process.pid}
-        (self.folder / "pids.json").write_text(json.dumps(pids))
-
-    def _pids(self) -> dict[str, int]:
-        try:
-            return json.loads((self.folder / "pids.json").read_text())
-        except FileNotFoundError:
-            return {}
 
 
 def _ip(*words: str, check: bool = True) -> subprocess.CompletedProcess:
@@ -203,14 +196,9 @@ def _ip(*words: str, check: bool = True) -> subprocess.CompletedProcess:
 
 def _kill_all(space: str) -> None:
     for pid in _ip("netns", "pids", space, check=False).stdout.split():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(pid), signal.SIGKILL)
+        _kill(int(pid))
 
 
-def _end(pid: int) -> None:
-    """Kill a process of the lab, and nobody who got its number later."""
-    with contextlib.suppress(OSError):
-        if b"distributed.cli" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGKILL)
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, 0)
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
