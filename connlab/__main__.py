@@ -358,7 +358,7 @@ def up(roster: Roster) -> None:
     from connlab.hosts import roster as rosters
     from connlab.hosts import starting
 
-    if rosters.SCHEDULER in os.environ:
+    if os.environ.get(rosters.SCHEDULER):
         if missing := starting.without_worker(roster):
             raise click.ClickException(f"no worker: {', '.join(missing)}")
         click.echo(f"{roster.scheduler}: every host has a worker")
