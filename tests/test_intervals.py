@@ -250,9 +250,9 @@ def test_a_comparison_that_happens_not_to_scatter_gets_the_usual_width():
     assert moderated(family)[-1].error == pytest.approx(0.03 / math.sqrt(5), rel=0.5)
 
 
-def test_a_comparison_without_an_interval_has_none_from_its_neighbours():
-    family = [*fits([0.03] * 8), *fits([0.03], n=3)]
-    assert moderated(family)[-1] is family[-1]
+def test_a_comparison_without_an_interval_has_none_and_gives_none_to_its_neighbours():
+    family, few = fits([0.03] * 8), fits([0.3], n=3)
+    assert moderated([*family, *few]) == [*moderated(family), *few]
 
 
 @pytest.mark.parametrize("loud", [1, 5])

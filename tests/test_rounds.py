@@ -119,3 +119,5 @@ def test_a_mean_response_is_of_the_requests_that_fell_due_after_the_lead_in():
 def test_a_quantile_of_a_run_is_compared_by_trial():
     logs = rounds.to_baseline(trial(4), trial(2), ["response_p99_s"])
     assert logs["response_p99_s"] == pytest.approx(math.log(2))
+    for sides in ((trial(0), trial(2)), (trial(2), trial(0))):  # of one it is not known
+        assert rounds.to_baseline(*sides, ["response_p99_s"])["response_p99_s"] is None
