@@ -227,6 +227,16 @@ def test_variances_that_grow_with_the_effect_differ_no_more_than_by_chance():
         assert errors == same
 
 
+def test_a_family_with_a_trend_is_worth_what_it_scatters_around_that():
+    factors = [2.0, 0.5, 1.0, 1.5] * 3
+    x = np.sqrt(np.arange(12))
+    y = 2 * np.log(factors) + 3 * x
+    family = [Fit(m, math.exp(z / 2) / 5**0.5, 4, 5) for m, z in enumerate(y)]
+    around = np.exp(y - np.polyfit(x, y, 1)[0] * x)
+    _, df = usual_variance(around, [4] * len(y), fitted=2)
+    assert [fit.df for fit in moderated(family)] == pytest.approx([4 + df] * len(y))
+
+
 def test_no_variance_becomes_smaller():
     family = fits([0.03] * 9 + [0.3])
     usual, df = usual_variance([5 * fit.error**2 for fit in family], [4] * 10)
