@@ -15,6 +15,8 @@ check behind a sentence there; where a run contradicts it, the paper says so.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -155,7 +157,7 @@ class Report:
         values = None
         if data is not None:
             values = f"figures/{name}.csv"
-            data.to_csv(self.folder / values, index=False)
+            _write_csv(data, self.folder / values)
         self._facts.figures.append(
             results.Figure(id=f"fig-{name}", files=files, data=values)
         )
@@ -380,7 +382,21 @@ def _write_table(path: Path, frames: Sequence[pd.DataFrame], study: str) -> None
     if len(duplicates):
         row = duplicates.iloc[0]
         raise ValueError(f"{row['metric']} stands twice for {levels(row.to_dict())}")
-    table[["study", *factors, *_NUMBER, *beside]].to_csv(path, index=False)
+    _write_csv(table[["study", *factors, *_NUMBER, *beside]], path)
+
+
+def _write_csv(table: pd.DataFrame, path: Path) -> None:
+    """Write a table, unless the file holds it but for the last digits.
+
+    These differ by processor, which may add in another order: a committed run does not
+    change.
+    """
+    text = table.to_csv(index=False)
+    with contextlib.suppress(FileNotFoundError, ValueError, AssertionError):
+        tables = pd.read_csv(path), pd.read_csv(io.StringIO(text))
+        pd.testing.assert_frame_equal(*tables, rtol=1e-9, atol=0)
+        return
+    path.write_text(text, "utf-8")
 
 
 def levels(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -131,6 +131,26 @@ def test_a_figure_is_the_same_file_each_time(trials, report):
     assert (report.folder / "figures" / "a.csv").is_file()
 
 
+@pytest.mark.parametrize(("factor", "stays"), [(1 + 1e-15, True), (1 + 1e-8, False)])
+def test_values_that_differ_in_their_last_digits_only_are_not_written_again(
+    trials, report, tmp_path, factor, stays
+):
+    """Another processor may add in another order; a committed run does not change."""
+    cells = intervals(trials, "throughput_rps", FACTORS)
+    facts = {"number": 1, "question": "Q?", "factors": FACTORS, "root": tmp_path}
+    written = []
+    for one in (report, Report(trials, **facts)):
+        one.answer("So it is.")
+        one.figure("it", sns.relplot(cells, x="connections", y="value"), cells)
+        one.cells(cells)
+        one.write()
+        names = ("figures/it.csv", reports.CELLS)
+        written.append([(one.folder / name).read_bytes() for name in names])
+        cells = cells.assign(value=cells["value"] * factor)
+    before, after = written
+    assert [a == b for a, b in zip(before, after, strict=True)] == [stays, stays]
+
+
 @pytest.mark.parametrize(
     ("metric", "said"),
     [("throughput_rps", "at least "), ("response_p99_s", "at most ")],
